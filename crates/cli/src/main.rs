@@ -1,0 +1,2 @@
+//! The binary `sleeve`: argument parsing and printing only, and the load generator.
+fn main() {}

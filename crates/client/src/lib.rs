@@ -1,0 +1,1 @@
+//! What asks: `Client`, `Db`, `Reply`.

@@ -1,0 +1,1 @@
+//! What serves: workers, drivers, sessions, execution and the commands by family.

@@ -1,0 +1,1 @@
+//! What the outside tests share: starting servers, finding peers, reading transcripts.

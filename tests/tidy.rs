@@ -1,0 +1,1 @@
+//! The tree holds to its own rules.
