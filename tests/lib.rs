@@ -6,6 +6,7 @@
 
 pub mod connection;
 pub mod server;
+pub mod transcript;
 
 pub use connection::Connection;
 pub use server::{Kind, Server, Settings};

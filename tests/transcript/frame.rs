@@ -1,0 +1,122 @@
+//! Where a reply ends, and a reply whose order is open in a settled order.
+//!
+//! A scanner for both protocols that is as plain as can be, because it judges the product's own. It works on a whole
+//! buffer from its start each time and is slow for that; it is meant for tests only. Any thread may call it.
+
+/// Why a buffer is not a reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Fault {
+    /// More bytes are needed.
+    Short,
+    /// No reply starts so, or a length is no number.
+    Malformed,
+}
+
+/// One scanned reply: its own line, and the replies inside it.
+struct Node<'a> {
+    /// The bytes of the whole reply.
+    bytes: &'a [u8],
+    /// The bytes of its first line, with the line end.
+    header: &'a [u8],
+    /// What it holds, in order.
+    children: Vec<Node<'a>>,
+}
+
+/// The reply with what it holds sorted at every level; `pairs` keeps names and values of a flattened map together.
+/// Bytes that are no reply come back as they are.
+pub fn sorted(bytes: &[u8], pairs: bool) -> Vec<u8> {
+    match scan(bytes) {
+        Ok(node) => settle(&node, pairs),
+        Err(_) => bytes.to_vec(),
+    }
+}
+
+/// How many replies the reply holds at its top level, or none where it is no collection.
+pub fn children(bytes: &[u8]) -> Option<Vec<&[u8]>> {
+    let node = scan(bytes).ok()?;
+    matches!(node.header.first(), Some(b'*' | b'~' | b'%' | b'>'))
+        .then(|| node.children.iter().map(|child| child.bytes).collect())
+}
+
+/// The text of a string, number or error, without its marks.
+pub fn text(bytes: &[u8]) -> Option<&[u8]> {
+    let node = scan(bytes).ok()?;
+    let body = match node.header.first()? {
+        b'$' | b'=' | b'!' => node.bytes.get(node.header.len()..)?,
+        b'*' | b'~' | b'%' | b'>' | b'|' => return None,
+        _ => node.header.get(1..)?,
+    };
+    body.strip_suffix(b"\r\n")
+}
+
+fn settle(node: &Node<'_>, pairs: bool) -> Vec<u8> {
+    if node.children.is_empty() {
+        return node.bytes.to_vec();
+    }
+    let group = if pairs || node.header.starts_with(b"%") { 2 } else { 1 };
+    let mut groups: Vec<Vec<u8>> = node
+        .children
+        .chunks(group)
+        .map(|chunk| chunk.iter().flat_map(|child| settle(child, false)).collect())
+        .collect();
+    groups.sort();
+    let mut bytes = node.header.to_vec();
+    bytes.extend(groups.concat());
+    bytes
+}
+
+fn scan(bytes: &[u8]) -> Result<Node<'_>, Fault> {
+    let end = bytes.windows(2).position(|pair| pair == b"\r\n").ok_or(Fault::Short)? + 2;
+    let header = &bytes[..end];
+    let line = &header[1..end - 2];
+    match header[0] {
+        b'+' | b'-' | b':' | b',' | b'#' | b'_' | b'(' => Ok(Node { bytes: header, header, children: Vec::new() }),
+        b'$' | b'=' | b'!' => {
+            let whole = if line == b"-1" { end } else { end + number(line)? + 2 };
+            let bytes = bytes.get(..whole).ok_or(Fault::Short)?;
+            Ok(Node { bytes, header, children: Vec::new() })
+        }
+        b'*' | b'~' | b'>' if line == b"-1" => Ok(Node { bytes: header, header, children: Vec::new() }),
+        b'*' | b'~' | b'>' => scan_children(bytes, header, number(line)?),
+        b'%' => scan_children(bytes, header, number(line)? * 2),
+        b'|' => scan_children(bytes, header, number(line)? * 2 + 1),
+        _ => Err(Fault::Malformed),
+    }
+}
+
+fn scan_children<'a>(bytes: &'a [u8], header: &'a [u8], count: usize) -> Result<Node<'a>, Fault> {
+    let mut children = Vec::new();
+    let mut end = header.len();
+    for _ in 0..count {
+        let child = scan(&bytes[end..])?;
+        end += child.bytes.len();
+        children.push(child);
+    }
+    Ok(Node { bytes: &bytes[..end], header, children })
+}
+
+fn number(line: &[u8]) -> Result<usize, Fault> {
+    let digits = line.strip_prefix(b"txt:").unwrap_or(line);
+    std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()).ok_or(Fault::Malformed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_ends_where_its_last_part_ends() {
+        let reply = b"%1\r\n+a\r\n*3\r\n:1\r\n$-1\r\n$2\r\n\r\n\r\n";
+        assert_eq!(scan(reply).map(|node| node.bytes.len()), Ok(reply.len()));
+        for cut in 0..reply.len() {
+            assert!(matches!(scan(&reply[..cut]), Err(Fault::Short)));
+        }
+        assert!(matches!(scan(b"?\r\n"), Err(Fault::Malformed)));
+    }
+
+    #[test]
+    fn order_is_settled_at_every_level() {
+        assert_eq!(sorted(b"*2\r\n:0\r\n*2\r\n+b\r\n+a\r\n", false), b"*2\r\n*2\r\n+a\r\n+b\r\n:0\r\n");
+        assert_eq!(sorted(b"*4\r\n+b\r\n:1\r\n+a\r\n:2\r\n", true), b"*4\r\n+a\r\n:2\r\n+b\r\n:1\r\n");
+    }
+}

@@ -1,0 +1,95 @@
+//! Patterns for replies that hold a time, an address or a count.
+//!
+//! A pattern is escaped text with holes: `{any}` is any run of bytes, `{int}` an integer, `{int:1..100}` one between the two
+//! bounds, both included, and `{hex}` a run of hexadecimal digits. A literal brace is written `\x7b`. Matching backtracks;
+//! patterns come from our own files, so nobody can make it run long. Any thread may call it.
+
+use super::escape::unescape;
+
+/// A part of a pattern.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Part {
+    Literal(Vec<u8>),
+    Any,
+    Hex,
+    Integer(i64, i64),
+}
+
+/// A parsed pattern.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pattern {
+    parts: Vec<Part>,
+}
+
+impl Pattern {
+    /// Reads a pattern; the error says what is wrong with it.
+    pub fn parse(text: &str) -> Result<Pattern, String> {
+        let mut parts = Vec::new();
+        let mut rest = text;
+        while let Some((literal, hole)) = rest.split_once('{') {
+            let (hole, after) = hole.split_once('}').ok_or("a hole is not closed")?;
+            if !literal.is_empty() {
+                parts.push(Part::Literal(unescape(literal)?));
+            }
+            parts.push(parse_hole(hole)?);
+            rest = after;
+        }
+        if !rest.is_empty() {
+            parts.push(Part::Literal(unescape(rest)?));
+        }
+        Ok(Pattern { parts })
+    }
+
+    /// Whether the whole of `bytes` fits the pattern.
+    pub fn matches(&self, bytes: &[u8]) -> bool {
+        fits(&self.parts, bytes)
+    }
+}
+
+fn parse_hole(hole: &str) -> Result<Part, String> {
+    match hole {
+        "any" => return Ok(Part::Any),
+        "hex" => return Ok(Part::Hex),
+        "int" => return Ok(Part::Integer(i64::MIN, i64::MAX)),
+        _ => {}
+    }
+    let bounds = hole.strip_prefix("int:").and_then(|range| range.split_once(".."));
+    let bounds = bounds.and_then(|(low, high)| Some((low.parse().ok()?, high.parse().ok()?)));
+    bounds.map(|(low, high)| Part::Integer(low, high)).ok_or_else(|| format!("unknown hole {{{hole}}}"))
+}
+
+fn fits(parts: &[Part], bytes: &[u8]) -> bool {
+    let Some((part, rest)) = parts.split_first() else { return bytes.is_empty() };
+    match part {
+        Part::Literal(literal) => bytes.strip_prefix(literal.as_slice()).is_some_and(|bytes| fits(rest, bytes)),
+        Part::Any => (0..=bytes.len()).any(|end| fits(rest, &bytes[end..])),
+        Part::Hex => {
+            let run = bytes.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+            (1..=run).rev().any(|end| fits(rest, &bytes[end..]))
+        }
+        Part::Integer(low, high) => {
+            let sign = usize::from(bytes.first() == Some(&b'-'));
+            let run = sign + bytes[sign..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+            (sign + 1..=run).rev().any(|end| {
+                let value = std::str::from_utf8(&bytes[..end]).ok().and_then(|digits| digits.parse::<i64>().ok());
+                value.is_some_and(|value| (*low..=*high).contains(&value)) && fits(rest, &bytes[end..])
+            })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holes_take_what_they_name() {
+        let matches = |pattern: &str, bytes: &[u8]| Pattern::parse(pattern).unwrap().matches(bytes);
+        assert!(matches(r":{int:1..100}\r\n", b":100\r\n"));
+        assert!(!matches(r":{int:1..100}\r\n", b":101\r\n"));
+        assert!(matches("a{any}b{any}", b"a..b..b"));
+        assert!(!matches("a{any}b", b"a..b."));
+        assert!(matches("+{hex}", b"+00ff"));
+        assert!(Pattern::parse("{nothing}").is_err());
+    }
+}

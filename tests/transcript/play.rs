@@ -1,0 +1,283 @@
+//! Plays cases against a server and tells where its bytes differ from the recorded ones.
+//!
+//! Each case gets new connections and empty databases; what it changes in the configuration is put back. One thread
+//! plays; two scripts must not be played against the same server at the same time.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant, SystemTime};
+
+use super::escape::{escape, unescape, words};
+use super::frame;
+use super::script::{Action, Case, Options, Order, Replies, Script, Step};
+use crate::connection::{Connection, request};
+use crate::server::Kind;
+
+/// A server under test.
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// One reply that differs from the recorded one.
+#[derive(Debug)]
+pub struct Difference {
+    /// The file, the line, the case and the protocol.
+    pub place: String,
+    /// The request as the file has it.
+    pub request: String,
+    /// The recorded bytes or the pattern, escaped.
+    pub expected: String,
+    /// What came, escaped.
+    pub got: String,
+}
+
+/// What a run has seen.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// Cases played, counted once a protocol.
+    pub cases: usize,
+    /// Replies compared.
+    pub replies: usize,
+    /// Where they differ.
+    pub differences: Vec<Difference>,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(out, "{}", self.place)?;
+        writeln!(out, "  request   {}", self.request)?;
+        writeln!(out, "  expected  {}", self.expected)?;
+        write!(out, "  got       {}", self.got)
+    }
+}
+
+impl Target {
+    /// Whether this server is asked what the case asks.
+    pub fn plays(&self, options: &Options) -> bool {
+        match self.kind {
+            Kind::Sleeve => true,
+            Kind::Redis => !options.valkey,
+            Kind::Valkey => options.valkey,
+        }
+    }
+}
+
+/// Plays every case of `script` that concerns `target`, in each of its protocols, and adds what it saw to `tally`.
+pub fn play(file: &str, script: &Script, target: &Target, tally: &mut Tally) {
+    for case in script.cases.iter().filter(|case| target.plays(&case.options)) {
+        for &protocol in &case.options.protocols {
+            tally.cases += 1;
+            let outcomes = run_case(case, protocol, target.address);
+            for (step, outcome) in case.steps.iter().zip(&outcomes) {
+                tally.replies += 1;
+                if let Some((expected, got)) = compare(step, protocol, outcome) {
+                    let place = format!("{file}:{} {} (RESP{protocol})", step.line, case.name);
+                    tally.differences.push(Difference { place, request: step.source().to_owned(), expected, got });
+                }
+            }
+        }
+    }
+}
+
+/// What one step brought: its replies, or why there are none.
+pub type Outcome = Result<Vec<Vec<u8>>, String>;
+
+/// Plays one case; the list is short where the case could not go on.
+pub fn run_case(case: &Case, protocol: u8, address: SocketAddr) -> Vec<Outcome> {
+    let mut stage = match Stage::set(&case.options, protocol, address) {
+        Ok(stage) => stage,
+        Err(error) => return vec![Err(format!("the stage could not be set: {error}"))],
+    };
+    let mut outcomes = Vec::new();
+    for step in &case.steps {
+        let outcome = stage.run(step);
+        let stuck = outcome.is_err();
+        outcomes.push(outcome);
+        if stuck {
+            break;
+        }
+    }
+    if let Err(error) = stage.strike() {
+        outcomes.push(Err(format!("the stage could not be cleared: {error}")));
+    }
+    outcomes
+}
+
+/// The replies in the order in which they are compared and recorded.
+pub fn settled(step: &Step, replies: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let settle = |reply: &Vec<u8>| match step.order {
+        Order::Exact => reply.clone(),
+        Order::Open => frame::sorted(reply, false),
+        Order::OpenPairs => frame::sorted(reply, true),
+    };
+    replies.iter().map(settle).collect()
+}
+
+/// The expected and the actual reply, escaped, where they differ.
+fn compare(step: &Step, protocol: u8, outcome: &Outcome) -> Option<(String, String)> {
+    let expected = match step.expected_bytes(protocol) {
+        Ok(bytes) => bytes,
+        Err(fault) => return Some((fault, String::new())),
+    };
+    let replies = match outcome {
+        Ok(replies) => replies,
+        Err(error) => return Some((escape(&expected), error.clone())),
+    };
+    let got = settled(step, replies).concat();
+    match &step.pattern {
+        Some(pattern) if pattern.matches(&got) => None,
+        Some(pattern) => Some((format!("{pattern:?}"), escape(&got))),
+        None if step.capture.is_some() || got == expected => None,
+        None => Some((escape(&expected), escape(&got))),
+    }
+}
+
+/// The connections and names of one case while it is played.
+struct Stage {
+    address: SocketAddr,
+    protocol: u8,
+    keeper: Connection,
+    before: Vec<(String, Vec<u8>)>,
+    connections: HashMap<String, Connection>,
+    names: HashMap<String, String>,
+}
+
+impl Stage {
+    /// Empties the databases and sets the options of the case.
+    fn set(options: &Options, protocol: u8, address: SocketAddr) -> io::Result<Stage> {
+        let mut keeper = Connection::open(address)?;
+        keeper.command(&["CLIENT", "UNPAUSE"])?;
+        keeper.command(&["FLUSHALL"])?;
+        let mut before = Vec::new();
+        for (name, value) in &options.configuration {
+            let reply = keeper.command(&["CONFIG", "GET", name])?;
+            let parts = frame::children(&reply).unwrap_or_default();
+            let old = parts.get(1).and_then(|part| frame::text(part)).unwrap_or_default();
+            before.push((name.clone(), old.to_vec()));
+            if let Some(value) = value {
+                expect_ok(&keeper.command(&["CONFIG", "SET", name, value])?, name)?;
+            }
+        }
+        if options.alone {
+            wait_until_alone(&mut keeper)?;
+        }
+        Ok(Stage { address, protocol, keeper, before, connections: HashMap::new(), names: HashMap::new() })
+    }
+
+    /// Puts the options back. The case may have ended the keeper's connection; then a new one does it.
+    fn strike(mut self) -> io::Result<()> {
+        self.connections.clear();
+        if self.keeper.command(&["PING"]).is_err() {
+            self.keeper = Connection::open(self.address)?;
+        }
+        for (name, value) in std::mem::take(&mut self.before) {
+            let reply = self.keeper.command(&[b"CONFIG".as_slice(), b"SET", name.as_bytes(), &value])?;
+            expect_ok(&reply, &name)?;
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, step: &Step) -> Outcome {
+        self.connect(&step.connection).map_err(|error| format!("no connection: {error}"))?;
+        let bytes = match &step.action {
+            Action::Request(text) => request(&words(&self.expand(text)?)?),
+            Action::Raw(text) => unescape(&self.expand(text)?)?,
+            Action::Read => Vec::new(),
+        };
+        let socket = self.connections.get_mut(&step.connection).ok_or("the connection is gone")?;
+        let replies = exchange(socket, &bytes, step.replies).map_err(|error| error.to_string())?;
+        if let Some(name) = &step.capture {
+            let text = replies.first().and_then(|reply| frame::text(reply)).ok_or("nothing to capture")?;
+            self.names.insert(name.clone(), String::from_utf8_lossy(text).into_owned());
+        }
+        Ok(replies)
+    }
+
+    /// Opens the connection of this name when it is used for the first time.
+    fn connect(&mut self, name: &str) -> io::Result<()> {
+        if !self.connections.contains_key(name) {
+            let mut socket = Connection::open(self.address)?;
+            if self.protocol == 3 {
+                socket.command(&["HELLO", "3"])?;
+            }
+            self.connections.insert(name.to_owned(), socket);
+        }
+        Ok(())
+    }
+
+    /// Replaces what stands in double braces.
+    fn expand(&mut self, text: &str) -> Result<String, String> {
+        let mut expanded = String::new();
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once("{{") {
+            let (hole, after) = after.split_once("}}").ok_or("double braces are not closed")?;
+            expanded.push_str(before);
+            expanded.push_str(&self.fill(hole)?);
+            rest = after;
+        }
+        expanded.push_str(rest);
+        Ok(expanded)
+    }
+
+    fn fill(&mut self, hole: &str) -> Result<String, String> {
+        if let Some((text, count)) = hole.split_once('*') {
+            return Ok(text.repeat(count.parse().map_err(|_| "no count of repetitions")?));
+        }
+        if let Some(name) = hole.strip_prefix("address:") {
+            self.connect(name).map_err(|error| error.to_string())?;
+            let address = self.connections.get(name).and_then(|socket| socket.stream().local_addr().ok());
+            return address.map(|address| address.to_string()).ok_or_else(|| "no address".to_owned());
+        }
+        let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let time = |offset: &str, now: u128| offset.parse::<u128>().map(|offset| (now + offset).to_string());
+        if let Some(offset) = hole.strip_prefix("now+") {
+            return time(offset, u128::from(since_epoch.as_secs())).map_err(|error| error.to_string());
+        }
+        if let Some(offset) = hole.strip_prefix("now_ms+") {
+            return time(offset, since_epoch.as_millis()).map_err(|error| error.to_string());
+        }
+        self.names.get(hole).cloned().ok_or_else(|| format!("nothing is captured as {hole}"))
+    }
+}
+
+fn exchange(socket: &mut Connection, bytes: &[u8], replies: Replies) -> io::Result<Vec<Vec<u8>>> {
+    match replies {
+        Replies::Count(count) => {
+            socket.send(bytes)?;
+            (0..count).map(|_| socket.reply()).collect()
+        }
+        Replies::UntilClosed => {
+            // A server may hang up before it has read all that we send.
+            let _ = socket.send(bytes);
+            socket.read_to_end().map(|bytes| if bytes.is_empty() { Vec::new() } else { vec![bytes] })
+        }
+    }
+}
+
+fn expect_ok(reply: &[u8], name: &str) -> io::Result<()> {
+    if reply == b"+OK\r\n" {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("CONFIG SET {name}: {}", escape(reply))))
+}
+
+/// Waits until the server has noticed that all earlier connections are closed.
+fn wait_until_alone(keeper: &mut Connection) -> io::Result<()> {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        let list = keeper.command(&["CLIENT", "LIST"])?;
+        let clients = list.windows(4).filter(|window| window == b" fd=").count();
+        if clients <= 1 {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            return Err(io::Error::other(format!("other clients stay: {}", escape(&list))));
+        }
+    }
+}
