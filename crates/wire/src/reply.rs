@@ -1,0 +1,228 @@
+//! Replies as they are written: values to bytes, in the words of RESP2 or RESP3.
+//!
+//! A [`Writer`] appends to a buffer of the caller and knows the peer's protocol; a command says what it means
+//! (`map`, `double`, `null`) and the writer chooses the form. There is no tree of values: an aggregate is its header,
+//! followed by its elements. The writer does not check that as many elements follow as were announced.
+//! Text of errors and of simple strings is one line by construction: line ends in it become spaces.
+//! A writer borrows its buffer; one thread.
+
+use crate::number;
+
+/// The protocol that a peer has chosen with HELLO.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// RESP2, where every connection begins.
+    #[default]
+    Resp2,
+    /// RESP3.
+    Resp3,
+}
+
+/// Writes replies to the end of a buffer.
+#[derive(Debug)]
+pub struct Writer<'a> {
+    /// Where the bytes go.
+    pub out: &'a mut Vec<u8>,
+    /// What the peer reads.
+    pub protocol: Protocol,
+}
+
+impl<'a> Writer<'a> {
+    /// A writer to the end of `out`.
+    #[inline]
+    pub fn new(out: &'a mut Vec<u8>, protocol: Protocol) -> Writer<'a> {
+        Writer { out, protocol }
+    }
+
+    #[inline]
+    fn resp3(&self) -> bool {
+        self.protocol == Protocol::Resp3
+    }
+
+    /// `+OK`.
+    #[inline]
+    pub fn ok(&mut self) {
+        self.out.extend_from_slice(b"+OK\r\n");
+    }
+
+    /// A simple string (`+text`).
+    #[inline]
+    pub fn simple(&mut self, text: &str) {
+        self.out.push(b'+');
+        self.push_line(text.as_bytes());
+    }
+
+    /// An error (`-text`): the code first, as in `ERR syntax error`.
+    pub fn error(&mut self, text: impl AsRef<[u8]>) {
+        self.out.push(b'-');
+        self.push_line(text.as_ref());
+    }
+
+    fn push_line(&mut self, text: &[u8]) {
+        let start = self.out.len();
+        self.out.extend_from_slice(text);
+        if memchr::memchr2(b'\r', b'\n', text).is_some() {
+            let line = self.out.get_mut(start..).unwrap_or_default();
+            line.iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n')).for_each(|byte| *byte = b' ');
+        }
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    /// An integer (`:n`).
+    #[inline]
+    pub fn integer(&mut self, value: i64) {
+        self.header(b':', value);
+    }
+
+    /// A bulk string.
+    #[inline]
+    pub fn bulk(&mut self, bytes: &[u8]) {
+        self.out.reserve(bytes.len() + 24);
+        self.bulk_header(bytes.len());
+        self.out.extend_from_slice(bytes);
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    /// The head of a bulk string of `len` bytes; the bytes and `\r\n` ([`Writer::bulk_end`]) are the caller's to add.
+    #[inline]
+    pub fn bulk_header(&mut self, len: usize) {
+        self.header(b'$', len as i64);
+    }
+
+    /// The line end after the bytes of a bulk string.
+    #[inline]
+    pub fn bulk_end(&mut self) {
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    /// An integer as a bulk string.
+    #[inline]
+    pub fn bulk_integer(&mut self, value: i64) {
+        self.bulk(number::Digits::new(value).as_bytes());
+    }
+
+    /// A double as a bulk string in either protocol.
+    pub fn bulk_double(&mut self, value: f64) {
+        let mut text = Vec::with_capacity(24);
+        number::push_f64(&mut text, value);
+        self.bulk(&text);
+    }
+
+    /// A double: `,n` to RESP3, a bulk string to RESP2.
+    pub fn double(&mut self, value: f64) {
+        if self.resp3() {
+            self.out.push(b',');
+            number::push_f64(self.out, value);
+            self.out.extend_from_slice(b"\r\n");
+        } else {
+            self.bulk_double(value);
+        }
+    }
+
+    /// An integer beyond 64 bits, given in decimal: `(n` to RESP3, a bulk string to RESP2.
+    pub fn big_number(&mut self, digits: &str) {
+        if self.resp3() {
+            self.out.push(b'(');
+            self.push_line(digits.as_bytes());
+        } else {
+            self.bulk(digits.as_bytes());
+        }
+    }
+
+    /// No value: `_` to RESP3, the null bulk string to RESP2.
+    #[inline]
+    pub fn null(&mut self) {
+        self.out.extend_from_slice(if self.resp3() { b"_\r\n" } else { b"$-1\r\n" });
+    }
+
+    /// No array: `_` to RESP3, the null array to RESP2.
+    #[inline]
+    pub fn null_array(&mut self) {
+        self.out.extend_from_slice(if self.resp3() { b"_\r\n" } else { b"*-1\r\n" });
+    }
+
+    /// A bulk string, or null when there is none.
+    #[inline]
+    pub fn bulk_or_null(&mut self, bytes: Option<&[u8]>) {
+        match bytes {
+            Some(bytes) => self.bulk(bytes),
+            None => self.null(),
+        }
+    }
+
+    /// The head of an array of `len` elements.
+    #[inline]
+    pub fn array(&mut self, len: usize) {
+        self.header(b'*', len as i64);
+    }
+
+    /// The head of a map of `len` pairs; an array of twice as many elements to RESP2.
+    #[inline]
+    pub fn map(&mut self, len: usize) {
+        if self.resp3() { self.header(b'%', len as i64) } else { self.header(b'*', 2 * len as i64) }
+    }
+
+    /// The head of a set of `len` elements; an array to RESP2.
+    #[inline]
+    pub fn set(&mut self, len: usize) {
+        self.header(if self.resp3() { b'~' } else { b'*' }, len as i64);
+    }
+
+    /// The head of a push message of `len` elements; an array to RESP2.
+    #[inline]
+    pub fn push(&mut self, len: usize) {
+        self.header(if self.resp3() { b'>' } else { b'*' }, len as i64);
+    }
+
+    /// The head of an attribute of `len` pairs, which precedes the reply that it describes. RESP3 only: to RESP2
+    /// nothing may be sent, and this returns false.
+    pub fn attribute(&mut self, len: usize) -> bool {
+        if self.resp3() {
+            self.header(b'|', len as i64);
+        }
+        self.resp3()
+    }
+
+    /// A boolean: `#t`/`#f` to RESP3, 1 or 0 to RESP2.
+    #[inline]
+    pub fn boolean(&mut self, value: bool) {
+        match (self.protocol, value) {
+            (Protocol::Resp3, true) => self.out.extend_from_slice(b"#t\r\n"),
+            (Protocol::Resp3, false) => self.out.extend_from_slice(b"#f\r\n"),
+            (Protocol::Resp2, value) => self.integer(i64::from(value)),
+        }
+    }
+
+    /// Text with its format (three letters: `txt`, `mkd`): `=` to RESP3, a bulk string to RESP2.
+    pub fn verbatim(&mut self, format: &[u8; 3], text: &[u8]) {
+        if !self.resp3() {
+            return self.bulk(text);
+        }
+        self.header(b'=', text.len() as i64 + 4);
+        self.out.extend_from_slice(format);
+        self.out.push(b':');
+        self.out.extend_from_slice(text);
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    #[inline]
+    fn header(&mut self, marker: u8, value: i64) {
+        if (0..10).contains(&value) {
+            self.out.extend_from_slice(&[marker, b'0' + value as u8, b'\r', b'\n']);
+        } else {
+            self.long_header(marker, value);
+        }
+    }
+
+    #[inline]
+    fn long_header(&mut self, marker: u8, value: i64) {
+        let mut line = [0; number::INTEGER_LEN_MAX + 3];
+        let digits = number::Digits::new(value);
+        let digits = digits.as_bytes();
+        let len = digits.len();
+        line[0] = marker;
+        line[1..1 + len].copy_from_slice(digits);
+        line[1 + len..3 + len].copy_from_slice(b"\r\n");
+        self.out.extend_from_slice(&line[..3 + len]);
+    }
+}

@@ -1,0 +1,641 @@
+//! Requests as they arrive: from a peer's bytes to arguments that still lie in those bytes.
+//!
+//! A request is a multibulk (`*2\r\n$3\r\nGET\r\n$1\r\nk\r\n`) or an inline line (`GET k\r\n`). The parser copies nothing
+//! of a multibulk: an argument is a [`Span`] of the caller's buffer, a [`Batch`] holds the spans of all requests that the
+//! buffer completed, and both are reused. Inline arguments may need unescaping, so their bytes live in a side buffer of
+//! the batch; a multibulk pays nothing for that beyond one bit per request.
+//!
+//! The parser is resumable at any byte boundary. What it has learned about an unfinished request (spans found, where to
+//! go on, how far a line was searched) stays in the parser, so that no byte is looked at twice however slowly the bytes
+//! arrive. It never reserves memory for a claimed length: it grows with what has arrived.
+//!
+//! It is not a reader: it owns no buffer, does no I/O and executes nothing. Each connection owns one parser; a batch may
+//! be shared by all connections of one thread.
+//!
+//! Behaviour, limits and error texts are those of Redis's `networking.c` (7.0), including its tolerance: the two bytes
+//! after an argument are skipped unread, and the byte after a line's `\r` is not checked.
+
+use std::borrow::Cow;
+use std::ops::Index;
+
+use crate::inline;
+use crate::number;
+
+/// Longest inline request and longest `*`/`$` line, in bytes.
+pub const LINE_LEN_MAX: usize = 64 * 1024;
+/// Most arguments of one request before the peer has authenticated.
+pub const UNAUTHENTICATED_ARGS_MAX: i64 = 10;
+/// Longest argument before the peer has authenticated, in bytes.
+pub const UNAUTHENTICATED_BULK_LEN_MAX: i64 = 16 * 1024;
+
+/// Where an argument lies in its buffer, in bytes. Buffers are at most 4 GiB.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// Offset of the first byte.
+    pub start: u32,
+    /// Length in bytes.
+    pub len: u32,
+}
+
+impl Span {
+    fn slice(self, buf: &[u8]) -> Option<&[u8]> {
+        buf.get(self.start as usize..)?.get(..self.len as usize)
+    }
+}
+
+/// The arguments of one request, the command's name first. Two slices; `Copy`.
+#[derive(Clone, Copy)]
+pub struct Args<'a> {
+    buf: &'a [u8],
+    spans: &'a [Span],
+}
+
+impl<'a> Args<'a> {
+    /// Arguments that lie in `buf` at `spans`. A span that leaves the buffer reads as missing ([`Args::get`]).
+    pub fn new(buf: &'a [u8], spans: &'a [Span]) -> Self {
+        Args { buf, spans }
+    }
+
+    /// How many arguments there are.
+    #[inline]
+    pub fn len(self) -> usize {
+        self.spans.len()
+    }
+
+    /// Whether there is no argument.
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// The argument at `index`, if there is one.
+    #[inline]
+    pub fn get(self, index: usize) -> Option<&'a [u8]> {
+        self.spans.get(index)?.slice(self.buf)
+    }
+
+    /// The argument at `index`; for callers that have checked the arity. Panics when there is none.
+    #[inline]
+    pub fn arg(self, index: usize) -> &'a [u8] {
+        let Span { start, len } = self.spans[index];
+        &self.buf[start as usize..start as usize + len as usize]
+    }
+
+    /// The arguments without the first `n` (none when there are fewer).
+    #[inline]
+    pub fn from(self, n: usize) -> Args<'a> {
+        Args { buf: self.buf, spans: self.spans.get(n..).unwrap_or_default() }
+    }
+
+    /// All arguments in order.
+    #[inline]
+    pub fn iter(self) -> ArgsIter<'a> {
+        ArgsIter { buf: self.buf, spans: self.spans.iter() }
+    }
+
+    /// The bytes of all arguments together.
+    pub fn bytes_len(self) -> usize {
+        self.spans.iter().map(|span| span.len as usize).sum()
+    }
+
+    /// A copy that owns its bytes, packed, for requests that outlive their buffer (MULTI's queue).
+    pub fn to_owned(self) -> OwnedArgs {
+        OwnedArgs::collect(self.iter())
+    }
+}
+
+impl Index<usize> for Args<'_> {
+    type Output = [u8];
+
+    #[inline]
+    fn index(&self, index: usize) -> &[u8] {
+        self.arg(index)
+    }
+}
+
+impl<'a> IntoIterator for Args<'a> {
+    type Item = &'a [u8];
+    type IntoIter = ArgsIter<'a>;
+
+    fn into_iter(self) -> ArgsIter<'a> {
+        self.iter()
+    }
+}
+
+impl std::fmt::Debug for Args<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.iter().map(|arg| arg.escape_ascii().to_string())).finish()
+    }
+}
+
+/// Iterator over the arguments of a request.
+#[derive(Clone)]
+pub struct ArgsIter<'a> {
+    buf: &'a [u8],
+    spans: std::slice::Iter<'a, Span>,
+}
+
+impl<'a> Iterator for ArgsIter<'a> {
+    type Item = &'a [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a [u8]> {
+        self.spans.next()?.slice(self.buf)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.spans.size_hint()
+    }
+}
+
+impl ExactSizeIterator for ArgsIter<'_> {}
+
+/// Arguments that own their bytes: one buffer and its spans.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OwnedArgs {
+    bytes: Box<[u8]>,
+    spans: Box<[Span]>,
+}
+
+impl OwnedArgs {
+    /// Packs the arguments one after the other. Together they must stay under 4 GiB; what lies beyond is left out.
+    pub fn collect<'b>(args: impl IntoIterator<Item = &'b [u8]>) -> OwnedArgs {
+        let mut bytes = Vec::new();
+        let mut spans = Vec::new();
+        for arg in args {
+            let (Ok(start), Ok(len)) = (u32::try_from(bytes.len()), u32::try_from(arg.len())) else { break };
+            spans.push(Span { start, len });
+            bytes.extend_from_slice(arg);
+        }
+        OwnedArgs { bytes: bytes.into(), spans: spans.into() }
+    }
+
+    /// The arguments.
+    pub fn args(&self) -> Args<'_> {
+        Args { buf: &self.bytes, spans: &self.spans }
+    }
+
+    /// Memory held outside this struct, in bytes.
+    pub fn heap_len(&self) -> usize {
+        self.bytes.len() + self.spans.len() * size_of::<Span>()
+    }
+}
+
+/// A request's place in its batch.
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    first: u32,
+    /// Number of spans; the top bit says that they point into the batch's side buffer.
+    count: u32,
+}
+
+const IN_SIDE: u32 = 1 << 31;
+
+/// Complete requests, in the order of arrival. Reusable: [`Batch::clear`] keeps the memory.
+#[derive(Debug, Default)]
+pub struct Batch {
+    spans: Vec<Span>,
+    requests: Vec<Request>,
+    side: Vec<u8>,
+}
+
+impl Batch {
+    /// An empty batch; it allocates when the first request arrives.
+    pub fn new() -> Batch {
+        Batch::default()
+    }
+
+    /// How many requests there are.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Whether there is no request.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+
+    /// The arguments of request `index`; `buf` is the buffer that was parsed. At least one argument per request.
+    #[inline]
+    pub fn get<'a>(&'a self, index: usize, buf: &'a [u8]) -> Args<'a> {
+        let Some(&Request { first, count }) = self.requests.get(index) else { return Args { buf, spans: &[] } };
+        let buf = if count & IN_SIDE == 0 { buf } else { &self.side };
+        let first = first as usize;
+        Args { buf, spans: self.spans.get(first..first + (count & !IN_SIDE) as usize).unwrap_or_default() }
+    }
+
+    /// Forgets all requests, keeps the memory of ordinary batches and gives back that of extraordinary ones.
+    pub fn clear(&mut self) {
+        self.spans.clear();
+        self.requests.clear();
+        self.side.clear();
+        self.spans.shrink_to(KEPT_SPANS);
+        self.requests.shrink_to(KEPT_SPANS);
+        self.side.shrink_to(KEPT_SPANS);
+    }
+
+    fn close(&mut self, first: usize, side: bool) {
+        let count = (self.spans.len() - first) as u32;
+        self.requests.push(Request { first: first as u32, count: if side { count | IN_SIDE } else { count } });
+    }
+}
+
+/// Entries of a batch's vectors that survive a `clear`: a full 64 KiB read of the smallest usual requests.
+const KEPT_SPANS: usize = 16 * 1024;
+
+/// What a peer may send.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Longest argument in bytes (`proto-max-bulk-len`). Values from 4 GiB up act as just under 4 GiB.
+    pub bulk_len_max: i64,
+    /// Most arguments of one request.
+    pub args_max: i64,
+    /// Whether the peer may send large requests: false until it has passed AUTH, where AUTH is required.
+    pub authenticated: bool,
+    /// [`Parser::parse`] stops when the batch holds so many requests. 1 for a peer that is not authenticated, because
+    /// the request after an AUTH is read under other limits.
+    pub requests_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { bulk_len_max: 512 * 1024 * 1024, args_max: 1024 * 1024, authenticated: true, requests_max: usize::MAX }
+    }
+}
+
+/// Why a peer's bytes cannot be read on. The connection is of no more use after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProtocolError {
+    /// The number after `*` is none, or too large.
+    InvalidMultibulkLength,
+    /// The number after `$` is none, is negative or too large.
+    InvalidBulkLength,
+    /// An argument began with this byte instead of `$`.
+    ExpectedDollar(u8),
+    /// More than 10 arguments before authentication.
+    UnauthenticatedMultibulkLength,
+    /// An argument of more than 16 KiB before authentication.
+    UnauthenticatedBulkLength,
+    /// A `*` line longer than 64 KiB.
+    TooBigMultibulkCount,
+    /// A `$` line longer than 64 KiB.
+    TooBigBulkCount,
+    /// An inline line longer than 64 KiB.
+    TooBigInline,
+    /// An inline request with an open or badly closed quote.
+    UnbalancedQuotes,
+}
+
+impl ProtocolError {
+    /// The text of the error reply after `-ERR `, without line end: Redis's words.
+    pub fn message(self) -> Cow<'static, [u8]> {
+        let text: &'static str = match self {
+            ProtocolError::InvalidMultibulkLength => "Protocol error: invalid multibulk length",
+            ProtocolError::InvalidBulkLength => "Protocol error: invalid bulk length",
+            ProtocolError::UnauthenticatedMultibulkLength => "Protocol error: unauthenticated multibulk length",
+            ProtocolError::UnauthenticatedBulkLength => "Protocol error: unauthenticated bulk length",
+            ProtocolError::TooBigMultibulkCount => "Protocol error: too big mbulk count string",
+            ProtocolError::TooBigBulkCount => "Protocol error: too big bulk count string",
+            ProtocolError::TooBigInline => "Protocol error: too big inline request",
+            ProtocolError::UnbalancedQuotes => "Protocol error: unbalanced quotes in request",
+            ProtocolError::ExpectedDollar(got) => return Cow::Owned(expected_dollar(got)),
+        };
+        Cow::Borrowed(text.as_bytes())
+    }
+}
+
+/// Redis formats this text as a C string, so a zero byte ends it.
+fn expected_dollar(got: u8) -> Vec<u8> {
+    let mut text = b"Protocol error: expected '$', got '".to_vec();
+    match got {
+        0 => {}
+        b'\r' | b'\n' => text.extend_from_slice(b" '"),
+        other => text.extend_from_slice(&[other, b'\'']),
+    }
+    text
+}
+
+impl std::fmt::Display for ProtocolError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.message()))
+    }
+}
+
+impl std::error::Error for ProtocolError {}
+
+/// Reads requests; see the file's head. Holds what is known of the one request that has not fully arrived.
+#[derive(Debug, Default)]
+pub struct Parser {
+    /// Arguments of the unfinished multibulk that are still to come; 0 when none is open.
+    remaining: u32,
+    /// Where the unfinished request goes on, from its first byte.
+    pos: usize,
+    /// How far from `pos` a line end has been sought in vain.
+    searched: usize,
+    /// Complete arguments of the unfinished multibulk, from its first byte.
+    spans: Vec<Span>,
+    /// How many bytes the unfinished request must reach before another look at it can help.
+    wanted: usize,
+}
+
+/// What a look at the bytes gave.
+enum Step<T> {
+    Done(T),
+    /// More bytes are needed.
+    Short,
+}
+
+/// Where the multibulk being read stands.
+struct Open {
+    pos: usize,
+    remaining: u32,
+}
+
+impl Parser {
+    /// A parser at the start of a connection. Allocates only while a request is incomplete.
+    pub fn new() -> Parser {
+        Parser::default()
+    }
+
+    /// Whether a request has begun and not ended.
+    pub fn is_partial(&self) -> bool {
+        self.wanted != 0
+    }
+
+    /// The least length that the buffer must reach, counted from the first byte that was not consumed, before parsing on
+    /// can help. A hint for the size of the next read; claimed by the peer, so never a reason to allocate at once.
+    pub fn wanted(&self) -> usize {
+        self.wanted
+    }
+
+    /// Adds every complete request at the start of `buf` to `batch` and returns how many bytes they took.
+    ///
+    /// The next call must be given the bytes from there on (the same unfinished request, with what has arrived since);
+    /// the spans of `batch` count from the start of this `buf`, so the batch is to be executed and cleared before.
+    /// When `batch` is full (`limits.requests_max`) more requests may be waiting in `buf`.
+    ///
+    /// # Errors
+    /// When the bytes break the protocol. The requests already in `batch` came before the error and are to be executed.
+    pub fn parse(&mut self, buf: &[u8], limits: &Limits, batch: &mut Batch) -> Result<usize, ProtocolError> {
+        let buf = buf.get(..BUFFER_LEN_MAX).unwrap_or(buf);
+        let mut start = 0;
+        if self.wanted != 0 {
+            if buf.len() < self.wanted {
+                return Ok(0);
+            }
+            match self.resume(buf, limits, batch)? {
+                Step::Done(end) => start = end,
+                Step::Short => return Ok(0),
+            }
+        }
+        while start < buf.len() && batch.requests.len() < limits.requests_max {
+            let step = if buf[start] == b'*' {
+                self.begin_multibulk(buf, start, limits, batch)?
+            } else {
+                self.inline(buf, start, batch)?
+            };
+            match step {
+                Step::Done(end) => start = end,
+                Step::Short => break,
+            }
+        }
+        Ok(start)
+    }
+
+    /// Goes on with the request that an earlier buffer left unfinished.
+    fn resume(&mut self, buf: &[u8], limits: &Limits, batch: &mut Batch) -> Result<Step<usize>, ProtocolError> {
+        if self.remaining == 0 {
+            return if buf.first() == Some(&b'*') {
+                self.begin_multibulk(buf, 0, limits, batch)
+            } else {
+                self.inline(buf, 0, batch)
+            };
+        }
+        let mut open = Open { pos: self.pos, remaining: self.remaining };
+        let mut spans = std::mem::take(&mut self.spans);
+        match self.bulks(buf, 0, &mut open, limits, &mut spans)? {
+            Step::Done(()) => {
+                let first = batch.spans.len();
+                batch.spans.append(&mut spans);
+                batch.close(first, false);
+                self.reset();
+                Ok(Step::Done(open.pos))
+            }
+            Step::Short => {
+                (self.pos, self.remaining, self.spans) = (open.pos, open.remaining, spans);
+                Ok(Step::Short)
+            }
+        }
+    }
+
+    /// Reads the multibulk that begins at `start`, as far as it has arrived.
+    #[inline]
+    fn begin_multibulk(
+        &mut self,
+        buf: &[u8],
+        start: usize,
+        limits: &Limits,
+        batch: &mut Batch,
+    ) -> Result<Step<usize>, ProtocolError> {
+        let (count, pos) = match quick_length(buf, start, b'*') {
+            Some(found) => found,
+            None => match self.count_line(buf, start)? {
+                Step::Done(found) => found,
+                Step::Short => return Ok(Step::Short),
+            },
+        };
+        if count > limits.args_max {
+            return Err(ProtocolError::InvalidMultibulkLength);
+        }
+        if count > UNAUTHENTICATED_ARGS_MAX && !limits.authenticated {
+            return Err(ProtocolError::UnauthenticatedMultibulkLength);
+        }
+        if count <= 0 {
+            self.reset();
+            return Ok(Step::Done(pos));
+        }
+        self.searched = 0;
+        let mut open = Open { pos, remaining: u32::try_from(count).unwrap_or(u32::MAX) };
+        let first = batch.spans.len();
+        match self.bulks(buf, start, &mut open, limits, &mut batch.spans)? {
+            Step::Done(()) => {
+                batch.close(first, false);
+                if self.wanted != 0 {
+                    self.reset();
+                }
+                Ok(Step::Done(open.pos))
+            }
+            Step::Short => {
+                self.suspend(start, open, batch, first);
+                Ok(Step::Short)
+            }
+        }
+    }
+
+    /// Puts the unfinished multibulk away, relative to its own first byte: the next buffer begins there.
+    #[cold]
+    fn suspend(&mut self, start: usize, open: Open, batch: &mut Batch, first: usize) {
+        let moved = batch.spans.drain(first..).map(|span| Span { start: span.start - start as u32, len: span.len });
+        self.spans.clear();
+        self.spans.extend(moved);
+        (self.pos, self.remaining) = (open.pos - start, open.remaining);
+    }
+
+    /// Reads arguments until none remains. `start` is where the request begins in `buf`.
+    #[inline]
+    fn bulks(
+        &mut self,
+        buf: &[u8],
+        start: usize,
+        open: &mut Open,
+        limits: &Limits,
+        spans: &mut Vec<Span>,
+    ) -> Result<Step<()>, ProtocolError> {
+        while open.remaining > 0 {
+            let (len, at) = match quick_length(buf, open.pos, b'$') {
+                Some(found) if found.0 <= limits.bulk_len_max => found,
+                _ => match self.bulk_line(buf, start, open.pos, limits)? {
+                    Step::Done(found) => found,
+                    Step::Short => return Ok(Step::Short),
+                },
+            };
+            let end = at + len as usize + 2;
+            if end > buf.len() {
+                self.searched = 0;
+                self.wanted = end - start;
+                return if self.wanted > BUFFER_LEN_MAX {
+                    Err(ProtocolError::InvalidBulkLength)
+                } else {
+                    Ok(Step::Short)
+                };
+            }
+            spans.push(Span { start: at as u32, len: len as u32 });
+            self.searched = 0;
+            open.pos = end;
+            open.remaining -= 1;
+        }
+        Ok(Step::Done(()))
+    }
+
+    /// A `*` line of any length: the number and where the line ends.
+    #[cold]
+    fn count_line(&mut self, buf: &[u8], start: usize) -> Result<Step<(i64, usize)>, ProtocolError> {
+        match self.line(buf, start, start) {
+            Ok(Step::Done((line, next))) => match number::parse_i64(line.get(1..).unwrap_or_default()) {
+                Some(count) => Ok(Step::Done((count, next))),
+                None => Err(ProtocolError::InvalidMultibulkLength),
+            },
+            Ok(Step::Short) => Ok(Step::Short),
+            Err(TooLong) => Err(ProtocolError::TooBigMultibulkCount),
+        }
+    }
+
+    /// A `$` line of any length: the number and where the line ends.
+    #[cold]
+    fn bulk_line(
+        &mut self,
+        buf: &[u8],
+        start: usize,
+        pos: usize,
+        limits: &Limits,
+    ) -> Result<Step<(i64, usize)>, ProtocolError> {
+        let (line, next) = match self.line(buf, start, pos) {
+            Ok(Step::Done(found)) => found,
+            Ok(Step::Short) => return Ok(Step::Short),
+            Err(TooLong) => return Err(ProtocolError::TooBigBulkCount),
+        };
+        let digits = match line.split_first() {
+            Some((b'$', digits)) => digits,
+            Some((&other, _)) => return Err(ProtocolError::ExpectedDollar(other)),
+            None => return Err(ProtocolError::ExpectedDollar(b'\r')),
+        };
+        let len = number::parse_i64(digits).filter(|&len| (0..=limits.bulk_len_max).contains(&len));
+        match len {
+            None => Err(ProtocolError::InvalidBulkLength),
+            Some(len) if len > UNAUTHENTICATED_BULK_LEN_MAX && !limits.authenticated => {
+                Err(ProtocolError::UnauthenticatedBulkLength)
+            }
+            Some(len) if len >= BUFFER_LEN_MAX as i64 => Err(ProtocolError::InvalidBulkLength),
+            Some(len) => Ok(Step::Done((len, next))),
+        }
+    }
+
+    /// The line at `pos` without its end, and where the next begins. Remembers how far it has searched.
+    fn line<'b>(&mut self, buf: &'b [u8], start: usize, pos: usize) -> Result<Step<(&'b [u8], usize)>, TooLong> {
+        let rest = buf.get(pos..).unwrap_or_default();
+        let unseen = rest.get(self.searched..).unwrap_or_default();
+        let Some(found) = memchr::memchr(b'\r', unseen) else {
+            self.searched = rest.len();
+            self.wanted = buf.len() - start + 1;
+            return if rest.len() > LINE_LEN_MAX { Err(TooLong) } else { Ok(Step::Short) };
+        };
+        let len = self.searched + found;
+        if len > LINE_LEN_MAX {
+            return Err(TooLong);
+        }
+        if rest.len() < len + 2 {
+            self.searched = len;
+            self.wanted = pos + len + 2 - start;
+            return Ok(Step::Short);
+        }
+        self.searched = 0;
+        Ok(Step::Done((rest.get(..len).unwrap_or_default(), pos + len + 2)))
+    }
+
+    /// Reads the inline request at `start`.
+    #[cold]
+    fn inline(&mut self, buf: &[u8], start: usize, batch: &mut Batch) -> Result<Step<usize>, ProtocolError> {
+        let rest = buf.get(start..).unwrap_or_default();
+        let unseen = rest.get(self.searched..).unwrap_or_default();
+        let Some(found) = memchr::memchr(b'\n', unseen) else {
+            self.searched = rest.len();
+            self.wanted = rest.len() + 1;
+            return if rest.len() > LINE_LEN_MAX { Err(ProtocolError::TooBigInline) } else { Ok(Step::Short) };
+        };
+        let len = self.searched + found;
+        if len > LINE_LEN_MAX {
+            return Err(ProtocolError::TooBigInline);
+        }
+        self.reset();
+        let line = rest.get(..len).unwrap_or_default();
+        let first = batch.spans.len();
+        if !inline::split(line.strip_suffix(b"\r").unwrap_or(line), &mut batch.side, &mut batch.spans) {
+            batch.spans.truncate(first);
+            return Err(ProtocolError::UnbalancedQuotes);
+        }
+        if batch.spans.len() > first {
+            batch.close(first, true);
+        }
+        Ok(Step::Done(start + len + 1))
+    }
+
+    fn reset(&mut self) {
+        *self = Parser::default();
+    }
+}
+
+/// A `*` or `$` line that does not end.
+struct TooLong;
+
+/// Spans count in 32 bits.
+const BUFFER_LEN_MAX: usize = u32::MAX as usize;
+
+/// The usual case: a marker, one or two digits, `\r\n`. `None` leaves everything else to the careful way.
+#[inline(always)]
+fn quick_length(buf: &[u8], pos: usize, marker: u8) -> Option<(i64, usize)> {
+    let head: &[u8; 5] = buf.get(pos..)?.first_chunk()?;
+    let ones = head[1].wrapping_sub(b'0');
+    if head[0] != marker || ones > 9 {
+        return None;
+    }
+    if head[2] == b'\r' {
+        return (head[3] == b'\n').then_some((i64::from(ones), pos + 4));
+    }
+    let (tens, ones) = (ones, head[2].wrapping_sub(b'0'));
+    if tens == 0 || ones > 9 || head[3] != b'\r' || head[4] != b'\n' {
+        return None;
+    }
+    Some((i64::from(tens) * 10 + i64::from(ones), pos + 5))
+}
