@@ -1,0 +1,481 @@
+//! Reading replies: where a frame ends, and what is inside it.
+//!
+//! Two halves, both without I/O and without allocation. [`Scanner`] finds the end of the first frame in a buffer; it
+//! remembers how far it came, so a reply that arrives byte by byte is read once. [`decode`] turns the bytes of a whole
+//! frame into a [`Frame`], whose strings are slices of the buffer and whose aggregates are iterators over it.
+//!
+//! It refuses to be a value tree: whoever wants one builds it. It knows RESP2 and RESP3 but not the streamed types of
+//! RESP3, which no server sends. Nothing here recurses, whatever the bytes say: an aggregate only adds to a count of
+//! frames that are still to come. A consumer that descends into aggregates bounds its own depth by [`DEPTH_MAX`].
+//!
+//! Both halves may be used from any thread; a `Scanner` belongs to one stream.
+
+use std::fmt;
+
+/// How deep a consumer should follow nested aggregates before it calls the reply malformed.
+pub const DEPTH_MAX: usize = 128;
+
+/// The longest line (a simple string, an error, a number, a length) that is accepted, in bytes without its `\r\n`.
+pub const LINE_LENGTH_MAX: usize = 1024 * 1024;
+
+/// The most elements that one aggregate may claim. It bounds a count, not memory: nothing is reserved for a claim.
+const ELEMENTS_MAX: u64 = u32::MAX as u64;
+
+/// The longest bulk string that one frame may claim, in bytes. Nothing is reserved for a claim.
+const BULK_LENGTH_MAX: u64 = 1 << 40;
+
+/// Why bytes are not a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameError {
+    /// The first byte of a frame names no known type.
+    UnknownType(u8),
+    /// A length or a number is not one, or is out of bounds.
+    BadNumber,
+    /// A line is longer than [`LINE_LENGTH_MAX`] or holds a carriage return that ends nothing.
+    BadLine,
+    /// A bulk string is not followed by `\r\n`, or a verbatim string has no format.
+    BadBulk,
+    /// The bytes end inside the frame. Only [`decode`] says so; the scanner asks for more instead.
+    Truncated,
+}
+
+impl fmt::Display for FrameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownType(byte) => write!(f, "a reply begins with '{}', which names no type", byte.escape_ascii()),
+            Self::BadNumber => f.write_str("a reply holds a length or number that cannot be read"),
+            Self::BadLine => f.write_str("a reply holds a line that is too long or badly ended"),
+            Self::BadBulk => f.write_str("a reply holds a string that does not end where its length says"),
+            Self::Truncated => f.write_str("a reply ends too early"),
+        }
+    }
+}
+
+impl std::error::Error for FrameError {}
+
+/// Finds the end of the first frame of a buffer, resumable at any byte.
+#[derive(Clone, Debug, Default)]
+pub struct Scanner {
+    /// Bytes of the buffer that are already understood.
+    position: usize,
+    /// How far beyond `position` a line was searched for its end without success.
+    searched: usize,
+    /// Frames that must still be read before the outermost one is whole; 0 stands for "not begun", which means one.
+    pending: u64,
+}
+
+impl Scanner {
+    /// A scanner at the start of a frame.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The length of the frame that `buffer` starts with, or `None` while it is not whole.
+    ///
+    /// After `None` call again with the same bytes and more behind them; after a length the scanner is at the start of
+    /// the next frame, so call with the bytes that follow. After an error the stream cannot be read any further.
+    #[inline]
+    pub fn scan(&mut self, buffer: &[u8]) -> Result<Option<usize>, FrameError> {
+        let mut pending = self.pending.max(1);
+        while pending > 0 {
+            let Some(head) = read_head(buffer, self.position, self.searched)? else {
+                self.searched = buffer.len().saturating_sub(self.position);
+                self.pending = pending;
+                return Ok(None);
+            };
+            let end = match head.content {
+                Content::Line => head.body,
+                Content::Bulk(length) => match bulk_end(buffer, head.body, length)? {
+                    Some(end) => end,
+                    None => {
+                        self.pending = pending;
+                        return Ok(None);
+                    }
+                },
+                Content::Aggregate(count) => {
+                    pending = pending.checked_add(count).ok_or(FrameError::BadNumber)?;
+                    head.body
+                }
+                // An attribute precedes the frame that it describes, so it does not count as a frame itself.
+                Content::Attribute(count) => {
+                    pending = pending.checked_add(count + 1).ok_or(FrameError::BadNumber)?;
+                    head.body
+                }
+            };
+            self.position = end;
+            self.searched = 0;
+            pending -= 1;
+        }
+        let length = self.position;
+        self.position = 0;
+        self.pending = 0;
+        Ok(Some(length))
+    }
+}
+
+/// The first line of a frame.
+struct Head {
+    kind: u8,
+    /// Where the line ends, without `\r\n`; it starts one byte after the frame does.
+    line_end: usize,
+    /// Where what follows the line starts.
+    body: usize,
+    content: Content,
+}
+
+/// What follows the first line of a frame.
+#[derive(Clone, Copy)]
+enum Content {
+    Line,
+    Bulk(usize),
+    Aggregate(u64),
+    Attribute(u64),
+}
+
+/// Reads the line at `position`, which `searched` bytes are known not to end. `None` when the line is not whole.
+#[inline]
+fn read_head(buffer: &[u8], position: usize, searched: usize) -> Result<Option<Head>, FrameError> {
+    let Some(rest) = buffer.get(position..) else { return Ok(None) };
+    let Some((&kind, _)) = rest.split_first() else { return Ok(None) };
+    // One byte is searched again, because the '\r' may have been the last of what had arrived.
+    let from = searched.saturating_sub(1).max(1);
+    let Some(found) = rest.get(from..).and_then(|bytes| bytes.iter().position(|&byte| byte == b'\r')) else {
+        known_type(kind)?;
+        return if rest.len() > LINE_LENGTH_MAX { Err(FrameError::BadLine) } else { Ok(None) };
+    };
+    let line_end = from + found;
+    match rest.get(line_end + 1) {
+        Some(b'\n') => {}
+        Some(_) => return Err(FrameError::BadLine),
+        None => {
+            known_type(kind)?;
+            return Ok(None);
+        }
+    }
+    let line = rest.get(1..line_end).unwrap_or_default();
+    if line.len() > LINE_LENGTH_MAX {
+        return Err(FrameError::BadLine);
+    }
+    let content = read_content(kind, line)?;
+    Ok(Some(Head { kind, line_end: position + line_end, body: position + line_end + 2, content }))
+}
+
+fn known_type(kind: u8) -> Result<(), FrameError> {
+    match kind {
+        b'+' | b'-' | b':' | b'$' | b'*' | b'_' | b'#' | b',' | b'(' | b'!' | b'=' | b'%' | b'~' | b'>' | b'|' => Ok(()),
+        other => Err(FrameError::UnknownType(other)),
+    }
+}
+
+/// What the line of a frame of this type announces.
+#[inline]
+fn read_content(kind: u8, line: &[u8]) -> Result<Content, FrameError> {
+    match kind {
+        b'+' | b'-' | b':' | b'_' | b'#' | b',' | b'(' => Ok(Content::Line),
+        b'$' | b'!' | b'=' => match read_length(line, BULK_LENGTH_MAX)? {
+            Some(length) => Ok(Content::Bulk(usize::try_from(length).map_err(|_| FrameError::BadNumber)?)),
+            None => Ok(Content::Line),
+        },
+        b'*' | b'~' | b'>' => Ok(read_length(line, ELEMENTS_MAX)?.map_or(Content::Line, Content::Aggregate)),
+        b'%' => Ok(read_length(line, ELEMENTS_MAX)?.map_or(Content::Line, |pairs| Content::Aggregate(pairs * 2))),
+        b'|' => Ok(Content::Attribute(read_length(line, ELEMENTS_MAX)?.ok_or(FrameError::BadNumber)? * 2)),
+        other => Err(FrameError::UnknownType(other)),
+    }
+}
+
+/// A length of at most `max`; `None` for `-1`, which stands for null.
+#[inline]
+fn read_length(line: &[u8], max: u64) -> Result<Option<u64>, FrameError> {
+    if line == b"-1" {
+        return Ok(None);
+    }
+    if line.is_empty() || line.len() > 19 {
+        return Err(FrameError::BadNumber);
+    }
+    let mut value = 0u64;
+    for &byte in line {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return Err(FrameError::BadNumber);
+        }
+        value = value * 10 + u64::from(digit);
+    }
+    if value > max { Err(FrameError::BadNumber) } else { Ok(Some(value)) }
+}
+
+/// Where a bulk string's frame ends, if all of it is there.
+#[inline]
+fn bulk_end(buffer: &[u8], body: usize, length: usize) -> Result<Option<usize>, FrameError> {
+    let end = body.checked_add(length).and_then(|end| end.checked_add(2)).ok_or(FrameError::BadNumber)?;
+    match buffer.get(end - 2..end) {
+        Some(b"\r\n") => Ok(Some(end)),
+        Some(_) => Err(FrameError::BadBulk),
+        None => Ok(None),
+    }
+}
+
+/// One reply, or one element of one. Strings are slices of the bytes that were decoded.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Frame<'a> {
+    /// `+`: a status line.
+    Simple(&'a [u8]),
+    /// `-` or `!`: an error, its code first.
+    Error(&'a [u8]),
+    /// `:`
+    Integer(i64),
+    /// `$`: any bytes.
+    Bulk(&'a [u8]),
+    /// `_`, or the null string and null array of RESP2.
+    Null,
+    /// `#`
+    Boolean(bool),
+    /// `,`: the text as it was sent, which [`parse_double`] reads.
+    Double(&'a [u8]),
+    /// `(`: a whole number of any size, as text.
+    BigNumber(&'a [u8]),
+    /// `=`: a text and its three-letter format (`txt`, `mkd`).
+    Verbatim {
+        /// The format's three letters.
+        format: &'a [u8],
+        /// The text without its format.
+        text: &'a [u8],
+    },
+    /// `*`
+    Array(Items<'a>),
+    /// `~`
+    Set(Items<'a>),
+    /// `%`: keys and values in turn, so an even number of items.
+    Map(Items<'a>),
+    /// `>`: a message that answers no request.
+    Push(Items<'a>),
+}
+
+/// The elements of an aggregate, decoded one by one as they are asked for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Items<'a> {
+    bytes: &'a [u8],
+    remaining: u64,
+}
+
+impl<'a> Items<'a> {
+    /// How many elements are left (a map counts keys and values).
+    ///
+    /// This is what the sender claims; decoding bounds it by the bytes that came, since an element takes three at least.
+    pub fn len(&self) -> usize {
+        usize::try_from(self.remaining).unwrap_or(usize::MAX)
+    }
+
+    /// Whether no element is left.
+    pub fn is_empty(&self) -> bool {
+        self.remaining == 0
+    }
+}
+
+impl<'a> Iterator for Items<'a> {
+    type Item = Result<Frame<'a>, FrameError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.remaining == 0 {
+            return None;
+        }
+        match decode(self.bytes) {
+            Ok((frame, length)) => {
+                self.remaining -= 1;
+                self.bytes = self.bytes.get(length..).unwrap_or_default();
+                Some(Ok(frame))
+            }
+            Err(error) => {
+                self.remaining = 0;
+                Some(Err(error))
+            }
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        // A claim is not a promise: each element takes at least three bytes, so capacity taken from this hint is bounded
+        // by what arrived.
+        (self.len().min(self.bytes.len() / 3), Some(self.len()))
+    }
+}
+
+/// The frame that `buffer` starts with, and its length in bytes.
+///
+/// Attributes before it are passed over. Fails with [`FrameError::Truncated`] when the frame is not whole.
+pub fn decode(buffer: &[u8]) -> Result<(Frame<'_>, usize), FrameError> {
+    let mut start = 0;
+    loop {
+        let head = read_head(buffer, start, 0)?.ok_or(FrameError::Truncated)?;
+        let line = buffer.get(start + 1..head.line_end).unwrap_or_default();
+        return match head.content {
+            Content::Line => Ok((line_frame(head.kind, line)?, head.body)),
+            Content::Bulk(length) => {
+                let end = bulk_end(buffer, head.body, length)?.ok_or(FrameError::Truncated)?;
+                let text = buffer.get(head.body..end - 2).unwrap_or_default();
+                Ok((bulk_frame(head.kind, text)?, end))
+            }
+            Content::Aggregate(count) => {
+                let end = skip(buffer, head.body, count)?;
+                let bytes = buffer.get(head.body..end).unwrap_or_default();
+                Ok((aggregate_frame(head.kind, Items { bytes, remaining: count }), end))
+            }
+            Content::Attribute(count) => {
+                start = skip(buffer, head.body, count)?;
+                continue;
+            }
+        };
+    }
+}
+
+/// Where the `count` frames that start at `position` end.
+fn skip(buffer: &[u8], position: usize, count: u64) -> Result<usize, FrameError> {
+    if count == 0 {
+        return Ok(position);
+    }
+    let mut scanner = Scanner { position, searched: 0, pending: count };
+    scanner.scan(buffer)?.ok_or(FrameError::Truncated)
+}
+
+fn line_frame(kind: u8, line: &[u8]) -> Result<Frame<'_>, FrameError> {
+    match kind {
+        b'+' => Ok(Frame::Simple(line)),
+        b'-' => Ok(Frame::Error(line)),
+        b':' => parse_integer(line).map(Frame::Integer).ok_or(FrameError::BadNumber),
+        b'#' => match line {
+            b"t" => Ok(Frame::Boolean(true)),
+            b"f" => Ok(Frame::Boolean(false)),
+            _ => Err(FrameError::BadNumber),
+        },
+        b',' => parse_double(line).map(|_| Frame::Double(line)).ok_or(FrameError::BadNumber),
+        b'(' => Ok(Frame::BigNumber(line)),
+        // `_`, and the null forms of strings and aggregates.
+        _ => Ok(Frame::Null),
+    }
+}
+
+fn bulk_frame(kind: u8, text: &[u8]) -> Result<Frame<'_>, FrameError> {
+    match kind {
+        b'!' => Ok(Frame::Error(text)),
+        b'=' => match (text.get(..3), text.get(3), text.get(4..)) {
+            (Some(format), Some(b':'), Some(text)) => Ok(Frame::Verbatim { format, text }),
+            _ => Err(FrameError::BadBulk),
+        },
+        _ => Ok(Frame::Bulk(text)),
+    }
+}
+
+fn aggregate_frame(kind: u8, items: Items<'_>) -> Frame<'_> {
+    match kind {
+        b'~' => Frame::Set(items),
+        b'%' => Frame::Map(items),
+        b'>' => Frame::Push(items),
+        _ => Frame::Array(items),
+    }
+}
+
+/// The number of a `:` frame: an optional sign and digits, in the range of `i64`.
+pub fn parse_integer(text: &[u8]) -> Option<i64> {
+    let (negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    if digits.is_empty() {
+        return None;
+    }
+    let mut value = 0i64;
+    for &byte in digits {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        // Built downwards, because the smallest i64 has no positive twin.
+        value = value.checked_mul(10)?.checked_sub(i64::from(digit))?;
+    }
+    if negative { Some(value) } else { value.checked_neg() }
+}
+
+/// The number of a `,` frame, which may be `inf`, `-inf` or `nan`.
+pub fn parse_double(text: &[u8]) -> Option<f64> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAMPLES: &[&[u8]] = &[
+        b"+OK\r\n",
+        b"-ERR no such thing\r\n",
+        b":-9223372036854775808\r\n",
+        b"$5\r\nhe\r\no\r\n",
+        b"$0\r\n\r\n",
+        b"$-1\r\n",
+        b"*-1\r\n",
+        b"*0\r\n",
+        b"*3\r\n:1\r\n*2\r\n$1\r\na\r\n_\r\n+x\r\n",
+        b"%2\r\n+a\r\n:1\r\n+b\r\n~1\r\n#t\r\n",
+        b"|1\r\n+ttl\r\n:9\r\n$1\r\nv\r\n",
+        b"=7\r\ntxt:abc\r\n",
+        b"!5\r\nERR x\r\n",
+        b",3.25\r\n",
+        b",-inf\r\n",
+        b"(123456789012345678901234567890\r\n",
+        b">2\r\n+message\r\n+hello\r\n",
+        b"#f\r\n",
+    ];
+
+    #[test]
+    fn a_frame_ends_where_it_ends_however_it_arrives() {
+        for sample in SAMPLES {
+            let mut scanner = Scanner::new();
+            let mut followed = sample.to_vec();
+            followed.extend_from_slice(b"+next\r\n");
+            assert_eq!(scanner.scan(&followed), Ok(Some(sample.len())));
+            for cut in 0..sample.len() {
+                assert_eq!(scanner.scan(&sample[..cut]), Ok(None), "{:?} cut at {cut}", sample.escape_ascii());
+                assert_eq!(scanner.scan(sample), Ok(Some(sample.len())));
+            }
+            for byte in 1..sample.len() {
+                assert_eq!(scanner.scan(&sample[..byte]), Ok(None));
+            }
+            assert_eq!(scanner.scan(sample), Ok(Some(sample.len())));
+            assert_eq!(decode(&followed).map(|(_, length)| length), Ok(sample.len()));
+        }
+    }
+
+    #[test]
+    fn decoding_gives_the_parts() {
+        let (frame, _) = decode(b"*3\r\n:1\r\n*2\r\n$1\r\na\r\n_\r\n+x\r\n").unwrap();
+        let Frame::Array(items) = frame else { panic!("not an array: {frame:?}") };
+        let parts: Vec<_> = items.map(|item| item.unwrap()).collect();
+        assert_eq!(parts[0], Frame::Integer(1));
+        assert_eq!(parts[2], Frame::Simple(b"x"));
+        let Frame::Array(inner) = parts[1] else { panic!("not an array") };
+        assert_eq!(inner.map(|item| item.unwrap()).collect::<Vec<_>>(), [Frame::Bulk(b"a"), Frame::Null]);
+        assert_eq!(decode(b"|1\r\n+ttl\r\n:9\r\n$1\r\nv\r\n").unwrap().0, Frame::Bulk(b"v"));
+        assert_eq!(decode(b"=7\r\ntxt:abc\r\n").unwrap().0, Frame::Verbatim { format: b"txt", text: b"abc" });
+        assert_eq!(decode(b"!5\r\nERR x\r\n").unwrap().0, Frame::Error(b"ERR x"));
+        assert_eq!(decode(b":-9223372036854775808\r\n").unwrap().0, Frame::Integer(i64::MIN));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for bad in [&b"?\r\n"[..], b"$x\r\n", b"$3\r\nabcd\r\n", b"*-2\r\n", b"$99999999999999999999\r\n", b"+a\rb\r\n", b"|-1\r\n"]
+        {
+            assert!(Scanner::new().scan(bad).is_err(), "{:?}", bad.escape_ascii());
+        }
+        assert_eq!(decode(b":12x\r\n"), Err(FrameError::BadNumber));
+        assert_eq!(decode(b"#x\r\n"), Err(FrameError::BadNumber));
+        assert_eq!(decode(b"=2\r\nab\r\n"), Err(FrameError::BadBulk));
+        assert_eq!(decode(b"$5\r\nab"), Err(FrameError::Truncated));
+    }
+
+    #[test]
+    fn a_claim_costs_nothing_and_deep_nesting_does_not_recurse() {
+        assert_eq!(Scanner::new().scan(b"*4000000000\r\n"), Ok(None));
+        assert_eq!(decode(b"*4000000000\r\n"), Err(FrameError::Truncated));
+        let mut deep = b"*1\r\n".repeat(100_000);
+        deep.extend_from_slice(b":1\r\n");
+        assert_eq!(Scanner::new().scan(&deep), Ok(Some(deep.len())));
+    }
+}
