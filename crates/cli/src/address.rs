@@ -1,0 +1,167 @@
+//! The address options that `bench` and `cli` share, and the URLs that say the same in one word.
+//!
+//! `redis://[[user:]password@]host[:port][/db]` and `unix://[[user:]password@]/path[?db=n]`. A part that a URL leaves out
+//! is taken from the other options. Whatever cannot be understood is an error that names the part.
+
+use std::path::PathBuf;
+
+use crate::endpoint::{Endpoint, Login};
+
+/// Where the server is and who asks.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Server")]
+pub struct Address {
+    /// Server hostname
+    #[arg(short = 'h', value_name = "hostname", default_value = "127.0.0.1")]
+    pub host: String,
+    /// Server port
+    #[arg(short = 'p', value_name = "port", default_value_t = 6379)]
+    pub port: u16,
+    /// Server socket (overrides hostname and port)
+    #[arg(short = 's', value_name = "socket")]
+    pub socket: Option<PathBuf>,
+    /// Password to use when connecting to the server
+    #[arg(short = 'a', long = "pass", value_name = "password")]
+    pub password: Option<String>,
+    /// User name to authenticate as; needs a password
+    #[arg(long, value_name = "username")]
+    pub user: Option<String>,
+    /// Server URL: redis://user:password@host:port/db or unix://path?db=n
+    #[arg(short = 'u', long = "url", value_name = "url")]
+    pub url: Option<String>,
+    /// Start the session in RESP3 protocol mode
+    #[arg(short = '3')]
+    pub resp3: bool,
+}
+
+impl Address {
+    /// The end point and the login that the options describe; `database` is the one given beside them.
+    ///
+    /// The error is a sentence for the user.
+    pub fn resolve(&self, database: Option<u32>) -> Result<(Endpoint, Login), String> {
+        let mut login = Login {
+            user: self.user.clone(),
+            password: self.password.clone(),
+            database: database.unwrap_or(0),
+            resp3: self.resp3,
+        };
+        let named = match &self.socket {
+            Some(path) => Endpoint::Unix(path.clone()),
+            None => Endpoint::Tcp { host: self.host.clone(), port: self.port },
+        };
+        let Some(url) = &self.url else { return Ok((named, login)) };
+        let url = Url::parse(url)?;
+        login.user = url.user.or(login.user);
+        login.password = url.password.or(login.password);
+        login.database = database.or(url.database).unwrap_or(0);
+        Ok((url.endpoint, login))
+    }
+}
+
+/// The parts of a server URL.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Url {
+    /// Where it leads.
+    pub endpoint: Endpoint,
+    /// User name.
+    pub user: Option<String>,
+    /// Password.
+    pub password: Option<String>,
+    /// Database number.
+    pub database: Option<u32>,
+}
+
+impl Url {
+    /// Reads a `redis://` or `unix://` URL.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (scheme, rest) = text.split_once("://").ok_or_else(|| format!("Invalid URI scheme in '{text}'"))?;
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (credentials, place) = rest.rsplit_once('@').unwrap_or(("", rest));
+        let (user, password) = match credentials.split_once(':') {
+            Some((user, password)) => (user, password),
+            None => ("", credentials),
+        };
+        let (endpoint, path) = match scheme {
+            "redis" => host_and_path(place)?,
+            "unix" | "redis+unix" => (Endpoint::Unix(decode(place)?.into()), ""),
+            "rediss" => return Err("TLS is not supported: use redis://".to_owned()),
+            _ => return Err(format!("Invalid URI scheme '{scheme}'")),
+        };
+        let database = query.split('&').find_map(|pair| pair.strip_prefix("db=")).unwrap_or(path);
+        Ok(Self {
+            endpoint,
+            user: some(decode(user)?),
+            password: some(decode(password)?),
+            database: match database {
+                "" => None,
+                number => Some(number.parse().map_err(|_| format!("Invalid database number '{number}' in URI"))?),
+            },
+        })
+    }
+}
+
+fn some(text: String) -> Option<String> {
+    (!text.is_empty()).then_some(text)
+}
+
+/// Splits `host:port/path`, where the host may be an IPv6 address in brackets.
+fn host_and_path(place: &str) -> Result<(Endpoint, &str), String> {
+    let (authority, path) = place.split_once('/').unwrap_or((place, ""));
+    let (host, port) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((host, after)) => (host, after.strip_prefix(':').unwrap_or(after)),
+        None => authority.split_once(':').unwrap_or((authority, "")),
+    };
+    let host = if host.is_empty() { "127.0.0.1".to_owned() } else { decode(host)? };
+    let port = match port {
+        "" => 6379,
+        digits => digits.parse().map_err(|_| format!("Invalid port '{digits}' in URI"))?,
+    };
+    Ok((Endpoint::Tcp { host, port }, path))
+}
+
+/// Undoes percent encoding (RFC 3986, section 2.1).
+fn decode(text: &str) -> Result<String, String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes().iter();
+    while let Some(byte) = rest.next() {
+        if *byte != b'%' {
+            bytes.push(*byte);
+            continue;
+        }
+        let mut digit = || rest.next().and_then(|digit| char::from(*digit).to_digit(16));
+        match (digit(), digit()) {
+            (Some(high), Some(low)) => bytes.push((high * 16 + low) as u8),
+            _ => return Err("Incomplete URI encoding".to_owned()),
+        }
+    }
+    String::from_utf8(bytes).map_err(|_| "URI is not UTF-8".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tcp(host: &str, port: u16) -> Endpoint {
+        Endpoint::Tcp { host: host.into(), port }
+    }
+
+    #[test]
+    fn urls_name_every_part() {
+        let url = Url::parse("redis://us%40er:p%3Aw@example.org:7000/3").unwrap();
+        assert_eq!(url.endpoint, tcp("example.org", 7000));
+        assert_eq!(url.user.as_deref(), Some("us@er"));
+        assert_eq!(url.password.as_deref(), Some("p:w"));
+        assert_eq!(url.database, Some(3));
+        assert_eq!(Url::parse("redis://secret@[::1]").unwrap().endpoint, tcp("::1", 6379));
+        assert_eq!(Url::parse("redis://secret@[::1]").unwrap().password.as_deref(), Some("secret"));
+        let unix = Url::parse("unix:///run/s.sock?db=2").unwrap();
+        assert_eq!((unix.endpoint, unix.database), (Endpoint::Unix("/run/s.sock".into()), Some(2)));
+    }
+
+    #[test]
+    fn bad_urls_are_refused() {
+        for bad in ["", "host:1", "http://host", "redis://h:99999", "redis://h/x", "redis://%4/0", "rediss://h"] {
+            assert!(Url::parse(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Runs one test: splits it over threads, lets all begin at once, and adds up what they measured.
+//!
+//! The clock and both CPU meters start after every connection stands and stop when the last reply has arrived. The
+//! calling thread does nothing in between except to call `tick` ten times a second.
+
+use std::io;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+
+use super::lane::{Lane, Measured, Share, histogram};
+use super::meter::{Meter, own_nanoseconds};
+use super::template::Numbers;
+
+/// How often the caller hears of the progress.
+const TICK: Duration = Duration::from_millis(100);
+
+/// The sum of one test.
+#[derive(Debug)]
+pub struct Outcome {
+    /// From the first request to the last reply.
+    pub elapsed: Duration,
+    /// Latencies in microseconds.
+    pub latencies: Histogram<u64>,
+    /// CPU time that the server used, in nanoseconds; `None` when it is not on this machine.
+    pub server_ns: Option<u64>,
+    /// CPU time that the generator used, in nanoseconds.
+    pub generator_ns: u64,
+}
+
+/// Runs the whole test on `threads` threads; `tick` hears how many requests are done.
+pub fn run(whole: &Share, threads: usize, meter: Option<&Meter>, mut tick: impl FnMut(u64)) -> io::Result<Outcome> {
+    let shares = split(whole, threads);
+    let connected = Barrier::new(shares.len() + 1);
+    let started = Barrier::new(shares.len() + 1);
+    let done = AtomicU64::new(0);
+    let running = AtomicU64::new(shares.len() as u64);
+    let caller = thread::current();
+    thread::scope(|scope| {
+        let lane_threads: Vec<_> = shares
+            .into_iter()
+            .map(|share| {
+                let (connected, started, done, running, caller) = (&connected, &started, &done, &running, &caller);
+                scope.spawn(move || {
+                    let lane = Lane::connect(share);
+                    connected.wait();
+                    started.wait();
+                    let result = lane.and_then(|lane| lane.run(done));
+                    running.fetch_sub(1, Ordering::Release);
+                    caller.unpark();
+                    result
+                })
+            })
+            .collect();
+        connected.wait();
+        let (server_before, generator_before) = (meter.and_then(Meter::nanoseconds), own_nanoseconds());
+        let start = Instant::now();
+        started.wait();
+        while running.load(Ordering::Acquire) > 0 {
+            thread::park_timeout(TICK);
+            tick(done.load(Ordering::Relaxed));
+        }
+        let server_after = meter.and_then(Meter::nanoseconds);
+        let generator_ns = own_nanoseconds() - generator_before;
+        let mut outcome = Outcome { elapsed: Duration::ZERO, latencies: histogram(), server_ns: None, generator_ns };
+        outcome.server_ns = server_before.zip(server_after).map(|(before, after)| after.saturating_sub(before));
+        for lane in lane_threads {
+            let Measured { finished, latencies } =
+                lane.join().map_err(|_| io::Error::other("a generator thread panicked"))??;
+            outcome.elapsed = outcome.elapsed.max(finished.duration_since(start));
+            outcome.latencies.add(&latencies).map_err(io::Error::other)?;
+        }
+        Ok(outcome)
+    })
+}
+
+/// Divides connections and requests over the threads, so that every thread has at least one connection.
+fn split(whole: &Share, threads: usize) -> Vec<Share> {
+    let threads = threads.clamp(1, whole.clients);
+    let part = |total: u64, index: usize| {
+        let (threads, index) = (threads as u64, index as u64);
+        total / threads + u64::from(index < total % threads)
+    };
+    (0..threads)
+        .map(|index| Share {
+            clients: part(whole.clients as u64, index) as usize,
+            requests: part(whole.requests, index),
+            numbers: numbers_of(&whole.numbers, index as u64, threads as u64, whole.requests),
+            ..whole.clone()
+        })
+        .collect()
+}
+
+/// A thread's own numbers: another seed, or another stretch of the sequence.
+fn numbers_of(numbers: &Numbers, index: u64, threads: u64, requests: u64) -> Numbers {
+    match numbers {
+        Numbers::Literal => Numbers::Literal,
+        Numbers::Random { state, bound } => {
+            Numbers::Random { state: state.wrapping_add(index.wrapping_mul(0xd1b5_4a32_d192_ed03)), bound: *bound }
+        }
+        Numbers::Sequence { next } => {
+            let before = (requests / threads) * index + index.min(requests % threads);
+            Numbers::Sequence { next: next + before }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoint::{Endpoint, Login};
+
+    fn share(clients: usize, requests: u64) -> Share {
+        Share {
+            endpoint: Endpoint::Tcp { host: "127.0.0.1".into(), port: 1 },
+            login: Login::default(),
+            clients,
+            requests,
+            pipeline: 1,
+            keep_alive: true,
+            request: b"PING\r\n".to_vec(),
+            numbers: Numbers::Sequence { next: 0 },
+        }
+    }
+
+    #[test]
+    fn shares_add_up_and_sequences_do_not_overlap() {
+        let parts = split(&share(10, 1001), 4);
+        assert_eq!(parts.iter().map(|part| part.clients).sum::<usize>(), 10);
+        let mut expected = 0;
+        for part in &parts {
+            let Numbers::Sequence { next } = part.numbers else { panic!("a sequence stays one") };
+            assert_eq!(next, expected);
+            expected += part.requests;
+        }
+        assert_eq!(expected, 1001);
+        assert_eq!(split(&share(2, 5), 8).len(), 2);
+    }
+}

@@ -1,0 +1,232 @@
+//! One thread of the load generator: its own epoll, its share of the connections, one batch in flight on each.
+//!
+//! A connection sends a batch of prebuilt requests, waits for all replies, and sends the next. Reading and writing cost
+//! one system call each and there is no other bookkeeping in the kernel: a connection is registered for reading once, and
+//! for writing only while a batch does not fit into its socket. The time of a request runs from the write of its batch to
+//! the read that brought its reply.
+
+use std::io::{self, Read, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use hdrhistogram::Histogram;
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+
+use super::template::{Numbers, Template};
+use crate::endpoint::{Endpoint, Login, Stream};
+use crate::replies::Replies;
+
+/// Bytes that one read may bring.
+const READ_LENGTH_MAX: usize = 64 * 1024;
+/// Connections served by one wake-up.
+const EVENTS_MAX: usize = 256;
+/// The longest latency that is told apart, in microseconds.
+const LATENCY_US_MAX: u64 = 60_000_000;
+
+/// What one thread has to do.
+#[derive(Clone, Debug)]
+pub struct Share {
+    /// Where the server is.
+    pub endpoint: Endpoint,
+    /// What each connection says first.
+    pub login: Login,
+    /// Connections.
+    pub clients: usize,
+    /// Requests of all connections together.
+    pub requests: u64,
+    /// Requests of one batch.
+    pub pipeline: usize,
+    /// Whether a connection serves more than one batch.
+    pub keep_alive: bool,
+    /// The encoded request.
+    pub request: Vec<u8>,
+    /// What replaces its placeholders.
+    pub numbers: Numbers,
+}
+
+/// What one thread has measured.
+#[derive(Debug)]
+pub struct Measured {
+    /// When the last reply had arrived.
+    pub finished: Instant,
+    /// Latencies in microseconds, one per request.
+    pub latencies: Histogram<u64>,
+}
+
+/// A histogram that fits every latency, to three digits.
+pub fn histogram() -> Histogram<u64> {
+    let mut histogram = Histogram::new_with_bounds(1, LATENCY_US_MAX, 3).expect("the bounds are constants in order");
+    histogram.auto(false);
+    histogram
+}
+
+#[derive(Debug)]
+struct Peer {
+    stream: Stream,
+    replies: Replies,
+    /// Replies of the current batch that are missing.
+    waiting: usize,
+    /// What did not fit into the socket.
+    unsent: Vec<u8>,
+    started: Instant,
+}
+
+/// The thread's connections and counters.
+#[derive(Debug)]
+pub struct Lane {
+    share: Share,
+    epoll: std::os::fd::OwnedFd,
+    peers: Vec<Peer>,
+    template: Template,
+    /// Requests that have not been sent.
+    unissued: u64,
+    /// Requests that have not been answered.
+    unanswered: u64,
+    latencies: Histogram<u64>,
+}
+
+impl Lane {
+    /// Connects all clients of the share.
+    pub fn connect(share: Share) -> io::Result<Self> {
+        let mut lane = Self {
+            epoll: epoll::create(CreateFlags::CLOEXEC)?,
+            peers: Vec::with_capacity(share.clients),
+            template: Template::new(&share.request, share.pipeline),
+            unissued: share.requests,
+            unanswered: share.requests,
+            latencies: histogram(),
+            share,
+        };
+        for index in 0..lane.share.clients {
+            let stream = lane.open(index)?;
+            let now = Instant::now();
+            let replies = Replies::default();
+            lane.peers.push(Peer { stream, replies, waiting: 0, unsent: Vec::new(), started: now });
+        }
+        Ok(lane)
+    }
+
+    fn open(&self, index: usize) -> io::Result<Stream> {
+        let stream = self.share.login.connect(&self.share.endpoint)?;
+        stream.set_nonblocking(true)?;
+        epoll::add(&self.epoll, &stream, EventData::new_u64(index as u64), EventFlags::IN)?;
+        Ok(stream)
+    }
+
+    /// Sends and receives until every request of the share has been answered; adds finished requests to `progress`.
+    pub fn run(mut self, progress: &AtomicU64) -> io::Result<Measured> {
+        let mut buffer = vec![0; READ_LENGTH_MAX];
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        for index in 0..self.peers.len() {
+            self.send(index, Instant::now())?;
+        }
+        while self.unanswered > 0 {
+            let before = self.unanswered;
+            self.wait(&mut events)?;
+            for event in &events {
+                // The kernel's struct is packed: fields are copied out before they are looked at.
+                let (index, flags) = (event.data.u64() as usize, event.flags);
+                if flags.contains(EventFlags::OUT) {
+                    self.send_rest(index)?;
+                }
+                if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
+                    self.receive(index, &mut buffer)?;
+                }
+            }
+            progress.fetch_add(before - self.unanswered, Ordering::Relaxed);
+        }
+        Ok(Measured { finished: Instant::now(), latencies: self.latencies })
+    }
+
+    fn wait(&self, events: &mut Vec<Event>) -> io::Result<()> {
+        events.clear();
+        match epoll::wait(&self.epoll, spare_capacity(events), None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Sends the next batch of a connection, if requests are left.
+    fn send(&mut self, index: usize, now: Instant) -> io::Result<()> {
+        let count = self.unissued.min(self.share.pipeline as u64) as usize;
+        let Some(peer) = self.peers.get_mut(index) else { return Ok(()) };
+        if count == 0 {
+            return Ok(());
+        }
+        self.unissued -= count as u64;
+        peer.waiting = count;
+        peer.started = now;
+        let bytes = self.template.next(count, &mut self.share.numbers);
+        let sent = write_some(&peer.stream, bytes)?;
+        if sent < bytes.len() {
+            peer.unsent.extend_from_slice(bytes.get(sent..).unwrap_or_default());
+            let both = EventFlags::IN | EventFlags::OUT;
+            epoll::modify(&self.epoll, &peer.stream, EventData::new_u64(index as u64), both)?;
+        }
+        Ok(())
+    }
+
+    /// Goes on with a batch that did not fit into the socket.
+    fn send_rest(&mut self, index: usize) -> io::Result<()> {
+        let Some(peer) = self.peers.get_mut(index) else { return Ok(()) };
+        let sent = write_some(&peer.stream, &peer.unsent)?;
+        peer.unsent.drain(..sent);
+        if peer.unsent.is_empty() {
+            epoll::modify(&self.epoll, &peer.stream, EventData::new_u64(index as u64), EventFlags::IN)?;
+        }
+        Ok(())
+    }
+
+    /// Reads what has arrived, records it, and sends the next batch when this one is complete.
+    fn receive(&mut self, index: usize, buffer: &mut [u8]) -> io::Result<()> {
+        let Some(peer) = self.peers.get_mut(index) else { return Ok(()) };
+        let length = match (&peer.stream).read(buffer) {
+            Ok(0) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "Server closed the connection")),
+            Ok(length) => length,
+            Err(error) if is_temporary(&error) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let now = Instant::now();
+        let count = peer.replies.count(buffer.get(..length).unwrap_or_default())?;
+        if let Some(text) = peer.replies.first_error() {
+            return Err(io::Error::other(format!("Error from server: {text}")));
+        }
+        if count > peer.waiting {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "Server sent a reply that nobody asked for"));
+        }
+        peer.waiting -= count;
+        let microseconds = now.duration_since(peer.started).as_micros().min(LATENCY_US_MAX.into()) as u64;
+        self.latencies.saturating_record_n(microseconds.max(1), count as u64);
+        self.unanswered -= count as u64;
+        if count == 0 || peer.waiting > 0 {
+            return Ok(());
+        }
+        if self.share.keep_alive {
+            return self.send(index, now);
+        }
+        self.reopen(index)
+    }
+
+    fn reopen(&mut self, index: usize) -> io::Result<()> {
+        if self.unissued == 0 {
+            return Ok(());
+        }
+        let stream = self.open(index)?;
+        if let Some(peer) = self.peers.get_mut(index) {
+            peer.stream = stream;
+        }
+        self.send(index, Instant::now())
+    }
+}
+
+fn write_some(mut stream: &Stream, bytes: &[u8]) -> io::Result<usize> {
+    match stream.write(bytes) {
+        Err(error) if is_temporary(&error) => Ok(0),
+        result => result,
+    }
+}
+
+fn is_temporary(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}

@@ -1,0 +1,121 @@
+//! The CPU time of the server and of the generator itself.
+//!
+//! A server on this machine names its process in INFO; the kernel accounts for each of its threads in nanoseconds
+//! (`/proc/PID/task/*/schedstat`, Linux's `Documentation/scheduler/sched-stats.rst`), or in clock ticks (`stat`) where
+//! that file is missing. A server elsewhere, or one in another process-id namespace, has no figure.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::endpoint::{Endpoint, Login, encode, exchange};
+
+/// How far the age that a server reports and that of its process may differ; both are rounded, and loading takes time.
+const AGE_DIFFERENCE_SECONDS_MAX: u64 = 5;
+
+/// Reads the CPU time of one process.
+#[derive(Clone, Debug)]
+pub struct Meter {
+    tasks: PathBuf,
+}
+
+impl Meter {
+    /// The meter of the server at `endpoint`; `None` when it does not run on this machine.
+    pub fn find(endpoint: &Endpoint, login: &Login) -> io::Result<Option<Self>> {
+        let stream = login.connect(endpoint)?;
+        if !stream.is_local() {
+            return Ok(None);
+        }
+        let mut request = Vec::new();
+        encode(&["INFO", "server"], &mut request);
+        // A server that refuses INFO can still be measured from outside, without its CPU time.
+        let Ok(info) = exchange(&stream, &request, 1) else { return Ok(None) };
+        let info = String::from_utf8_lossy(&info);
+        let Some(process) = field(&info, "process_id:").and_then(|id| id.parse::<u32>().ok()) else {
+            return Ok(None);
+        };
+        let root = PathBuf::from(format!("/proc/{process}"));
+        let uptime = field(&info, "uptime_in_seconds:").and_then(|seconds| seconds.parse().ok());
+        if !is_that_old(&root, uptime) {
+            return Ok(None);
+        }
+        let meter = Self { tasks: root.join("task") };
+        Ok(meter.nanoseconds().is_some().then_some(meter))
+    }
+
+    /// CPU time of all threads so far, in nanoseconds; `None` once the process has ended.
+    pub fn nanoseconds(&self) -> Option<u64> {
+        let mut total = 0;
+        for task in fs::read_dir(&self.tasks).ok()? {
+            let path = task.ok()?.path();
+            // A thread that ends while the directory is read is left out.
+            total += scheduled(&path.join("schedstat")).or_else(|| ticks(&path.join("stat"))).unwrap_or(0);
+        }
+        Some(total)
+    }
+}
+
+/// CPU time of this process so far, in nanoseconds.
+pub fn own_nanoseconds() -> u64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    (time.tv_sec as u64) * 1_000_000_000 + time.tv_nsec as u64
+}
+
+fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    info.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
+}
+
+/// Whether the process found under that id is as old as the server says that it is.
+///
+/// A server in a container names a process id of its own; here that number belongs to something else.
+fn is_that_old(root: &Path, uptime_seconds: Option<u64>) -> bool {
+    let Some(claimed) = uptime_seconds else { return root.exists() };
+    age_seconds(root).is_some_and(|age| age.abs_diff(claimed) <= AGE_DIFFERENCE_SECONDS_MAX)
+}
+
+fn age_seconds(root: &Path) -> Option<u64> {
+    let uptime = fs::read_to_string("/proc/uptime").ok()?;
+    let uptime: f64 = uptime.split_whitespace().next()?.parse().ok()?;
+    let started = stat_field(&root.join("stat"), 22)? / rustix::param::clock_ticks_per_second();
+    Some((uptime as u64).saturating_sub(started))
+}
+
+fn scheduled(path: &Path) -> Option<u64> {
+    fs::read_to_string(path).ok()?.split_whitespace().next()?.parse().ok()
+}
+
+/// User and system time, in nanoseconds.
+fn ticks(path: &Path) -> Option<u64> {
+    let ticks = stat_field(path, 14)? + stat_field(path, 15)?;
+    Some(ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second()))
+}
+
+/// A numeric field of a `stat` file, counted from 1 as in proc(5); the second may hold spaces and parentheses.
+fn stat_field(path: &Path, number: usize) -> Option<u64> {
+    let text = fs::read_to_string(path).ok()?;
+    let (_, after_name) = text.rsplit_once(')')?;
+    after_name.split_whitespace().nth(number.checked_sub(3)?)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_has_an_age_and_uses_time() {
+        let root = Path::new("/proc/self");
+        assert!(is_that_old(root, age_seconds(root)));
+        assert!(!is_that_old(root, Some(u64::MAX)));
+        let meter = Meter { tasks: root.join("task") };
+        assert!(meter.nanoseconds().unwrap() > 0 && own_nanoseconds() > 0);
+        assert!(ticks(&root.join("stat")).is_some());
+    }
+
+    #[test]
+    fn fields_are_found_by_name() {
+        assert_eq!(field("$9\r\na:1\r\nbc:2 \r\n", "bc:"), Some("2"));
+        assert_eq!(field("a:1", "b:"), None);
+    }
+}

@@ -1,0 +1,83 @@
+//! The command line of `sleeve bench`: redis-benchmark's names wherever redis-benchmark has one.
+
+use std::ffi::OsString;
+
+use crate::address::Address;
+
+const EXAMPLES: &str = "\
+Examples:
+  The default tests against 127.0.0.1:6379:
+    $ sleeve bench
+
+  GET and SET on a million keys that exist, sixteen requests in flight per connection:
+    $ sleeve bench -t get,set -r 1000000 --fill -d 16 -P 16 -n 4000000 -q
+
+  One command of your own, with random keys:
+    $ sleeve bench -r 10000 -n 100000 APPEND log:__rand_int__ line
+
+  Figures for a program, the generator kept on the second CPU:
+    $ sleeve bench -t get --json --cpu 1
+";
+
+/// A load generator with redis-benchmark's options, and the server's CPU time per request.
+#[derive(Clone, Debug, clap::Args)]
+#[command(disable_help_flag = true, after_help = EXAMPLES)]
+pub struct Options {
+    /// The server.
+    #[command(flatten)]
+    pub address: Address,
+    /// Number of parallel connections
+    #[arg(short = 'c', value_name = "clients", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    pub clients: u32,
+    /// Total number of requests
+    #[arg(short = 'n', value_name = "requests", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub requests: u64,
+    /// Data size of a value in bytes
+    #[arg(short = 'd', value_name = "size", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1 << 29))]
+    pub data_size: u32,
+    /// SELECT the specified database number
+    #[arg(long, value_name = "db")]
+    pub dbnum: Option<u32>,
+    /// Number of generator threads
+    #[arg(long, value_name = "num", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=500))]
+    pub threads: u32,
+    /// 1 = keep connections, 0 = reconnect for every batch
+    #[arg(short = 'k', value_name = "boolean", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=1))]
+    pub keep_alive: u8,
+    /// Replace __rand_int__ by a random number below this one, in 12 digits; without it all requests use one key
+    #[arg(short = 'r', value_name = "keyspacelen", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
+    pub keyspace: Option<u64>,
+    /// Set every key of the key space before the tests that read, so that reads hit
+    #[arg(long)]
+    pub fill: bool,
+    /// Start of the random numbers, for repeatable runs
+    #[arg(long, value_name = "number", default_value_t = 1)]
+    pub seed: u64,
+    /// Pipeline this many requests
+    #[arg(short = 'P', value_name = "numreq", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub pipeline: u32,
+    /// Only run the comma-separated list of tests (see --list)
+    #[arg(short = 't', value_name = "tests")]
+    pub tests: Option<String>,
+    /// List the tests that -t knows
+    #[arg(long)]
+    pub list: bool,
+    /// One line per test
+    #[arg(short = 'q')]
+    pub quiet: bool,
+    /// Output in CSV format
+    #[arg(long)]
+    pub csv: bool,
+    /// Output in JSON format
+    #[arg(long, conflicts_with = "csv")]
+    pub json: bool,
+    /// Run the generator on these CPUs only, as in 1 or 0,2-3
+    #[arg(long, value_name = "cpus")]
+    pub cpu: Option<String>,
+    /// Output this help and exit
+    #[arg(long, action = clap::ArgAction::Help)]
+    pub help: Option<bool>,
+    /// A command of your own instead of the named tests
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND ARGS")]
+    pub command: Vec<OsString>,
+}

@@ -1,0 +1,259 @@
+//! How a test's figures are printed: redis-benchmark's four shapes, each with the server's CPU per request, and JSON.
+//!
+//! Scripts read redis-benchmark's output by position and by words, so its words stay as they are and what Sleeve adds
+//! comes last in a line.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use super::generator::Outcome;
+
+/// How figures are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Tables of percentiles.
+    Full,
+    /// One line a test.
+    Quiet,
+    /// Comma-separated values with a heading.
+    Csv,
+    /// One JSON array at the end.
+    Json,
+}
+
+/// What is printed about a test besides its outcome.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// The test's title.
+    pub title: String,
+    /// Requests sent.
+    pub requests: u64,
+    /// Connections.
+    pub clients: usize,
+    /// Requests of one batch.
+    pub pipeline: usize,
+    /// Bytes of a value.
+    pub data_size: usize,
+    /// Size of the key space; `None` when keys are fixed.
+    pub keyspace: Option<u64>,
+    /// Generator threads.
+    pub threads: usize,
+    /// Whether connections are kept.
+    pub keep_alive: bool,
+}
+
+/// Prints tests one after the other.
+#[derive(Debug)]
+pub struct Report<W> {
+    out: W,
+    format: Format,
+    tests: usize,
+}
+
+impl<W: Write> Report<W> {
+    /// Prints to `out`.
+    pub fn new(out: W, format: Format) -> Self {
+        Self { out, format, tests: 0 }
+    }
+
+    /// Prints one test.
+    pub fn test(&mut self, setting: &Setting, outcome: &Outcome) -> io::Result<()> {
+        self.tests += 1;
+        match self.format {
+            Format::Full => self.full(setting, outcome),
+            Format::Quiet => self.quiet(setting, outcome),
+            Format::Csv => self.csv(setting, outcome),
+            Format::Json => self.json(setting, outcome),
+        }?;
+        self.out.flush()
+    }
+
+    /// Prints what comes after the last test.
+    pub fn finish(&mut self) -> io::Result<()> {
+        match (self.format, self.tests) {
+            (Format::Json, 0) => writeln!(self.out, "[]"),
+            (Format::Json, _) => writeln!(self.out, "\n]"),
+            (Format::Quiet, _) => writeln!(self.out),
+            _ => Ok(()),
+        }
+    }
+
+    fn quiet(&mut self, setting: &Setting, outcome: &Outcome) -> io::Result<()> {
+        let p50 = milliseconds(outcome.latencies.value_at_quantile(0.5));
+        let rate = rate(setting.requests, outcome.elapsed);
+        write!(self.out, "{}: {rate:.2} requests per second, p50={p50:.3} msec", setting.title)?;
+        match outcome.server_ns {
+            Some(ns) => writeln!(self.out, ", server CPU {:.3} us per request", each_us(ns, setting.requests)),
+            None => writeln!(self.out),
+        }
+    }
+
+    fn csv(&mut self, setting: &Setting, outcome: &Outcome) -> io::Result<()> {
+        if self.tests == 1 {
+            writeln!(
+                self.out,
+                "\"test\",\"rps\",\"avg_latency_ms\",\"min_latency_ms\",\"p50_latency_ms\",\"p95_latency_ms\",\
+                 \"p99_latency_ms\",\"max_latency_ms\",\"server_cpu_us\""
+            )?;
+        }
+        write!(self.out, "\"{}\",\"{:.2}\"", setting.title, rate(setting.requests, outcome.elapsed))?;
+        for (_, value) in summary(outcome) {
+            write!(self.out, ",\"{value:.3}\"")?;
+        }
+        match outcome.server_ns {
+            Some(ns) => writeln!(self.out, ",\"{:.3}\"", each_us(ns, setting.requests)),
+            None => writeln!(self.out, ",\"\""),
+        }
+    }
+
+    fn full(&mut self, setting: &Setting, outcome: &Outcome) -> io::Result<()> {
+        let out = &mut self.out;
+        writeln!(out, "====== {} ======", setting.title)?;
+        writeln!(out, "  {} requests completed in {:.2} seconds", setting.requests, outcome.elapsed.as_secs_f64())?;
+        writeln!(out, "  {} parallel clients", setting.clients)?;
+        writeln!(out, "  {} bytes payload", setting.data_size)?;
+        writeln!(out, "  keep alive: {}", u8::from(setting.keep_alive))?;
+        match setting.threads {
+            1 => writeln!(out, "  multi-thread: no")?,
+            threads => writeln!(out, "  multi-thread: yes\n  threads: {threads}")?,
+        }
+        writeln!(out, "\nLatency by percentile distribution:")?;
+        for step in outcome.latencies.iter_quantiles(1) {
+            let (percent, value) = (step.quantile_iterated_to() * 100.0, milliseconds(step.value_iterated_to()));
+            let count = (step.quantile() * setting.requests as f64).round() as u64;
+            writeln!(out, "{percent:.3}% <= {value:.3} milliseconds (cumulative count {count})")?;
+        }
+        writeln!(out, "\nSummary:")?;
+        writeln!(out, "  throughput summary: {:.2} requests per second", rate(setting.requests, outcome.elapsed))?;
+        writeln!(out, "  latency summary (msec):")?;
+        writeln!(out, "          avg       min       p50       p95       p99       max")?;
+        for (_, value) in summary(outcome) {
+            write!(out, " {value:>9.3}")?;
+        }
+        writeln!(out)?;
+        if let Some(ns) = outcome.server_ns {
+            writeln!(out, "  server CPU: {:.3} us per request", each_us(ns, setting.requests))?;
+        }
+        let generator = each_us(outcome.generator_ns, setting.requests);
+        writeln!(out, "  generator CPU: {generator:.3} us per request\n")
+    }
+
+    fn json(&mut self, setting: &Setting, outcome: &Outcome) -> io::Result<()> {
+        let out = &mut self.out;
+        write!(out, "{}", if self.tests == 1 { "[\n" } else { ",\n" })?;
+        write!(out, "  {{\"test\":{}", quoted(&setting.title))?;
+        write!(out, ",\"requests\":{},\"clients\":{}", setting.requests, setting.clients)?;
+        write!(out, ",\"pipeline\":{},\"data_size\":{}", setting.pipeline, setting.data_size)?;
+        match setting.keyspace {
+            Some(keyspace) => write!(out, ",\"keyspace\":{keyspace}")?,
+            None => write!(out, ",\"keyspace\":null")?,
+        }
+        write!(out, ",\"threads\":{},\"seconds\":{:.6}", setting.threads, outcome.elapsed.as_secs_f64())?;
+        write!(out, ",\"rps\":{:.2},\"latency_ms\":{{", rate(setting.requests, outcome.elapsed))?;
+        for (name, value) in summary(outcome) {
+            write!(out, "\"{name}\":{value:.3},")?;
+        }
+        write!(out, "\"p999\":{:.3}}}", milliseconds(outcome.latencies.value_at_quantile(0.999)))?;
+        match outcome.server_ns {
+            Some(ns) => write!(out, ",\"server_cpu_us\":{:.4}", each_us(ns, setting.requests))?,
+            None => write!(out, ",\"server_cpu_us\":null")?,
+        }
+        write!(out, ",\"generator_cpu_us\":{:.4}}}", each_us(outcome.generator_ns, setting.requests))
+    }
+}
+
+/// The six figures of redis-benchmark's summary, in milliseconds.
+fn summary(outcome: &Outcome) -> [(&'static str, f64); 6] {
+    let latencies = &outcome.latencies;
+    [
+        ("avg", latencies.mean() / 1000.0),
+        ("min", milliseconds(latencies.min())),
+        ("p50", milliseconds(latencies.value_at_quantile(0.5))),
+        ("p95", milliseconds(latencies.value_at_quantile(0.95))),
+        ("p99", milliseconds(latencies.value_at_quantile(0.99))),
+        ("max", milliseconds(latencies.max())),
+    ]
+}
+
+/// Requests per second.
+pub fn rate(requests: u64, elapsed: Duration) -> f64 {
+    requests as f64 / elapsed.as_secs_f64().max(1e-9)
+}
+
+fn milliseconds(microseconds: u64) -> f64 {
+    microseconds as f64 / 1000.0
+}
+
+fn each_us(nanoseconds: u64, requests: u64) -> f64 {
+    nanoseconds as f64 / 1000.0 / requests.max(1) as f64
+}
+
+/// A JSON string (RFC 8259, section 7).
+fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => out.extend(['\\', character]),
+            control if control < ' ' => out.push_str(&format!("\\u{:04x}", control as u32)),
+            other => out.push(other),
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::lane::histogram;
+
+    fn print(format: Format) -> String {
+        let mut latencies = histogram();
+        latencies.record_n(250, 1000).unwrap();
+        let outcome = Outcome {
+            elapsed: Duration::from_millis(500),
+            latencies,
+            server_ns: Some(1_500_000),
+            generator_ns: 1_000_000,
+        };
+        let setting = Setting {
+            title: "GET \"a\"".into(),
+            requests: 1000,
+            clients: 50,
+            pipeline: 1,
+            data_size: 3,
+            keyspace: None,
+            threads: 1,
+            keep_alive: true,
+        };
+        let mut out = Vec::new();
+        let mut report = Report::new(&mut out, format);
+        report.test(&setting, &outcome).unwrap();
+        report.finish().unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn quiet_lines_begin_as_redis_benchmark_prints_them() {
+        let line = "GET \"a\": 2000.00 requests per second, p50=0.250 msec, server CPU 1.500 us per request\n\n";
+        assert_eq!(print(Format::Quiet), line);
+    }
+
+    #[test]
+    fn csv_has_a_heading_and_as_many_columns() {
+        let text = print(Format::Csv);
+        let columns: Vec<usize> = text.lines().map(|line| line.split(',').count()).collect();
+        assert_eq!(columns, [9, 9]);
+    }
+
+    #[test]
+    fn json_quotes_the_title() {
+        assert!(print(Format::Json).starts_with("[\n  {\"test\":\"GET \\\"a\\\"\",\"requests\":1000,"));
+    }
+
+    #[test]
+    fn the_full_report_names_both_cpu_figures() {
+        let text = print(Format::Full);
+        assert!(text.contains("server CPU: 1.500 us") && text.contains("generator CPU: 1.000 us"));
+    }
+}

@@ -1,0 +1,219 @@
+//! Where a server is and how to log in to it, for the tools that speak to a socket themselves.
+//!
+//! `bench` and `cli` take redis-benchmark's and redis-cli's address options (`-h -p -s -a --user -u -3`). This file
+//! turns them into a connected, authenticated stream. It refuses to be a client: it sends a few requests and waits for
+//! their replies before anything else travels. Used from any thread; nothing is shared.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+use crate::replies::Replies;
+
+/// The address of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// A host name or address, and a port.
+    Tcp {
+        /// Name or address.
+        host: String,
+        /// TCP port.
+        port: u16,
+    },
+    /// The path of a Unix socket.
+    Unix(PathBuf),
+}
+
+impl Endpoint {
+    /// Connects and blocks until the connection stands. Nagle's delay is off.
+    pub fn connect(&self) -> io::Result<Stream> {
+        match self {
+            Self::Tcp { host, port } => {
+                let stream = TcpStream::connect((host.as_str(), *port))?;
+                stream.set_nodelay(true)?;
+                Ok(Stream::Tcp(stream))
+            }
+            Self::Unix(path) => Ok(Stream::Unix(UnixStream::connect(path)?)),
+        }
+    }
+}
+
+impl std::fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Self::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Self::Unix(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+/// A connected byte stream of either kind.
+#[derive(Debug)]
+pub enum Stream {
+    /// Over TCP.
+    Tcp(TcpStream),
+    /// Over a Unix socket.
+    Unix(UnixStream),
+}
+
+impl Stream {
+    /// Switches between blocking and non-blocking calls.
+    pub fn set_nonblocking(&self, on: bool) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.set_nonblocking(on),
+            Self::Unix(stream) => stream.set_nonblocking(on),
+        }
+    }
+
+    /// Limits how long a read waits; `None` waits for ever.
+    pub fn set_read_timeout(&self, limit: Option<std::time::Duration>) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.set_read_timeout(limit),
+            Self::Unix(stream) => stream.set_read_timeout(limit),
+        }
+    }
+
+    /// Whether the peer runs on this machine: a Unix socket, or the same address at both ends.
+    pub fn is_local(&self) -> bool {
+        match self {
+            Self::Unix(_) => true,
+            Self::Tcp(stream) => match (stream.local_addr(), stream.peer_addr()) {
+                (Ok(here), Ok(there)) => here.ip() == there.ip() || there.ip().is_loopback(),
+                _ => false,
+            },
+        }
+    }
+}
+
+impl Read for &Stream {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => (&mut &*stream).read(into),
+            Stream::Unix(stream) => (&mut &*stream).read(into),
+        }
+    }
+}
+
+impl Write for &Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => (&mut &*stream).write(bytes),
+            Stream::Unix(stream) => (&mut &*stream).write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(stream) => stream.as_fd(),
+            Self::Unix(stream) => stream.as_fd(),
+        }
+    }
+}
+
+/// What a connection says before anything else: protocol, credentials, database.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Login {
+    /// User name; `None` is the default user.
+    pub user: Option<String>,
+    /// Password; `None` sends no credentials.
+    pub password: Option<String>,
+    /// Database number; 0 sends no SELECT.
+    pub database: u32,
+    /// Whether to switch to RESP3.
+    pub resp3: bool,
+}
+
+impl Login {
+    /// The requests of this login as bytes, and how many replies they will bring.
+    pub fn requests(&self) -> (Vec<u8>, usize) {
+        let mut out = Vec::new();
+        let mut count = 0;
+        if let Some(password) = &self.password {
+            match &self.user {
+                Some(user) => encode(&["AUTH", user, password], &mut out),
+                None => encode(&["AUTH", password], &mut out),
+            }
+            count += 1;
+        }
+        if self.resp3 {
+            encode(&["HELLO", "3"], &mut out);
+            count += 1;
+        }
+        if self.database != 0 {
+            encode(&["SELECT", &self.database.to_string()], &mut out);
+            count += 1;
+        }
+        (out, count)
+    }
+
+    /// Connects to `endpoint` and logs in. An error reply of the server becomes an error of kind `Other`.
+    pub fn connect(&self, endpoint: &Endpoint) -> io::Result<Stream> {
+        let stream = endpoint.connect()?;
+        let (requests, count) = self.requests();
+        exchange(&stream, &requests, count)?;
+        Ok(stream)
+    }
+}
+
+/// Sends `requests` and returns the bytes of `count` replies; an error among them becomes an error of kind `Other`.
+pub fn exchange(mut stream: &Stream, requests: &[u8], count: usize) -> io::Result<Vec<u8>> {
+    let mut replies = Replies::default();
+    let mut received = Vec::new();
+    let mut seen = 0;
+    if count > 0 {
+        stream.write_all(requests)?;
+    }
+    let mut chunk = [0; 4096];
+    while seen < count {
+        let length = stream.read(&mut chunk)?;
+        if length == 0 {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "Server closed the connection"));
+        }
+        let bytes = chunk.get(..length).unwrap_or_default();
+        received.extend_from_slice(bytes);
+        seen += replies.count(bytes)?;
+    }
+    match replies.first_error() {
+        Some(text) => Err(io::Error::other(text.to_owned())),
+        None => Ok(received),
+    }
+}
+
+/// Appends one request in multibulk form.
+pub fn encode<T: AsRef<[u8]>>(arguments: &[T], out: &mut Vec<u8>) {
+    out.extend_from_slice(format!("*{}\r\n", arguments.len()).as_bytes());
+    for argument in arguments {
+        let bytes = argument.as_ref();
+        out.extend_from_slice(format!("${}\r\n", bytes.len()).as_bytes());
+        out.extend_from_slice(bytes);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_login_sends_only_what_was_asked_for() {
+        assert_eq!(Login::default().requests(), (Vec::new(), 0));
+        let login = Login { password: Some("p".into()), database: 2, ..Login::default() };
+        let expected = b"*2\r\n$4\r\nAUTH\r\n$1\r\np\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n2\r\n".to_vec();
+        assert_eq!(login.requests(), (expected, 2));
+    }
+
+    #[test]
+    fn addresses_print_as_redis_cli_prints_them() {
+        assert_eq!(Endpoint::Tcp { host: "::1".into(), port: 1 }.to_string(), "[::1]:1");
+        assert_eq!(Endpoint::Unix("/run/s".into()).to_string(), "/run/s");
+    }
+}
