@@ -7,7 +7,7 @@
 //! The unescaped bytes are appended to a buffer of the caller. The same rules serve the command line and configuration
 //! files, which is why [`split`] is public. Pure functions; any thread.
 
-use crate::request::Span;
+use crate::arguments::Span;
 
 /// Splits `line` (without its line end) into arguments: bytes go to the end of `out`, their places to the end of `spans`.
 /// Returns false when quotes are not balanced; what was appended until then is to be dropped by the caller.

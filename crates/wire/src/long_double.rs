@@ -50,7 +50,7 @@ impl LongDouble {
             return None;
         }
         let (negative, magnitude) = split_sign(text);
-        if crate::number::is_infinity(magnitude) {
+        if is_infinity(magnitude) {
             return Some(LongDouble { negative, ..LongDouble::INFINITY });
         }
         let value = match parse_magnitude(magnitude)? {
@@ -159,6 +159,11 @@ pub(crate) fn parse_hexadecimal_f64(magnitude: &[u8]) -> Option<f64> {
     // Both factors are exact and so is the product: the significand was rounded to what the result can hold.
     let half = exponent / 2;
     Some(significand as f64 * 2f64.powi(half) * 2f64.powi(exponent - half))
+}
+
+/// `inf` and `infinity` in any case, without sign.
+pub(crate) fn is_infinity(word: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(b"inf") || word.eq_ignore_ascii_case(b"infinity")
 }
 
 fn split_sign(text: &[u8]) -> (bool, &[u8]) {

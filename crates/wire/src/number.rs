@@ -111,7 +111,9 @@ pub fn parse_f64(text: &[u8]) -> Option<f64> {
     let value = match magnitude {
         [b'0', b'x' | b'X', ..] => crate::long_double::parse_hexadecimal_f64(magnitude)?,
         [b'0'..=b'9' | b'.', ..] => std::str::from_utf8(magnitude).ok()?.parse().ok()?,
-        word if is_infinity(word) => return Some(if negative { f64::NEG_INFINITY } else { f64::INFINITY }),
+        word if crate::long_double::is_infinity(word) => {
+            return Some(if negative { f64::NEG_INFINITY } else { f64::INFINITY });
+        }
         _ => return None,
     };
     let underflow = value == 0.0 && has_nonzero_digit(magnitude);
@@ -119,11 +121,6 @@ pub fn parse_f64(text: &[u8]) -> Option<f64> {
         return None;
     }
     Some(if negative { -value } else { value })
-}
-
-/// `inf` and `infinity` in any case, without sign.
-pub(crate) fn is_infinity(word: &[u8]) -> bool {
-    word.eq_ignore_ascii_case(b"inf") || word.eq_ignore_ascii_case(b"infinity")
 }
 
 /// Whether a digit of the significand is not zero.

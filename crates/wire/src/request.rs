@@ -15,11 +15,10 @@
 //! Behaviour, limits and error texts are those of Redis's `networking.c` (7.0), including its tolerance: the two bytes
 //! after an argument are skipped unread, and the byte after a line's `\r` is not checked.
 
-use std::borrow::Cow;
-use std::ops::Index;
-
+pub use crate::arguments::{Args, ArgsIter, OwnedArgs, Span};
 use crate::inline;
 use crate::number;
+pub use crate::protocol_error::ProtocolError;
 
 /// Longest inline request and longest `*`/`$` line, in bytes.
 pub const LINE_LEN_MAX: usize = 64 * 1024;
@@ -27,159 +26,6 @@ pub const LINE_LEN_MAX: usize = 64 * 1024;
 pub const UNAUTHENTICATED_ARGS_MAX: i64 = 10;
 /// Longest argument before the peer has authenticated, in bytes.
 pub const UNAUTHENTICATED_BULK_LEN_MAX: i64 = 16 * 1024;
-
-/// Where an argument lies in its buffer, in bytes. Buffers are at most 4 GiB.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Span {
-    /// Offset of the first byte.
-    pub start: u32,
-    /// Length in bytes.
-    pub len: u32,
-}
-
-impl Span {
-    fn slice(self, buf: &[u8]) -> Option<&[u8]> {
-        buf.get(self.start as usize..)?.get(..self.len as usize)
-    }
-}
-
-/// The arguments of one request, the command's name first. Two slices; `Copy`.
-#[derive(Clone, Copy)]
-pub struct Args<'a> {
-    buf: &'a [u8],
-    spans: &'a [Span],
-}
-
-impl<'a> Args<'a> {
-    /// Arguments that lie in `buf` at `spans`. A span that leaves the buffer reads as missing ([`Args::get`]).
-    pub fn new(buf: &'a [u8], spans: &'a [Span]) -> Self {
-        Args { buf, spans }
-    }
-
-    /// How many arguments there are.
-    #[inline]
-    pub fn len(self) -> usize {
-        self.spans.len()
-    }
-
-    /// Whether there is no argument.
-    #[inline]
-    pub fn is_empty(self) -> bool {
-        self.spans.is_empty()
-    }
-
-    /// The argument at `index`, if there is one.
-    #[inline]
-    pub fn get(self, index: usize) -> Option<&'a [u8]> {
-        self.spans.get(index)?.slice(self.buf)
-    }
-
-    /// The argument at `index`; for callers that have checked the arity. Panics when there is none.
-    #[inline]
-    pub fn arg(self, index: usize) -> &'a [u8] {
-        let Span { start, len } = self.spans[index];
-        &self.buf[start as usize..start as usize + len as usize]
-    }
-
-    /// The arguments without the first `n` (none when there are fewer).
-    #[inline]
-    pub fn from(self, n: usize) -> Args<'a> {
-        Args { buf: self.buf, spans: self.spans.get(n..).unwrap_or_default() }
-    }
-
-    /// All arguments in order.
-    #[inline]
-    pub fn iter(self) -> ArgsIter<'a> {
-        ArgsIter { buf: self.buf, spans: self.spans.iter() }
-    }
-
-    /// The bytes of all arguments together.
-    pub fn bytes_len(self) -> usize {
-        self.spans.iter().map(|span| span.len as usize).sum()
-    }
-
-    /// A copy that owns its bytes, packed, for requests that outlive their buffer (MULTI's queue).
-    pub fn to_owned(self) -> OwnedArgs {
-        OwnedArgs::collect(self.iter())
-    }
-}
-
-impl Index<usize> for Args<'_> {
-    type Output = [u8];
-
-    #[inline]
-    fn index(&self, index: usize) -> &[u8] {
-        self.arg(index)
-    }
-}
-
-impl<'a> IntoIterator for Args<'a> {
-    type Item = &'a [u8];
-    type IntoIter = ArgsIter<'a>;
-
-    fn into_iter(self) -> ArgsIter<'a> {
-        self.iter()
-    }
-}
-
-impl std::fmt::Debug for Args<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.iter().map(|arg| arg.escape_ascii().to_string())).finish()
-    }
-}
-
-/// Iterator over the arguments of a request.
-#[derive(Clone)]
-pub struct ArgsIter<'a> {
-    buf: &'a [u8],
-    spans: std::slice::Iter<'a, Span>,
-}
-
-impl<'a> Iterator for ArgsIter<'a> {
-    type Item = &'a [u8];
-
-    #[inline]
-    fn next(&mut self) -> Option<&'a [u8]> {
-        self.spans.next()?.slice(self.buf)
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.spans.size_hint()
-    }
-}
-
-impl ExactSizeIterator for ArgsIter<'_> {}
-
-/// Arguments that own their bytes: one buffer and its spans.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct OwnedArgs {
-    bytes: Box<[u8]>,
-    spans: Box<[Span]>,
-}
-
-impl OwnedArgs {
-    /// Packs the arguments one after the other. Together they must stay under 4 GiB; what lies beyond is left out.
-    pub fn collect<'b>(args: impl IntoIterator<Item = &'b [u8]>) -> OwnedArgs {
-        let mut bytes = Vec::new();
-        let mut spans = Vec::new();
-        for arg in args {
-            let (Ok(start), Ok(len)) = (u32::try_from(bytes.len()), u32::try_from(arg.len())) else { break };
-            spans.push(Span { start, len });
-            bytes.extend_from_slice(arg);
-        }
-        OwnedArgs { bytes: bytes.into(), spans: spans.into() }
-    }
-
-    /// The arguments.
-    pub fn args(&self) -> Args<'_> {
-        Args { buf: &self.bytes, spans: &self.spans }
-    }
-
-    /// Memory held outside this struct, in bytes.
-    pub fn heap_len(&self) -> usize {
-        self.bytes.len() + self.spans.len() * size_of::<Span>()
-    }
-}
 
 /// A request's place in its batch.
 #[derive(Clone, Copy, Debug)]
@@ -220,10 +66,10 @@ impl Batch {
     /// The arguments of request `index`; `buf` is the buffer that was parsed. At least one argument per request.
     #[inline]
     pub fn get<'a>(&'a self, index: usize, buf: &'a [u8]) -> Args<'a> {
-        let Some(&Request { first, count }) = self.requests.get(index) else { return Args { buf, spans: &[] } };
+        let Some(&Request { first, count }) = self.requests.get(index) else { return Args::new(buf, &[]) };
         let buf = if count & IN_SIDE == 0 { buf } else { &self.side };
         let first = first as usize;
-        Args { buf, spans: self.spans.get(first..first + (count & !IN_SIDE) as usize).unwrap_or_default() }
+        Args::new(buf, self.spans.get(first..first + (count & !IN_SIDE) as usize).unwrap_or_default())
     }
 
     /// Forgets all requests, keeps the memory of ordinary batches and gives back that of extraordinary ones.
@@ -264,66 +110,6 @@ impl Default for Limits {
         Limits { bulk_len_max: 512 * 1024 * 1024, args_max: 1024 * 1024, authenticated: true, requests_max: usize::MAX }
     }
 }
-
-/// Why a peer's bytes cannot be read on. The connection is of no more use after it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProtocolError {
-    /// The number after `*` is none, or too large.
-    InvalidMultibulkLength,
-    /// The number after `$` is none, is negative or too large.
-    InvalidBulkLength,
-    /// An argument began with this byte instead of `$`.
-    ExpectedDollar(u8),
-    /// More than 10 arguments before authentication.
-    UnauthenticatedMultibulkLength,
-    /// An argument of more than 16 KiB before authentication.
-    UnauthenticatedBulkLength,
-    /// A `*` line longer than 64 KiB.
-    TooBigMultibulkCount,
-    /// A `$` line longer than 64 KiB.
-    TooBigBulkCount,
-    /// An inline line longer than 64 KiB.
-    TooBigInline,
-    /// An inline request with an open or badly closed quote.
-    UnbalancedQuotes,
-}
-
-impl ProtocolError {
-    /// The text of the error reply after `-ERR `, without line end: Redis's words.
-    pub fn message(self) -> Cow<'static, [u8]> {
-        let text: &'static str = match self {
-            ProtocolError::InvalidMultibulkLength => "Protocol error: invalid multibulk length",
-            ProtocolError::InvalidBulkLength => "Protocol error: invalid bulk length",
-            ProtocolError::UnauthenticatedMultibulkLength => "Protocol error: unauthenticated multibulk length",
-            ProtocolError::UnauthenticatedBulkLength => "Protocol error: unauthenticated bulk length",
-            ProtocolError::TooBigMultibulkCount => "Protocol error: too big mbulk count string",
-            ProtocolError::TooBigBulkCount => "Protocol error: too big bulk count string",
-            ProtocolError::TooBigInline => "Protocol error: too big inline request",
-            ProtocolError::UnbalancedQuotes => "Protocol error: unbalanced quotes in request",
-            ProtocolError::ExpectedDollar(got) => return Cow::Owned(expected_dollar(got)),
-        };
-        Cow::Borrowed(text.as_bytes())
-    }
-}
-
-/// Redis formats this text as a C string, so a zero byte ends it.
-fn expected_dollar(got: u8) -> Vec<u8> {
-    let mut text = b"Protocol error: expected '$', got '".to_vec();
-    match got {
-        0 => {}
-        b'\r' | b'\n' => text.extend_from_slice(b" '"),
-        other => text.extend_from_slice(&[other, b'\'']),
-    }
-    text
-}
-
-impl std::fmt::Display for ProtocolError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&String::from_utf8_lossy(&self.message()))
-    }
-}
-
-impl std::error::Error for ProtocolError {}
 
 /// Reads requests; see the file's head. Holds what is known of the one request that has not fully arrived.
 #[derive(Debug, Default)]

@@ -1,0 +1,148 @@
+//! Commands about the connection itself.
+//!
+//! Rows only; what a row says is explained in `mod.rs`.
+
+macro_rules! connection_rows {
+    ([$next:ident $($rest:ident)*] $($done:tt)*) => { $next! { [$($rest)*] $($done)*
+
+Auth "auth", Connection, arity -2, since "1.0.0"
+    [NOSCRIPT LOADING STALE FAST NO_AUTH ALLOW_BUSY] [CONNECTION]
+    summary "Authenticates the connection."
+    complexity "O(N) where N is the number of passwords defined for the user"
+    grammar "[username@6.0.0] password";
+
+Client "client", Connection, arity -2, since "2.4.0"
+    [] []
+    summary "Holds the commands about client connections."
+    complexity "Depends on subcommand."
+    grammar "";
+
+ClientGetName "client|getname" of Client, Connection, arity 2, since "2.6.9"
+    [NOSCRIPT LOADING STALE] [CONNECTION]
+    summary "Gives the name of this connection."
+    complexity "O(1)"
+    grammar "";
+
+ClientHelp "client|help" of Client, Connection, arity 2, since "5.0.0"
+    [LOADING STALE] [CONNECTION]
+    summary "Lists the subcommands of CLIENT."
+    complexity "O(1)"
+    grammar "";
+
+ClientId "client|id" of Client, Connection, arity 2, since "5.0.0"
+    [NOSCRIPT LOADING STALE] [CONNECTION]
+    summary "Gives the number of this connection, which is never used twice."
+    complexity "O(1)"
+    grammar "";
+
+ClientInfo "client|info" of Client, Connection, arity 2, since "6.2.0"
+    [NOSCRIPT LOADING STALE] [CONNECTION]
+    tips "nondeterministic_output"
+    summary "Describes this connection."
+    complexity "O(1)"
+    grammar "";
+
+ClientKill "client|kill" of Client, Connection, arity -3, since "2.4.0"
+    [ADMIN NOSCRIPT LOADING STALE] [CONNECTION]
+    summary "Closes the connections that pass a filter."
+    complexity "O(N) where N is the number of client connections"
+    grammar "filter=<ip:port!2.8.12|new-format=<[ID client-id:integer@2.8.12]|[TYPE \
+        normal_master_slave_pubsub=<NORMAL|MASTER@3.2.0|SLAVE|REPLICA@5.0.0|PUBSUB>@2.8.12]|[USER username]|[ADDR \
+        ip:port]|[LADDR ip:port@6.2.0]|[SKIPME yes/no]>...>";
+
+ClientList "client|list" of Client, Connection, arity -2, since "2.4.0"
+    [ADMIN NOSCRIPT LOADING STALE] [CONNECTION]
+    tips "nondeterministic_output"
+    summary "Describes all connections, or those that pass a filter."
+    complexity "O(N) where N is the number of client connections"
+    grammar "[TYPE normal_master_replica_pubsub=<NORMAL|MASTER|REPLICA|PUBSUB>@5.0.0] [ID \
+        id=<client-id:integer...>@6.2.0]";
+
+ClientNoEvict "client|no-evict" of Client, Connection, arity 3, since "7.0.0"
+    [ADMIN NOSCRIPT LOADING STALE] [CONNECTION]
+    summary "Exempts this connection from being closed for lack of memory, or no longer."
+    complexity "O(1)"
+    grammar "enabled=<ON|OFF>";
+
+ClientNoTouch "client|no-touch" of Client, Connection, arity 3, since "7.2.0"
+    [NOSCRIPT LOADING STALE] [CONNECTION]
+    summary "Makes this connection's commands leave keys' last use as it is, or no longer."
+    complexity "O(1)"
+    grammar "enabled=<ON|OFF>";
+
+ClientPause "client|pause" of Client, Connection, arity -3, since "2.9.50"
+    [ADMIN NOSCRIPT LOADING STALE] [CONNECTION]
+    summary "Holds back the commands of all clients, or only the writing ones, for a time."
+    complexity "O(1)"
+    grammar "timeout:integer [mode=<WRITE|ALL>@6.2.0]";
+
+ClientReply "client|reply" of Client, Connection, arity 3, since "3.2.0"
+    [NOSCRIPT LOADING STALE] [CONNECTION]
+    summary "Turns replies to this connection on or off, or skips the next one."
+    complexity "O(1)"
+    grammar "on_off_skip=<ON|OFF|SKIP>";
+
+ClientSetInfo "client|setinfo" of Client, Connection, arity 4, since "7.2.0"
+    [NOSCRIPT LOADING STALE] [CONNECTION]
+    tips "request_policy:all_nodes" "response_policy:all_succeeded"
+    summary "Tells the server the name or version of the client's library."
+    complexity "O(1)"
+    grammar "attr=<LIB-NAME libname|LIB-VER libver>";
+
+ClientSetName "client|setname" of Client, Connection, arity 3, since "2.6.9"
+    [NOSCRIPT LOADING STALE] [CONNECTION]
+    summary "Names this connection."
+    complexity "O(1)"
+    grammar "connection-name";
+
+ClientUnblock "client|unblock" of Client, Connection, arity -3, since "5.0.0"
+    [ADMIN NOSCRIPT LOADING STALE] [CONNECTION]
+    summary "Wakes a client that waits in a blocking command."
+    complexity "O(log N) where N is the number of client connections"
+    grammar "client-id:integer [timeout_error=<TIMEOUT|ERROR>]";
+
+ClientUnpause "client|unpause" of Client, Connection, arity 2, since "6.2.0"
+    [ADMIN NOSCRIPT LOADING STALE] [CONNECTION]
+    summary "Ends a CLIENT PAUSE."
+    complexity "O(N) Where N is the number of paused clients"
+    grammar "";
+
+Echo "echo", Connection, arity 2, since "1.0.0"
+    [LOADING STALE FAST] [CONNECTION]
+    summary "Gives back its argument."
+    complexity "O(1)"
+    grammar "message";
+
+Hello "hello", Connection, arity -1, since "6.0.0"
+    [NOSCRIPT LOADING STALE FAST NO_AUTH ALLOW_BUSY] [CONNECTION]
+    summary "Chooses the protocol version, and can authenticate and name the connection with it."
+    complexity "O(1)"
+    grammar "[arguments=<protover:integer [AUTH username_password=<username password>] [SETNAME clientname]>]";
+
+Ping "ping", Connection, arity -1, since "1.0.0"
+    [FAST] [CONNECTION]
+    tips "request_policy:all_shards" "response_policy:all_succeeded"
+    summary "Answers PONG, or gives back its argument."
+    complexity "O(1)"
+    grammar "[message]";
+
+Quit "quit", Connection, arity -1, since "1.0.0"
+    [NOSCRIPT LOADING STALE FAST NO_AUTH ALLOW_BUSY] [CONNECTION]
+    summary "Closes the connection after the reply."
+    complexity "O(1)"
+    grammar "";
+
+Reset "reset", Connection, arity 1, since "6.2.0"
+    [NOSCRIPT LOADING STALE FAST NO_AUTH ALLOW_BUSY] [CONNECTION]
+    summary "Puts the connection back into the state in which it began."
+    complexity "O(1)"
+    grammar "";
+
+Select "select", Connection, arity 2, since "1.0.0"
+    [LOADING STALE FAST] [CONNECTION]
+    summary "Chooses the connection's database."
+    complexity "O(1)"
+    grammar "index:integer";
+
+    } };
+}

@@ -1,0 +1,243 @@
+//! The closed sets of words that a command's row is made of: flags, ACL categories, key flags, groups.
+//!
+//! Each set is an integer with a name per bit, in the order in which Redis lists them. Constants and pure functions only.
+
+/// Defines a set of named bits: constants, membership, union, and the names of its members.
+macro_rules! bit_set {
+    ($(#[$doc:meta])* $set:ident($int:ty) { $($(#[$bit_doc:meta])* $bit:ident $name:literal)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct $set($int);
+
+        bit_set!(@constants $set $int; 0; $($(#[$bit_doc])* $bit)*);
+
+        impl $set {
+            /// Every member with its name, in Redis's order.
+            pub const ALL: &'static [($set, &'static str)] = &[$(($set::$bit, $name)),*];
+
+            /// The set without members.
+            pub const EMPTY: $set = $set(0);
+
+            /// Members of either set.
+            #[must_use]
+            pub const fn or(self, other: $set) -> $set {
+                $set(self.0 | other.0)
+            }
+
+            /// Whether all members of `other` are in this set.
+            #[inline]
+            pub const fn contains(self, other: $set) -> bool {
+                self.0 & other.0 == other.0
+            }
+
+            /// Whether the sets have a member in common.
+            #[inline]
+            pub const fn intersects(self, other: $set) -> bool {
+                self.0 & other.0 != 0
+            }
+
+            /// Whether there is no member.
+            pub const fn is_empty(self) -> bool {
+                self.0 == 0
+            }
+
+            /// The names of the members, in Redis's order.
+            pub fn names(self) -> impl Iterator<Item = &'static str> + Clone {
+                Self::ALL.iter().filter(move |(bit, _)| self.contains(*bit)).map(|&(_, name)| name)
+            }
+
+            /// The member of this name, in any case.
+            pub fn named(name: &[u8]) -> Option<$set> {
+                Self::ALL.iter().find(|(_, own)| own.as_bytes().eq_ignore_ascii_case(name)).map(|&(bit, _)| bit)
+            }
+        }
+    };
+    (@constants $set:ident $int:ty; $at:expr; $(#[$doc:meta])* $bit:ident $($rest:tt)*) => {
+        impl $set {
+            $(#[$doc])*
+            pub const $bit: $set = $set(1 << ($at));
+        }
+        bit_set!(@constants $set $int; $at + 1; $($rest)*);
+    };
+    (@constants $set:ident $int:ty; $at:expr;) => {};
+}
+
+bit_set! {
+    /// What a command is and where it may run.
+    Flags(u32) {
+        /// May change data.
+        WRITE "write"
+        /// Reads data and changes none.
+        READONLY "readonly"
+        /// Refused when memory has run out.
+        DENYOOM "denyoom"
+        /// Comes from a module.
+        MODULE "module"
+        /// For operators.
+        ADMIN "admin"
+        /// About publish and subscribe.
+        PUBSUB "pubsub"
+        /// Not from scripts.
+        NOSCRIPT "noscript"
+        /// May block its client.
+        BLOCKING "blocking"
+        /// Runs while data is loaded.
+        LOADING "loading"
+        /// Runs on a replica whose data is stale.
+        STALE "stale"
+        /// Not shown to MONITOR.
+        SKIP_MONITOR "skip_monitor"
+        /// Not kept in the slow log.
+        SKIP_SLOWLOG "skip_slowlog"
+        /// Allowed for a slot that is being imported, like ASKING.
+        ASKING "asking"
+        /// Constant or logarithmic time.
+        FAST "fast"
+        /// Runs before authentication.
+        NO_AUTH "no_auth"
+        /// May replicate although it is no write.
+        MAY_REPLICATE "may_replicate"
+        /// May be given without keys although it has key specifications.
+        NO_MANDATORY_KEYS "no_mandatory_keys"
+        /// Needs `enable-debug-command` or the like.
+        PROTECTED "protected"
+        /// Not while data is loaded in the background.
+        NO_ASYNC_LOADING "no_async_loading"
+        /// Not within a transaction.
+        NO_MULTI "no_multi"
+        /// Keys cannot be told from positions alone.
+        MOVABLE_KEYS "movablekeys"
+        /// Runs while a script holds the server.
+        ALLOW_BUSY "allow_busy"
+    }
+}
+
+bit_set! {
+    /// ACL categories.
+    Categories(u32) {
+        /// About keys of any type.
+        KEYSPACE "keyspace"
+        /// Reads keys.
+        READ "read"
+        /// Writes keys.
+        WRITE "write"
+        /// About sets.
+        SET "set"
+        /// About sorted sets.
+        SORTEDSET "sortedset"
+        /// About lists.
+        LIST "list"
+        /// About hashes.
+        HASH "hash"
+        /// About strings.
+        STRING "string"
+        /// About bitmaps.
+        BITMAP "bitmap"
+        /// About HyperLogLogs.
+        HYPERLOGLOG "hyperloglog"
+        /// About geographic positions.
+        GEO "geo"
+        /// About streams.
+        STREAM "stream"
+        /// About publish and subscribe.
+        PUBSUB "pubsub"
+        /// For operators.
+        ADMIN "admin"
+        /// Constant or logarithmic time.
+        FAST "fast"
+        /// Not fast.
+        SLOW "slow"
+        /// May block.
+        BLOCKING "blocking"
+        /// Can do harm.
+        DANGEROUS "dangerous"
+        /// About connections.
+        CONNECTION "connection"
+        /// About transactions.
+        TRANSACTION "transaction"
+        /// About scripts.
+        SCRIPTING "scripting"
+    }
+}
+
+impl Categories {
+    /// The categories that follow from a command's flags, as Redis derives them.
+    pub const fn implied_by(flags: Flags) -> Categories {
+        let mut all = if flags.contains(Flags::FAST) { Categories::FAST } else { Categories::SLOW };
+        if flags.contains(Flags::WRITE) {
+            all = all.or(Categories::WRITE);
+        }
+        if flags.contains(Flags::READONLY) {
+            all = all.or(Categories::READ);
+        }
+        if flags.contains(Flags::ADMIN) {
+            all = all.or(Categories::ADMIN).or(Categories::DANGEROUS);
+        }
+        if flags.contains(Flags::PUBSUB) {
+            all = all.or(Categories::PUBSUB);
+        }
+        if flags.contains(Flags::BLOCKING) {
+            all = all.or(Categories::BLOCKING);
+        }
+        all
+    }
+}
+
+bit_set! {
+    /// What a command does to a key.
+    KeyFlags(u16) {
+        /// Reads the value or facts about it.
+        RO "RO"
+        /// Changes the value, depending on what it is.
+        RW "RW"
+        /// Overwrites the value, whatever it is.
+        OW "OW"
+        /// Removes the key.
+        RM "RM"
+        /// Returns or copies the user's data.
+        ACCESS "access"
+        /// Changes the user's data, which may depend on what is there.
+        UPDATE "update"
+        /// Adds data without touching what is there.
+        INSERT "insert"
+        /// Removes data.
+        DELETE "delete"
+        /// Named like a key, for routing, but none.
+        NOT_KEY "not_key"
+        /// The specification does not find all keys.
+        INCOMPLETE "incomplete"
+        /// The arguments decide between flags; see [`super::keys::KeyUses`].
+        VARIABLE_FLAGS "variable_flags"
+    }
+}
+
+/// The families of commands in the documentation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// Bits in strings.
+    Bitmap,
+    /// The connection itself.
+    Connection,
+    /// Keys of any type.
+    Generic,
+    /// The server.
+    Server,
+    /// Strings.
+    String,
+    /// Transactions.
+    Transactions,
+}
+
+impl Group {
+    /// The group's name in COMMAND DOCS.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Group::Bitmap => "bitmap",
+            Group::Connection => "connection",
+            Group::Generic => "generic",
+            Group::Server => "server",
+            Group::String => "string",
+            Group::Transactions => "transactions",
+        }
+    }
+}

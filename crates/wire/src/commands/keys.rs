@@ -1,0 +1,228 @@
+//! Where a command's keys stand, and what it does to each: Redis's key specifications, and their reading.
+//!
+//! A specification says where keys begin (at an index, or after a word) and how to find the rest (a range, or a count
+//! given as an argument). Reading one is arithmetic on the number of arguments; only counts and words look at their bytes.
+//! Counts come from the peer: positions beyond the arguments are never given. Pure functions; any thread.
+
+use super::flags::KeyFlags;
+use super::{Command, Row};
+use crate::arguments::Args;
+use crate::number;
+
+/// Where one run of keys stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeySpec {
+    /// What is done to these keys.
+    pub flags: KeyFlags,
+    /// Where they begin.
+    pub begin: Begin,
+    /// Which arguments from there on are keys.
+    pub find: Find,
+    /// A remark that COMMAND INFO prints, or nothing.
+    pub notes: &'static str,
+}
+
+/// Where a run of keys begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begin {
+    /// At this argument.
+    Index(u8),
+    /// After this word, sought from an argument on (from the end backwards when negative).
+    Keyword(&'static str, i8),
+    /// Cannot be told.
+    Unknown,
+}
+
+/// Which arguments from the beginning on are keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Find {
+    /// Every `step`-th up to `last`, which counts from the beginning, or from the end when negative. A `limit` above 1
+    /// with `last` -1 stops after that fraction of the arguments.
+    Range {
+        /// The last key.
+        last: i8,
+        /// Distance between keys.
+        step: u8,
+        /// Divides what remains of the arguments.
+        limit: u8,
+    },
+    /// As many as an argument says; offsets count from the beginning.
+    Count {
+        /// Offset of the argument with the number of keys.
+        count: u8,
+        /// Offset of the first key.
+        first: u8,
+        /// Distance between keys.
+        step: u8,
+    },
+    /// Cannot be told.
+    Unknown,
+}
+
+/// The run of argument indexes that a specification gives: `start`, `start + step`, ... below `end`.
+#[derive(Clone, Copy, Debug, Default)]
+struct Run {
+    start: usize,
+    end: usize,
+    step: usize,
+}
+
+impl KeySpec {
+    #[inline]
+    fn run(&self, args: Args<'_>) -> Run {
+        let begin = match self.begin {
+            Begin::Index(index) => usize::from(index),
+            Begin::Keyword(word, from) => match keyword(args, word, from) {
+                Some(begin) => begin,
+                None => return Run::default(),
+            },
+            Begin::Unknown => return Run::default(),
+        };
+        match self.find {
+            Find::Range { last: 0, .. } => Run { start: begin, end: (begin + 1).min(args.len()), step: 1 },
+            Find::Range { last, step, limit } => {
+                let end = range_end(begin, args.len(), last, limit);
+                Run { start: begin, end, step: usize::from(step) }
+            }
+            Find::Count { count, first, step } => {
+                let start = begin + usize::from(first);
+                let keys = args.get(begin + usize::from(count)).and_then(number::parse_i64).unwrap_or(0);
+                let keys = usize::try_from(keys).unwrap_or(0);
+                let end = start.saturating_add(keys.saturating_mul(usize::from(step))).min(args.len());
+                Run { start, end, step: usize::from(step) }
+            }
+            Find::Unknown => Run::default(),
+        }
+    }
+}
+
+/// The first index behind a range of keys.
+fn range_end(begin: usize, len: usize, last: i8, limit: u8) -> usize {
+    let from_end = usize::from(last.unsigned_abs()) - usize::from(last < 0);
+    let end = if last >= 0 {
+        begin + from_end + 1
+    } else if limit <= 1 {
+        len.saturating_sub(from_end)
+    } else {
+        (begin + len.saturating_sub(begin) / usize::from(limit)).saturating_sub(from_end)
+    };
+    end.min(len)
+}
+
+/// The index after `word`, sought as Redis seeks it: forwards from a positive index, backwards from a negative one.
+fn keyword(args: Args<'_>, word: &str, from: i8) -> Option<usize> {
+    let is_word = |&index: &usize| args.get(index).is_some_and(|arg| arg.eq_ignore_ascii_case(word.as_bytes()));
+    let offset = usize::from(from.unsigned_abs());
+    let found = if from >= 0 {
+        (offset..args.len()).find(is_word)
+    } else {
+        (1..=args.len().checked_sub(offset)?).rev().find(is_word)
+    };
+    found.map(|index| index + 1)
+}
+
+impl Row {
+    /// The indexes of the arguments that are keys, in order of the specifications. `args` begins with the command's
+    /// name (a subcommand's container first).
+    #[inline]
+    pub fn key_positions<'a>(&self, args: Args<'a>) -> KeyPositions<'a> {
+        KeyPositions { run: Run::default(), specs: self.keys.iter(), args }
+    }
+
+    /// The same, with what this very command would do to each key.
+    pub fn key_uses<'a>(&self, args: Args<'a>) -> KeyUses<'a> {
+        let varying = varying_flags(self.id, args);
+        KeyUses { positions: self.key_positions(args), flags: KeyFlags::EMPTY, varying }
+    }
+}
+
+/// What SET and BITFIELD do to their key depends on their options.
+fn varying_flags(command: Command, args: Args<'_>) -> Option<KeyFlags> {
+    let rw = KeyFlags::RW.or(KeyFlags::ACCESS).or(KeyFlags::UPDATE);
+    let has = |from: usize, step: usize, words: &[&[u8]]| {
+        args.from(from).iter().step_by(step).any(|arg| words.iter().any(|word| arg.eq_ignore_ascii_case(word)))
+    };
+    match command {
+        Command::Set => Some(if has(3, 1, &[b"get"]) { rw } else { KeyFlags::OW.or(KeyFlags::UPDATE) }),
+        Command::BitField if has(2, 1, &[b"set", b"incrby"]) => Some(rw),
+        Command::BitField => Some(KeyFlags::RO.or(KeyFlags::ACCESS)),
+        _ => None,
+    }
+}
+
+/// Iterator over the indexes of a request's keys.
+#[derive(Clone)]
+pub struct KeyPositions<'a> {
+    run: Run,
+    specs: std::slice::Iter<'static, KeySpec>,
+    args: Args<'a>,
+}
+
+impl KeyPositions<'_> {
+    #[inline]
+    fn in_run(&mut self) -> Option<usize> {
+        let index = self.run.start;
+        if index >= self.run.end {
+            return None;
+        }
+        self.run.start = index + self.run.step.max(1);
+        Some(index)
+    }
+}
+
+impl Iterator for KeyPositions<'_> {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        loop {
+            if let Some(index) = self.in_run() {
+                return Some(index);
+            }
+            self.run = self.specs.next()?.run(self.args);
+        }
+    }
+}
+
+/// Iterator over the indexes of a request's keys and what the request does to each.
+#[derive(Clone)]
+pub struct KeyUses<'a> {
+    positions: KeyPositions<'a>,
+    flags: KeyFlags,
+    varying: Option<KeyFlags>,
+}
+
+impl Iterator for KeyUses<'_> {
+    type Item = (usize, KeyFlags);
+
+    fn next(&mut self) -> Option<(usize, KeyFlags)> {
+        loop {
+            if let Some(index) = self.positions.in_run() {
+                return Some((index, self.flags));
+            }
+            let spec = self.positions.specs.next()?;
+            let varies = spec.flags.contains(KeyFlags::VARIABLE_FLAGS);
+            self.flags = self.varying.filter(|_| varies).unwrap_or(spec.flags);
+            self.positions.run = spec.run(self.positions.args);
+        }
+    }
+}
+
+/// First key, last key and step of the specifications taken together, as Redis (7.0) derives its old form: the range of
+/// the first one, extended by those that continue it with the same step.
+pub(super) fn legacy_range(specs: &[KeySpec]) -> (i64, i64, i64) {
+    let mut range: Option<(i64, i64, i64)> = None;
+    for spec in specs {
+        let (Begin::Index(index), Find::Range { last, step, limit: 0 | 1 }) = (spec.begin, spec.find) else { continue };
+        let (index, last, step) = (i64::from(index), i64::from(last), i64::from(step));
+        let last = if last >= 0 { index + last } else { last };
+        range = match range {
+            None => Some((index, last, step)),
+            Some((first, old_last, old_step)) => {
+                let step = if old_last >= 0 && old_last + 1 == index { old_step } else { continue };
+                Some((first, last, step))
+            }
+        };
+    }
+    range.unwrap_or((0, 0, 0))
+}

@@ -1,0 +1,132 @@
+//! From a name on the wire to a row: a hash table that the compiler fills.
+//!
+//! A name is two words: its first and its last eight bytes (they overlap below sixteen), folded to lower case all bytes at
+//! once. Names of up to sixteen bytes are equal when length and words are, so a lookup is two loads, a multiplication
+//! and, nearly always, one comparison. A subcommand is looked up in the same table together with its parent.
+//! Constants and pure functions only; any thread.
+
+use super::{Command, ROWS, Row};
+
+/// Power of two, at most half full.
+const SLOTS: usize = 512;
+/// The parent of what has no parent.
+const TOP: u16 = u16::MAX;
+/// The row of an empty slot.
+const NONE: u16 = u16::MAX;
+
+const _: () = assert!(ROWS.len() * 2 <= SLOTS, "the lookup table is too full: double SLOTS");
+
+#[derive(Clone, Copy)]
+struct Slot {
+    words: Words,
+    parent: u16,
+    row: u16,
+}
+
+/// A name, folded, in the form that is compared.
+#[derive(Clone, Copy)]
+struct Words {
+    first: u64,
+    last: u64,
+    len: u8,
+}
+
+static TABLE: [Slot; SLOTS] = fill();
+
+const fn fill() -> [Slot; SLOTS] {
+    let empty = Slot { words: Words { first: 0, last: 0, len: 0 }, parent: TOP, row: NONE };
+    let mut table = [empty; SLOTS];
+    let mut row = 0;
+    while row < ROWS.len() {
+        let Some(words) = words(ROWS[row].name.as_bytes()) else { panic!("a name is longer than any request's") };
+        let parent = match ROWS[row].parent {
+            Some(parent) => parent as u16,
+            None => TOP,
+        };
+        let mut at = home(words, parent);
+        while table[at].row != NONE {
+            at = (at + 1) % SLOTS;
+        }
+        table[at] = Slot { words, parent, row: row as u16 };
+        row += 1;
+    }
+    table
+}
+
+/// The row of a command, by its name in any case. Containers are found, their subcommands are not.
+#[inline]
+pub fn find(name: &[u8]) -> Option<&'static Row> {
+    seek(name, TOP)
+}
+
+/// The row of a subcommand, by its own name (`list`, not `client|list`) in any case.
+#[inline]
+pub fn find_sub(parent: Command, name: &[u8]) -> Option<&'static Row> {
+    seek(name, parent as u16)
+}
+
+/// The row of `get` or of `client|list`, in any case: the names that ACL rules and COMMAND INFO take.
+pub fn find_full(name: &[u8]) -> Option<&'static Row> {
+    match memchr::memchr(b'|', name).and_then(|at| name.split_at_checked(at)) {
+        None => find(name),
+        Some((parent, sub)) => find_sub(find(parent)?.id, sub.get(1..)?),
+    }
+}
+
+#[inline]
+fn seek(name: &[u8], parent: u16) -> Option<&'static Row> {
+    let words = words(name)?;
+    let mut at = home(words, parent);
+    loop {
+        let slot = &TABLE[at % SLOTS];
+        if slot.row == NONE {
+            return None;
+        }
+        let Words { first, last, len } = slot.words;
+        if first == words.first && last == words.last && len == words.len && slot.parent == parent {
+            let row = &ROWS[slot.row as usize];
+            if len <= 16 || row.name.as_bytes().eq_ignore_ascii_case(name) {
+                return Some(row);
+            }
+        }
+        at += 1;
+    }
+}
+
+#[inline]
+const fn words(name: &[u8]) -> Option<Words> {
+    let len = name.len();
+    let (first, last) = if let (Some(first), Some(last)) = (name.first_chunk(), name.last_chunk()) {
+        (u64::from_le_bytes(*first), u64::from_le_bytes(*last))
+    } else if let (Some(low), Some(high)) = (name.first_chunk(), name.last_chunk()) {
+        (u32::from_le_bytes(*low) as u64 | (u32::from_le_bytes(*high) as u64) << 32, 0)
+    } else {
+        match *name {
+            [a, b, c] => (a as u64 | (b as u64) << 8 | (c as u64) << 16, 0),
+            [a, b] => (a as u64 | (b as u64) << 8, 0),
+            [a] => (a as u64, 0),
+            _ => return None,
+        }
+    };
+    if len > 64 {
+        return None;
+    }
+    Some(Words { first: fold(first), last: fold(last), len: len as u8 })
+}
+
+/// Lower case of eight bytes at once; only `A` to `Z` change.
+#[inline]
+const fn fold(word: u64) -> u64 {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    let low = word & (0x7f * EACH);
+    let from_a = low + (0x80 - b'A' as u64) * EACH;
+    let past_z = low + (0x7f - b'Z' as u64) * EACH;
+    let upper = (from_a ^ past_z) & !word & (0x80 * EACH);
+    word | upper >> 2
+}
+
+#[inline]
+const fn home(words: Words, parent: u16) -> usize {
+    let mixed = words.first ^ words.last.rotate_left(29) ^ (words.len as u64) << 40 ^ (parent as u64) << 20;
+    (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as usize % SLOTS
+}

@@ -1,0 +1,204 @@
+//! The command table: one row per command and per subcommand, and nothing about a command anywhere else.
+//!
+//! A row decides everything that depends on the command: which shards are locked, what the gates refuse, what COMMAND,
+//! COMMAND DOCS and COMMAND GETKEYS answer, what the client may retry, what the command line completes and explains. The
+//! rows stand in one file per family; this file makes the enum [`Command`] and the static rows of them, in one pass, so
+//! that a row without its variant, or the reverse, cannot be written. A server that matches on [`Command`] without a
+//! wildcard does not compile until a new row has its arm.
+//!
+//! The facts are those that redis-server 7.0 prints (7.2 for what came later). It is no place for behaviour. Static data;
+//! any thread.
+//!
+//! # The form of a row
+//!
+//! ```text
+//! Variant "name" of Parent, Group, arity N, since "1.0.0"    (`of` and `parent|name` for subcommands)
+//!     [FLAGS ...] [CATEGORIES ...]                           (those ACL categories that no flag implies)
+//!     keys (1; FLAGS) (2 to -1 step 2; FLAGS; "notes")       (`to` counts from the first, or from the end)
+//!     tips "..." "..."
+//!     deprecated "since" "what to use instead"
+//!     system true                                            (DOCS calls it a system command)
+//!     summary "..." complexity "..."
+//!     grammar "..."                                          (see `crate::grammar`)
+//! ```
+
+#[macro_use]
+mod admin;
+#[macro_use]
+mod bitmap;
+#[macro_use]
+mod connection;
+#[macro_use]
+mod key;
+#[macro_use]
+mod string;
+#[macro_use]
+mod transaction;
+mod flags;
+mod keys;
+mod lookup;
+
+pub use flags::{Categories, Flags, Group, KeyFlags};
+pub use keys::{Begin, Find, KeyPositions, KeySpec, KeyUses};
+pub use lookup::{find, find_full, find_sub};
+
+/// One command or subcommand.
+#[derive(Debug)]
+pub struct Row {
+    /// Which.
+    pub id: Command,
+    /// Its own name in lower case: `get`, and `list` for CLIENT LIST.
+    pub name: &'static str,
+    /// Its name with its container's: `get`, `client|list`.
+    pub full_name: &'static str,
+    /// The container that it is a subcommand of.
+    pub parent: Option<Command>,
+    /// Number of arguments, names included; negative: at least so many.
+    pub arity: i16,
+    /// What it is and where it may run.
+    pub flags: Flags,
+    /// ACL categories, those implied by flags included.
+    pub categories: Categories,
+    /// Where its keys are.
+    pub keys: &'static [KeySpec],
+    /// Its family in the documentation.
+    pub group: Group,
+    /// The version of Redis that brought it.
+    pub since: &'static str,
+    /// Time it takes.
+    pub complexity: &'static str,
+    /// What it does, in a sentence.
+    pub summary: &'static str,
+    /// Its arguments; see [`crate::grammar`].
+    pub grammar: &'static str,
+    /// Hints for routing clients.
+    pub tips: &'static [&'static str],
+    /// Since when it is deprecated, and what replaces it.
+    pub deprecated: Option<Deprecated>,
+    /// Whether it is called a system command: not for applications.
+    pub system: bool,
+}
+
+/// The end of a command's good days.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deprecated {
+    /// The version of Redis.
+    pub since: &'static str,
+    /// What to use instead, in Markdown.
+    pub instead: &'static str,
+}
+
+impl Row {
+    /// Whether `count` arguments, names included, are as many as the command takes.
+    #[inline]
+    pub const fn takes(&self, count: usize) -> bool {
+        let least = self.arity.unsigned_abs() as usize;
+        count == least || (self.arity < 0 && count > least)
+    }
+
+    /// Whether this is a container without a behaviour of its own, such as CLIENT.
+    pub fn is_container(&self) -> bool {
+        self.parent.is_none() && self.subcommands().next().is_some()
+    }
+
+    /// The subcommands, in the order of the table.
+    pub fn subcommands(&self) -> impl Iterator<Item = &'static Row> + use<> {
+        let id = self.id;
+        ROWS.iter().filter(move |row| row.parent == Some(id))
+    }
+
+    /// First key, last key and step, as COMMAND INFO's old form gives them; zeros when there are no keys.
+    /// The last counts from the end when negative.
+    pub fn legacy_range(&self) -> (i64, i64, i64) {
+        keys::legacy_range(self.keys)
+    }
+}
+
+impl Command {
+    /// The command's row.
+    #[inline]
+    pub const fn row(self) -> &'static Row {
+        &ROWS[self as usize]
+    }
+}
+
+/// All rows, containers before their subcommands; a row's index is its id's number.
+pub const fn all() -> &'static [Row] {
+    &ROWS
+}
+
+/// The part of a full name after the bar.
+const fn own_name(full: &'static str) -> &'static str {
+    let mut at = 0;
+    while at < full.len() {
+        if full.as_bytes()[at] == b'|' {
+            return full.split_at(at + 1).1;
+        }
+        at += 1;
+    }
+    full
+}
+
+macro_rules! key_spec {
+    ($first:literal; $($flag:ident)*$(; $notes:literal)?) => {
+        key_spec!(@ Find::Range { last: 0, step: 1, limit: 0 }, $first; $($flag)* $(; $notes)?)
+    };
+    ($first:literal to $last:literal step $step:literal; $($flag:ident)*$(; $notes:literal)?) => {
+        key_spec!(@ Find::Range { last: $last, step: $step, limit: 0 }, $first; $($flag)* $(; $notes)?)
+    };
+    (@ $find:expr, $first:literal; $($flag:ident)*$(; $notes:literal)?) => {
+        KeySpec {
+            flags: KeyFlags::EMPTY$(.or(KeyFlags::$flag))*,
+            begin: Begin::Index($first),
+            find: $find,
+            notes: concat!($($notes)?),
+        }
+    };
+}
+
+macro_rules! define {
+    ([] $(
+        $id:ident $name:literal $(of $parent:ident)?, $group:ident, arity $arity:literal, since $since:literal
+        [$($flag:ident)*] [$($category:ident)*]
+        $(keys $(($($spec:tt)*))+)?
+        $(tips $($tip:literal)+)?
+        $(deprecated $gone:literal $instead:literal)?
+        $(system $system:literal)?
+        summary $summary:literal
+        complexity $complexity:literal
+        grammar $grammar:literal;
+    )*) => {
+        /// Every command and subcommand.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u16)]
+        pub enum Command {
+            $(#[doc = $summary] $id),*
+        }
+
+        static ROWS: [Row; [$(Command::$id),*].len()] = [$({
+            const FLAGS: Flags = Flags::EMPTY$(.or(Flags::$flag))*;
+            Row {
+                id: Command::$id,
+                name: own_name($name),
+                full_name: $name,
+                parent: define!(@option $(Command::$parent)?),
+                arity: $arity,
+                flags: FLAGS,
+                categories: Categories::implied_by(FLAGS)$(.or(Categories::$category))*,
+                keys: &[$($(key_spec!($($spec)*)),+)?],
+                group: Group::$group,
+                since: $since,
+                complexity: $complexity,
+                summary: $summary,
+                grammar: $grammar,
+                tips: &[$($($tip),+)?],
+                deprecated: define!(@option $(Deprecated { since: $gone, instead: $instead })?),
+                system: false$( || $system)?,
+            }
+        }),*];
+    };
+    (@option $some:expr) => { Some($some) };
+    (@option) => { None };
+}
+
+string_rows! { [bitmap_rows key_rows connection_rows transaction_rows admin_rows define] }
