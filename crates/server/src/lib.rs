@@ -1,1 +1,4 @@
 //! What serves: workers, drivers, sessions, execution and the commands by family.
+
+pub mod config;
+pub mod error;

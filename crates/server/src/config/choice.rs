@@ -1,0 +1,102 @@
+//! The options that are one of several words, as enums. Plain data; any thread.
+//!
+//! The variants stand in the order in which the table lists the words, which is what ties the two together; a test
+//! compares them.
+
+/// How important a log line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogLevel {
+    /// What only developers want to see.
+    Debug,
+    /// Much that is seldom useful.
+    Verbose,
+    /// What an operator wants to know.
+    Notice,
+    /// What an operator must know.
+    Warning,
+}
+
+/// What would be evicted, and with it which access clock keys carry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MaxmemoryPolicy {
+    /// The longest unused of the keys that expire.
+    VolatileLru,
+    /// The least used of the keys that expire.
+    VolatileLfu,
+    /// Any of the keys that expire.
+    VolatileRandom,
+    /// The next of the keys to expire.
+    VolatileTtl,
+    /// The longest unused key.
+    AllkeysLru,
+    /// The least used key.
+    AllkeysLfu,
+    /// Any key.
+    AllkeysRandom,
+    /// Nothing.
+    NoEviction,
+}
+
+/// Who may use what an option guards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Nobody.
+    No,
+    /// Everybody.
+    Yes,
+    /// Connections from this machine.
+    Local,
+}
+
+impl LogLevel {
+    /// The level at this position of the table's list; the most important for any other number.
+    pub fn at(position: i64) -> Self {
+        match position {
+            0 => Self::Debug,
+            1 => Self::Verbose,
+            2 => Self::Notice,
+            _ => Self::Warning,
+        }
+    }
+}
+
+impl MaxmemoryPolicy {
+    /// The policy at this position of the table's list; no eviction for any other number.
+    pub fn at(position: i64) -> Self {
+        match position {
+            0 => Self::VolatileLru,
+            1 => Self::VolatileLfu,
+            2 => Self::VolatileRandom,
+            3 => Self::VolatileTtl,
+            4 => Self::AllkeysLru,
+            5 => Self::AllkeysLfu,
+            6 => Self::AllkeysRandom,
+            _ => Self::NoEviction,
+        }
+    }
+
+    /// Whether keys count how often they are used instead of when.
+    pub fn is_lfu(self) -> bool {
+        matches!(self, Self::VolatileLfu | Self::AllkeysLfu)
+    }
+}
+
+impl Access {
+    /// The answer at this position of the table's list; nobody for any other number.
+    pub fn at(position: i64) -> Self {
+        match position {
+            1 => Self::Yes,
+            2 => Self::Local,
+            _ => Self::No,
+        }
+    }
+
+    /// Whether a peer that is local or not may.
+    pub fn allows(self, local: bool) -> bool {
+        match self {
+            Self::No => false,
+            Self::Yes => true,
+            Self::Local => local,
+        }
+    }
+}

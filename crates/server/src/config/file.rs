@@ -1,0 +1,120 @@
+//! A configuration file's text, cut into lines and words.
+//!
+//! One option a line, words as on an inline request (quotes and escapes included), `#` begins a comment line. Names are
+//! not looked up here. The text is foreign bytes: nothing in it can panic, and what is kept is no larger than the text.
+//! Pure functions; any thread.
+
+use sleeve_wire::inline;
+
+/// One line that is neither blank nor a comment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Directive {
+    /// Line number, from 1.
+    pub line: usize,
+    /// The line without white space around it.
+    pub text: Vec<u8>,
+    /// Its words; the first is the name. Never empty.
+    pub words: Vec<Vec<u8>>,
+}
+
+/// A line that cannot be used, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadLine {
+    /// Line number, from 1.
+    pub line: usize,
+    /// The line without white space around it.
+    pub text: Vec<u8>,
+    /// The reason in Redis's words.
+    pub reason: String,
+}
+
+/// Cuts a whole text; stops at the first line that cannot be cut, with all lines before it.
+pub fn parse(text: &[u8]) -> (Vec<Directive>, Option<BadLine>) {
+    let mut directives = Vec::new();
+    for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
+        let line = trim(line);
+        if line.is_empty() || line.starts_with(b"#") {
+            continue;
+        }
+        match words(line) {
+            Some(words) if words.is_empty() => {}
+            Some(words) => directives.push(Directive { line: index + 1, text: line.to_vec(), words }),
+            None => {
+                let reason = "Unbalanced quotes in configuration line".to_owned();
+                return (directives, Some(BadLine { line: index + 1, text: line.to_vec(), reason }));
+            }
+        }
+    }
+    (directives, None)
+}
+
+/// The words of one line; `None` for unbalanced quotes.
+pub fn words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let (mut bytes, mut spans) = (Vec::new(), Vec::new());
+    if !inline::split(line, &mut bytes, &mut spans) {
+        return None;
+    }
+    let word = |span: &sleeve_wire::request::Span| {
+        let start = span.start as usize;
+        bytes.get(start..start + span.len as usize).unwrap_or_default().to_vec()
+    };
+    Some(spans.iter().map(word).collect())
+}
+
+/// A line without the white space around it.
+pub fn trim(line: &[u8]) -> &[u8] {
+    let is_blank = |byte: &u8| b" \t\r\n".contains(byte);
+    let start = line.iter().take_while(|byte| is_blank(byte)).count();
+    let line = line.get(start..).unwrap_or_default();
+    let end = line.len() - line.iter().rev().take_while(|byte| is_blank(byte)).count();
+    line.get(..end).unwrap_or_default()
+}
+
+/// A word in double quotes, with escapes for what cannot stand in them, so that [`words`] gives it back.
+pub fn quote(word: &[u8]) -> Vec<u8> {
+    let mut quoted = vec![b'"'];
+    for &byte in word {
+        match byte {
+            b'\\' | b'"' => quoted.extend([b'\\', byte]),
+            b'\n' => quoted.extend(b"\\n"),
+            b'\r' => quoted.extend(b"\\r"),
+            b'\t' => quoted.extend(b"\\t"),
+            0x07 => quoted.extend(b"\\a"),
+            0x08 => quoted.extend(b"\\b"),
+            b' '..=b'~' => quoted.push(byte),
+            _ => quoted.extend(format!("\\x{byte:02x}").bytes()),
+        }
+    }
+    quoted.push(b'"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_and_blank_lines_count_but_say_nothing() {
+        let (lines, bad) = parse(b"# x\n\n  port   6380 \r\n\t# y\nrequirepass \"a b\"");
+        assert_eq!(bad, None);
+        let read: Vec<_> = lines.iter().map(|directive| (directive.line, directive.words.join(&b'|'))).collect();
+        assert_eq!(read, [(3, b"port|6380".to_vec()), (5, b"requirepass|a b".to_vec())]);
+        assert_eq!(lines[0].text, b"port   6380");
+    }
+
+    #[test]
+    fn unbalanced_quotes_end_the_reading_at_their_line() {
+        let (lines, bad) = parse(b"hz 10\nrequirepass \"abc\"d\nport x");
+        assert_eq!(lines.len(), 1);
+        let bad = bad.expect("a bad line");
+        assert_eq!((bad.line, bad.text.as_slice()), (2, b"requirepass \"abc\"d".as_slice()));
+    }
+
+    #[test]
+    fn what_is_quoted_is_read_back() {
+        let every: Vec<u8> = (0..=255).collect();
+        for word in [every.as_slice(), b"", b"x\"y\n", b" \\ "] {
+            assert_eq!(words(&quote(word)), Some(vec![word.to_vec()]));
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Start-up: the configuration file, standard input and the command line, given to the options in this order.
+//!
+//! The three are one text, as in Redis, so the last line about an option counts and line numbers run through. `include`
+//! reads further files in its place, by pattern too. The words of an error are Redis's with our name in it, because
+//! scripts look for them. Called once, by the thread that starts the engine.
+
+use std::fmt;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use std::os::unix::ffi::OsStrExt;
+
+use super::arguments::Arguments;
+use super::file::{self, BadLine, Directive};
+use super::state::Config;
+use super::table::find;
+use super::value::reason;
+
+/// How deep files may include files; more is taken for a circle.
+const INCLUDE_DEPTH_MAX: usize = 16;
+
+/// Redis's directives that are no options and that this server does not have yet.
+const UNBUILT: [&str; 4] = ["aclfile", "loadmodule", "rename-command", "user"];
+
+/// Why the configuration cannot be used; shown to the operator as it is.
+#[derive(Debug)]
+pub enum LoadError {
+    /// A file that cannot be read, and the system's reason.
+    File(PathBuf, String),
+    /// Standard input cannot be read.
+    StandardInput(String),
+    /// A line that cannot be used.
+    Line(BadLine),
+    /// Lines that are right one by one and wrong together.
+    Whole(String),
+}
+
+impl std::error::Error for LoadError {}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let headline = concat!("\n*** FATAL CONFIG FILE ERROR (Sleeve ", env!("CARGO_PKG_VERSION"), ") ***\n");
+        match self {
+            Self::File(path, reason) => {
+                write!(out, "Fatal error, can't open config file '{}': {reason}", path.display())
+            }
+            Self::StandardInput(reason) => {
+                write!(out, "Fatal error, can't read the configuration from stdin: {reason}")
+            }
+            Self::Line(bad) => {
+                let text = String::from_utf8_lossy(&bad.text);
+                write!(
+                    out,
+                    "{headline}Reading the configuration file, at line {}\n>>> '{text}'\n{}",
+                    bad.line, bad.reason
+                )
+            }
+            Self::Whole(reason) => write!(out, "{headline}{reason}"),
+        }
+    }
+}
+
+/// Gives `config` all that the command line asks for; `standard_input` is read only if it is asked for.
+///
+/// # Errors
+/// The first thing that cannot be used; options before it are set.
+pub fn load(config: &Config, arguments: &Arguments, standard_input: impl Read) -> Result<(), LoadError> {
+    let mut text = Vec::new();
+    if let Some(file) = &arguments.file {
+        let path = Path::new(std::ffi::OsStr::from_bytes(file));
+        text = read_file(path)?;
+        let absolute = std::path::absolute(path).map_err(|error| LoadError::File(path.into(), reason(&error)))?;
+        config.set_file(absolute);
+    }
+    if arguments.standard_input {
+        let mut standard_input = standard_input;
+        standard_input.read_to_end(&mut text).map_err(|error| LoadError::StandardInput(reason(&error)))?;
+    }
+    if !arguments.lines.is_empty() {
+        text.push(b'\n');
+        text.extend(&arguments.lines);
+    }
+    apply(config, &text, 0)?;
+    config.check().map_err(LoadError::Whole)
+}
+
+/// Gives `config` the lines of one text.
+fn apply(config: &Config, text: &[u8], depth: usize) -> Result<(), LoadError> {
+    let (directives, bad) = file::parse(text);
+    for directive in directives {
+        let bad =
+            |reason: String| LoadError::Line(BadLine { line: directive.line, text: directive.text.clone(), reason });
+        match included(&directive) {
+            Some(_) if depth == INCLUDE_DEPTH_MAX => {
+                return Err(bad("Too many levels of include; does a file include itself?".into()));
+            }
+            Some(path) => {
+                for path in paths(path) {
+                    apply(config, &read_file(&path)?, depth + 1)?;
+                }
+            }
+            None => assign(config, &directive.words).map_err(bad)?,
+        }
+    }
+    bad.map_or(Ok(()), |bad| Err(LoadError::Line(bad)))
+}
+
+fn included(directive: &Directive) -> Option<&[u8]> {
+    match directive.words.as_slice() {
+        [name, path] if name.eq_ignore_ascii_case(b"include") => Some(path),
+        _ => None,
+    }
+}
+
+/// Gives one option the words of its line.
+fn assign(config: &Config, words: &[Vec<u8>]) -> Result<(), String> {
+    let Some((name, values)) = words.split_first() else { return Ok(()) };
+    let Some((row, _)) = find(name) else {
+        if UNBUILT.iter().any(|unbuilt| unbuilt.as_bytes().eq_ignore_ascii_case(name)) {
+            return Err("This directive is not supported yet".into());
+        }
+        return Err("Bad directive or wrong number of arguments".into());
+    };
+    config.assign(row.option, &values.iter().map(Vec::as_slice).collect::<Vec<_>>())
+}
+
+fn read_file(path: &Path) -> Result<Vec<u8>, LoadError> {
+    std::fs::read(path).map_err(|error| LoadError::File(path.into(), reason(&error)))
+}
+
+/// The files that an `include` names: the path itself, or whatever a pattern matches, in order, be it nothing.
+fn paths(path: &[u8]) -> Vec<PathBuf> {
+    let plain = || vec![PathBuf::from(std::ffi::OsStr::from_bytes(path))];
+    if !path.iter().any(|byte| b"*?[".contains(byte)) {
+        return plain();
+    }
+    // A name that is not text, or no pattern after all, is looked for as it is written.
+    let found = std::str::from_utf8(path).ok().and_then(|pattern| glob::glob(pattern).ok());
+    found.map_or_else(plain, |found| found.filter_map(Result::ok).collect())
+}

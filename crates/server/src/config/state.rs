@@ -1,0 +1,346 @@
+//! The values of all options of one engine.
+//!
+//! Numbers, sizes, flags and choices are atomics, so that a hot path reads an option with one relaxed load; texts stand
+//! behind a lock and are handed out as shared references. A text also keeps its length in its atomic, so that whether
+//! there is a password costs no lock either.
+//!
+//! Changes go one after the other under one lock: CONFIG SET takes all of its pairs or none. What a change *leads to* (a
+//! new listener, another log level) is not known here: whoever asks for it hands in a function that does it and may refuse.
+//!
+//! Any thread may read or change. It refuses to know files (`load`, `rewrite`) and commands.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+use sleeve_wire::pattern;
+
+use super::choice::{Access, LogLevel, MaxmemoryPolicy};
+use super::limits::{Class, OutputLimit, OutputLimits};
+use super::table::{COUNT, Change, Kind, Opt, ROWS, Row, find, names};
+use super::value::{self, Value};
+use crate::error::Error;
+
+/// All options of one engine.
+#[derive(Debug)]
+pub struct Config {
+    numbers: [AtomicI64; COUNT],
+    /// One place an option; those that are no text share one empty text.
+    texts: RwLock<Vec<Arc<[u8]>>>,
+    limits: [[AtomicU64; 3]; 3],
+    file: RwLock<Option<PathBuf>>,
+    changing: Mutex<()>,
+}
+
+/// One pair of a CONFIG SET that may be tried.
+struct Wanted<'a> {
+    row: &'static Row,
+    /// The name in the table's letters: the row's own or the alias that was written.
+    name: &'static str,
+    text: &'a [u8],
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let empty: Arc<[u8]> = Arc::from([]);
+        let config = Self {
+            numbers: [const { AtomicI64::new(0) }; COUNT],
+            texts: RwLock::new(vec![empty; COUNT]),
+            limits: Default::default(),
+            file: RwLock::default(),
+            changing: Mutex::default(),
+        };
+        for row in &ROWS {
+            config.keep(row.option, &config.default_of(row));
+        }
+        config
+    }
+}
+
+/// Reading.
+impl Config {
+    /// The number of a numeric option, the position of a choice, 0 or 1 of a flag, the length of a text.
+    #[inline]
+    pub fn number(&self, option: Opt) -> i64 {
+        self.numbers[option as usize].load(Ordering::Relaxed)
+    }
+
+    /// The size of a memory option in bytes.
+    #[inline]
+    pub fn memory(&self, option: Opt) -> u64 {
+        self.number(option) as u64
+    }
+
+    /// Whether a flag says `yes`.
+    #[inline]
+    pub fn flag(&self, option: Opt) -> bool {
+        self.number(option) != 0
+    }
+
+    /// Whether a text is not empty.
+    #[inline]
+    pub fn is_set(&self, option: Opt) -> bool {
+        self.number(option) != 0
+    }
+
+    /// The bytes of a text option; words are joined by single spaces.
+    pub fn text(&self, option: Opt) -> Arc<[u8]> {
+        Arc::clone(&self.texts.read()[option as usize])
+    }
+
+    /// The word that a choice stands at.
+    pub fn choice(&self, option: Opt) -> &'static str {
+        match option.row().kind {
+            Kind::Choice(words) => {
+                usize::try_from(self.number(option)).ok().and_then(|at| words.get(at)).unwrap_or(&"")
+            }
+            _ => "",
+        }
+    }
+
+    /// When clients of this class have too many unread bytes.
+    pub fn output_limit(&self, class: Class) -> OutputLimit {
+        let [hard_bytes, soft_bytes, soft_seconds] =
+            self.limits[class as usize].each_ref().map(|number| number.load(Ordering::Relaxed));
+        OutputLimit { hard_bytes, soft_bytes, soft_seconds }
+    }
+
+    /// The least important lines that are still logged.
+    pub fn log_level(&self) -> LogLevel {
+        LogLevel::at(self.number(Opt::Loglevel))
+    }
+
+    /// Which access clock keys carry.
+    pub fn maxmemory_policy(&self) -> MaxmemoryPolicy {
+        MaxmemoryPolicy::at(self.number(Opt::MaxmemoryPolicy))
+    }
+
+    /// Who may use what a protecting option (`enable-...`) guards.
+    pub fn access(&self, option: Opt) -> Access {
+        Access::at(self.number(option))
+    }
+
+    /// Background rounds a second for so many clients: `hz`, doubled under `dynamic-hz` until at most 200 clients fall to
+    /// a round, and never over 500.
+    pub fn rounds_a_second(&self, clients: usize) -> u32 {
+        let mut rounds = self.number(Opt::Hz).clamp(1, 500) as usize;
+        while self.flag(Opt::DynamicHz) && rounds < 500 && clients / rounds > 200 {
+            rounds *= 2;
+        }
+        rounds.min(500) as u32
+    }
+
+    /// `path` as it is if absolute, else from `dir`.
+    pub fn resolve(&self, path: &[u8]) -> PathBuf {
+        use std::os::unix::ffi::OsStrExt;
+        let of = |bytes| Path::new(std::ffi::OsStr::from_bytes(bytes));
+        of(&self.text(Opt::Dir)).join(of(path))
+    }
+
+    /// The configuration file that the engine was started with, absolute.
+    pub fn file(&self) -> Option<PathBuf> {
+        self.file.read().clone()
+    }
+
+    /// Remembers the configuration file for CONFIG REWRITE and INFO.
+    pub fn set_file(&self, file: PathBuf) {
+        *self.file.write() = Some(file);
+    }
+
+    /// Names and values of the options that any of the patterns matches, as CONFIG GET lists them: a plain name as it was
+    /// written, matches of a pattern in the table's order, nothing twice.
+    pub fn get<'a>(&self, patterns: impl IntoIterator<Item = &'a [u8]>) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+        let mut add = |name: &[u8], row: &Row| {
+            if !found.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
+                found.push((name.to_vec(), self.show(row.option)));
+            }
+        };
+        for wanted in patterns {
+            if wanted.iter().any(|byte| b"*?[".contains(byte)) {
+                names()
+                    .filter(|(_, name)| pattern::matches(wanted, name.as_bytes(), true))
+                    .for_each(|(row, name)| add(name.as_bytes(), row));
+            } else if let Some((row, _)) = find(wanted) {
+                add(wanted, row);
+            }
+        }
+        found
+    }
+
+    /// The value as CONFIG GET shows it.
+    pub fn show(&self, option: Opt) -> Vec<u8> {
+        value::show(option.row().kind, &self.value(option))
+    }
+
+    /// The value as it is kept.
+    pub fn value(&self, option: Opt) -> Value {
+        match option.row().kind {
+            Kind::OutputLimits => {
+                Value::Limits([Class::Normal, Class::Replica, Class::Pubsub].map(|class| self.output_limit(class)))
+            }
+            Kind::Text | Kind::Words { .. } | Kind::Folder | Kind::Fixed(_) => Value::Text(self.text(option).to_vec()),
+            _ => Value::Number(self.number(option)),
+        }
+    }
+
+    /// The value that the option has when nothing is written for it.
+    pub fn default_of(&self, row: &Row) -> Value {
+        if row.option == Opt::Workers {
+            return Value::Number(std::thread::available_parallelism().map_or(1, |cores| cores.get() as i64));
+        }
+        let none = match row.kind {
+            Kind::OutputLimits => Value::Limits(OutputLimits::default()),
+            _ => Value::Number(0),
+        };
+        match row.kind {
+            // Where "here" is shall be asked when somebody wants to know, not by every engine that is made.
+            Kind::Folder | Kind::Text => Value::Text(row.default.into()),
+            Kind::Words { .. } | Kind::Fixed(_) | Kind::OutputLimits => {
+                let words: Vec<_> = row.default.split(' ').map(str::as_bytes).collect();
+                value::parse(row.kind, &words, &none).unwrap_or(none)
+            }
+            _ => value::parse(row.kind, &[row.default.as_bytes()], &none).unwrap_or(none),
+        }
+    }
+}
+
+/// Changing.
+impl Config {
+    /// Gives one option the words of a configuration line, whether or not it may change later: before the start only.
+    ///
+    /// # Errors
+    /// The reason in Redis's words; the option keeps its value.
+    pub fn assign(&self, option: Opt, words: &[&[u8]]) -> Result<(), String> {
+        let _changing = self.changing.lock();
+        let value = value::parse(option.row().kind, words, &self.value(option))?;
+        self.keep(option, &value);
+        Ok(())
+    }
+
+    /// What no single option can know: a pair of values that this server cannot serve.
+    ///
+    /// # Errors
+    /// The reason.
+    pub fn check(&self) -> Result<(), String> {
+        if self.memory(Opt::Maxmemory) != 0 && self.maxmemory_policy() != MaxmemoryPolicy::NoEviction {
+            return Err(
+                "eviction is not supported yet: with 'maxmemory' set, 'maxmemory-policy' must be noeviction".into()
+            );
+        }
+        Ok(())
+    }
+
+    /// CONFIG SET: takes all pairs or none, and returns the options whose value is another now. `local` says whether the
+    /// peer counts as local for protected options. `apply` is called for each changed option once all are set; when it
+    /// refuses one, the old values come back and it is called again for those already applied.
+    ///
+    /// # Errors
+    /// The whole error reply, worded as Redis words it.
+    pub fn set(
+        &self,
+        pairs: &[(&[u8], &[u8])],
+        local: bool,
+        mut apply: impl FnMut(Opt) -> Result<(), String>,
+    ) -> Result<Vec<Opt>, Error> {
+        let _changing = self.changing.lock();
+        let wanted = self.admit(pairs, local)?;
+        let mut undo: Vec<(Opt, Value)> = Vec::new();
+        for Wanted { row, name, text } in wanted {
+            let old = self.value(row.option);
+            match value::parse(row.kind, &words_of(row.kind, text), &old) {
+                Ok(new) if new == old => {}
+                Ok(new) => {
+                    self.keep(row.option, &new);
+                    undo.push((row.option, old));
+                }
+                Err(reason) => {
+                    self.restore(&undo);
+                    return Err(failed(name.as_bytes(), &reason));
+                }
+            }
+        }
+        let suspect = undo.last().map_or("", |(option, _)| option.name());
+        self.check().map_err(|reason| {
+            self.restore(&undo);
+            failed(suspect.as_bytes(), &reason)
+        })?;
+        for (index, (option, _)) in undo.iter().enumerate() {
+            if let Err(reason) = apply(*option) {
+                self.restore(&undo);
+                for (applied, _) in undo.iter().take(index) {
+                    // The old value was in force a moment ago; that it is refused now is the world's fault, and the
+                    // first refusal is the one that the peer hears of.
+                    let _ = apply(*applied);
+                }
+                return Err(failed(option.name().as_bytes(), &reason));
+            }
+        }
+        Ok(undo.into_iter().map(|(option, _)| option).collect())
+    }
+
+    /// The rows of the named options, if all of them exist, may change and are named once; else the first reason why not.
+    fn admit<'a>(&self, pairs: &[(&'a [u8], &'a [u8])], local: bool) -> Result<Vec<Wanted<'a>>, Error> {
+        let mut wanted: Vec<Wanted<'a>> = Vec::with_capacity(pairs.len());
+        for &(written, text) in pairs {
+            let (row, name) = find(written).ok_or_else(|| unknown(written))?;
+            if row.change == Change::Startup {
+                return Err(failed(written, "can't set immutable config"));
+            }
+            if row.change == Change::Protected && !self.access(Opt::EnableProtectedConfigs).allows(local) {
+                return Err(failed(written, "can't set protected config"));
+            }
+            if wanted.iter().any(|known| known.row.option == row.option) {
+                return Err(failed(written, "duplicate parameter"));
+            }
+            wanted.push(Wanted { row, name, text });
+        }
+        Ok(wanted)
+    }
+
+    fn restore(&self, undo: &[(Opt, Value)]) {
+        for (option, old) in undo {
+            self.keep(*option, old);
+        }
+    }
+
+    fn keep(&self, option: Opt, value: &Value) {
+        let number = match value {
+            Value::Number(number) => *number,
+            Value::Text(text) => {
+                self.texts.write()[option as usize] = Arc::from(text.as_slice());
+                text.len() as i64
+            }
+            Value::Limits(limits) => {
+                for (kept, limit) in self.limits.iter().zip(limits) {
+                    kept[0].store(limit.hard_bytes, Ordering::Relaxed);
+                    kept[1].store(limit.soft_bytes, Ordering::Relaxed);
+                    kept[2].store(limit.soft_seconds, Ordering::Relaxed);
+                }
+                0
+            }
+        };
+        self.numbers[option as usize].store(number, Ordering::Relaxed);
+    }
+}
+
+/// The words of a value that came as one argument.
+fn words_of(kind: Kind, text: &[u8]) -> Vec<&[u8]> {
+    match kind {
+        Kind::Words { .. } | Kind::OutputLimits => text.split(|&byte| byte == b' ').collect(),
+        _ => vec![text],
+    }
+}
+
+fn unknown(name: &[u8]) -> Error {
+    Error::new(format!(
+        "ERR Unknown option or number of arguments for CONFIG SET - '{}'",
+        String::from_utf8_lossy(name)
+    ))
+}
+
+fn failed(name: &[u8], reason: &str) -> Error {
+    let name = String::from_utf8_lossy(name);
+    Error::new(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}"))
+}

@@ -1,0 +1,328 @@
+//! The one table of options: name, aliases, kind with limits, default, when it may change, and what it is for.
+//!
+//! Names, kinds, limits and defaults are Redis 7.0's where Redis has the option. A fact about an option is written
+//! nowhere else: CONFIG GET, SET and REWRITE, the configuration file and the command line all read this table.
+//!
+//! An option of a feature that is not built yet is either absent (and so unknown, as a misspelt one is) or of kind
+//! [`Kind::Fixed`]: it takes only the values that are true of this server, because harnesses and client libraries start
+//! servers with `save ""` or `appendonly no` and must not be refused for saying what is so anyway.
+//!
+//! It holds no values (`state` does) and checks none (`value` does). Constant data; any thread.
+
+/// What may be written for an option, and how it is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// `yes` or `no`.
+    Flag,
+    /// A decimal integer within the two ends; what is outside of `clamp` is moved to its nearer end without a word.
+    Number {
+        /// Least value.
+        min: i64,
+        /// Greatest value.
+        max: i64,
+        /// The range that is really used, where Redis narrows silently.
+        clamp: Option<(i64, i64)>,
+    },
+    /// A decimal integer that must also be a power of two.
+    PowerOfTwo {
+        /// Greatest value.
+        max: i64,
+    },
+    /// Bytes, with the units `b k kb m mb g gb`.
+    Memory {
+        /// Least value in bytes.
+        min: u64,
+        /// Greatest value in bytes.
+        max: u64,
+    },
+    /// File permissions, written in octal.
+    Octal {
+        /// Greatest value.
+        max: i64,
+    },
+    /// One of the words; kept as its position.
+    Choice(&'static [&'static str]),
+    /// Any bytes.
+    Text,
+    /// Up to so many words.
+    Words {
+        /// Most words.
+        max: usize,
+        /// What is said about more.
+        too_many: &'static str,
+    },
+    /// A folder that exists.
+    Folder,
+    /// Output buffer limits by client class: `CLASS HARD SOFT SECONDS ...`.
+    OutputLimits,
+    /// Only these values, because they are what this server does; the first is what it shows.
+    Fixed(&'static [&'static str]),
+}
+
+/// When an option may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// In the configuration file and on the command line only.
+    Startup,
+    /// Also by CONFIG SET.
+    Live,
+    /// By CONFIG SET if `enable-protected-configs` allows it.
+    Protected,
+}
+
+/// One option.
+#[derive(Debug)]
+pub struct Row {
+    /// Which option it is.
+    pub option: Opt,
+    /// Lowercase name.
+    pub name: &'static str,
+    /// Older names of the same option.
+    pub aliases: &'static [&'static str],
+    /// What may be written.
+    pub kind: Kind,
+    /// The value when nothing is written, in the form in which it would be written.
+    pub default: &'static str,
+    /// When it may change.
+    pub change: Change,
+    /// One sentence for people.
+    pub doc: &'static str,
+}
+
+impl Opt {
+    /// The row of this option.
+    pub fn row(self) -> &'static Row {
+        &ROWS[self as usize]
+    }
+
+    /// The option's name in the table.
+    pub fn name(self) -> &'static str {
+        self.row().name
+    }
+}
+
+/// The option of this name or alias, in any case of letters, with the name as the table writes it.
+pub fn find(name: &[u8]) -> Option<(&'static Row, &'static str)> {
+    names().find(|(_, own)| own.as_bytes().eq_ignore_ascii_case(name))
+}
+
+/// Every name of every option, aliases included, with its row.
+pub fn names() -> impl Iterator<Item = (&'static Row, &'static str)> {
+    ROWS.iter()
+        .flat_map(|row| std::iter::once(row.name).chain(row.aliases.iter().copied()).map(move |name| (row, name)))
+}
+
+const INT_MAX: i64 = i32::MAX as i64;
+const MEBIBYTE: u64 = 1 << 20;
+const LONG_MAX: u64 = i64::MAX as u64;
+
+const fn number(min: i64, max: i64) -> Kind {
+    Kind::Number { min, max, clamp: None }
+}
+
+const NO: Kind = Kind::Fixed(&["no"]);
+const ACCESS: Kind = Kind::Choice(&["no", "yes", "local"]);
+const LOG_LEVELS: Kind = Kind::Choice(&["debug", "verbose", "notice", "warning"]);
+const POLICIES: Kind = Kind::Choice(&[
+    "volatile-lru",
+    "volatile-lfu",
+    "volatile-random",
+    "volatile-ttl",
+    "allkeys-lru",
+    "allkeys-lfu",
+    "allkeys-random",
+    "noeviction",
+]);
+
+/// Writes the enum and the table from one list, so that neither can lack what the other has.
+macro_rules! options {
+    ($($option:ident $name:literal $(= $alias:literal)* $kind:expr, $default:literal, $change:ident, $doc:literal;)+) => {
+        /// Every option, in the table's order.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum Opt {
+            $(#[doc = $doc] $option,)+
+        }
+
+        /// How many options there are.
+        pub const COUNT: usize = [$(Opt::$option),+].len();
+
+        /// The table, indexed by [`Opt`].
+        pub static ROWS: [Row; COUNT] = [$(Row {
+            option: Opt::$option,
+            name: $name,
+            aliases: &[$($alias),*],
+            kind: $kind,
+            default: $default,
+            change: Change::$change,
+            doc: $doc,
+        }),+];
+    };
+}
+
+options! {
+    // The network.
+    Bind "bind" Kind::Words { max: 16, too_many: "Too many bind addresses specified." }, "* -::*", Live,
+        "Addresses to listen on; a leading '-' allows one to be missing, none at all listens on no TCP address.";
+    Port "port" number(0, 65_535), "6379", Live,
+        "TCP port to listen on; 0 listens on none.";
+    TcpBacklog "tcp-backlog" number(0, INT_MAX), "511", Startup,
+        "Connections that the kernel may hold before they are accepted.";
+    UnixSocket "unixsocket" Kind::Text, "", Startup,
+        "Path of a Unix socket to listen on as well.";
+    UnixSocketPerm "unixsocketperm" Kind::Octal { max: 0o777 }, "0", Startup,
+        "Permissions of the Unix socket, in octal; 0 leaves them to the process's mask.";
+    Timeout "timeout" number(0, INT_MAX), "0", Live,
+        "Seconds after which an idle client is disconnected; 0 never.";
+    TcpKeepalive "tcp-keepalive" number(0, INT_MAX), "300", Live,
+        "Seconds of silence after which the kernel probes a client's connection; 0 never.";
+    Maxclients "maxclients" number(1, u32::MAX as i64), "10000", Live,
+        "Most clients connected at a time.";
+    ProtectedMode "protected-mode" Kind::Flag, "yes", Live,
+        "Whether only loopback clients are served while there is neither a password nor a 'bind' line.";
+    Requirepass "requirepass" Kind::Text, "", Live,
+        "Password that clients must give; empty asks for none.";
+
+    // Limits of one client.
+    ProtoMaxBulkLen "proto-max-bulk-len" Kind::Memory { min: MEBIBYTE, max: LONG_MAX }, "512mb", Live,
+        "Longest argument of a request and longest string, in bytes.";
+    ClientQueryBufferLimit "client-query-buffer-limit" Kind::Memory { min: MEBIBYTE, max: LONG_MAX }, "1gb", Live,
+        "Most bytes of unexecuted requests that one client may pile up.";
+    ClientOutputBufferLimit "client-output-buffer-limit" Kind::OutputLimits,
+        "normal 0 0 0 slave 256mb 64mb 60 pubsub 32mb 8mb 60", Live,
+        "Bytes of unread replies at which a client is disconnected, by class: at once, or after seconds over the soft one.";
+
+    // The data.
+    Databases "databases" number(1, INT_MAX), "16", Startup,
+        "How many numbered databases there are.";
+    Shards "shards" Kind::PowerOfTwo { max: 4_096 }, "64", Startup,
+        "Into how many separately locked parts the keyspace is split; a power of two.";
+    Maxmemory "maxmemory" Kind::Memory { min: 0, max: u64::MAX }, "0", Live,
+        "Bytes of data at which writes that may grow it are refused; 0 sets no limit.";
+    MaxmemoryPolicy "maxmemory-policy" POLICIES, "noeviction", Live,
+        "Which access clock keys carry (LRU or LFU); nothing is evicted yet, so 'maxmemory' asks for 'noeviction'.";
+    LfuLogFactor "lfu-log-factor" number(0, INT_MAX), "10", Live,
+        "How slowly the LFU counter of a key grows with its hits.";
+    LfuDecayTime "lfu-decay-time" number(0, INT_MAX), "1", Live,
+        "Minutes after which the LFU counter of an unused key falls by one; 0 never.";
+    ActiveExpireEffort "active-expire-effort" number(1, 10), "1", Live,
+        "How much time goes into finding expired keys that nobody asks for.";
+    LazyfreeLazyEviction "lazyfree-lazy-eviction" Kind::Flag, "no", Live,
+        "Whether evicted values are freed later; freeing a string takes one step either way.";
+    LazyfreeLazyExpire "lazyfree-lazy-expire" Kind::Flag, "no", Live,
+        "Whether expired values are freed later; freeing a string takes one step either way.";
+    LazyfreeLazyServerDel "lazyfree-lazy-server-del" Kind::Flag, "no", Live,
+        "Whether overwritten values are freed later; freeing a string takes one step either way.";
+    LazyfreeLazyUserDel "lazyfree-lazy-user-del" Kind::Flag, "no", Live,
+        "Whether DEL is UNLINK; freeing a string takes one step either way.";
+    LazyfreeLazyUserFlush "lazyfree-lazy-user-flush" Kind::Flag, "no", Live,
+        "Whether FLUSHALL and FLUSHDB are ASYNC unless they say otherwise.";
+    JournalMaxBytes "journal-max-bytes" Kind::Memory { min: 16_384, max: LONG_MAX }, "64mb", Live,
+        "Most bytes of effects that are kept for the journal's slowest reader; nothing is kept while nobody reads.";
+
+    // The process.
+    Workers "workers" number(1, 1_024), "1", Startup,
+        "Threads that serve clients; unless it is written, as many as the machine has cores.";
+    Hz "hz" Kind::Number { min: 0, max: INT_MAX, clamp: Some((1, 500)) }, "10", Live,
+        "Background rounds a second: expiry, timeouts, statistics.";
+    DynamicHz "dynamic-hz" Kind::Flag, "yes", Live,
+        "Whether 'hz' is doubled until there are at most 200 clients to a round.";
+    Loglevel "loglevel" LOG_LEVELS, "notice", Live,
+        "The least important lines that are still logged.";
+    Logfile "logfile" Kind::Text, "", Startup,
+        "File to append log lines to; empty is the standard output.";
+    Pidfile "pidfile" Kind::Text, "", Startup,
+        "File to write the process id to; it is removed at a clean stop.";
+    Dir "dir" Kind::Folder, "./", Protected,
+        "Folder that relative paths of other options start from.";
+    EnableDebugCommand "enable-debug-command" ACCESS, "no", Startup,
+        "Who may use DEBUG: nobody, everybody, or local connections only.";
+    EnableProtectedConfigs "enable-protected-configs" ACCESS, "no", Startup,
+        "Who may set protected options: nobody, everybody, or local connections only.";
+
+    // Accepted so that harnesses can name them; there are neither snapshots nor replicas for them to act on.
+    Dbfilename "dbfilename" Kind::Text, "dump.rdb", Protected,
+        "Name of the snapshot in 'dir'; no snapshot is written or read yet.";
+    Rdbcompression "rdbcompression" Kind::Flag, "yes", Live,
+        "Whether strings in snapshots are compressed; no snapshot is written yet.";
+    Rdbchecksum "rdbchecksum" Kind::Flag, "yes", Startup,
+        "Whether snapshots end in a checksum; no snapshot is written or read yet.";
+    ReplDisklessSync "repl-diskless-sync" Kind::Flag, "yes", Live,
+        "Whether a new replica is sent a snapshot without a file; there are no replicas yet.";
+    ReplDisklessSyncDelay "repl-diskless-sync-delay" number(0, INT_MAX), "5", Live,
+        "Seconds to wait for more replicas before such a snapshot begins; there are no replicas yet.";
+
+    // What is not built yet, at the values that are true meanwhile.
+    Save "save" Kind::Fixed(&[""]), "", Live,
+        "When to write snapshots by itself: never, as there are none yet.";
+    Appendonly "appendonly" NO, "no", Live,
+        "Whether writes are logged to a file; there is no such log yet.";
+    Appendfsync "appendfsync" NO, "no", Live,
+        "When the log file is synced to disk; there is no such log yet.";
+    ReplDisklessLoad "repl-diskless-load" Kind::Fixed(&["disabled"]), "disabled", Live,
+        "Whether a replica loads a snapshot straight from the socket; this server cannot be a replica yet.";
+    Replicaof "replicaof" = "slaveof" Kind::Fixed(&["", "no one"]), "", Startup,
+        "The master to copy; this server cannot be a replica yet.";
+    MinReplicasToWrite "min-replicas-to-write" = "min-slaves-to-write" Kind::Fixed(&["0"]), "0", Live,
+        "Replicas that must be connected for writes to be taken; there are no replicas yet.";
+    ClusterEnabled "cluster-enabled" NO, "no", Startup,
+        "Whether this server is a node of a cluster; it cannot be one yet.";
+    NotifyKeyspaceEvents "notify-keyspace-events" Kind::Fixed(&[""]), "", Live,
+        "Events that are published about keys: none, as there is no publishing yet.";
+    EnableModuleCommand "enable-module-command" NO, "no", Startup,
+        "Who may load modules: nobody, as there are none.";
+    LatencyTracking "latency-tracking" NO, "no", Live,
+        "Whether latencies are kept for each command; they are not yet.";
+    LatencyMonitorThreshold "latency-monitor-threshold" Kind::Fixed(&["0"]), "0", Live,
+        "Milliseconds from which on an event counts as slow; 0 is off, as there is no such monitor yet.";
+    MaxmemoryClients "maxmemory-clients" Kind::Fixed(&["0"]), "0", Live,
+        "Bytes that all clients' buffers may take together; there is no such limit yet.";
+    TlsPort "tls-port" Kind::Fixed(&["0"]), "0", Live,
+        "TCP port to listen on with TLS; there is no TLS yet.";
+    IoThreads "io-threads" Kind::Fixed(&["1"]), "1", Startup,
+        "Threads that only move bytes; 'workers' says how many threads there are here.";
+    IoThreadsDoReads "io-threads-do-reads" NO, "no", Startup,
+        "Whether such threads also read; see 'workers'.";
+    Activedefrag "activedefrag" NO, "no", Live,
+        "Whether memory is defragmented while serving; it is not yet.";
+    SyslogEnabled "syslog-enabled" NO, "no", Startup,
+        "Whether log lines go to the system's log; only to 'logfile' so far.";
+    Daemonize "daemonize" NO, "no", Startup,
+        "Whether the server goes to the background by itself; it does not yet.";
+    Supervised "supervised" NO, "no", Startup,
+        "Whether the server tells upstart or systemd that it is ready; it does not yet.";
+    SetProcTitle "set-proc-title" NO, "no", Startup,
+        "Whether the process list shows the address; it does not yet.";
+    AlwaysShowLogo "always-show-logo" NO, "no", Startup,
+        "Whether a logo is logged at the start; there is none.";
+    OomScoreAdj "oom-score-adj" NO, "no", Live,
+        "Whether the kernel is told whom to end first when memory runs out; it is not yet.";
+    DisableThp "disable-thp" NO, "no", Startup,
+        "Whether transparent huge pages are switched off for this process; the system's choice stands.";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_stands_at_its_options_place_under_a_name_of_its_own() {
+        for (index, row) in ROWS.iter().enumerate() {
+            assert_eq!(row.option as usize, index);
+            assert_eq!(find(row.name.to_uppercase().as_bytes()).map(|(found, _)| found.option), Some(row.option));
+            assert!(row.doc.ends_with('.'), "{}", row.name);
+        }
+        let mut all: Vec<_> = names().map(|(_, name)| name).collect();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count);
+    }
+
+    #[test]
+    fn an_alias_leads_to_its_row_and_keeps_its_own_name() {
+        let (row, name) = find(b"SlaveOf").expect("an alias");
+        assert_eq!((row.option, name), (Opt::Replicaof, "slaveof"));
+        assert!(find(b"slowlog-log-slower-than").is_none());
+    }
+}

@@ -1,0 +1,190 @@
+//! One option's value: from words to a value and back, with Redis's limits and Redis's words for what is wrong.
+//!
+//! It knows kinds, not meanings: what a changed value leads to is decided by whoever asked for the change. Pure
+//! functions, except that a folder is looked up on the disk; any thread.
+
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+use sleeve_wire::number::parse_i64;
+
+use super::limits;
+use super::limits::OutputLimits;
+use super::size;
+use super::table::Kind;
+
+/// A checked value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value {
+    /// Numbers, memory sizes (as the bits of a `u64`), flags (0, 1) and choices (positions).
+    Number(i64),
+    /// Texts, words (joined by single spaces) and folders (absolute).
+    Text(Vec<u8>),
+    /// Limits of all client classes.
+    Limits(OutputLimits),
+}
+
+/// Reads the words that follow an option's name. `current` is what the option holds now: a class of clients that the
+/// words do not name keeps its limits.
+///
+/// # Errors
+/// The reason in Redis's words.
+pub fn parse(kind: Kind, words: &[&[u8]], current: &Value) -> Result<Value, String> {
+    match kind {
+        Kind::OutputLimits => match current {
+            Value::Limits(old) => limits::parse(old, words).map(Value::Limits),
+            _ => Err("wrong number of arguments".into()),
+        },
+        Kind::Words { max, too_many } => parse_words(words, max, too_many),
+        Kind::Fixed(accepted) => parse_fixed(accepted, &words.join(&b' ')),
+        _ => match words {
+            [word] => parse_one(kind, word),
+            _ => Err("wrong number of arguments".into()),
+        },
+    }
+}
+
+fn parse_one(kind: Kind, word: &[u8]) -> Result<Value, String> {
+    match kind {
+        Kind::Flag => parse_flag(word),
+        Kind::Number { min, max, clamp } => {
+            let value = within(integer(word)?, min, max)?;
+            let (low, high) = clamp.unwrap_or((min, max));
+            Ok(Value::Number(value.clamp(low, high)))
+        }
+        Kind::PowerOfTwo { max } => {
+            let value = within(integer(word)?, 1, max)?;
+            if value & (value - 1) == 0 {
+                Ok(Value::Number(value))
+            } else {
+                Err("argument must be a power of two".into())
+            }
+        }
+        Kind::Memory { min, max } => parse_memory(word, min, max),
+        Kind::Octal { max } => parse_octal(word, max),
+        Kind::Choice(choices) => parse_choice(word, choices),
+        Kind::Folder => parse_folder(word),
+        Kind::Text | Kind::Words { .. } | Kind::OutputLimits | Kind::Fixed(_) => Ok(Value::Text(word.to_vec())),
+    }
+}
+
+/// A value as CONFIG GET shows it.
+pub fn show(kind: Kind, value: &Value) -> Vec<u8> {
+    match (kind, value) {
+        (Kind::Fixed([shown, ..]), _) => shown.as_bytes().to_vec(),
+        (Kind::Flag, Value::Number(number)) => if *number == 0 { b"no".as_slice() } else { b"yes" }.to_vec(),
+        (Kind::Choice(choices), Value::Number(number)) => {
+            usize::try_from(*number).ok().and_then(|at| choices.get(at)).unwrap_or(&"").as_bytes().to_vec()
+        }
+        (Kind::Octal { .. }, Value::Number(number)) => format!("{number:o}").into_bytes(),
+        (Kind::Memory { .. }, Value::Number(number)) => (*number as u64).to_string().into_bytes(),
+        (Kind::Folder, Value::Text(text)) => absolute(text),
+        (_, Value::Number(number)) => number.to_string().into_bytes(),
+        (_, Value::Text(text)) => text.clone(),
+        (_, Value::Limits(limits)) => limits::show(limits).into_bytes(),
+    }
+}
+
+fn integer(word: &[u8]) -> Result<i64, String> {
+    parse_i64(word).ok_or_else(|| "argument couldn't be parsed into an integer".into())
+}
+
+fn within(value: i64, min: i64, max: i64) -> Result<i64, String> {
+    if (min..=max).contains(&value) {
+        Ok(value)
+    } else {
+        Err(format!("argument must be between {min} and {max} inclusive"))
+    }
+}
+
+fn parse_flag(word: &[u8]) -> Result<Value, String> {
+    match word.to_ascii_lowercase().as_slice() {
+        b"yes" => Ok(Value::Number(1)),
+        b"no" => Ok(Value::Number(0)),
+        _ => Err("argument must be 'yes' or 'no'".into()),
+    }
+}
+
+fn parse_memory(word: &[u8], min: u64, max: u64) -> Result<Value, String> {
+    match size::parse(word) {
+        None => Err("argument must be a memory value".into()),
+        Some(bytes) if (min..=max).contains(&bytes) => Ok(Value::Number(bytes as i64)),
+        Some(_) => Err(format!("argument must be between {min} and {max} inclusive")),
+    }
+}
+
+fn parse_octal(word: &[u8], max: i64) -> Result<Value, String> {
+    let value = std::str::from_utf8(word).ok().and_then(|text| i64::from_str_radix(text, 8).ok());
+    match value {
+        None => Err("argument couldn't be parsed as an octal number".into()),
+        Some(value) if (0..=max).contains(&value) => Ok(Value::Number(value)),
+        Some(_) => Err(format!("argument must be between 0 and {max:o} inclusive")),
+    }
+}
+
+fn parse_choice(word: &[u8], choices: &[&str]) -> Result<Value, String> {
+    let position = choices.iter().position(|choice| choice.as_bytes().eq_ignore_ascii_case(word));
+    let position =
+        position.ok_or_else(|| format!("argument(s) must be one of the following: {}", choices.join(", ")))?;
+    Ok(Value::Number(position as i64))
+}
+
+fn parse_words(words: &[&[u8]], max: usize, too_many: &str) -> Result<Value, String> {
+    if words.len() > max {
+        return Err(too_many.into());
+    }
+    let present: Vec<_> = words.iter().copied().filter(|word| !word.is_empty()).collect();
+    Ok(Value::Text(present.join(&b' ')))
+}
+
+fn parse_fixed(accepted: &[&str], text: &[u8]) -> Result<Value, String> {
+    if accepted.iter().any(|value| value.as_bytes().eq_ignore_ascii_case(text)) {
+        return Ok(Value::Text(Vec::new()));
+    }
+    let shown = accepted.first().copied().unwrap_or_default();
+    Err(format!("'{}' is not supported yet, only '{shown}' is", String::from_utf8_lossy(text)))
+}
+
+fn parse_folder(word: &[u8]) -> Result<Value, String> {
+    let path = Path::new(std::ffi::OsStr::from_bytes(word));
+    let folder = path.canonicalize().map_err(|error| reason(&error))?;
+    if !folder.is_dir() {
+        return Err("Not a directory".into());
+    }
+    Ok(Value::Text(folder.into_os_string().into_vec()))
+}
+
+/// The folder from the root; where the process's own folder is gone, as it was written.
+fn absolute(text: &[u8]) -> Vec<u8> {
+    let path = Path::new(std::ffi::OsStr::from_bytes(text));
+    path.canonicalize().map_or_else(|_| text.to_vec(), |path| path.into_os_string().into_vec())
+}
+
+/// What the system says about an error, without Rust's number after it.
+pub fn reason(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn octal_numbers_are_shown_as_they_are_written() {
+        let kind = Kind::Octal { max: 0o777 };
+        let value = parse(kind, &[b"0750"], &Value::Number(0)).expect("octal");
+        assert_eq!(show(kind, &value), b"750");
+        assert_eq!(parse(kind, &[b"9"], &value), Err("argument couldn't be parsed as an octal number".into()));
+        assert_eq!(parse(kind, &[b"7777"], &value), Err("argument must be between 0 and 777 inclusive".into()));
+    }
+
+    #[test]
+    fn a_fixed_option_takes_only_what_is_true() {
+        let kind = Kind::Fixed(&["", "no one"]);
+        let none = Value::Text(Vec::new());
+        assert_eq!(parse(kind, &[b""], &none), Ok(none.clone()));
+        assert_eq!(parse(kind, &[b"NO", b"ONE"], &none), Ok(none.clone()));
+        assert_eq!(parse(kind, &[b"host", b"1"], &none), Err("'host 1' is not supported yet, only '' is".into()));
+    }
+}

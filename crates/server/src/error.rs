@@ -1,0 +1,77 @@
+//! The errors a request can be answered with.
+//!
+//! An [`Error`] is the text of an error reply without the leading `-`: a code word, a space and a sentence, worded as
+//! Redis 7 words it. It is the peer's fault by definition: what the disk or the network does wrong is a small enum of
+//! the room that met it, and what we do wrong is an assertion.
+
+use std::borrow::Cow;
+
+/// The text of an error reply, code word first (`ERR syntax error`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error(Cow<'static, str>);
+
+/// What a command returns: its reply is written, or the reason why it was refused.
+pub type Outcome = Result<(), Error>;
+
+impl Error {
+    /// An option that the grammar of the command does not know, or knows elsewhere.
+    pub const SYNTAX: Self = Self::fixed("ERR syntax error");
+    /// An argument that should be a signed 64-bit integer and is not.
+    pub const NOT_INTEGER: Self = Self::fixed("ERR value is not an integer or out of range");
+    /// An argument that should be a floating point number and is not.
+    pub const NOT_FLOAT: Self = Self::fixed("ERR value is not a valid float");
+    /// An argument outside of the range that the command takes.
+    pub const OUT_OF_RANGE: Self = Self::fixed("ERR value is out of range");
+    /// The key holds another type than the command works on.
+    pub const WRONG_TYPE: Self = Self::fixed("WRONGTYPE Operation against a key holding the wrong kind of value");
+    /// RENAME, OBJECT and the like on a key that is not there.
+    pub const NO_SUCH_KEY: Self = Self::fixed("ERR no such key");
+    /// The string would outgrow `proto-max-bulk-len`.
+    pub const STRING_TOO_LONG: Self = Self::fixed("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
+    /// INCR and its family past the ends of a signed 64-bit integer.
+    pub const OVERFLOW: Self = Self::fixed("ERR increment or decrement would overflow");
+    /// SELECT, MOVE, COPY or SWAPDB with a database number past the last.
+    pub const DATABASE_RANGE: Self = Self::fixed("ERR DB index is out of range");
+    /// Anything but AUTH, HELLO, RESET and QUIT before the password.
+    pub const NO_AUTH: Self = Self::fixed("NOAUTH Authentication required.");
+    /// A write that may grow while `maxmemory` is reached.
+    pub const OUT_OF_MEMORY: Self = Self::fixed("OOM command not allowed when used memory > 'maxmemory'.");
+    /// EXEC after a command that could not be queued.
+    pub const EXEC_ABORT: Self = Self::fixed("EXECABORT Transaction discarded because of previous errors.");
+
+    /// An error whose whole text is known when the program is built.
+    pub const fn fixed(text: &'static str) -> Self {
+        Self(Cow::Borrowed(text))
+    }
+
+    /// An error whose text names what the peer sent.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(Cow::Owned(text.into()))
+    }
+
+    /// The wrong number of arguments for the command of this (lowercase, full) name.
+    pub fn arity(name: &str) -> Self {
+        Self::new(format!("ERR wrong number of arguments for '{name}' command"))
+    }
+
+    /// An expire time that is not positive or does not fit, for the command of this name.
+    pub fn invalid_expire(name: &str) -> Self {
+        Self::new(format!("ERR invalid expire time in '{name}' command"))
+    }
+
+    /// The whole text, as it follows the `-` on the wire.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+
+    /// The code word: `ERR`, `WRONGTYPE`, ...; what INFO errorstats counts by.
+    pub fn code(&self) -> &str {
+        self.0.split(' ').next().unwrap_or("ERR")
+    }
+}
+
+impl From<&'static str> for Error {
+    fn from(text: &'static str) -> Self {
+        Self::fixed(text)
+    }
+}

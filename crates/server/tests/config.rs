@@ -1,0 +1,363 @@
+//! Configuration from outside: what CONFIG SET answers, what files and command lines do, and what REWRITE leaves.
+//!
+//! The texts were recorded from redis-server 7.0.15. Each test has a folder of its own and needs no server.
+
+use std::path::PathBuf;
+
+use sleeve_server::config::{Config, MaxmemoryPolicy, Opt, arguments, load, rewrite};
+
+/// What CONFIG SET answers to one pair, recorded: empty for OK.
+const RECORDED: &[(&str, &str, &str)] = &[
+    ("port", "abc", "argument couldn't be parsed into an integer"),
+    ("port", "70000", "argument must be between 0 and 65535 inclusive"),
+    ("port", "-1", "argument must be between 0 and 65535 inclusive"),
+    ("port", "", "argument couldn't be parsed into an integer"),
+    ("timeout", "-1", "argument must be between 0 and 2147483647 inclusive"),
+    ("timeout", "4294967296", "argument must be between 0 and 2147483647 inclusive"),
+    ("timeout", "1 ", "argument couldn't be parsed into an integer"),
+    ("timeout", "08", "argument couldn't be parsed into an integer"),
+    ("tcp-keepalive", "-1", "argument must be between 0 and 2147483647 inclusive"),
+    ("maxclients", "0", "argument must be between 1 and 4294967295 inclusive"),
+    ("maxclients", "4294967295", ""),
+    ("databases", "5", "can't set immutable config"),
+    ("daemonize", "yes", "can't set immutable config"),
+    ("logfile", "x", "can't set immutable config"),
+    ("pidfile", "x", "can't set immutable config"),
+    ("tcp-backlog", "5", "can't set immutable config"),
+    ("unixsocket", "x", "can't set immutable config"),
+    ("unixsocketperm", "700", "can't set immutable config"),
+    ("supervised", "no", "can't set immutable config"),
+    ("enable-debug-command", "yes", "can't set immutable config"),
+    ("enable-module-command", "yes", "can't set immutable config"),
+    ("dir", "/nonexistent", "can't set protected config"),
+    ("protected-mode", "maybe", "argument must be 'yes' or 'no'"),
+    ("protected-mode", "YES", ""),
+    ("proto-max-bulk-len", "1mb", ""),
+    ("proto-max-bulk-len", "1", "argument must be between 1048576 and 9223372036854775807 inclusive"),
+    ("proto-max-bulk-len", "2xb", "argument must be a memory value"),
+    ("proto-max-bulk-len", "-1", "argument must be a memory value"),
+    ("client-query-buffer-limit", "1", "argument must be between 1048576 and 9223372036854775807 inclusive"),
+    ("client-output-buffer-limit", "normal", "Wrong number of arguments in buffer limit configuration."),
+    ("client-output-buffer-limit", "normal 1 2 3", ""),
+    ("client-output-buffer-limit", "foo 1 2 3", "Invalid client class specified in buffer limit configuration."),
+    ("client-output-buffer-limit", "master 1 2 3", "Invalid client class specified in buffer limit configuration."),
+    (
+        "client-output-buffer-limit",
+        "normal a 2 3",
+        "Error in hard, soft or soft_seconds setting in buffer limit configuration.",
+    ),
+    (
+        "client-output-buffer-limit",
+        "normal 1 2 -3",
+        "Error in hard, soft or soft_seconds setting in buffer limit configuration.",
+    ),
+    ("hz", "0", ""),
+    ("hz", "600", ""),
+    ("hz", "1e1", "argument couldn't be parsed into an integer"),
+    ("dynamic-hz", "x", "argument must be 'yes' or 'no'"),
+    ("loglevel", "foo", "argument(s) must be one of the following: debug, verbose, notice, warning"),
+    (
+        "maxmemory-policy",
+        "foo",
+        "argument(s) must be one of the following: volatile-lru, volatile-lfu, volatile-random, volatile-ttl, \
+         allkeys-lru, allkeys-lfu, allkeys-random, noeviction",
+    ),
+    ("maxmemory", "-1", "argument must be a memory value"),
+    ("maxmemory", "10%", "argument must be a memory value"),
+    ("maxmemory", "18446744073709551616", ""),
+    ("maxmemory", "", ""),
+    ("lfu-log-factor", "-1", "argument must be between 0 and 2147483647 inclusive"),
+    ("active-expire-effort", "11", "argument must be between 1 and 10 inclusive"),
+    ("lazyfree-lazy-user-del", "x", "argument must be 'yes' or 'no'"),
+    ("save", "", ""),
+    ("appendonly", "no", ""),
+    ("requirepass", "abc", ""),
+];
+
+/// What CONFIG GET shows after values that are kept otherwise than written, recorded.
+const SHOWN: &[(&str, &str, &str)] = &[
+    ("hz", "0", "1"),
+    ("hz", "600", "500"),
+    ("proto-max-bulk-len", "1mb", "1048576"),
+    ("maxmemory", "1gb", "1073741824"),
+    ("maxmemory", "9223372036854775808", "9223372036854775808"),
+    ("maxmemory", "18446744073709551616", "18446744073709551615"),
+    ("maxmemory", "", "0"),
+    (
+        "client-output-buffer-limit",
+        "normal 0 0 0 slave 1mb 1mb 10",
+        "normal 0 0 0 slave 1048576 1048576 10 pubsub 33554432 8388608 60",
+    ),
+];
+
+fn set(config: &Config, pairs: &[(&str, &str)]) -> Result<Vec<Opt>, String> {
+    let pairs: Vec<_> = pairs.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
+    config.set(&pairs, true, |_| Ok(())).map_err(|error| error.text().to_owned())
+}
+
+fn get(config: &Config, patterns: &[&str]) -> Vec<String> {
+    let found = config.get(patterns.iter().map(|pattern| pattern.as_bytes()));
+    found
+        .into_iter()
+        .flat_map(|(name, value)| [name, value])
+        .map(|part| String::from_utf8(part).expect("text"))
+        .collect()
+}
+
+fn failed(name: &str, reason: &str) -> Result<Vec<Opt>, String> {
+    Err(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}"))
+}
+
+fn folder(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("sleeve-config-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a folder of our own");
+    folder
+}
+
+fn load_line(config: &Config, line: &[&str]) -> Result<(), String> {
+    let line: Vec<_> = line.iter().map(|word| word.as_bytes().to_vec()).collect();
+    load::load(config, &arguments::parse(&line), std::io::empty()).map_err(|error| error.to_string())
+}
+
+fn load_text(config: &Config, text: &str) -> Result<(), String> {
+    let arguments = arguments::parse(&[b"-".to_vec()]);
+    load::load(config, &arguments, text.as_bytes()).map_err(|error| error.to_string())
+}
+
+#[test]
+fn config_set_answers_as_recorded() {
+    for &(name, value, reason) in RECORDED {
+        let answer = set(&Config::default(), &[(name, value)]);
+        match reason {
+            "" => assert!(answer.is_ok(), "{name} {value}: {answer:?}"),
+            _ => assert_eq!(answer, failed(name, reason), "{name} {value}"),
+        }
+    }
+}
+
+#[test]
+fn config_get_shows_as_recorded() {
+    for &(name, value, shown) in SHOWN {
+        let config = Config::default();
+        set(&config, &[(name, value)]).expect("accepted");
+        assert_eq!(get(&config, &[name]), [name, shown]);
+    }
+    let defaults = ["bind", "* -::*", "port", "6379", "timeout", "0", "databases", "16", "save", "", "hz", "10"];
+    for pair in defaults.chunks(2) {
+        assert_eq!(get(&Config::default(), &pair[..1]), pair);
+    }
+    let limits = "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60";
+    assert_eq!(get(&Config::default(), &["client-output-buffer-limit"])[1], limits);
+}
+
+#[test]
+fn config_set_takes_all_pairs_or_none() {
+    let config = Config::default();
+    assert_eq!(
+        set(&config, &[("hz", "20"), ("timeout", "-5")]),
+        failed("timeout", "argument must be between 0 and 2147483647 inclusive")
+    );
+    assert_eq!(set(&config, &[("hz", "20"), ("HZ", "30")]), failed("HZ", "duplicate parameter"));
+    assert_eq!(set(&config, &[("hz", "33"), ("databases", "5")]), failed("databases", "can't set immutable config"));
+    assert_eq!(
+        set(&config, &[("hz", "33"), ("daemonize", "yes"), ("nosuch", "1")]),
+        failed("daemonize", "can't set immutable config")
+    );
+    assert_eq!(
+        set(&config, &[("hz", "20"), ("nosuch", "30"), ("nosuch2", "3")]),
+        Err("ERR Unknown option or number of arguments for CONFIG SET - 'nosuch'".into())
+    );
+    assert_eq!(config.number(Opt::Hz), 10);
+    assert_eq!(
+        set(&config, &[("hz", "20"), ("timeout", "0"), ("loglevel", "debug")]),
+        Ok(vec![Opt::Hz, Opt::Loglevel])
+    );
+    assert_eq!(set(&config, &[("HZ", "abc")]), failed("hz", "argument couldn't be parsed into an integer"));
+}
+
+#[test]
+fn a_change_that_cannot_be_applied_is_taken_back() {
+    let config = Config::default();
+    let mut seen = Vec::new();
+    let pairs: [(&[u8], &[u8]); 3] = [(b"hz", b"20"), (b"bind", b"1.2.3.4"), (b"timeout", b"3")];
+    let answer = config.set(&pairs, true, |option| {
+        seen.push((option, config.number(Opt::Hz)));
+        if option == Opt::Bind { Err("Failed to bind to specified addresses.".into()) } else { Ok(()) }
+    });
+    assert_eq!(
+        answer.map_err(|error| error.text().to_owned()),
+        failed("bind", "Failed to bind to specified addresses.")
+    );
+    assert_eq!(seen, [(Opt::Hz, 20), (Opt::Bind, 20), (Opt::Hz, 10)]);
+    assert_eq!(get(&config, &["bind", "timeout"]), ["bind", "* -::*", "timeout", "0"]);
+}
+
+#[test]
+fn what_is_not_built_is_refused_and_says_so() {
+    let config = Config::default();
+    assert_eq!(
+        set(&config, &[("appendonly", "yes")]),
+        failed("appendonly", "'yes' is not supported yet, only 'no' is")
+    );
+    assert_eq!(set(&config, &[("save", "900 1")]), failed("save", "'900 1' is not supported yet, only '' is"));
+    set(&config, &[("maxmemory-policy", "allkeys-lfu")]).expect("the clock alone can be chosen");
+    assert_eq!(config.maxmemory_policy(), MaxmemoryPolicy::AllkeysLfu);
+    assert!(set(&config, &[("maxmemory", "1mb")]).is_err_and(|text| text.contains("'maxmemory'")));
+    assert_eq!(
+        set(&config, &[("maxmemory", "1mb"), ("maxmemory-policy", "noeviction")]).map(|changed| changed.len()),
+        Ok(2)
+    );
+    assert!(
+        load_text(&Config::default(), "user default on")
+            .is_err_and(|text| text.ends_with("This directive is not supported yet"))
+    );
+}
+
+#[test]
+fn config_get_keeps_written_names_and_lists_nothing_twice() {
+    let config = Config::default();
+    assert_eq!(get(&config, &["HZ", "h?", "nosuch", "hz"]), ["HZ", "10"]);
+    assert_eq!(get(&config, &["maxmemory-p*", "maxmem*y"]), ["maxmemory-policy", "noeviction", "maxmemory", "0"]);
+    assert_eq!(get(&config, &["slave*"]), ["slaveof", ""]);
+    assert!(get(&config, &["*"]).len() > 100);
+}
+
+#[test]
+fn choices_are_the_words_of_the_table() {
+    let config = Config::default();
+    for word in [
+        "volatile-lru",
+        "volatile-lfu",
+        "volatile-random",
+        "volatile-ttl",
+        "allkeys-lru",
+        "allkeys-lfu",
+        "allkeys-random",
+        "noeviction",
+    ] {
+        config.assign(Opt::MaxmemoryPolicy, &[word.as_bytes()]).expect("a policy");
+        assert_eq!(format!("{:?}", config.maxmemory_policy()).to_lowercase(), word.replace('-', ""));
+        assert_eq!(config.choice(Opt::MaxmemoryPolicy), word);
+    }
+    for word in ["debug", "verbose", "notice", "warning"] {
+        config.assign(Opt::Loglevel, &[word.as_bytes()]).expect("a level");
+        assert_eq!(format!("{:?}", config.log_level()).to_lowercase(), word);
+    }
+    for word in ["no", "yes", "local"] {
+        config.assign(Opt::EnableDebugCommand, &[word.as_bytes()]).expect("an access");
+        assert_eq!(format!("{:?}", config.access(Opt::EnableDebugCommand)).to_lowercase(), word);
+    }
+}
+
+#[test]
+fn rounds_double_with_the_clients_until_the_most() {
+    let config = Config::default();
+    assert_eq!(
+        [0, 2_009, 2_010, 8_000, 1_000_000].map(|clients| config.rounds_a_second(clients)),
+        [10, 10, 20, 40, 500]
+    );
+    set(&config, &[("dynamic-hz", "no")]).expect("a flag");
+    assert_eq!(config.rounds_a_second(1_000_000), 10);
+}
+
+#[test]
+fn file_errors_name_line_and_reason() {
+    let headline = format!("\n*** FATAL CONFIG FILE ERROR (Sleeve {}) ***\n", env!("CARGO_PKG_VERSION"));
+    let cases = [
+        ("foo bar", 1, "foo bar", "Bad directive or wrong number of arguments"),
+        ("# x\n\n  port   99999 \n", 3, "port   99999", "argument must be between 0 and 65535 inclusive"),
+        ("port 1 2", 1, "port 1 2", "wrong number of arguments"),
+        ("port", 1, "port", "wrong number of arguments"),
+        ("requirepass \"abc\"d", 1, "requirepass \"abc\"d", "Unbalanced quotes in configuration line"),
+        ("dir /nonexistent", 1, "dir /nonexistent", "No such file or directory"),
+        ("include", 1, "include", "Bad directive or wrong number of arguments"),
+        ("unixsocketperm 9", 1, "unixsocketperm 9", "argument couldn't be parsed as an octal number"),
+        ("unixsocketperm 7777", 1, "unixsocketperm 7777", "argument must be between 0 and 777 inclusive"),
+        ("daemonize yes", 1, "daemonize yes", "'yes' is not supported yet, only 'no' is"),
+        ("PORT abc", 1, "PORT abc", "argument couldn't be parsed into an integer"),
+        (
+            "bind 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7",
+            1,
+            "bind 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7",
+            "Too many bind addresses specified.",
+        ),
+    ];
+    for (text, line, shown, reason) in cases {
+        let expected = format!("{headline}Reading the configuration file, at line {line}\n>>> '{shown}'\n{reason}");
+        assert_eq!(load_text(&Config::default(), text), Err(expected));
+    }
+}
+
+#[test]
+fn the_command_line_follows_file_and_standard_input() {
+    let folder = folder("order");
+    let file = folder.join("a.conf");
+    std::fs::write(&file, "hz 11\nport 1\ntimeout 1\n").expect("written");
+    let config = Config::default();
+    let line = [file.as_os_str().as_encoded_bytes().to_vec(), b"--timeout".to_vec(), b"3".to_vec(), b"-".to_vec()];
+    load::load(&config, &arguments::parse(&line), b"port 2\ntimeout 2\n".as_slice()).expect("loaded");
+    assert_eq!([Opt::Hz, Opt::Port, Opt::Timeout].map(|option| config.number(option)), [11, 2, 3]);
+    assert_eq!(config.file(), Some(file));
+    let bogus = load_line(&Config::default(), &["--hz", "10", "--bogus"]);
+    assert!(bogus.is_err_and(|text| text.contains("at line 3\n>>> 'bogus'\n")), "a blank line stands for the file");
+    let missing = load_line(&Config::default(), &["/nonexistent.conf"]);
+    assert_eq!(
+        missing,
+        Err("Fatal error, can't open config file '/nonexistent.conf': No such file or directory".into())
+    );
+}
+
+#[test]
+fn include_takes_patterns_and_refuses_circles() {
+    let folder = folder("include");
+    let main = folder.join("main.conf");
+    let path = folder.display();
+    std::fs::write(folder.join("1.part"), "hz 20\ntimeout 5\n").expect("written");
+    std::fs::write(folder.join("2.part"), "hz 30\n").expect("written");
+    std::fs::write(&main, format!("hz 1\ninclude {path}/*.part\ninclude {path}/*.none\n")).expect("written");
+    let config = Config::default();
+    load_line(&config, &[&main.display().to_string()]).expect("loaded");
+    assert_eq!([Opt::Hz, Opt::Timeout].map(|option| config.number(option)), [30, 5]);
+    std::fs::write(&main, format!("include {}\n", main.display())).expect("written");
+    let circle = load_line(&Config::default(), &[&main.display().to_string()]);
+    assert!(circle.is_err_and(|text| text.ends_with("Too many levels of include; does a file include itself?")));
+}
+
+#[test]
+fn rewrite_keeps_the_file_and_changes_the_values() {
+    let folder = folder("rewrite");
+    let file = folder.join("a.conf");
+    let old = "# a comment\nport 7398\n\ndatabases 16\n# Another\nhz 15\nrequirepass \"a b\"\nmaxmemory 3mb\n\n\nhz 20\n\
+               include inc.conf\nclient-output-buffer-limit normal 1mb 2mb 3\nappendonly no\nbogus x\nloglevel notice\n";
+    std::fs::write(&file, old).expect("written");
+    let config = Config::default();
+    let readable = old.replace("include inc.conf\n", "").replace("bogus x\n", "");
+    load_text(&config, &readable).expect("loaded");
+    config.assign(Opt::Workers, &[b"3"]).expect("a number");
+    let bytes = folder.display().to_string();
+    config.assign(Opt::Dir, &[bytes.as_bytes()]).expect("a folder");
+    let pairs = [
+        ("hz", "10"),
+        ("maxmemory", "100mb"),
+        ("loglevel", "verbose"),
+        ("maxclients", "50"),
+        ("requirepass", "x\"y\n"),
+    ];
+    set(&config, &pairs).expect("accepted");
+    rewrite::rewrite(&config, &file).expect("rewritten");
+    let new = std::fs::read_to_string(&file).expect("read");
+    let expected = format!(
+        "# a comment\nport 7398\n\ndatabases 16\n# Another\nhz 10\nrequirepass \"x\\\"y\\n\"\nmaxmemory 100mb\n\n\
+         include inc.conf\nclient-output-buffer-limit normal 1mb 2mb 3\nappendonly no\n# ??? bogus x\nloglevel verbose\n\n\
+         # Generated by CONFIG REWRITE\nmaxclients 50\n\
+         workers 3\ndir \"{}\"\n",
+        folder.canonicalize().expect("exists").display()
+    );
+    assert_eq!(new, expected);
+    rewrite::rewrite(&config, &file).expect("rewritten");
+    assert_eq!(std::fs::read_to_string(&file).expect("read"), expected, "a second rewrite changes nothing");
+    let again = Config::default();
+    load_text(&again, &expected.replace("include inc.conf\n", "")).expect("what was written can be read");
+    assert_eq!(again.get([b"*".as_slice()]), config.get([b"*".as_slice()]));
+}
