@@ -1,6 +1,6 @@
 //! What travels: the command table, requests and replies to and from bytes. No I/O, no state.
 //!
-//! - [`commands`]: what a command is, one row each.
+//! - [`commands`]: what a command is, one row each; [`grammar`]: its arguments as a tree.
 //! - [`request`]: a peer's bytes to requests ([`arguments`], [`protocol_error`]); [`inline`]: requests typed as text.
 //! - [`reply`]: values to the bytes of RESP2 or RESP3; [`frame`]: those bytes back to values.
 //! - [`number`], [`long_double`], [`pattern`]: numbers and glob patterns, exactly as Redis reads and writes them.
@@ -12,6 +12,7 @@
 pub mod arguments;
 pub mod commands;
 pub mod frame;
+pub mod grammar;
 pub mod inline;
 pub mod long_double;
 pub mod number;

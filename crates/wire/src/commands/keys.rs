@@ -134,6 +134,25 @@ impl Row {
         let varying = varying_flags(self.id, args);
         KeyUses { positions: self.key_positions(args), flags: KeyFlags::EMPTY, varying }
     }
+
+    /// First key, last key and step, as COMMAND INFO's old form gives them; zeros when there are no keys. The last counts
+    /// from the end when negative. As Redis (7.0) derives it: the first range, extended by those that continue it.
+    pub fn legacy_range(&self) -> (i64, i64, i64) {
+        let mut range: Option<(i64, i64, i64)> = None;
+        for spec in self.keys {
+            let (Begin::Index(index), Find::Range { last, step, limit: 0 | 1 }) = (spec.begin, spec.find) else {
+                continue;
+            };
+            let (index, last, step) = (i64::from(index), i64::from(last), i64::from(step));
+            let last = if last >= 0 { index + last } else { last };
+            match range {
+                None => range = Some((index, last, step)),
+                Some((first, end, step)) if end >= 0 && end + 1 == index => range = Some((first, last, step)),
+                Some(_) => {}
+            }
+        }
+        range.unwrap_or((0, 0, 0))
+    }
 }
 
 /// What SET and BITFIELD do to their key depends on their options.
@@ -206,23 +225,4 @@ impl Iterator for KeyUses<'_> {
             self.positions.run = spec.run(self.positions.args);
         }
     }
-}
-
-/// First key, last key and step of the specifications taken together, as Redis (7.0) derives its old form: the range of
-/// the first one, extended by those that continue it with the same step.
-pub(super) fn legacy_range(specs: &[KeySpec]) -> (i64, i64, i64) {
-    let mut range: Option<(i64, i64, i64)> = None;
-    for spec in specs {
-        let (Begin::Index(index), Find::Range { last, step, limit: 0 | 1 }) = (spec.begin, spec.find) else { continue };
-        let (index, last, step) = (i64::from(index), i64::from(last), i64::from(step));
-        let last = if last >= 0 { index + last } else { last };
-        range = match range {
-            None => Some((index, last, step)),
-            Some((first, old_last, old_step)) => {
-                let step = if old_last >= 0 && old_last + 1 == index { old_step } else { continue };
-                Some((first, last, step))
-            }
-        };
-    }
-    range.unwrap_or((0, 0, 0))
 }

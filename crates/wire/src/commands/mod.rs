@@ -106,12 +106,6 @@ impl Row {
         let id = self.id;
         ROWS.iter().filter(move |row| row.parent == Some(id))
     }
-
-    /// First key, last key and step, as COMMAND INFO's old form gives them; zeros when there are no keys.
-    /// The last counts from the end when negative.
-    pub fn legacy_range(&self) -> (i64, i64, i64) {
-        keys::legacy_range(self.keys)
-    }
 }
 
 impl Command {
