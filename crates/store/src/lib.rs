@@ -1,1 +1,31 @@
 //! What is kept: databases, shards and locks, the hash table, values, expiry. No sockets, no commands, no clock.
+//!
+//! [`Store`] is the whole; [`Shard`] is the part that one lock guards, where commands do their work; [`EntryRef`],
+//! [`EntryMut`] and [`OwnedEntry`] are the ways to hold one key with its value. Below them, invisible from outside:
+//! the table of segments of buckets, the layout of an entry, and the heap of cells where entries live.
+//!
+//! The store returns what happened (what expired, what was replaced, what remains to be freed) and never decides what
+//! that means.
+
+mod bucket;
+mod entry;
+mod handle;
+mod hash;
+mod heap;
+mod locked;
+mod prefetch;
+mod segment;
+mod shard;
+mod store;
+mod table;
+mod value;
+mod walk;
+
+pub use entry::INLINE_MAX;
+pub use handle::{EntryMut, EntryRef, Garbage, OwnedEntry};
+pub use hash::{Hash, HashKey};
+pub use locked::{Locked, ShardSet};
+pub use shard::{Deadline, Find, FindMut, Flushed, Moment, Previous, Shard};
+pub use store::{Options, SHARDS_DEFAULT, SHARDS_MAX, ShardGuard, Store};
+pub use value::{Digits, EMBEDDED_MAX, Encoding, Kind, Value, ValueRef};
+pub use walk::ExpireReport;

@@ -1,0 +1,300 @@
+//! The three ways in which a caller holds an entry: borrowed, borrowed to be changed, and taken out.
+//!
+//! [`EntryRef`] reads, [`EntryMut`] changes value and deadline where the entry is, and [`OwnedEntry`] belongs to no
+//! table. The first two live no longer than the lock of their shard and stay on its thread; the third goes anywhere.
+//! What a change leaves to be freed is handed out as [`Garbage`], so that freeing much can happen without the lock.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use crate::bucket::{Slot, VOLATILE};
+use crate::entry::{Body, Entry, INLINE_MAX};
+use crate::heap::Heap;
+use crate::value::{Digits, Encoding, Kind, Value, ValueRef};
+
+/// An entry borrowed from a locked shard.
+#[derive(Clone, Copy)]
+pub struct EntryRef<'a> {
+    entry: Entry,
+    /// The pointer inside keeps this type on one thread, as [`EntryRef::touch`] needs.
+    life: PhantomData<&'a u8>,
+}
+
+/// An entry borrowed from a locked shard, to be changed.
+pub struct EntryMut<'a> {
+    slot: &'a mut Slot,
+    heap: &'a mut Heap,
+    volatile: &'a mut usize,
+}
+
+/// What a write took out and did not free. Dropping it frees it: at once, or later on another thread.
+#[derive(Debug, Default)]
+#[must_use = "dropping this may take long; choose where"]
+pub struct Garbage(Option<Arc<Vec<u8>>>);
+
+impl Garbage {
+    pub(crate) fn new(buffer: Option<Arc<Vec<u8>>>) -> Self {
+        Self(buffer)
+    }
+
+    /// The bytes that dropping this gives back; 0 if there is nothing to do.
+    pub fn bytes(&self) -> usize {
+        self.0.as_ref().map_or(0, |buffer| buffer.capacity())
+    }
+}
+
+impl<'a> EntryRef<'a> {
+    /// # Safety
+    /// The entry is alive and not changed during `'a`, and all references to it stay on one thread.
+    #[inline]
+    pub(crate) unsafe fn new(entry: Entry) -> Self {
+        Self { entry, life: PhantomData }
+    }
+
+    /// The key.
+    pub fn key(&self) -> &'a [u8] {
+        self.entry.key()
+    }
+
+    /// The type of the value.
+    pub fn kind(&self) -> Kind {
+        Kind::String
+    }
+
+    /// How the value is kept.
+    pub fn encoding(&self) -> Encoding {
+        self.entry.encoding()
+    }
+
+    /// The value.
+    #[inline]
+    pub fn value(&self) -> ValueRef<'a> {
+        self.entry.value()
+    }
+
+    /// The value's own buffer, if it has one (it does above [`INLINE_MAX`] bytes): a large value can leave without
+    /// being copied, and keeps its bytes whatever is written later.
+    pub fn shared(&self) -> Option<Arc<Vec<u8>>> {
+        self.entry.shared().map(|buffer| Arc::clone(&buffer))
+    }
+
+    /// When the key expires, in milliseconds since the epoch.
+    #[inline]
+    pub fn deadline(&self) -> Option<i64> {
+        self.entry.deadline()
+    }
+
+    /// The access clock: 24 bits whose meaning is the caller's.
+    pub fn clock(&self) -> u32 {
+        self.entry.clock()
+    }
+
+    /// Sets the access clock (the lowest 24 bits of `clock`).
+    #[inline]
+    pub fn touch(&self, clock: u32) {
+        self.entry.set_clock(clock);
+    }
+
+    /// The bytes that the entry takes: its block, its buffer, and its slot in the table.
+    pub fn memory_usage(&self) -> usize {
+        size_of::<u64>() + self.entry.memory()
+    }
+
+    /// A copy of value, deadline and clock that belongs to no table. A large value is shared, not copied.
+    pub fn detach(&self) -> OwnedEntry {
+        OwnedEntry::of(self.entry)
+    }
+}
+
+/// A value with its deadline and clock, outside any table: on its way to another key or another database.
+#[derive(Clone, Debug)]
+pub struct OwnedEntry {
+    value: OwnedValue,
+    /// When the key expires, in milliseconds since the epoch.
+    pub deadline: Option<i64>,
+    /// The access clock.
+    pub clock: u32,
+}
+
+#[derive(Clone, Debug)]
+enum OwnedValue {
+    Integer(i64),
+    Whole(Box<[u8]>),
+    Edited(Box<[u8]>),
+    Shared(Arc<Vec<u8>>),
+}
+
+impl OwnedEntry {
+    pub(crate) fn of(entry: Entry) -> Self {
+        let value = match entry.body() {
+            Body::Integer(number) => OwnedValue::Integer(number),
+            Body::Whole(bytes) => OwnedValue::Whole(bytes.into()),
+            Body::Edited(bytes) => OwnedValue::Edited(bytes.into()),
+            Body::Zeros(length) => OwnedValue::Edited(vec![0; length].into()),
+            Body::Shared(buffer) => OwnedValue::Shared(buffer),
+        };
+        Self { value, deadline: entry.deadline(), clock: entry.clock() }
+    }
+
+    /// The value.
+    pub fn value(&self) -> ValueRef<'_> {
+        match &self.value {
+            OwnedValue::Integer(number) => ValueRef::Integer(*number),
+            OwnedValue::Whole(bytes) | OwnedValue::Edited(bytes) => ValueRef::Bytes(bytes),
+            OwnedValue::Shared(buffer) => ValueRef::Bytes(buffer),
+        }
+    }
+
+    pub(crate) fn body(&self) -> Body<'_> {
+        match &self.value {
+            OwnedValue::Integer(number) => Body::Integer(*number),
+            OwnedValue::Whole(bytes) => Body::Whole(bytes),
+            OwnedValue::Edited(bytes) => Body::Edited(bytes),
+            OwnedValue::Shared(buffer) => Body::Shared(Arc::clone(buffer)),
+        }
+    }
+}
+
+impl<'a> EntryMut<'a> {
+    /// # Safety
+    /// `slot` is the slot of a living entry in a table that owns `heap` and counts its volatile keys in `volatile`.
+    pub(crate) unsafe fn new(slot: &'a mut Slot, heap: &'a mut Heap, volatile: &'a mut usize) -> Self {
+        Self { slot, heap, volatile }
+    }
+
+    #[inline]
+    fn entry(&self) -> Entry {
+        // SAFETY: the slot is that of a living entry, as `new` was promised.
+        unsafe { Entry::at(self.slot.address()) }
+    }
+
+    /// The entry, to be read.
+    #[inline]
+    pub fn view(&self) -> EntryRef<'_> {
+        // SAFETY: the entry cannot change while `self` is borrowed.
+        unsafe { EntryRef::new(self.entry()) }
+    }
+
+    /// The value.
+    #[inline]
+    pub fn value(&self) -> ValueRef<'_> {
+        self.entry().value()
+    }
+
+    /// When the key expires, in milliseconds since the epoch.
+    pub fn deadline(&self) -> Option<i64> {
+        self.entry().deadline()
+    }
+
+    /// Sets the access clock (the lowest 24 bits of `clock`).
+    #[inline]
+    pub fn touch(&mut self, clock: u32) {
+        self.entry().set_clock(clock);
+    }
+
+    /// Replaces the value; deadline and clock stay.
+    pub fn set_value(&mut self, value: &Value<'_>) -> Garbage {
+        let (deadline, clock) = (self.deadline(), self.entry().clock());
+        self.assign(Body::new(value), deadline, clock)
+    }
+
+    /// Replaces the value by an integer; deadline and clock stay.
+    #[inline]
+    pub fn set_integer(&mut self, number: i64) -> Garbage {
+        let (deadline, clock) = (self.deadline(), self.entry().clock());
+        self.assign(Body::Integer(number), deadline, clock)
+    }
+
+    /// Sets or removes the deadline (milliseconds since the epoch).
+    pub fn set_deadline(&mut self, deadline: Option<i64>) {
+        let entry = self.entry().set_deadline(self.heap, deadline);
+        self.moved(entry);
+    }
+
+    /// Adds `bytes` at the end of the value; an integer becomes its digits. Returns the new length in bytes.
+    pub fn append(&mut self, bytes: &[u8]) -> usize {
+        let length = self.value().len();
+        let total = length + bytes.len();
+        if self.make_editable(total) {
+            self.entry().change_shared(self.heap, |buffer| unshared(buffer, total).extend_from_slice(bytes));
+            return total;
+        }
+        let entry = self.entry().grow_inline(self.heap, bytes.len());
+        self.moved(entry);
+        // SAFETY: no other reference to the entry exists while `self` is borrowed.
+        if let Some(tail) = unsafe { entry.inline_mut() } {
+            tail[length..].copy_from_slice(bytes);
+        }
+        total
+    }
+
+    /// Makes the value at least `length_min` bytes long, with zeros at the end, and lets `edit` change its bytes. An
+    /// integer becomes its digits first.
+    pub fn with_bytes_mut<R>(&mut self, length_min: usize, edit: impl FnOnce(&mut [u8]) -> R) -> R {
+        let length = self.value().len();
+        let total = length.max(length_min);
+        if self.make_editable(total) {
+            let mut result = None;
+            self.entry().change_shared(self.heap, |buffer| {
+                let bytes = unshared(buffer, total);
+                bytes.resize(total, 0);
+                result = Some(edit(bytes));
+            });
+            return result.expect("change_shared calls its argument once");
+        }
+        let entry = self.entry().grow_inline(self.heap, total - length);
+        self.moved(entry);
+        // SAFETY: no other reference to the entry exists while `self` is borrowed.
+        let bytes = unsafe { entry.inline_mut() };
+        edit(bytes.expect("an entry that grew in place is an inline string"))
+    }
+
+    /// Turns the value into one that can hold `total` bytes: true if that is a shared buffer, false if inline.
+    fn make_editable(&mut self, total: usize) -> bool {
+        if self.entry().shared().is_some() {
+            return true;
+        }
+        let (deadline, clock) = (self.deadline(), self.entry().clock());
+        let mut digits = Digits::default();
+        if total > INLINE_MAX {
+            let mut buffer = Vec::with_capacity(total);
+            buffer.extend_from_slice(self.value().bytes(&mut digits));
+            drop(self.assign(Body::Shared(Arc::new(buffer)), deadline, clock));
+            return true;
+        }
+        if let ValueRef::Integer(number) = self.value() {
+            drop(self.assign(Body::Edited(digits.write(number)), deadline, clock));
+        }
+        false
+    }
+
+    pub(crate) fn assign(&mut self, body: Body<'_>, deadline: Option<i64>, clock: u32) -> Garbage {
+        let (entry, buffer) = self.entry().assign(self.heap, body, deadline, clock);
+        self.moved(entry);
+        Garbage::new(buffer)
+    }
+
+    /// Brings the slot and the table's count up to date with what the entry has become.
+    fn moved(&mut self, entry: Entry) {
+        let flags = entry.slot_flags();
+        let (was, is) = (self.slot.has(VOLATILE), flags & VOLATILE != 0);
+        *self.volatile = *self.volatile + usize::from(is) - usize::from(was);
+        *self.slot = Slot::new(self.slot.tag(), entry.address(), flags);
+    }
+}
+
+/// The bytes of a buffer that nobody else holds, with room for `needed` of them: its own if possible, else a copy.
+fn unshared(buffer: &mut Arc<Vec<u8>>, needed: usize) -> &mut Vec<u8> {
+    if Arc::strong_count(buffer) > 1 {
+        let mut copy = Vec::with_capacity(needed);
+        copy.extend_from_slice(buffer);
+        *buffer = Arc::new(copy);
+    }
+    let bytes = Arc::make_mut(buffer);
+    if needed > bytes.capacity() {
+        // Twice the length, but for large values not more than 1 MiB or an eighth of spare room.
+        let spare = needed.min((1 << 20).max(needed / 8));
+        bytes.reserve_exact(needed + spare - bytes.len());
+    }
+    bytes
+}

@@ -1,0 +1,152 @@
+//! The keyed hash: SipHash-1-3 over the bytes of a key, in one call.
+//!
+//! Whoever chooses keys must not be able to choose where they land, so the hash has a secret of 128 bits that the
+//! caller draws at random. It is not a general `Hasher`: there is no streaming, because a key is always whole.
+//! Anyone may call it from any thread. Algorithm: Aumasson and Bernstein, "SipHash: a fast short-input PRF", with one
+//! compression round a word and three at the end.
+
+/// The hash of one key. Its highest bits choose the shard, the next ones the place in the shard's table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Hash(pub u64);
+
+/// The secret of the keyed hash: 128 random bits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct HashKey {
+    low: u64,
+    high: u64,
+}
+
+impl std::fmt::Debug for HashKey {
+    /// Says nothing: a secret that is printed is none.
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("HashKey(..)")
+    }
+}
+
+struct State {
+    v0: u64,
+    v1: u64,
+    v2: u64,
+    v3: u64,
+}
+
+impl HashKey {
+    /// A hash key from 16 random bytes.
+    pub fn new(secret: [u8; 16]) -> Self {
+        let (low, high) = secret.split_at(8);
+        Self { low: word(low), high: word(high) }
+    }
+
+    /// Hashes `bytes`.
+    #[inline]
+    pub fn hash(&self, bytes: &[u8]) -> Hash {
+        let mut state = State {
+            v0: self.low ^ 0x736f_6d65_7073_6575,
+            v1: self.high ^ 0x646f_7261_6e64_6f6d,
+            v2: self.low ^ 0x6c79_6765_6e65_7261,
+            v3: self.high ^ 0x7465_6462_7974_6573,
+        };
+        let mut words = bytes.chunks_exact(8);
+        for chunk in &mut words {
+            state.absorb(word(chunk));
+        }
+        state.absorb(last_word(words.remainder()) | (bytes.len() as u64) << 56);
+        state.v2 ^= 0xff;
+        state.round();
+        state.round();
+        state.round();
+        Hash(state.v0 ^ state.v1 ^ state.v2 ^ state.v3)
+    }
+}
+
+impl State {
+    #[inline(always)]
+    fn absorb(&mut self, word: u64) {
+        self.v3 ^= word;
+        self.round();
+        self.v0 ^= word;
+    }
+
+    #[inline(always)]
+    fn round(&mut self) {
+        self.v0 = self.v0.wrapping_add(self.v1);
+        self.v2 = self.v2.wrapping_add(self.v3);
+        self.v1 = self.v1.rotate_left(13) ^ self.v0;
+        self.v3 = self.v3.rotate_left(16) ^ self.v2;
+        self.v0 = self.v0.rotate_left(32);
+        self.v2 = self.v2.wrapping_add(self.v1);
+        self.v0 = self.v0.wrapping_add(self.v3);
+        self.v1 = self.v1.rotate_left(17) ^ self.v2;
+        self.v3 = self.v3.rotate_left(21) ^ self.v0;
+        self.v2 = self.v2.rotate_left(32);
+    }
+}
+
+/// Eight bytes as a little-endian word; a shorter slice is read as if zeros followed.
+#[inline(always)]
+fn word(bytes: &[u8]) -> u64 {
+    match bytes.first_chunk::<8>() {
+        Some(chunk) => u64::from_le_bytes(*chunk),
+        None => last_word(bytes),
+    }
+}
+
+/// Up to seven bytes as the low end of a word, without a loop over single bytes.
+#[inline(always)]
+fn last_word(bytes: &[u8]) -> u64 {
+    let (mut value, mut shift, mut rest) = (0, 0, bytes);
+    if let Some((chunk, tail)) = rest.split_first_chunk::<4>() {
+        value = u64::from(u32::from_le_bytes(*chunk));
+        (shift, rest) = (32, tail);
+    }
+    if let Some((chunk, tail)) = rest.split_first_chunk::<2>() {
+        value |= u64::from(u16::from_le_bytes(*chunk)) << shift;
+        (shift, rest) = (shift + 16, tail);
+    }
+    if let Some(&byte) = rest.first() {
+        value |= u64::from(byte) << shift;
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::hash::{DefaultHasher, Hasher};
+
+    #[test]
+    fn the_last_word_reads_every_length() {
+        let bytes = [1, 2, 3, 4, 5, 6, 7];
+        for length in 0..=7 {
+            let mut padded = [0; 8];
+            padded[..length].copy_from_slice(&bytes[..length]);
+            assert_eq!(last_word(&bytes[..length]), u64::from_le_bytes(padded));
+        }
+    }
+
+    /// The standard library's default hasher is SipHash-1-3 with a key of zeros: an independent twin.
+    #[test]
+    fn agrees_with_the_standard_library_under_the_zero_key() {
+        let key = HashKey::new([0; 16]);
+        let bytes: Vec<u8> = (0..=255).collect();
+        for length in 0..=bytes.len() {
+            let mut twin = DefaultHasher::new();
+            twin.write(&bytes[..length]);
+            assert_eq!(key.hash(&bytes[..length]).0, twin.finish(), "length {length}");
+        }
+    }
+
+    /// The reference implementation's value for the key 00 01 .. 0f and the empty message.
+    #[test]
+    fn agrees_with_the_reference_vector() {
+        let key = HashKey::new(std::array::from_fn(|index| index as u8));
+        assert_eq!(key.hash(b"").0.to_le_bytes(), [0xdc, 0xc4, 0x0f, 0x05, 0x58, 0x01, 0xac, 0xab]);
+    }
+
+    #[test]
+    fn the_secret_matters_and_is_not_printed() {
+        let (one, other) = (HashKey::new([1; 16]), HashKey::new([2; 16]));
+        assert_ne!(one.hash(b"key"), other.hash(b"key"));
+        assert_eq!(format!("{one:?}"), "HashKey(..)");
+    }
+}

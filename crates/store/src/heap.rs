@@ -1,0 +1,299 @@
+//! Where entries live: cells of equal size in 4 KiB slabs, one heap for each table.
+//!
+//! General allocators round a small block up to 16 bytes; with one block for each key that is a tenth of the memory of
+//! a store of small values. Here cells come in steps of 8 bytes up to 128 and of 16 up to 256. A heap belongs to one
+//! table and is used under its shard's lock, so that neither side of an allocation costs an atomic operation, and
+//! emptying a table frees whole slabs. Larger blocks go to the global allocator. The heap counts the bytes in use,
+//! and is told about memory that entries own elsewhere. It does not know what is in a cell.
+//!
+//! A slab is aligned to its size, so a cell's address leads to its slab. Each size has two lists of slabs: those with
+//! a free cell and those without. A slab that becomes empty is given back unless it is the last one with room.
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::ptr::{self, NonNull};
+
+const SLAB_BYTES: usize = 4096;
+const HEADER_BYTES: usize = size_of::<Slab>();
+const FINE_MAX: usize = 128;
+const CELL_MAX: usize = 256;
+const CELL_MIN: usize = 16;
+const FINE_CLASSES: usize = (FINE_MAX - CELL_MIN) / 8 + 1;
+const CLASSES: usize = FINE_CLASSES + (CELL_MAX - FINE_MAX) / 16;
+
+/// The start of a slab. Cells follow; a free cell that was used before holds the offset of the next one.
+#[repr(C)]
+struct Slab {
+    next: *mut Slab,
+    previous: *mut Slab,
+    /// Offset of the first cell that was freed; 0 if there is none.
+    free: u16,
+    /// Offset of the first cell that was never used.
+    fresh: u16,
+    used: u16,
+}
+
+/// The slabs of one size.
+#[derive(Clone, Copy)]
+struct Class {
+    partial: *mut Slab,
+    full: *mut Slab,
+}
+
+/// The cells of one table.
+pub(crate) struct Heap {
+    classes: [Class; CLASSES],
+    bytes: usize,
+}
+
+/// The bytes that a block of `size` bytes really takes.
+#[inline]
+pub(crate) fn block_bytes(size: usize) -> usize {
+    if size <= FINE_MAX {
+        size.max(CELL_MIN).next_multiple_of(8)
+    } else if size <= CELL_MAX {
+        size.next_multiple_of(16)
+    } else {
+        // Eight steps for each doubling, which every size class of the usual allocators is one of.
+        let step = 1 << (usize::BITS - 1 - (size - 1).leading_zeros() - 3);
+        size.next_multiple_of(step)
+    }
+}
+
+/// Whether a block of `size` bytes is a cell of a slab.
+#[inline]
+pub(crate) fn is_cell(size: usize) -> bool {
+    size <= CELL_MAX
+}
+
+#[inline]
+fn class_of(size: usize) -> usize {
+    if size <= FINE_MAX {
+        size.max(CELL_MIN).div_ceil(8) - 2
+    } else {
+        FINE_CLASSES + (size - FINE_MAX).div_ceil(16) - 1
+    }
+}
+
+#[inline]
+fn cell_bytes(class: usize) -> usize {
+    if class < FINE_CLASSES { CELL_MIN + class * 8 } else { FINE_MAX + (class - FINE_CLASSES + 1) * 16 }
+}
+
+const SLAB_LAYOUT: Layout = match Layout::from_size_align(SLAB_BYTES, SLAB_BYTES) {
+    Ok(layout) => layout,
+    Err(_) => panic!("the slab's size is a power of two"),
+};
+
+fn block_layout(size: usize) -> Layout {
+    Layout::from_size_align(block_bytes(size), 8).expect("a block is smaller than the address space")
+}
+
+impl Heap {
+    pub const fn new() -> Self {
+        Self { classes: [Class { partial: ptr::null_mut(), full: ptr::null_mut() }; CLASSES], bytes: 0 }
+    }
+
+    /// The bytes in use: cells, larger blocks, and what was added by [`Heap::own`].
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Counts memory that an entry owns outside this heap.
+    pub fn own(&mut self, bytes: usize) {
+        self.bytes += bytes;
+    }
+
+    /// Stops counting what [`Heap::own`] counted.
+    pub fn disown(&mut self, bytes: usize) {
+        self.bytes -= bytes;
+    }
+
+    /// Returns a block of at least `size` bytes, aligned to 8, with arbitrary content.
+    #[inline]
+    pub fn allocate(&mut self, size: usize) -> NonNull<u8> {
+        self.bytes += block_bytes(size);
+        if !is_cell(size) {
+            let layout = block_layout(size);
+            // SAFETY: the layout's size is not zero.
+            let block = unsafe { alloc(layout) };
+            return NonNull::new(block).unwrap_or_else(|| handle_alloc_error(layout));
+        }
+        let class = class_of(size);
+        if self.classes[class].partial.is_null() {
+            self.add_slab(class);
+        }
+        let slab = self.classes[class].partial;
+        // SAFETY: a slab in a `partial` list is alive and has a free cell: one in its list of freed cells, whose first
+        // two bytes are the offset of the next, or the one at `fresh`. Offsets stay inside the slab.
+        unsafe {
+            let offset = if (*slab).free != 0 {
+                let offset = (*slab).free;
+                (*slab).free = slab.byte_add(usize::from(offset)).cast::<u16>().read();
+                offset
+            } else {
+                let offset = (*slab).fresh;
+                (*slab).fresh += cell_bytes(class) as u16;
+                offset
+            };
+            (*slab).used += 1;
+            if (*slab).free == 0 && usize::from((*slab).fresh) + cell_bytes(class) > SLAB_BYTES {
+                unlink(&mut self.classes[class].partial, slab);
+                link(&mut self.classes[class].full, slab);
+            }
+            NonNull::new_unchecked(slab.byte_add(usize::from(offset)).cast())
+        }
+    }
+
+    /// Takes a block back.
+    ///
+    /// # Safety
+    /// `block` came from `allocate` of this heap with a size of the same [`block_bytes`], and is not used again.
+    #[inline]
+    pub unsafe fn release(&mut self, block: NonNull<u8>, size: usize) {
+        self.bytes -= block_bytes(size);
+        if !is_cell(size) {
+            // SAFETY: blocks of this size come from `alloc` with this layout.
+            return unsafe { dealloc(block.as_ptr(), block_layout(size)) };
+        }
+        let class = class_of(size);
+        let offset = block.addr().get() % SLAB_BYTES;
+        // SAFETY: a cell lies in a slab that is aligned to its size, so the slab starts `offset` bytes earlier. The
+        // slab is alive while one of its cells is in use, and it is in the list that its state says.
+        unsafe {
+            let slab = block.as_ptr().sub(offset).cast::<Slab>();
+            let was_full = (*slab).free == 0 && usize::from((*slab).fresh) + cell_bytes(class) > SLAB_BYTES;
+            block.cast::<u16>().write((*slab).free);
+            (*slab).free = offset as u16;
+            (*slab).used -= 1;
+            let lists = &mut self.classes[class];
+            if was_full {
+                unlink(&mut lists.full, slab);
+                link(&mut lists.partial, slab);
+            }
+            if (*slab).used == 0 && !((*slab).next.is_null() && (*slab).previous.is_null()) {
+                unlink(&mut lists.partial, slab);
+                dealloc(slab.cast(), SLAB_LAYOUT);
+            }
+        }
+    }
+
+    #[cold]
+    fn add_slab(&mut self, class: usize) {
+        // SAFETY: the layout's size is not zero; the block is large and aligned enough for a slab's header.
+        unsafe {
+            let slab = alloc(SLAB_LAYOUT).cast::<Slab>();
+            if slab.is_null() {
+                handle_alloc_error(SLAB_LAYOUT);
+            }
+            slab.write(Slab {
+                next: ptr::null_mut(),
+                previous: ptr::null_mut(),
+                free: 0,
+                fresh: HEADER_BYTES as u16,
+                used: 0,
+            });
+            link(&mut self.classes[class].partial, slab);
+        }
+    }
+}
+
+impl Drop for Heap {
+    /// Frees the slabs with whatever is in them.
+    fn drop(&mut self) {
+        for first in self.classes.iter().flat_map(|class| [class.partial, class.full]) {
+            let mut slab = first;
+            while !slab.is_null() {
+                // SAFETY: the slabs in the lists are alive, and each is in one list only.
+                unsafe {
+                    let next = (*slab).next;
+                    dealloc(slab.cast(), SLAB_LAYOUT);
+                    slab = next;
+                }
+            }
+        }
+    }
+}
+
+/// Puts `slab` at the head of a list.
+///
+/// # Safety
+/// `slab` and the slabs in the list are alive, and `slab` is in no list.
+unsafe fn link(head: &mut *mut Slab, slab: *mut Slab) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        (*slab).next = *head;
+        (*slab).previous = ptr::null_mut();
+        if !(*head).is_null() {
+            (**head).previous = slab;
+        }
+    }
+    *head = slab;
+}
+
+/// Takes `slab` out of the list that starts at `head`.
+///
+/// # Safety
+/// `slab` and the slabs in the list are alive, and `slab` is in this list.
+unsafe fn unlink(head: &mut *mut Slab, slab: *mut Slab) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let (next, previous) = ((*slab).next, (*slab).previous);
+        if previous.is_null() {
+            *head = next;
+        } else {
+            (*previous).next = next;
+        }
+        if !next.is_null() {
+            (*next).previous = previous;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_classes_agree() {
+        for size in 0..=CELL_MAX {
+            assert_eq!(cell_bytes(class_of(size)), block_bytes(size));
+            assert!(block_bytes(size) >= size && class_of(size) < CLASSES);
+        }
+        assert_eq!([257, 320, 321, 512, 513, 1048].map(block_bytes), [288, 320, 352, 512, 576, 1152]);
+    }
+
+    /// Many blocks of all sizes, each filled with its own byte, freed and allocated again in a mixed order.
+    #[test]
+    fn blocks_never_overlap() {
+        let mut heap = Heap::new();
+        let mut blocks: Vec<(NonNull<u8>, usize, u8)> = Vec::new();
+        let rounds = if cfg!(miri) { 600 } else { 40_000 };
+        let mut state = 1u64;
+        for round in 0..rounds {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let size = 1 + (state >> 33) as usize % 300;
+            let block = heap.allocate(size);
+            // SAFETY: the block has `size` bytes.
+            unsafe { block.write_bytes(round as u8, size) };
+            blocks.push((block, size, round as u8));
+            let drops = if round % 1000 > 600 { 2 } else { (state >> 62) as usize % 2 };
+            for _ in 0..drops.min(blocks.len()) {
+                let (block, size, byte) = blocks.swap_remove((state >> 20) as usize % blocks.len());
+                // SAFETY: the block is in use, has `size` bytes, and is released once.
+                unsafe {
+                    let content = std::slice::from_raw_parts(block.as_ptr(), size);
+                    assert!(content.iter().all(|&seen| seen == byte));
+                    heap.release(block, size);
+                }
+            }
+        }
+        let expected: usize = blocks.iter().map(|&(_, size, _)| block_bytes(size)).sum();
+        assert_eq!(heap.bytes(), expected);
+        for (block, size, _) in blocks {
+            // SAFETY: as above.
+            unsafe { heap.release(block, size) };
+        }
+        assert_eq!(heap.bytes(), 0);
+        assert!(heap.classes.iter().all(|class| class.full.is_null()));
+    }
+}

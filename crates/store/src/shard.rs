@@ -1,0 +1,357 @@
+//! One lock's worth of the keyspace: a table for each database.
+//!
+//! All that commands do with keys passes through here. The shard knows deadlines: a key whose deadline is before the
+//! `now_ms` that the caller gives is [`Find::Expired`], still there, and the caller decides whether to remove it or to
+//! hide it. Time and access clocks are arguments; nothing here reads a clock. Callers hold the shard's lock and pass
+//! the hash of the key, which they computed once with [`Store::hash`](crate::Store::hash); a hash of another shard is
+//! the caller's mistake and finds nothing.
+
+use crate::entry::Body;
+use crate::handle::{EntryMut, EntryRef, Garbage, OwnedEntry};
+use crate::hash::Hash;
+use crate::table::{Placement, Table};
+use crate::value::Value;
+use crate::walk::ExpireReport;
+use std::cell::Cell;
+use std::marker::PhantomData;
+
+/// The keys of all databases whose hashes begin with the same bits.
+pub struct Shard {
+    /// Grows to the highest database that was ever written.
+    tables: Vec<Table>,
+    placement: Placement,
+    /// A shard is used by one thread at a time, because a borrowed entry can set its clock.
+    one_thread: PhantomData<Cell<()>>,
+}
+
+/// What a search found.
+#[derive(Clone, Copy)]
+pub enum Find<'a> {
+    /// No such key.
+    Missing,
+    /// The key is there, but its deadline has passed.
+    Expired(EntryRef<'a>),
+    /// The key is there.
+    Live(EntryRef<'a>),
+}
+
+/// What a search for a key to be changed found.
+pub enum FindMut<'a> {
+    /// No such key.
+    Missing,
+    /// The key is there, but its deadline has passed.
+    Expired(EntryMut<'a>),
+    /// The key is there.
+    Live(EntryMut<'a>),
+}
+
+/// What [`Shard::set`] does with the deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deadline {
+    /// The key will have none.
+    Clear,
+    /// It stays as it is; an expired key counts as missing.
+    Keep,
+    /// Milliseconds since the epoch.
+    At(i64),
+}
+
+/// When something happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// Milliseconds since the epoch: what deadlines are compared with.
+    pub now_ms: i64,
+    /// The access clock of what is written now (24 bits).
+    pub clock: u32,
+}
+
+/// What was under a key before it was set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Previous {
+    /// Nothing.
+    Missing,
+    /// A value whose deadline had passed.
+    Expired,
+    /// A value.
+    Live,
+}
+
+/// What a flush took out: all keys of one database in one shard. Dropping it frees them, on any thread.
+#[must_use = "dropping this may take long; choose where"]
+pub struct Flushed(Table);
+
+impl Flushed {
+    /// The number of keys.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are no keys.
+    pub fn is_empty(&self) -> bool {
+        self.0.len() == 0
+    }
+}
+
+#[inline]
+fn is_expired(deadline: Option<i64>, now_ms: i64) -> bool {
+    deadline.is_some_and(|deadline| now_ms > deadline)
+}
+
+impl Shard {
+    pub(crate) fn new(placement: Placement) -> Self {
+        Self { tables: Vec::new(), placement, one_thread: PhantomData }
+    }
+
+    #[inline]
+    fn table(&self, db: usize) -> Option<&Table> {
+        self.tables.get(db)
+    }
+
+    #[inline]
+    fn table_mut(&mut self, db: usize) -> &mut Table {
+        if db >= self.tables.len() {
+            self.add_tables(db);
+        }
+        &mut self.tables[db]
+    }
+
+    #[cold]
+    fn add_tables(&mut self, db: usize) {
+        self.tables.reserve_exact(db + 1 - self.tables.len());
+        self.tables.resize_with(db + 1, || Table::new(self.placement));
+    }
+
+    /// Looks a key up.
+    #[inline]
+    pub fn find(&self, db: usize, hash: Hash, key: &[u8], now_ms: i64) -> Find<'_> {
+        let position = self.placement.position(hash);
+        match self.table(db).and_then(|table| table.find(position, key)) {
+            None => Find::Missing,
+            Some(entry) if is_expired(entry.deadline(), now_ms) => Find::Expired(entry),
+            Some(entry) => Find::Live(entry),
+        }
+    }
+
+    /// Looks a key up; one that has expired counts as missing.
+    #[inline]
+    pub fn get(&self, db: usize, hash: Hash, key: &[u8], now_ms: i64) -> Option<EntryRef<'_>> {
+        match self.find(db, hash, key, now_ms) {
+            Find::Live(entry) => Some(entry),
+            Find::Missing | Find::Expired(_) => None,
+        }
+    }
+
+    /// Looks a key up to change what is there.
+    #[inline]
+    pub fn find_mut(&mut self, db: usize, hash: Hash, key: &[u8], now_ms: i64) -> FindMut<'_> {
+        let position = self.placement.position(hash);
+        match self.tables.get_mut(db).and_then(|table| table.find_mut(position, key)) {
+            None => FindMut::Missing,
+            Some(entry) if is_expired(entry.deadline(), now_ms) => FindMut::Expired(entry),
+            Some(entry) => FindMut::Live(entry),
+        }
+    }
+
+    /// The entry of a key, to be changed; a key that is missing or has expired is first set to `value`.
+    pub fn entry_or_insert(
+        &mut self,
+        db: usize,
+        hash: Hash,
+        key: &[u8],
+        value: &Value<'_>,
+        moment: Moment,
+    ) -> EntryMut<'_> {
+        let position = self.placement.position(hash);
+        let table = self.table_mut(db);
+        // The search is repeated because a borrow that is returned on one path only lasts on all of them.
+        if table.find(position, key).is_some_and(|entry| !is_expired(entry.deadline(), moment.now_ms)) {
+            return table.find_mut(position, key).expect("the key was there a moment ago");
+        }
+        if let Some(mut entry) = table.find_mut(position, key) {
+            drop(entry.assign(Body::new(value), None, moment.clock));
+            return table.find_mut(position, key).expect("the key was there a moment ago");
+        }
+        table.insert(position, key, Body::new(value), None, moment.clock)
+    }
+
+    /// Sets a key to a value, whatever was there. Where the sizes allow it, the entry is overwritten in place.
+    #[inline]
+    pub fn set(
+        &mut self,
+        db: usize,
+        hash: Hash,
+        key: &[u8],
+        value: &Value<'_>,
+        deadline: Deadline,
+        moment: Moment,
+    ) -> (Previous, Garbage) {
+        self.store(db, hash, key, Body::new(value), deadline, moment)
+    }
+
+    #[inline]
+    fn store(
+        &mut self,
+        db: usize,
+        hash: Hash,
+        key: &[u8],
+        body: Body<'_>,
+        deadline: Deadline,
+        moment: Moment,
+    ) -> (Previous, Garbage) {
+        let position = self.placement.position(hash);
+        let table = self.table_mut(db);
+        let fresh = match deadline {
+            Deadline::At(deadline) => Some(deadline),
+            Deadline::Clear | Deadline::Keep => None,
+        };
+        let Some(mut entry) = table.find_mut(position, key) else {
+            table.insert(position, key, body, fresh, moment.clock);
+            return (Previous::Missing, Garbage::default());
+        };
+        let old = entry.deadline();
+        let (previous, deadline) = match (is_expired(old, moment.now_ms), deadline) {
+            (true, _) => (Previous::Expired, fresh),
+            (false, Deadline::Keep) => (Previous::Live, old),
+            (false, Deadline::Clear | Deadline::At(_)) => (Previous::Live, fresh),
+        };
+        (previous, entry.assign(body, deadline, moment.clock))
+    }
+
+    /// Removes a key, expired or not. None if it is not there.
+    #[inline]
+    pub fn remove(&mut self, db: usize, hash: Hash, key: &[u8]) -> Option<Garbage> {
+        let position = self.placement.position(hash);
+        let table = self.tables.get_mut(db)?;
+        let entry = table.remove(position, key)?;
+        Some(Garbage::new(entry.destroy(&mut table.heap)))
+    }
+
+    /// Takes a key's value, deadline and clock out, to be put elsewhere.
+    pub fn take(&mut self, db: usize, hash: Hash, key: &[u8]) -> Option<OwnedEntry> {
+        let position = self.placement.position(hash);
+        let table = self.tables.get_mut(db)?;
+        let entry = table.remove(position, key)?;
+        let owned = OwnedEntry::of(entry);
+        // A shared buffer has just been counted once more, so it lives on.
+        drop(entry.destroy(&mut table.heap));
+        Some(owned)
+    }
+
+    /// Puts a value with its deadline and clock under a key, whatever was there.
+    pub fn put(&mut self, db: usize, hash: Hash, key: &[u8], entry: &OwnedEntry, now_ms: i64) -> (Previous, Garbage) {
+        let deadline = entry.deadline.map_or(Deadline::Clear, Deadline::At);
+        self.store(db, hash, key, entry.body(), deadline, Moment { now_ms, clock: entry.clock })
+    }
+
+    /// Sets or removes a key's deadline (milliseconds since the epoch). False if there is no such key.
+    pub fn set_deadline(&mut self, db: usize, hash: Hash, key: &[u8], deadline: Option<i64>) -> bool {
+        let position = self.placement.position(hash);
+        match self.tables.get_mut(db).and_then(|table| table.find_mut(position, key)) {
+            Some(mut entry) => {
+                entry.set_deadline(deadline);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Keys in a database, expired ones that were not removed yet included.
+    #[inline]
+    pub fn len(&self, db: usize) -> usize {
+        self.table(db).map_or(0, Table::len)
+    }
+
+    /// Keys in a database that have a deadline.
+    #[inline]
+    pub fn volatile_len(&self, db: usize) -> usize {
+        self.table(db).map_or(0, Table::volatile_len)
+    }
+
+    /// No database from this one on has ever had a key in this shard.
+    pub fn databases(&self) -> usize {
+        self.tables.len()
+    }
+
+    /// The bytes of all keys and tables of this shard.
+    pub fn memory(&self) -> usize {
+        self.tables.iter().map(Table::memory).sum::<usize>() + self.tables.capacity() * size_of::<Table>()
+    }
+
+    /// Empties a database. None if there is nothing in it.
+    pub fn flush(&mut self, db: usize) -> Option<Flushed> {
+        let table = self.tables.get_mut(db)?;
+        let flushed = std::mem::replace(table, Table::new(self.placement));
+        (flushed.len() > 0).then_some(Flushed(flushed))
+    }
+
+    /// Exchanges the contents of two databases.
+    pub fn swap(&mut self, one: usize, other: usize) {
+        if one.max(other) >= self.tables.len() && self.len(one) + self.len(other) == 0 {
+            return;
+        }
+        self.table_mut(one.max(other));
+        self.tables.swap(one, other);
+    }
+
+    /// Shows all entries of a database, in no particular order, expired ones included.
+    pub fn for_each<'a>(&'a self, db: usize, show: impl FnMut(EntryRef<'a>)) {
+        if let Some(table) = self.table(db) {
+            table.for_each(show);
+        }
+    }
+
+    /// An entry of a database that `random` chooses, expired or not. All are about equally likely.
+    pub fn random(&self, db: usize, random: u64) -> Option<EntryRef<'_>> {
+        self.table(db)?.random(random)
+    }
+
+    /// Looks at up to `budget_buckets` buckets of a database, from where the last step ended, and removes the keys
+    /// that have expired. `on_expired` is given each of them and what it leaves to be freed. A database without
+    /// volatile keys costs nothing.
+    pub fn expire_step(
+        &mut self,
+        db: usize,
+        now_ms: i64,
+        budget_buckets: usize,
+        mut on_expired: impl FnMut(&[u8], Garbage),
+    ) -> ExpireReport {
+        match self.tables.get_mut(db) {
+            Some(table) if table.volatile_len() > 0 => table.expire_step(now_ms, budget_buckets, &mut on_expired),
+            _ => ExpireReport { wrapped: true, ..ExpireReport::default() },
+        }
+    }
+
+    /// Asks the processor for the line of the table where the key's slot should be: the first of two passes over a
+    /// batch of keys.
+    #[inline]
+    pub fn prefetch_bucket(&self, db: usize, hash: Hash) {
+        if let Some(table) = self.table(db) {
+            table.prefetch_bucket(self.placement.position(hash));
+        }
+    }
+
+    /// Asks the processor for the lines of the entry that probably is the key's: the second pass.
+    #[inline]
+    pub fn prefetch_entry(&self, db: usize, hash: Hash) {
+        if let Some(table) = self.table(db) {
+            table.prefetch_entry(self.placement.position(hash));
+        }
+    }
+
+    #[inline]
+    pub(crate) fn walk<'a>(
+        &'a self,
+        db: usize,
+        position: u64,
+        wanted: usize,
+        show: impl FnMut(EntryRef<'a>),
+    ) -> (Option<u64>, usize, usize) {
+        match self.table(db) {
+            Some(table) => {
+                let step = table.walk(position, wanted, show);
+                (step.next, step.shown, step.buckets)
+            }
+            None => (None, 0, 0),
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! All databases: shards behind locks, and what spans more than one shard.
+//!
+//! The highest bits of a key's hash choose its shard. A caller that knows its keys locks their shards, one with
+//! [`Store::lock`] or several with [`Store::lock_set`], and works on [`Shard`]s. What is here besides goes through the
+//! shards one after the other and holds one lock at a time. Any thread may call any of it.
+
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::handle::EntryRef;
+use crate::hash::{Hash, HashKey};
+use crate::locked::{Locked, ShardSet};
+use crate::shard::Shard;
+use crate::table::Placement;
+
+/// How a store is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Numbered databases, at least one.
+    pub databases: usize,
+    /// Shards: a power of two, at most [`SHARDS_MAX`].
+    pub shards: usize,
+    /// The secret of the keyed hash: 16 bytes from a good random source.
+    pub secret: [u8; 16],
+}
+
+/// The shards of a store unless the caller asks for another number.
+pub const SHARDS_DEFAULT: usize = 64;
+
+/// The most shards that a store can have.
+pub const SHARDS_MAX: usize = 256;
+
+impl Options {
+    /// 16 databases in [`SHARDS_DEFAULT`] shards.
+    pub fn new(secret: [u8; 16]) -> Self {
+        Self { databases: 16, shards: SHARDS_DEFAULT, secret }
+    }
+}
+
+/// A lock with its shard, on cache lines of its own so that two workers' locks never share one.
+#[repr(align(128))]
+pub(crate) struct ShardCell(pub Mutex<Shard>);
+
+/// All databases.
+pub struct Store {
+    pub(crate) shards: Box<[ShardCell]>,
+    hash_key: HashKey,
+    /// 64 less the bits that choose the shard.
+    shard_shift: u32,
+    databases: usize,
+}
+
+/// A locked shard.
+pub type ShardGuard<'a> = MutexGuard<'a, Shard>;
+
+impl Store {
+    /// An empty store.
+    ///
+    /// # Panics
+    /// If `databases` is 0, or `shards` is not a power of two from 1 to [`SHARDS_MAX`].
+    pub fn new(options: Options) -> Self {
+        assert!(options.databases > 0, "a store has at least one database");
+        let shards = options.shards;
+        assert!(shards.is_power_of_two() && shards <= SHARDS_MAX, "the number of shards is a power of two up to 256");
+        let hash_key = HashKey::new(options.secret);
+        let placement = Placement { hash_key, shard_bits: shards.trailing_zeros() };
+        Self {
+            shards: (0..shards).map(|_| ShardCell(Mutex::new(Shard::new(placement)))).collect(),
+            hash_key,
+            shard_shift: 64 - placement.shard_bits,
+            databases: options.databases,
+        }
+    }
+
+    /// The number of databases.
+    pub fn databases(&self) -> usize {
+        self.databases
+    }
+
+    /// The number of shards.
+    pub fn shards(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// The keyed hash of a key.
+    #[inline]
+    pub fn hash(&self, key: &[u8]) -> Hash {
+        self.hash_key.hash(key)
+    }
+
+    /// The index of the shard that has the keys with this hash.
+    #[inline]
+    pub fn shard_of(&self, hash: Hash) -> usize {
+        hash.0.checked_shr(self.shard_shift).unwrap_or(0) as usize
+    }
+
+    /// Locks one shard, and waits for it if need be.
+    #[inline]
+    pub fn lock(&self, shard: usize) -> ShardGuard<'_> {
+        self.shards[shard].0.lock()
+    }
+
+    /// Locks one shard unless another thread has it.
+    #[inline]
+    pub fn try_lock(&self, shard: usize) -> Option<ShardGuard<'_>> {
+        self.shards[shard].0.try_lock()
+    }
+
+    /// Locks the shard that has the keys with this hash.
+    #[inline]
+    pub fn lock_of(&self, hash: Hash) -> ShardGuard<'_> {
+        self.lock(self.shard_of(hash))
+    }
+
+    /// Locks several shards, in their order, so that two callers never wait for each other.
+    pub fn lock_set(&self, set: ShardSet) -> Locked<'_> {
+        Locked::new(self, set)
+    }
+
+    /// Locks all shards.
+    pub fn lock_all(&self) -> Locked<'_> {
+        Locked::new(self, ShardSet::all(self.shards.len()))
+    }
+
+    /// Keys in a database, expired ones that were not removed yet included.
+    pub fn len(&self, db: usize) -> usize {
+        self.shards.iter().map(|cell| cell.0.lock().len(db)).sum()
+    }
+
+    /// Whether a database has no keys.
+    pub fn is_empty(&self, db: usize) -> bool {
+        self.len(db) == 0
+    }
+
+    /// Keys in a database that have a deadline.
+    pub fn volatile_len(&self, db: usize) -> usize {
+        self.shards.iter().map(|cell| cell.0.lock().volatile_len(db)).sum()
+    }
+
+    /// The bytes of all keys and tables.
+    pub fn memory(&self) -> usize {
+        self.shards.iter().map(|cell| cell.0.lock().memory()).sum::<usize>() + size_of_val(&*self.shards)
+    }
+
+    /// One step of a walk over the keys of a database: shows about `count` entries from `cursor` on, expired ones
+    /// included, and returns the next cursor, below 2^48. The walk begins with cursor 0 and has ended when 0 is
+    /// returned. A key that is there from the first step to the last is shown exactly once, whatever else happens in
+    /// between. Any cursor is valid. One shard is locked at a time.
+    pub fn scan(&self, db: usize, cursor: u64, count: usize, mut show: impl FnMut(EntryRef<'_>)) -> u64 {
+        let shard_bits = 64 - self.shard_shift;
+        let (mut hash, mut wanted) = (Hash(cursor << CURSOR_SHIFT), count.max(1));
+        let mut buckets_left = wanted.saturating_mul(SCAN_BUCKETS_PER_KEY);
+        loop {
+            let shard = self.shard_of(hash);
+            let mut position = Some(hash.0 << shard_bits);
+            let guard = self.lock(shard);
+            while let Some(from) = position {
+                let (next, shown, buckets) = guard.walk(db, from, wanted, &mut show);
+                position = next;
+                wanted = wanted.saturating_sub(shown);
+                buckets_left = buckets_left.saturating_sub(buckets.max(1));
+                if let Some(next) = next.filter(|_| wanted == 0 || buckets_left == 0) {
+                    return (self.start_of(shard) | next >> shard_bits) >> CURSOR_SHIFT;
+                }
+            }
+            if shard + 1 == self.shards.len() {
+                return 0;
+            }
+            hash = Hash(self.start_of(shard + 1));
+            if wanted == 0 || buckets_left == 0 {
+                return hash.0 >> CURSOR_SHIFT;
+            }
+        }
+    }
+
+    /// The lowest hash of a shard.
+    fn start_of(&self, shard: usize) -> u64 {
+        (shard as u64).checked_shl(self.shard_shift).unwrap_or(0)
+    }
+
+    /// Shows one entry of a database, expired or not, that `random` chooses; all are about equally likely. None if
+    /// the database is empty.
+    pub fn random<R>(&self, db: usize, random: u64, show: impl FnOnce(EntryRef<'_>) -> R) -> Option<R> {
+        let total = self.len(db) as u64;
+        let mut rest = ((u128::from(random) * u128::from(total)) >> 64) as usize;
+        let start = self.shards.iter().position(|cell| {
+            let len = cell.0.lock().len(db);
+            let is_here = rest < len;
+            rest -= if is_here { 0 } else { len };
+            is_here
+        });
+        // Keys may have come and gone since they were counted: then any shard that has some will do.
+        let start = start.unwrap_or(0);
+        let guard =
+            (start..self.shards.len()).chain(0..start).map(|at| self.lock(at)).find(|shard| shard.len(db) > 0)?;
+        guard.random(db, random).map(show)
+    }
+}
+
+/// A cursor is the upper 48 bits of a hash: the boundaries between buckets never need more.
+const CURSOR_SHIFT: u32 = 16;
+
+/// How many buckets a scan visits at most for each key that it was asked for.
+const SCAN_BUCKETS_PER_KEY: usize = 10;
