@@ -29,7 +29,7 @@
 //! clients, so those of earlier cases must have left). Directives of the request that follows: `@match`, `@unordered`,
 //! `@unordered pairs`, `@capture NAME`, `@replies N`, `@closed` (everything until the server hangs up).
 //! In a request `{{text*N}}` repeats a text, `{{NAME}}` is a captured value, `{{now+N}}` and `{{now_ms+N}}` are times,
-//! and `{{address:b}}` is the address of connection `b`.
+//! `{{address:b}}` is the address of connection `b` and `{{server}}` that of the server.
 
 pub mod escape;
 pub mod frame;

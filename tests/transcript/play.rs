@@ -226,6 +226,9 @@ impl Stage {
     }
 
     fn fill(&mut self, hole: &str) -> Result<String, String> {
+        if hole == "server" {
+            return Ok(self.address.to_string());
+        }
         if let Some((text, count)) = hole.split_once('*') {
             return Ok(text.repeat(count.parse().map_err(|_| "no count of repetitions")?));
         }
