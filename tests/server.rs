@@ -85,6 +85,7 @@ pub struct Settings {
 #[derive(Debug)]
 pub struct Server {
     kind: Kind,
+    binary: PathBuf,
     child: Child,
     port: u16,
     folder: PathBuf,
@@ -117,15 +118,23 @@ impl Server {
     /// # Errors
     /// A missing binary, or a server that ended or stayed silent, with the end of its log.
     pub fn try_start(kind: Kind, settings: Settings) -> Result<Server, String> {
-        let binary = kind.binary()?;
+        Server::launch(kind, &kind.binary()?, settings)
+    }
+
+    /// Starts a given program as a server of this kind.
+    ///
+    /// # Errors
+    /// As [`Server::try_start`].
+    pub fn launch(kind: Kind, binary: &Path, settings: Settings) -> Result<Server, String> {
         let mut last = String::new();
         // Another process may take the port between our look and the server's bind: then the next one is tried.
         for _ in 0..5 {
             let port = free_port();
             let folder = fresh_folder(kind, port).map_err(|error| format!("cannot make a folder: {error}"))?;
-            let child = spawn(kind, &binary, port, &folder, &settings.arguments)
+            let child = spawn(kind, binary, port, &folder, &settings.arguments)
                 .map_err(|error| format!("cannot start {}: {error}", binary.display()))?;
-            let mut server = Server { kind, child, port, folder, settings: settings.clone() };
+            let binary = binary.to_owned();
+            let mut server = Server { kind, binary, child, port, folder, settings: settings.clone() };
             match server.wait_until_ready() {
                 Ok(()) => return Ok(server),
                 Err(reason) => last = format!("{} on port {port}: {reason}\n{}", kind.name(), server.log_tail()),
@@ -222,9 +231,8 @@ impl Server {
     /// As [`Server::try_start`].
     pub fn restart(&mut self) -> Result<(), String> {
         self.kill();
-        let binary = self.kind.binary()?;
-        self.child = spawn(self.kind, &binary, self.port, &self.folder, &self.settings.arguments)
-            .map_err(|error| format!("cannot start {}: {error}", binary.display()))?;
+        self.child = spawn(self.kind, &self.binary, self.port, &self.folder, &self.settings.arguments)
+            .map_err(|error| format!("cannot start {}: {error}", self.binary.display()))?;
         self.wait_until_ready().map_err(|reason| format!("{reason}\n{}", self.log_tail()))
     }
 
@@ -352,16 +360,13 @@ fn sleeve_built_here() -> Result<PathBuf, String> {
 fn build_sleeve() -> Result<PathBuf, String> {
     let test = std::env::current_exe().map_err(|error| format!("cannot name the running test: {error}"))?;
     // A test lies in <target>/<profile>/deps, another program of the workspace one folder higher.
-    let profile = test
-        .ancestors()
-        .find(|folder| folder.file_name().is_some_and(|name| name == "debug" || name == "release"))
-        .ok_or("the running test does not lie in a cargo target folder: set SLEEVE_BIN")?;
+    let folder = test.parent().ok_or("the running test lies in no folder")?;
+    let profile = if folder.ends_with("deps") { folder.parent().unwrap_or(folder) } else { folder };
+    let name = profile.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let target = profile.parent().ok_or("the profile's folder has no parent")?;
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["build", "--quiet", "--package", "sleeve-cli", "--target-dir"]).arg(target);
-    if profile.ends_with("release") {
-        cargo.arg("--release");
-    }
+    cargo.args(["--profile", if name == "debug" { "dev" } else { name }]);
     let status = cargo.current_dir(workspace_root()).status().map_err(|error| format!("cannot run cargo: {error}"))?;
     let binary = profile.join("sleeve");
     if status.success() && binary.is_file() { Ok(binary) } else { Err("cargo build -p sleeve-cli failed".into()) }

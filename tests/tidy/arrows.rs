@@ -69,10 +69,10 @@ struct Paths {
 impl Paths {
     /// Every path from the crate's root.
     fn absolute(&self, unit: &Unit) -> Vec<Vec<String>> {
-        self.written.iter().filter_map(|(module, path)| self.from_root(unit, module, path)).collect()
+        self.written.iter().filter_map(|(module, path)| self.rooted(unit, module, path)).collect()
     }
 
-    fn from_root(&self, unit: &Unit, module: &[String], path: &[String]) -> Option<Vec<String>> {
+    fn rooted(&self, unit: &Unit, module: &[String], path: &[String]) -> Option<Vec<String>> {
         if let Some(path) = anchored(module, path) {
             return Some(path);
         }

@@ -219,10 +219,9 @@ pub fn texts() -> Vec<(String, String)> {
     let mut texts = Vec::new();
     for path in files() {
         let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-        if TEXT_ENDINGS.contains(&ending) || path.ends_with(".ci/run") {
-            if let Ok(text) = fs::read_to_string(&path) {
-                texts.push((relative(&path), text));
-            }
+        let wanted = TEXT_ENDINGS.contains(&ending) || path.ends_with(".ci/run");
+        if wanted && let Ok(text) = fs::read_to_string(&path) {
+            texts.push((relative(&path), text));
         }
     }
     texts.sort();

@@ -1,1 +1,75 @@
-fn main() {}
+//! The project's chores: `cargo xtask NAME`.
+//!
+//! Each chore is one file, and does its own set-up on a fresh machine or says what it could not set up. It is no build
+//! system: it runs cargo, the tests and the peers, prints what it is doing, and counts. It runs on one thread.
+
+mod bench;
+mod clients;
+mod fuzz;
+mod peers;
+mod steps;
+mod verify;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+const EXAMPLES: &str = "\
+Examples:
+  cargo xtask test                          everything, on a fresh machine as well
+  cargo xtask check                         the quick part: formatting, clippy, tidy
+  cargo xtask golden --server redis string  the transcripts of strings against redis-server
+  cargo xtask golden --record               write the reference servers' replies into the transcripts
+  cargo xtask bench --quick                 every measurement, small
+  cargo xtask fuzz request 600              one fuzz target for ten minutes
+";
+
+/// The project's chores.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", after_help = EXAMPLES, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Debug, Subcommand)]
+enum Chore {
+    /// Set the machine up, then run every check and every test; the last line counts them
+    Test,
+    /// Formatting, clippy and the tidy rules; a minute, no servers
+    Check,
+    /// Measure Sleeve, redis-server and Valkey in one run and write bench/results/
+    Bench(bench::Options),
+    /// Play the golden transcripts against Sleeve, Redis and Valkey, or record them
+    Golden(verify::Golden),
+    /// Run a fuzz target, or each of them in turn
+    Fuzz(fuzz::Options),
+    /// Build the documentation of every crate; a broken link is an error
+    Doc,
+    /// Install what the tests compare with: redis-server, Valkey and the client libraries
+    Peers,
+    /// Talk to a server through redis-cli, redis-benchmark and the client libraries
+    Clients(clients::Options),
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().chore {
+        Chore::Test => verify::test(),
+        Chore::Check => verify::check(),
+        Chore::Bench(options) => bench::run(&options),
+        Chore::Golden(options) => verify::golden(&options),
+        Chore::Fuzz(options) => fuzz::run(&options),
+        Chore::Doc => verify::doc(),
+        Chore::Peers => peers::set_up().map(|_| ()),
+        Chore::Clients(options) => clients::run(&options),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            if !reason.is_empty() {
+                eprintln!("cargo xtask: {reason}");
+            }
+            ExitCode::FAILURE
+        }
+    }
+}

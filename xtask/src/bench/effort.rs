@@ -1,0 +1,10 @@
+//! How much work a measurement is given.
+
+/// The same for every table of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// Rounds of every comparison.
+    pub rounds: u32,
+    /// What requests and keys are divided by.
+    pub divisor: u64,
+}

@@ -1,0 +1,68 @@
+//! The servers of one comparison, all running at once, each bound to its CPUs.
+
+use std::path::Path;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use sleeve_tests::{Kind, Server, Settings};
+
+/// A server as it takes part: a column of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Contender {
+    /// The column's heading.
+    pub name: &'static str,
+    pub kind: Kind,
+    /// Sleeve's number of workers.
+    pub workers: Option<u32>,
+    /// Where its threads may run.
+    pub cpus: &'static [usize],
+}
+
+impl Contender {
+    pub const SLEEVE: Contender = Contender { name: "sleeve", kind: Kind::Sleeve, workers: Some(1), cpus: &[0] };
+    pub const REDIS: Contender = Contender { name: "redis", kind: Kind::Redis, workers: None, cpus: &[0] };
+    pub const VALKEY: Contender = Contender { name: "valkey", kind: Kind::Valkey, workers: None, cpus: &[0] };
+
+    /// Starts it. The child inherits the CPUs of this thread, which are set for that moment only.
+    ///
+    /// # Errors
+    /// When it does not come up.
+    pub fn start(&self, sleeve: &Path) -> Result<Server, String> {
+        let binary = if self.kind == Kind::Sleeve { sleeve.to_owned() } else { self.kind.binary()? };
+        let workers = self.workers.map(|workers| vec!["--workers".to_owned(), workers.to_string()]);
+        let settings = Settings { arguments: workers.unwrap_or_default(), password: None };
+        let before = sched_getaffinity(None).map_err(|error| error.to_string())?;
+        let mut cpus = CpuSet::new();
+        self.cpus.iter().for_each(|cpu| cpus.set(*cpu));
+        sched_setaffinity(None, &cpus).map_err(|error| format!("cannot bind to CPUs {:?}: {error}", self.cpus))?;
+        let server = Server::launch(self.kind, &binary, settings);
+        sched_setaffinity(None, &before).map_err(|error| error.to_string())?;
+        server
+    }
+}
+
+/// All contenders of one table.
+#[derive(Debug)]
+pub struct Fleet {
+    pub servers: Vec<(Contender, Server)>,
+}
+
+impl Fleet {
+    /// Starts them all.
+    ///
+    /// # Errors
+    /// When one does not come up.
+    pub fn start(contenders: &[Contender], sleeve: &Path) -> Result<Fleet, String> {
+        let started = contenders.iter().map(|contender| Ok((*contender, contender.start(sleeve)?)));
+        Ok(Fleet { servers: started.collect::<Result<_, String>>()? })
+    }
+}
+
+/// Servers and generator must not share a CPU.
+///
+/// # Errors
+/// When this process may not use CPUs 0 and 1.
+pub fn need_two_cpus() -> Result<(), String> {
+    let cpus = sched_getaffinity(None).map_err(|error| error.to_string())?;
+    let usable = cpus.is_set(0) && cpus.is_set(1);
+    if usable { Ok(()) } else { Err("the measurements need CPUs 0 and 1".to_owned()) }
+}

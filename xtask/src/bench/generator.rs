@@ -1,0 +1,102 @@
+//! One run of `sleeve bench` on CPU 1, and the figure that is wanted from it.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::steps::output_of;
+use serde_json::Value;
+use sleeve_tests::Server;
+
+/// What is sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// The generator's name of the test.
+    pub test: &'static str,
+    pub clients: u32,
+    /// Requests in flight per connection.
+    pub pipeline: u32,
+    pub requests: u64,
+    /// Bytes of a value.
+    pub data_size: u32,
+    /// Number of different keys.
+    pub keyspace: u64,
+}
+
+/// What is read from a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Figure {
+    /// CPU microseconds of the server per request.
+    ServerCpu,
+    /// Median latency in microseconds.
+    Latency,
+}
+
+impl Figure {
+    /// What follows the label where a table has both.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Figure::ServerCpu => "",
+            Figure::Latency => ", latency",
+        }
+    }
+}
+
+impl Load {
+    /// A row's label, such as `GET, depth 16`.
+    pub fn label(&self) -> String {
+        let test = self.test.trim_end_matches("_mbulk").to_uppercase();
+        let test = if test == "MSET" { "MSET (10 keys)".to_owned() } else { test };
+        match self.pipeline {
+            1 if self.clients == 1 => test,
+            1 => format!("{test}, {} clients", self.clients),
+            depth => format!("{test}, depth {depth}"),
+        }
+    }
+
+    /// The same with fewer requests, and fewer keys where there are many.
+    pub fn divided(self, divisor: u64) -> Load {
+        let keyspace = if self.keyspace > 1000 { self.keyspace / divisor } else { self.keyspace };
+        Load { requests: self.requests / divisor, keyspace, ..self }
+    }
+
+    /// Empties the server and sets every key of the key space.
+    ///
+    /// # Errors
+    /// When the generator fails.
+    pub fn fill(&self, sleeve: &Path, server: &Server) -> Result<(), String> {
+        server.connect().command(&["FLUSHALL"]).map_err(|error| error.to_string())?;
+        let load = Load { pipeline: 64, clients: 50, requests: 3200, ..*self };
+        output_of(load.command(sleeve, server).args(["-t", "get,incr", "--fill"])).map(|_| ())
+    }
+
+    fn command(&self, sleeve: &Path, server: &Server) -> Command {
+        let mut command = Command::new(sleeve);
+        command.args(["bench", "--json", "--cpu", "1", "-h", "127.0.0.1"]);
+        for (option, value) in [
+            ("-p", u64::from(server.port())),
+            ("-c", u64::from(self.clients)),
+            ("-P", u64::from(self.pipeline)),
+            ("-n", self.requests),
+            ("-d", u64::from(self.data_size)),
+            ("-r", self.keyspace),
+        ] {
+            command.args([option, &value.to_string()]);
+        }
+        command
+    }
+}
+
+/// Runs the load once.
+///
+/// # Errors
+/// When the generator fails or does not print the figure.
+pub fn measure(sleeve: &Path, server: &Server, load: &Load, figure: Figure) -> Result<f64, String> {
+    let text = output_of(load.command(sleeve, server).args(["-t", load.test]))?;
+    let runs: Value = serde_json::from_str(&text).map_err(|error| format!("{error} in\n{text}"))?;
+    let run = &runs[0];
+    let value = match figure {
+        Figure::ServerCpu => run["server_cpu_us"].as_f64(),
+        Figure::Latency => run["latency_ms"]["p50"].as_f64().map(|ms| ms * 1000.0),
+    };
+    value.ok_or_else(|| format!("the generator printed no figure\n{text}"))
+}

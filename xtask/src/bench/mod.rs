@@ -1,0 +1,99 @@
+//! `cargo xtask bench`: Sleeve, redis-server and Valkey in one run, measured by Sleeve's own load generator.
+//!
+//! What is compared is the server's CPU time per request, which a busy machine disturbs least; servers live on CPU 0,
+//! the generator on CPU 1. Rounds are interleaved: each round measures every server once, so that a change of the
+//! machine's mood hits all of them, and a ratio is the median of the rounds' ratios. It judges nothing but the bars of
+//! `plan`, and it never fails because of one: figures are printed and written, people read them.
+
+mod effort;
+mod fleet;
+mod generator;
+mod machine;
+mod memory;
+mod plan;
+mod report;
+
+use std::path::PathBuf;
+
+use crate::peers;
+use crate::steps::build_sleeve;
+use effort::Effort;
+use report::Table;
+use sleeve_tests::Kind;
+use sleeve_tests::server::workspace_root;
+
+const EXAMPLES: &str = "\
+Examples:
+  cargo xtask bench                     every table, five rounds, about twenty minutes
+  cargo xtask bench --quick             every table with a tenth of the requests, one round
+  cargo xtask bench --only depth        one table; see --help for their names
+  cargo xtask bench --rounds 9 --only unpipelined --no-write
+";
+
+/// What is measured, and how thoroughly.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Options {
+    /// A tenth of the requests and keys, one round
+    #[arg(long)]
+    quick: bool,
+    /// How often every server is measured
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
+    rounds: Option<u32>,
+    /// Only these tables
+    #[arg(long, value_name = "TABLE", value_delimiter = ',', value_parser = plan::NAMES.to_vec())]
+    only: Vec<String>,
+    /// Print, but leave bench/results/ alone
+    #[arg(long)]
+    no_write: bool,
+}
+
+/// Builds, measures, prints and writes.
+///
+/// # Errors
+/// When a server cannot be had or a measurement fails.
+pub fn run(options: &Options) -> Result<(), String> {
+    fleet::need_two_cpus()?;
+    peers::set_up_servers()?;
+    println!("==> building sleeve");
+    let sleeve = build_sleeve("release")?;
+    let effort = Effort {
+        rounds: options.rounds.unwrap_or(if options.quick { 1 } else { 5 }),
+        divisor: if options.quick { 10 } else { 1 },
+    };
+    let wanted = |name: &str| options.only.is_empty() || options.only.iter().any(|only| only == name);
+    let mut tables = Vec::new();
+    for comparison in plan::comparisons().iter().filter(|comparison| wanted(comparison.name)) {
+        tables.push(show(comparison.measure(&sleeve, effort)?));
+    }
+    if wanted(memory::NAME) {
+        tables.push(show(memory::measure(&sleeve, effort)?));
+    }
+    if options.no_write { Ok(()) } else { write(&tables, effort) }
+}
+
+fn show(table: Table) -> Table {
+    println!("\n{}", table.as_markdown());
+    table
+}
+
+/// Writes the page for people and the figures for programs.
+fn write(tables: &[Table], effort: Effort) -> Result<(), String> {
+    let machine = machine::describe();
+    let servers = [Kind::Redis, Kind::Valkey].map(|kind| (kind.name(), peers::version_of(kind)));
+    let mut versions = vec![("sleeve", env!("CARGO_PKG_VERSION").to_owned())];
+    for (name, version) in servers {
+        versions.push((name, version?));
+    }
+    let page = report::page(tables, &machine, &versions, effort);
+    let figures = report::figures(tables, &machine, &versions, effort);
+    let name = format!("{}-{}", machine.date, machine.short_name);
+    let folder = workspace_root().join("bench/results");
+    std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+    for (ending, text) in [("md", page), ("json", figures)] {
+        let path: PathBuf = folder.join(format!("{name}.{ending}"));
+        std::fs::write(&path, text).map_err(|error| error.to_string())?;
+        println!("wrote bench/results/{name}.{ending}");
+    }
+    Ok(())
+}

@@ -1,0 +1,161 @@
+//! What is compared, under which load, and the bars that the project has set itself.
+
+use std::path::Path;
+
+use super::effort::Effort;
+use super::fleet::{Contender, Fleet};
+use super::generator::{Figure, Load, measure};
+use super::report::{Bar, Line, Table};
+
+/// The names that `--only` takes.
+pub const NAMES: [&str; 5] = ["depth", "unpipelined", "workers", "single", "memory"];
+
+/// One table: the same loads sent to several servers.
+#[derive(Debug)]
+pub struct Comparison {
+    pub name: &'static str,
+    title: &'static str,
+    contenders: &'static [Contender],
+    /// Whose figure is divided by whose.
+    ratio: (&'static str, &'static str),
+    loads: Vec<Judged>,
+}
+
+/// A load, what is read from it, and the bar for the ratio.
+#[derive(Debug)]
+struct Judged {
+    load: Load,
+    figure: Figure,
+    ratio_max: Option<f64>,
+}
+
+const SINGLE_WORKER: Contender = Contender { name: "sleeve", workers: Some(1), cpus: &[0], ..Contender::SLEEVE };
+const TWO_WORKERS: Contender = Contender { name: "2 workers", workers: Some(2), cpus: &[0], ..Contender::SLEEVE };
+const TWO_CPUS: Contender =
+    Contender { name: "2 workers, 2 CPUs", workers: Some(2), cpus: &[0, 1], ..Contender::SLEEVE };
+const PEERS: &[Contender] = &[SINGLE_WORKER, Contender::REDIS, Contender::VALKEY];
+
+/// Every comparison, in the order of the page.
+pub fn comparisons() -> Vec<Comparison> {
+    vec![depth(), unpipelined(), workers(), single()]
+}
+
+fn depth() -> Comparison {
+    let bars = [
+        (16, [("get", 0.60), ("set", 0.50), ("incr", 0.55), ("mset", 0.45)]),
+        (64, [("get", 0.40), ("set", 0.35), ("incr", 0.45), ("mset", 0.40)]),
+    ];
+    let mut loads = Vec::new();
+    for (pipeline, tests) in bars {
+        for (test, ratio_max) in tests {
+            let load = Load { pipeline, requests: requests(test, 3_000_000), ..random_keys(test) };
+            loads.push(Judged { load, figure: Figure::ServerCpu, ratio_max: Some(ratio_max) });
+        }
+    }
+    Comparison {
+        name: "depth",
+        title: "Pipelined: server CPU per request (us); 50 clients, 1,000,000 random keys, 16-byte values",
+        contenders: PEERS,
+        ratio: ("sleeve", "valkey"),
+        loads,
+    }
+}
+
+fn unpipelined() -> Comparison {
+    let mut loads = Vec::new();
+    for clients in [50, 256, 1024] {
+        for test in ["ping_mbulk", "get", "set", "incr", "mset"] {
+            let load =
+                Load { clients, pipeline: 1, requests: 200_000, data_size: 1024, keyspace: 64, ..random_keys(test) };
+            loads.push(Judged { load, figure: Figure::ServerCpu, ratio_max: Some(0.92) });
+        }
+    }
+    Comparison {
+        name: "unpipelined",
+        title: "Unpipelined: server CPU per request (us); 64 keys, 1 KiB values",
+        contenders: PEERS,
+        ratio: ("sleeve", "valkey"),
+        loads,
+    }
+}
+
+fn workers() -> Comparison {
+    let mut loads = Vec::new();
+    for (pipeline, base) in [(1, 200_000), (16, 3_000_000)] {
+        for test in ["get", "set", "incr", "mset"] {
+            let base = if pipeline == 1 { base } else { requests(test, base) };
+            let load = Load { pipeline, requests: base, ..random_keys(test) };
+            loads.push(Judged { load, figure: Figure::ServerCpu, ratio_max: Some(1.08) });
+        }
+    }
+    Comparison {
+        name: "workers",
+        title: "Two workers against one: server CPU per request (us); 50 clients, 1,000,000 random keys, 16-byte values",
+        contenders: &[SINGLE_WORKER, TWO_WORKERS, TWO_CPUS],
+        ratio: ("2 workers", "sleeve"),
+        loads,
+    }
+}
+
+fn single() -> Comparison {
+    let judged = |test: &'static str, figure, ratio_max| {
+        let load = Load { clients: 1, pipeline: 1, requests: 100_000, ..random_keys(test) };
+        Judged { load, figure, ratio_max }
+    };
+    Comparison {
+        name: "single",
+        title: "One client, one request at a time: median latency (us) and server CPU per request (us)",
+        contenders: PEERS,
+        ratio: ("sleeve", "redis"),
+        loads: vec![
+            judged("get", Figure::Latency, Some(1.0)),
+            judged("get", Figure::ServerCpu, None),
+            judged("set", Figure::Latency, None),
+            judged("set", Figure::ServerCpu, None),
+        ],
+    }
+}
+
+fn random_keys(test: &'static str) -> Load {
+    Load { test, clients: 50, pipeline: 16, requests: 1_000_000, data_size: 16, keyspace: 1_000_000 }
+}
+
+/// An MSET of ten keys is ten times the work.
+fn requests(test: &str, simple: u64) -> u64 {
+    if test == "mset" { simple / 8 } else { simple }
+}
+
+impl Comparison {
+    /// Starts the contenders, fills them, and runs all rounds.
+    ///
+    /// # Errors
+    /// When a server or the generator fails.
+    pub fn measure(&self, sleeve: &Path, effort: Effort) -> Result<Table, String> {
+        println!("\n==> {}", self.title);
+        let fleet = Fleet::start(self.contenders, sleeve)?;
+        let mut lines = Vec::new();
+        let mut filled = None;
+        for Judged { load, figure, ratio_max } in &self.loads {
+            let load = load.divided(effort.divisor);
+            if filled != Some((load.keyspace, load.data_size)) {
+                for (contender, server) in &fleet.servers {
+                    println!("    filling {}", contender.name);
+                    load.fill(sleeve, server)?;
+                }
+                filled = Some((load.keyspace, load.data_size));
+            }
+            let mut samples: Vec<(&'static str, Vec<f64>)> =
+                fleet.servers.iter().map(|(contender, _)| (contender.name, Vec::new())).collect();
+            for round in 1..=effort.rounds {
+                for (index, (contender, server)) in fleet.servers.iter().enumerate() {
+                    let value = measure(sleeve, server, &load, *figure)?;
+                    println!("    {} round {round}: {} {value:.3}", load.label(), contender.name);
+                    samples[index].1.push(value);
+                }
+            }
+            let label = format!("{}{}", load.label(), figure.suffix());
+            lines.push(Line { label, samples, ratio: Some(self.ratio), bar: ratio_max.map(Bar::Ratio) });
+        }
+        Ok(Table { name: self.name, title: self.title.to_owned(), lines })
+    }
+}

@@ -1,0 +1,174 @@
+//! Tables of medians for people, and every sample for programs.
+
+use std::fmt::Write;
+
+use super::effort::Effort;
+use super::machine::Machine;
+use serde_json::{Value, json};
+
+/// One table.
+#[derive(Debug)]
+pub struct Table {
+    pub name: &'static str,
+    pub title: String,
+    pub lines: Vec<Line>,
+}
+
+/// One row: the samples of each server under one load.
+#[derive(Debug)]
+pub struct Line {
+    pub label: String,
+    /// A column's heading and what each round gave.
+    pub samples: Vec<(&'static str, Vec<f64>)>,
+    /// Whose figure is divided by whose.
+    pub ratio: Option<(&'static str, &'static str)>,
+    pub bar: Option<Bar>,
+}
+
+/// What the project has set itself.
+#[derive(Clone, Copy, Debug)]
+pub enum Bar {
+    /// The ratio is at most this.
+    Ratio(f64),
+    /// This server's median is at most this.
+    Absolute(&'static str, f64),
+}
+
+impl Line {
+    fn samples_of(&self, name: &str) -> &[f64] {
+        self.samples.iter().find(|(column, _)| *column == name).map_or(&[], |(_, samples)| samples)
+    }
+
+    /// The median of the rounds' ratios.
+    fn ratio(&self) -> Option<f64> {
+        let (above, below) = self.ratio?;
+        let rounds = self.samples_of(above).iter().zip(self.samples_of(below));
+        median(&rounds.map(|(above, below)| above / below).collect::<Vec<f64>>())
+    }
+
+    /// The bar as printed, and whether it is kept.
+    fn verdict(&self) -> Option<(String, bool)> {
+        match self.bar? {
+            Bar::Ratio(bar) => Some((format!("{bar:.2}"), self.ratio()? <= bar)),
+            Bar::Absolute(name, bar) => Some((format!("{name} {bar:.0}"), median(self.samples_of(name))? <= bar)),
+        }
+    }
+}
+
+impl Table {
+    /// As a Markdown table; the last columns are the ratio, the bar and whether it is kept.
+    pub fn as_markdown(&self) -> String {
+        let mut text = format!("### {}\n\n", self.title);
+        let Some(first) = self.lines.first() else { return text };
+        let columns: Vec<&str> = first.samples.iter().map(|(column, _)| *column).collect();
+        let (above, below) = first.ratio.unwrap_or(("", ""));
+        let _ = writeln!(text, "| | {} | {above} / {below} | at most | |", columns.join(" | "));
+        let _ = writeln!(text, "| --- |{} ---: | ---: | --- |", " ---: |".repeat(columns.len()));
+        for line in &self.lines {
+            let _ = write!(text, "| {} |", line.label);
+            for (_, samples) in &line.samples {
+                let _ = write!(text, " {} |", shown(median(samples)));
+            }
+            let _ = write!(text, " {} |", line.ratio().map_or_else(String::new, |ratio| format!("{ratio:.2}")));
+            let _ = match line.verdict() {
+                Some((bar, kept)) => writeln!(text, " {bar} | {} |", if kept { "yes" } else { "NO" }),
+                None => writeln!(text, " | |"),
+            };
+        }
+        text
+    }
+
+    fn as_json(&self) -> Value {
+        let line = |line: &Line| {
+            let samples: serde_json::Map<String, Value> =
+                line.samples.iter().map(|(name, samples)| ((*name).to_owned(), json!(samples))).collect();
+            let verdict = line.verdict();
+            json!({
+                "label": line.label,
+                "samples": samples,
+                "ratio": line.ratio(),
+                "bar": verdict.as_ref().map(|(bar, _)| bar),
+                "kept": verdict.as_ref().map(|(_, kept)| kept),
+            })
+        };
+        json!({ "name": self.name, "title": self.title, "lines": self.lines.iter().map(line).collect::<Vec<_>>() })
+    }
+}
+
+/// The page that is written.
+pub fn page(tables: &[Table], machine: &Machine, versions: &[(&str, String)], effort: Effort) -> String {
+    let mut text = format!("# {} on {}\n\n", machine.date, machine.cpu);
+    let _ = writeln!(text, "{} CPUs, {} GiB, Linux {}.", machine.cpus, machine.memory_gib, machine.kernel);
+    let versions: Vec<String> = versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
+    let _ = writeln!(text, "{}. Servers on CPU 0, the generator on CPU 1.", versions.join(", "));
+    let _ =
+        writeln!(text, "Medians of {} interleaved rounds; a ratio is the median of the rounds' ratios.", effort.rounds);
+    if effort.divisor > 1 {
+        let _ = writeln!(text, "Quick run: requests and keys divided by {}.", effort.divisor);
+    }
+    for table in tables {
+        let _ = write!(text, "\n{}", table.as_markdown().replacen("###", "##", 1));
+    }
+    text
+}
+
+/// Every sample.
+pub fn figures(tables: &[Table], machine: &Machine, versions: &[(&str, String)], effort: Effort) -> String {
+    let versions: serde_json::Map<String, Value> =
+        versions.iter().map(|(name, version)| ((*name).to_owned(), json!(version))).collect();
+    let figures = json!({
+        "date": machine.date,
+        "machine": {
+            "cpu": machine.cpu, "cpus": machine.cpus, "memory_gib": machine.memory_gib, "kernel": machine.kernel,
+        },
+        "versions": versions,
+        "rounds": effort.rounds,
+        "divisor": effort.divisor,
+        "tables": tables.iter().map(Table::as_json).collect::<Vec<_>>(),
+    });
+    format!("{figures:#}\n")
+}
+
+/// The middle one, or the mean of the two in the middle.
+fn median(samples: &[f64]) -> Option<f64> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        length if length % 2 == 1 => Some(sorted[middle]),
+        _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
+    }
+}
+
+fn shown(value: Option<f64>) -> String {
+    match value {
+        Some(value) if value >= 20.0 => format!("{value:.1}"),
+        Some(value) => format!("{value:.2}"),
+        None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Bar, Line, Table, median};
+
+    #[test]
+    fn a_ratio_is_taken_round_by_round() {
+        let samples = vec![("sleeve", vec![1.0, 2.0, 4.0]), ("valkey", vec![2.0, 8.0, 8.0])];
+        let line =
+            Line { label: "GET".to_owned(), samples, ratio: Some(("sleeve", "valkey")), bar: Some(Bar::Ratio(0.49)) };
+        let table = Table { name: "depth", title: "Title".to_owned(), lines: vec![line] };
+        let text = table.as_markdown();
+        assert!(text.contains("| | sleeve | valkey | sleeve / valkey | at most | |"), "{text}");
+        assert!(text.contains("| GET | 2.00 | 8.00 | 0.50 | 0.49 | NO |"), "{text}");
+        assert_eq!(table.as_json()["lines"][0]["kept"], false);
+    }
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+    }
+}

