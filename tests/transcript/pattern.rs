@@ -1,8 +1,9 @@
 //! Patterns for replies that hold a time, an address or a count.
 //!
 //! A pattern is escaped text with holes: `{any}` is any run of bytes, `{int}` an integer, `{int:1..100}` one between the two
-//! bounds, both included, and `{hex}` a run of hexadecimal digits. A literal brace is written `\x7b`. Matching backtracks;
-//! patterns come from our own files, so nobody can make it run long. Any thread may call it.
+//! bounds, both included, and `{hex}` a run of hexadecimal digits. A literal brace is written `\x7b`. What stands between two
+//! `{any}` is looked for from left to right and never given back, which finds a match where there is one and takes no more
+//! than quadratic time. Any thread may call it.
 
 use super::escape::unescape;
 
@@ -58,22 +59,41 @@ fn parse_hole(hole: &str) -> Result<Part, String> {
     bounds.map(|(low, high)| Part::Integer(low, high)).ok_or_else(|| format!("unknown hole {{{hole}}}"))
 }
 
+/// Whether the whole of `bytes` fits the segments, between any two of which anything may stand.
 fn fits(parts: &[Part], bytes: &[u8]) -> bool {
-    let Some((part, rest)) = parts.split_first() else { return bytes.is_empty() };
-    match part {
-        Part::Literal(literal) => bytes.strip_prefix(literal.as_slice()).is_some_and(|bytes| fits(rest, bytes)),
-        Part::Any => (0..=bytes.len()).any(|end| fits(rest, &bytes[end..])),
-        Part::Hex => {
-            let run = bytes.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
-            (1..=run).rev().any(|end| fits(rest, &bytes[end..]))
+    let segments: Vec<&[Part]> = parts.split(|part| *part == Part::Any).collect();
+    let Some((first, rest)) = segments.split_first() else { return false };
+    let Some(mut at) = take(first, bytes) else { return false };
+    let Some((last, middle)) = rest.split_last() else { return at == bytes.len() };
+    for segment in middle {
+        let found = (at..=bytes.len()).find_map(|start| take(segment, &bytes[start..]).map(|taken| start + taken));
+        match found {
+            Some(end) => at = end,
+            None => return false,
         }
+    }
+    (at..=bytes.len()).any(|start| take(last, &bytes[start..]) == Some(bytes.len() - start))
+}
+
+/// How many bytes the parts take from the beginning of `bytes`; each takes as many as it can.
+fn take(parts: &[Part], bytes: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    for part in parts {
+        at += take_one(part, &bytes[at..])?;
+    }
+    Some(at)
+}
+
+fn take_one(part: &Part, bytes: &[u8]) -> Option<usize> {
+    match part {
+        Part::Literal(literal) => bytes.starts_with(literal).then_some(literal.len()),
+        Part::Any => Some(0),
+        Part::Hex => Some(bytes.iter().take_while(|byte| byte.is_ascii_hexdigit()).count()).filter(|&run| run > 0),
         Part::Integer(low, high) => {
             let sign = usize::from(bytes.first() == Some(&b'-'));
-            let run = sign + bytes[sign..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-            (sign + 1..=run).rev().any(|end| {
-                let value = std::str::from_utf8(&bytes[..end]).ok().and_then(|digits| digits.parse::<i64>().ok());
-                value.is_some_and(|value| (*low..=*high).contains(&value)) && fits(rest, &bytes[end..])
-            })
+            let end = sign + bytes[sign..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+            let value = std::str::from_utf8(&bytes[..end]).ok()?.parse::<i64>().ok()?;
+            (*low..=*high).contains(&value).then_some(end)
         }
     }
 }
