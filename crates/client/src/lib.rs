@@ -1,1 +1,44 @@
-//! What asks: `Client`, `Db`, `Reply`.
+//! What asks: a Redis client that never waits.
+#![warn(unreachable_pub)]
+
+pub(crate) mod argument;
+pub(crate) mod ask;
+pub(crate) mod callback;
+pub(crate) mod client;
+pub(crate) mod cmd;
+pub mod commands;
+pub(crate) mod config;
+pub(crate) mod decode;
+pub(crate) mod error;
+pub(crate) mod exchange;
+pub(crate) mod handshake;
+pub(crate) mod intake;
+pub(crate) mod io;
+pub(crate) mod link;
+pub(crate) mod payload;
+pub(crate) mod pipe;
+pub(crate) mod refusal;
+pub(crate) mod reply;
+pub(crate) mod request;
+pub(crate) mod slot;
+pub(crate) mod socket;
+pub(crate) mod url;
+pub(crate) mod value;
+
+pub use argument::{ToArg, ToArgs};
+pub use client::{Client, Db};
+pub use cmd::Cmd;
+pub use config::{Config, Endpoint, ErrorHook, Protocol, QueueFull};
+pub use decode::FromReply;
+pub use error::{Effect, Error, ErrorKind};
+pub use reply::Reply;
+pub use request::Request;
+pub use sleeve_wire::frame::Frame;
+pub use value::Value;
+
+/// The traits that carry the commands' methods: `use sleeve::prelude::*`.
+pub mod prelude {
+    pub use crate::ask::Ask;
+    pub use crate::commands::connection::ConnectionCommands;
+    pub use crate::commands::string::StringCommands;
+}

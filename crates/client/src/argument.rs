@@ -1,0 +1,249 @@
+//! Rust values as a command's arguments.
+//!
+//! [`ToArgs`] writes any number of arguments; [`ToArg`] marks the types that always write exactly one, which is what a
+//! key or a value takes. Texts and bytes travel as they are, numbers as Redis writes them, `true` and `false` as 1 and 0,
+//! an `Option` as its content or nothing, collections as their elements in turn, maps as keys and values in turn.
+//!
+//! It refuses to serialise structures: that is the program's format, not the protocol's. Pure functions; any thread.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use sleeve_wire::number::{Digits, push_f64};
+
+use crate::error::Error;
+use crate::request::Request;
+
+/// A value that becomes any number of arguments.
+#[diagnostic::on_unimplemented(message = "`{Self}` cannot be sent as arguments of a command")]
+pub trait ToArgs {
+    /// Adds the arguments to the request.
+    fn write_to(&self, request: &mut Request);
+
+    /// Adds the arguments of several values in turn. A byte is the exception: several of them are one argument.
+    #[doc(hidden)]
+    fn write_slice(values: &[Self], request: &mut Request)
+    where
+        Self: Sized,
+    {
+        for value in values {
+            value.write_to(request);
+        }
+    }
+}
+
+/// A value that becomes exactly one argument: a key, a member, a value.
+#[diagnostic::on_unimplemented(message = "`{Self}` cannot be sent as one argument of a command")]
+pub trait ToArg: ToArgs {}
+
+macro_rules! text_arguments {
+    ($($inner:ty: $type:ty),*) => { $(
+        impl ToArgs for $type {
+            #[inline]
+            fn write_to(&self, request: &mut Request) {
+                request.bytes(AsRef::<$inner>::as_ref(self).as_ref());
+            }
+        }
+        impl ToArg for $type {}
+    )* };
+}
+
+text_arguments!(str: str, str: String, str: Box<str>, str: Rc<str>, str: Arc<str>, str: Cow<'_, str>);
+text_arguments!([u8]: Cow<'_, [u8]>, [u8]: Arc<[u8]>, [u8]: Rc<[u8]>);
+
+macro_rules! integer_arguments {
+    ($($type:ty),*) => { $(
+        impl ToArgs for $type {
+            #[inline]
+            fn write_to(&self, request: &mut Request) {
+                match i64::try_from(*self) {
+                    Ok(value) => request.bytes(Digits::new(value).as_bytes()),
+                    Err(_) => request.bytes(self.to_string().as_bytes()),
+                };
+            }
+        }
+        impl ToArg for $type {}
+    )* };
+}
+
+integer_arguments!(i8, i16, i32, i64, i128, isize, u16, u32, u64, u128, usize);
+
+impl ToArgs for u8 {
+    fn write_to(&self, request: &mut Request) {
+        request.bytes(Digits::new(i64::from(*self)).as_bytes());
+    }
+
+    fn write_slice(values: &[u8], request: &mut Request) {
+        request.bytes(values);
+    }
+}
+impl ToArg for u8 {}
+
+impl ToArgs for f64 {
+    fn write_to(&self, request: &mut Request) {
+        if self.is_nan() {
+            return request.refuse(Error::usage("NaN cannot be sent: no command takes it"));
+        }
+        let mut text = Vec::with_capacity(24);
+        push_f64(&mut text, *self);
+        request.bytes(&text);
+    }
+}
+impl ToArg for f64 {}
+
+impl ToArgs for f32 {
+    fn write_to(&self, request: &mut Request) {
+        if self.is_nan() {
+            return request.refuse(Error::usage("NaN cannot be sent: no command takes it"));
+        }
+        // The shortest text that reads back as this f32, not the many digits of the f64 next to it.
+        request.bytes(self.to_string().as_bytes());
+    }
+}
+impl ToArg for f32 {}
+
+impl ToArgs for bool {
+    fn write_to(&self, request: &mut Request) {
+        request.bytes(if *self { b"1" } else { b"0" });
+    }
+}
+impl ToArg for bool {}
+
+impl ToArgs for char {
+    fn write_to(&self, request: &mut Request) {
+        request.bytes(self.encode_utf8(&mut [0; 4]).as_bytes());
+    }
+}
+impl ToArg for char {}
+
+impl<T: ToArgs + ?Sized> ToArgs for &T {
+    #[inline]
+    fn write_to(&self, request: &mut Request) {
+        (**self).write_to(request);
+    }
+}
+impl<T: ToArg + ?Sized> ToArg for &T {}
+
+impl<T: ToArgs> ToArgs for Option<T> {
+    fn write_to(&self, request: &mut Request) {
+        if let Some(value) = self {
+            value.write_to(request);
+        }
+    }
+}
+
+impl<T: ToArgs> ToArgs for [T] {
+    #[inline]
+    fn write_to(&self, request: &mut Request) {
+        T::write_slice(self, request);
+    }
+}
+impl ToArg for [u8] {}
+
+impl<T: ToArgs, const N: usize> ToArgs for [T; N] {
+    #[inline]
+    fn write_to(&self, request: &mut Request) {
+        T::write_slice(self, request);
+    }
+}
+impl<const N: usize> ToArg for [u8; N] {}
+
+impl<T: ToArgs> ToArgs for Vec<T> {
+    #[inline]
+    fn write_to(&self, request: &mut Request) {
+        T::write_slice(self, request);
+    }
+}
+impl ToArg for Vec<u8> {}
+
+impl<T: ToArgs> ToArgs for Box<[T]> {
+    fn write_to(&self, request: &mut Request) {
+        T::write_slice(self, request);
+    }
+}
+impl ToArg for Box<[u8]> {}
+
+impl<T: ToArgs> ToArgs for BTreeSet<T> {
+    fn write_to(&self, request: &mut Request) {
+        for value in self {
+            value.write_to(request);
+        }
+    }
+}
+
+impl<T: ToArgs, S> ToArgs for HashSet<T, S> {
+    fn write_to(&self, request: &mut Request) {
+        for value in self {
+            value.write_to(request);
+        }
+    }
+}
+
+impl<K: ToArgs, V: ToArgs> ToArgs for BTreeMap<K, V> {
+    fn write_to(&self, request: &mut Request) {
+        for (key, value) in self {
+            key.write_to(request);
+            value.write_to(request);
+        }
+    }
+}
+
+impl<K: ToArgs, V: ToArgs, S> ToArgs for HashMap<K, V, S> {
+    fn write_to(&self, request: &mut Request) {
+        for (key, value) in self {
+            key.write_to(request);
+            value.write_to(request);
+        }
+    }
+}
+
+macro_rules! tuple_arguments {
+    ($(($($name:ident),*))*) => { $(
+        impl<$($name: ToArgs),*> ToArgs for ($($name,)*) {
+            #[allow(non_snake_case)]
+            fn write_to(&self, request: &mut Request) {
+                let ($($name,)*) = self;
+                $($name.write_to(request);)*
+            }
+        }
+    )* };
+}
+
+tuple_arguments! { (A) (A, B) (A, B, C) (A, B, C, D) (A, B, C, D, E) (A, B, C, D, E, F) }
+
+impl ToArgs for () {
+    fn write_to(&self, _request: &mut Request) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arguments(value: impl ToArgs) -> Vec<String> {
+        let text = Request::with(|r| _ = r.word("X").arg(value), |bytes| String::from_utf8(bytes.to_vec()).unwrap());
+        text.unwrap().split("\r\n").skip(4).step_by(2).map(str::to_owned).filter(|part| !part.is_empty()).collect()
+    }
+
+    #[test]
+    fn values_become_arguments() {
+        assert_eq!(arguments("a"), ["a"]);
+        assert_eq!(arguments(b"bytes"), ["bytes"]);
+        assert_eq!(arguments(vec![104u8, 105]), ["hi"]);
+        assert_eq!(arguments(-12i8), ["-12"]);
+        assert_eq!(arguments(u64::MAX), ["18446744073709551615"]);
+        assert_eq!(arguments(1.5), ["1.5"]);
+        assert_eq!(arguments(0.1f32), ["0.1"]);
+        assert_eq!(arguments(true), ["1"]);
+        assert_eq!(arguments(["a", "b"]), ["a", "b"]);
+        assert_eq!(arguments([("a", 1), ("b", 2)]), ["a", "1", "b", "2"]);
+        assert_eq!(arguments(BTreeMap::from([("k", "v")])), ["k", "v"]);
+        assert_eq!(arguments((Some("x"), None::<&str>, 'c')), ["x", "c"]);
+    }
+
+    #[test]
+    fn not_a_number_is_refused() {
+        assert!(Request::with(|r| _ = r.word("X").arg(f64::NAN), |_| ()).is_err());
+    }
+}

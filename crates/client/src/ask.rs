@@ -1,0 +1,26 @@
+//! What every place has in common where a command can begin.
+//!
+//! A client, a database, a batch, a transaction and a lease take the same commands and return the same replies; they only
+//! differ in when the request leaves. So each command is written once, in a trait of its family, on top of this one.
+
+use crate::decode::FromReply;
+use crate::error::Error;
+use crate::refusal;
+use crate::reply::Reply;
+use crate::request::Request;
+
+/// A place where commands begin.
+pub trait Ask {
+    /// Takes the request that `write` writes and returns its reply.
+    ///
+    /// The commands' own methods are above this; for a command that has none use [`cmd`](crate::Client::cmd), which also makes sure
+    /// that it may travel on a shared connection.
+    #[doc(hidden)]
+    fn ask<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T>;
+
+    /// Why a command by name must not begin here.
+    #[doc(hidden)]
+    fn refusal(&self, words: &[&[u8]]) -> Option<Error> {
+        refusal::shared(words)
+    }
+}

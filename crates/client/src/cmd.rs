@@ -1,0 +1,48 @@
+//! A command by its name, with whatever arguments: what has no method of its own is sent with this.
+
+use crate::argument::ToArgs;
+use crate::ask::Ask;
+use crate::decode::FromReply;
+use crate::reply::Reply;
+use crate::request::Request;
+
+/// A command in the making.
+///
+/// ```no_run
+/// use sleeve::{Client, prelude::*};
+///
+/// let client = Client::connect("redis://localhost")?;
+/// let keys: Vec<String> = client.cmd("KEYS").arg("user:*").send().wait()?;
+/// let encoding: String = client.cmd("OBJECT ENCODING").arg("user:1").send().wait()?;
+/// # Ok::<(), sleeve::Error>(())
+/// ```
+pub struct Cmd<'a, A> {
+    asker: &'a A,
+    request: Request,
+}
+
+impl<'a, A: Ask> Cmd<'a, A> {
+    pub(crate) fn new(asker: &'a A, name: &str) -> Self {
+        let mut request = Request::empty();
+        // A subcommand may stand in the name: no command's name holds a space.
+        for word in name.split(' ').filter(|word| !word.is_empty()) {
+            request.word(word);
+        }
+        Self { asker, request }
+    }
+
+    /// Adds whatever arguments `value` stands for.
+    pub fn arg(mut self, value: impl ToArgs) -> Self {
+        self.request.arg(value);
+        self
+    }
+
+    /// Sends it (or adds it to the batch or transaction that it was begun on).
+    pub fn send<T: FromReply>(self) -> Reply<T> {
+        let mut request = self.request;
+        if let Some(error) = self.asker.refusal(&request.words()) {
+            request.refuse(error);
+        }
+        self.asker.ask(move |out| *out = request)
+    }
+}

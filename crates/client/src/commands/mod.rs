@@ -1,0 +1,35 @@
+//! The commands' own methods, one line each, by family.
+//!
+//! A line says the method's name, its arguments, the type of its result and the words that travel. What a command means is
+//! in the command table and the server's documentation; the line says what the method makes of it. All of them begin
+//! wherever [`Ask`](crate::ask::Ask) is: a client, a database, a batch, a transaction, a lease.
+
+/// Writes a family's trait: a line a command.
+macro_rules! commands {
+    ($(#[$about:meta])* $family:ident {
+        $($(#[$doc:meta])* $method:ident $(<$result:ident>)? ($($argument:ident: $type:ty),*) -> $answer:ty = [$($word:expr),+];)+
+    }) => {
+        $(#[$about])*
+        pub trait $family: $crate::ask::Ask {
+            $(
+                $(#[$doc])*
+                #[inline]
+                fn $method$(<$result: $crate::decode::FromReply>)?(&self $(, $argument: $type)*) -> $crate::reply::Reply<$answer>
+                where
+                    Self: Sized,
+                {
+                    self.ask(move |request| {
+                        $(request.arg($word);)+
+                    })
+                }
+            )+
+        }
+
+        impl<A: $crate::ask::Ask> $family for A {}
+    };
+}
+
+pub(crate) use commands;
+
+pub mod connection;
+pub mod string;

@@ -1,0 +1,204 @@
+//! Everything that a client can be told, with its defaults; from a URL, from methods, or both.
+//!
+//! Pure data; reading a URL is in `url`. Any thread.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::Error;
+use crate::url;
+
+/// Where the server is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Endpoint {
+    /// `redis://host:port`
+    Tcp {
+        /// A name or an address.
+        host: String,
+        /// 6379 where the URL names none.
+        port: u16,
+    },
+    /// `unix:///path`
+    Unix(PathBuf),
+    /// `embedded://`: an engine in this process. Clients that give the same name share one engine; without a name each has
+    /// its own.
+    Embedded(Option<String>),
+}
+
+/// What a call does when the queue of unanswered requests is full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum QueueFull {
+    /// The calling thread waits for room.
+    #[default]
+    Wait,
+    /// The command fails with [`ErrorKind::QueueFull`](crate::ErrorKind::QueueFull) and is not sent.
+    Fail,
+}
+
+/// Which protocol to ask the server for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// RESP3, and RESP2 where the server does not know it.
+    #[default]
+    Resp3,
+    /// RESP2.
+    Resp2,
+}
+
+/// What is called with the errors of forgotten commands.
+pub type ErrorHook = Arc<dyn Fn(&Error) + Send + Sync>;
+
+/// How to reach a server and how to treat it.
+///
+/// ```
+/// use std::time::Duration;
+/// use sleeve::{Config, QueueFull};
+///
+/// let config = Config::from_url("redis://user:secret@localhost:6380/2?name=shop")?
+///     .command_timeout(Some(Duration::from_secs(5)))
+///     .queue_full(QueueFull::Fail);
+/// # Ok::<(), sleeve::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Config {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) user: Option<String>,
+    pub(crate) password: Option<String>,
+    pub(crate) database: u32,
+    pub(crate) name: Option<String>,
+    pub(crate) protocol: Protocol,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) command_timeout: Option<Duration>,
+    pub(crate) queue_bytes_max: usize,
+    pub(crate) queue_full: QueueFull,
+    pub(crate) backoff_min: Duration,
+    pub(crate) backoff_max: Duration,
+    pub(crate) error_hook: Option<ErrorHook>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self::new(Endpoint::Tcp { host: "localhost".to_owned(), port: 6379 })
+    }
+}
+
+impl Config {
+    /// The defaults, for this server.
+    pub fn new(endpoint: Endpoint) -> Self {
+        Self {
+            endpoint,
+            user: None,
+            password: None,
+            database: 0,
+            name: None,
+            protocol: Protocol::default(),
+            connect_timeout: Duration::from_secs(5),
+            command_timeout: Some(Duration::from_secs(60)),
+            queue_bytes_max: 64 * 1024 * 1024,
+            queue_full: QueueFull::default(),
+            backoff_min: Duration::from_millis(5),
+            backoff_max: Duration::from_secs(2),
+            error_hook: None,
+        }
+    }
+
+    /// Reads a URL: `redis://[user:password@]host[:port][/database]`, `unix://[user:password@]/path` or
+    /// `embedded://[name]`, each with query options.
+    ///
+    /// The options are `db`, `name` (CLIENT SETNAME), `protocol` (`2` or `3`), `connect_timeout`, `command_timeout`,
+    /// `backoff_min` and `backoff_max` (such as `250ms` or `5s`; `command_timeout=none`), `queue` (bytes, such as `16mb`)
+    /// and `queue_full` (`wait` or `fail`). A user, a password or a path may be percent-encoded.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration), with a sentence that names the part that cannot be read.
+    pub fn from_url(text: &str) -> Result<Self, Error> {
+        url::read(text)
+    }
+
+    /// Who to log in as; without this the server's default user.
+    pub fn user(mut self, user: impl Into<String>) -> Self {
+        self.user = Some(user.into());
+        self
+    }
+
+    /// The password to log in with.
+    pub fn password(mut self, password: impl Into<String>) -> Self {
+        self.password = Some(password.into());
+        self
+    }
+
+    /// The database that [`Client`](crate::Client) itself works on; 0 without this.
+    pub fn database(mut self, database: u32) -> Self {
+        self.database = database;
+        self
+    }
+
+    /// The name that CLIENT LIST shows.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Which protocol to ask for.
+    pub fn protocol(mut self, protocol: Protocol) -> Self {
+        self.protocol = protocol;
+        self
+    }
+
+    /// How long one attempt to connect and log in may take; 5 seconds without this.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// How long a command may take from its call to its answer, or `None` for as long as it takes; 60 seconds without this.
+    ///
+    /// It also bounds how long a command waits for a lost connection to come back. It is measured coarsely: up to an
+    /// eighth later.
+    pub fn command_timeout(mut self, timeout: Option<Duration>) -> Self {
+        self.command_timeout = timeout;
+        self
+    }
+
+    /// How many bytes of requests may be unanswered before a call waits or fails; 64 MiB without this.
+    pub fn queue_bytes_max(mut self, bytes: usize) -> Self {
+        self.queue_bytes_max = bytes;
+        self
+    }
+
+    /// What a call does when that many are unanswered.
+    pub fn queue_full(mut self, policy: QueueFull) -> Self {
+        self.queue_full = policy;
+        self
+    }
+
+    /// How long to wait before reconnecting: `min` after the first failure, twice as long after each further one, never
+    /// more than `max`, each shortened at random by up to a half. 5 ms and 2 s without this.
+    pub fn backoff(mut self, min: Duration, max: Duration) -> Self {
+        self.backoff_min = min;
+        self.backoff_max = max.max(min);
+        self
+    }
+
+    /// What is called with the error of a command whose reply was [forgotten](crate::Reply::forget).
+    ///
+    /// It runs on the callback thread, so it may take its time and may use the client.
+    pub fn on_error(mut self, hook: impl Fn(&Error) + Send + Sync + 'static) -> Self {
+        self.error_hook = Some(Arc::new(hook));
+        self
+    }
+}
+
+impl std::fmt::Debug for Config {
+    /// Everything but the password.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Config")
+            .field("endpoint", &self.endpoint)
+            .field("user", &self.user)
+            .field("database", &self.database)
+            .field("protocol", &self.protocol)
+            .finish_non_exhaustive()
+    }
+}

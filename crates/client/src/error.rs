@@ -1,0 +1,139 @@
+//! What can go wrong with a command, and whether it may have been executed all the same.
+//!
+//! One type for every room of the client. It is cheap to clone, because one broken connection fails thousands of
+//! replies at once. It refuses to be a tree of causes: a kind to branch on, a sentence to read, and the one question
+//! that matters after a failure, [`Error::effect`]. Pure data; any thread.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// What happened, in the terms that a caller may want to branch on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The server answered with an error; [`Error::code`] is its first word.
+    Server,
+    /// No answer came within the command timeout, or within the time that the caller gave.
+    Timeout,
+    /// The connection broke after the command was written and before it was answered.
+    Disconnected,
+    /// The queue of unanswered requests is full and the configuration says not to wait.
+    QueueFull,
+    /// The client was closed, or the batch or transaction was dropped, before the command was sent.
+    Closed,
+    /// A transaction was not executed: a condition did not hold, or a watched key changed.
+    Aborted,
+    /// No connection could be made, or the server refused the greeting (password, database).
+    Connect,
+    /// The server sent bytes that are not a reply.
+    Protocol,
+    /// The reply is of another type than was asked for.
+    Conversion,
+    /// The command cannot be sent as it was written: a bad argument, or a command that a shared connection cannot carry.
+    Usage,
+    /// A URL or an option cannot be read.
+    Configuration,
+}
+
+/// What is known about the effect of a command that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Effect {
+    /// It was not executed, and will not be.
+    None,
+    /// It may or may not have been executed; only the data can tell.
+    Unknown,
+    /// The server executed it, or refused it, and said so.
+    Answered,
+}
+
+/// Why a command has no result.
+#[derive(Clone)]
+pub struct Error {
+    kind: ErrorKind,
+    effect: Effect,
+    message: Arc<str>,
+}
+
+impl Error {
+    pub(crate) fn new(kind: ErrorKind, effect: Effect, message: impl Into<Arc<str>>) -> Self {
+        Self { kind, effect, message: message.into() }
+    }
+
+    /// An error of a kind that means that nothing was sent.
+    pub(crate) fn unsent(kind: ErrorKind, message: impl Into<Arc<str>>) -> Self {
+        Self::new(kind, Effect::None, message)
+    }
+
+    /// The error that a server's reply carries.
+    pub(crate) fn server(text: &[u8]) -> Self {
+        Self::new(ErrorKind::Server, Effect::Answered, String::from_utf8_lossy(text).into_owned())
+    }
+
+    /// A result that cannot be turned into the type that was asked for.
+    ///
+    /// For implementations of [`FromReply`](crate::FromReply): say what was expected and what came.
+    pub fn conversion(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Conversion, Effect::Answered, message.into())
+    }
+
+    /// A command that cannot be sent as it was written.
+    ///
+    /// For implementations of [`ToArgs`](crate::ToArgs), which hand it to [`Request::refuse`](crate::Request::refuse).
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::unsent(ErrorKind::Usage, message.into())
+    }
+
+    pub(crate) fn protocol(message: impl fmt::Display) -> Self {
+        Self::new(ErrorKind::Protocol, Effect::Unknown, message.to_string())
+    }
+
+    pub(crate) fn disconnected(cause: &str) -> Self {
+        let message =
+            format!("the connection was lost before the answer came, so the command's effect is unknown: {cause}");
+        Self::new(ErrorKind::Disconnected, Effect::Unknown, message)
+    }
+
+    pub(crate) fn closed(what: &str) -> Self {
+        Self::unsent(ErrorKind::Closed, format!("{what}, so the command was never sent"))
+    }
+
+    /// What happened.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// Whether the command may have been executed.
+    pub fn effect(&self) -> Effect {
+        self.effect
+    }
+
+    /// The first word of a server's error (`ERR`, `WRONGTYPE`, `NOAUTH`); `None` for other kinds.
+    pub fn code(&self) -> Option<&str> {
+        if self.kind == ErrorKind::Server { self.message.split(' ').next() } else { None }
+    }
+
+    /// The sentence; for a server's error the whole text that the server sent, code included.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} (effect {:?}): {}", self.kind, self.effect, self.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl PartialEq for Error {
+    fn eq(&self, other: &Self) -> bool {
+        self.kind == other.kind && self.effect == other.effect && self.message == other.message
+    }
+}

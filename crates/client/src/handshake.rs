@@ -1,0 +1,236 @@
+//! The first words on a fresh connection: who we are, which protocol, which database.
+//!
+//! A connection is rare and long, so they are said one after another and each answer is heard. HELLO asks for RESP3; a server that does not
+//! know it is greeted again in RESP2. The server is asked how many databases it has, so that a command for one that does
+//! not exist fails by itself: a SELECT that failed on a shared connection would send the commands behind it to the wrong
+//! database. Runs on the connection's own thread, before anyone else knows the socket; bounded by a deadline.
+
+use std::io;
+use std::time::Instant;
+
+use sleeve_wire::frame::{Frame, Scanner, decode};
+
+use crate::config::{Config, Protocol};
+use crate::error::{Error, ErrorKind};
+use crate::request::Request;
+use crate::socket::Socket;
+
+/// Databases that are looked for where the server does not say how many it has.
+const DATABASES_MAX: u32 = 1 << 20;
+
+/// What a server's greeting told.
+pub(crate) struct Greeting {
+    /// Databases that exist: those below this number.
+    pub(crate) databases: u32,
+}
+
+/// Why a connection did not come about.
+pub(crate) struct Refusal {
+    pub(crate) error: Error,
+    /// Whether trying again is pointless until somebody changes something: a wrong password, a database that is not there.
+    pub(crate) permanent: bool,
+}
+
+impl Refusal {
+    fn temporary(error: &io::Error) -> Self {
+        Self { error: Error::unsent(ErrorKind::Connect, format!("cannot connect: {error}")), permanent: false }
+    }
+
+    fn permanent(message: String) -> Self {
+        Self { error: Error::unsent(ErrorKind::Connect, message), permanent: true }
+    }
+}
+
+impl From<io::Error> for Refusal {
+    fn from(error: io::Error) -> Self {
+        Self::temporary(&error)
+    }
+}
+
+/// Greets the server.
+pub(crate) fn greet(socket: &Socket, config: &Config, deadline: Instant) -> Result<Greeting, Refusal> {
+    let mut talk = Talk { socket, deadline, received: Vec::new(), scanner: Scanner::new(), start: 0 };
+    let mut cluster = false;
+    let mut greeted = false;
+    if config.protocol == Protocol::Resp3 {
+        let reply = talk.ask(&hello(config))?;
+        greeted = match decode(&reply) {
+            Ok((Frame::Error(text), _)) if is_unknown(text) => false,
+            Ok((Frame::Error(text), _)) => return Err(refused(text)),
+            Ok((Frame::Map(_) | Frame::Array(_), _)) => {
+                cluster = mentions_cluster(&reply);
+                true
+            }
+            _ => return Err(Refusal::permanent("HELLO was answered with another type".to_owned())),
+        };
+    }
+    if !greeted {
+        log_in(&mut talk, config)?;
+    }
+    introduce(&mut talk)?;
+    let databases = if cluster { 1 } else { databases(&mut talk)? };
+    if config.database > 0 {
+        let reply = talk.ask(&["SELECT", &config.database.to_string()])?;
+        if let Ok((Frame::Error(text), _)) = decode(&reply) {
+            return Err(refused(text));
+        }
+    }
+    Ok(Greeting { databases })
+}
+
+fn hello(config: &Config) -> Vec<&str> {
+    let mut words = vec!["HELLO", "3"];
+    if let Some(password) = &config.password {
+        words.extend(["AUTH", config.user.as_deref().unwrap_or("default"), password]);
+    }
+    if let Some(name) = &config.name {
+        words.extend(["SETNAME", name]);
+    }
+    words
+}
+
+/// The greeting of RESP2.
+fn log_in(talk: &mut Talk<'_>, config: &Config) -> Result<(), Refusal> {
+    let mut replies = Vec::new();
+    if let Some(password) = &config.password {
+        let user = config.user.as_deref();
+        let words: Vec<&str> = ["AUTH"].into_iter().chain(user).chain([password.as_str()]).collect();
+        replies.push(talk.ask(&words)?);
+    }
+    if let Some(name) = &config.name {
+        replies.push(talk.ask(&["CLIENT", "SETNAME", name])?);
+    }
+    // Any command that needs no key shows whether a password is missing.
+    replies.push(talk.ask(&["PING"])?);
+    for reply in replies {
+        if let Ok((Frame::Error(text), _)) = decode(&reply) {
+            return Err(refused(text));
+        }
+    }
+    Ok(())
+}
+
+/// Tells the server which library this is. Servers before 7.2 do not want to know, and that is fine.
+fn introduce(talk: &mut Talk<'_>) -> Result<(), Refusal> {
+    let version = env!("CARGO_PKG_VERSION");
+    talk.ask(&["CLIENT", "SETINFO", "LIB-NAME", "sleeve"])?;
+    talk.ask(&["CLIENT", "SETINFO", "LIB-VER", version])?;
+    Ok(())
+}
+
+/// How many databases there are: from the configuration, or by trying where that is not allowed.
+fn databases(talk: &mut Talk<'_>) -> Result<u32, Refusal> {
+    let reply = talk.ask(&["CONFIG", "GET", "databases"])?;
+    if let Ok((Frame::Map(mut items) | Frame::Array(mut items), _)) = decode(&reply)
+        && let Some(Ok(Frame::Bulk(count))) = items.nth(1)
+        && let Some(count) = std::str::from_utf8(count).ok().and_then(|count| count.parse().ok())
+    {
+        return Ok(count);
+    }
+    // Database `known` exists and `missing` does not.
+    let (mut known, mut missing) = (0u32, 1u32);
+    while missing < DATABASES_MAX && selects(talk, missing)? {
+        known = missing;
+        missing *= 2;
+    }
+    if missing == DATABASES_MAX {
+        known = missing - 1;
+    }
+    while missing - known > 1 {
+        let middle = known + (missing - known) / 2;
+        if selects(talk, middle)? { known = middle } else { missing = middle }
+    }
+    selects(talk, 0)?;
+    Ok(missing)
+}
+
+fn selects(talk: &mut Talk<'_>, database: u32) -> Result<bool, Refusal> {
+    Ok(talk.ask(&["SELECT", &database.to_string()])? == b"+OK\r\n")
+}
+
+fn is_unknown(text: &[u8]) -> bool {
+    text.starts_with(b"ERR unknown command") || text.starts_with(b"NOPROTO")
+}
+
+fn mentions_cluster(hello: &[u8]) -> bool {
+    let Ok((Frame::Map(items) | Frame::Array(items), _)) = decode(hello) else { return false };
+    let frames: Vec<_> = items.filter_map(Result::ok).collect();
+    frames.windows(2).any(|pair| matches!(pair, [Frame::Bulk(b"mode"), Frame::Bulk(b"cluster")]))
+}
+
+fn refused(text: &[u8]) -> Refusal {
+    let message = format!("the server refused the connection: {}", String::from_utf8_lossy(text));
+    if text.starts_with(b"LOADING") || text.starts_with(b"ERR max number of clients") {
+        return Refusal { error: Error::unsent(ErrorKind::Connect, message), permanent: false };
+    }
+    Refusal::permanent(message)
+}
+
+/// Requests and replies on a socket that nobody else uses yet.
+struct Talk<'a> {
+    socket: &'a Socket,
+    deadline: Instant,
+    received: Vec<u8>,
+    start: usize,
+    scanner: Scanner,
+}
+
+impl Talk<'_> {
+    fn ask(&mut self, words: &[&str]) -> Result<Vec<u8>, Refusal> {
+        let write = |request: &mut Request| words.iter().for_each(|word| _ = request.word(word));
+        let bytes = Request::with(write, <[u8]>::to_vec).map_err(|error| Refusal { error, permanent: true })?;
+        self.send(&bytes)?;
+        self.reply()
+    }
+
+    fn send(&self, bytes: &[u8]) -> Result<(), Refusal> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            match self.socket.send(rest) {
+                Ok(count) => rest = rest.get(count..).unwrap_or_default(),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait(true)?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn reply(&mut self) -> Result<Vec<u8>, Refusal> {
+        loop {
+            let rest = self.received.get(self.start..).unwrap_or_default();
+            match self.scanner.scan(rest) {
+                Ok(Some(length)) => {
+                    let reply = rest.get(..length).unwrap_or_default().to_vec();
+                    self.start += length;
+                    if reply.first() != Some(&b'>') {
+                        return Ok(reply);
+                    }
+                }
+                Ok(None) => self.receive()?,
+                Err(error) => return Err(Refusal::permanent(format!("this is no Redis server: {error}"))),
+            }
+        }
+    }
+
+    fn receive(&mut self) -> Result<(), Refusal> {
+        let mut room = [0; 4096];
+        match self.socket.receive(&mut room) {
+            Ok(0) => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+            Ok(count) => {
+                self.received.extend_from_slice(room.get(..count).unwrap_or_default());
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn wait(&self, write: bool) -> Result<(), Refusal> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::Error::from(io::ErrorKind::TimedOut).into());
+        }
+        self.socket.wait(None, write, Some(left))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,263 @@
+//! A reply that is on its way: all waiting lives here.
+//!
+//! A command is sent by its call; what the call returns only says how to hear the answer. It can be awaited in any
+//! runtime, waited for on a thread, given a callback, forgotten, or dropped, and none of these reaches back into the
+//! connection except to write what is still gathered. The answer is decoded here, on the thread that takes it.
+
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use crate::callback;
+use crate::config::ErrorHook;
+use crate::decode::FromReply;
+use crate::error::{Effect, Error, ErrorKind};
+use crate::payload::Payload;
+use crate::slot::Handle;
+
+/// The answer to a command that was sent.
+///
+/// - `.await` it in any async runtime, or [`wait`](Reply::wait) for it on a thread.
+/// - [`then`](Reply::then) calls back; [`forget`](Reply::forget) only reports an error to the client's error hook.
+/// - Dropping it neither takes the command back nor gives its answer to anyone else.
+///
+/// ```no_run
+/// use sleeve::{Client, prelude::*};
+///
+/// let client = Client::connect("redis://localhost")?;
+/// let first = client.incr("a");
+/// let second = client.incr("b"); // both are on their way
+/// println!("{} {}", first.wait()?, second.wait()?);
+/// # Ok::<(), sleeve::Error>(())
+/// ```
+#[must_use = "await it, wait for it, or forget it to have errors reported"]
+pub struct Reply<T> {
+    state: State,
+    result: PhantomData<fn() -> T>,
+}
+
+enum State {
+    Slot(Handle),
+    /// Answered by the call itself; the hook is there for `forget`.
+    Ready(Payload, Option<ErrorHook>),
+    Taken,
+}
+
+impl<T: FromReply> Reply<T> {
+    pub(crate) fn of(handle: Handle) -> Self {
+        Self { state: State::Slot(handle), result: PhantomData }
+    }
+
+    pub(crate) fn ready(payload: Payload, hook: Option<&ErrorHook>) -> Self {
+        Self { state: State::Ready(payload, hook.cloned()), result: PhantomData }
+    }
+
+    pub(crate) fn failed(error: Error, hook: Option<&ErrorHook>) -> Self {
+        Self::ready(Payload::Failed(error), hook)
+    }
+
+    /// Whether the answer is there, so that waiting for it would not wait.
+    pub fn is_ready(&self) -> bool {
+        match &self.state {
+            State::Slot(handle) => handle.is_done(),
+            _ => true,
+        }
+    }
+
+    /// Asks to be woken when the answer is there, unless it is there already.
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let State::Slot(handle) = &mut self.state else { return Poll::Ready(()) };
+        if handle.is_done() {
+            return Poll::Ready(());
+        }
+        if let Some(driver) = handle.driver() {
+            driver.flush();
+        }
+        handle.poll_ready(context)
+    }
+
+    /// Blocks this thread until the answer is there. The client's command timeout bounds the wait.
+    ///
+    /// # Errors
+    /// The server's error, or why there is no answer; see [`ErrorKind`].
+    pub fn wait(self) -> Result<T, Error> {
+        match self.state {
+            State::Slot(handle) => match block(handle, None) {
+                Ok(payload) => read(&payload),
+                Err(_) => Err(given_up()),
+            },
+            State::Ready(payload, _) => read(&payload),
+            State::Taken => Err(already_taken()),
+        }
+    }
+
+    /// Blocks this thread until the answer is there, but for no longer than this.
+    ///
+    /// # Errors
+    /// As for [`wait`](Reply::wait), and [`ErrorKind::Timeout`] when the time is up; the command may still be executed.
+    pub fn wait_for(self, timeout: Duration) -> Result<T, Error> {
+        let deadline = Instant::now().checked_add(timeout);
+        match self.state {
+            State::Slot(handle) => match block(handle, deadline) {
+                Ok(payload) => read(&payload),
+                Err(_) => Err(given_up()),
+            },
+            State::Ready(payload, _) => read(&payload),
+            State::Taken => Err(already_taken()),
+        }
+    }
+
+    /// Calls back with the result, on the process's callback thread.
+    ///
+    /// Callbacks run one after another, in the order in which their answers came. One may take its time, use the client and
+    /// wait for replies, but holds up the others meanwhile.
+    pub fn then(self, callback: impl FnOnce(Result<T, Error>) + Send + 'static)
+    where
+        T: 'static,
+    {
+        let then = Arc::new(Then { pending: Mutex::new(Some((self, callback))) });
+        then.proceed();
+    }
+
+    /// Lets the command happen without anyone waiting. If it fails, the client's error hook is called with the error.
+    pub fn forget(self) {
+        let (payload, hook) = match self.state {
+            State::Slot(handle) => {
+                let driver = handle.driver();
+                (handle.forget(), driver.and_then(|driver| driver.error_hook()))
+            }
+            State::Ready(payload, hook) => (Some(payload), hook),
+            State::Taken => (None, None),
+        };
+        if let Some(error) = payload.and_then(Payload::into_error)
+            && let Some(hook) = hook
+        {
+            callback::run(move || hook(&error));
+        }
+    }
+}
+
+impl<T: FromReply> Future for Reply<T> {
+    type Output = Result<T, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.poll_ready(context).is_pending() {
+            return Poll::Pending;
+        }
+        match std::mem::replace(&mut self.state, State::Taken) {
+            State::Slot(handle) => match handle.take() {
+                Ok(payload) => Poll::Ready(read(&payload)),
+                Err(handle) => {
+                    self.state = State::Slot(handle);
+                    Poll::Pending
+                }
+            },
+            State::Ready(payload, _) => Poll::Ready(read(&payload)),
+            State::Taken => Poll::Ready(Err(already_taken())),
+        }
+    }
+}
+
+impl<T> std::fmt::Debug for Reply<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reply").finish_non_exhaustive()
+    }
+}
+
+#[inline]
+fn read<T: FromReply>(payload: &Payload) -> Result<T, Error> {
+    T::from_reply(payload.frame()?)
+}
+
+fn already_taken() -> Error {
+    Error::usage("this reply was awaited to its end already")
+}
+
+fn given_up() -> Error {
+    Error::new(ErrorKind::Timeout, Effect::Unknown, "no answer came in time; the command's effect is unknown")
+}
+
+/// Blocks until the slot is done, or the time is up.
+fn block(mut handle: Handle, deadline: Option<Instant>) -> Result<Payload, Handle> {
+    if !handle.is_done() {
+        if let Some(driver) = handle.driver() {
+            driver.flush();
+        }
+        park(&mut handle, deadline);
+    }
+    handle.take()
+}
+
+fn park(handle: &mut Handle, deadline: Option<Instant>) {
+    thread_local! {
+        static WAKER: Waker = Waker::from(Arc::new(Parked(thread::current())));
+    }
+    let pending =
+        |handle: &mut Handle| WAKER.with(|waker| handle.poll_ready(&mut Context::from_waker(waker)).is_pending());
+    if !pending(handle) {
+        return;
+    }
+    while !handle.is_done() {
+        match deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
+            None => thread::park(),
+            Some(Duration::ZERO) => return,
+            Some(left) => thread::park_timeout(left),
+        }
+    }
+}
+
+/// Wakes a thread that waits for a reply.
+struct Parked(Thread);
+
+impl Wake for Parked {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// A reply with a callback hung on it.
+struct Then<T, F> {
+    pending: Mutex<Option<(Reply<T>, F)>>,
+}
+
+impl<T, F> Then<T, F>
+where
+    T: FromReply + 'static,
+    F: FnOnce(Result<T, Error>) + Send + 'static,
+{
+    /// Calls back if the answer is there, or asks to be woken when it is.
+    fn proceed(self: Arc<Self>) {
+        let waker = Waker::from(self.clone());
+        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        let ready =
+            pending.as_mut().is_some_and(|(reply, _)| reply.poll_ready(&mut Context::from_waker(&waker)).is_ready());
+        drop(pending);
+        if ready {
+            waker.wake();
+        }
+    }
+}
+
+impl<T, F> Wake for Then<T, F>
+where
+    T: FromReply + 'static,
+    F: FnOnce(Result<T, Error>) + Send + 'static,
+{
+    fn wake(self: Arc<Self>) {
+        // Decoding may run foreign code, which belongs on the callback thread as much as the callback does.
+        callback::run(move || {
+            let taken = self.pending.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some((reply, callback)) = taken {
+                callback(reply.wait());
+            }
+        });
+    }
+}

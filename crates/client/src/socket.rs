@@ -1,0 +1,160 @@
+//! A stream to a server, TCP or Unix, and a bell that wakes the thread which sleeps on it.
+//!
+//! The only room that makes system calls. Nothing here blocks except [`connect`], [`Socket::wait`] and name look-ups, and
+//! each of them is bounded by a time, but for the look-up, which the system bounds. Any thread.
+
+use std::io;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, sockopt};
+
+use crate::config::Endpoint;
+
+/// How long a peer that acknowledges nothing is believed to be alive. The kernel ends the connection then.
+const PEER_SILENCE_MAX: Duration = Duration::from_secs(30);
+
+/// A connected stream that never blocks.
+pub(crate) struct Socket {
+    fd: OwnedFd,
+}
+
+/// What a wait on a socket ended with.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Readiness {
+    pub(crate) readable: bool,
+    pub(crate) writable: bool,
+    pub(crate) rung: bool,
+}
+
+impl Socket {
+    /// Sends as much as the kernel takes now.
+    pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(rustix::io::retry_on_intr(|| rustix::net::send(&self.fd, bytes, SendFlags::NOSIGNAL))?)
+    }
+
+    /// Receives what is there now; 0 when the peer has closed.
+    pub(crate) fn receive(&self, room: &mut [u8]) -> io::Result<usize> {
+        let (count, _) = rustix::io::retry_on_intr(|| rustix::net::recv(&self.fd, &mut *room, RecvFlags::empty()))?;
+        Ok(count)
+    }
+
+    /// Ends both directions, so that whoever waits on the stream is told.
+    pub(crate) fn shut(&self) {
+        // It fails only when the peer was faster, which is what was wanted.
+        let _ = rustix::net::shutdown(&self.fd, Shutdown::Both);
+    }
+
+    /// Sleeps until there is something to read, room to write (if asked for), the bell rings, or the time is up.
+    pub(crate) fn wait(&self, bell: Option<&Bell>, write: bool, timeout: Option<Duration>) -> io::Result<Readiness> {
+        let flags = if write { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        let stream = PollFd::new(&self.fd, flags);
+        let bell = bell.map(|bell| PollFd::new(&bell.fd, PollFlags::IN));
+        let timeout = timeout.map(timespec);
+        let (stream, bell) = match bell {
+            Some(bell) => {
+                let mut fds = [stream, bell];
+                wait_for(&mut fds, timeout.as_ref())?;
+                (fds[0].revents(), fds[1].revents())
+            }
+            None => {
+                let mut fds = [stream];
+                wait_for(&mut fds, timeout.as_ref())?;
+                (fds[0].revents(), PollFlags::empty())
+            }
+        };
+        Ok(Readiness {
+            readable: stream.intersects(PollFlags::IN | PollFlags::ERR | PollFlags::HUP),
+            writable: stream.intersects(PollFlags::OUT | PollFlags::ERR | PollFlags::HUP),
+            rung: !bell.is_empty(),
+        })
+    }
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    Timespec::try_from(duration).unwrap_or(Timespec { tv_sec: i32::MAX.into(), tv_nsec: 0 })
+}
+
+fn wait_for(fds: &mut [PollFd<'_>], timeout: Option<&Timespec>) -> io::Result<()> {
+    match poll(fds, timeout) {
+        // An interrupted wait is one that ended early; its owner looks again.
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Wakes a thread that waits on a socket, or on nothing but the bell.
+pub(crate) struct Bell {
+    fd: OwnedFd,
+}
+
+impl Bell {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self { fd: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)? })
+    }
+
+    /// Rings; the next or present wait ends.
+    pub(crate) fn ring(&self) {
+        // It fails only when it has been rung 2^64 times without being heard.
+        let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
+    }
+
+    /// Takes all ringing back.
+    pub(crate) fn hear(&self) {
+        // It fails when nothing rang, which is as good.
+        let _ = rustix::io::read(&self.fd, &mut [0; 8]);
+    }
+
+    /// Sleeps until it rings or the time is up.
+    pub(crate) fn wait(&self, timeout: Option<Duration>) -> io::Result<()> {
+        wait_for(&mut [PollFd::new(&self.fd, PollFlags::IN)], timeout.map(timespec).as_ref())
+    }
+}
+
+/// Opens a stream to the server, trying each of its addresses in turn.
+pub(crate) fn connect(endpoint: &Endpoint, timeout: Duration) -> io::Result<Socket> {
+    match endpoint {
+        Endpoint::Tcp { host, port } => tcp(host, *port, timeout),
+        Endpoint::Unix(path) => {
+            let stream = UnixStream::connect(path)?;
+            stream.set_nonblocking(true)?;
+            Ok(Socket { fd: stream.into() })
+        }
+        Endpoint::Embedded(_) => Err(io::Error::other("an embedded engine has no socket")),
+    }
+}
+
+fn tcp(host: &str, port: u16, timeout: Duration) -> io::Result<Socket> {
+    let deadline = Instant::now() + timeout;
+    let mut last = io::Error::new(io::ErrorKind::NotFound, format!("{host} has no address"));
+    for address in (host, port).to_socket_addrs()? {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        match TcpStream::connect_timeout(&address, left) {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                stream.set_nonblocking(true)?;
+                watch_peer(&stream)?;
+                return Ok(Socket { fd: stream.into() });
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// Has the kernel notice a peer that is gone without a word, whether we send to it or only wait for it.
+fn watch_peer(stream: &impl AsFd) -> io::Result<()> {
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, PEER_SILENCE_MAX / 2)?;
+    sockopt::set_tcp_keepintvl(stream, PEER_SILENCE_MAX / 6)?;
+    sockopt::set_tcp_keepcnt(stream, 3)?;
+    #[cfg(target_os = "linux")]
+    sockopt::set_tcp_user_timeout(stream, PEER_SILENCE_MAX.as_millis() as u32)?;
+    Ok(())
+}
