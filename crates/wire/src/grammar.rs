@@ -353,8 +353,7 @@ mod tests {
 
     #[test]
     fn every_part_of_the_notation_is_read() {
-        let tree =
-            parse(r#"[trim=<MAXLEN|MINID>...@1.0.0!2.0.0] "~" n:double same=ID k:key#2 A b=<c d>...+"#).unwrap();
+        let tree = parse(r#"[trim=<MAXLEN|MINID>...@1.0.0!2.0.0] "~" n:double same=ID k:key#2 A b=<c d>...+"#).unwrap();
         assert!(parse("trim=<A").is_none() && parse("[a").is_none() && parse("a]").is_none() && parse("a=").is_none());
         assert_eq!(tree.len(), 5);
         assert_eq!((tree[1].token, &*tree[1].name, tree[1].kind), (Some("~"), "n", Kind::Double));

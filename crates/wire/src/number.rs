@@ -56,34 +56,42 @@ impl Digits {
     #[inline]
     pub fn new(value: i64) -> Digits {
         let mut bytes = [0; INTEGER_LEN_MAX];
-        let mut at = INTEGER_LEN_MAX;
-        let mut rest = value.unsigned_abs();
-        while rest >= 100 {
-            let pair = (rest % 100) as usize * 2;
-            rest /= 100;
-            at -= 2;
-            bytes[at..at + 2].copy_from_slice(&PAIRS[pair..pair + 2]);
-        }
-        if rest >= 10 {
-            let pair = rest as usize * 2;
-            at -= 2;
-            bytes[at..at + 2].copy_from_slice(&PAIRS[pair..pair + 2]);
-        } else {
-            at -= 1;
-            bytes[at] = b'0' + rest as u8;
-        }
-        if value < 0 {
-            at -= 1;
-            bytes[at] = b'-';
-        }
-        Digits { bytes, start: at as u8 }
+        let start = write_before(&mut bytes, INTEGER_LEN_MAX, value) as u8;
+        Digits { bytes, start }
     }
 
     /// The text.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes[self.start as usize..]
+        self.bytes.get(self.start as usize..).unwrap_or_default()
     }
+}
+
+/// Writes `value` in decimal so that it ends right before `end`, and returns where it begins. `buffer` must have
+/// [`INTEGER_LEN_MAX`] bytes before `end`.
+#[inline]
+pub(crate) fn write_before<const N: usize>(buffer: &mut [u8; N], end: usize, value: i64) -> usize {
+    let mut at = end;
+    let mut rest = value.unsigned_abs();
+    while rest >= 100 {
+        let pair = (rest % 100) as usize * 2;
+        rest /= 100;
+        at -= 2;
+        (buffer[at], buffer[at + 1]) = (PAIRS[pair], PAIRS[pair + 1]);
+    }
+    if rest >= 10 {
+        let pair = rest as usize * 2;
+        at -= 2;
+        (buffer[at], buffer[at + 1]) = (PAIRS[pair], PAIRS[pair + 1]);
+    } else {
+        at -= 1;
+        buffer[at] = b'0' + rest as u8;
+    }
+    if value < 0 {
+        at -= 1;
+        buffer[at] = b'-';
+    }
+    at
 }
 
 /// Appends `value` in decimal.
@@ -139,20 +147,26 @@ pub fn push_f64(out: &mut Vec<u8>, value: f64) {
     if value.is_nan() {
         return out.extend_from_slice(b"nan");
     }
+    let magnitude = value.abs();
+    if magnitude <= INTEGRAL_MAX && magnitude.fract() == 0.0 {
+        return push_i64(out, value as i64);
+    }
     if value.is_sign_negative() {
         out.push(b'-');
     }
     if value.is_infinite() {
         return out.extend_from_slice(b"inf");
     }
-    if value == 0.0 {
-        return out.push(b'0');
-    }
-    let (digits, exponent) = shortest(value.abs());
+    let (digits, exponent) = shortest(magnitude);
     push_decimal(out, &digits, exponent);
 }
 
-/// The shortest digits of a positive finite double and the power of ten of the last one.
+/// Up to 2^62 a double without fraction is written as an integer.
+const INTEGRAL_MAX: f64 = 4_611_686_018_427_387_904.0;
+
+/// The shortest digits of a positive finite double and the power of ten of the last one. Where two shortest texts are
+/// equally near (values beyond 2^49 with a fraction of one or three quarters), Redis's choice of the last digit is an
+/// accident of its algorithm and may be the other one; both read back the same.
 fn shortest(value: f64) -> (Vec<u8>, i32) {
     let text = format!("{value:e}");
     let (significand, exponent) = text.split_once('e').unwrap_or((&text, "0"));

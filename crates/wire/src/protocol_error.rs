@@ -43,15 +43,10 @@ impl ProtocolError {
     }
 }
 
-/// Redis formats this text as a C string, so a zero byte ends it.
+/// A line end cannot stand in an error reply; Redis puts a space for it.
 fn expected_dollar(got: u8) -> Vec<u8> {
-    let mut text = b"Protocol error: expected '$', got '".to_vec();
-    match got {
-        0 => {}
-        b'\r' | b'\n' => text.extend_from_slice(b" '"),
-        other => text.extend_from_slice(&[other, b'\'']),
-    }
-    text
+    let shown = if matches!(got, b'\r' | b'\n') { b' ' } else { got };
+    [b"Protocol error: expected '$', got '", [shown].as_slice(), b"'"].concat()
 }
 
 impl std::fmt::Display for ProtocolError {

@@ -77,7 +77,6 @@ impl<'a> Writer<'a> {
     /// A bulk string.
     #[inline]
     pub fn bulk(&mut self, bytes: &[u8]) {
-        self.out.reserve(bytes.len() + 24);
         self.bulk_header(bytes.len());
         self.out.extend_from_slice(bytes);
         self.out.extend_from_slice(b"\r\n");
@@ -207,22 +206,24 @@ impl<'a> Writer<'a> {
 
     #[inline]
     fn header(&mut self, marker: u8, value: i64) {
-        if (0..10).contains(&value) {
-            self.out.extend_from_slice(&[marker, b'0' + value as u8, b'\r', b'\n']);
-        } else {
-            self.long_header(marker, value);
+        match value {
+            0..10 => self.out.extend_from_slice(&[marker, b'0' + value as u8, b'\r', b'\n']),
+            10..100 => {
+                let (tens, ones) = (value as u8 / 10, value as u8 % 10);
+                self.out.extend_from_slice(&[marker, b'0' + tens, b'0' + ones, b'\r', b'\n']);
+            }
+            _ => self.long_header(marker, value),
         }
     }
 
-    #[inline]
+    /// The line is built backwards in a buffer, so that it is copied once.
     fn long_header(&mut self, marker: u8, value: i64) {
-        let mut line = [0; number::INTEGER_LEN_MAX + 3];
-        let digits = number::Digits::new(value);
-        let digits = digits.as_bytes();
-        let len = digits.len();
-        line[0] = marker;
-        line[1..1 + len].copy_from_slice(digits);
-        line[1 + len..3 + len].copy_from_slice(b"\r\n");
-        self.out.extend_from_slice(&line[..3 + len]);
+        const LINE_LEN_MAX: usize = number::INTEGER_LEN_MAX + 3;
+        let mut line = [0; LINE_LEN_MAX];
+        line[LINE_LEN_MAX - 2] = b'\r';
+        line[LINE_LEN_MAX - 1] = b'\n';
+        let start = number::write_before(&mut line, LINE_LEN_MAX - 2, value) - 1;
+        line[start] = marker;
+        self.out.extend_from_slice(line.get(start..).unwrap_or_default());
     }
 }

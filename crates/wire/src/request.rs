@@ -13,7 +13,8 @@
 //! be shared by all connections of one thread.
 //!
 //! Behaviour, limits and error texts are those of Redis's `networking.c` (7.0), including its tolerance: the two bytes
-//! after an argument are skipped unread, and the byte after a line's `\r` is not checked.
+//! after an argument are skipped unread, and the byte after a line's `\r` is not checked. A zero byte in a `*` or `$`
+//! line is an error at once; 7.0 waits there for bytes that cannot help.
 
 pub use crate::arguments::{Args, ArgsIter, OwnedArgs, Span};
 use crate::inline;
@@ -375,12 +376,14 @@ impl Parser {
     fn inline(&mut self, buf: &[u8], start: usize, batch: &mut Batch) -> Result<Step<usize>, ProtocolError> {
         let rest = buf.get(start..).unwrap_or_default();
         let unseen = rest.get(self.searched..).unwrap_or_default();
-        let Some(found) = memchr::memchr(b'\n', unseen) else {
-            self.searched = rest.len();
+        // To Redis the buffer is a C string here: a line that holds a zero byte never ends, until it is too long.
+        let end = memchr::memchr2(b'\n', 0, unseen).unwrap_or(unseen.len());
+        if unseen.get(end) != Some(&b'\n') {
+            self.searched += end;
             self.wanted = rest.len() + 1;
             return if rest.len() > LINE_LEN_MAX { Err(ProtocolError::TooBigInline) } else { Ok(Step::Short) };
-        };
-        let len = self.searched + found;
+        }
+        let len = self.searched + end;
         if len > LINE_LEN_MAX {
             return Err(ProtocolError::TooBigInline);
         }

@@ -29,13 +29,13 @@ CommandGetKeys "command|getkeys" of Command, Server, arity -4, since "2.8.13"
     [LOADING STALE] [CONNECTION]
     summary "Finds the keys in a full command line."
     complexity "O(N) where N is the number of arguments to the command"
-    grammar "";
+    grammar "command [arg...]";
 
 CommandGetKeysAndFlags "command|getkeysandflags" of Command, Server, arity -4, since "7.0.0"
     [LOADING STALE] [CONNECTION]
     summary "Finds the keys in a full command line, and what would be done to each."
     complexity "O(N) where N is the number of arguments to the command"
-    grammar "";
+    grammar "command [arg...]";
 
 CommandHelp "command|help" of Command, Server, arity 2, since "5.0.0"
     [LOADING STALE] [CONNECTION]

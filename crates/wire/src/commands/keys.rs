@@ -226,3 +226,45 @@ impl Iterator for KeyUses<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arguments::OwnedArgs;
+
+    fn run(begin: Begin, find: Find, line: &str) -> Vec<usize> {
+        let owned = OwnedArgs::collect(line.split(' ').map(str::as_bytes));
+        let spec = KeySpec { flags: KeyFlags::RO, begin, find, notes: "" };
+        let Run { start, end, step } = spec.run(owned.args());
+        (start..end).step_by(step.max(1)).collect()
+    }
+
+    #[test]
+    fn counts_are_bounded_by_the_arguments() {
+        let find = Find::Count { count: 0, first: 1, step: 1 };
+        assert_eq!(run(Begin::Index(2), find, "eval s 2 a b c"), [3, 4]);
+        assert_eq!(run(Begin::Index(2), find, "eval s 9223372036854775807 a b"), [3, 4]);
+        for none in ["eval s 0 a", "eval s -1 a", "eval s x a", "eval s", "eval"] {
+            assert!(run(Begin::Index(2), find, none).is_empty(), "{none}");
+        }
+        assert_eq!(run(Begin::Index(2), Find::Count { count: 0, first: 2, step: 2 }, "x s 2 y a b c d"), [4, 6]);
+    }
+
+    #[test]
+    fn words_are_sought_from_either_end() {
+        let half = Find::Range { last: -1, step: 1, limit: 2 };
+        assert_eq!(run(Begin::Keyword("STREAMS", 1), half, "xread count 2 streams a b 0 0"), [4, 5]);
+        let all = Find::Range { last: -1, step: 1, limit: 0 };
+        assert_eq!(run(Begin::Keyword("KEYS", -2), all, "migrate h p x 0 1 keys a b"), [7, 8]);
+        assert!(run(Begin::Keyword("KEYS", -2), all, "migrate h").is_empty());
+        assert!(run(Begin::Keyword("KEYS", 1), all, "migrate h p").is_empty());
+        assert!(run(Begin::Unknown, all, "a b").is_empty() && run(Begin::Index(1), Find::Unknown, "a b").is_empty());
+    }
+
+    #[test]
+    fn ranges_end_at_the_arguments() {
+        assert_eq!(run(Begin::Index(1), Find::Range { last: -2, step: 1, limit: 0 }, "blpop a b 0"), [1, 2]);
+        assert_eq!(run(Begin::Index(1), Find::Range { last: 5, step: 2, limit: 0 }, "x a b c"), [1, 3]);
+        assert!(run(Begin::Index(4), Find::Range { last: 0, step: 1, limit: 0 }, "x a").is_empty());
+    }
+}

@@ -1,0 +1,97 @@
+//! The command table: names are found, keys are found, facts are consistent.
+
+use sleeve_wire::commands::{self, Categories, Command, Flags, KeyFlags};
+use sleeve_wire::request::OwnedArgs;
+
+fn owned(line: &str) -> OwnedArgs {
+    OwnedArgs::collect(line.split(' ').map(str::as_bytes))
+}
+
+/// The keys of a command line, as COMMAND GETKEYS would list them.
+fn keys(line: &str) -> Vec<String> {
+    let owned = owned(line);
+    let args = owned.args();
+    let row = commands::find(args.arg(0)).expect("a command of the table");
+    let row = args.get(1).and_then(|sub| commands::find_sub(row.id, sub)).unwrap_or(row);
+    let positions: Vec<usize> = row.key_positions(args).collect();
+    assert_eq!(positions, row.key_uses(args).map(|(index, _)| index).collect::<Vec<_>>());
+    positions.into_iter().map(|index| String::from_utf8_lossy(args.arg(index)).into_owned()).collect()
+}
+
+#[test]
+fn every_name_is_found_in_any_case_and_nothing_else_is() {
+    for row in commands::all() {
+        let found = |name: &[u8]| commands::find_full(name).map(|row| row.id);
+        let name = row.full_name.as_bytes();
+        assert_eq!(found(name), Some(row.id));
+        assert_eq!(found(&name.to_ascii_uppercase()), Some(row.id));
+        assert_eq!(row.id.row().id, row.id);
+        assert_eq!(row.parent.is_some(), row.full_name.contains('|'));
+        for at in 0..name.len() {
+            for change in [0x01, 0x10, 0x80, 0xff] {
+                let mut other = name.to_vec();
+                other[at] ^= change;
+                let expected = commands::all().iter().find(|row| row.full_name.as_bytes().eq_ignore_ascii_case(&other));
+                assert_eq!(found(&other), expected.map(|row| row.id), "{}", other.escape_ascii());
+            }
+        }
+    }
+    let long = vec![b'a'; 5000];
+    for nothing in [&b""[..], b"g", b"ge", b"gett", b"client|", b"|", b"list", b"no\revict", b"\0\0\0", &long] {
+        assert!(commands::find_full(nothing).is_none());
+        assert!(commands::find_sub(Command::Client, nothing).is_none_or(|row| row.id == Command::ClientList));
+    }
+    assert_eq!(commands::find_sub(Command::Config, b"LIST").map(|row| row.id), None);
+}
+
+#[test]
+fn keys_are_found_by_position() {
+    assert_eq!(keys("get k"), ["k"]);
+    assert_eq!(keys("mset a 1 b 2 c 3"), ["a", "b", "c"]);
+    assert_eq!(keys("del a b c"), ["a", "b", "c"]);
+    assert_eq!(keys("bitop and d a b"), ["d", "a", "b"]);
+    assert_eq!(keys("lcs a b LEN"), ["a", "b"]);
+    assert_eq!(keys("rename a b"), ["a", "b"]);
+    assert_eq!(keys("object encoding k"), ["k"]);
+    assert_eq!(keys("memory usage k"), ["k"]);
+    assert_eq!(keys("get"), [""; 0]);
+    assert_eq!(keys("mset"), [""; 0]);
+    assert_eq!(keys("ping x"), [""; 0]);
+}
+
+#[test]
+fn flags_of_keys_follow_the_options() {
+    let uses = |line: &str| {
+        let owned = owned(line);
+        let row = commands::find(owned.args().arg(0)).expect("a command of the table");
+        row.key_uses(owned.args()).next().map(|(_, flags)| flags.names().collect::<Vec<_>>().join(" "))
+    };
+    assert_eq!(uses("set k v").as_deref(), Some("OW update"));
+    assert_eq!(uses("set k v NX GET").as_deref(), Some("RW access update"));
+    assert_eq!(uses("bitfield k get u8 0").as_deref(), Some("RO access"));
+    assert_eq!(uses("bitfield k incrby u8 0 1").as_deref(), Some("RW access update"));
+    assert_eq!(uses("del k").as_deref(), Some("RM delete"));
+}
+
+#[test]
+fn facts_agree_with_each_other() {
+    for row in commands::all() {
+        let name = row.full_name;
+        assert!(!(row.flags.contains(Flags::WRITE) && row.flags.contains(Flags::READONLY)), "{name}");
+        assert_eq!(row.categories.contains(Categories::FAST), row.flags.contains(Flags::FAST), "{name}");
+        assert_ne!(row.categories.contains(Categories::FAST), row.categories.contains(Categories::SLOW), "{name}");
+        assert!(row.takes(row.arity.unsigned_abs().into()) && !row.takes(0), "{name}");
+        assert_eq!(row.takes(100), row.arity < 0, "{name}");
+        assert!(!row.summary.is_empty() && !row.complexity.is_empty(), "{name}");
+        let writes = row.keys.iter().any(|spec| !spec.flags.contains(KeyFlags::RO));
+        assert!(!writes || row.flags.contains(Flags::WRITE), "{name}");
+    }
+    assert!(Command::Client.row().is_container() && !Command::Get.row().is_container());
+    assert_eq!(Command::Object.row().subcommands().count(), 5);
+    assert_eq!(Command::BitOp.row().legacy_range(), (2, -1, 1));
+    assert_eq!(Command::Copy.row().legacy_range(), (1, 2, 1));
+    assert_eq!(Command::MSet.row().legacy_range(), (1, -1, 2));
+    assert_eq!(Command::Ping.row().legacy_range(), (0, 0, 0));
+    assert_eq!(Categories::named(b"Keyspace"), Some(Categories::KEYSPACE));
+    assert_eq!(Flags::named(b"nothing"), None);
+}
