@@ -7,6 +7,7 @@ mod address;
 mod bench;
 mod endpoint;
 mod replies;
+mod shell;
 
 use std::process::ExitCode;
 
@@ -23,10 +24,12 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Bench(bench::options::Options),
+    Cli(shell::options::Options),
 }
 
 fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Bench(options) => bench::run(&options),
+        Command::Cli(options) => shell::run(&options),
     }
 }

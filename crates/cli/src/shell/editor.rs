@@ -1,0 +1,157 @@
+//! The line editor's knowledge: completion of names and words, and hints of the arguments that may follow.
+//!
+//! Everything comes from wire's table and the arguments' trees. A hint is what is left of a command's syntax after the
+//! words that were typed; it never asks the server.
+
+use rustyline::completion::Completer;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::validate::Validator;
+use rustyline::{Context, Helper};
+use sleeve_wire::commands::{self, Row};
+use sleeve_wire::grammar::{self, Argument, Kind};
+
+use super::help;
+use super::input;
+
+/// What the editor asks while a line is typed.
+#[derive(Clone, Copy, Debug)]
+pub struct Assistant {
+    /// Whether hints are shown.
+    pub hints: bool,
+}
+
+impl Helper for Assistant {}
+impl Validator for Assistant {}
+
+impl Highlighter for Assistant {
+    fn highlight_hint<'h>(&self, hint: &'h str) -> std::borrow::Cow<'h, str> {
+        format!("\x1b[90m{hint}\x1b[0m").into()
+    }
+}
+
+impl Hinter for Assistant {
+    type Hint = String;
+
+    fn hint(&self, line: &str, position: usize, _: &Context<'_>) -> Option<String> {
+        if !self.hints || position < line.len() { None } else { hint(line) }
+    }
+}
+
+impl Completer for Assistant {
+    type Candidate = String;
+
+    fn complete(&self, line: &str, position: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<String>)> {
+        Ok(complete(line.get(..position).unwrap_or(line)))
+    }
+}
+
+/// The arguments that may follow a line, with a leading space where one is missing.
+fn hint(line: &str) -> Option<String> {
+    let words = input::split(line.as_bytes())?;
+    let ends_in_space = line.ends_with(' ');
+    let (row, used) = find(&words)?;
+    // A word that is still being typed is an argument only once a space follows.
+    let typed = words.get(used..).unwrap_or_default();
+    let mut rest: Vec<&Argument> = grammar::arguments(row).iter().collect();
+    for word in typed {
+        consume(&mut rest, word);
+    }
+    let text = rest.iter().map(|argument| argument.to_string()).collect::<Vec<_>>().join(" ");
+    if text.is_empty() {
+        return None;
+    }
+    Some(if ends_in_space { text } else { format!(" {text}") })
+}
+
+/// Takes the argument that a word stands for out of those that may follow.
+fn consume(rest: &mut Vec<&Argument>, word: &[u8]) {
+    // Options stand in any order, so a word that is one of their tokens is looked for among all of them first.
+    if let Some(index) = rest.iter().position(|argument| argument.optional && begins_with(argument, word)) {
+        rest.remove(index);
+        return;
+    }
+    if let Some(index) = rest.iter().position(|argument| !argument.optional && !argument.multiple) {
+        rest.remove(index);
+    }
+}
+
+/// Whether a token that may begin the argument is this word.
+fn begins_with(argument: &Argument, word: &[u8]) -> bool {
+    match (argument.token, argument.kind) {
+        (Some(token), _) => token.as_bytes().eq_ignore_ascii_case(word),
+        (None, Kind::OneOf) => argument.children.iter().any(|child| begins_with(child, word)),
+        (None, Kind::Block) => argument.children.first().is_some_and(|child| begins_with(child, word)),
+        _ => false,
+    }
+}
+
+/// The row that words begin with, and how many of them are its name.
+fn find(words: &[Vec<u8>]) -> Option<(&'static Row, usize)> {
+    let row = commands::find(words.first()?)?;
+    match words.get(1).and_then(|name| commands::find_sub(row.id, name)) {
+        Some(sub) => Some((sub, 2)),
+        None => Some((row, 1)),
+    }
+}
+
+/// Where the completed text starts, and the candidates: names in the first places, option words behind.
+fn complete(line: &str) -> (usize, Vec<String>) {
+    let lower = line.to_ascii_lowercase();
+    if let Some(topic) = lower.strip_prefix("help ") {
+        let found = help::topics().filter(|name| starts(name, topic)).collect();
+        return (line.len() - topic.len(), found);
+    }
+    let upper_case = !line.chars().next().is_some_and(|first| first.is_ascii_lowercase());
+    let names: Vec<String> = help::topics().filter(|name| !name.starts_with('@') && starts(name, line)).collect();
+    if !names.is_empty() {
+        let cased = |name: String| if upper_case { name } else { name.to_ascii_lowercase() };
+        return (0, names.into_iter().map(cased).collect());
+    }
+    let start = line.rfind(' ').map_or(0, |space| space + 1);
+    let word = line.get(start..).unwrap_or_default();
+    let Some((row, _)) = input::split(line.as_bytes()).and_then(|words| find(&words)) else {
+        return (start, Vec::new());
+    };
+    let mut tokens = Vec::new();
+    collect_tokens(grammar::arguments(row), &mut tokens);
+    (start, tokens.into_iter().filter(|token| starts(token, word)).collect())
+}
+
+fn collect_tokens(arguments: &[Argument], tokens: &mut Vec<String>) {
+    for argument in arguments {
+        tokens.extend(argument.token.map(str::to_owned));
+        collect_tokens(&argument.children, tokens);
+    }
+}
+
+fn starts(text: &str, beginning: &str) -> bool {
+    text.get(..beginning.len()).is_some_and(|head| head.eq_ignore_ascii_case(beginning))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hints_shrink_as_arguments_are_typed() {
+        assert_eq!(hint("get").as_deref(), Some(" key"));
+        assert_eq!(hint("GET "), Some("key".to_owned()));
+        assert_eq!(hint("get k"), None);
+        assert!(hint("set k v ").unwrap().contains("EX seconds"));
+        assert!(!hint("set k v ex ").unwrap().contains("EX seconds"));
+        assert!(hint("mset a ").is_some());
+        assert_eq!(hint("nope"), None);
+        assert_eq!(hint("get \"x"), None);
+    }
+
+    #[test]
+    fn names_subcommands_and_tokens_complete() {
+        assert!(complete("ge").1.contains(&"getrange".to_owned()));
+        assert!(complete("GE").1.contains(&"GETRANGE".to_owned()));
+        assert!(complete("config g").1.contains(&"config get".to_owned()));
+        assert_eq!(complete("set k v KEEP"), (8, vec!["KEEPTTL".to_owned()]));
+        assert_eq!(complete("help @tr"), (5, vec!["@transactions".to_owned()]));
+        assert!(complete("nope x").1.is_empty());
+    }
+}

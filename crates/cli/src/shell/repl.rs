@@ -1,0 +1,147 @@
+//! Commands read line by line: with editing and a prompt on a terminal, plainly from a file or a pipe.
+
+use std::io::{self, BufRead, Write};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use rustyline::config::{BellStyle, CompletionType, Configurer};
+use rustyline::error::ReadlineError;
+use rustyline::history::FileHistory;
+use rustyline::{Config, Editor};
+
+use super::editor::Assistant;
+use super::format::Format;
+use super::input;
+use super::session::{Outcome, Session};
+use crate::endpoint::Endpoint;
+
+/// A command that took longer says so.
+const NOTABLE: Duration = Duration::from_millis(500);
+
+/// What a line asks of the loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum After {
+    Continue,
+    Leave,
+    Hints(bool),
+}
+
+/// Reads commands from a file or a pipe until it ends.
+pub fn run_plain(session: &mut Session) -> io::Result<()> {
+    session.connect();
+    let mut input = io::stdin().lock();
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if input.read_until(b'\n', &mut line)? == 0 {
+            return Ok(());
+        }
+        if run_line(session, &line) == After::Leave {
+            return Ok(());
+        }
+    }
+}
+
+/// Reads commands from the terminal until the user leaves.
+pub fn run_interactive(session: &mut Session) -> rustyline::Result<()> {
+    session.connect();
+    let config = Config::builder().completion_type(CompletionType::Circular).auto_add_history(false).build();
+    let mut editor: Editor<Assistant, FileHistory> = Editor::with_config(config)?;
+    editor.set_bell_style(BellStyle::None);
+    editor.set_helper(Some(Assistant { hints: true }));
+    let history = history_file();
+    if let Some(path) = &history {
+        // There is no history on the first day.
+        let _ = editor.load_history(path);
+    }
+    loop {
+        let line = match editor.readline(&session.prompt()) {
+            Ok(line) => line,
+            Err(ReadlineError::Eof | ReadlineError::Interrupted) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        if is_worth_remembering(&line) && editor.add_history_entry(line.as_str())? {
+            remember(&mut editor, history.as_ref());
+        }
+        match run_line(session, line.as_bytes()) {
+            After::Continue => {}
+            After::Leave => return Ok(()),
+            After::Hints(on) => editor.set_helper(Some(Assistant { hints: on })),
+        }
+    }
+}
+
+/// A home that cannot be written to costs the history and nothing else.
+fn remember(editor: &mut Editor<Assistant, FileHistory>, path: Option<&PathBuf>) {
+    if let Some(path) = path {
+        let _ = editor.save_history(path);
+    }
+}
+
+/// `$REDISCLI_HISTFILE`, or a file in the home directory.
+fn history_file() -> Option<PathBuf> {
+    match std::env::var_os("REDISCLI_HISTFILE") {
+        Some(path) => Some(path.into()),
+        None => Some(PathBuf::from(std::env::var_os("HOME")?).join(".sleeve_history")),
+    }
+}
+
+/// Passwords are not kept.
+fn is_worth_remembering(line: &str) -> bool {
+    let lower = line.trim_start().to_ascii_lowercase();
+    let secret = ["auth", "config set masterauth", "config set masteruser", "config set requirepass", "acl setuser"];
+    !lower.is_empty() && !secret.iter().any(|start| lower.starts_with(start)) && !lower.contains(" auth ")
+}
+
+fn run_line(session: &mut Session, line: &[u8]) -> After {
+    let Some(mut words) = input::split(line) else {
+        println!("Invalid argument(s)");
+        return After::Continue;
+    };
+    let repeat = input::take_repeat(&mut words);
+    let words_lower: Vec<Vec<u8>> = words.iter().map(|word| word.to_ascii_lowercase()).collect();
+    let lower: Vec<&[u8]> = words_lower.iter().map(Vec::as_slice).collect();
+    match lower.as_slice() {
+        [] => return After::Continue,
+        [b"quit" | b"exit"] => return After::Leave,
+        [b"clear"] => print!("\x1b[H\x1b[2J"),
+        [b":set", b"hints"] => return After::Hints(true),
+        [b":set", b"nohints"] => return After::Hints(false),
+        [b"connect", host, port] => connect(session, host, port),
+        _ => repeat_command(session, &words, repeat),
+    }
+    let _ = io::stdout().flush();
+    After::Continue
+}
+
+fn connect(session: &mut Session, host: &[u8], port: &[u8]) {
+    match std::str::from_utf8(port).ok().and_then(|port| port.parse().ok()) {
+        Some(port) => session.redirect(Endpoint::Tcp { host: String::from_utf8_lossy(host).into_owned(), port }),
+        None => println!("Invalid argument(s)"),
+    }
+}
+
+fn repeat_command(session: &mut Session, words: &[Vec<u8>], repeat: u64) {
+    for _ in 0..repeat {
+        let start = Instant::now();
+        if session.issue(words) == Outcome::Lost {
+            return;
+        }
+        if start.elapsed() >= NOTABLE && session.manner().format == Format::Standard {
+            println!("({:.2}s)", start.elapsed().as_secs_f64());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_not_remembered() {
+        assert!(is_worth_remembering("get auth"));
+        assert!(!is_worth_remembering("AUTH secret"));
+        assert!(!is_worth_remembering("HELLO 3 AUTH user secret"));
+        assert!(!is_worth_remembering("  "));
+    }
+}

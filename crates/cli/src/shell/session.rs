@@ -1,0 +1,295 @@
+//! The shell's state: the connection, what is known about it, and how replies are shown.
+//!
+//! Commands go through [`Session::issue`], which connects when it must, prints the reply, and follows what the command
+//! changed (the database, a transaction, a subscription). A command is sent once: when the connection breaks after that,
+//! its effect is unknown and the shell says so instead of trying again.
+
+use std::io::{self, Write};
+
+use sleeve_wire::frame::{Frame, FrameError, decode};
+
+use super::connection::Connection;
+use super::format::Format;
+use super::help;
+use crate::bench::without_number;
+use crate::endpoint::{Endpoint, Login};
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was answered, and not by an error.
+    Answered,
+    /// It was answered by an error.
+    Refused,
+    /// There was no answer.
+    Lost,
+}
+
+/// What the shell does with replies.
+#[derive(Clone, Debug)]
+pub struct Manner {
+    /// The output format.
+    pub format: Format,
+    /// Whether pushed messages are printed.
+    pub show_pushes: bool,
+    /// Whether an error reply goes to the error output and makes the exit code 1.
+    pub exit_error: bool,
+    /// Whether RESP3 is wanted but may be refused.
+    pub prefer_resp3: bool,
+}
+
+/// The shell's state.
+#[derive(Debug)]
+pub struct Session {
+    endpoint: Endpoint,
+    login: Login,
+    manner: Manner,
+    connection: Option<Connection>,
+    in_transaction: bool,
+}
+
+impl Session {
+    /// A session that has not connected yet.
+    pub fn new(endpoint: Endpoint, login: Login, manner: Manner) -> Self {
+        Self { endpoint, login, manner, connection: None, in_transaction: false }
+    }
+
+    /// The prompt of the interactive shell.
+    pub fn prompt(&self) -> String {
+        if self.connection.is_none() {
+            return "not connected> ".to_owned();
+        }
+        let database = match self.login.database {
+            0 => String::new(),
+            number => format!("[{number}]"),
+        };
+        let transaction = if self.in_transaction { "(TX)" } else { "" };
+        format!("{}{database}{transaction}> ", self.endpoint)
+    }
+
+    /// How replies are shown.
+    pub fn manner(&self) -> &Manner {
+        &self.manner
+    }
+
+    /// Leads to another server from now on.
+    pub fn redirect(&mut self, endpoint: Endpoint) {
+        self.endpoint = endpoint;
+        self.connection = None;
+        self.connect();
+    }
+
+    /// Connects if there is no connection; says on the error output why it could not.
+    pub fn connect(&mut self) -> bool {
+        if self.connection.as_ref().is_some_and(Connection::is_stale) {
+            self.connection = None;
+        }
+        if self.connection.is_some() {
+            return true;
+        }
+        self.in_transaction = false;
+        match Connection::open(&self.endpoint) {
+            Ok(mut connection) => {
+                let ready = self.log_in(&mut connection);
+                if let Err(error) = &ready {
+                    eprintln!("Error: {}", without_number(error));
+                } else {
+                    self.connection = Some(connection);
+                }
+                ready.is_ok()
+            }
+            Err(error) => {
+                eprintln!("Could not connect to Redis at {}: {}", self.endpoint, without_number(&error));
+                false
+            }
+        }
+    }
+
+    /// Sends credentials, database and protocol; a refusal is printed and does not end the session.
+    fn log_in(&mut self, connection: &mut Connection) -> io::Result<()> {
+        if let Some(password) = &self.login.password {
+            let mut words = vec!["AUTH", password];
+            if let Some(user) = &self.login.user {
+                words.insert(1, user);
+            }
+            if let Some(error) = refusal(connection, &words)? {
+                eprintln!("AUTH failed: {error}");
+            }
+        }
+        if self.login.database != 0 {
+            let number = self.login.database.to_string();
+            if let Some(error) = refusal(connection, &["SELECT", &number])? {
+                eprintln!("SELECT {number} failed: {error}");
+                self.login.database = 0;
+            }
+        }
+        if self.login.resp3 || self.manner.prefer_resp3 {
+            let refused = refusal(connection, &["HELLO", "3"])?;
+            if let (Some(error), true) = (refused, self.login.resp3) {
+                eprintln!("HELLO 3 failed: {error}");
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends one command and prints its reply.
+    pub fn issue(&mut self, words: &[Vec<u8>]) -> Outcome {
+        let Some(name) = words.first() else { return Outcome::Answered };
+        if name.eq_ignore_ascii_case(b"help") || name == b"?" {
+            print!("{}", help::text(words.get(1..).unwrap_or_default()));
+            return Outcome::Answered;
+        }
+        if !self.connect() {
+            return Outcome::Lost;
+        }
+        let result = match mode(name) {
+            Mode::Reply => self.exchange(words),
+            Mode::Stream => self.stream(words),
+        };
+        let _ = io::stdout().flush();
+        result.unwrap_or_else(|error| {
+            self.connection = None;
+            eprintln!("Error: {}", without_number(&error));
+            Outcome::Lost
+        })
+    }
+
+    fn exchange(&mut self, words: &[Vec<u8>]) -> io::Result<Outcome> {
+        let Some(connection) = &mut self.connection else { return Ok(Outcome::Lost) };
+        connection.send(words)?;
+        let manner = self.manner.clone();
+        let reply = connection.receive_reply(|pushed| {
+            if manner.show_pushes {
+                let _ = print_frame(&manner, pushed, false);
+            }
+        })?;
+        let (frame, _) = decode(&reply).map_err(invalid)?;
+        let refused = matches!(frame, Frame::Error(_));
+        if refused && manner.exit_error {
+            eprint_error(&frame);
+            return Ok(Outcome::Refused);
+        }
+        print_frame(&manner, &reply, is_text(words))?;
+        if refused {
+            self.note_refusal(words);
+            return Ok(Outcome::Refused);
+        }
+        self.note(words);
+        Ok(Outcome::Answered)
+    }
+
+    /// Prints messages until the connection ends: MONITOR, SUBSCRIBE and their like.
+    fn stream(&mut self, words: &[Vec<u8>]) -> io::Result<Outcome> {
+        let Some(connection) = &mut self.connection else { return Ok(Outcome::Lost) };
+        connection.send(words)?;
+        if !matches!(self.manner.format, Format::Raw { .. }) {
+            println!("Reading messages... (press Ctrl-C to quit)");
+        }
+        loop {
+            let message = connection.receive()?;
+            print_frame(&self.manner, &message, false)?;
+            io::stdout().flush()?;
+            if message.first() == Some(&b'-') {
+                return Ok(Outcome::Refused);
+            }
+        }
+    }
+
+    /// Follows what an accepted command changed.
+    fn note(&mut self, words: &[Vec<u8>]) {
+        let name = words.first().map(|name| name.to_ascii_lowercase()).unwrap_or_default();
+        match name.as_slice() {
+            b"select" => {
+                let number = words.get(1).and_then(|word| std::str::from_utf8(word).ok()).and_then(|n| n.parse().ok());
+                // Within a transaction the answer is QUEUED, and the database changes when EXEC runs.
+                self.login.database = number.unwrap_or(self.login.database);
+            }
+            b"multi" => self.in_transaction = true,
+            b"exec" | b"discard" => self.in_transaction = false,
+            b"reset" => {
+                self.in_transaction = false;
+                self.login.database = 0;
+            }
+            b"auth" => match words {
+                [_, password] => self.keep_credentials(None, password),
+                [_, user, password] => self.keep_credentials(Some(user), password),
+                _ => {}
+            },
+            b"quit" | b"shutdown" => self.connection = None,
+            _ => {}
+        }
+    }
+
+    /// An EXEC that is refused has ended its transaction all the same.
+    fn note_refusal(&mut self, words: &[Vec<u8>]) {
+        if words.first().is_some_and(|name| name.eq_ignore_ascii_case(b"exec")) {
+            self.in_transaction = false;
+        }
+    }
+
+    fn keep_credentials(&mut self, user: Option<&[u8]>, password: &[u8]) {
+        self.login.user = user.map(|user| String::from_utf8_lossy(user).into_owned());
+        self.login.password = Some(String::from_utf8_lossy(password).into_owned());
+    }
+
+    /// The connection, once [`Self::connect`] has succeeded.
+    pub fn connection(&mut self) -> Option<&mut Connection> {
+        self.connection.as_mut()
+    }
+}
+
+enum Mode {
+    Reply,
+    Stream,
+}
+
+fn mode(name: &[u8]) -> Mode {
+    let streams: [&[u8]; 4] = [b"monitor", b"subscribe", b"psubscribe", b"ssubscribe"];
+    if streams.iter().any(|stream| name.eq_ignore_ascii_case(stream)) { Mode::Stream } else { Mode::Reply }
+}
+
+/// Commands whose reply is a text to be read and not data: shown without quotes.
+fn is_text(words: &[Vec<u8>]) -> bool {
+    const WHOLE: [&[u8]; 2] = [b"info", b"lolwut"];
+    const PAIRS: [(&[u8], &[u8]); 10] = [
+        (b"debug", b"htstats"),
+        (b"debug", b"htstats-key"),
+        (b"memory", b"malloc-stats"),
+        (b"memory", b"doctor"),
+        (b"cluster", b"info"),
+        (b"cluster", b"nodes"),
+        (b"client", b"list"),
+        (b"client", b"info"),
+        (b"latency", b"graph"),
+        (b"latency", b"doctor"),
+    ];
+    let Some(name) = words.first() else { return false };
+    let same = |one: &[u8], other: &[u8]| one.eq_ignore_ascii_case(other);
+    WHOLE.iter().any(|whole| same(name, whole))
+        || words.get(1).is_some_and(|sub| PAIRS.iter().any(|(first, second)| same(name, first) && same(sub, second)))
+}
+
+/// The text of the error that answers a request, if one does.
+fn refusal(connection: &mut Connection, words: &[&str]) -> io::Result<Option<String>> {
+    connection.send(words)?;
+    let reply = connection.receive_reply(|_| {})?;
+    match decode(&reply).map_err(invalid)? {
+        (Frame::Error(text), _) => Ok(Some(String::from_utf8_lossy(text).into_owned())),
+        _ => Ok(None),
+    }
+}
+
+fn print_frame(manner: &Manner, bytes: &[u8], text: bool) -> io::Result<()> {
+    let (frame, _) = decode(bytes).map_err(invalid)?;
+    io::stdout().write_all(&manner.format.render(&frame, text).map_err(invalid)?)
+}
+
+fn eprint_error(frame: &Frame<'_>) {
+    if let Frame::Error(text) = frame {
+        eprintln!("{}", String::from_utf8_lossy(text));
+    }
+}
+
+fn invalid(error: FrameError) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}
