@@ -5,6 +5,8 @@
 //! and to record. Every call may come from any thread.
 
 pub mod connection;
+pub mod generator;
+pub mod random;
 pub mod server;
 pub mod transcript;
 
