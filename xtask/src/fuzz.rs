@@ -15,8 +15,11 @@ const TARGETS: [&str; 4] = ["request", "inline", "reply", "configuration"];
 /// Bytes of one input; long enough for nesting and for claimed lengths to disagree with what follows.
 const INPUT_BYTES_MAX: u32 = 4096;
 
-/// A target's memory in MiB: far below what a claimed length could ask for.
-const MEMORY_MIB_MAX: u32 = 512;
+/// The most that a target may ask for at once, in MiB: far below what a claimed length could make it ask for.
+const ALLOCATION_MIB_MAX: u32 = 64;
+
+/// A target's whole memory in MiB; the address sanitizer keeps much of it.
+const MEMORY_MIB_MAX: u32 = 1024;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -91,6 +94,7 @@ fn fuzz(target: &str, host: &str, options: &Options) -> Result<Command, String> 
     command.args([
         format!("-max_total_time={}", options.seconds),
         format!("-max_len={INPUT_BYTES_MAX}"),
+        format!("-malloc_limit_mb={ALLOCATION_MIB_MAX}"),
         format!("-rss_limit_mb={MEMORY_MIB_MAX}"),
         format!("-artifact_prefix={}/", artifacts.display()),
         "-timeout=5".to_owned(),
