@@ -1,0 +1,150 @@
+//! Requests that arrive in pieces: the stream is cut at every byte boundary, over a socket.
+//!
+//! However a conversation is cut, the replies are those that it gets in one piece. The second piece is sent when the server
+//! has read the first, which the kernel's table of connections shows (the receive queue is empty), so that no two
+//! pieces melt into one. Every conversation begins with FLUSHALL and so can be held again and again.
+
+use std::io;
+use std::net::SocketAddr;
+
+use sleeve_tests::connection::request;
+use sleeve_tests::transcript::escape::escape;
+use sleeve_tests::{Connection, Kind, Server};
+
+/// A conversation: its name, its bytes, how many replies it gets, and whether the server hangs up after them.
+struct Conversation {
+    name: &'static str,
+    bytes: Vec<u8>,
+    replies: usize,
+    hangs_up: bool,
+}
+
+fn conversations() -> Vec<Conversation> {
+    let talk = |name, bytes: &[u8], replies| Conversation { name, bytes: bytes.to_vec(), replies, hangs_up: false };
+    let last = |name, bytes: &[u8], replies| Conversation { name, bytes: bytes.to_vec(), replies, hangs_up: true };
+    let words = |words: &[&[u8]]| request(words);
+    let arrays = [
+        words(&[b"FLUSHALL"]),
+        words(&[b"SET", b"key", b"value \r\n$3\r\n*2\r\n"]),
+        words(&[b"GET", b"key"]),
+        words(&[b"MSET", b"a", b"1", b"", b"", b"b", b"\x00\xff"]),
+        words(&[b"MGET", b"a", b"", b"b", b"missing"]),
+        words(&[b"NOSUCH", b"a b"]),
+    ];
+    let transaction = [
+        words(&[b"FLUSHALL"]),
+        words(&[b"WATCH", b"k"]),
+        words(&[b"MULTI"]),
+        words(&[b"INCR", b"k"]),
+        words(&[b"GET"]),
+        words(&[b"DISCARD"]),
+        words(&[b"MULTI"]),
+        words(&[b"INCRBY", b"k", b"41"]),
+        words(&[b"EXEC"]),
+    ];
+    let long = [words(&[b"FLUSHALL"]), words(&[b"ECHO", &b"0123456789".repeat(30)]), words(&[b"STRLEN", b"k"])];
+    let resp3 = [words(&[b"FLUSHALL"]), words(&[b"HELLO", b"9"]), words(&[b"GET", b"missing"]), words(&[b"DBSIZE"])];
+    vec![
+        talk("arrays", &arrays.concat(), 6),
+        talk("a transaction", &transaction.concat(), 9),
+        talk("a longer argument", &long.concat(), 3),
+        talk("a refused HELLO", &resp3.concat(), 4),
+        talk("inline", b"FLUSHALL\r\nSET k 'a b'\nGET \"k\"\r\n\r\n  \r\nECHO \"\\x41\\r\\n\\\"\"\r\nPING\n", 5),
+        talk("inline and arrays", b"FLUSHALL\r\n*2\r\n$4\r\nECHO\r\n$4\r\nPING\r\nPING\r\n*1\r\n$4\r\nPING\r\n", 4),
+        talk("nothing to do", b"FLUSHALL\r\n*0\r\n*-1\r\n\r\n*1\r\n$4\r\nPING\r\n", 2),
+        last("a bad count", b"PING\r\n*1\r\n$4\r\nPING\r\n*x\r\n*1\r\n$4\r\nPING\r\n", 2),
+        last("a bad length", b"PING\r\n*2\r\n$4\r\nECHO\r\n$-1\r\nxx\r\n", 1),
+        last("no length", b"*1\r\n$4\r\nPING\r\n*1\r\nPING\r\n", 1),
+        last("an open quote", b"PING\r\nECHO \"abc\r\nPING\r\n", 1),
+        last("a long count", b"*2147483648\r\n", 0),
+        last("QUIT", b"SET k v\r\nQUIT\r\nPING\r\n", 2),
+    ]
+}
+
+impl Conversation {
+    /// Holds the conversation with the stream cut at these places.
+    fn hold(&self, server: &Server, cuts: &[usize]) -> io::Result<Vec<u8>> {
+        let mut connection = server.try_connect()?;
+        let mut start = 0;
+        for &cut in cuts.iter().chain([&self.bytes.len()]) {
+            // A server that has hung up already takes no more; the replies tell whether it was right to.
+            if connection.send(&self.bytes[start..cut]).is_err() {
+                break;
+            }
+            start = cut;
+            if cut < self.bytes.len() {
+                wait_until_read(&connection)?;
+            }
+        }
+        if self.hangs_up {
+            return connection.read_to_end();
+        }
+        (0..self.replies).map(|_| connection.reply()).collect::<io::Result<Vec<_>>>().map(|replies| replies.concat())
+    }
+
+    /// The replies must be the same wherever the stream is cut.
+    fn check(&self, server: &Server) {
+        let whole = self.hold(server, &[]).expect("the conversation in one piece");
+        let same = |cuts: &[usize]| {
+            let cut = self.hold(server, cuts).unwrap_or_else(|error| panic!("{} cut at {cuts:?}: {error}", self.name));
+            assert_eq!(escape(&cut), escape(&whole), "{} cut at {cuts:?}", self.name);
+        };
+        for cut in 1..self.bytes.len() {
+            same(&[cut]);
+        }
+        for first in (1..self.bytes.len()).step_by(5) {
+            same(&[first, (first + 3).min(self.bytes.len() - 1).max(first)]);
+        }
+        let every: Vec<usize> = (1..self.bytes.len()).collect();
+        same(&every);
+    }
+}
+
+/// Waits until the server's end of the connection holds no unread bytes, or is gone.
+fn wait_until_read(connection: &Connection) -> io::Result<()> {
+    let (ours, theirs) = (connection.stream().local_addr()?, connection.stream().peer_addr()?);
+    let ends = format!("{} {}", hexadecimal(theirs), hexadecimal(ours));
+    loop {
+        let table = std::fs::read_to_string("/proc/net/tcp")?;
+        let Some(line) = table.lines().find(|line| line.contains(&ends)) else { return Ok(()) };
+        // sl local_address rem_address st tx_queue:rx_queue ...
+        let queues = line.split_whitespace().nth(4).unwrap_or_default();
+        if queues.ends_with(":00000000") {
+            return Ok(());
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// An address as the kernel's table writes it: the four bytes from the last to the first, and the port.
+fn hexadecimal(address: SocketAddr) -> String {
+    let SocketAddr::V4(address) = address else { return String::new() };
+    let [a, b, c, d] = address.ip().octets();
+    format!("{d:02X}{c:02X}{b:02X}{a:02X}:{:04X}", address.port())
+}
+
+fn check(kind: Kind) {
+    let server = Server::start(kind);
+    for conversation in conversations() {
+        conversation.check(&server);
+    }
+}
+
+#[test]
+fn redis_reads_requests_in_pieces() {
+    check(Kind::Redis);
+}
+
+#[test]
+fn sleeve_reads_requests_in_pieces() {
+    check(Kind::Sleeve);
+}
+
+#[test]
+fn sleeve_answers_in_pieces_as_redis_does_in_one() {
+    let (sleeve, redis) = (Server::start(Kind::Sleeve), Server::start(Kind::Redis));
+    for conversation in conversations() {
+        let replies = [&sleeve, &redis].map(|server| conversation.hold(server, &[]).expect("the conversation"));
+        assert_eq!(escape(&replies[0]), escape(&replies[1]), "{}", conversation.name);
+    }
+}
