@@ -1,4 +1,40 @@
-//! What serves: workers, drivers, sessions, execution and the commands by family.
+//! What serves: the engine, embedded in a process or behind sockets.
+//!
+//! [`Engine`] is one running Sleeve. [`Engine::connect`] opens a session in the caller's thread; [`boot`] serves it over
+//! TCP and Unix sockets.
 
+pub mod boot;
+pub mod clock;
 pub mod config;
-pub mod error;
+pub mod engine;
+pub mod journal;
+pub mod local;
+
+mod access;
+mod commands;
+mod cx;
+mod desk;
+mod driver;
+mod error;
+mod execute;
+mod expire;
+mod gates;
+mod locks;
+mod log;
+mod mail;
+mod output;
+mod pause;
+mod peer;
+mod request;
+mod session;
+mod state;
+mod stats;
+mod watch;
+mod worker;
+
+pub use config::{Config, Opt};
+pub use engine::Engine;
+pub use local::{Closed, Local};
+
+/// The version of Redis whose behaviour this is, for clients that decide by it.
+pub const REDIS_VERSION: &str = "7.2.0";

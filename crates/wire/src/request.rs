@@ -31,6 +31,8 @@ pub const UNAUTHENTICATED_BULK_LEN_MAX: i64 = 16 * 1024;
 /// A request's place in its batch.
 #[derive(Clone, Copy, Debug)]
 struct Request {
+    /// Where its first byte lies in the parsed buffer.
+    start: u32,
     first: u32,
     /// Number of spans; the top bit says that they point into the batch's side buffer.
     count: u32,
@@ -67,7 +69,7 @@ impl Batch {
     /// The arguments of request `index`; `buf` is the buffer that was parsed. At least one argument per request.
     #[inline]
     pub fn get<'a>(&'a self, index: usize, buf: &'a [u8]) -> Args<'a> {
-        let Some(&Request { first, count }) = self.requests.get(index) else { return Args::new(buf, &[]) };
+        let Some(&Request { first, count, .. }) = self.requests.get(index) else { return Args::new(buf, &[]) };
         let buf = if count & IN_SIDE == 0 { buf } else { &self.side };
         let first = first as usize;
         Args::new(buf, self.spans.get(first..first + (count & !IN_SIDE) as usize).unwrap_or_default())
@@ -83,9 +85,16 @@ impl Batch {
         self.side.shrink_to(KEPT_SPANS);
     }
 
-    fn close(&mut self, first: usize, side: bool) {
+    /// Where request `index` begins in the buffer that was parsed; the buffer's part that was consumed ends there for a
+    /// caller that cannot execute it now.
+    pub fn start(&self, index: usize) -> usize {
+        self.requests.get(index).map_or(0, |request| request.start as usize)
+    }
+
+    fn close(&mut self, start: usize, first: usize, side: bool) {
         let count = (self.spans.len() - first) as u32;
-        self.requests.push(Request { first: first as u32, count: if side { count | IN_SIDE } else { count } });
+        let count = if side { count | IN_SIDE } else { count };
+        self.requests.push(Request { start: start as u32, first: first as u32, count });
     }
 }
 
@@ -206,7 +215,7 @@ impl Parser {
             Step::Done(()) => {
                 let first = batch.spans.len();
                 batch.spans.append(&mut spans);
-                batch.close(first, false);
+                batch.close(0, first, false);
                 self.reset();
                 Ok(Step::Done(open.pos))
             }
@@ -248,7 +257,7 @@ impl Parser {
         let first = batch.spans.len();
         match self.bulks(buf, start, &mut open, limits, &mut batch.spans)? {
             Step::Done(()) => {
-                batch.close(first, false);
+                batch.close(start, first, false);
                 if self.wanted != 0 {
                     self.reset();
                 }
@@ -395,7 +404,7 @@ impl Parser {
             return Err(ProtocolError::UnbalancedQuotes);
         }
         if batch.spans.len() > first {
-            batch.close(first, true);
+            batch.close(start, first, true);
         }
         Ok(Step::Done(start + len + 1))
     }

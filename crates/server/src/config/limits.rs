@@ -49,13 +49,14 @@ pub type OutputLimits = [OutputLimit; 3];
 /// # Errors
 /// The reason in Redis's words.
 pub fn parse(old: &OutputLimits, words: &[&[u8]]) -> Result<OutputLimits, String> {
-    let words: Vec<&[u8]> = words.iter().flat_map(|word| word.split(|&byte| byte == b' ')).collect();
+    let words: Vec<&[u8]> = match words {
+        // Nothing at all changes nothing.
+        [b""] => Vec::new(),
+        _ => words.iter().flat_map(|word| word.split(|&byte| byte == b' ')).collect(),
+    };
     let (fours, []) = words.as_chunks::<4>() else {
         return Err("Wrong number of arguments in buffer limit configuration.".into());
     };
-    if fours.is_empty() {
-        return Err("Wrong number of arguments in buffer limit configuration.".into());
-    }
     let mut limits = *old;
     for [class, hard, soft, seconds] in fours {
         let class = class_of(class).ok_or("Invalid client class specified in buffer limit configuration.")?;
@@ -111,8 +112,9 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_halves_are_refused() {
-        for words in ["", "normal 1 2", "normal 1 2 3 slave"] {
+    fn halves_are_refused_and_nothing_is_not() {
+        assert_eq!(parse(&Default::default(), &[b""]), Ok(Default::default()));
+        for words in ["normal 1 2", "normal 1 2 3 slave"] {
             let refused = parse(&Default::default(), &[words.as_bytes()]);
             assert_eq!(refused, Err("Wrong number of arguments in buffer limit configuration.".into()), "{words}");
         }

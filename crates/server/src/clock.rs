@@ -1,0 +1,76 @@
+//! Time, read once a wake-up and handed down.
+//!
+//! Commands never ask the machine for the time: they see the instant that their batch began ([`Instant`]), so that a
+//! batch is consistent with itself and a simulation can turn the hands. The wall clock decides deadlines, as in
+//! Redis; durations come from the monotonic clock.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// One reading of both clocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Instant {
+    /// Microseconds since the Unix epoch.
+    pub wall_us: i64,
+    /// Microseconds since an arbitrary start; never goes back.
+    pub monotonic_us: u64,
+}
+
+impl Instant {
+    /// Reads both clocks of this machine.
+    pub fn now() -> Self {
+        Self { wall_us: wall_us(), monotonic_us: monotonic_ns() / 1_000 }
+    }
+
+    /// Milliseconds since the Unix epoch.
+    pub fn wall_ms(self) -> i64 {
+        self.wall_us / 1_000
+    }
+
+    /// Milliseconds since an arbitrary start; never goes back.
+    pub fn monotonic_ms(self) -> u64 {
+        self.monotonic_us / 1_000
+    }
+}
+
+/// Nanoseconds since an arbitrary start; never goes back.
+pub fn monotonic_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+fn wall_us() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_micros() as i64
+}
+
+/// A cheap, fine counter of time in a unit of its own: the processor's time stamp where there is one. See [`Ticker`].
+#[inline]
+pub fn ticks() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the instruction exists on every x86-64 processor and touches no memory.
+    unsafe {
+        core::arch::x86_64::_rdtsc()
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    monotonic_ns()
+}
+
+/// Turns ticks into time, by how many there have been since it was made.
+#[derive(Debug, Clone, Copy)]
+pub struct Ticker {
+    ticks: u64,
+    monotonic_ns: u64,
+}
+
+impl Ticker {
+    /// Begins to compare both.
+    pub fn start() -> Self {
+        Self { ticks: ticks(), monotonic_ns: monotonic_ns() }
+    }
+
+    /// How many nanoseconds so many ticks are.
+    pub fn nanoseconds(&self, count: u64) -> u64 {
+        let ticks = ticks().wrapping_sub(self.ticks).max(1);
+        let elapsed_ns = monotonic_ns().saturating_sub(self.monotonic_ns).max(1);
+        (u128::from(count) * u128::from(elapsed_ns) / u128::from(ticks)) as u64
+    }
+}

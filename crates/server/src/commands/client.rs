@@ -1,0 +1,256 @@
+//! CLIENT: what clients are called, who is here, and how one is closed, held or silenced.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use sleeve_wire::number;
+
+use crate::commands::client_filter::{Filter, id_of, skip_of};
+use crate::cx::Cx;
+use crate::error::{Error, Outcome};
+use crate::mail::Letter;
+use crate::pause::Held;
+use crate::peer::Peer;
+use crate::request::Request;
+use crate::state::Replies;
+
+/// CLIENT ID
+pub fn id(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
+    let id = cx.state.peer.id as i64;
+    cx.reply().integer(id);
+    Ok(())
+}
+
+/// CLIENT GETNAME
+pub fn get_name_reply(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
+    let name = cx.state.peer.names.lock().client.clone();
+    if name.is_empty() { cx.reply().null() } else { cx.reply().bulk(name.as_bytes()) }
+    Ok(())
+}
+
+/// CLIENT SETNAME connection-name
+pub fn set_name_reply(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    set_name(cx, request.arg(2))?;
+    cx.reply().ok();
+    Ok(())
+}
+
+/// Names this connection; empty takes the name away.
+pub fn set_name(cx: &mut Cx<'_>, name: &[u8]) -> Outcome {
+    let name = plain_text(name)
+        .ok_or(Error::fixed("ERR Client names cannot contain spaces, newlines or special characters."))?;
+    cx.state.peer.names.lock().client = name;
+    Ok(())
+}
+
+/// CLIENT SETINFO LIB-NAME name | LIB-VER version
+pub fn set_info(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let (attribute, value) = (request.arg(2), plain_text(request.arg(3)));
+    let refusal = |attribute| {
+        Error::new(format!("ERR {attribute} cannot contain spaces, newlines or special characters."))
+    };
+    if attribute.eq_ignore_ascii_case(b"lib-name") {
+        cx.state.peer.names.lock().library = value.ok_or_else(|| refusal("lib-name"))?;
+    } else if attribute.eq_ignore_ascii_case(b"lib-ver") {
+        cx.state.peer.names.lock().library_version = value.ok_or_else(|| refusal("lib-ver"))?;
+    } else {
+        let attribute = String::from_utf8_lossy(attribute);
+        return Err(Error::new(format!("ERR Unrecognized option '{attribute}'")));
+    }
+    cx.reply().ok();
+    Ok(())
+}
+
+/// Text of printable ASCII without spaces, which CLIENT LIST can show.
+fn plain_text(bytes: &[u8]) -> Option<String> {
+    bytes.iter().all(u8::is_ascii_graphic).then(|| String::from_utf8_lossy(bytes).into_owned())
+}
+
+/// CLIENT INFO
+pub fn info(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    publish_self(cx, request);
+    let text = line(cx, &Arc::clone(&cx.state.peer));
+    cx.reply().verbatim(b"txt", text.as_bytes());
+    Ok(())
+}
+
+/// CLIENT LIST \[TYPE type\] \[ID id ...\]
+pub fn list(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let filter = Filter::of_list(request)?;
+    publish_self(cx, request);
+    let peers = cx.engine.peers.all();
+    let text: String = peers.iter().filter(|peer| filter.admits(peer)).map(|peer| line(cx, peer)).collect();
+    cx.reply().verbatim(b"txt", text.as_bytes());
+    Ok(())
+}
+
+fn publish_self(cx: &mut Cx<'_>, request: Request<'_>) {
+    let peer = &cx.state.peer;
+    cx.state.publish(peer.input_bytes.load(Ordering::Relaxed), cx.now.wall_ms());
+    cx.state.peer.command.store(request.row.id as u32 + 1, Ordering::Relaxed);
+}
+
+/// One client as CLIENT LIST shows it: Redis's fields in Redis's order.
+fn line(cx: &Cx<'_>, peer: &Peer) -> String {
+    let now_ms = cx.now.wall_ms();
+    let names = peer.names.lock().clone();
+    let number = |count: &std::sync::atomic::AtomicUsize| count.load(Ordering::Relaxed);
+    let (input, output, queued) = (number(&peer.input_bytes), number(&peer.output_bytes), number(&peer.queued_bytes));
+    let command = match peer.command.load(Ordering::Relaxed) {
+        0 => "NULL",
+        row => sleeve_wire::commands::all()[row as usize - 1].full_name,
+    };
+    format!(
+        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub=0 psub=0 ssub=0 multi={} qbuf={input} \
+         qbuf-free=0 argv-mem=0 multi-mem={queued} rbs=0 rbp=0 obl=0 oll=0 omem={output} tot-mem={} events={} cmd={command} \
+         user=default redir=-1 resp={} lib-name={} lib-ver={}\n",
+        peer.id,
+        peer.address,
+        peer.local_address,
+        peer.descriptor,
+        names.client,
+        (now_ms - peer.created_ms).max(0) / 1_000,
+        (now_ms - peer.active_ms.load(Ordering::Relaxed)).max(0) / 1_000,
+        flags(peer),
+        peer.database.load(Ordering::Relaxed),
+        peer.queued.load(Ordering::Relaxed),
+        input + output + queued + size_of::<Peer>(),
+        if output == 0 { "r" } else { "rw" },
+        peer.protocol.load(Ordering::Relaxed),
+        names.library,
+        names.library_version,
+    )
+}
+
+fn flags(peer: &Peer) -> String {
+    let set = |flag: &std::sync::atomic::AtomicBool| flag.load(Ordering::Relaxed);
+    let marks = [
+        ('x', peer.queued.load(Ordering::Relaxed) >= 0),
+        ('b', set(&peer.paused)),
+        ('c', set(&peer.closing)),
+        ('U', peer.address.ends_with(":0") && peer.descriptor >= 0),
+        ('e', set(&peer.no_evict)),
+        ('T', set(&peer.no_touch)),
+    ];
+    let text: String = marks.iter().filter(|(_, on)| *on).map(|(mark, _)| mark).collect();
+    if text.is_empty() { "N".into() } else { text }
+}
+
+/// CLIENT KILL ip:port | option value ...
+pub fn kill(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    if request.len() == 3 {
+        let address = String::from_utf8_lossy(request.arg(2)).into_owned();
+        let filter = Filter { address: Some(address), ..Filter::default() };
+        if close_matching(cx, &filter) == 0 {
+            return Err(Error::fixed("ERR No such client"));
+        }
+        cx.reply().ok();
+        return Ok(());
+    }
+    let mut filter = Filter::of_kill(request)?;
+    if skip_of(request)? {
+        filter.except = Some(cx.state.peer.id);
+    }
+    let closed = close_matching(cx, &filter);
+    cx.reply().integer(closed);
+    Ok(())
+}
+
+fn close_matching(cx: &mut Cx<'_>, filter: &Filter) -> i64 {
+    let peers = cx.engine.peers.all();
+    let mut closed = 0;
+    for peer in peers.iter().filter(|peer| filter.admits(peer)) {
+        if peer.id == cx.state.peer.id {
+            cx.state.closing = true;
+        } else {
+            peer.mailbox.post(Letter::Close(peer.id));
+        }
+        closed += 1;
+    }
+    closed
+}
+
+/// CLIENT PAUSE timeout \[WRITE | ALL\]
+pub fn pause(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let held = match request.args.get(3) {
+        _ if request.len() > 4 => return Err(Error::SYNTAX),
+        None => Held::All,
+        Some(mode) if mode.eq_ignore_ascii_case(b"all") => Held::All,
+        Some(mode) if mode.eq_ignore_ascii_case(b"write") => Held::Writes,
+        Some(_) => return Err(Error::fixed("ERR CLIENT PAUSE mode must be WRITE or ALL")),
+    };
+    let timeout_ms = number::parse_i64(request.arg(2))
+        .ok_or(Error::fixed("ERR timeout is not an integer or out of range"))?;
+    if timeout_ms < 0 {
+        return Err(Error::fixed("ERR timeout is negative"));
+    }
+    let until_ms = timeout_ms
+        .checked_add(cx.now.wall_ms())
+        .ok_or(Error::fixed("ERR timeout is out of range"))?;
+    cx.engine.pause.begin(held, until_ms);
+    cx.engine.post_resume();
+    cx.reply().ok();
+    Ok(())
+}
+
+/// CLIENT UNPAUSE
+pub fn unpause(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
+    cx.engine.pause.end();
+    cx.engine.post_resume();
+    cx.reply().ok();
+    Ok(())
+}
+
+/// CLIENT REPLY ON | OFF | SKIP
+pub fn reply(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let mode = request.arg(2);
+    if mode.eq_ignore_ascii_case(b"on") {
+        cx.state.replies = Replies::On;
+        cx.reply().ok();
+    } else if mode.eq_ignore_ascii_case(b"off") {
+        cx.state.replies = Replies::Off;
+    } else if mode.eq_ignore_ascii_case(b"skip") {
+        if cx.state.replies != Replies::Off {
+            cx.state.replies = Replies::SkipNext;
+        }
+    } else {
+        return Err(Error::SYNTAX);
+    }
+    Ok(())
+}
+
+/// CLIENT NO-EVICT ON | OFF
+pub fn no_evict(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let on = on_or_off(request.arg(2))?;
+    cx.state.peer.no_evict.store(on, Ordering::Relaxed);
+    cx.reply().ok();
+    Ok(())
+}
+
+/// CLIENT NO-TOUCH ON | OFF
+pub fn no_touch(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    cx.state.no_touch = on_or_off(request.arg(2))?;
+    cx.state.peer.no_touch.store(cx.state.no_touch, Ordering::Relaxed);
+    cx.reply().ok();
+    Ok(())
+}
+
+fn on_or_off(word: &[u8]) -> Result<bool, Error> {
+    match word {
+        _ if word.eq_ignore_ascii_case(b"on") => Ok(true),
+        _ if word.eq_ignore_ascii_case(b"off") => Ok(false),
+        _ => Err(Error::SYNTAX),
+    }
+}
+
+/// CLIENT UNBLOCK client-id \[TIMEOUT | ERROR\]. No command blocks yet, so there is never a client to unblock.
+pub fn unblock(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    if let Some(reason) = request.args.get(3)
+        && !(reason.eq_ignore_ascii_case(b"timeout") || reason.eq_ignore_ascii_case(b"error"))
+    {
+        return Err(Error::fixed("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"));
+    }
+    id_of(request.arg(2)).ok_or(Error::NOT_INTEGER)?;
+    cx.reply().integer(0);
+    Ok(())
+}

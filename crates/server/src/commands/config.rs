@@ -1,0 +1,76 @@
+//! CONFIG GET, SET, RESETSTAT and REWRITE: the peer's door to the option table.
+//!
+//! What the options are and which values they take is the table's business (`crate::config`). Here is what a changed
+//! option leads to: most are read where they are used and lead to nothing.
+
+use sleeve_wire::commands::Command;
+
+use super::help;
+use crate::config::{Opt, rewrite as write_back, value};
+use crate::cx::Cx;
+use crate::error::{Error, Outcome};
+use crate::log;
+use crate::request::Request;
+
+/// CONFIG GET parameter \[parameter ...\]
+pub fn get(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let found = cx.engine.config.get(request.args.from(2));
+    let mut reply = cx.reply();
+    reply.map(found.len());
+    for (name, value) in found {
+        reply.bulk(&name);
+        reply.bulk(&value);
+    }
+    Ok(())
+}
+
+/// CONFIG SET parameter value \[parameter value ...\]
+pub fn set(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let words: Vec<&[u8]> = request.args.from(2).iter().collect();
+    let (pairs, []) = words.as_chunks::<2>() else { return Err(Error::SYNTAX) };
+    let pairs: Vec<_> = pairs.iter().map(|&[name, value]| (name, value)).collect();
+    cx.engine.config.set(&pairs, cx.is_local(), |option| apply(cx, option))?;
+    cx.reply().ok();
+    Ok(())
+}
+
+/// CONFIG RESETSTAT
+pub fn resetstat(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
+    cx.engine.stats.reset();
+    cx.engine.gauges.reset();
+    cx.reply().ok();
+    Ok(())
+}
+
+/// CONFIG REWRITE
+pub fn rewrite(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
+    let config = &cx.engine.config;
+    let file = config.file().ok_or(Error::fixed("ERR The server is running without a config file"))?;
+    write_back::rewrite(config, &file).map_err(|error| {
+        let reason = value::reason(&error);
+        log::warning(&format!("CONFIG REWRITE failed: {reason}"));
+        Error::new(format!("ERR Rewriting config file: {reason}"))
+    })?;
+    log::notice("CONFIG REWRITE executed with success.");
+    cx.reply().ok();
+    Ok(())
+}
+
+/// CONFIG HELP
+pub fn help(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
+    help::of(cx, Command::Config)
+}
+
+/// Carries a changed option to where it is kept a second time, if it is.
+fn apply(cx: &Cx<'_>, option: Opt) -> Result<(), String> {
+    let config = &cx.engine.config;
+    match option {
+        Opt::JournalMaxBytes => {
+            let bytes = usize::try_from(config.memory(option)).unwrap_or(usize::MAX);
+            cx.engine.journal.set_bytes_max(bytes);
+        }
+        Opt::Loglevel => log::set_level(config.log_level()),
+        _ => {}
+    }
+    Ok(())
+}

@@ -1,0 +1,143 @@
+//! The commands, one file a family; this file only says which function runs which row.
+//!
+//! A command is a function of a [`Cx`] and a [`Request`] that writes its reply or returns why it refuses. It finds the
+//! locks of its keys held. The match below has no wildcard: a row without its function does not build.
+
+mod admin;
+mod bitmap;
+mod client;
+mod client_filter;
+mod config;
+mod connection;
+mod debug;
+mod digest;
+mod docs;
+mod expiry;
+mod help;
+mod info;
+mod introspect;
+mod key;
+mod keyspace;
+mod object;
+mod string;
+mod transaction;
+
+use sleeve_wire::commands::Command;
+
+use crate::cx::Cx;
+use crate::error::Outcome;
+use crate::request::Request;
+
+/// Runs the function of the request's row.
+#[inline]
+pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    match request.row.id {
+        Command::Append => string::append(cx, request),
+        Command::Decr => string::decr(cx, request),
+        Command::DecrBy => string::decrby(cx, request),
+        Command::Get => string::get(cx, request),
+        Command::GetDel => string::getdel(cx, request),
+        Command::GetEx => string::getex(cx, request),
+        Command::GetRange => string::getrange(cx, request),
+        Command::GetSet => string::getset(cx, request),
+        Command::Incr => string::incr(cx, request),
+        Command::IncrBy => string::incrby(cx, request),
+        Command::IncrByFloat => string::incrbyfloat(cx, request),
+        Command::Lcs => string::lcs(cx, request),
+        Command::MGet => string::mget(cx, request),
+        Command::MSet => string::mset(cx, request),
+        Command::MSetNx => string::msetnx(cx, request),
+        Command::PSetEx => string::psetex(cx, request),
+        Command::Set => string::set(cx, request),
+        Command::SetEx => string::setex(cx, request),
+        Command::SetNx => string::setnx(cx, request),
+        Command::SetRange => string::setrange(cx, request),
+        Command::StrLen => string::strlen(cx, request),
+        Command::SubStr => string::substr(cx, request),
+        Command::BitCount => bitmap::bitcount(cx, request),
+        Command::BitField => bitmap::bitfield(cx, request),
+        Command::BitFieldRo => bitmap::bitfield_ro(cx, request),
+        Command::BitOp => bitmap::bitop(cx, request),
+        Command::BitPos => bitmap::bitpos(cx, request),
+        Command::GetBit => bitmap::getbit(cx, request),
+        Command::SetBit => bitmap::setbit(cx, request),
+        Command::Copy => key::copy(cx, request),
+        Command::Del => key::del(cx, request),
+        Command::Exists => key::exists(cx, request),
+        Command::Keys => key::keys(cx, request),
+        Command::Move => key::relocate(cx, request),
+        Command::Persist => key::persist(cx, request),
+        Command::RandomKey => key::randomkey(cx, request),
+        Command::Rename => key::rename(cx, request),
+        Command::RenameNx => key::renamenx(cx, request),
+        Command::Scan => key::scan(cx, request),
+        Command::Touch => key::touch(cx, request),
+        Command::Type => key::kind(cx, request),
+        Command::Unlink => key::unlink(cx, request),
+        Command::Expire => expiry::expire(cx, request),
+        Command::ExpireAt => expiry::expireat(cx, request),
+        Command::ExpireTime => expiry::expiretime(cx, request),
+        Command::PExpire => expiry::pexpire(cx, request),
+        Command::PExpireAt => expiry::pexpireat(cx, request),
+        Command::PExpireTime => expiry::pexpiretime(cx, request),
+        Command::PTtl => expiry::pttl(cx, request),
+        Command::Ttl => expiry::ttl(cx, request),
+        Command::DbSize => keyspace::dbsize(cx, request),
+        Command::FlushAll => keyspace::flushall(cx, request),
+        Command::FlushDb => keyspace::flushdb(cx, request),
+        Command::SwapDb => keyspace::swapdb(cx, request),
+        Command::ObjectEncoding => object::encoding(cx, request),
+        Command::ObjectFreq => object::freq(cx, request),
+        Command::ObjectHelp => help::help(cx, Command::Object),
+        Command::ObjectIdleTime => object::idletime(cx, request),
+        Command::ObjectRefCount => object::refcount(cx, request),
+        Command::MemoryHelp => help::help(cx, Command::Memory),
+        Command::MemoryUsage => admin::memory_usage(cx, request),
+        Command::ConfigGet => config::get(cx, request),
+        Command::ConfigHelp => help::help(cx, Command::Config),
+        Command::ConfigResetStat => config::reset_stat(cx),
+        Command::ConfigRewrite => config::rewrite(cx),
+        Command::ConfigSet => config::set(cx, request),
+        Command::CommandCount => introspect::count(cx),
+        Command::CommandDocs => docs::docs(cx, request),
+        Command::CommandGetKeys => introspect::get_keys(cx, request),
+        Command::CommandGetKeysAndFlags => introspect::get_keys_and_flags(cx, request),
+        Command::CommandHelp => help::help(cx, Command::Command),
+        Command::CommandInfo => introspect::info(cx, request),
+        Command::CommandList => introspect::list(cx, request),
+        Command::Command => introspect::command(cx),
+        Command::Debug => debug::debug(cx, request),
+        Command::Info => info::info(cx, request),
+        Command::Shutdown => admin::shutdown(cx, request),
+        Command::Time => admin::time(cx),
+        Command::ClientGetName => client::get_name_reply(cx, request),
+        Command::ClientHelp => help::help(cx, Command::Client),
+        Command::ClientId => client::id(cx, request),
+        Command::ClientInfo => client::info(cx, request),
+        Command::ClientKill => client::kill(cx, request),
+        Command::ClientList => client::list(cx, request),
+        Command::ClientNoEvict => client::no_evict(cx, request),
+        Command::ClientNoTouch => client::no_touch(cx, request),
+        Command::ClientPause => client::pause(cx, request),
+        Command::ClientReply => client::reply(cx, request),
+        Command::ClientSetInfo => client::set_info(cx, request),
+        Command::ClientSetName => client::set_name_reply(cx, request),
+        Command::ClientUnblock => client::unblock(cx, request),
+        Command::ClientUnpause => client::unpause(cx, request),
+        Command::Auth => connection::auth(cx, request),
+        Command::Echo => connection::echo(cx, request),
+        Command::Hello => connection::hello(cx, request),
+        Command::Ping => connection::ping(cx, request),
+        Command::Select => connection::select(cx, request),
+        Command::Quit => connection::quit(cx),
+        Command::Reset => connection::reset(cx),
+        Command::Multi => transaction::multi(cx),
+        Command::Discard => transaction::discard(cx),
+        Command::Unwatch => transaction::unwatch(cx),
+        Command::Exec => transaction::exec(cx),
+        Command::Watch => transaction::watch(cx, request),
+        Command::Client | Command::Config | Command::Object | Command::Memory => {
+            unreachable!("a container runs as one of its subcommands")
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! MULTI, EXEC, DISCARD, WATCH and UNWATCH.
+//!
+//! EXEC takes the locks of everything that its queue and its watches name at once, looks at its flag with them held, and
+//! runs the queue in one go: no other thread can come between the look and the last command. The effects go to the
+//! journal as one piece.
+
+use sleeve_store::Find;
+use sleeve_wire::commands::{Categories, Row};
+
+use crate::cx::Cx;
+use crate::error::{Error, Outcome};
+use crate::request::{KeyAt, Request};
+use crate::state::Transaction;
+
+/// MULTI.
+pub fn multi(cx: &mut Cx<'_>) -> Outcome {
+    if cx.state.transaction.is_some() {
+        return Err(Error::fixed("ERR MULTI calls can not be nested"));
+    }
+    cx.state.transaction = Some(Transaction::default());
+    cx.reply().ok();
+    Ok(())
+}
+
+/// DISCARD.
+pub fn discard(cx: &mut Cx<'_>) -> Outcome {
+    if cx.state.transaction.take().is_none() {
+        return Err(Error::fixed("ERR DISCARD without MULTI"));
+    }
+    cx.state.watching.clear(cx.engine);
+    cx.reply().ok();
+    Ok(())
+}
+
+/// WATCH key [key ...]
+pub fn watch(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    if cx.state.transaction.is_some() {
+        return Err(Error::fixed("ERR WATCH inside MULTI is not allowed"));
+    }
+    // A flag that is up already dooms the transaction, whatever else is watched.
+    if !cx.state.watching.is_raised() {
+        let database = cx.state.database;
+        for key in request.keys() {
+            let shard = cx.locks.shard(key.hash);
+            let found = shard.find(database as usize, key.hash, key.name, cx.now.wall_ms());
+            let expired = matches!(found, Find::Expired(_));
+            cx.state.watching.add(cx.engine, database, key.name, expired);
+        }
+    }
+    cx.reply().ok();
+    Ok(())
+}
+
+/// UNWATCH.
+pub fn unwatch(cx: &mut Cx<'_>) -> Outcome {
+    cx.state.watching.clear(cx.engine);
+    cx.reply().ok();
+    Ok(())
+}
+
+/// EXEC.
+pub fn exec(cx: &mut Cx<'_>) -> Outcome {
+    let Some(transaction) = cx.state.transaction.take() else {
+        return Err(Error::fixed("ERR EXEC without MULTI"));
+    };
+    if transaction.aborted {
+        cx.state.watching.clear(cx.engine);
+        return Err(Error::EXEC_ABORT);
+    }
+    let keys = hash_queue(cx, &transaction);
+    lock(cx, &transaction, &keys);
+    let changed = cx.state.watching.is_raised() || watched_key_expired(cx);
+    cx.state.watching.clear(cx.engine);
+    if changed {
+        cx.reply().null_array();
+        return Ok(());
+    }
+    cx.begin_transaction();
+    cx.reply().array(transaction.queue.len());
+    for ((row, args), keys) in transaction.queue.iter().zip(&keys) {
+        (cx.call)(cx, Request::new(row, args.args(), keys));
+    }
+    cx.end_transaction();
+    Ok(())
+}
+
+fn hash_queue(cx: &Cx<'_>, transaction: &Transaction) -> Vec<Vec<KeyAt>> {
+    let hash = |(row, args): &(&'static Row, sleeve_wire::request::OwnedArgs)| {
+        let mut keys = Vec::new();
+        crate::request::hash_keys(&cx.engine.store, row, args.args(), &mut keys);
+        keys
+    };
+    transaction.queue.iter().map(hash).collect()
+}
+
+fn lock(cx: &mut Cx<'_>, transaction: &Transaction, keys: &[Vec<KeyAt>]) {
+    let mut queue = transaction.queue.iter().zip(keys);
+    if queue.any(|((row, _), keys)| keys.is_empty() && is_about_all_keys(row)) {
+        return cx.locks.take_all();
+    }
+    let watched = cx.state.watching.keys().iter().map(|watched| cx.engine.store.hash(&watched.key));
+    let named = keys.iter().flatten().map(|key| key.hash);
+    cx.locks.take(named.chain(watched));
+}
+
+/// Whether a command without keys may look at any key.
+fn is_about_all_keys(row: &Row) -> bool {
+    row.categories.intersects(Categories::KEYSPACE.or(Categories::ADMIN).or(Categories::DANGEROUS))
+}
+
+/// Whether the time of a watched key has come since WATCH. Its removal, seen or not, is a change.
+fn watched_key_expired(cx: &mut Cx<'_>) -> bool {
+    let now_ms = cx.now.wall_ms();
+    cx.state.watching.keys().iter().any(|watched| {
+        let hash = cx.engine.store.hash(&watched.key);
+        let found = cx.locks.shard(hash).find(watched.database as usize, hash, &watched.key, now_ms);
+        !watched.expired && matches!(found, Find::Expired(_))
+    })
+}

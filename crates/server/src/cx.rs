@@ -1,0 +1,252 @@
+//! What a running command may see and do.
+//!
+//! A [`Cx`] lives as long as one batch. Commands reach the keyspace through it alone: that is where keys expire when they
+//! are looked at, where watchers hear of changes and where effects are recorded, so no command can forget any of it.
+
+use sleeve_store::{Deadline, EntryMut, EntryRef, Find, Moment, Previous, Value};
+use sleeve_wire::reply::Writer;
+use sleeve_wire::request::OwnedArgs;
+
+use crate::access;
+use crate::clock::Instant;
+use crate::engine::Engine;
+use crate::locks::Locks;
+use crate::output::Output;
+use crate::request::{Key, Request};
+use crate::state::State;
+use crate::stats::Counters;
+
+/// See the file's head.
+pub struct Cx<'a> {
+    /// The engine.
+    pub engine: &'a Engine,
+    /// The executing thread's counters.
+    pub counters: &'a Counters,
+    /// The peer's own state.
+    pub state: &'a mut State,
+    /// Where replies go.
+    pub out: &'a mut Output,
+    /// The time, the same for all that runs at once.
+    pub now: Instant,
+    /// The locks of the running command.
+    pub locks: Locks<'a>,
+    /// Runs another command inside the running one (EXEC), with the locks that are held.
+    pub call: fn(&mut Cx<'_>, Request<'_>),
+    /// A pause holds the request that was to run next.
+    pub is_held: bool,
+    /// Keys that the running command has changed.
+    changes: u64,
+    /// The running command has recorded its effect in its own words.
+    is_recorded: bool,
+    /// Effects since EXEC began, while one runs.
+    transaction: Option<Vec<(u32, OwnedArgs)>>,
+}
+
+impl<'a> Cx<'a> {
+    /// The view of one batch.
+    pub fn new(
+        engine: &'a Engine,
+        counters: &'a Counters,
+        state: &'a mut State,
+        out: &'a mut Output,
+        now: Instant,
+        call: fn(&mut Cx<'_>, Request<'_>),
+    ) -> Self {
+        let locks = Locks::new(&engine.store);
+        let (changes, is_recorded, transaction, is_held) = (0, false, None, false);
+        Self { engine, counters, state, out, now, locks, call, is_held, changes, is_recorded, transaction }
+    }
+
+    /// A writer for the reply, in the peer's protocol.
+    #[inline]
+    pub fn reply(&mut self) -> Writer<'_> {
+        Writer::new(&mut self.out.bytes, self.state.protocol)
+    }
+
+    /// Whether the peer is on this machine.
+    pub fn is_local(&self) -> bool {
+        match self.state.peer.address.parse::<std::net::SocketAddr>() {
+            Ok(address) => address.ip().is_loopback(),
+            Err(_) => true,
+        }
+    }
+
+    /// The selected database, as the store counts.
+    #[inline]
+    pub fn database(&self) -> usize {
+        self.state.database as usize
+    }
+
+    /// The time and access clock of a write.
+    #[inline]
+    pub fn moment(&self) -> Moment {
+        Moment { now_ms: self.now.wall_ms(), clock: access::fresh(&self.engine.config, self.now) }
+    }
+}
+
+/// Looking keys up. A key whose time has come is removed, recorded and counted before the look, so it is never seen.
+impl Cx<'_> {
+    /// The value of a key, for a command that reads it: counted as hit or miss, and its access clock renewed.
+    #[inline]
+    pub fn read(&mut self, key: Key<'_>) -> Option<EntryRef<'_>> {
+        self.expire_if_due(key);
+        let (database, now) = (self.state.database as usize, self.now);
+        let Some(entry) = self.locks.shard(key.hash).get(database, key.hash, key.name, now.wall_ms()) else {
+            self.counters.misses.add(1);
+            return None;
+        };
+        self.counters.hits.add(1);
+        if !self.state.no_touch {
+            access::touch(&self.engine.config, &entry, now);
+        }
+        Some(entry)
+    }
+
+    /// The value of a key, without a trace: neither counted nor touched.
+    #[inline]
+    pub fn peek(&mut self, key: Key<'_>) -> Option<EntryRef<'_>> {
+        self.expire_if_due(key);
+        let (database, now_ms) = (self.state.database as usize, self.now.wall_ms());
+        self.locks.shard(key.hash).get(database, key.hash, key.name, now_ms)
+    }
+
+    /// The entry of a key, to be changed. The caller reports what it changed with [`Cx::changed`].
+    #[inline]
+    pub fn edit(&mut self, key: Key<'_>) -> Option<EntryMut<'_>> {
+        self.expire_if_due(key);
+        let (database, now_ms) = (self.state.database as usize, self.now.wall_ms());
+        match self.locks.shard(key.hash).find_mut(database, key.hash, key.name, now_ms) {
+            sleeve_store::FindMut::Live(entry) => Some(entry),
+            _ => None,
+        }
+    }
+
+    /// The entry of a key, to be changed; a key that is missing is first set to `value`.
+    #[inline]
+    pub fn edit_or_insert(&mut self, key: Key<'_>, value: &Value<'_>) -> EntryMut<'_> {
+        self.expire_if_due(key);
+        let (database, moment) = (self.state.database as usize, self.moment());
+        self.locks.shard(key.hash).entry_or_insert(database, key.hash, key.name, value, moment)
+    }
+
+    #[inline]
+    fn expire_if_due(&mut self, key: Key<'_>) {
+        let (database, now_ms) = (self.state.database as usize, self.now.wall_ms());
+        let shard = self.locks.shard(key.hash);
+        if shard.volatile_len(database) != 0
+            && let Find::Expired(_) = shard.find(database, key.hash, key.name, now_ms)
+        {
+            self.expire(key);
+        }
+    }
+
+    #[cold]
+    fn expire(&mut self, key: Key<'_>) {
+        let database = self.state.database;
+        drop(self.locks.shard(key.hash).remove(database as usize, key.hash, key.name));
+        self.counters.expired.add(1);
+        self.engine.watches.raise(database, key.name);
+        self.append(database, &[b"DEL", key.name]);
+    }
+}
+
+/// Changing keys. Each of these reports the change; a command that edits in place does so with [`Cx::changed`].
+impl Cx<'_> {
+    /// Sets a key, whatever was there.
+    #[inline]
+    pub fn set(&mut self, key: Key<'_>, value: &Value<'_>, deadline: Deadline) {
+        let (database, moment) = (self.state.database as usize, self.moment());
+        let shard = self.locks.shard(key.hash);
+        let (previous, garbage) = shard.set(database, key.hash, key.name, value, deadline, moment);
+        drop(garbage);
+        if previous == Previous::Expired {
+            self.counters.expired.add(1);
+        }
+        self.changed(key);
+    }
+
+    /// Removes a key; whether it was there. One whose time has come was not.
+    pub fn remove(&mut self, key: Key<'_>) -> bool {
+        self.expire_if_due(key);
+        let database = self.state.database as usize;
+        let removed = self.locks.shard(key.hash).remove(database, key.hash, key.name).is_some();
+        if removed {
+            self.changed(key);
+        }
+        removed
+    }
+
+    /// Says that a key of the selected database has changed.
+    #[inline]
+    pub fn changed(&mut self, key: Key<'_>) {
+        self.changed_in(self.state.database, key);
+    }
+
+    /// Says that a key of another database has changed.
+    #[inline]
+    pub fn changed_in(&mut self, database: u32, key: Key<'_>) {
+        self.changes += 1;
+        self.engine.watches.raise(database, key.name);
+    }
+
+    /// Says that `count` keys have changed whose watchers have been told in other ways (FLUSHALL, SWAPDB).
+    pub fn changed_many(&mut self, count: u64) {
+        self.changes += count;
+    }
+}
+
+/// Recording effects. A command that changes something and says nothing here is recorded as it came.
+impl Cx<'_> {
+    /// Whether effects are wanted at all: if not, there is no need to put one into words.
+    #[inline]
+    pub fn is_recording(&self) -> bool {
+        self.engine.journal.is_read()
+    }
+
+    /// Records an effect on the selected database in other words than the request's.
+    pub fn record(&mut self, effect: &[&[u8]]) {
+        self.is_recorded = true;
+        self.append(self.state.database, effect);
+    }
+
+    fn append(&mut self, database: u32, effect: &[&[u8]]) {
+        if !self.is_recording() {
+            return;
+        }
+        match &mut self.transaction {
+            Some(effects) => effects.push((database, OwnedArgs::collect(effect.iter().copied()))),
+            None => self.engine.journal.append(database, effect.iter().copied()),
+        }
+    }
+
+    /// Begins a command: nothing is changed and nothing recorded yet.
+    #[inline]
+    pub(crate) fn begin(&mut self) {
+        self.changes = 0;
+        self.is_recorded = false;
+    }
+
+    /// Ends a command: what it changed is counted and, unless it has said it in other words, recorded as it came.
+    #[inline]
+    pub(crate) fn end(&mut self, request: &Request<'_>) {
+        if self.changes == 0 {
+            return;
+        }
+        self.counters.changes.add(self.changes);
+        if !self.is_recorded && self.is_recording() {
+            let effect: Vec<&[u8]> = request.args.iter().collect();
+            self.append(self.state.database, &effect);
+        }
+        self.changes = 0;
+    }
+
+    /// Begins to gather effects for one piece of the journal.
+    pub(crate) fn begin_transaction(&mut self) {
+        self.transaction = Some(Vec::new());
+    }
+
+    /// Records what was gathered. The locks of all that it changed are still held.
+    pub(crate) fn end_transaction(&mut self) {
+        self.engine.journal.append_transaction(&self.transaction.take().unwrap_or_default());
+    }
+}

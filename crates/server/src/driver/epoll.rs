@@ -1,0 +1,259 @@
+//! The epoll driver: readiness turned into completions.
+//!
+//! Level-triggered and without any bookkeeping that a request would pay for: one receive for a readable connection, one
+//! send for its replies, and `EPOLLOUT` asked for only while the peer does not read. All connections of a worker receive
+//! into one buffer, so an idle connection holds none; unsent replies wait in the connection.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
+use rustix::io::Errno;
+use rustix::net::{self, RecvFlags, SendAncillaryBuffer, SendFlags};
+
+use super::{Event, Listener, Sending, Token, Waker};
+use crate::output::Output;
+
+/// Bytes that one receive takes at most.
+const BUFFER_LEN: usize = 64 * 1024;
+/// Events that one wait returns at most.
+const EVENTS_MAX: usize = 1024;
+
+const WAKER: u64 = u64::MAX;
+const LISTENERS: u64 = 1 << 62;
+
+/// See the file's head. Belongs to one thread; its [`Waker`] may be used from any.
+#[derive(Debug)]
+pub struct Driver {
+    poll: OwnedFd,
+    waker: Waker,
+    events: Events,
+    buffer: Box<[u8]>,
+    listeners: Vec<Arc<Listener>>,
+    connections: Vec<Option<Connection>>,
+    free: Vec<Token>,
+    /// Closed in this wake-up: events for them may still be under way.
+    closed: Vec<Token>,
+}
+
+/// Room for what one wait returns.
+struct Events(Vec<epoll::Event>);
+
+// SAFETY: an event's data is a union with a pointer; only its number is ever written or read here.
+unsafe impl Send for Events {}
+
+impl std::fmt::Debug for Events {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} events", self.0.len())
+    }
+}
+
+#[derive(Debug)]
+struct Connection {
+    socket: OwnedFd,
+    waiting: Output,
+    /// Nothing is received until the session can go on.
+    held: bool,
+}
+
+impl Connection {
+    /// What the kernel is to report.
+    fn interest(&self) -> EventFlags {
+        let receiving = if self.held { EventFlags::empty() } else { EventFlags::IN };
+        if self.waiting.is_empty() { receiving } else { receiving | EventFlags::OUT }
+    }
+}
+
+impl Driver {
+    /// A driver without connections.
+    ///
+    /// # Errors
+    /// What the kernel says, such as too many open files.
+    pub fn new() -> io::Result<Self> {
+        let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        epoll::add(&poll, &wake, EventData::new_u64(WAKER), EventFlags::IN)?;
+        Ok(Self {
+            poll,
+            waker: Waker(wake),
+            events: Events(Vec::with_capacity(EVENTS_MAX)),
+            buffer: vec![0; BUFFER_LEN].into_boxed_slice(),
+            listeners: Vec::new(),
+            connections: Vec::new(),
+            free: Vec::new(),
+            closed: Vec::new(),
+        })
+    }
+
+    /// What wakes this driver.
+    pub fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    /// Begins to accept from a listener that other drivers may watch too.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn listen(&mut self, listener: Arc<Listener>) -> io::Result<()> {
+        let data = EventData::new_u64(LISTENERS | self.listeners.len() as u64);
+        epoll::add(&self.poll, listener.as_fd(), data, EventFlags::IN | EventFlags::EXCLUSIVE)?;
+        self.listeners.push(listener);
+        Ok(())
+    }
+
+    /// Stops accepting and lets go of the listeners.
+    pub fn stop_listening(&mut self) {
+        for listener in self.listeners.drain(..) {
+            _ = epoll::delete(&self.poll, listener.as_fd());
+        }
+    }
+
+    /// Takes over an accepted connection.
+    ///
+    /// # Errors
+    /// What the kernel says; the connection is closed then.
+    pub fn adopt(&mut self, socket: OwnedFd) -> io::Result<Token> {
+        let token = self.free.pop().unwrap_or(self.connections.len());
+        if token == self.connections.len() {
+            self.connections.push(None);
+        }
+        if let Err(error) = epoll::add(&self.poll, &socket, EventData::new_u64(token as u64), EventFlags::IN) {
+            self.free.push(token);
+            return Err(error.into());
+        }
+        self.connections[token] = Some(Connection { socket, waiting: Output::default(), held: false });
+        Ok(token)
+    }
+
+    /// The number of a connection's socket.
+    pub fn descriptor(&self, token: Token) -> i32 {
+        self.connections[token].as_ref().map_or(-1, |connection| connection.socket.as_raw_fd())
+    }
+
+    /// Waits until something happens or the time is over; returns how many events [`Driver::event`] has.
+    ///
+    /// # Errors
+    /// What the kernel says; an interruption is no error.
+    pub fn wait(&mut self, timeout_ms: u64) -> io::Result<usize> {
+        self.free.append(&mut self.closed);
+        let timeout = Timespec { tv_sec: (timeout_ms / 1_000) as i64, tv_nsec: (timeout_ms % 1_000 * 1_000_000) as i64 };
+        self.events.0.clear();
+        match epoll::wait(&self.poll, spare_capacity(&mut self.events.0), Some(&timeout)) {
+            Ok(_) | Err(Errno::INTR) => Ok(self.events.0.len()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What event `index` of this wake-up was. Bytes that arrived are at the start of [`Driver::buffer`].
+    pub fn event(&mut self, index: usize) -> Event {
+        let epoll::Event { flags, data } = self.events.0[index];
+        match data.u64() {
+            WAKER => {
+                _ = rustix::io::read(&*self.waker.0, &mut [0; 8]);
+                Event::Woken
+            }
+            data if data & LISTENERS != 0 => self.accept((data & !LISTENERS) as usize),
+            token => self.connection_event(token as Token, flags),
+        }
+    }
+
+    /// The bytes of the last [`Event::Received`].
+    #[inline]
+    pub fn buffer(&self) -> &[u8] {
+        &self.buffer
+    }
+
+    fn accept(&mut self, index: usize) -> Event {
+        match self.listeners.get(index).map(|listener| listener.accept()) {
+            Some(Ok(Some(accepted))) => Event::Accepted(accepted),
+            _ => Event::Nothing,
+        }
+    }
+
+    #[inline]
+    fn connection_event(&mut self, token: Token, flags: EventFlags) -> Event {
+        let Some(connection) = &mut self.connections[token] else { return Event::Nothing };
+        if flags.contains(EventFlags::OUT) {
+            return match flush(connection) {
+                Sending::Broken => Event::Closed(token),
+                Sending::Waiting(count) => Event::Sent(token, count),
+                Sending::Done => {
+                    _ = modify(&self.poll, token, connection);
+                    Event::Sent(token, 0)
+                }
+            };
+        }
+        match net::recv(&connection.socket, &mut *self.buffer, RecvFlags::empty()) {
+            Ok((0, _)) => Event::Closed(token),
+            Ok((received, _)) => Event::Received(token, received),
+            Err(Errno::AGAIN | Errno::INTR) => Event::Nothing,
+            Err(_) => Event::Closed(token),
+        }
+    }
+
+    /// Sends what is in `output`, after what already waits, and leaves it empty.
+    #[inline]
+    pub fn send(&mut self, token: Token, output: &mut Output) -> Sending {
+        let Some(connection) = &mut self.connections[token] else { return Sending::Broken };
+        if !connection.waiting.is_empty() {
+            output.move_to(&mut connection.waiting);
+            return Sending::Waiting(connection.waiting.len());
+        }
+        match send_pieces(&connection.socket, output) {
+            Sending::Waiting(count) => {
+                output.move_to(&mut connection.waiting);
+                match modify(&self.poll, token, connection) {
+                    Ok(()) => Sending::Waiting(count),
+                    Err(_) => Sending::Broken,
+                }
+            }
+            end => end,
+        }
+    }
+
+    /// Stops or resumes receiving from a connection; what it has sent stays with the kernel meanwhile.
+    pub fn hold(&mut self, token: Token, held: bool) {
+        let Some(connection) = &mut self.connections[token] else { return };
+        connection.held = held;
+        _ = modify(&self.poll, token, connection);
+    }
+
+    /// Closes a connection and drops what waits to be sent.
+    pub fn close(&mut self, token: Token) {
+        if let Some(connection) = self.connections[token].take() {
+            _ = epoll::delete(&self.poll, &connection.socket);
+            self.closed.push(token);
+        }
+    }
+}
+
+fn modify(poll: &OwnedFd, token: Token, connection: &Connection) -> rustix::io::Result<()> {
+    epoll::modify(poll, &connection.socket, EventData::new_u64(token as u64), connection.interest())
+}
+
+fn flush(connection: &mut Connection) -> Sending {
+    send_pieces(&connection.socket, &mut connection.waiting)
+}
+
+/// Sends until everything has left or the kernel takes no more.
+#[inline]
+fn send_pieces(socket: &OwnedFd, output: &mut Output) -> Sending {
+    while !output.is_empty() {
+        let sent = match output.plain() {
+            Some(bytes) => net::send(socket, bytes, SendFlags::NOSIGNAL),
+            None => {
+                net::sendmsg(socket, &output.pieces(), &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL)
+            }
+        };
+        match sent {
+            Ok(count) => output.advance(count),
+            Err(Errno::AGAIN) => return Sending::Waiting(output.len()),
+            Err(Errno::INTR) => {}
+            Err(_) => return Sending::Broken,
+        }
+    }
+    Sending::Done
+}

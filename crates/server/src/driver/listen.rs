@@ -1,0 +1,127 @@
+//! Listening sockets: bound once, watched by every worker.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::Mode;
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+
+use crate::mail::Accepted;
+
+/// A socket that connections come from. Dropping the last handle of a Unix socket removes its file.
+#[derive(Debug)]
+pub struct Listener {
+    socket: OwnedFd,
+    place: Place,
+    keepalive_s: u64,
+}
+
+#[derive(Debug)]
+enum Place {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+/// Binds a TCP socket; port 0 takes a free one. `keepalive_s` 0 sends no probes.
+///
+/// # Errors
+/// What the kernel says: the address is in use, or not ours.
+pub fn bind_tcp(address: SocketAddr, backlog: i32, keepalive_s: u64) -> io::Result<Listener> {
+    let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
+    let socket = net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    if address.is_ipv6() {
+        sockopt::set_ipv6_v6only(&socket, true)?;
+    }
+    net::bind(&socket, &address)?;
+    net::listen(&socket, backlog)?;
+    let bound = SocketAddr::try_from(net::getsockname(&socket)?)?;
+    Ok(Listener { socket, place: Place::Tcp(bound), keepalive_s })
+}
+
+/// Binds a Unix socket, replacing what a dead process left at its path. `mode` 0 leaves the permissions to the umask.
+///
+/// # Errors
+/// What the kernel says of the path.
+pub fn bind_unix(path: &Path, backlog: i32, mode: u32) -> io::Result<Listener> {
+    _ = std::fs::remove_file(path);
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    if mode != 0 {
+        rustix::fs::chmod(path, Mode::from_raw_mode(mode))?;
+    }
+    net::listen(&socket, backlog)?;
+    Ok(Listener { socket, place: Place::Unix(path.to_owned()), keepalive_s: 0 })
+}
+
+impl Listener {
+    /// The address and port, for TCP.
+    pub fn address(&self) -> Option<SocketAddr> {
+        match self.place {
+            Place::Tcp(address) => Some(address),
+            Place::Unix(_) => None,
+        }
+    }
+
+    /// The next connection that waits, if any.
+    ///
+    /// # Errors
+    /// What the kernel says, such as too many open files.
+    pub(super) fn accept(&self) -> io::Result<Option<Accepted>> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = match net::accept_with(&self.socket, flags) {
+            Ok(socket) => socket,
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::CONNABORTED | rustix::io::Errno::INTR) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let (address, local_address) = match &self.place {
+            Place::Unix(path) => (format!("{}:0", path.display()), format!("{}:0", path.display())),
+            Place::Tcp(_) => {
+                self.tune(&socket)?;
+                (text_of(net::getpeername(&socket)), text_of(net::getsockname(&socket).map(Some)))
+            }
+        };
+        Ok(Some(Accepted { socket, address, local_address }))
+    }
+
+    fn tune(&self, socket: &OwnedFd) -> io::Result<()> {
+        sockopt::set_tcp_nodelay(socket, true)?;
+        if self.keepalive_s != 0 {
+            let seconds = self.keepalive_s;
+            sockopt::set_socket_keepalive(socket, true)?;
+            sockopt::set_tcp_keepidle(socket, Duration::from_secs(seconds))?;
+            sockopt::set_tcp_keepintvl(socket, Duration::from_secs((seconds / 3).max(1)))?;
+            sockopt::set_tcp_keepcnt(socket, 3)?;
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Place::Unix(path) = &self.place {
+            _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+fn text_of(name: rustix::io::Result<Option<net::SocketAddrAny>>) -> String {
+    let address = name.ok().flatten().and_then(|any| SocketAddr::try_from(any).ok());
+    match address {
+        None => "?:0".to_owned(),
+        Some(address) => match address.ip() {
+            IpAddr::V4(ip) => format!("{ip}:{}", address.port()),
+            IpAddr::V6(ip) => format!("[{ip}]:{}", address.port()),
+        },
+    }
+}

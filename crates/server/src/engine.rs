@@ -1,0 +1,135 @@
+//! One engine: everything that its threads share.
+//!
+//! An [`Engine`] is data and locks; it runs nothing by itself. Sessions in the caller's thread (`local`) and workers behind
+//! a listener (`boot`) work on the same engine at the same time. Dropping the last handle ends it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use parking_lot::Mutex;
+use sleeve_store::{Options, Store};
+
+use crate::clock::{Instant, Ticker};
+use crate::config::{Config, Opt};
+use crate::journal::Journal;
+use crate::mail::{Letter, Mailbox};
+use crate::pause::Pause;
+use crate::peer::Peers;
+use crate::stats::Stats;
+use crate::watch::Watches;
+
+/// Databases, configuration, journal, clients and counters of one running Sleeve.
+pub struct Engine {
+    /// The data.
+    pub store: Store,
+    /// The options.
+    pub config: Config,
+    /// The log of effects.
+    pub journal: Arc<Journal>,
+    /// The clients.
+    pub peers: Peers,
+    /// The counters.
+    pub stats: Stats,
+    /// Who watches which key.
+    pub watches: Watches,
+    /// CLIENT PAUSE.
+    pub pause: Pause,
+    /// When the engine was made.
+    pub started: Instant,
+    /// What turns the counters' ticks into time.
+    pub ticker: Ticker,
+    /// 40 random hexadecimal digits, new with every start.
+    pub run_id: String,
+    /// DEBUG SET-ACTIVE-EXPIRE and the like.
+    pub debug: Debug,
+    /// The port that is served, 0 when none is.
+    pub port: AtomicU32,
+    mailboxes: Mutex<Vec<Arc<Mailbox>>>,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("run_id", &self.run_id).finish_non_exhaustive()
+    }
+}
+
+/// What DEBUG can turn.
+#[derive(Debug)]
+pub struct Debug {
+    /// Whether keys expire without being looked at.
+    pub active_expire: std::sync::atomic::AtomicBool,
+}
+
+impl Engine {
+    /// An empty engine. No thread is started, no file is touched.
+    pub fn new(config: Config) -> Arc<Self> {
+        let mut secret = [0; 16];
+        random_bytes(&mut secret);
+        let options = Options {
+            databases: config.number(Opt::Databases) as usize,
+            shards: config.number(Opt::Shards) as usize,
+            secret,
+        };
+        Arc::new(Self {
+            store: Store::new(options),
+            journal: Arc::new(Journal::new(config.number(Opt::JournalMaxBytes) as usize)),
+            config,
+            peers: Peers::default(),
+            stats: Stats::default(),
+            watches: Watches::default(),
+            pause: Pause::default(),
+            started: Instant::now(),
+            ticker: Ticker::start(),
+            run_id: random_hex(),
+            debug: Debug { active_expire: true.into() },
+            port: AtomicU32::new(0),
+            mailboxes: Mutex::default(),
+        })
+    }
+
+    /// Enters a mailbox to which letters for everybody go.
+    pub fn enter_mailbox(&self, mailbox: &Arc<Mailbox>) {
+        self.mailboxes.lock().push(Arc::clone(mailbox));
+    }
+
+    /// Strikes out a mailbox whose owner has ended.
+    pub fn leave_mailbox(&self, mailbox: &Arc<Mailbox>) {
+        self.mailboxes.lock().retain(|other| !Arc::ptr_eq(other, mailbox));
+    }
+
+    /// Tells everybody that a pause may have ended.
+    pub fn post_resume(&self) {
+        self.mailboxes.lock().iter().for_each(|mailbox| mailbox.post(Letter::Resume));
+    }
+
+    /// Tells everybody to stop.
+    pub fn post_stop(&self) {
+        self.mailboxes.lock().iter().for_each(|mailbox| mailbox.post(Letter::Stop));
+    }
+
+    /// The bytes of all data and of the journal.
+    pub fn used_bytes(&self) -> u64 {
+        (self.store.memory() + self.journal.memory_bytes()) as u64
+    }
+
+    /// The port that is served, 0 when none is.
+    pub fn port(&self) -> u32 {
+        self.port.load(Ordering::Relaxed)
+    }
+}
+
+/// 40 hexadecimal digits from the system's random source.
+fn random_hex() -> String {
+    let mut bytes = [0_u8; 20];
+    random_bytes(&mut bytes);
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Fills `bytes` from the system's random source.
+pub fn random_bytes(bytes: &mut [u8]) {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        let rest = &mut bytes[filled..];
+        filled += rustix::rand::getrandom(rest, rustix::rand::GetRandomFlags::empty()).unwrap_or(0);
+    }
+}

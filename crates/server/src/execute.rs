@@ -1,0 +1,254 @@
+//! The spine: find, gate, lock, run, record. The only way a command runs.
+//!
+//! A batch of pipelined requests is prepared ahead in groups: every command is looked up and every key hashed while the
+//! first lines of their buckets are fetched; a second pass fetches the entries; then the group runs in order, from the
+//! cache. What a pass learned ahead is only ever a hint for the cache: the run itself looks everything up under its
+//! locks.
+
+use std::ops::Range;
+
+use sleeve_store::Store;
+use sleeve_wire::commands::{self, Flags, Row};
+use sleeve_wire::request::{Args, Batch};
+
+use crate::clock::{self, Instant};
+use crate::commands as families;
+use crate::cx::Cx;
+use crate::desk::Desk;
+use crate::error::Error;
+use crate::gates;
+use crate::output::Output;
+use crate::request::{KeyAt, Request, hash_keys};
+use crate::state::{Replies, State};
+
+/// Keys whose buckets and entries are fetched ahead together: what the caches of a core hold without loss.
+const GROUP_KEYS: usize = 64;
+
+/// What was found out about a group of requests ahead of running them.
+#[derive(Debug, Default)]
+pub struct Prepared {
+    requests: Vec<Ready>,
+    keys: Vec<KeyAt>,
+}
+
+#[derive(Debug)]
+struct Ready {
+    found: Found,
+    keys: Range<u32>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Found {
+    Command(&'static Row),
+    /// The name is in no row.
+    Unknown,
+    /// The name is that of a container, the second argument is none of its subcommands.
+    UnknownSubcommand(&'static Row),
+    /// Too few or too many arguments.
+    Arity(&'static Row),
+}
+
+/// Runs the requests of `batch`, which lie in `buffer`, and appends their replies to `output`. Returns how many were
+/// run: fewer than all when the peer is to be closed, or when a pause holds the next one.
+pub fn batch(state: &mut State, desk: &mut Desk, batch: &Batch, buffer: &[u8], output: &mut Output) -> usize {
+    let mut prepared = std::mem::take(&mut desk.prepared);
+    let mut cx = Cx::new(&desk.engine, &desk.counters, state, output, desk.now, call);
+    let mut run = 0;
+    while run < batch.len() && !cx.state.closing {
+        if run != 0 {
+            cx.now = Instant::now();
+        }
+        let group = run..prepared.fill(&desk.engine.store, batch, buffer, run);
+        prepared.fetch_ahead(&desk.engine.store, cx.state.database);
+        run = group.end;
+        for (ready, index) in prepared.requests.iter().zip(group) {
+            let keys = &prepared.keys[ready.keys.start as usize..ready.keys.end as usize];
+            let held = !step(&mut cx, ready.found, batch.get(index, buffer), keys);
+            if held || cx.state.closing {
+                run = if held { index } else { index + 1 };
+                break;
+            }
+        }
+        if run < batch.len() && cx.is_held {
+            break;
+        }
+    }
+    desk.prepared = prepared;
+    run
+}
+
+impl Prepared {
+    /// Looks up and hashes requests from `first` on, until the group is full; returns where the next group begins.
+    fn fill(&mut self, store: &Store, batch: &Batch, buffer: &[u8], first: usize) -> usize {
+        self.requests.clear();
+        self.keys.clear();
+        let mut next = first;
+        while next < batch.len() && self.keys.len() < GROUP_KEYS && self.requests.len() < GROUP_KEYS {
+            let ready = self.look_up(store, batch.get(next, buffer));
+            self.requests.push(ready);
+            next += 1;
+        }
+        next
+    }
+
+    #[inline]
+    fn look_up(&mut self, store: &Store, args: Args<'_>) -> Ready {
+        let found = find(args);
+        let first = self.keys.len() as u32;
+        if let Found::Command(row) = found {
+            hash_keys(store, row, args, &mut self.keys);
+        }
+        Ready { found, keys: first..self.keys.len() as u32 }
+    }
+
+    /// The two passes over the group's keys: buckets, then entries. A lone key is not worth them.
+    #[inline]
+    fn fetch_ahead(&self, store: &Store, database: u32) {
+        if self.keys.len() < 2 {
+            return;
+        }
+        for key in &self.keys {
+            store.lock(store.shard_of(key.hash)).prefetch_bucket(database as usize, key.hash);
+        }
+        for key in &self.keys {
+            store.lock(store.shard_of(key.hash)).prefetch_entry(database as usize, key.hash);
+        }
+    }
+}
+
+#[inline]
+fn find(args: Args<'_>) -> Found {
+    let Some(row) = args.get(0).and_then(commands::find) else { return Found::Unknown };
+    let row = match args.get(1) {
+        Some(name) if row.is_container() => match commands::find_sub(row.id, name) {
+            Some(row) => row,
+            None => return Found::UnknownSubcommand(row),
+        },
+        _ => row,
+    };
+    if row.takes(args.len()) { Found::Command(row) } else { Found::Arity(row) }
+}
+
+/// Takes one request through the gates and runs or queues it. False when a pause holds it.
+#[inline]
+fn step(cx: &mut Cx<'_>, found: Found, args: Args<'_>, keys: &[KeyAt]) -> bool {
+    let mark = cx.out.mark();
+    if cx.state.replies == Replies::SkipNext {
+        cx.state.replies = Replies::Skip;
+    }
+    match found {
+        Found::Command(row) => {
+            let request = Request::new(row, args, keys);
+            match gates::pass(cx, &request) {
+                Ok(gates::Way::Run) => run(cx, request),
+                Ok(gates::Way::Queue) => queue(cx, &request),
+                Ok(gates::Way::Hold) => {
+                    cx.is_held = true;
+                    return false;
+                }
+                Err(error) => reject(cx, Some(row), error),
+            }
+        }
+        Found::Unknown => reject(cx, None, unknown_command(args)),
+        Found::UnknownSubcommand(row) => reject(cx, Some(row), unknown_subcommand(row, args)),
+        Found::Arity(row) => reject(cx, Some(row), Error::arity(row.full_name)),
+    }
+    match cx.state.replies {
+        Replies::On | Replies::SkipNext => {}
+        Replies::Off => cx.out.rewind(mark),
+        Replies::Skip => {
+            cx.out.rewind(mark);
+            cx.state.replies = Replies::On;
+        }
+    }
+    true
+}
+
+/// Locks what the row names, calls, unlocks.
+#[inline]
+fn run(cx: &mut Cx<'_>, request: Request<'_>) {
+    cx.state.row = Some(request.row);
+    match request.key_places() {
+        [] if is_about_all_keys(request.row) => cx.locks.take_all(),
+        [] => {}
+        [key] => cx.locks.take_one(key.hash),
+        keys => cx.locks.take(keys.iter().map(|key| key.hash)),
+    }
+    call(cx, request);
+    cx.locks.clear();
+}
+
+/// Whether a command without keys changes the whole keyspace at once.
+fn is_about_all_keys(row: &Row) -> bool {
+    row.flags.contains(Flags::WRITE)
+}
+
+/// Runs one command with its locks held and records its effect: by itself the request as it came, unless the command
+/// has recorded in other words what it did.
+#[inline]
+pub fn call(cx: &mut Cx<'_>, request: Request<'_>) {
+    let mark = cx.out.mark();
+    let began = clock::ticks();
+    cx.begin();
+    let outcome = families::run(cx, request);
+    cx.end(&request);
+    let counters = &cx.counters.commands[request.row.id as usize];
+    if let Err(error) = outcome {
+        cx.out.rewind(mark);
+        counters.failed.add(1);
+        answer_error(cx, &error);
+    }
+    counters.calls.add(1);
+    counters.elapsed_ticks.add(clock::ticks().wrapping_sub(began));
+    cx.counters.executed.add(1);
+}
+
+/// Keeps a command for EXEC.
+fn queue(cx: &mut Cx<'_>, request: &Request<'_>) {
+    if let Some(transaction) = &mut cx.state.transaction {
+        transaction.bytes += request.args.bytes_len();
+        transaction.queue.push((request.row, request.args.to_owned()));
+    }
+    cx.reply().simple("QUEUED");
+}
+
+/// Answers a request that may not run. Inside MULTI this dooms the transaction.
+#[cold]
+fn reject(cx: &mut Cx<'_>, row: Option<&'static Row>, error: Error) {
+    if let Some(transaction) = &mut cx.state.transaction {
+        transaction.aborted = true;
+    }
+    if let Some(row) = row {
+        cx.counters.commands[row.id as usize].rejected.add(1);
+    }
+    answer_error(cx, &error);
+}
+
+#[cold]
+fn answer_error(cx: &mut Cx<'_>, error: &Error) {
+    cx.counters.errors_replied.add(1);
+    cx.engine.stats.count_error(error.code());
+    cx.reply().error(error.text());
+}
+
+/// Redis shows at most so many bytes of what it did not understand.
+const SHOWN_BYTES: usize = 128;
+
+fn unknown_command(args: Args<'_>) -> Error {
+    let shown = |bytes: &[u8], len: usize| String::from_utf8_lossy(&bytes[..bytes.len().min(len)]).into_owned();
+    let mut rest = String::new();
+    for arg in args.iter().skip(1) {
+        if rest.len() >= SHOWN_BYTES {
+            break;
+        }
+        rest.push_str(&format!("'{}' ", shown(arg, SHOWN_BYTES - rest.len())));
+    }
+    let name = shown(args.get(0).unwrap_or_default(), SHOWN_BYTES);
+    Error::new(format!("ERR unknown command '{name}', with args beginning with: {rest}"))
+}
+
+fn unknown_subcommand(row: &Row, args: Args<'_>) -> Error {
+    let name = args.get(1).unwrap_or_default();
+    let shown = String::from_utf8_lossy(&name[..name.len().min(SHOWN_BYTES)]);
+    Error::new(format!("ERR unknown subcommand '{shown}'. Try {} HELP.", row.name.to_uppercase()))
+}

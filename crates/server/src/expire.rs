@@ -1,0 +1,93 @@
+//! Active expiry: removing keys whose time has come although nobody looks at them.
+//!
+//! Each worker walks its share of the shards in slices of at most [`SLICE_US`], holding one shard at a time for at most
+//! [`BUCKETS_A_STEP`] buckets. The effort is Redis's: while a tenth or more of the keys with a deadline that a walk meets
+//! have expired, the next slice follows soon; else it waits for the next round. What is removed is recorded like any
+//! other effect, under the lock of its shard.
+
+use std::sync::atomic::Ordering;
+
+use sleeve_store::ExpireReport;
+
+use crate::clock::{Instant, monotonic_ns};
+use crate::config::Opt;
+use crate::engine::Engine;
+use crate::stats::Counters;
+
+/// The longest that a slice may take, in microseconds.
+const SLICE_US: u64 = 1_000;
+/// Buckets that are looked at while one lock is held.
+const BUCKETS_A_STEP: usize = 256;
+/// The pause between slices while many keys have expired, in milliseconds: a quarter of the time at most is spent here.
+const BUSY_PAUSE_MS: u64 = 3;
+
+/// Where one worker's walk stands.
+#[derive(Debug)]
+pub struct Expiry {
+    /// The next shard; only those of this worker's share are visited.
+    shard: usize,
+    database: usize,
+    stride: usize,
+    first: usize,
+}
+
+impl Expiry {
+    /// The walk of worker `number` of `workers`.
+    pub fn new(number: usize, workers: usize) -> Self {
+        Self { shard: number, database: 0, stride: workers.max(1), first: number }
+    }
+
+    /// Takes one slice; returns in how many milliseconds the next is due.
+    pub fn step(&mut self, engine: &Engine, counters: &Counters, now: Instant) -> u64 {
+        let round_ms = 1_000 / engine.config.number(Opt::Hz).max(1) as u64;
+        if !engine.debug.active_expire.load(Ordering::Relaxed) {
+            return round_ms;
+        }
+        let ends_ns = monotonic_ns() + SLICE_US * 1_000;
+        let mut report = ExpireReport::default();
+        let mut places_left = engine.store.shards().div_ceil(self.stride) * engine.store.databases();
+        while places_left > 0 {
+            let step = self.step_shard(engine, now.wall_ms());
+            report.add(step);
+            if step.wrapped {
+                places_left -= 1;
+                self.advance(engine);
+            }
+            if monotonic_ns() >= ends_ns {
+                break;
+            }
+        }
+        counters.expired.add(report.expired as u64);
+        let is_busy = places_left > 0 && report.expired * 10 >= report.sampled.max(1);
+        if is_busy { BUSY_PAUSE_MS } else { round_ms }
+    }
+
+    fn step_shard(&self, engine: &Engine, now_ms: i64) -> ExpireReport {
+        if self.shard >= engine.store.shards() {
+            return ExpireReport { wrapped: true, ..ExpireReport::default() };
+        }
+        let database = self.database;
+        let mut shard = engine.store.lock(self.shard);
+        if shard.databases() <= database {
+            return ExpireReport { wrapped: true, ..ExpireReport::default() };
+        }
+        shard.expire_step(database, now_ms, BUCKETS_A_STEP, |key, garbage| {
+            drop(garbage);
+            engine.watches.raise(database as u32, key);
+            if engine.journal.is_read() {
+                engine.journal.append(database as u32, [b"DEL".as_slice(), key].into_iter());
+            }
+        })
+    }
+
+    fn advance(&mut self, engine: &Engine) {
+        self.database += 1;
+        if self.database >= engine.store.databases() {
+            self.database = 0;
+            self.shard += self.stride;
+            if self.shard >= engine.store.shards() {
+                self.shard = self.first;
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The reasons to refuse, queue or hold a command, in the order in which Redis tries them.
+
+use sleeve_wire::commands::{Command, Flags};
+
+use crate::config::Opt;
+use crate::cx::Cx;
+use crate::error::Error;
+use crate::pause::Held;
+use crate::request::Request;
+
+/// What becomes of a command that nothing forbids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// It runs now.
+    Run,
+    /// It waits for EXEC.
+    Queue,
+    /// It waits for the end of a pause, and so does everything behind it.
+    Hold,
+}
+
+/// Which way a request goes, or why it is refused. The table of reasons; each is a function below.
+#[inline]
+pub fn pass(cx: &Cx<'_>, request: &Request<'_>) -> Result<Way, Error> {
+    debug_command(cx, request)?;
+    password(cx, request)?;
+    memory(cx, request)?;
+    inside_multi(cx, request)?;
+    if cx.engine.pause.is_begun() && is_held(cx, request) {
+        return Ok(Way::Hold);
+    }
+    Ok(if cx.state.transaction.is_some() && !ends_or_steers_transaction(request.row.id) { Way::Queue } else { Way::Run })
+}
+
+/// `enable-debug-command` guards DEBUG.
+#[inline]
+fn debug_command(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
+    if request.row.id != Command::Debug {
+        return Ok(());
+    }
+    let allowed = cx.engine.config.access(Opt::EnableDebugCommand).allows(cx.is_local());
+    if allowed {
+        return Ok(());
+    }
+    Err(Error::fixed(
+        "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a \
+         local connection, otherwise you need to set this option in the configuration file, and then restart the \
+         server.",
+    ))
+}
+
+/// `requirepass` guards everything but the way in and out.
+#[inline]
+fn password(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
+    if cx.state.authenticated || request.row.flags.contains(Flags::NO_AUTH) {
+        return Ok(());
+    }
+    Err(Error::NO_AUTH)
+}
+
+/// `maxmemory` guards against what may grow.
+#[inline]
+fn memory(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
+    let bytes_max = cx.engine.config.memory(Opt::Maxmemory);
+    if bytes_max == 0 || !may_grow(cx, request) || cx.engine.used_bytes() <= bytes_max {
+        return Ok(());
+    }
+    Err(Error::OUT_OF_MEMORY)
+}
+
+fn may_grow(cx: &Cx<'_>, request: &Request<'_>) -> bool {
+    if request.row.id == Command::Exec {
+        let queue = cx.state.transaction.iter().flat_map(|transaction| &transaction.queue);
+        return queue.into_iter().any(|(row, _)| row.flags.contains(Flags::DENYOOM));
+    }
+    request.row.flags.contains(Flags::DENYOOM)
+}
+
+/// Some commands make no sense between MULTI and EXEC.
+#[inline]
+fn inside_multi(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
+    if cx.state.transaction.is_some() && request.row.flags.contains(Flags::NO_MULTI) {
+        return Err(Error::fixed("ERR Command not allowed inside a transaction"));
+    }
+    Ok(())
+}
+
+#[inline]
+fn ends_or_steers_transaction(command: Command) -> bool {
+    use Command::{Discard, Exec, Multi, Quit, Reset, Watch};
+    matches!(command, Exec | Discard | Multi | Watch | Quit | Reset)
+}
+
+#[cold]
+fn is_held(cx: &Cx<'_>, request: &Request<'_>) -> bool {
+    match cx.engine.pause.held(cx.now.wall_ms()) {
+        None => false,
+        Some(Held::All) => true,
+        Some(Held::Writes) if request.row.id == Command::Exec => {
+            let queue = cx.state.transaction.iter().flat_map(|transaction| &transaction.queue);
+            queue.into_iter().any(|(row, _)| row.flags.contains(Flags::WRITE))
+        }
+        Some(Held::Writes) => request.row.flags.contains(Flags::WRITE),
+    }
+}

@@ -1,0 +1,115 @@
+//! What INFO shows as of now instead of as a sum: rates a second and the peak of memory.
+//!
+//! Sums are sampled ten times a second, by whichever thread ticks first; a rate is the mean over the last sixteen
+//! samples, as in Redis. Any thread.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+/// Time between samples.
+const PERIOD_MS: u64 = 100;
+const SAMPLES: usize = 16;
+
+/// The sums whose rates are kept.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Commands executed.
+    pub commands: u64,
+    /// Bytes received.
+    pub input_bytes: u64,
+    /// Bytes sent.
+    pub output_bytes: u64,
+}
+
+/// See the file's head.
+#[derive(Debug, Default)]
+pub struct Gauges {
+    next_ms: AtomicU64,
+    peak_bytes: AtomicU64,
+    samples: Mutex<Samples>,
+}
+
+#[derive(Debug, Default)]
+struct Samples {
+    last_ms: u64,
+    last: Traffic,
+    rates: [Traffic; SAMPLES],
+    next: usize,
+}
+
+impl Gauges {
+    /// Whether a sample is due; true for one caller only. `now_ms` is monotonic.
+    pub fn is_due(&self, now_ms: u64) -> bool {
+        let next_ms = self.next_ms.load(Ordering::Relaxed);
+        let later = now_ms + PERIOD_MS;
+        now_ms >= next_ms
+            && self.next_ms.compare_exchange(next_ms, later, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// Takes a sample of the sums so far and of the memory in use.
+    pub fn sample(&self, now_ms: u64, sums: Traffic, used_bytes: u64) {
+        self.peak_bytes.fetch_max(used_bytes, Ordering::Relaxed);
+        let mut samples = self.samples.lock();
+        let elapsed_ms = now_ms.saturating_sub(samples.last_ms);
+        let (last, next) = (samples.last, samples.next);
+        if samples.last_ms != 0 && elapsed_ms != 0 {
+            let rate = |now: u64, last: u64| now.saturating_sub(last) * 1_000 / elapsed_ms;
+            samples.rates[next] = Traffic {
+                commands: rate(sums.commands, last.commands),
+                input_bytes: rate(sums.input_bytes, last.input_bytes),
+                output_bytes: rate(sums.output_bytes, last.output_bytes),
+            };
+            samples.next = (next + 1) % SAMPLES;
+        }
+        samples.last_ms = now_ms;
+        samples.last = sums;
+    }
+
+    /// The rates, a second.
+    pub fn rates(&self) -> Traffic {
+        let rates = self.samples.lock().rates;
+        let mean = |of: fn(&Traffic) -> u64| rates.iter().map(of).sum::<u64>() / SAMPLES as u64;
+        Traffic {
+            commands: mean(|rate| rate.commands),
+            input_bytes: mean(|rate| rate.input_bytes),
+            output_bytes: mean(|rate| rate.output_bytes),
+        }
+    }
+
+    /// The most memory that was seen in use, `used_bytes` being the present use.
+    pub fn peak_bytes(&self, used_bytes: u64) -> u64 {
+        self.peak_bytes.fetch_max(used_bytes, Ordering::Relaxed).max(used_bytes)
+    }
+
+    /// Forgets the rates and the peak (CONFIG RESETSTAT).
+    pub fn reset(&self) {
+        self.peak_bytes.store(0, Ordering::Relaxed);
+        *self.samples.lock() = Samples::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_steady_rate_is_shown_once_all_samples_are_in() {
+        let gauges = Gauges::default();
+        for round in 1..=17_u64 {
+            let sums = Traffic { commands: round * 50, input_bytes: round * 1_000, output_bytes: 0 };
+            gauges.sample(round * PERIOD_MS, sums, 10 * round);
+        }
+        assert_eq!(gauges.rates(), Traffic { commands: 500, input_bytes: 10_000, output_bytes: 0 });
+        assert_eq!(gauges.peak_bytes(3), 170);
+        gauges.reset();
+        assert_eq!((gauges.rates(), gauges.peak_bytes(3)), (Traffic::default(), 3));
+    }
+
+    #[test]
+    fn a_sample_is_due_for_one_caller_a_period() {
+        let gauges = Gauges::default();
+        let due = [1_000, 1_000, 1_099, 1_100].map(|now_ms| gauges.is_due(now_ms));
+        assert_eq!(due, [true, false, false, true]);
+    }
+}

@@ -1,0 +1,104 @@
+//! A session in the caller's own thread: the embedded engine's door.
+//!
+//! Bytes of requests go in, bytes of replies come out of the same call; no socket, no thread and no queue between. Any
+//! number of [`Local`]s may work on one engine from different threads at the same time, beside its workers.
+
+use std::sync::Arc;
+
+use crate::clock::Instant;
+use crate::desk::Desk;
+use crate::engine::Engine;
+use crate::expire::Expiry;
+use crate::mail::{Letter, Mailbox};
+use crate::output::Output;
+use crate::peer::Arrival;
+use crate::session::Session;
+
+/// See the file's head. `Send`: it may move between threads, one at a time.
+#[derive(Debug)]
+pub struct Local {
+    session: Session,
+    desk: Desk,
+    output: Output,
+    mailbox: Arc<Mailbox>,
+    expiry: Expiry,
+    next_tick_ms: u64,
+    closed: bool,
+}
+
+impl Engine {
+    /// Opens a session in the caller's thread. `wake` is called, from any thread, when [`Local::exchange`] should be
+    /// called although there is nothing to send: replies may have become due, or the session may have been closed.
+    pub fn connect(self: &Arc<Self>, wake: impl Fn() + Send + Sync + 'static) -> Local {
+        let mailbox = Arc::new(Mailbox::new(wake));
+        self.enter_mailbox(&mailbox);
+        let arrival = Arrival { address: "embedded:0".into(), local_address: "embedded:0".into(), descriptor: -1 };
+        let desk = Desk::new(self);
+        desk.counters.connections.add(1);
+        let peer = self.peers.enter(arrival, Arc::clone(&mailbox), desk.now.wall_ms());
+        Local {
+            session: Session::new(self, peer),
+            desk,
+            output: Output::default(),
+            mailbox,
+            expiry: Expiry::new(0, 1),
+            next_tick_ms: 0,
+            closed: false,
+        }
+    }
+}
+
+/// The session is over: QUIT, CLIENT KILL or a protocol error ended it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Closed;
+
+impl Local {
+    /// Executes the requests that these bytes complete and appends their replies to `replies`. An incomplete request
+    /// is kept and goes on with the next call.
+    ///
+    /// # Errors
+    /// [`Closed`] once the session is over; replies that were due before are in `replies`.
+    pub fn exchange(&mut self, requests: &[u8], replies: &mut Vec<u8>) -> Result<(), Closed> {
+        if self.closed {
+            return Err(Closed);
+        }
+        self.desk.now = Instant::now();
+        self.read_mail();
+        if self.session.is_paused() && self.desk.engine.pause.held(self.desk.now.wall_ms()).is_none() {
+            self.session.resume(&mut self.desk, &mut self.output);
+        }
+        self.session.receive(requests, &mut self.desk, &mut self.output);
+        self.output.copy_to(replies);
+        self.tick();
+        if self.session.state.closing {
+            self.closed = true;
+        }
+        if self.closed { Err(Closed) } else { Ok(()) }
+    }
+
+    fn read_mail(&mut self) {
+        for letter in self.mailbox.collect() {
+            match letter {
+                Letter::Close(_) | Letter::Stop => self.closed = true,
+                Letter::Resume => self.session.resume(&mut self.desk, &mut self.output),
+                Letter::Adopt(_) => {}
+            }
+        }
+    }
+
+    /// Takes a slice of the background work when one is due: nobody else does it for an engine without workers.
+    fn tick(&mut self) {
+        let now_ms = self.desk.now.monotonic_ms();
+        if now_ms >= self.next_tick_ms {
+            let next_in_ms = self.expiry.step(&self.desk.engine, &self.desk.counters, self.desk.now);
+            self.next_tick_ms = now_ms + next_in_ms;
+        }
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        self.session.close();
+        self.desk.engine.leave_mailbox(&self.mailbox);
+    }
+}

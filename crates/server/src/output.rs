@@ -1,0 +1,190 @@
+//! What a peer is owed: reply bytes in order, large values by reference.
+//!
+//! Replies are appended to one buffer. A large value does not go through it: the output notes its place and keeps a
+//! reference, and the driver hands the pieces to the kernel together. The store copies such a value before it changes
+//! it while a reference is out.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::sync::Arc;
+
+/// Reply bytes that have not left.
+#[derive(Debug, Default)]
+pub struct Output {
+    /// Replies, appended at the end. `sent` bytes at its start have left.
+    pub bytes: Vec<u8>,
+    sent: usize,
+    /// Values that go out before the byte of `bytes` at their place.
+    shared: VecDeque<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    place: usize,
+    value: Arc<Vec<u8>>,
+    sent: usize,
+}
+
+/// Values at least as long as this leave by reference.
+pub const SHARED_LEN_MIN: usize = 16 * 1024;
+
+/// A buffer that has grown beyond this is given back when it is empty.
+const KEPT_BYTES: usize = 256 * 1024;
+
+impl Output {
+    /// Puts a value after the bytes written so far, without copying it.
+    pub fn share(&mut self, value: Arc<Vec<u8>>) {
+        self.shared.push_back(Shared { place: self.bytes.len(), value, sent: 0 });
+    }
+
+    /// How many bytes have not left.
+    #[inline]
+    pub fn len(&self) -> usize {
+        let shared: usize = self.shared.iter().map(|shared| shared.value.len() - shared.sent).sum();
+        self.bytes.len() - self.sent + shared
+    }
+
+    /// Whether everything has left.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.len() == self.sent && self.shared.is_empty()
+    }
+
+    /// A mark to which [`Output::rewind`] can go back.
+    pub fn mark(&self) -> Mark {
+        Mark { bytes: self.bytes.len(), shared: self.shared.len() }
+    }
+
+    /// Forgets what was written since the mark. Nothing of it may have been sent.
+    pub fn rewind(&mut self, mark: Mark) {
+        self.bytes.truncate(mark.bytes);
+        self.shared.truncate(mark.shared);
+    }
+
+    /// The only piece, when no value is shared: the common case, for a plain write.
+    #[inline]
+    pub fn plain(&self) -> Option<&[u8]> {
+        self.shared.is_empty().then(|| &self.bytes[self.sent..])
+    }
+
+    /// The next pieces in order, at most as many as one system call takes.
+    pub fn pieces(&self) -> Vec<IoSlice<'_>> {
+        let mut pieces = Vec::with_capacity(2 * self.shared.len() + 1);
+        let mut at = self.sent;
+        for shared in self.shared.iter().take(PIECES_MAX / 2 - 1) {
+            if at < shared.place {
+                pieces.push(IoSlice::new(&self.bytes[at..shared.place]));
+                at = shared.place;
+            }
+            pieces.push(IoSlice::new(&shared.value[shared.sent..]));
+        }
+        if at < self.bytes.len() && self.shared.len() < PIECES_MAX / 2 {
+            pieces.push(IoSlice::new(&self.bytes[at..]));
+        }
+        pieces
+    }
+
+    /// Drops `count` bytes that have left from the front.
+    pub fn advance(&mut self, mut count: usize) {
+        while let Some(shared) = self.shared.front_mut() {
+            let before = (shared.place - self.sent).min(count);
+            self.sent += before;
+            count -= before;
+            let of_value = (shared.value.len() - shared.sent).min(count);
+            shared.sent += of_value;
+            count -= of_value;
+            if self.sent < shared.place || shared.sent < shared.value.len() {
+                return;
+            }
+            self.shared.pop_front();
+        }
+        self.sent += count;
+        if self.sent == self.bytes.len() {
+            self.bytes.clear();
+            self.bytes.shrink_to(KEPT_BYTES);
+            self.sent = 0;
+        }
+    }
+
+    /// Moves everything to the end of `other`, leaving this empty with its memory.
+    pub fn move_to(&mut self, other: &mut Output) {
+        let offset = other.bytes.len();
+        other.bytes.extend_from_slice(&self.bytes[self.sent..]);
+        let sent = self.sent;
+        other.shared.extend(self.shared.drain(..).map(|mut shared| {
+            shared.place = shared.place - sent + offset;
+            shared
+        }));
+        self.bytes.clear();
+        self.sent = 0;
+    }
+
+    /// Appends everything to a plain buffer, copying shared values; leaves this empty.
+    pub fn copy_to(&mut self, into: &mut Vec<u8>) {
+        while !self.is_empty() {
+            let pieces = self.pieces();
+            let mut copied = 0;
+            for piece in &pieces {
+                into.extend_from_slice(piece);
+                copied += piece.len();
+            }
+            self.advance(copied);
+        }
+    }
+}
+
+/// A place in an output; see [`Output::mark`].
+#[derive(Debug, Clone, Copy)]
+pub struct Mark {
+    bytes: usize,
+    shared: usize,
+}
+
+/// Pieces that one system call takes; the kernel's own limit is 1,024.
+const PIECES_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_leave_in_order_however_they_are_cut() {
+        for step in 1..40 {
+            let mut output = Output::default();
+            let mut expected = Vec::new();
+            for round in 0..100_u8 {
+                output.bytes.extend_from_slice(&[round; 3]);
+                expected.extend_from_slice(&[round; 3]);
+                if round % 3 == 0 {
+                    output.share(Arc::new(vec![round; 7]));
+                    expected.extend_from_slice(&[round; 7]);
+                }
+            }
+            let mut moved = Output::default();
+            moved.bytes.extend_from_slice(b"before");
+            output.advance(5);
+            output.move_to(&mut moved);
+            assert!(output.is_empty());
+            assert_eq!(moved.len(), expected.len() - 5 + 6);
+            let mut left = Vec::new();
+            while !moved.is_empty() {
+                let flat: Vec<u8> = moved.pieces().iter().flat_map(|piece| piece.to_vec()).collect();
+                let count = step.min(flat.len());
+                left.extend_from_slice(&flat[..count]);
+                moved.advance(count);
+            }
+            assert_eq!(left, [b"before", &expected[5..]].concat());
+        }
+    }
+
+    #[test]
+    fn rewinding_forgets_bytes_and_values() {
+        let mut output = Output::default();
+        output.bytes.extend_from_slice(b"+OK\r\n");
+        let mark = output.mark();
+        output.share(Arc::new(vec![1; 10]));
+        output.bytes.extend_from_slice(b"\r\n");
+        output.rewind(mark);
+        assert_eq!(output.plain(), Some(b"+OK\r\n".as_slice()));
+    }
+}

@@ -1,0 +1,141 @@
+//! What everybody may know of a client: the rows of CLIENT LIST.
+//!
+//! A session owns its state alone; what others may look at stands here, in atomics that the session brings up to date
+//! when it is done with a batch, so that a request costs nothing for being watched. Any thread may read.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::mail::Mailbox;
+
+/// What a client calls itself.
+#[derive(Debug, Clone, Default)]
+pub struct Names {
+    /// CLIENT SETNAME, or empty.
+    pub client: String,
+    /// CLIENT SETINFO LIB-NAME, or empty.
+    pub library: String,
+    /// CLIENT SETINFO LIB-VER, or empty.
+    pub library_version: String,
+}
+
+/// One client as others see it.
+#[derive(Debug)]
+pub struct Peer {
+    /// Unique in the life of the engine, ascending, from 1.
+    pub id: u64,
+    /// The peer's end, `ip:port`, `path:0` or `embedded:0`.
+    pub address: String,
+    /// Our end, in the same form.
+    pub local_address: String,
+    /// The socket's number; -1 where there is none.
+    pub descriptor: i32,
+    /// Wall clock at connect, milliseconds.
+    pub created_ms: i64,
+    /// Where letters for its owner go.
+    pub mailbox: Arc<Mailbox>,
+    /// What it calls itself.
+    pub names: Mutex<Names>,
+    /// Wall clock at the last request, milliseconds.
+    pub active_ms: AtomicI64,
+    /// The selected database.
+    pub database: AtomicU32,
+    /// Requests in the MULTI queue, or -1 outside of MULTI.
+    pub queued: AtomicI64,
+    /// Bytes that the MULTI queue holds.
+    pub queued_bytes: AtomicUsize,
+    /// Number of watched keys.
+    pub watched: AtomicUsize,
+    /// Bytes received and not yet executed.
+    pub input_bytes: AtomicUsize,
+    /// Bytes of replies that the socket has not taken.
+    pub output_bytes: AtomicUsize,
+    /// 2 or 3.
+    pub protocol: AtomicU32,
+    /// The last command as an index of the command table, plus one; 0 before the first.
+    pub command: AtomicU32,
+    /// CLIENT NO-EVICT is on.
+    pub no_evict: AtomicBool,
+    /// CLIENT NO-TOUCH is on.
+    pub no_touch: AtomicBool,
+    /// Waits for CLIENT PAUSE to end.
+    pub paused: AtomicBool,
+    /// Will be closed as soon as its replies have left.
+    pub closing: AtomicBool,
+}
+
+/// All clients of one engine, by id.
+#[derive(Debug, Default)]
+pub struct Peers {
+    next_id: AtomicU64,
+    rows: Mutex<std::collections::BTreeMap<u64, Arc<Peer>>>,
+}
+
+/// What is known of a client when it comes.
+#[derive(Debug)]
+pub struct Arrival {
+    /// See [`Peer::address`].
+    pub address: String,
+    /// See [`Peer::local_address`].
+    pub local_address: String,
+    /// See [`Peer::descriptor`].
+    pub descriptor: i32,
+}
+
+impl Peers {
+    /// Enters a client that has just come.
+    pub fn enter(&self, arrival: Arrival, mailbox: Arc<Mailbox>, now_ms: i64) -> Arc<Peer> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed) + 1;
+        let peer = Arc::new(Peer {
+            id,
+            address: arrival.address,
+            local_address: arrival.local_address,
+            descriptor: arrival.descriptor,
+            created_ms: now_ms,
+            mailbox,
+            names: Mutex::default(),
+            active_ms: AtomicI64::new(now_ms),
+            database: AtomicU32::new(0),
+            queued: AtomicI64::new(-1),
+            queued_bytes: AtomicUsize::new(0),
+            watched: AtomicUsize::new(0),
+            input_bytes: AtomicUsize::new(0),
+            output_bytes: AtomicUsize::new(0),
+            protocol: AtomicU32::new(2),
+            command: AtomicU32::new(0),
+            no_evict: AtomicBool::new(false),
+            no_touch: AtomicBool::new(false),
+            paused: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
+        });
+        self.rows.lock().insert(id, Arc::clone(&peer));
+        peer
+    }
+
+    /// Strikes out a client that has gone.
+    pub fn leave(&self, id: u64) {
+        self.rows.lock().remove(&id);
+    }
+
+    /// The client with this id.
+    pub fn find(&self, id: u64) -> Option<Arc<Peer>> {
+        self.rows.lock().get(&id).cloned()
+    }
+
+    /// All clients, oldest first.
+    pub fn all(&self) -> Vec<Arc<Peer>> {
+        self.rows.lock().values().cloned().collect()
+    }
+
+    /// How many clients there are.
+    pub fn len(&self) -> usize {
+        self.rows.lock().len()
+    }
+
+    /// Whether there is no client.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

@@ -1,0 +1,83 @@
+//! What the kernel says about this process and this machine, for INFO.
+//!
+//! Facts are read when they are asked for and never kept. What cannot be read is zero or empty: INFO would rather lack
+//! a figure than fail. Linux only; any thread.
+
+use std::fs;
+
+/// CPU time that was used, in microseconds; the kernel counts it in ticks of usually 10 ms.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CpuTimes {
+    /// By the program itself.
+    pub user_us: u64,
+    /// By the kernel on the program's behalf.
+    pub system_us: u64,
+    /// By children that have ended, like `user_us`.
+    pub children_user_us: u64,
+    /// By children that have ended, like `system_us`.
+    pub children_system_us: u64,
+}
+
+/// Of the whole process.
+pub fn cpu_times() -> CpuTimes {
+    cpu_times_in("/proc/self/stat")
+}
+
+/// Of the process's first thread alone.
+pub fn main_thread_cpu_times() -> CpuTimes {
+    cpu_times_in(&format!("/proc/self/task/{}/stat", std::process::id()))
+}
+
+fn cpu_times_in(path: &str) -> CpuTimes {
+    let stat = fs::read_to_string(path).unwrap_or_default();
+    // The second field is the program's name in parentheses and may hold anything; the fields are counted from its end.
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let tick_us = 1_000_000 / rustix::param::clock_ticks_per_second().max(1);
+    let field_us = |index: usize| fields.get(index).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0) * tick_us;
+    CpuTimes {
+        user_us: field_us(11),
+        system_us: field_us(12),
+        children_user_us: field_us(13),
+        children_system_us: field_us(14),
+    }
+}
+
+/// Bytes of physical memory that the process occupies.
+pub fn resident_bytes() -> u64 {
+    let statm = fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: u64 = statm.split_whitespace().nth(1).and_then(|text| text.parse().ok()).unwrap_or(0);
+    pages * rustix::param::page_size() as u64
+}
+
+/// Bytes of physical memory that the machine has.
+pub fn machine_bytes() -> u64 {
+    let info = rustix::system::sysinfo();
+    u64::from(info.totalram) * u64::from(info.mem_unit)
+}
+
+/// The system's name, release and machine, as in `Linux 6.1.0 x86_64`.
+pub fn system_name() -> String {
+    let name = rustix::system::uname();
+    [name.sysname(), name.release(), name.machine()].map(|part| part.to_string_lossy().into_owned()).join(" ")
+}
+
+/// The path of the running program.
+pub fn executable() -> String {
+    std::env::current_exe().map(|path| path.display().to_string()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_knows_this_process() {
+        assert!(resident_bytes() > 0);
+        assert!(machine_bytes() > resident_bytes());
+        assert!(system_name().starts_with("Linux "));
+        assert!(executable().starts_with('/'));
+        let times = cpu_times();
+        let main = main_thread_cpu_times();
+        assert!(main.user_us <= times.user_us.max(main.user_us));
+    }
+}

@@ -1,0 +1,167 @@
+//! One peer: bytes in, bytes out.
+//!
+//! A session never touches a socket or a clock. It is given what arrived and a place for the replies; it cuts requests,
+//! has them executed in order and keeps what is incomplete. The worker that owns its connection, or the embedding
+//! caller, calls it from one thread at a time.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use sleeve_wire::reply::Writer;
+use sleeve_wire::protocol_error::ProtocolError;
+use sleeve_wire::request::{Limits, Parser};
+
+use crate::clock::Instant;
+use crate::config::{Class, Opt};
+use crate::desk::Desk;
+use crate::engine::Engine;
+use crate::execute;
+use crate::output::Output;
+use crate::peer::Peer;
+use crate::state::State;
+
+/// See the file's head.
+#[derive(Debug)]
+pub struct Session {
+    /// What the commands of this peer see of it.
+    pub state: State,
+    engine: Arc<Engine>,
+    parser: Parser,
+    /// Bytes that arrived and could not be executed: an incomplete request, or all of them while the peer is paused.
+    pending: Vec<u8>,
+    paused: bool,
+    /// Since when more replies wait than the soft limit allows, seconds of the monotonic clock.
+    over_soft_since_s: Option<u64>,
+}
+
+/// Requests that are parsed before they are executed.
+const REQUESTS_MAX: usize = 512;
+
+impl Session {
+    /// The session of a peer that has just come.
+    pub fn new(engine: &Arc<Engine>, peer: Arc<Peer>) -> Self {
+        let authenticated = !engine.config.is_set(Opt::Requirepass);
+        Self {
+            state: State::new(peer, authenticated),
+            engine: Arc::clone(engine),
+            parser: Parser::new(),
+            pending: Vec::new(),
+            paused: false,
+            over_soft_since_s: None,
+        }
+    }
+
+    /// Executes every request that these bytes complete and appends the replies to `output`.
+    pub fn receive(&mut self, bytes: &[u8], desk: &mut Desk, output: &mut Output) {
+        desk.counters.input_bytes.add(bytes.len() as u64);
+        if self.pending.is_empty() && !self.paused {
+            let used = self.run(bytes, desk, output);
+            self.pending.extend_from_slice(&bytes[used..]);
+        } else {
+            self.pending.extend_from_slice(bytes);
+            if !self.paused && self.pending.len() >= self.parser.wanted() {
+                self.run_pending(desk, output);
+            }
+        }
+        self.check_pending(desk);
+        self.state.publish(self.pending.len(), desk.now.wall_ms());
+    }
+
+    /// Goes on after a pause, if nothing holds the peer any more.
+    pub fn resume(&mut self, desk: &mut Desk, output: &mut Output) {
+        if !self.paused {
+            return;
+        }
+        self.set_paused(false);
+        self.run_pending(desk, output);
+        self.state.publish(self.pending.len(), desk.now.wall_ms());
+    }
+
+    /// Whether CLIENT PAUSE holds requests of this peer.
+    pub fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    /// Whether `waiting` bytes of replies that the peer does not read are too many.
+    pub fn is_output_exceeded(&mut self, waiting: usize, now: Instant) -> bool {
+        let limit = self.engine.config.output_limit(Class::Normal);
+        limit.is_exceeded(waiting as u64, &mut self.over_soft_since_s, now.monotonic_ms() / 1_000)
+    }
+
+    /// Lets go of everything that others know of this peer.
+    pub fn close(&mut self) {
+        self.state.watching.clear(&self.engine);
+        self.engine.peers.leave(self.state.peer.id);
+    }
+
+    fn run_pending(&mut self, desk: &mut Desk, output: &mut Output) {
+        let mut pending = std::mem::take(&mut self.pending);
+        let used = self.run(&pending, desk, output);
+        if used == pending.len() {
+            pending = Vec::new();
+        } else {
+            pending.drain(..used);
+        }
+        self.pending = pending;
+    }
+
+    /// Executes what is complete in `bytes`; returns how many bytes that was.
+    fn run(&mut self, bytes: &[u8], desk: &mut Desk, output: &mut Output) -> usize {
+        let mut used = 0;
+        while used < bytes.len() && !self.state.closing && !self.paused {
+            let rest = &bytes[used..];
+            let mut batch = std::mem::take(&mut desk.batch);
+            batch.clear();
+            let parsed = self.parser.parse(rest, &self.limits(), &mut batch);
+            let run = execute::batch(&mut self.state, desk, &batch, rest, output);
+            let held_at = (run < batch.len()).then(|| batch.start(run));
+            let was_empty = batch.is_empty();
+            desk.batch = batch;
+            if let Some(start) = held_at
+                && !self.state.closing
+            {
+                self.parser = Parser::new();
+                self.set_paused(true);
+                return used + start;
+            }
+            match parsed {
+                Ok(0) if was_empty => break,
+                Ok(count) => used += count,
+                Err(error) if self.state.closing => _ = error,
+                Err(error) => self.refuse(error, desk, output),
+            }
+        }
+        if self.state.closing { bytes.len() } else { used }
+    }
+
+    fn limits(&self) -> Limits {
+        let config = &self.engine.config;
+        Limits {
+            bulk_len_max: config.number(Opt::ProtoMaxBulkLen),
+            authenticated: self.state.authenticated,
+            requests_max: if self.state.authenticated { REQUESTS_MAX } else { 1 },
+            ..Limits::default()
+        }
+    }
+
+    fn refuse(&mut self, error: ProtocolError, desk: &Desk, output: &mut Output) {
+        let text = [b"ERR ".as_slice(), &error.message()].concat();
+        Writer::new(&mut output.bytes, self.state.protocol).error(&text);
+        desk.counters.errors_replied.add(1);
+        self.engine.stats.count_error("ERR");
+        self.state.closing = true;
+    }
+
+    fn set_paused(&mut self, paused: bool) {
+        self.paused = paused;
+        self.state.peer.paused.store(paused, Ordering::Relaxed);
+    }
+
+    fn check_pending(&mut self, desk: &Desk) {
+        if self.pending.len() as i64 > self.engine.config.number(Opt::ClientQueryBufferLimit) {
+            desk.counters.query_buffer_closed.add(1);
+            self.pending = Vec::new();
+            self.state.closing = true;
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! One peer's own state: what its session and the commands that it runs share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use sleeve_wire::commands::Row;
+use sleeve_wire::reply::Protocol;
+use sleeve_wire::request::OwnedArgs;
+
+use crate::engine::Engine;
+use crate::peer::Peer;
+use crate::watch::Flag;
+
+/// See the file's head. Owned by the session; no other thread sees it.
+#[derive(Debug)]
+pub struct State {
+    /// What others see of this client.
+    pub peer: Arc<Peer>,
+    /// The selected database.
+    pub database: u32,
+    /// The protocol of the replies.
+    pub protocol: Protocol,
+    /// Whether the password was given, or none is needed.
+    pub authenticated: bool,
+    /// Commands that wait for EXEC, after MULTI.
+    pub transaction: Option<Transaction>,
+    /// The keys that EXEC depends on.
+    pub watching: Watching,
+    /// Which replies are sent.
+    pub replies: Replies,
+    /// The connection is closed when the replies so far have left.
+    pub closing: bool,
+    /// CLIENT NO-TOUCH: reading does not renew a key's access clock.
+    pub no_touch: bool,
+    /// The command that runs or ran last.
+    pub row: Option<&'static Row>,
+}
+
+/// CLIENT REPLY.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Replies {
+    /// All.
+    On,
+    /// None until CLIENT REPLY ON.
+    Off,
+    /// Not that of the next command, which CLIENT REPLY SKIP asks for.
+    SkipNext,
+    /// Not that of the running command.
+    Skip,
+}
+
+/// What MULTI began.
+#[derive(Debug, Default)]
+pub struct Transaction {
+    /// A command could not be queued: EXEC will refuse.
+    pub aborted: bool,
+    /// The commands in order.
+    pub queue: Vec<(&'static Row, OwnedArgs)>,
+    /// Bytes that the queued arguments hold.
+    pub bytes: usize,
+}
+
+/// The watched keys of one client.
+#[derive(Debug, Default)]
+pub struct Watching {
+    flag: Flag,
+    keys: Vec<Watched>,
+}
+
+/// One watched key.
+#[derive(Debug)]
+pub struct Watched {
+    /// Its database.
+    pub database: u32,
+    /// Its name.
+    pub key: Box<[u8]>,
+    /// Its time was already over when WATCH came, so its removal is no change.
+    pub expired: bool,
+}
+
+impl State {
+    /// The state of a client that has just come.
+    pub fn new(peer: Arc<Peer>, authenticated: bool) -> Self {
+        Self {
+            peer,
+            database: 0,
+            protocol: Protocol::Resp2,
+            authenticated,
+            transaction: None,
+            watching: Watching::default(),
+            replies: Replies::On,
+            closing: false,
+            no_touch: false,
+            row: None,
+        }
+    }
+
+    /// Brings what others see of this client up to date.
+    pub fn publish(&self, input_bytes: usize, now_ms: i64) {
+        let peer = &self.peer;
+        peer.active_ms.store(now_ms, Ordering::Relaxed);
+        peer.database.store(self.database, Ordering::Relaxed);
+        peer.input_bytes.store(input_bytes, Ordering::Relaxed);
+        peer.protocol.store(if self.protocol == Protocol::Resp3 { 3 } else { 2 }, Ordering::Relaxed);
+        peer.command.store(self.row.map_or(0, |row| row.id as u32 + 1), Ordering::Relaxed);
+        let queued = self.transaction.as_ref().map_or(-1, |transaction| transaction.queue.len() as i64);
+        peer.queued.store(queued, Ordering::Relaxed);
+        let queued_bytes = self.transaction.as_ref().map_or(0, |transaction| transaction.bytes);
+        peer.queued_bytes.store(queued_bytes, Ordering::Relaxed);
+        peer.watched.store(self.watching.keys.len(), Ordering::Relaxed);
+        peer.closing.store(self.closing, Ordering::Relaxed);
+    }
+}
+
+impl Watching {
+    /// Watches one more key. The caller holds the lock of its shard.
+    pub fn add(&mut self, engine: &Engine, database: u32, key: &[u8], expired: bool) {
+        if self.keys.iter().any(|watched| watched.database == database && *watched.key == *key) {
+            return;
+        }
+        engine.watches.add(database, key, &self.flag);
+        self.keys.push(Watched { database, key: key.into(), expired });
+    }
+
+    /// Watches nothing any more and forgets what has changed.
+    pub fn clear(&mut self, engine: &Engine) {
+        for watched in self.keys.drain(..) {
+            engine.watches.remove(watched.database, &watched.key, &self.flag);
+        }
+        if self.is_raised() {
+            self.flag = Arc::new(AtomicBool::new(false));
+        }
+    }
+
+    /// Whether a watched key has changed.
+    pub fn is_raised(&self) -> bool {
+        self.flag.load(Ordering::Relaxed)
+    }
+
+    /// The watched keys.
+    pub fn keys(&self) -> &[Watched] {
+        &self.keys
+    }
+}

@@ -1,0 +1,294 @@
+//! One worker: a thread with its own driver and its own sessions, equal to every other.
+//!
+//! A worker waits, serves everything that the wait brought, and reads its mail; between times it takes its share of the
+//! background work in short slices. It executes where the bytes arrive: no request is ever handed to another thread.
+//! A new connection goes to the worker that has the fewest.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::clock::Instant;
+use crate::config::Opt;
+use crate::desk::Desk;
+use crate::driver::{Driver, Event, Listener, Sending, Token};
+use crate::engine::Engine;
+use crate::expire::Expiry;
+use crate::mail::{Accepted, Letter, Mailbox};
+use crate::output::Output;
+use crate::peer::Arrival;
+use crate::session::Session;
+
+/// All workers of one engine, as they see each other.
+#[derive(Debug)]
+pub struct Team {
+    /// Each worker's mailbox and how many clients it has.
+    members: Vec<(Arc<Mailbox>, AtomicUsize)>,
+}
+
+impl Team {
+    /// A team whose members read these mailboxes, in the order of their numbers.
+    pub fn new(mailboxes: Vec<Arc<Mailbox>>) -> Arc<Self> {
+        Arc::new(Self { members: mailboxes.into_iter().map(|mailbox| (mailbox, AtomicUsize::new(0))).collect() })
+    }
+
+    fn least_busy(&self) -> usize {
+        let clients = |&member: &usize| self.members[member].1.load(Ordering::Relaxed);
+        (0..self.members.len()).min_by_key(clients).unwrap_or(0)
+    }
+}
+
+/// See the file's head. Made by one thread, then moved to the thread that calls [`Worker::run`].
+#[derive(Debug)]
+pub struct Worker {
+    number: usize,
+    team: Arc<Team>,
+    driver: Driver,
+    sessions: Vec<Option<Session>>,
+    desk: Desk,
+    output: Output,
+    expiry: Expiry,
+    next_tick_ms: u64,
+    next_idle_check_ms: u64,
+    stopping: bool,
+}
+
+impl Worker {
+    /// Worker `number` of its team.
+    pub fn new(engine: &Arc<Engine>, team: Arc<Team>, number: usize, driver: Driver) -> Self {
+        let workers = team.members.len();
+        engine.enter_mailbox(&team.members[number].0);
+        Self {
+            number,
+            team,
+            driver,
+            sessions: Vec::new(),
+            desk: Desk::new(engine),
+            output: Output::default(),
+            expiry: Expiry::new(number, workers),
+            next_tick_ms: 0,
+            next_idle_check_ms: 0,
+            stopping: false,
+        }
+    }
+
+    /// Accepts from this listener too.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn listen(&mut self, listener: Arc<Listener>) -> std::io::Result<()> {
+        self.driver.listen(listener)
+    }
+
+    /// Serves until a letter says stop.
+    pub fn run(mut self) {
+        while !self.stopping {
+            let timeout_ms = self.next_tick_ms.saturating_sub(self.desk.now.monotonic_ms());
+            let Ok(count) = self.driver.wait(timeout_ms) else { break };
+            self.desk.now = Instant::now();
+            for index in 0..count {
+                let event = self.driver.event(index);
+                self.handle(event);
+            }
+            if self.desk.now.monotonic_ms() >= self.next_tick_ms {
+                self.tick();
+            }
+        }
+        self.driver.stop_listening();
+        for token in 0..self.sessions.len() {
+            self.close(token);
+        }
+        self.desk.engine.leave_mailbox(&self.team.members[self.number].0);
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Received(token, count) => {
+                if let Some(session) = &mut self.sessions[token] {
+                    self.desk.counters.reads.add(1);
+                    session.receive(&self.driver.buffer()[..count], &mut self.desk, &mut self.output);
+                    self.send(token);
+                }
+            }
+            Event::Sent(token, waiting) => self.after_sending(token, waiting),
+            Event::Closed(token) => self.close(token),
+            Event::Accepted(accepted) => self.place(accepted),
+            Event::Woken => self.read_mail(),
+            Event::Nothing => {}
+        }
+    }
+
+    /// Sends what the session of this connection has just written.
+    fn send(&mut self, token: Token) {
+        let mut waiting = 0;
+        if !self.output.is_empty() {
+            self.desk.counters.writes.add(1);
+            self.desk.counters.output_bytes.add(self.output.len() as u64);
+            match self.driver.send(token, &mut self.output) {
+                Sending::Done => {}
+                Sending::Waiting(count) => waiting = count,
+                Sending::Broken => return self.close(token),
+            }
+        }
+        self.after_sending(token, waiting);
+    }
+
+    fn after_sending(&mut self, token: Token, waiting: usize) {
+        let Some(session) = &mut self.sessions[token] else { return };
+        let peer = &session.state.peer;
+        peer.output_bytes.store(waiting, Ordering::Relaxed);
+        if waiting == 0 && session.state.closing {
+            return self.close(token);
+        }
+        if session.state.closing || session.is_paused() {
+            self.driver.hold(token, true);
+        }
+        if waiting != 0 && session.is_output_exceeded(waiting, self.desk.now) {
+            self.desk.counters.output_buffer_closed.add(1);
+            self.close(token);
+        }
+    }
+
+    /// Gives a new connection to the worker that has the fewest.
+    fn place(&mut self, accepted: Accepted) {
+        let chosen = self.team.least_busy();
+        let (mailbox, clients) = &self.team.members[chosen];
+        clients.fetch_add(1, Ordering::Relaxed);
+        if chosen == self.number {
+            self.adopt(accepted);
+        } else {
+            mailbox.post(Letter::Adopt(accepted));
+        }
+    }
+
+    fn adopt(&mut self, accepted: Accepted) {
+        let engine = Arc::clone(&self.desk.engine);
+        let (mailbox, clients) = &self.team.members[self.number];
+        let refusal = refusal_of(&engine, &accepted);
+        if let Some(text) = refusal {
+            self.desk.counters.connections_rejected.add(1);
+            _ = rustix::net::send(&accepted.socket, text.as_bytes(), rustix::net::SendFlags::NOSIGNAL);
+            clients.fetch_sub(1, Ordering::Relaxed);
+            return;
+        }
+        let Ok(token) = self.driver.adopt(accepted.socket) else {
+            clients.fetch_sub(1, Ordering::Relaxed);
+            return;
+        };
+        self.desk.counters.connections.add(1);
+        let arrival = Arrival {
+            address: accepted.address,
+            local_address: accepted.local_address,
+            descriptor: self.driver.descriptor(token),
+        };
+        let peer = engine.peers.enter(arrival, Arc::clone(mailbox), self.desk.now.wall_ms());
+        if self.sessions.len() <= token {
+            self.sessions.resize_with(token + 1, || None);
+        }
+        self.sessions[token] = Some(Session::new(&engine, peer));
+    }
+
+    fn close(&mut self, token: Token) {
+        self.driver.close(token);
+        if let Some(mut session) = self.sessions[token].take() {
+            session.close();
+            self.team.members[self.number].1.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    fn read_mail(&mut self) {
+        for letter in self.team.members[self.number].0.collect() {
+            match letter {
+                Letter::Adopt(accepted) => self.adopt(accepted),
+                Letter::Close(id) => {
+                    let is_meant = |session: &Option<Session>| session.as_ref().is_some_and(|s| s.state.peer.id == id);
+                    if let Some(token) = self.sessions.iter().position(is_meant) {
+                        self.close(token);
+                    }
+                }
+                Letter::Resume => self.resume(),
+                Letter::Stop => self.stopping = true,
+            }
+        }
+    }
+
+    /// Lets paused sessions try again.
+    fn resume(&mut self) {
+        self.desk.now = Instant::now();
+        for token in 0..self.sessions.len() {
+            let Some(session) = &mut self.sessions[token] else { continue };
+            if session.is_paused() {
+                session.resume(&mut self.desk, &mut self.output);
+                self.driver.hold(token, false);
+                self.send(token);
+            }
+        }
+    }
+
+    /// The background work between two waits.
+    fn tick(&mut self) {
+        let engine = Arc::clone(&self.desk.engine);
+        let now = self.desk.now;
+        let period_ms = 1_000 / u64::from(engine.config.rounds_a_second(engine.peers.len()));
+        let expiry_in_ms = self.expiry.step(&engine, &self.desk.counters, now);
+        self.next_tick_ms = now.monotonic_ms() + expiry_in_ms.min(period_ms);
+        if engine.pause.is_begun() {
+            if engine.pause.held(now.wall_ms()).is_none() {
+                self.resume();
+            } else {
+                let pause_left_ms = (engine.pause.until_ms() - now.wall_ms()).max(1) as u64;
+                self.next_tick_ms = self.next_tick_ms.min(now.monotonic_ms() + pause_left_ms);
+            }
+        } else if self.sessions.iter().flatten().any(Session::is_paused) {
+            self.resume();
+        }
+        if now.monotonic_ms() >= self.next_idle_check_ms {
+            self.next_idle_check_ms = now.monotonic_ms() + 1_000;
+            self.close_idle(engine.config.number(Opt::Timeout));
+            self.close_unread();
+        }
+    }
+
+    /// Closes clients that have been silent for longer than `timeout`, where that is set.
+    fn close_idle(&mut self, timeout_s: i64) {
+        if timeout_s == 0 {
+            return;
+        }
+        let oldest_ms = self.desk.now.wall_ms() - timeout_s * 1_000;
+        for token in 0..self.sessions.len() {
+            let idle = |session: &Session| session.state.peer.active_ms.load(Ordering::Relaxed) < oldest_ms;
+            if self.sessions[token].as_ref().is_some_and(idle) {
+                self.close(token);
+            }
+        }
+    }
+
+    /// Closes clients that have left too much unread for too long.
+    fn close_unread(&mut self) {
+        for token in 0..self.sessions.len() {
+            let Some(session) = &mut self.sessions[token] else { continue };
+            let waiting = session.state.peer.output_bytes.load(Ordering::Relaxed);
+            if waiting != 0 && session.is_output_exceeded(waiting, self.desk.now) {
+                self.desk.counters.output_buffer_closed.add(1);
+                self.close(token);
+            }
+        }
+    }
+}
+
+/// Why a connection is not served, as the reply that says so.
+fn refusal_of(engine: &Engine, accepted: &Accepted) -> Option<&'static str> {
+    if engine.peers.len() as i64 >= engine.config.number(Opt::Maxclients) {
+        return Some("-ERR max number of clients reached\r\n");
+    }
+    let from_elsewhere = match accepted.address.parse::<std::net::SocketAddr>() {
+        Ok(address) => !address.ip().is_loopback(),
+        Err(_) => false,
+    };
+    let protects = engine.config.flag(Opt::ProtectedMode) && !engine.config.is_set(Opt::Requirepass);
+    (from_elsewhere && protects).then_some(PROTECTED)
+}
+
+const PROTECTED: &str = "-DENIED Sleeve is running in protected mode because protected mode is enabled and no password \
+is set for the default user. In this mode connections are only accepted from the loopback interface. To connect from \
+other machines, either set a password with the 'requirepass' option, or bind only to trusted interfaces and set \
+'protected-mode no' (CONFIG SET protected-mode no from the loopback interface, then CONFIG REWRITE).\r\n";
