@@ -14,29 +14,7 @@ use std::sync::Arc;
 use sleeve_wire::number::{Digits, push_f64};
 
 use crate::error::Error;
-use crate::request::Request;
-
-/// A value that becomes any number of arguments.
-#[diagnostic::on_unimplemented(message = "`{Self}` cannot be sent as arguments of a command")]
-pub trait ToArgs {
-    /// Adds the arguments to the request.
-    fn write_to(&self, request: &mut Request);
-
-    /// Adds the arguments of several values in turn. A byte is the exception: several of them are one argument.
-    #[doc(hidden)]
-    fn write_slice(values: &[Self], request: &mut Request)
-    where
-        Self: Sized,
-    {
-        for value in values {
-            value.write_to(request);
-        }
-    }
-}
-
-/// A value that becomes exactly one argument: a key, a member, a value.
-#[diagnostic::on_unimplemented(message = "`{Self}` cannot be sent as one argument of a command")]
-pub trait ToArg: ToArgs {}
+use crate::request::{Request, ToArg, ToArgs};
 
 macro_rules! text_arguments {
     ($($inner:ty: $type:ty),*) => { $(

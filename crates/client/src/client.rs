@@ -8,45 +8,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
+
 use crate::ask::Ask;
+use crate::batch::Batch;
 use crate::cmd::Cmd;
-use crate::config::{Config, ErrorHook};
+use crate::config::Config;
 use crate::decode::FromReply;
-use crate::error::{Error, ErrorKind};
-use crate::io;
-use crate::link::Link;
+use crate::error::Error;
+use crate::lease::{self, Lease};
 use crate::reply::Reply;
-use crate::request::Request;
-
-/// What the handles of one client share.
-pub(crate) struct Shared {
-    pub(crate) link: Arc<Link>,
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // Without a wait it cannot fail.
-        let _ = self.link.close(None);
-    }
-}
-
-impl Shared {
-    pub(crate) fn config(&self) -> &Config {
-        &self.link.config
-    }
-
-    pub(crate) fn error_hook(&self) -> Option<&ErrorHook> {
-        self.config().error_hook.as_ref()
-    }
-
-    #[inline]
-    fn ask<T: FromReply>(&self, database: u32, write: impl FnOnce(&mut Request)) -> Reply<T> {
-        match Request::with(write, |bytes| self.link.send(database, bytes)) {
-            Ok(Ok(handle)) => Reply::of(handle),
-            Ok(Err(error)) | Err(error) => Reply::failed(error, self.error_hook()),
-        }
-    }
-}
+use crate::request::{Request, ToArgs};
+use crate::route::Route;
+use crate::shared::Shared;
+use crate::transaction::Transaction;
 
 /// A server, or an engine in this process, as something to send commands to.
 ///
@@ -69,7 +44,7 @@ impl Client {
     /// Connects to the server that the URL names, and waits until that is done; see [`Config::from_url`] for URLs.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`] for a bad URL, [`ErrorKind::Connect`] when the server cannot be reached or refuses.
+    /// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration) for a bad URL, [`ErrorKind::Connect`](crate::ErrorKind::Connect) when the server cannot be reached or refuses.
     pub fn connect(url: &str) -> Result<Self, Error> {
         Self::connect_with(Config::from_url(url)?)
     }
@@ -77,17 +52,17 @@ impl Client {
     /// Connects as configured, and waits until that is done.
     ///
     /// # Errors
-    /// [`ErrorKind::Connect`] when the server cannot be reached or refuses.
+    /// [`ErrorKind::Connect`](crate::ErrorKind::Connect) when the server cannot be reached or refuses.
     pub fn connect_with(config: Config) -> Result<Self, Error> {
         let client = Self::open_with(config)?;
-        client.shared.link.wait_first()?;
+        client.shared.route.wait_first()?;
         Ok(client)
     }
 
     /// A client whose connection is being made: it returns at once, and what is sent meanwhile goes out when it is there.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`] for a bad URL, [`ErrorKind::Connect`] when the system gives no thread.
+    /// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration) for a bad URL, [`ErrorKind::Connect`](crate::ErrorKind::Connect) when the system gives no thread.
     pub fn open(url: &str) -> Result<Self, Error> {
         Self::open_with(Config::from_url(url)?)
     }
@@ -95,13 +70,11 @@ impl Client {
     /// As [`open`](Client::open), with a configuration.
     ///
     /// # Errors
-    /// [`ErrorKind::Connect`] when the system gives no thread.
+    /// [`ErrorKind::Connect`](crate::ErrorKind::Connect) when the system gives no thread.
     pub fn open_with(config: Config) -> Result<Self, Error> {
-        let failed = |error| Error::unsent(ErrorKind::Connect, format!("cannot start a connection: {error}"));
         let database = config.database;
-        let link = Link::new(config).map_err(failed)?;
-        io::start(link.clone()).map_err(failed)?;
-        Ok(Self { shared: Arc::new(Shared { link }), database })
+        let route = Route::open(config, true)?;
+        Ok(Self { shared: Arc::new(Shared { route, leases: Mutex::new(Vec::new()) }), database })
     }
 
     /// Another database of the same server, on the same connection.
@@ -117,14 +90,9 @@ impl Client {
         Db { shared: self.shared.clone(), database }
     }
 
-    /// A command by its name, for those that have no method of their own; see [`Cmd`].
-    pub fn cmd(&self, name: &str) -> Cmd<'_, Self> {
-        Cmd::new(self, name)
-    }
-
     /// How it was configured.
     pub fn config(&self) -> &Config {
-        self.shared.config()
+        self.shared.route.config()
     }
 
     /// Refuses further commands, waits until those that were sent are answered, and closes the connection.
@@ -132,9 +100,9 @@ impl Client {
     /// Dropping the last handle does the same without the wait.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`] when some are not answered in time; they may be answered still.
+    /// [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) when some are not answered in time; they may be answered still.
     pub fn close(&self, timeout: Duration) -> Result<(), Error> {
-        self.shared.link.close(Some(timeout))
+        self.shared.route.close(Some(timeout))
     }
 }
 
@@ -157,12 +125,80 @@ impl Db {
     pub fn number(&self) -> u32 {
         self.database
     }
-
-    /// A command by its name, for those that have no method of their own; see [`Cmd`].
-    pub fn cmd(&self, name: &str) -> Cmd<'_, Self> {
-        Cmd::new(self, name)
-    }
 }
+
+/// What a client and a database have in common besides commands.
+macro_rules! handle {
+    ($handle:ident) => {
+        impl $handle {
+            /// A command by its name, for those that have no method of their own; see [`Cmd`].
+            pub fn cmd(&self, name: &str) -> Cmd<'_, Self> {
+                Cmd::new(self, name)
+            }
+
+            /// Gathers commands that then leave together, with nothing in between; see [`Batch`].
+            pub fn batch(&self) -> Batch {
+                Batch::new(self.shared.clone(), self.database)
+            }
+
+            /// Gathers commands that are executed as one, if its conditions hold; see [`Transaction`].
+            pub fn transaction(&self) -> Transaction {
+                Transaction::new(self.shared.route.clone(), self.database)
+            }
+
+            /// A connection of one's own, for commands that block and for WATCH by hand; see [`Lease`].
+            ///
+            /// # Errors
+            /// [`ErrorKind::Connect`](crate::ErrorKind::Connect) when the system gives no thread. A connection that cannot be
+            /// made fails the commands, not this.
+            pub fn lease(&self) -> Result<Lease, Error> {
+                Lease::new(self.shared.clone(), self.database)
+            }
+
+            /// Reads, decides and writes with nobody changing the keys in between, or begins again.
+            ///
+            /// The closure reads by the lease, whose connection watches the keys, and adds what is to be written to the
+            /// transaction. If a key was changed before it could be executed, the closure is called again. It runs on this
+            /// thread, on a connection of its own, so it may take its time.
+            ///
+            /// ```no_run
+            /// # use sleeve::{Client, prelude::*};
+            /// # let client = Client::connect("redis://localhost")?;
+            /// let doubled = client.watch("n", |lease, transaction| {
+            ///     let n: i64 = lease.get("n").wait()?;
+            ///     transaction.set("n", n * 2).forget();
+            ///     Ok(n * 2)
+            /// })?;
+            /// # Ok::<(), sleeve::Error>(())
+            /// ```
+            ///
+            /// # Errors
+            /// The closure's own error, which executes nothing; or why the transaction failed.
+            pub fn watch<R>(
+                &self,
+                keys: impl ToArgs,
+                attempt: impl FnMut(&Lease, &Transaction) -> Result<R, Error>,
+            ) -> Result<R, Error> {
+                lease::watch(&self.lease()?, keys, attempt)
+            }
+
+            /// As [`watch`](Self::watch), for async code.
+            ///
+            /// # Errors
+            /// As for [`watch`](Self::watch).
+            pub async fn watch_async<R>(
+                &self,
+                keys: impl ToArgs,
+                attempt: impl AsyncFnMut(&Lease, &Transaction) -> Result<R, Error>,
+            ) -> Result<R, Error> {
+                lease::watch_async(&self.lease()?, keys, attempt).await
+            }
+        }
+    };
+}
+
+handle!(Client);
+handle!(Db);
 
 impl Ask for Db {
     #[inline]

@@ -1,10 +1,9 @@
 //! A command by its name, with whatever arguments: what has no method of its own is sent with this.
 
-use crate::argument::ToArgs;
 use crate::ask::Ask;
 use crate::decode::FromReply;
 use crate::reply::Reply;
-use crate::request::Request;
+use crate::request::{Request, ToArgs};
 
 /// A command in the making.
 ///

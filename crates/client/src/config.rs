@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::Error;
-use crate::url;
 
 /// Where the server is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,19 +101,6 @@ impl Config {
             backoff_max: Duration::from_secs(2),
             error_hook: None,
         }
-    }
-
-    /// Reads a URL: `redis://[user:password@]host[:port][/database]`, `unix://[user:password@]/path` or
-    /// `embedded://[name]`, each with query options.
-    ///
-    /// The options are `db`, `name` (CLIENT SETNAME), `protocol` (`2` or `3`), `connect_timeout`, `command_timeout`,
-    /// `backoff_min` and `backoff_max` (such as `250ms` or `5s`; `command_timeout=none`), `queue` (bytes, such as `16mb`)
-    /// and `queue_full` (`wait` or `fail`). A user, a password or a path may be percent-encoded.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration), with a sentence that names the part that cannot be read.
-    pub fn from_url(text: &str) -> Result<Self, Error> {
-        url::read(text)
     }
 
     /// Who to log in as; without this the server's default user.

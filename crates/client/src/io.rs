@@ -48,7 +48,7 @@ fn live(link: &Link) {
             Err(refusal) => refuse(link, refusal),
         }
         failures = failures.saturating_add(1);
-        if !rest(link, failures) {
+        if !link.lasting || !rest(link, failures) {
             break;
         }
     }
@@ -211,7 +211,7 @@ fn fail(link: &Link, entries: Vec<Entry>, error: &Error) {
 /// An attempt to connect has failed.
 fn refuse(link: &Link, refusal: Refusal) {
     let mut shared = link.shared.lock();
-    let refused = if refusal.permanent { shared.pipe.clear() } else { Vec::new() };
+    let refused = if refusal.permanent || !link.lasting { shared.pipe.clear() } else { Vec::new() };
     shared.first.get_or_insert(Err(refusal.error.clone()));
     link.changed.notify_all();
     drop(shared);
@@ -258,8 +258,8 @@ fn end(link: &Link) {
     let mut shared = link.shared.lock();
     shared.ended = true;
     let never_sent = shared.pipe.clear();
-    shared.first.get_or_insert_with(|| Err(Error::unsent(ErrorKind::Closed, "the client was closed")));
+    shared.first.get_or_insert_with(|| Err(Error::unsent(ErrorKind::Closed, link.ended())));
     link.changed.notify_all();
     drop(shared);
-    fail(link, never_sent, &Error::closed("the client was closed"));
+    fail(link, never_sent, &Error::closed(link.ended()));
 }

@@ -53,6 +53,8 @@ pub(crate) struct Shared {
 /// A connection, or the attempt to have one.
 pub(crate) struct Link {
     pub(crate) config: Config,
+    /// Whether a lost connection is made again.
+    pub(crate) lasting: bool,
     pub(crate) shared: Mutex<Shared>,
     /// The reader's half. Its lock is taken before `shared`, never the other way round.
     pub(crate) intake: Mutex<Intake>,
@@ -64,7 +66,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    pub(crate) fn new(config: Config) -> std::io::Result<Arc<Self>> {
+    pub(crate) fn new(config: Config, lasting: bool) -> std::io::Result<Arc<Self>> {
         let bell = Bell::new()?;
         Ok(Arc::new_cyclic(|link: &std::sync::Weak<Link>| Self {
             shared: Mutex::new(Shared {
@@ -79,6 +81,7 @@ impl Link {
                 waiting_for_room: 0,
             }),
             config,
+            lasting,
             intake: Mutex::new(Intake::default()),
             changed: Condvar::new(),
             bell,
@@ -162,7 +165,7 @@ impl Link {
     ) -> Result<MutexGuard<'a, Shared>, Error> {
         loop {
             if shared.closing || shared.ended {
-                return Err(Error::closed("the client is closed"));
+                return Err(Error::closed(self.ended()));
             }
             // A request that is longer than the whole queue may be may go alone.
             if shared.pipe.queued() + length <= self.config.queue_bytes_max || shared.pipe.queued() == 0 {
@@ -274,6 +277,22 @@ impl Link {
             }
         }
         Ok(())
+    }
+
+    /// Whether nothing is on its way and the connection is still there, or still to be made.
+    pub(crate) fn is_idle(&self) -> bool {
+        let shared = self.shared.lock();
+        shared.pipe.is_idle() && !shared.ended
+    }
+
+    /// Whether the connection is there, or will be.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.shared.lock().ended
+    }
+
+    /// Why nothing can be sent any more.
+    pub(crate) fn ended(&self) -> &'static str {
+        if self.lasting { "the client was closed" } else { "the leased connection was lost" }
     }
 
     /// Wakes whoever waited for what was completed, and reports the errors that nobody waits for. No lock may be held.

@@ -12,7 +12,6 @@ use std::cell::Cell;
 use sleeve_wire::frame::{Frame, decode};
 use sleeve_wire::number::push_i64;
 
-use crate::argument::ToArgs;
 use crate::error::Error;
 
 /// Room for `*`, a count of up to ten digits, and `\r\n`.
@@ -26,6 +25,28 @@ pub(crate) const ARGUMENTS_MAX: usize = 1024 * 1024;
 
 /// A buffer that grew beyond this is not kept for the next request.
 const KEPT_CAPACITY_MAX: usize = 64 * 1024;
+
+/// A value that becomes any number of arguments.
+#[diagnostic::on_unimplemented(message = "`{Self}` cannot be sent as arguments of a command")]
+pub trait ToArgs {
+    /// Adds the arguments to the request.
+    fn write_to(&self, request: &mut Request);
+
+    /// Adds the arguments of several values in turn. A byte is the exception: several of them are one argument.
+    #[doc(hidden)]
+    fn write_slice(values: &[Self], request: &mut Request)
+    where
+        Self: Sized,
+    {
+        for value in values {
+            value.write_to(request);
+        }
+    }
+}
+
+/// A value that becomes exactly one argument: a key, a member, a value.
+#[diagnostic::on_unimplemented(message = "`{Self}` cannot be sent as one argument of a command")]
+pub trait ToArg: ToArgs {}
 
 /// A command's words and arguments, in the order in which they are sent.
 #[derive(Debug)]

@@ -9,8 +9,22 @@ fn bad(what: impl Into<String>) -> Error {
     Error::unsent(ErrorKind::Configuration, what.into())
 }
 
-/// Reads a URL into a configuration.
-pub(crate) fn read(text: &str) -> Result<Config, Error> {
+impl Config {
+    /// Reads a URL: `redis://[user:password@]host[:port][/database]`, `unix://[user:password@]/path` or
+    /// `embedded://[name]`, each with query options.
+    ///
+    /// The options are `db`, `name` (CLIENT SETNAME), `protocol` (`2` or `3`), `connect_timeout`, `command_timeout`,
+    /// `backoff_min` and `backoff_max` (such as `250ms` or `5s`; `command_timeout=none`), `queue` (bytes, such as `16mb`)
+    /// and `queue_full` (`wait` or `fail`). A user, a password or a path may be percent-encoded.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration), with a sentence that names the part that cannot be read.
+    pub fn from_url(text: &str) -> Result<Self, Error> {
+        read(text)
+    }
+}
+
+fn read(text: &str) -> Result<Config, Error> {
     let (scheme, rest) = text
         .split_once("://")
         .ok_or_else(|| bad(format!("\"{text}\" is no URL: it must begin with redis://, unix:// or embedded://")))?;

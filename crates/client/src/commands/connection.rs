@@ -1,13 +1,49 @@
-//! Commands about the connection, one line each.
+//! Commands about connections, one line each.
+//!
+//! HELLO, AUTH, SELECT, RESET and QUIT are missing on purpose: on a connection that others share they are the client's own
+//! business (its URL, its configuration, `db`, `close`).
 
-use crate::argument::ToArg;
+use crate::options::{ClientFilter, ClientType, PauseMode, Switch, Unblock};
+use crate::request::{ToArg, ToArgs};
 
 super::commands! {
-    /// Commands about the connection and the server at its other end.
+    /// Commands about this connection and others.
     ConnectionCommands {
-        /// Waits for nothing but the way there and back; answers `PONG`.
-        ping() -> String = ["PING"];
+        /// The name that was given to the connection, nil without one.
+        client_getname() -> Option<String> = ["CLIENT", "GETNAME"];
+        /// What CLIENT can do, in lines.
+        client_help() -> Vec<String> = ["CLIENT", "HELP"];
+        /// The connection's number.
+        client_id() -> u64 = ["CLIENT", "ID"];
+        /// What the server knows about the connection, on one line.
+        client_info() -> String = ["CLIENT", "INFO"];
+        /// Ends the connections that the filter means; answers how many.
+        client_kill(filter: ClientFilter) -> u64 = ["CLIENT", "KILL", filter];
+        /// Ends the connection from this address, `ip:port`.
+        client_kill_address(address: impl ToArg) -> () = ["CLIENT", "KILL", address];
+        /// What the server knows about all connections, a line each.
+        client_list() -> String = ["CLIENT", "LIST"];
+        /// What the server knows about the connections with these numbers.
+        client_list_ids(ids: impl ToArgs) -> String = ["CLIENT", "LIST", "ID", ids];
+        /// What the server knows about the connections of one kind.
+        client_list_type(kind: ClientType) -> String = ["CLIENT", "LIST", "TYPE", kind];
+        /// Whether the connection is spared when memory for connections is short.
+        client_no_evict(switch: Switch) -> () = ["CLIENT", "NO-EVICT", switch];
+        /// Whether commands leave the keys' time of last use alone.
+        client_no_touch(switch: Switch) -> () = ["CLIENT", "NO-TOUCH", switch];
+        /// Holds up commands for this many milliseconds.
+        client_pause(milliseconds: u64, mode: PauseMode) -> () = ["CLIENT", "PAUSE", milliseconds, mode];
+        /// Tells the server about the library (`LIB-NAME`, `LIB-VER`).
+        client_setinfo(attribute: impl ToArg, value: impl ToArg) -> () = ["CLIENT", "SETINFO", attribute, value];
+        /// Names the connection. It is forgotten when the connection is made again: a name in the URL is not.
+        client_setname(name: impl ToArg) -> () = ["CLIENT", "SETNAME", name];
+        /// Ends the wait of a connection that a command blocks; answers whether it did.
+        client_unblock(id: u64, how: Unblock) -> bool = ["CLIENT", "UNBLOCK", id, how];
+        /// Ends a pause.
+        client_unpause() -> () = ["CLIENT", "UNPAUSE"];
         /// Answers what it is given.
         echo<T>(message: impl ToArg) -> T = ["ECHO", message];
+        /// Waits for nothing but the way there and back; answers `PONG`.
+        ping() -> String = ["PING"];
     }
 }

@@ -31,5 +31,8 @@ macro_rules! commands {
 
 pub(crate) use commands;
 
+pub mod admin;
+pub mod bitmap;
 pub mod connection;
+pub mod key;
 pub mod string;

@@ -1,15 +1,60 @@
 //! String commands, one line each.
 
-use crate::argument::ToArg;
+use crate::options::{Expiry, LcsOptions, SetOptions};
+use crate::request::{ToArg, ToArgs};
 
 super::commands! {
     /// Commands on strings and on the numbers in them.
     StringCommands {
+        /// Adds to the end of the value; answers its new length.
+        append(key: impl ToArg, value: impl ToArg) -> usize = ["APPEND", key, value];
+        /// Takes one from the number; answers the new one.
+        decr(key: impl ToArg) -> i64 = ["DECR", key];
+        /// Takes this much from the number; answers the new one.
+        decrby(key: impl ToArg, by: i64) -> i64 = ["DECRBY", key, by];
         /// The value, or nil.
         get<T>(key: impl ToArg) -> T = ["GET", key];
+        /// The value, or nil, and deletes the key.
+        getdel<T>(key: impl ToArg) -> T = ["GETDEL", key];
+        /// The value, or nil, and sets when the key goes away.
+        getex<T>(key: impl ToArg, expiry: Expiry) -> T = ["GETEX", key, expiry];
+        /// The bytes from `start` to `end`, itself included; negative ones count from the end.
+        getrange<T>(key: impl ToArg, start: i64, end: i64) -> T = ["GETRANGE", key, start, end];
+        /// Sets the value; answers the one from before, or nil.
+        getset<T>(key: impl ToArg, value: impl ToArg) -> T = ["GETSET", key, value];
+        /// Adds one to the number; answers the new one.
+        incr(key: impl ToArg) -> i64 = ["INCR", key];
+        /// Adds this much to the number; answers the new one.
+        incrby(key: impl ToArg, by: i64) -> i64 = ["INCRBY", key, by];
+        /// Adds this much to the number, which may be fractional; answers the new one.
+        incrbyfloat(key: impl ToArg, by: f64) -> f64 = ["INCRBYFLOAT", key, by];
+        /// The longest common subsequence of two values.
+        lcs<T>(first: impl ToArg, second: impl ToArg) -> T = ["LCS", first, second];
+        /// Where two values agree, as the server describes it.
+        lcs_idx<T>(first: impl ToArg, second: impl ToArg, options: LcsOptions) -> T = ["LCS", first, second, "IDX", options];
+        /// The length of the longest common subsequence.
+        lcs_len(first: impl ToArg, second: impl ToArg) -> usize = ["LCS", first, second, "LEN"];
+        /// The values of several keys, nil for each that is missing.
+        mget<T>(keys: impl ToArgs) -> T = ["MGET", keys];
+        /// Sets several keys: `[("a", 1), ("b", 2)]`, or a map.
+        mset(pairs: impl ToArgs) -> () = ["MSET", pairs];
+        /// Sets several keys if none of them is there; answers whether it did.
+        msetnx(pairs: impl ToArgs) -> bool = ["MSETNX", pairs];
+        /// Sets the value for this many milliseconds.
+        psetex(key: impl ToArg, milliseconds: u64, value: impl ToArg) -> () = ["PSETEX", key, milliseconds, value];
         /// Sets the value and takes any time to live away.
         set(key: impl ToArg, value: impl ToArg) -> () = ["SET", key, value];
-        /// Adds one to the number; returns the new one.
-        incr(key: impl ToArg) -> i64 = ["INCR", key];
+        /// Sets the value as told. Ask for a `bool` to hear whether it did, or with GET for the value from before.
+        set_with<T>(key: impl ToArg, value: impl ToArg, options: SetOptions) -> T = ["SET", key, value, options];
+        /// Sets the value for this many seconds.
+        setex(key: impl ToArg, seconds: u64, value: impl ToArg) -> () = ["SETEX", key, seconds, value];
+        /// Sets the value if the key is not there; answers whether it did.
+        setnx(key: impl ToArg, value: impl ToArg) -> bool = ["SETNX", key, value];
+        /// Overwrites the value from this byte on; answers its new length.
+        setrange(key: impl ToArg, offset: u64, value: impl ToArg) -> usize = ["SETRANGE", key, offset, value];
+        /// The length of the value in bytes, 0 if the key is not there.
+        strlen(key: impl ToArg) -> usize = ["STRLEN", key];
+        /// The old name of GETRANGE.
+        substr<T>(key: impl ToArg, start: i64, end: i64) -> T = ["SUBSTR", key, start, end];
     }
 }

@@ -1,0 +1,121 @@
+//! Commands that leave together, with nobody else's in between.
+//!
+//! Pipelining needs no batch: calls are pipelined anyway. A batch is for what should not be interleaved, or should go out
+//! in one piece; it is no transaction, so other connections' commands may still run between its own. It belongs to one
+//! caller, on one thread at a time.
+
+use std::cell::{Cell, RefCell};
+use std::mem;
+use std::sync::Arc;
+
+use crate::ask::Ask;
+use crate::cmd::Cmd;
+use crate::decode::FromReply;
+use crate::error::Error;
+use crate::payload::Payload;
+use crate::pipe::Unit;
+use crate::reply::Reply;
+use crate::request::Request;
+use crate::shared::Shared;
+use crate::slot::{Completions, Source};
+
+/// Commands that are gathered here until [`send`](Batch::send).
+///
+/// ```no_run
+/// use sleeve::{Client, prelude::*};
+///
+/// let client = Client::connect("redis://localhost")?;
+/// let batch = client.batch();
+/// let one = batch.incr("a");
+/// let two = batch.incr("b");
+/// batch.send();
+/// println!("{} {}", one.wait()?, two.wait()?);
+/// # Ok::<(), sleeve::Error>(())
+/// ```
+///
+/// A reply is answered after the batch was sent, so wait for it only then. When the batch is dropped without being sent, its
+/// replies fail with [`ErrorKind::Closed`](crate::ErrorKind::Closed).
+#[must_use = "a batch does nothing until it is sent"]
+pub struct Batch {
+    shared: Arc<Shared>,
+    database: Cell<u32>,
+    gathered: RefCell<Gathered>,
+}
+
+/// Requests, and who asked for them.
+struct Gathered {
+    source: Source,
+    bytes: Vec<u8>,
+    units: Vec<Unit>,
+}
+
+impl Batch {
+    pub(crate) fn new(shared: Arc<Shared>, database: u32) -> Self {
+        let source = Source::new(shared.route.driver());
+        let gathered = RefCell::new(Gathered { source, bytes: Vec::new(), units: Vec::new() });
+        Self { shared, database: Cell::new(database), gathered }
+    }
+
+    /// Has the commands that follow work on this database.
+    pub fn select(&self, database: u32) -> &Self {
+        self.database.set(database);
+        self
+    }
+
+    /// A command by its name, for those that have no method of their own.
+    pub fn cmd(&self, name: &str) -> Cmd<'_, Self> {
+        Cmd::new(self, name)
+    }
+
+    /// How many commands are gathered.
+    pub fn len(&self) -> usize {
+        self.gathered.borrow().units.len()
+    }
+
+    /// Whether nothing is gathered.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Sends what is gathered, in one piece. The batch can then be filled again.
+    pub fn send(&self) {
+        let (bytes, units) = {
+            let gathered = &mut *self.gathered.borrow_mut();
+            (mem::take(&mut gathered.bytes), mem::take(&mut gathered.units))
+        };
+        if units.is_empty() {
+            return;
+        }
+        if let Err((error, units)) = self.shared.route.send_units(units, &bytes) {
+            let mut done = Completions::default();
+            for unit in units {
+                unit.target.complete(Payload::Failed(error.clone()), &mut done);
+            }
+        }
+    }
+}
+
+impl Ask for Batch {
+    fn ask<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
+        let gathered = Request::with(write, |bytes| {
+            let gathered = &mut *self.gathered.borrow_mut();
+            let (target, handle) = gathered.source.pair();
+            gathered.bytes.extend_from_slice(bytes);
+            gathered.units.push(Unit { database: self.database.get(), target, length: bytes.len() });
+            handle
+        });
+        match gathered {
+            Ok(handle) => Reply::of(handle),
+            Err(error) => Reply::failed(error, self.shared.error_hook()),
+        }
+    }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        let mut done = Completions::default();
+        for unit in mem::take(&mut self.gathered.get_mut().units) {
+            unit.target.complete(Payload::Failed(Error::closed("the batch was dropped")), &mut done);
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Commands about the server, one line each.
+
+use crate::options::{CommandFilter, FlushMode};
+use crate::request::ToArgs;
+
+super::commands! {
+    /// Commands about the server, its databases and its commands.
+    AdminCommands {
+        /// What the server says about all its commands.
+        command<T>() -> T = ["COMMAND"];
+        /// How many commands the server has.
+        command_count() -> u64 = ["COMMAND", "COUNT"];
+        /// The server's documentation of these commands, of all without any.
+        command_docs<T>(names: impl ToArgs) -> T = ["COMMAND", "DOCS", names];
+        /// Which of a command's arguments are keys.
+        command_getkeys<T>(words: impl ToArgs) -> Vec<T> = ["COMMAND", "GETKEYS", words];
+        /// Which of a command's arguments are keys, and what it does with each.
+        command_getkeysandflags<T>(words: impl ToArgs) -> T = ["COMMAND", "GETKEYSANDFLAGS", words];
+        /// What COMMAND can do, in lines.
+        command_help() -> Vec<String> = ["COMMAND", "HELP"];
+        /// What the server says about these commands.
+        command_info<T>(names: impl ToArgs) -> T = ["COMMAND", "INFO", names];
+        /// The names of all commands.
+        command_list() -> Vec<String> = ["COMMAND", "LIST"];
+        /// The names of some commands.
+        command_list_filtered(filter: CommandFilter) -> Vec<String> = ["COMMAND", "LIST", filter];
+        /// Options and their values, by glob patterns.
+        config_get<T>(patterns: impl ToArgs) -> T = ["CONFIG", "GET", patterns];
+        /// What CONFIG can do, in lines.
+        config_help() -> Vec<String> = ["CONFIG", "HELP"];
+        /// Sets the statistics back.
+        config_resetstat() -> () = ["CONFIG", "RESETSTAT"];
+        /// Writes the options into the server's configuration file.
+        config_rewrite() -> () = ["CONFIG", "REWRITE"];
+        /// Sets options: `[("maxmemory", "100mb")]`, or a map.
+        config_set(pairs: impl ToArgs) -> () = ["CONFIG", "SET", pairs];
+        /// How many keys the database has.
+        dbsize() -> u64 = ["DBSIZE"];
+        /// Whatever DEBUG does with these words.
+        debug<T>(words: impl ToArgs) -> T = ["DEBUG", words];
+        /// Deletes all keys of all databases.
+        flushall() -> () = ["FLUSHALL"];
+        /// Deletes all keys of all databases, now or later.
+        flushall_with(mode: FlushMode) -> () = ["FLUSHALL", mode];
+        /// Deletes all keys of the database.
+        flushdb() -> () = ["FLUSHDB"];
+        /// Deletes all keys of the database, now or later.
+        flushdb_with(mode: FlushMode) -> () = ["FLUSHDB", mode];
+        /// What the server knows about itself, by sections; the usual ones without any.
+        info(sections: impl ToArgs) -> String = ["INFO", sections];
+        /// Has the server end (`NOSAVE`, `SAVE`, `NOW`, `FORCE`, `ABORT`). Its only good answer is that the connection is lost.
+        shutdown(words: impl ToArgs) -> () = ["SHUTDOWN", words];
+        /// Exchanges two databases for everyone.
+        swapdb(first: u32, second: u32) -> () = ["SWAPDB", first, second];
+        /// The server's clock: Unix seconds, and microseconds of the second.
+        time() -> (u64, u64) = ["TIME"];
+    }
+}

@@ -1,0 +1,28 @@
+//! Bitmap commands, one line each.
+
+use crate::options::{BitField, BitOperation, BitRange};
+use crate::request::{ToArg, ToArgs};
+
+super::commands! {
+    /// Commands on the bits of strings.
+    BitmapCommands {
+        /// How many bits are set.
+        bitcount(key: impl ToArg) -> u64 = ["BITCOUNT", key];
+        /// How many bits of a part are set.
+        bitcount_range(key: impl ToArg, range: BitRange) -> u64 = ["BITCOUNT", key, range];
+        /// Reads and writes numbers of any width; answers one value a step.
+        bitfield(key: impl ToArg, steps: BitField) -> Vec<Option<i64>> = ["BITFIELD", key, steps];
+        /// Reads numbers of any width.
+        bitfield_ro(key: impl ToArg, steps: BitField) -> Vec<i64> = ["BITFIELD_RO", key, steps];
+        /// Combines the keys' bits into `destination`; answers its length in bytes.
+        bitop(operation: BitOperation, destination: impl ToArg, keys: impl ToArgs) -> usize = ["BITOP", operation, destination, keys];
+        /// Where the first bit of this value is, -1 if there is none.
+        bitpos(key: impl ToArg, bit: bool) -> i64 = ["BITPOS", key, bit];
+        /// Where the first bit of this value is in a part, -1 if there is none.
+        bitpos_range(key: impl ToArg, bit: bool, range: BitRange) -> i64 = ["BITPOS", key, bit, range];
+        /// One bit.
+        getbit(key: impl ToArg, offset: u64) -> bool = ["GETBIT", key, offset];
+        /// Sets one bit; answers what it was.
+        setbit(key: impl ToArg, offset: u64, bit: bool) -> bool = ["SETBIT", key, offset, bit];
+    }
+}

@@ -1,0 +1,144 @@
+//! A connection of one's own for a while, for what cannot be shared: WATCH in a program's own hands, and commands that block.
+//!
+//! Leases come from a small pool that each client keeps; a lease that is dropped goes back to it, clean, or is closed if
+//! something is still on its way. Its connection is never made again behind the caller's back: what was watched would be
+//! forgotten. A lease may be used from any thread.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::ask::Ask;
+use crate::cmd::Cmd;
+use crate::decode::FromReply;
+use crate::error::{Error, ErrorKind};
+use crate::refusal;
+use crate::reply::Reply;
+use crate::request::{Request, ToArgs};
+use crate::route::{Route, Sent};
+use crate::shared::Shared;
+use crate::transaction::Transaction;
+
+/// Connections that a client keeps for the next lease.
+pub(crate) const IDLE_LEASES_MAX: usize = 16;
+
+/// A connection that nobody else uses until it is dropped.
+///
+/// Blocking commands are allowed here by [`cmd`](Lease::cmd); the client's command timeout bounds them too.
+pub struct Lease {
+    shared: Arc<Shared>,
+    route: Route,
+    database: u32,
+    watched: AtomicBool,
+}
+
+impl Lease {
+    pub(crate) fn new(shared: Arc<Shared>, database: u32) -> Result<Self, Error> {
+        let idle = loop {
+            match shared.leases.lock().pop() {
+                // One whose connection was lost meanwhile is of no use.
+                Some(route) if !route.is_open() => _ = route.close(None),
+                other => break other,
+            }
+        };
+        let route = match idle {
+            Some(route) => route,
+            None => shared.route.separate()?,
+        };
+        Ok(Self { shared, route, database, watched: AtomicBool::new(false) })
+    }
+
+    /// Watches keys: a transaction on this lease is then executed only if none of them has changed.
+    pub fn watch(&self, keys: impl ToArgs) -> Reply<()> {
+        self.watched.store(true, Ordering::Relaxed);
+        self.ask(move |request| _ = request.word("WATCH").arg(keys))
+    }
+
+    /// Watches nothing any more.
+    pub fn unwatch(&self) -> Reply<()> {
+        self.ask(|request| _ = request.word("UNWATCH"))
+    }
+
+    /// A transaction on this connection.
+    pub fn transaction(&self) -> Transaction {
+        Transaction::new(self.route.clone(), self.database)
+    }
+
+    /// A command by its name, for those that have no method of their own.
+    pub fn cmd(&self, name: &str) -> Cmd<'_, Self> {
+        self.watched.store(true, Ordering::Relaxed);
+        Cmd::new(self, name)
+    }
+}
+
+impl Ask for Lease {
+    fn ask<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
+        let hook = self.shared.error_hook();
+        match Request::with(write, |bytes| self.route.send(self.database, bytes)) {
+            Ok(Ok(Sent::Slot(handle))) => Reply::of(handle),
+            Ok(Ok(Sent::Ready(payload))) => Reply::ready(payload, hook),
+            Ok(Err(error)) | Err(error) => Reply::failed(error, hook),
+        }
+    }
+
+    fn refusal(&self, words: &[&[u8]]) -> Option<Error> {
+        refusal::leased(words)
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let clean = self.route.is_idle();
+        let mut idle = self.shared.leases.lock();
+        if clean && idle.len() < IDLE_LEASES_MAX {
+            if self.watched.load(Ordering::Relaxed) {
+                self.unwatch().forget();
+            }
+            idle.push(self.route.clone());
+        } else {
+            drop(idle);
+            // Without a wait it cannot fail.
+            let _ = self.route.close(None);
+        }
+    }
+}
+
+/// How often a watched transaction is tried before its caller is told that others are always faster.
+const ATTEMPTS_MAX: u32 = 1000;
+
+/// Tries `attempt` until its transaction is executed with nothing that it watched having changed.
+pub(crate) fn watch<R>(
+    lease: &Lease,
+    keys: impl ToArgs,
+    mut attempt: impl FnMut(&Lease, &Transaction) -> Result<R, Error>,
+) -> Result<R, Error> {
+    for _ in 0..ATTEMPTS_MAX {
+        lease.watch(&keys).wait()?;
+        let transaction = lease.transaction();
+        let result = attempt(lease, &transaction)?;
+        if transaction.exec().wait()? {
+            return Ok(result);
+        }
+    }
+    Err(always_changed())
+}
+
+/// As [`watch`], for async code.
+pub(crate) async fn watch_async<R>(
+    lease: &Lease,
+    keys: impl ToArgs,
+    mut attempt: impl AsyncFnMut(&Lease, &Transaction) -> Result<R, Error>,
+) -> Result<R, Error> {
+    for _ in 0..ATTEMPTS_MAX {
+        lease.watch(&keys).await?;
+        let transaction = lease.transaction();
+        let result = attempt(lease, &transaction).await?;
+        if transaction.exec().await? {
+            return Ok(result);
+        }
+    }
+    Err(always_changed())
+}
+
+fn always_changed() -> Error {
+    Error::unsent(ErrorKind::Aborted, format!("a watched key was changed by others in each of {ATTEMPTS_MAX} attempts"))
+}

@@ -1,0 +1,145 @@
+//! Where a client's requests go: over a connection, or into an engine in this process.
+//!
+//! The twins are chosen here and nowhere else; whatever is above sends through the same few calls.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use crate::config::{Config, Endpoint};
+#[cfg(feature = "embedded")]
+use crate::embedded::Embedded;
+use crate::error::{Error, ErrorKind};
+use crate::exchange::Exchange;
+use crate::io;
+use crate::link::Link;
+use crate::payload::Payload;
+use crate::pipe::Unit;
+use crate::slot::{Driver, Handle};
+
+/// A way for requests.
+#[derive(Clone)]
+pub(crate) enum Route {
+    Remote(Arc<Link>),
+    #[cfg(feature = "embedded")]
+    Local(Arc<Embedded>),
+}
+
+/// What became of a request that was sent.
+pub(crate) enum Sent {
+    /// Its answer will come.
+    Slot(Handle),
+    /// It was answered by the call itself. Only an engine in this process is that fast.
+    #[cfg_attr(not(feature = "embedded"), expect(dead_code, reason = "a connection never answers at once"))]
+    Ready(Payload),
+}
+
+impl Route {
+    /// Begins the way that the configuration asks for. `lasting` says whether a lost connection is made again.
+    pub(crate) fn open(config: Config, lasting: bool) -> Result<Self, Error> {
+        let failed = |error| Error::unsent(ErrorKind::Connect, format!("cannot start a connection: {error}"));
+        match &config.endpoint {
+            #[cfg(feature = "embedded")]
+            Endpoint::Embedded(_) => Ok(Self::Local(Embedded::open(config)?)),
+            #[cfg(not(feature = "embedded"))]
+            Endpoint::Embedded(_) => Err(Error::unsent(
+                ErrorKind::Configuration,
+                "this build has no engine: its feature \"embedded\" is off",
+            )),
+            _ => {
+                let link = Link::new(config, lasting).map_err(failed)?;
+                io::start(link.clone()).map_err(failed)?;
+                Ok(Self::Remote(link))
+            }
+        }
+    }
+
+    /// A way of one's own to the same place, for what cannot be shared. Its connection is not made again when it is lost.
+    pub(crate) fn separate(&self) -> Result<Self, Error> {
+        match self {
+            Self::Remote(link) => Self::open(link.config.clone(), false),
+            #[cfg(feature = "embedded")]
+            Self::Local(embedded) => Ok(Self::Local(embedded.separate())),
+        }
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        match self {
+            Self::Remote(link) => &link.config,
+            #[cfg(feature = "embedded")]
+            Self::Local(embedded) => embedded.config(),
+        }
+    }
+
+    /// Whom a waiter may push on.
+    pub(crate) fn driver(&self) -> Weak<dyn Driver> {
+        match self {
+            Self::Remote(link) => Arc::downgrade(link) as Weak<dyn Driver>,
+            #[cfg(feature = "embedded")]
+            Self::Local(embedded) => embedded.driver(),
+        }
+    }
+
+    /// Waits until the first attempt to connect is over.
+    pub(crate) fn wait_first(&self) -> Result<(), Error> {
+        match self {
+            Self::Remote(link) => link.wait_first(),
+            #[cfg(feature = "embedded")]
+            Self::Local(_) => Ok(()),
+        }
+    }
+
+    /// Sends one request.
+    #[inline]
+    pub(crate) fn send(&self, database: u32, request: &[u8]) -> Result<Sent, Error> {
+        match self {
+            Self::Remote(link) => link.send(database, request).map(Sent::Slot),
+            #[cfg(feature = "embedded")]
+            Self::Local(embedded) => embedded.send(database, request),
+        }
+    }
+
+    /// Sends several requests with nothing in between.
+    pub(crate) fn send_units(&self, units: Vec<Unit>, bytes: &[u8]) -> Result<(), (Error, Vec<Unit>)> {
+        match self {
+            Self::Remote(link) => link.send_units(units, bytes),
+            #[cfg(feature = "embedded")]
+            Self::Local(embedded) => embedded.send_units(units, bytes),
+        }
+    }
+
+    /// Sends a transaction.
+    pub(crate) fn send_exchange(&self, exchange: Exchange, database: u32, request: &[u8]) {
+        match self {
+            Self::Remote(link) => link.send_exchange(exchange, database, request),
+            #[cfg(feature = "embedded")]
+            Self::Local(embedded) => embedded.send_exchange(exchange, database, request),
+        }
+    }
+
+    /// Whether nothing is on its way and more can be sent.
+    pub(crate) fn is_idle(&self) -> bool {
+        match self {
+            Self::Remote(link) => link.is_idle(),
+            #[cfg(feature = "embedded")]
+            Self::Local(_) => true,
+        }
+    }
+
+    /// Whether more can be sent.
+    pub(crate) fn is_open(&self) -> bool {
+        match self {
+            Self::Remote(link) => link.is_open(),
+            #[cfg(feature = "embedded")]
+            Self::Local(_) => true,
+        }
+    }
+
+    /// Refuses further requests, and waits for the answers to those that were sent for at most this long.
+    pub(crate) fn close(&self, wait: Option<Duration>) -> Result<(), Error> {
+        match self {
+            Self::Remote(link) => link.close(wait),
+            #[cfg(feature = "embedded")]
+            Self::Local(embedded) => embedded.close(),
+        }
+    }
+}

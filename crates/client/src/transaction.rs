@@ -1,0 +1,202 @@
+//! All or nothing: commands that the server runs as one, if what they rely on still holds.
+//!
+//! A transaction travels on the shared connection, from WATCH to EXEC in one piece: nothing of anyone else's gets in
+//! between. Its conditions are looked at by the server under WATCH, so that they are true when the commands run or the
+//! commands do not run. It belongs to one caller, on one thread at a time.
+
+use std::cell::RefCell;
+use std::mem;
+
+use crate::ask::Ask;
+use crate::cmd::Cmd;
+use crate::config::ErrorHook;
+use crate::decode::FromReply;
+use crate::error::Error;
+use crate::exchange::{Check, Exchange, Watch};
+use crate::payload::Payload;
+use crate::reply::Reply;
+use crate::request::{Request, ToArg};
+use crate::route::Route;
+use crate::slot::{Completions, Source, Target};
+
+const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
+const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
+
+/// What must be true of a key for a transaction to be executed.
+#[derive(Debug)]
+pub struct Condition {
+    watch: Result<Vec<u8>, Error>,
+    look: Result<Vec<u8>, Error>,
+    check: Check,
+}
+
+impl Condition {
+    /// The key is there.
+    pub fn exists(key: impl ToArg) -> Self {
+        Self::new("EXISTS", key, Check::Exists(true))
+    }
+
+    /// The key is not there.
+    pub fn not_exists(key: impl ToArg) -> Self {
+        Self::new("EXISTS", key, Check::Exists(false))
+    }
+
+    /// The key is there and is a string of exactly this value.
+    pub fn equals(key: impl ToArg, value: impl ToArg) -> Self {
+        Self::compares(key, value, true)
+    }
+
+    /// The key is not there, or is a string of another value.
+    pub fn not_equals(key: impl ToArg, value: impl ToArg) -> Self {
+        Self::compares(key, value, false)
+    }
+
+    fn compares(key: impl ToArg, value: impl ToArg, wanted: bool) -> Self {
+        let mut request = Request::empty();
+        request.arg(value);
+        let value = request.words().first().map(|word| word.to_vec()).unwrap_or_default();
+        Self::new("GET", key, Check::Equals { value, wanted })
+    }
+
+    fn new(look: &str, key: impl ToArg, check: Check) -> Self {
+        let request = |name: &str| Request::with(|request| _ = request.word(name).arg(&key), <[u8]>::to_vec);
+        Self { watch: request("WATCH"), look: request(look), check }
+    }
+}
+
+/// Commands that are gathered here until [`exec`](Transaction::exec).
+///
+/// ```no_run
+/// use sleeve::{Client, Condition, prelude::*};
+///
+/// let client = Client::connect("redis://localhost")?;
+/// let transaction = client.transaction();
+/// transaction.require(Condition::not_exists("user:7"));
+/// let created = transaction.set("user:7", "Ann");
+/// let count = transaction.incr("users");
+/// if transaction.exec().wait()? {
+///     created.wait()?;
+///     println!("user number {}", count.wait()?);
+/// }
+/// # Ok::<(), sleeve::Error>(())
+/// ```
+///
+/// Replies are answered after `exec`, so wait for them only then. If the transaction is not executed, they fail with
+/// [`ErrorKind::Aborted`](crate::ErrorKind::Aborted); if it is dropped, with [`ErrorKind::Closed`](crate::ErrorKind::Closed).
+#[must_use = "a transaction does nothing until it is executed"]
+pub struct Transaction {
+    route: Route,
+    database: u32,
+    gathered: RefCell<Gathered>,
+}
+
+struct Gathered {
+    source: Source,
+    bytes: Vec<u8>,
+    commands: Vec<Target>,
+    conditions: Vec<Condition>,
+}
+
+impl Transaction {
+    pub(crate) fn new(route: Route, database: u32) -> Self {
+        let source = Source::new(route.driver());
+        let gathered = Gathered { source, bytes: MULTI.to_vec(), commands: Vec::new(), conditions: Vec::new() };
+        Self { route, database, gathered: RefCell::new(gathered) }
+    }
+
+    /// Adds a condition: without it being true, nothing is executed.
+    pub fn require(&self, condition: Condition) -> &Self {
+        self.gathered.borrow_mut().conditions.push(condition);
+        self
+    }
+
+    /// A command by its name, for those that have no method of their own.
+    pub fn cmd(&self, name: &str) -> Cmd<'_, Self> {
+        Cmd::new(self, name)
+    }
+
+    /// How many commands are gathered.
+    pub fn len(&self) -> usize {
+        self.gathered.borrow().commands.len()
+    }
+
+    /// Whether no command is gathered.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Sends the transaction. The answer says whether it was executed; if so, each command's reply has its own result.
+    ///
+    /// # Errors
+    /// The reply fails when the server refuses a command, or when the connection is lost after EXEC has left.
+    pub fn exec(self) -> Reply<bool> {
+        let (mut bytes, commands, conditions, (target, handle)) = {
+            let gathered = &mut *self.gathered.borrow_mut();
+            let pair = gathered.source.pair();
+            (
+                mem::take(&mut gathered.bytes),
+                mem::take(&mut gathered.commands),
+                mem::take(&mut gathered.conditions),
+                pair,
+            )
+        };
+        bytes.extend_from_slice(EXEC);
+        if conditions.is_empty() {
+            self.route.send_exchange(Exchange::new(commands, target, None), self.database, &bytes);
+            return Reply::of(handle);
+        }
+        match watch(conditions, bytes) {
+            Ok(watch) => {
+                let request = watch.request.clone();
+                self.route.send_exchange(Exchange::new(commands, target, Some(watch)), self.database, &request);
+            }
+            Err(error) => Exchange::new(commands, target, None).fail(&error, &mut Completions::default()),
+        }
+        Reply::of(handle)
+    }
+}
+
+/// The first phase: watch every key, then look at each.
+fn watch(conditions: Vec<Condition>, execution: Vec<u8>) -> Result<Watch, Error> {
+    let mut request = Vec::new();
+    let mut checks = Vec::with_capacity(conditions.len());
+    let mut looks = Vec::new();
+    for condition in conditions {
+        request.extend_from_slice(&condition.watch?);
+        looks.extend_from_slice(&condition.look?);
+        checks.push(condition.check);
+    }
+    request.extend_from_slice(&looks);
+    Ok(Watch { request, checks, execution })
+}
+
+impl Ask for Transaction {
+    fn ask<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
+        let gathered = Request::with(write, |bytes| {
+            let gathered = &mut *self.gathered.borrow_mut();
+            let (target, handle) = gathered.source.pair();
+            gathered.bytes.extend_from_slice(bytes);
+            gathered.commands.push(target);
+            handle
+        });
+        match gathered {
+            Ok(handle) => Reply::of(handle),
+            Err(error) => Reply::failed(error, self.hook()),
+        }
+    }
+}
+
+impl Transaction {
+    fn hook(&self) -> Option<&ErrorHook> {
+        self.route.config().error_hook.as_ref()
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        let mut done = Completions::default();
+        for target in mem::take(&mut self.gathered.get_mut().commands) {
+            target.complete(Payload::Failed(Error::closed("the transaction was dropped")), &mut done);
+        }
+    }
+}
