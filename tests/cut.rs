@@ -63,30 +63,35 @@ fn conversations() -> Vec<Conversation> {
 
 impl Conversation {
     /// Holds the conversation with the stream cut at these places.
-    fn hold(&self, server: &Server, cuts: &[usize]) -> io::Result<Vec<u8>> {
-        let mut connection = server.try_connect()?;
+    fn hold(&self, line: &mut Line, cuts: &[usize]) -> io::Result<Vec<u8>> {
         let mut start = 0;
         for &cut in cuts.iter().chain([&self.bytes.len()]) {
             // A server that has hung up already takes no more; the replies tell whether it was right to.
-            if connection.send(&self.bytes[start..cut]).is_err() {
+            if line.connection.send(&self.bytes[start..cut]).is_err() {
                 break;
             }
             start = cut;
             if cut < self.bytes.len() {
-                wait_until_read(&connection)?;
+                line.wait_until_read()?;
             }
         }
         if self.hangs_up {
-            return connection.read_to_end();
+            return line.connection.read_to_end();
         }
-        (0..self.replies).map(|_| connection.reply()).collect::<io::Result<Vec<_>>>().map(|replies| replies.concat())
+        let replies: io::Result<Vec<_>> = (0..self.replies).map(|_| line.connection.reply()).collect();
+        replies.map(|replies| replies.concat())
     }
 
     /// The replies must be the same wherever the stream is cut.
     fn check(&self, server: &Server) {
-        let whole = self.hold(server, &[]).expect("the conversation in one piece");
-        let same = |cuts: &[usize]| {
-            let cut = self.hold(server, cuts).unwrap_or_else(|error| panic!("{} cut at {cuts:?}: {error}", self.name));
+        let whole = self.whole(server);
+        let mut line = Line::open(server);
+        let mut same = |cuts: &[usize]| {
+            if self.hangs_up {
+                line = Line::open(server);
+            }
+            let cut =
+                self.hold(&mut line, cuts).unwrap_or_else(|error| panic!("{} cut at {cuts:?}: {error}", self.name));
             assert_eq!(escape(&cut), escape(&whole), "{} cut at {cuts:?}", self.name);
         };
         for cut in 1..self.bytes.len() {
@@ -98,21 +103,38 @@ impl Conversation {
         let every: Vec<usize> = (1..self.bytes.len()).collect();
         same(&every);
     }
+
+    /// The replies to the conversation in one piece.
+    fn whole(&self, server: &Server) -> Vec<u8> {
+        self.hold(&mut Line::open(server), &[]).expect("the conversation in one piece")
+    }
 }
 
-/// Waits until the server's end of the connection holds no unread bytes, or is gone.
-fn wait_until_read(connection: &Connection) -> io::Result<()> {
-    let (ours, theirs) = (connection.stream().local_addr()?, connection.stream().peer_addr()?);
-    let ends = format!("{} {}", hexadecimal(theirs), hexadecimal(ours));
-    loop {
-        let table = std::fs::read_to_string("/proc/net/tcp")?;
-        let Some(line) = table.lines().find(|line| line.contains(&ends)) else { return Ok(()) };
-        // sl local_address rem_address st tx_queue:rx_queue ...
-        let queues = line.split_whitespace().nth(4).unwrap_or_default();
-        if queues.ends_with(":00000000") {
-            return Ok(());
+/// A connection and its line in the kernel's table.
+struct Line {
+    connection: Connection,
+    ends: String,
+}
+
+impl Line {
+    fn open(server: &Server) -> Line {
+        let connection = server.connect();
+        let ours = connection.stream().local_addr().expect("a connected socket");
+        Line { connection, ends: format!("{} {}", hexadecimal(server.address()), hexadecimal(ours)) }
+    }
+
+    /// Waits until the server's end of the connection holds no unread bytes, or is gone.
+    fn wait_until_read(&self) -> io::Result<()> {
+        loop {
+            let table = std::fs::read_to_string("/proc/net/tcp")?;
+            let Some(line) = table.lines().find(|line| line.contains(&self.ends)) else { return Ok(()) };
+            // sl local_address rem_address st tx_queue:rx_queue ...
+            let queues = line.split_whitespace().nth(4).unwrap_or_default();
+            if queues.ends_with(":00000000") {
+                return Ok(());
+            }
+            std::thread::yield_now();
         }
-        std::thread::yield_now();
     }
 }
 
@@ -144,7 +166,7 @@ fn sleeve_reads_requests_in_pieces() {
 fn sleeve_answers_in_pieces_as_redis_does_in_one() {
     let (sleeve, redis) = (Server::start(Kind::Sleeve), Server::start(Kind::Redis));
     for conversation in conversations() {
-        let replies = [&sleeve, &redis].map(|server| conversation.hold(server, &[]).expect("the conversation"));
+        let replies = [&sleeve, &redis].map(|server| conversation.whole(server));
         assert_eq!(escape(&replies[0]), escape(&replies[1]), "{}", conversation.name);
     }
 }
