@@ -25,8 +25,11 @@ const FUNCTION_LINES_MAX: usize = 70;
 /// Files that are one table each: rows that a reader looks up, not code that he reads from top to bottom.
 const TABLES: &[&str] = &["crates/wire/src/commands/", "crates/server/src/config/table.rs"];
 
+/// Functions that are one table each: a `match` with an arm for every command.
+const TABLE_FUNCTIONS: &[&str] = &["crates/server/src/commands/mod.rs#run"];
+
 /// Names that say nothing about what is inside.
-const BANNED_NAMES: &[&str] = &["util", "utils", "common", "helper", "helpers", "misc", "shared", "stuff"];
+const BANNED_NAMES: &[&str] = &["util", "utils", "common", "helper", "helpers", "misc"];
 
 /// Which crate of the workspace may name which: the arrows of ARCHITECTURE.md.
 const CRATE_ARROWS: &[(&str, &[&str])] = &[
@@ -94,7 +97,10 @@ struct Lengths<'a> {
 impl Lengths<'_> {
     fn check(&mut self, signature: &syn::Signature, block: &syn::Block) {
         let lines = block.span().end().line - signature.span().start().line + 1;
-        self.ratchet.check(&format!("{}#{}", self.path, signature.ident), lines, FUNCTION_LINES_MAX, "lines");
+        let name = format!("{}#{}", self.path, signature.ident);
+        let is_table = TABLE_FUNCTIONS.contains(&name.as_str());
+        let limit = if is_table { TABLE_LINES_MAX } else { FUNCTION_LINES_MAX };
+        self.ratchet.check(&name, lines, limit, "lines");
     }
 }
 
