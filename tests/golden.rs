@@ -40,7 +40,7 @@ fn compare(kind: Kind) {
         println!("{difference}");
     }
     println!("{}: {} cases, {} replies, {} differ", kind.name(), tally.cases, tally.replies, tally.differences.len());
-    assert!(tally.cases > 0, "no case was played");
+    assert!(tally.cases > 0 || std::env::var_os("SLEEVE_GOLDEN").is_some(), "no case was played");
     assert!(tally.differences.is_empty(), "{} replies differ", tally.differences.len());
 }
 
