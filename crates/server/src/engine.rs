@@ -11,6 +11,7 @@ use sleeve_store::{Options, Store};
 
 use crate::clock::{Instant, Ticker};
 use crate::config::{Config, Opt};
+use crate::gauge::Gauges;
 use crate::journal::Journal;
 use crate::mail::{Letter, Mailbox};
 use crate::pause::Pause;
@@ -30,6 +31,8 @@ pub struct Engine {
     pub peers: Peers,
     /// The counters.
     pub stats: Stats,
+    /// Rates and peaks.
+    pub gauges: Gauges,
     /// Who watches which key.
     pub watches: Watches,
     /// CLIENT PAUSE.
@@ -76,6 +79,7 @@ impl Engine {
             config,
             peers: Peers::default(),
             stats: Stats::default(),
+            gauges: Gauges::default(),
             watches: Watches::default(),
             pause: Pause::default(),
             started: Instant::now(),
@@ -105,6 +109,19 @@ impl Engine {
     /// Tells everybody to stop.
     pub fn post_stop(&self) {
         self.mailboxes.lock().iter().for_each(|mailbox| mailbox.post(Letter::Stop));
+    }
+
+    /// Background rounds a second for the clients that there are.
+    pub fn rounds_a_second(&self) -> u32 {
+        self.config.rounds_a_second(self.peers.len())
+    }
+
+    /// Samples rates and peaks if that is due; whoever ticks calls it, with no shard locked.
+    pub fn sample(&self, now: Instant) {
+        let now_ms = now.monotonic_ms();
+        if self.gauges.is_due(now_ms) {
+            self.gauges.sample(now_ms, self.stats.traffic(), self.used_bytes());
+        }
     }
 
     /// The bytes of all data and of the journal.

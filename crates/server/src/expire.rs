@@ -10,7 +10,6 @@ use std::sync::atomic::Ordering;
 use sleeve_store::ExpireReport;
 
 use crate::clock::{Instant, monotonic_ns};
-use crate::config::Opt;
 use crate::engine::Engine;
 use crate::stats::Counters;
 
@@ -39,7 +38,7 @@ impl Expiry {
 
     /// Takes one slice; returns in how many milliseconds the next is due.
     pub fn step(&mut self, engine: &Engine, counters: &Counters, now: Instant) -> u64 {
-        let round_ms = 1_000 / engine.config.number(Opt::Hz).max(1) as u64;
+        let round_ms = 1_000 / u64::from(engine.rounds_a_second());
         if !engine.debug.active_expire.load(Ordering::Relaxed) {
             return round_ms;
         }

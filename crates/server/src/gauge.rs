@@ -43,8 +43,7 @@ impl Gauges {
     pub fn is_due(&self, now_ms: u64) -> bool {
         let next_ms = self.next_ms.load(Ordering::Relaxed);
         let later = now_ms + PERIOD_MS;
-        now_ms >= next_ms
-            && self.next_ms.compare_exchange(next_ms, later, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        now_ms >= next_ms && self.next_ms.compare_exchange(next_ms, later, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// Takes a sample of the sums so far and of the memory in use.

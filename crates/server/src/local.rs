@@ -90,6 +90,7 @@ impl Local {
     fn tick(&mut self) {
         let now_ms = self.desk.now.monotonic_ms();
         if now_ms >= self.next_tick_ms {
+            self.desk.engine.sample(self.desk.now);
             let next_in_ms = self.expiry.step(&self.desk.engine, &self.desk.counters, self.desk.now);
             self.next_tick_ms = now_ms + next_in_ms;
         }

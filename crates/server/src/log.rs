@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn stamps_are_calendar_dates() {
-        let at = |seconds, millis| stamp(UNIX_EPOCH + Duration::new(seconds, millis * 1_000_000));
+        let at = |seconds, millis: u32| stamp(UNIX_EPOCH + Duration::new(seconds, millis * 1_000_000));
         assert_eq!(at(0, 0), "01 Jan 1970 00:00:00.000");
         assert_eq!(at(951_782_399, 7), "28 Feb 2000 23:59:59.007");
         assert_eq!(at(951_782_400, 0), "29 Feb 2000 00:00:00.000");

@@ -52,7 +52,7 @@ pub fn resident_bytes() -> u64 {
 /// Bytes of physical memory that the machine has.
 pub fn machine_bytes() -> u64 {
     let info = rustix::system::sysinfo();
-    u64::from(info.totalram) * u64::from(info.mem_unit)
+    info.totalram * u64::from(info.mem_unit)
 }
 
 /// The system's name, release and machine, as in `Linux 6.1.0 x86_64`.

@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use sleeve_wire::commands;
 
+use crate::gauge::Traffic;
+
 /// A number with one writer.
 #[derive(Debug, Default)]
 pub struct Count(AtomicU64);
@@ -182,6 +184,23 @@ impl Stats {
         totals.subtract(&self.base.lock());
         totals.errors = self.errors.lock().clone();
         totals
+    }
+
+    /// The sums since the start whose rates INFO shows. Cheap: no command's row is looked at.
+    pub fn traffic(&self) -> Traffic {
+        let blocks = self.blocks.lock();
+        let retired = self.retired.lock();
+        let sum = |retired: u64, of: fn(&Counters) -> &Count| retired + blocks.iter().map(|block| of(block).get()).sum::<u64>();
+        Traffic {
+            commands: sum(retired.executed, |block| &block.executed),
+            input_bytes: sum(retired.input_bytes, |block| &block.input_bytes),
+            output_bytes: sum(retired.output_bytes, |block| &block.output_bytes),
+        }
+    }
+
+    /// Effects of writes since the start, whatever was reset.
+    pub fn changes(&self) -> u64 {
+        self.sums().changes
     }
 
     /// Begins all sums anew.

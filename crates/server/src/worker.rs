@@ -229,6 +229,7 @@ impl Worker {
         let engine = Arc::clone(&self.desk.engine);
         let now = self.desk.now;
         let period_ms = 1_000 / u64::from(engine.config.rounds_a_second(engine.peers.len()));
+        engine.sample(now);
         let expiry_in_ms = self.expiry.step(&engine, &self.desk.counters, now);
         self.next_tick_ms = now.monotonic_ms() + expiry_in_ms.min(period_ms);
         if engine.pause.is_begun() {

@@ -3,9 +3,6 @@
 //! What the options are and which values they take is the table's business (`crate::config`). Here is what a changed
 //! option leads to: most are read where they are used and lead to nothing.
 
-use sleeve_wire::commands::Command;
-
-use super::help;
 use crate::config::{Opt, rewrite as write_back, value};
 use crate::cx::Cx;
 use crate::error::{Error, Outcome};
@@ -35,7 +32,7 @@ pub fn set(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 }
 
 /// CONFIG RESETSTAT
-pub fn resetstat(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
+pub fn reset_stat(cx: &mut Cx<'_>) -> Outcome {
     cx.engine.stats.reset();
     cx.engine.gauges.reset();
     cx.reply().ok();
@@ -43,7 +40,7 @@ pub fn resetstat(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
 }
 
 /// CONFIG REWRITE
-pub fn rewrite(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
+pub fn rewrite(cx: &mut Cx<'_>) -> Outcome {
     let config = &cx.engine.config;
     let file = config.file().ok_or(Error::fixed("ERR The server is running without a config file"))?;
     write_back::rewrite(config, &file).map_err(|error| {
@@ -54,11 +51,6 @@ pub fn rewrite(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
     log::notice("CONFIG REWRITE executed with success.");
     cx.reply().ok();
     Ok(())
-}
-
-/// CONFIG HELP
-pub fn help(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
-    help::of(cx, Command::Config)
 }
 
 /// Carries a changed option to where it is kept a second time, if it is.

@@ -226,7 +226,7 @@ fn protocol(cx: &mut Cx<'_>, wanted: &[u8]) -> Outcome {
     match wanted.to_ascii_lowercase().as_slice() {
         b"string" => reply.bulk(b"Hello World"),
         b"integer" => reply.integer(12_345),
-        b"double" => reply.double(3.141),
+        b"double" => reply.double(3_141.0 / 1_000.0),
         b"null" => reply.null(),
         b"array" => {
             reply.array(3);

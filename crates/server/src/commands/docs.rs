@@ -1,15 +1,27 @@
-//! The words of COMMAND DOCS: what each command is for and which arguments it takes.
+//! COMMAND DOCS: what each command is for and which arguments it takes.
 //!
 //! The shape is Redis 7.0's, without the history of changes, which the table does not keep; the sentences are the table's.
 
-use sleeve_wire::commands::Row;
+use sleeve_wire::commands::{self, Row};
 use sleeve_wire::grammar::{self, Argument};
 use sleeve_wire::reply::Writer;
 
-/// Writes what is to be said of these commands, by their names.
-pub fn write(reply: &mut Writer<'_>, rows: &[&Row]) {
+use super::introspect::top_level;
+use crate::cx::Cx;
+use crate::error::Outcome;
+use crate::request::Request;
+
+/// COMMAND DOCS \[command-name ...\]
+pub fn docs(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let names = request.args.from(2);
+    let rows: Vec<&Row> = match names.is_empty() {
+        true => top_level().collect(),
+        false => names.iter().filter_map(commands::find_full).collect(),
+    };
+    let reply = &mut cx.reply();
     reply.map(rows.len());
-    rows.iter().for_each(|row| entry(reply, row));
+    rows.into_iter().for_each(|row| entry(reply, row));
+    Ok(())
 }
 
 /// A command's name and what is said of it.
@@ -51,17 +63,10 @@ fn list(reply: &mut Writer<'_>, arguments: &[Argument]) {
 }
 
 fn argument(reply: &mut Writer<'_>, argument: &Argument) {
-    let flags = [
-        (argument.optional, "optional"),
-        (argument.multiple, "multiple"),
-        (argument.multiple_token, "multiple_token"),
-    ];
+    let flags =
+        [(argument.optional, "optional"), (argument.multiple, "multiple"), (argument.multiple_token, "multiple_token")];
     let flags: Vec<_> = flags.into_iter().filter_map(|(is_set, name)| is_set.then_some(name)).collect();
-    let texts = [
-        ("token", argument.token),
-        ("since", argument.since),
-        ("deprecated_since", argument.deprecated_since),
-    ];
+    let texts = [("token", argument.token), ("since", argument.since), ("deprecated_since", argument.deprecated_since)];
     let texts: Vec<_> = texts.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
     let optional = [argument.key_spec.is_some(), !flags.is_empty(), !argument.children.is_empty()].map(usize::from);
     reply.map(2 + texts.len() + optional.iter().sum::<usize>());

@@ -7,7 +7,7 @@ use crate::cx::Cx;
 use crate::error::Outcome;
 
 /// CLIENT HELP, COMMAND HELP, CONFIG HELP, MEMORY HELP, OBJECT HELP
-pub fn of(cx: &mut Cx<'_>, container: Command) -> Outcome {
+pub fn help(cx: &mut Cx<'_>, container: Command) -> Outcome {
     let row = container.row();
     let mut entries = Vec::new();
     if row.takes(1) {

@@ -21,7 +21,12 @@ struct Section {
     lines: fn(&mut Cx<'_>, &mut Lines),
 }
 
-const fn section(name: &'static str, title: &'static str, default: bool, lines: fn(&mut Cx<'_>, &mut Lines)) -> Section {
+const fn section(
+    name: &'static str,
+    title: &'static str,
+    default: bool,
+    lines: fn(&mut Cx<'_>, &mut Lines),
+) -> Section {
     Section { name, title, default, lines }
 }
 

@@ -19,6 +19,7 @@ mod introspect;
 mod key;
 mod keyspace;
 mod object;
+mod report;
 mod string;
 mod transaction;
 

@@ -36,9 +36,9 @@ pub fn server(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("server_time_usec", now.wall_us);
     lines.add("uptime_in_seconds", uptime_s);
     lines.add("uptime_in_days", uptime_s / 86_400);
-    lines.add("hz", config.rounds_a_second(engine.peers.len()));
+    lines.add("hz", engine.rounds_a_second());
     lines.add("configured_hz", config.number(Opt::Hz));
-    lines.add("lru_clock", now.wall_ms() / 1_000 & 0xff_ffff);
+    lines.add("lru_clock", (now.wall_ms() / 1_000) & 0xff_ffff);
     lines.add("executable", process::executable());
     lines.add("config_file", config.file().map(|file| file.display().to_string()).unwrap_or_default());
     lines.add("io_threads_active", 0);
@@ -99,7 +99,10 @@ pub fn memory(cx: &mut Cx<'_>, lines: &mut Lines) {
 fn client_bytes(cx: &Cx<'_>) -> usize {
     let peers = cx.engine.peers.all();
     let bytes = |peer: &crate::peer::Peer| {
-        [&peer.input_bytes, &peer.output_bytes, &peer.queued_bytes].map(|bytes| bytes.load(Ordering::Relaxed)).iter().sum::<usize>()
+        [&peer.input_bytes, &peer.output_bytes, &peer.queued_bytes]
+            .map(|bytes| bytes.load(Ordering::Relaxed))
+            .iter()
+            .sum::<usize>()
     };
     peers.iter().map(|peer| bytes(peer)).sum()
 }
@@ -146,7 +149,12 @@ pub fn stats(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("keyspace_hits", totals.hits);
     lines.add("keyspace_misses", totals.misses);
     lines.zeros(&["pubsub_channels", "pubsub_patterns", "pubsubshard_channels", "latest_fork_usec", "total_forks"]);
-    lines.zeros(&["migrate_cached_sockets", "slave_expires_tracked_keys", "active_defrag_hits", "active_defrag_misses"]);
+    lines.zeros(&[
+        "migrate_cached_sockets",
+        "slave_expires_tracked_keys",
+        "active_defrag_hits",
+        "active_defrag_misses",
+    ]);
     lines.zeros(&["active_defrag_key_hits", "active_defrag_key_misses", "total_active_defrag_time"]);
     lines.zeros(&["current_active_defrag_time", "tracking_total_keys", "tracking_total_items"]);
     lines.zeros(&["tracking_total_prefixes", "unexpected_error_replies"]);
@@ -167,7 +175,12 @@ pub fn replication(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("master_replid2", "0".repeat(40));
     lines.add("master_repl_offset", cx.engine.journal.end());
     lines.add("second_repl_offset", -1);
-    lines.zeros(&["repl_backlog_active", "repl_backlog_size", "repl_backlog_first_byte_offset", "repl_backlog_histlen"]);
+    lines.zeros(&[
+        "repl_backlog_active",
+        "repl_backlog_size",
+        "repl_backlog_first_byte_offset",
+        "repl_backlog_histlen",
+    ]);
 }
 
 /// Time on the processors, in seconds.

@@ -195,7 +195,7 @@ options! {
     // The data.
     Databases "databases" number(1, INT_MAX), "16", Startup,
         "How many numbered databases there are.";
-    Shards "shards" Kind::PowerOfTwo { max: 4_096 }, "64", Startup,
+    Shards "shards" Kind::PowerOfTwo { max: 256 }, "64", Startup,
         "Into how many separately locked parts the keyspace is split; a power of two.";
     Maxmemory "maxmemory" Kind::Memory { min: 0, max: u64::MAX }, "0", Live,
         "Bytes of data at which writes that may grow it are refused; 0 sets no limit.";

@@ -4,17 +4,16 @@
 //! look for. Only the order of the commands is the table's, where Redis has that of a hash table. What COMMAND DOCS
 //! says of a command is in `docs`.
 
-use sleeve_wire::commands::{self, Begin, Categories, Command, Find, Flags, KeyFlags, KeySpec, Row};
+use sleeve_wire::commands::{self, Begin, Categories, Find, Flags, KeyFlags, KeySpec, Row};
 use sleeve_wire::pattern;
 use sleeve_wire::reply::Writer;
 
-use super::{docs, help};
 use crate::cx::Cx;
 use crate::error::{Error, Outcome};
 use crate::request::Request;
 
 /// COMMAND
-pub fn all(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
+pub fn command(cx: &mut Cx<'_>) -> Outcome {
     let reply = &mut cx.reply();
     reply.array(top_level().count());
     top_level().for_each(|row| describe(reply, row));
@@ -22,7 +21,7 @@ pub fn all(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
 }
 
 /// COMMAND COUNT
-pub fn count(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
+pub fn count(cx: &mut Cx<'_>) -> Outcome {
     cx.reply().integer(top_level().count() as i64);
     Ok(())
 }
@@ -31,7 +30,7 @@ pub fn count(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
 pub fn info(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let names = request.args.from(2);
     if names.is_empty() {
-        return all(cx, request);
+        return command(cx);
     }
     let reply = &mut cx.reply();
     reply.array(names.len());
@@ -61,7 +60,7 @@ pub fn list(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 }
 
 /// COMMAND GETKEYS command \[arg ...\]
-pub fn getkeys(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+pub fn get_keys(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let keys = keys_of(request)?;
     let mut reply = cx.reply();
     reply.array(keys.len());
@@ -70,7 +69,7 @@ pub fn getkeys(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 }
 
 /// COMMAND GETKEYSANDFLAGS command \[arg ...\]
-pub fn getkeysandflags(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+pub fn get_keys_and_flags(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let keys = keys_of(request)?;
     let mut reply = cx.reply();
     reply.array(keys.len());
@@ -82,24 +81,8 @@ pub fn getkeysandflags(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// COMMAND DOCS \[command-name ...\]
-pub fn docs(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let names = request.args.from(2);
-    let rows: Vec<&Row> = match names.is_empty() {
-        true => top_level().collect(),
-        false => names.iter().filter_map(commands::find_full).collect(),
-    };
-    docs::write(&mut cx.reply(), &rows);
-    Ok(())
-}
-
-/// COMMAND HELP
-pub fn help(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
-    help::of(cx, Command::Command)
-}
-
 /// The commands that are no subcommands.
-fn top_level() -> impl Iterator<Item = &'static Row> {
+pub fn top_level() -> impl Iterator<Item = &'static Row> {
     commands::all().iter().filter(|row| row.parent.is_none())
 }
 
