@@ -26,6 +26,6 @@ pub use handle::{EntryMut, EntryRef, Garbage, OwnedEntry};
 pub use hash::{Hash, HashKey};
 pub use locked::{Locked, ShardSet};
 pub use shard::{Deadline, Find, FindMut, Flushed, Moment, Previous, Shard};
-pub use store::{Options, SHARDS_DEFAULT, SHARDS_MAX, ShardGuard, Store};
+pub use store::{Options, SHARDS_DEFAULT, SHARDS_MAX, ShardGuard, Shards, Store};
 pub use value::{Digits, EMBEDDED_MAX, Encoding, Kind, Value, ValueRef};
 pub use walk::ExpireReport;

@@ -52,6 +52,19 @@ pub struct Store {
 /// A locked shard.
 pub type ShardGuard<'a> = MutexGuard<'a, Shard>;
 
+/// Who can show any shard of a store, one at a time: the store itself, which locks it for the look, or a caller that
+/// may hold locks already.
+pub trait Shards {
+    /// Shows the shard of this index.
+    fn look<R>(&mut self, shard: usize, look: impl FnOnce(&Shard) -> R) -> R;
+}
+
+impl Shards for &Store {
+    fn look<R>(&mut self, shard: usize, look: impl FnOnce(&Shard) -> R) -> R {
+        look(&self.lock(shard))
+    }
+}
+
 impl Store {
     /// An empty store.
     ///
@@ -145,22 +158,39 @@ impl Store {
     /// included, and returns the next cursor, below 2^48. The walk begins with cursor 0 and has ended when 0 is
     /// returned. A key that is there from the first step to the last is shown exactly once, whatever else happens in
     /// between. Any cursor is valid. One shard is locked at a time.
-    pub fn scan(&self, db: usize, cursor: u64, count: usize, mut show: impl FnMut(EntryRef<'_>)) -> u64 {
+    pub fn scan(&self, db: usize, cursor: u64, count: usize, show: impl FnMut(EntryRef<'_>)) -> u64 {
+        self.scan_in(&mut &*self, db, cursor, count, show)
+    }
+
+    /// [`Store::scan`], for a caller that has its own way to this store's shards.
+    pub fn scan_in(
+        &self,
+        shards: &mut impl Shards,
+        db: usize,
+        cursor: u64,
+        count: usize,
+        mut show: impl FnMut(EntryRef<'_>),
+    ) -> u64 {
         let shard_bits = 64 - self.shard_shift;
         let (mut hash, mut wanted) = (Hash(cursor << CURSOR_SHIFT), count.max(1));
         let mut buckets_left = wanted.saturating_mul(SCAN_BUCKETS_PER_KEY);
         loop {
             let shard = self.shard_of(hash);
-            let mut position = Some(hash.0 << shard_bits);
-            let guard = self.lock(shard);
-            while let Some(from) = position {
-                let (next, shown, buckets) = guard.walk(db, from, wanted, &mut show);
-                position = next;
-                wanted = wanted.saturating_sub(shown);
-                buckets_left = buckets_left.saturating_sub(buckets.max(1));
-                if let Some(next) = next.filter(|_| wanted == 0 || buckets_left == 0) {
-                    return (self.start_of(shard) | next >> shard_bits) >> CURSOR_SHIFT;
+            let stopped_at = shards.look(shard, |shard| {
+                let mut position = Some(hash.0 << shard_bits);
+                while let Some(from) = position {
+                    let (next, shown, buckets) = shard.walk(db, from, wanted, &mut show);
+                    position = next;
+                    wanted = wanted.saturating_sub(shown);
+                    buckets_left = buckets_left.saturating_sub(buckets.max(1));
+                    if next.is_some() && (wanted == 0 || buckets_left == 0) {
+                        break;
+                    }
                 }
+                position
+            });
+            if let Some(next) = stopped_at {
+                return (self.start_of(shard) | next >> shard_bits) >> CURSOR_SHIFT;
             }
             if shard + 1 == self.shards.len() {
                 return 0;
@@ -180,19 +210,31 @@ impl Store {
     /// Shows one entry of a database, expired or not, that `random` chooses; all are about equally likely. None if
     /// the database is empty.
     pub fn random<R>(&self, db: usize, random: u64, show: impl FnOnce(EntryRef<'_>) -> R) -> Option<R> {
-        let total = self.len(db) as u64;
-        let mut rest = ((u128::from(random) * u128::from(total)) >> 64) as usize;
-        let start = self.shards.iter().position(|cell| {
-            let len = cell.0.lock().len(db);
+        self.random_in(&mut &*self, db, random, show)
+    }
+
+    /// [`Store::random`], for a caller that has its own way to this store's shards.
+    pub fn random_in<R>(
+        &self,
+        shards: &mut impl Shards,
+        db: usize,
+        random: u64,
+        show: impl FnOnce(EntryRef<'_>) -> R,
+    ) -> Option<R> {
+        let total: usize = (0..self.shards()).map(|at| shards.look(at, |shard| shard.len(db))).sum();
+        let mut rest = ((u128::from(random) * total as u128) >> 64) as usize;
+        let start = (0..self.shards()).position(|at| {
+            let len = shards.look(at, |shard| shard.len(db));
             let is_here = rest < len;
             rest -= if is_here { 0 } else { len };
             is_here
         });
         // Keys may have come and gone since they were counted: then any shard that has some will do.
         let start = start.unwrap_or(0);
-        let guard =
-            (start..self.shards.len()).chain(0..start).map(|at| self.lock(at)).find(|shard| shard.len(db) > 0)?;
-        guard.random(db, random).map(show)
+        let mut show = Some(show);
+        (start..self.shards()).chain(0..start).find_map(|at| {
+            shards.look(at, |shard| shard.random(db, random).and_then(|entry| show.take().map(|show| show(entry))))
+        })
     }
 }
 
