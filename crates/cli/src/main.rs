@@ -8,6 +8,7 @@ mod bench;
 mod endpoint;
 mod replies;
 mod shell;
+mod workload;
 
 use std::process::ExitCode;
 

@@ -29,6 +29,7 @@ use report::{Format, Report, Setting};
 use template::Numbers;
 
 use crate::endpoint::{Endpoint, Login, encode};
+use crate::workload;
 
 /// Requests in flight per connection while keys are filled in.
 const FILL_PIPELINE: usize = 64;
@@ -43,7 +44,11 @@ pub fn run(options: &Options) -> ExitCode {
         }
         return ExitCode::SUCCESS;
     }
-    match Session::new(options).and_then(|mut session| session.run()) {
+    let result = match &options.workload {
+        Some(name) => workload::run(name, options),
+        None => Session::new(options).and_then(|mut session| session.run()),
+    };
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(text) => {
             eprintln!("{text}");
@@ -184,7 +189,8 @@ impl<'a> Session<'a> {
     }
 }
 
-fn cannot_connect(endpoint: &Endpoint, error: &io::Error) -> String {
+/// What is said when a server cannot be reached.
+pub fn cannot_connect(endpoint: &Endpoint, error: &io::Error) -> String {
     format!("Could not connect to Redis at {endpoint}: {}", without_number(error))
 }
 

@@ -1,6 +1,7 @@
 //! The command line of `sleeve bench`: redis-benchmark's names wherever redis-benchmark has one.
 
 use std::ffi::OsString;
+use std::time::Duration;
 
 use crate::address::Address;
 
@@ -14,6 +15,9 @@ Examples:
 
   One command of your own, with random keys:
     $ sleeve bench -r 10000 -n 100000 APPEND log:__rand_int__ line
+
+  A document's workload through the client library, on a LAN's distance from the server:
+    $ sleeve bench --workload booksleeve --url redis://127.0.0.1:6379 --rtt 0.3ms
 
   Figures for a program, the generator kept on the second CPU:
     $ sleeve bench -t get --json --cpu 1
@@ -59,6 +63,12 @@ pub struct Options {
     /// Only run the comma-separated list of tests (see --list)
     #[arg(short = 't', value_name = "tests")]
     pub tests: Option<String>,
+    /// Run a document's workload through the client library: booksleeve, pipelining, mass-set or all
+    #[arg(long, value_name = "name", conflicts_with_all = ["tests", "command"])]
+    pub workload: Option<String>,
+    /// With --workload, add this round trip, as in 0.3ms or 20ms
+    #[arg(long, value_name = "time", requires = "workload", value_parser = round_trip)]
+    pub rtt: Option<Duration>,
     /// List the tests that -t knows
     #[arg(long)]
     pub list: bool,
@@ -80,4 +90,33 @@ pub struct Options {
     /// A command of your own instead of the named tests
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND ARGS")]
     pub command: Vec<OsString>,
+}
+
+/// Reads a time such as `0.3ms`, `250us` or `1s`.
+fn round_trip(text: &str) -> Result<Duration, String> {
+    let split = text.find(|letter: char| letter.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let seconds = match unit {
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        _ => return Err("a time needs a unit: us, ms or s".to_owned()),
+    };
+    let number: f64 = number.parse().map_err(|_| format!("'{number}' is not a number"))?;
+    let time = Duration::try_from_secs_f64(number * seconds).map_err(|error| error.to_string())?;
+    if time > Duration::from_secs(10) { Err("the longest round trip is 10s".to_owned()) } else { Ok(time) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_a_number_and_a_unit() {
+        assert_eq!(round_trip("0.3ms"), Ok(Duration::from_micros(300)));
+        assert_eq!(round_trip("50us"), Ok(Duration::from_micros(50)));
+        for bad in ["", "3", "ms", "-1ms", "1h", "11s"] {
+            assert!(round_trip(bad).is_err(), "{bad}");
+        }
+    }
 }

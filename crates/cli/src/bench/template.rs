@@ -96,7 +96,7 @@ static PAIRS: [[u8; 2]; 100] = {
 };
 
 /// Writes a number below 10^12 with leading zeros.
-fn write_digits(mut number: u64, digits: &mut [u8]) {
+pub fn write_digits(mut number: u64, digits: &mut [u8]) {
     for pair in digits.rchunks_exact_mut(2) {
         pair.copy_from_slice(&PAIRS[(number % 100) as usize]);
         number /= 100;

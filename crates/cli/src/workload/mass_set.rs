@@ -1,0 +1,119 @@
+//! Workload `mass-set`: 1,000,000 SETs of distinct 16-byte keys, from one caller.
+
+use sleeve::prelude::*;
+use sleeve::{Client, Error};
+
+use super::raw::{Raw, Requests};
+use super::sample::{Sample, Watch};
+use super::step::{SAMPLE_TIME_MAX, Step, Workload};
+use crate::bench::template::write_digits;
+use crate::endpoint::encode;
+
+const OPERATIONS: u64 = 1_000_000;
+/// One by one only so many are done; the rest is computed.
+const SAMPLED: u64 = 50_000;
+const VALUE: &[u8; 16] = b"0123456789abcdef";
+/// Keys that one DEL removes afterwards.
+const REMOVED_AT_ONCE: u64 = 1_000;
+
+/// The workload.
+pub static MASS_SET: Workload = Workload {
+    name: "mass-set",
+    about: "1,000,000 SETs of distinct 16-byte keys",
+    steps: &[
+        Step {
+            title: "one by one",
+            operations: OPERATIONS,
+            rounds: 1,
+            by_client: one_by_one,
+            by_raw: Some(|raw| raw.one_by_one(&requests(SAMPLED))),
+        },
+        Step {
+            title: "pipelined, every reply awaited",
+            operations: OPERATIONS,
+            rounds: 1,
+            by_client: pipelined,
+            by_raw: Some(|raw: &mut Raw| raw.together(&requests(OPERATIONS))),
+        },
+        Step {
+            title: "pipelined, replies forgotten",
+            operations: OPERATIONS,
+            rounds: 1,
+            by_client: forgotten,
+            by_raw: Some(|raw: &mut Raw| raw.together(&requests(OPERATIONS))),
+        },
+    ],
+    clean,
+};
+
+fn key(number: u64) -> [u8; 16] {
+    let mut key = *b"set:000000000000";
+    if let Some(digits) = key.get_mut(4..) {
+        write_digits(number, digits);
+    }
+    key
+}
+
+fn requests(count: u64) -> Requests {
+    let mut requests = Requests::default();
+    let mut bytes = Vec::new();
+    for number in 0..count {
+        bytes.clear();
+        encode(&[b"SET".as_slice(), &key(number), VALUE], &mut bytes);
+        requests.push(&bytes, 1);
+    }
+    requests
+}
+
+fn one_by_one(client: &Client) -> Result<Sample, Error> {
+    let watch = Watch::start();
+    let mut done = 0;
+    while done < SAMPLED && watch.elapsed() < SAMPLE_TIME_MAX {
+        client.set(key(done), VALUE).wait()?;
+        done += 1;
+    }
+    Ok(watch.stop(done))
+}
+
+fn pipelined(client: &Client) -> Result<Sample, Error> {
+    let mut replies = Vec::with_capacity(OPERATIONS as usize);
+    let watch = Watch::start();
+    replies.extend((0..OPERATIONS).map(|number| client.set(key(number), VALUE)));
+    for reply in replies {
+        reply.wait()?;
+    }
+    Ok(watch.stop(OPERATIONS))
+}
+
+fn forgotten(client: &Client) -> Result<Sample, Error> {
+    let watch = Watch::start();
+    for number in 0..OPERATIONS {
+        client.set(key(number), VALUE).forget();
+    }
+    // One connection answers in order: with this answer, all others have come.
+    client.ping().wait()?;
+    Ok(watch.stop(OPERATIONS))
+}
+
+fn clean(client: &Client) -> Result<(), Error> {
+    let mut last = None;
+    for start in (0..OPERATIONS).step_by(REMOVED_AT_ONCE as usize) {
+        let mut command = client.cmd("DEL");
+        for number in start..start + REMOVED_AT_ONCE {
+            command = command.arg(key(number));
+        }
+        last = Some(command.send::<i64>());
+    }
+    last.map_or(Ok(()), |reply| reply.wait().map(drop))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_distinct_and_sixteen_bytes_long() {
+        assert_eq!(&key(0), b"set:000000000000");
+        assert_eq!(&key(999_999), b"set:000000999999");
+    }
+}

@@ -1,0 +1,121 @@
+//! The documents' workloads: the work that the client's documents describe, done through the public client interface.
+//!
+//! `tour` runs them on an embedded engine, `bench --workload` against any URL, with a round trip added on demand. Over a
+//! socket each step is also done by a bare socket program ([`raw`]) in turns with the client, so that a ratio comes from
+//! one run. From top to bottom: here → `booksleeve`, `pipelining`, `mass_set` (tables of steps) → `raw`, `proxy`, `sample`.
+
+mod booksleeve;
+mod mass_set;
+mod pipelining;
+mod proxy;
+mod raw;
+mod sample;
+mod step;
+mod table;
+
+use sleeve::{Client, Config};
+
+use crate::bench::options::Options;
+use crate::bench::{affinity, cannot_connect};
+use crate::endpoint::{Endpoint, Login};
+use proxy::Proxy;
+use raw::Raw;
+use sample::Sample;
+use step::{Step, Workload};
+use table::Table;
+
+/// All workloads, in the documents' order.
+pub static WORKLOADS: [&Workload; 3] = [&booksleeve::BOOKSLEEVE, &pipelining::PIPELINING, &mass_set::MASS_SET];
+
+/// `bench --workload NAME`: runs one of them, or all.
+pub fn run(name: &str, options: &Options) -> Result<(), String> {
+    let chosen: Vec<&Workload> = WORKLOADS.into_iter().filter(|w| name == "all" || w.name == name).collect();
+    if chosen.is_empty() {
+        let names = WORKLOADS.map(|workload| workload.name).join(", ");
+        return Err(format!("Unknown workload '{name}': there are {names} and all"));
+    }
+    if let Some(list) = &options.cpu {
+        affinity::confine(list)?;
+    }
+    let mut table = Table::new(options.json);
+    let url = options.address.url.as_deref().unwrap_or_default();
+    if url.starts_with("embedded://") {
+        if options.rtt.is_some() {
+            return Err("--rtt needs a server: nothing travels to an embedded engine".to_owned());
+        }
+        let client = Client::connect(url).map_err(|error| error.to_string())?;
+        run_all(&chosen, &client, None, &mut table)?;
+    } else {
+        let (endpoint, login) = options.address.resolve(options.dbnum)?;
+        run_remote(&chosen, &endpoint, &login, options, &mut table)?;
+    }
+    table.finish();
+    Ok(())
+}
+
+fn run_remote(
+    chosen: &[&Workload],
+    endpoint: &Endpoint,
+    login: &Login,
+    options: &Options,
+    table: &mut Table,
+) -> Result<(), String> {
+    let failed = |error: std::io::Error| cannot_connect(endpoint, &error);
+    let proxy = options.rtt.map(|time| Proxy::start(endpoint, login, time)).transpose().map_err(failed)?;
+    if let Some(proxy) = &proxy {
+        table.note(&format!("round trip added: {:.3} ms", proxy.added().as_secs_f64() * 1e3));
+        // The proxy works in this process, so its time cannot be told from the client's.
+        table.hide_cpu();
+    }
+    let place = proxy.as_ref().map_or(endpoint, Proxy::endpoint);
+    let client = Client::connect_with(client_config(place, login)).map_err(|error| error.to_string())?;
+    let mut raw = Raw::connect(place, login).map_err(failed)?;
+    run_all(chosen, &client, Some(&mut raw), table)
+}
+
+/// The client's own words for an address.
+fn client_config(endpoint: &Endpoint, login: &Login) -> Config {
+    let mut config = Config::new(match endpoint {
+        Endpoint::Tcp { host, port } => sleeve::Endpoint::Tcp { host: host.clone(), port: *port },
+        Endpoint::Unix(path) => sleeve::Endpoint::Unix(path.clone()),
+    });
+    if let Some(user) = &login.user {
+        config = config.user(user);
+    }
+    if let Some(password) = &login.password {
+        config = config.password(password);
+    }
+    config.database(login.database)
+}
+
+/// Runs workloads one after the other and prints every line as it is known.
+pub fn run_all(
+    chosen: &[&Workload],
+    client: &Client,
+    mut raw: Option<&mut Raw>,
+    table: &mut Table,
+) -> Result<(), String> {
+    for workload in chosen {
+        table.begin(workload);
+        let outcome = workload.steps.iter().try_for_each(|step| run_step(step, client, raw.as_deref_mut(), table));
+        // What was written is removed even when a step failed.
+        let cleaned = (workload.clean)(client).map_err(|error| error.to_string());
+        outcome.and(cleaned).map_err(|text| format!("{}: {text}", workload.name))?;
+    }
+    Ok(())
+}
+
+/// Does a step by the client and raw, in turns.
+fn run_step(step: &Step, client: &Client, mut raw: Option<&mut Raw>, table: &mut Table) -> Result<(), String> {
+    let (mut by_client, mut by_raw) = (Vec::new(), Vec::new());
+    for _ in 0..step.rounds {
+        if let (Some(raw), Some(run)) = (raw.as_deref_mut(), step.by_raw) {
+            by_raw.push(run(raw).map_err(|error| error.to_string())?);
+        }
+        by_client.push((step.by_client)(client).map_err(|error| error.to_string())?);
+    }
+    if let Some(sample) = Sample::median(by_client) {
+        table.line(step, &sample, Sample::median(by_raw).as_ref());
+    }
+    Ok(())
+}

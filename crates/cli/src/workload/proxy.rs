@@ -1,0 +1,286 @@
+//! A proxy on the loopback interface that adds a round trip: a LAN or a WAN between a client and a server at hand.
+//!
+//! One thread moves bytes both ways. Each piece that arrives is stamped and written half a round trip later, so pieces
+//! that are in flight together stay together, as on a line, and the line's width is not limited. The kernel's wake-ups
+//! come late by some microseconds and moving bytes takes time too; [`Proxy::start`] measures that with PINGs, with and
+//! without the proxy, and takes it off the delay, so that what is added is what was asked for.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, TcpListener};
+use std::num::NonZeroU64;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::Timespec;
+
+use crate::endpoint::{Endpoint, Login, Stream, encode, exchange};
+
+/// Bytes read at once.
+const CHUNK_LENGTH: usize = 64 * 1024;
+/// Bytes that one direction holds before it stops reading.
+const HELD_MAX: usize = 64 * 1024 * 1024;
+/// How long the thread sleeps at most, so that it hears of its end.
+const NAP: Duration = Duration::from_millis(50);
+/// PINGs of one measurement.
+const PINGS: usize = 200;
+/// Corrections of the delay.
+const CORRECTIONS: usize = 4;
+
+/// A running proxy; it ends when it is dropped.
+#[derive(Debug)]
+pub struct Proxy {
+    endpoint: Endpoint,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    added: Duration,
+}
+
+impl Proxy {
+    /// Starts a proxy in front of `target` that adds `round_trip`, and calibrates it.
+    pub fn start(target: &Endpoint, login: &Login, round_trip: Duration) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        listener.set_nonblocking(true)?;
+        let endpoint = Endpoint::Tcp { host: Ipv4Addr::LOCALHOST.to_string(), port: listener.local_addr()?.port() };
+        let stop = Arc::new(AtomicBool::new(false));
+        let delay_ns = Arc::new(AtomicU64::new(0));
+        let relay = Relay {
+            listener,
+            target: target.clone(),
+            stop: Arc::clone(&stop),
+            delay_ns: Arc::clone(&delay_ns),
+            pairs: Vec::new(),
+            chunk: vec![0; CHUNK_LENGTH],
+        };
+        let thread = std::thread::Builder::new().name("sleeve-proxy".into()).spawn(move || relay.run())?;
+        let mut proxy = Self { endpoint, stop, thread: Some(thread), added: Duration::ZERO };
+        proxy.calibrate(target, login, round_trip, &delay_ns)?;
+        Ok(proxy)
+    }
+
+    /// Where clients connect.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// The round trip that is added, as measured.
+    pub fn added(&self) -> Duration {
+        self.added
+    }
+
+    /// Moves the delay until the added round trip is the wanted one.
+    fn calibrate(
+        &mut self,
+        target: &Endpoint,
+        login: &Login,
+        wanted: Duration,
+        delay_ns: &AtomicU64,
+    ) -> io::Result<()> {
+        let (direct, through) = (login.connect(target)?, login.connect(&self.endpoint)?);
+        let pings = (PINGS as u128).min(1 + Duration::from_secs(1).as_nanos() / wanted.as_nanos().max(1)) as usize;
+        delay_ns.store(wanted.as_nanos() as u64 / 2, Ordering::Relaxed);
+        for _ in 0..CORRECTIONS {
+            let base = ping(&direct, pings)?;
+            self.added = ping(&through, pings)?.saturating_sub(base);
+            let error_ns = self.added.as_nanos() as i64 - wanted.as_nanos() as i64;
+            if error_ns.unsigned_abs() < 10_000 {
+                break;
+            }
+            let delay = delay_ns.load(Ordering::Relaxed);
+            delay_ns.store(delay.saturating_add_signed(-error_ns / 2), Ordering::Relaxed);
+        }
+        let base = ping(&direct, pings)?;
+        self.added = ping(&through, pings)?.saturating_sub(base);
+        Ok(())
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // A panic of the proxy has been printed already, and there is nothing to undo.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The median time of a PING.
+fn ping(stream: &Stream, count: usize) -> io::Result<Duration> {
+    let mut request = Vec::new();
+    encode(&["PING"], &mut request);
+    let mut times = Vec::with_capacity(count);
+    for _ in 0..count {
+        let start = Instant::now();
+        exchange(stream, &request, 1)?;
+        times.push(start.elapsed());
+    }
+    times.sort_unstable();
+    times.get(count / 2).copied().ok_or_else(|| io::Error::other("no PING was sent"))
+}
+
+/// The thread's state.
+struct Relay {
+    listener: TcpListener,
+    target: Endpoint,
+    stop: Arc<AtomicBool>,
+    /// Delay of one direction.
+    delay_ns: Arc<AtomicU64>,
+    pairs: Vec<Pair>,
+    chunk: Vec<u8>,
+}
+
+/// A client's connection and the server's that belongs to it.
+struct Pair {
+    ends: [Stream; 2],
+    /// What was read from the end with the same number and is due at the other one.
+    held: [Held; 2],
+}
+
+#[derive(Default)]
+struct Held {
+    pieces: VecDeque<Piece>,
+    bytes: usize,
+    /// The other end's socket was full; the kernel says when it is not.
+    blocked: bool,
+    /// Nothing more will be read.
+    ended: bool,
+    /// The other end cannot be written to.
+    broken: bool,
+}
+
+struct Piece {
+    due: Instant,
+    bytes: Vec<u8>,
+    /// How many of them are written.
+    written: usize,
+}
+
+impl Relay {
+    fn run(mut self) {
+        // Sleeps end when they should, not up to 50 microseconds later. Without the right to that, calibration still helps.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        while !self.stop.load(Ordering::Relaxed) {
+            let ready = self.wait();
+            let now = Instant::now();
+            if ready.first() == Some(&true) {
+                self.accept();
+            }
+            let due = now + Duration::from_nanos(self.delay_ns.load(Ordering::Relaxed));
+            for (index, pair) in self.pairs.iter_mut().enumerate() {
+                for end in 0..2 {
+                    if ready.get(1 + index * 2 + end) == Some(&true) {
+                        pair.read(end, due, &mut self.chunk);
+                    }
+                }
+            }
+            let now = Instant::now();
+            for pair in &mut self.pairs {
+                pair.write(0, now);
+                pair.write(1, now);
+            }
+            self.pairs.retain(|pair| !pair.held.iter().any(Held::is_over));
+        }
+    }
+
+    /// Sleeps until bytes arrive or are due; says which descriptors are readable: the listener, then two of each pair.
+    fn wait(&self) -> Vec<bool> {
+        let mut descriptors = vec![PollFd::from_borrowed_fd(self.listener.as_fd(), PollFlags::IN)];
+        for pair in &self.pairs {
+            for end in 0..2 {
+                descriptors.push(PollFd::from_borrowed_fd(pair.ends[end].as_fd(), pair.wanted(end)));
+            }
+        }
+        let now = Instant::now();
+        let due = self.pairs.iter().flat_map(|pair| &pair.held).filter_map(Held::next_due).min();
+        let nap = due.map_or(NAP, |due| due.saturating_duration_since(now).min(NAP));
+        let nap = Timespec { tv_sec: nap.as_secs() as i64, tv_nsec: nap.subsec_nanos().into() };
+        // An interrupted sleep is a short one.
+        let _ = poll(&mut descriptors, Some(&nap));
+        let readable = PollFlags::IN | PollFlags::HUP | PollFlags::ERR;
+        descriptors.iter().map(|descriptor| descriptor.revents().intersects(readable)).collect()
+    }
+
+    fn accept(&mut self) {
+        // A client that cannot be served sees its connection closed.
+        while let Ok((client, _)) = self.listener.accept() {
+            let _ = client.set_nodelay(true);
+            let ends = self.target.connect().map(|server| [Stream::Tcp(client), server]);
+            if let Ok(ends) = ends
+                && ends.iter().all(|end| end.set_nonblocking(true).is_ok())
+            {
+                self.pairs.push(Pair { ends, held: Default::default() });
+            }
+        }
+    }
+}
+
+impl Held {
+    /// When the next piece is due; a full socket is waited for in another way.
+    fn next_due(&self) -> Option<Instant> {
+        self.pieces.front().filter(|_| !self.blocked).map(|piece| piece.due)
+    }
+
+    /// Whether nothing will be written any more; the last bytes of an end that has closed are still delivered.
+    fn is_over(&self) -> bool {
+        self.broken || (self.ended && self.pieces.is_empty())
+    }
+}
+
+impl Pair {
+    fn wanted(&self, end: usize) -> PollFlags {
+        let mut wanted = PollFlags::empty();
+        if self.held[end].bytes < HELD_MAX && !self.held[end].ended {
+            wanted |= PollFlags::IN;
+        }
+        if self.held[1 - end].blocked {
+            wanted |= PollFlags::OUT;
+        }
+        wanted
+    }
+
+    fn read(&mut self, end: usize, due: Instant, chunk: &mut [u8]) {
+        let held = &mut self.held[end];
+        match (&self.ends[end]).read(chunk) {
+            Ok(0) => held.ended = true,
+            Ok(length) => {
+                let bytes = chunk.get(..length).unwrap_or_default().to_vec();
+                held.bytes += length;
+                held.pieces.push_back(Piece { due, bytes, written: 0 });
+            }
+            Err(error) if is_temporary(&error) => {}
+            Err(_) => held.ended = true,
+        }
+    }
+
+    /// Writes what came from `end` and is due to the other end.
+    fn write(&mut self, end: usize, now: Instant) {
+        let (held, mut to) = (&mut self.held[end], &self.ends[1 - end]);
+        held.blocked = false;
+        while let Some(piece) = held.pieces.front_mut().filter(|piece| piece.due <= now) {
+            match to.write(piece.bytes.get(piece.written..).unwrap_or_default()) {
+                Ok(length) => piece.written += length,
+                Err(error) if is_temporary(&error) => {
+                    held.blocked = true;
+                    return;
+                }
+                Err(_) => {
+                    held.broken = true;
+                    return;
+                }
+            }
+            if piece.written == piece.bytes.len() {
+                held.bytes -= piece.bytes.len();
+                held.pieces.pop_front();
+            }
+        }
+    }
+}
+
+fn is_temporary(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}

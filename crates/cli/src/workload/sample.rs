@@ -1,0 +1,72 @@
+//! What one measured step took.
+
+use std::time::{Duration, Instant};
+
+use crate::bench::meter::own_nanoseconds;
+
+/// A clock and a CPU meter that were started together.
+#[derive(Debug)]
+pub struct Watch {
+    started: Instant,
+    cpu_ns: u64,
+}
+
+impl Watch {
+    /// Starts both.
+    pub fn start() -> Self {
+        Self { cpu_ns: own_nanoseconds(), started: Instant::now() }
+    }
+
+    /// Time since the start.
+    pub fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// Stops both after so many operations.
+    pub fn stop(&self, operations: u64) -> Sample {
+        let elapsed = self.started.elapsed();
+        Sample { operations, elapsed, cpu_ns: own_nanoseconds() - self.cpu_ns }
+    }
+}
+
+/// So many operations, and their time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Operations done.
+    pub operations: u64,
+    /// Time from first to last.
+    pub elapsed: Duration,
+    /// CPU time of this process, all threads.
+    pub cpu_ns: u64,
+}
+
+impl Sample {
+    /// Nanoseconds per operation.
+    pub fn each_ns(&self) -> f64 {
+        self.elapsed.as_nanos() as f64 / self.operations.max(1) as f64
+    }
+
+    /// CPU nanoseconds per operation.
+    pub fn cpu_each_ns(&self) -> f64 {
+        self.cpu_ns as f64 / self.operations.max(1) as f64
+    }
+
+    /// The sample in the middle, by time per operation.
+    pub fn median(mut samples: Vec<Self>) -> Option<Self> {
+        samples.sort_by(|one, other| one.each_ns().total_cmp(&other.each_ns()));
+        samples.get(samples.len() / 2).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_one_in_the_middle() {
+        let sample = |ms| Sample { operations: 10, elapsed: Duration::from_millis(ms), cpu_ns: 5 };
+        assert_eq!(Sample::median(vec![sample(9), sample(1), sample(3)]), Some(sample(3)));
+        assert_eq!(Sample::median(Vec::new()), None);
+        assert_eq!((sample(1).each_ns(), sample(1).cpu_each_ns()), (100_000.0, 0.5));
+    }
+}

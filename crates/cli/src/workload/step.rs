@@ -1,0 +1,45 @@
+//! The parts of a workload: a step is one way to do the same work, by the client and, where it means something, raw.
+
+use std::io;
+use std::time::Duration;
+
+use sleeve::Client;
+
+use super::raw::Raw;
+use super::sample::Sample;
+
+/// How long a step that waits for each reply may go on before the rest is computed from what was done.
+pub const SAMPLE_TIME_MAX: Duration = Duration::from_secs(3);
+
+/// Does the step through the client.
+pub type ByClient = fn(&Client) -> Result<Sample, sleeve::Error>;
+/// Does the step through a bare socket.
+pub type ByRaw = fn(&mut Raw) -> io::Result<Sample>;
+
+/// One line of a workload.
+#[derive(Debug)]
+pub struct Step {
+    /// What the line is called.
+    pub title: &'static str,
+    /// Operations that the workload stands for.
+    pub operations: u64,
+    /// How often it is repeated; the middle one counts.
+    pub rounds: usize,
+    /// See [`ByClient`].
+    pub by_client: ByClient,
+    /// See [`ByRaw`].
+    pub by_raw: Option<ByRaw>,
+}
+
+/// A named piece of work from the documents.
+#[derive(Debug)]
+pub struct Workload {
+    /// The name that `--workload` takes.
+    pub name: &'static str,
+    /// What is done, in a line.
+    pub about: &'static str,
+    /// Its lines.
+    pub steps: &'static [Step],
+    /// Removes what the steps wrote.
+    pub clean: fn(&Client) -> Result<(), sleeve::Error>,
+}

@@ -1,0 +1,111 @@
+//! Prints the lines of workloads as they become known, as a table or as JSON.
+
+use super::sample::Sample;
+use super::step::{Step, Workload};
+
+/// Where lines go.
+#[derive(Debug)]
+pub struct Table {
+    json: bool,
+    cpu: bool,
+    workload: &'static str,
+    lines: Vec<String>,
+}
+
+impl Table {
+    /// A table on standard output; with `json` nothing is printed before the end.
+    pub fn new(json: bool) -> Self {
+        Self { json, cpu: true, workload: "", lines: Vec::new() }
+    }
+
+    /// Leaves the CPU column empty from now on.
+    pub fn hide_cpu(&mut self) {
+        self.cpu = false;
+    }
+
+    /// A remark above the next workload.
+    pub fn note(&self, text: &str) {
+        if !self.json {
+            println!("{text}");
+        }
+    }
+
+    /// The heading of a workload.
+    pub fn begin(&mut self, workload: &Workload) {
+        self.workload = workload.name;
+        if !self.json {
+            println!("\n{}: {}", workload.name, workload.about);
+            println!("  {:<32} {:>12} {:>12} {:>12} {:>8}", "", "total", "each", "CPU each", "x raw");
+        }
+    }
+
+    /// One step's line, and the bare socket's beneath it.
+    pub fn line(&mut self, step: &Step, sample: &Sample, raw: Option<&Sample>) {
+        if self.json {
+            self.lines.push(self.object(step, sample, raw));
+            return;
+        }
+        let ratio = raw.map(|raw| format!("{:.2}", sample.each_ns() / raw.each_ns()));
+        self.row(step.title, step, sample, ratio.as_deref().unwrap_or(""));
+        if let Some(raw) = raw {
+            self.row("  raw socket", step, raw, "");
+        }
+    }
+
+    fn row(&self, title: &str, step: &Step, sample: &Sample, ratio: &str) {
+        // A step that was cut short stands for all its operations.
+        let scaled = if sample.operations < step.operations { "~" } else { "" };
+        let total = format!("{scaled}{}", time(sample.each_ns() * step.operations as f64));
+        let cpu = if self.cpu { time(sample.cpu_each_ns()) } else { String::new() };
+        println!("  {title:<32} {total:>12} {:>12} {cpu:>12} {ratio:>8}", time(sample.each_ns()));
+    }
+
+    fn object(&self, step: &Step, sample: &Sample, raw: Option<&Sample>) -> String {
+        let number = |value: Option<f64>| value.map_or("null".to_owned(), |value| format!("{value:.1}"));
+        let (raw_each, raw_cpu) = (raw.map(Sample::each_ns), raw.map(Sample::cpu_each_ns));
+        format!(
+            "  {{\"workload\":\"{}\",\"step\":\"{}\",\"operations\":{},\"measured\":{},\"each_ns\":{},\"cpu_each_ns\":{},\
+             \"raw_each_ns\":{},\"raw_cpu_each_ns\":{}}}",
+            self.workload,
+            step.title,
+            step.operations,
+            sample.operations,
+            number(Some(sample.each_ns())),
+            number(self.cpu.then(|| sample.cpu_each_ns())),
+            number(raw_each),
+            number(raw_cpu.filter(|_| self.cpu)),
+        )
+    }
+
+    /// What comes after the last line.
+    pub fn finish(&self) {
+        if self.json {
+            println!("[\n{}\n]", self.lines.join(",\n"));
+        }
+    }
+}
+
+/// A time with three digits and its unit.
+fn time(nanoseconds: f64) -> String {
+    let (value, unit) = match nanoseconds {
+        small if small < 1e3 => (small, "ns"),
+        small if small < 1e6 => (small / 1e3, "us"),
+        small if small < 1e9 => (small / 1e6, "ms"),
+        large => (large / 1e9, "s"),
+    };
+    let digits = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
+    format!("{value:.digits$} {unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_three_digits() {
+        assert_eq!(time(123.4), "123 ns");
+        assert_eq!(time(1_234.0), "1.23 us");
+        assert_eq!(time(45_600_000.0), "45.6 ms");
+        assert_eq!(time(12e9), "12.0 s");
+    }
+}
