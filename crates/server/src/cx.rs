@@ -102,6 +102,24 @@ impl Cx<'_> {
         Some(entry)
     }
 
+    /// Replies with the string of a key that is read; false, and no reply, when the key is missing.
+    #[inline]
+    pub fn reply_value(&mut self, key: Key<'_>) -> bool {
+        self.expire_if_due(key);
+        let database = self.state.database as usize;
+        let shard = self.locks.shard(key.hash);
+        let Some(entry) = shard.get(database, key.hash, key.name, self.now.wall_ms()) else {
+            self.counters.misses.add(1);
+            return false;
+        };
+        self.counters.hits.add(1);
+        if !self.state.no_touch {
+            access::touch(&self.engine.config, &entry, self.now);
+        }
+        self.out.push_value(&entry);
+        true
+    }
+
     /// The value of a key, without a trace: neither counted nor touched.
     #[inline]
     pub fn peek(&mut self, key: Key<'_>) -> Option<EntryRef<'_>> {

@@ -8,6 +8,9 @@ use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::sync::Arc;
 
+use sleeve_store::{EntryRef, ValueRef};
+use sleeve_wire::reply::{Protocol, Writer};
+
 /// Reply bytes that have not left.
 #[derive(Debug, Default)]
 pub struct Output {
@@ -35,6 +38,24 @@ impl Output {
     /// Puts a value after the bytes written so far, without copying it.
     pub fn share(&mut self, value: Arc<Vec<u8>>) {
         self.shared.push_back(Shared { place: self.bytes.len(), value, sent: 0 });
+    }
+
+    /// Replies with the string of an entry, by reference if it is large. The form is the same in both protocols.
+    #[inline]
+    pub fn push_value(&mut self, entry: &EntryRef<'_>) {
+        let mut reply = Writer::new(&mut self.bytes, Protocol::Resp2);
+        match entry.value() {
+            ValueRef::Integer(number) => reply.bulk_integer(number),
+            ValueRef::Bytes(bytes) if bytes.len() < SHARED_LEN_MIN => reply.bulk(bytes),
+            ValueRef::Bytes(bytes) => match entry.shared() {
+                None => reply.bulk(bytes),
+                Some(value) => {
+                    reply.bulk_header(bytes.len());
+                    self.share(value);
+                    Writer::new(&mut self.bytes, Protocol::Resp2).bulk_end();
+                }
+            },
+        }
     }
 
     /// How many bytes have not left.

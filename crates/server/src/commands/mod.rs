@@ -9,6 +9,7 @@ mod client;
 mod client_filter;
 mod config;
 mod connection;
+mod deadline;
 mod debug;
 mod digest;
 mod docs;
@@ -18,6 +19,7 @@ mod info;
 mod introspect;
 mod key;
 mod keyspace;
+mod lcs;
 mod object;
 mod report;
 mod string;
@@ -44,7 +46,7 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Command::Incr => string::incr(cx, request),
         Command::IncrBy => string::incrby(cx, request),
         Command::IncrByFloat => string::incrbyfloat(cx, request),
-        Command::Lcs => string::lcs(cx, request),
+        Command::Lcs => lcs::lcs(cx, request),
         Command::MGet => string::mget(cx, request),
         Command::MSet => string::mset(cx, request),
         Command::MSetNx => string::msetnx(cx, request),
@@ -54,7 +56,7 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Command::SetNx => string::setnx(cx, request),
         Command::SetRange => string::setrange(cx, request),
         Command::StrLen => string::strlen(cx, request),
-        Command::SubStr => string::substr(cx, request),
+        Command::SubStr => string::getrange(cx, request),
         Command::BitCount => bitmap::bitcount(cx, request),
         Command::BitField => bitmap::bitfield(cx, request),
         Command::BitFieldRo => bitmap::bitfield_ro(cx, request),
