@@ -151,7 +151,11 @@ fn describe(reply: &mut Writer<'_>, row: &Row) {
     row.tips.iter().for_each(|tip| reply.bulk(tip.as_bytes()));
     reply.set(row.keys.len());
     row.keys.iter().for_each(|spec| key_spec(reply, spec));
-    reply.set(row.subcommands().count());
+    match row.subcommands().count() {
+        // The original's choice: a set when there are none, an array otherwise.
+        0 => reply.set(0),
+        count => reply.array(count),
+    }
     row.subcommands().for_each(|sub| describe(reply, sub));
 }
 
