@@ -12,11 +12,11 @@ use crate::ask::Ask;
 use crate::cmd::Cmd;
 use crate::decode::FromReply;
 use crate::error::Error;
+use crate::origin::Origin;
 use crate::payload::Payload;
 use crate::pipe::Unit;
 use crate::reply::Reply;
 use crate::request::Request;
-use crate::shared::Shared;
 use crate::slot::{Completions, Source};
 
 /// Commands that are gathered here until [`send`](Batch::send).
@@ -37,7 +37,7 @@ use crate::slot::{Completions, Source};
 /// replies fail with [`ErrorKind::Closed`](crate::ErrorKind::Closed).
 #[must_use = "a batch does nothing until it is sent"]
 pub struct Batch {
-    shared: Arc<Shared>,
+    origin: Arc<Origin>,
     database: Cell<u32>,
     gathered: RefCell<Gathered>,
 }
@@ -50,10 +50,10 @@ struct Gathered {
 }
 
 impl Batch {
-    pub(crate) fn new(shared: Arc<Shared>, database: u32) -> Self {
-        let source = Source::new(shared.route.driver());
+    pub(crate) fn new(origin: Arc<Origin>, database: u32) -> Self {
+        let source = Source::new(origin.route.driver());
         let gathered = RefCell::new(Gathered { source, bytes: Vec::new(), units: Vec::new() });
-        Self { shared, database: Cell::new(database), gathered }
+        Self { origin, database: Cell::new(database), gathered }
     }
 
     /// Has the commands that follow work on this database.
@@ -86,7 +86,7 @@ impl Batch {
         if units.is_empty() {
             return;
         }
-        if let Err((error, units)) = self.shared.route.send_units(units, &bytes) {
+        if let Err((error, units)) = self.origin.route.send_units(units, &bytes) {
             let mut done = Completions::default();
             for unit in units {
                 unit.target.complete(Payload::Failed(error.clone()), &mut done);
@@ -106,7 +106,7 @@ impl Ask for Batch {
         });
         match gathered {
             Ok(handle) => Reply::of(handle),
-            Err(error) => Reply::failed(error, self.shared.error_hook()),
+            Err(error) => Reply::failed(error, self.origin.error_hook()),
         }
     }
 }

@@ -5,6 +5,8 @@
 //! connection, in each caller's order. When the last handle is dropped, what was sent is still answered, and then the
 //! connection is closed.
 
+#[cfg(feature = "embedded")]
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,13 +16,19 @@ use crate::ask::Ask;
 use crate::batch::Batch;
 use crate::cmd::Cmd;
 use crate::config::Config;
+#[cfg(feature = "embedded")]
+use crate::config::Endpoint;
 use crate::decode::FromReply;
+#[cfg(feature = "embedded")]
+use crate::embedded::Embedded;
 use crate::error::Error;
+#[cfg(feature = "embedded")]
+use crate::error::ErrorKind;
 use crate::lease::{self, Lease};
+use crate::origin::Origin;
 use crate::reply::Reply;
 use crate::request::{Request, ToArgs};
 use crate::route::Route;
-use crate::shared::Shared;
 use crate::transaction::Transaction;
 
 /// A server, or an engine in this process, as something to send commands to.
@@ -36,7 +44,7 @@ use crate::transaction::Transaction;
 /// ```
 #[derive(Clone)]
 pub struct Client {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) origin: Arc<Origin>,
     pub(crate) database: u32,
 }
 
@@ -55,7 +63,7 @@ impl Client {
     /// [`ErrorKind::Connect`](crate::ErrorKind::Connect) when the server cannot be reached or refuses.
     pub fn connect_with(config: Config) -> Result<Self, Error> {
         let client = Self::open_with(config)?;
-        client.shared.route.wait_first()?;
+        client.origin.route.wait_first()?;
         Ok(client)
     }
 
@@ -74,7 +82,42 @@ impl Client {
     pub fn open_with(config: Config) -> Result<Self, Error> {
         let database = config.database;
         let route = Route::open(config, true)?;
-        Ok(Self { shared: Arc::new(Shared { route, leases: Mutex::new(Vec::new()) }), database })
+        Ok(Self { origin: Arc::new(Origin { route, leases: Mutex::new(Vec::new()) }), database })
+    }
+
+    /// An engine of its own in this process: no socket, no thread, no other process. It is gone with its last handle.
+    ///
+    /// The URL `embedded://` does the same; `embedded://name` shares the engine of that name within the process.
+    ///
+    /// ```
+    /// use sleeve::{Client, prelude::*};
+    ///
+    /// let client = Client::embedded();
+    /// assert_eq!(client.incr("visits").wait()?, 1);
+    /// # Ok::<(), sleeve::Error>(())
+    /// ```
+    #[cfg(feature = "embedded")]
+    pub fn embedded() -> Self {
+        let config = Config::new(Endpoint::Embedded(None));
+        let route = Route::Local(Embedded::open_own(config));
+        Self { origin: Arc::new(Origin { route, leases: Mutex::new(Vec::new()) }), database: 0 }
+    }
+
+    /// Serves the embedded engine to other programs too, at this address; port 0 takes a free one. Returns the address.
+    ///
+    /// Its threads serve until the engine's last handle is gone.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Usage`](crate::ErrorKind::Usage) when this client is connected to a server,
+    /// [`ErrorKind::Connect`](crate::ErrorKind::Connect) when the system refuses the address.
+    #[cfg(feature = "embedded")]
+    pub fn listen(&self, address: SocketAddr) -> Result<SocketAddr, Error> {
+        match &self.origin.route {
+            Route::Local(embedded) => embedded
+                .listen(address)
+                .map_err(|error| Error::unsent(ErrorKind::Connect, format!("cannot listen at {address}: {error}"))),
+            Route::Remote(_) => Err(Error::usage("only an embedded engine can be served from here")),
+        }
     }
 
     /// Another database of the same server, on the same connection.
@@ -87,12 +130,12 @@ impl Client {
     /// # Ok::<(), sleeve::Error>(())
     /// ```
     pub fn db(&self, database: u32) -> Db {
-        Db { shared: self.shared.clone(), database }
+        Db { origin: self.origin.clone(), database }
     }
 
     /// How it was configured.
     pub fn config(&self) -> &Config {
-        self.shared.route.config()
+        self.origin.route.config()
     }
 
     /// Refuses further commands, waits until those that were sent are answered, and closes the connection.
@@ -102,21 +145,21 @@ impl Client {
     /// # Errors
     /// [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) when some are not answered in time; they may be answered still.
     pub fn close(&self, timeout: Duration) -> Result<(), Error> {
-        self.shared.route.close(Some(timeout))
+        self.origin.route.close(Some(timeout))
     }
 }
 
 impl Ask for Client {
     #[inline]
     fn ask<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
-        self.shared.ask(self.database, write)
+        self.origin.ask(self.database, write)
     }
 }
 
 /// One database of a [`Client`], as something to send commands to.
 #[derive(Clone)]
 pub struct Db {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) origin: Arc<Origin>,
     pub(crate) database: u32,
 }
 
@@ -138,12 +181,12 @@ macro_rules! handle {
 
             /// Gathers commands that then leave together, with nothing in between; see [`Batch`].
             pub fn batch(&self) -> Batch {
-                Batch::new(self.shared.clone(), self.database)
+                Batch::new(self.origin.clone(), self.database)
             }
 
             /// Gathers commands that are executed as one, if its conditions hold; see [`Transaction`].
             pub fn transaction(&self) -> Transaction {
-                Transaction::new(self.shared.route.clone(), self.database)
+                Transaction::new(self.origin.route.clone(), self.database)
             }
 
             /// A connection of one's own, for commands that block and for WATCH by hand; see [`Lease`].
@@ -152,7 +195,7 @@ macro_rules! handle {
             /// [`ErrorKind::Connect`](crate::ErrorKind::Connect) when the system gives no thread. A connection that cannot be
             /// made fails the commands, not this.
             pub fn lease(&self) -> Result<Lease, Error> {
-                Lease::new(self.shared.clone(), self.database)
+                Lease::new(self.origin.clone(), self.database)
             }
 
             /// Reads, decides and writes with nobody changing the keys in between, or begins again.
@@ -203,6 +246,6 @@ handle!(Db);
 impl Ask for Db {
     #[inline]
     fn ask<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
-        self.shared.ask(self.database, write)
+        self.origin.ask(self.database, write)
     }
 }

@@ -11,11 +11,11 @@ use crate::ask::Ask;
 use crate::cmd::Cmd;
 use crate::decode::FromReply;
 use crate::error::{Error, ErrorKind};
+use crate::origin::Origin;
 use crate::refusal;
 use crate::reply::Reply;
 use crate::request::{Request, ToArgs};
 use crate::route::{Route, Sent};
-use crate::shared::Shared;
 use crate::transaction::Transaction;
 
 /// Connections that a client keeps for the next lease.
@@ -25,16 +25,16 @@ pub(crate) const IDLE_LEASES_MAX: usize = 16;
 ///
 /// Blocking commands are allowed here by [`cmd`](Lease::cmd); the client's command timeout bounds them too.
 pub struct Lease {
-    shared: Arc<Shared>,
+    origin: Arc<Origin>,
     route: Route,
     database: u32,
     watched: AtomicBool,
 }
 
 impl Lease {
-    pub(crate) fn new(shared: Arc<Shared>, database: u32) -> Result<Self, Error> {
+    pub(crate) fn new(origin: Arc<Origin>, database: u32) -> Result<Self, Error> {
         let idle = loop {
-            match shared.leases.lock().pop() {
+            match origin.leases.lock().pop() {
                 // One whose connection was lost meanwhile is of no use.
                 Some(route) if !route.is_open() => _ = route.close(None),
                 other => break other,
@@ -42,9 +42,9 @@ impl Lease {
         };
         let route = match idle {
             Some(route) => route,
-            None => shared.route.separate()?,
+            None => origin.route.separate()?,
         };
-        Ok(Self { shared, route, database, watched: AtomicBool::new(false) })
+        Ok(Self { origin, route, database, watched: AtomicBool::new(false) })
     }
 
     /// Watches keys: a transaction on this lease is then executed only if none of them has changed.
@@ -72,7 +72,7 @@ impl Lease {
 
 impl Ask for Lease {
     fn ask<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
-        let hook = self.shared.error_hook();
+        let hook = self.origin.error_hook();
         match Request::with(write, |bytes| self.route.send(self.database, bytes)) {
             Ok(Ok(Sent::Slot(handle))) => Reply::of(handle),
             Ok(Ok(Sent::Ready(payload))) => Reply::ready(payload, hook),
@@ -88,7 +88,7 @@ impl Ask for Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         let clean = self.route.is_idle();
-        let mut idle = self.shared.leases.lock();
+        let mut idle = self.origin.leases.lock();
         if clean && idle.len() < IDLE_LEASES_MAX {
             if self.watched.load(Ordering::Relaxed) {
                 self.unwatch().forget();

@@ -317,6 +317,18 @@ impl Pipe {
         }
     }
 
+    /// The database that the last gathered request leaves the connection in.
+    #[cfg(feature = "embedded")]
+    pub(crate) fn database(&self) -> u32 {
+        self.database
+    }
+
+    /// A SELECT was executed that did not go through this pipe.
+    #[cfg(feature = "embedded")]
+    pub(crate) fn set_database(&mut self, database: u32) {
+        self.database = database;
+    }
+
     /// A fresh connection is there: what is gathered may leave.
     pub(crate) fn connect(&mut self) {
         self.connected = true;
@@ -465,7 +477,8 @@ fn is_before(time_ms: u32, other_ms: u32) -> bool {
     (time_ms.wrapping_sub(other_ms) as i32) < 0
 }
 
-fn write_select(out: &mut Vec<u8>, database: u32) {
+/// Appends the request that selects a database.
+pub(crate) fn write_select(out: &mut Vec<u8>, database: u32) {
     let digits = sleeve_wire::number::Digits::new(i64::from(database));
     let digits = digits.as_bytes();
     // A u32 has at most ten digits.

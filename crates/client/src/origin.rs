@@ -11,13 +11,13 @@ use crate::request::Request;
 use crate::route::{Route, Sent};
 
 /// What the handles of one client share.
-pub(crate) struct Shared {
+pub(crate) struct Origin {
     pub(crate) route: Route,
     /// Connections for the next leases.
     pub(crate) leases: Mutex<Vec<Route>>,
 }
 
-impl Drop for Shared {
+impl Drop for Origin {
     fn drop(&mut self) {
         // Without a wait these cannot fail.
         let _ = self.route.close(None);
@@ -27,7 +27,7 @@ impl Drop for Shared {
     }
 }
 
-impl Shared {
+impl Origin {
     pub(crate) fn error_hook(&self) -> Option<&ErrorHook> {
         self.route.config().error_hook.as_ref()
     }

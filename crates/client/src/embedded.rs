@@ -1,0 +1,388 @@
+//! An engine in this process, behind the same handles.
+//!
+//! A call executes in the caller's thread, between two lines of its program: the request's bytes go into a session of the
+//! engine and the reply's bytes come out. No socket, no thread, no queue. Several sessions are kept, so that threads that
+//! call at the same time run at the same time; a session is opened when all others are busy, and each caller's own order
+//! holds because a call returns answered. (What CLIENT says about "this connection" is said about one of the sessions.)
+//!
+//! The rare reply that does not come at once, because CLIENT PAUSE holds the command up, goes through the same pipe and
+//! intake as on a connection, and a thread that lives only meanwhile asks for it.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock, OnceLock, Weak};
+use std::thread;
+use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
+use sleeve_server::boot::Server;
+use sleeve_server::{Engine, Local, Opt};
+use sleeve_wire::frame::Scanner;
+
+use crate::callback;
+use crate::config::{Config, Endpoint, ErrorHook};
+use crate::error::{Error, ErrorKind};
+use crate::exchange::Exchange;
+use crate::intake::Intake;
+use crate::link::no_such_database;
+use crate::payload::Payload;
+use crate::pipe::{Pipe, Unit};
+use crate::route::Sent;
+use crate::slot::{Completions, Driver, Source};
+
+/// Sessions that one client opens at most; more callers at the same time take turns.
+const SEATS_MAX: usize = 8;
+
+/// How often a reply that is held up is asked for.
+const ASK_AGAIN: Duration = Duration::from_millis(2);
+
+/// An engine, and what listens in front of it.
+struct House {
+    engine: Arc<Engine>,
+    servers: Mutex<Vec<Server>>,
+}
+
+/// The engines that have names.
+static HOUSES: LazyLock<Mutex<HashMap<String, Weak<House>>>> = LazyLock::new(Mutex::default);
+
+impl House {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { engine: Engine::new(sleeve_server::Config::default()), servers: Mutex::default() })
+    }
+
+    fn named(name: &str) -> Arc<Self> {
+        let mut houses = HOUSES.lock();
+        houses.retain(|_, house| house.strong_count() > 0);
+        if let Some(house) = houses.get(name).and_then(Weak::upgrade) {
+            return house;
+        }
+        let house = Self::new();
+        houses.insert(name.to_owned(), Arc::downgrade(&house));
+        house
+    }
+}
+
+/// A session of the engine with its way in and out.
+struct Seat {
+    local: Local,
+    pipe: Pipe,
+    intake: Intake,
+    request: Vec<u8>,
+    replies: Vec<u8>,
+}
+
+/// One client's way into an engine.
+pub(crate) struct Embedded {
+    config: Config,
+    house: Arc<House>,
+    databases: u32,
+    seats: [OnceLock<Mutex<Seat>>; SEATS_MAX],
+    closed: AtomicBool,
+    /// Whether a thread is asking for replies that are held up.
+    asking: AtomicBool,
+    me: Weak<Embedded>,
+}
+
+impl Embedded {
+    /// Opens the engine that the configuration names, or a new one of the client's own.
+    pub(crate) fn open(config: Config) -> Result<Arc<Self>, Error> {
+        let house = match &config.endpoint {
+            Endpoint::Embedded(Some(name)) => House::named(name),
+            _ => House::new(),
+        };
+        let embedded = Self::enter(house, config);
+        if embedded.config.database >= embedded.databases {
+            return Err(Error::unsent(
+                ErrorKind::Connect,
+                "the engine refused the connection: ERR DB index is out of range",
+            ));
+        }
+        Ok(embedded)
+    }
+
+    /// Opens a new engine of the client's own.
+    pub(crate) fn open_own(config: Config) -> Arc<Self> {
+        Self::enter(House::new(), config)
+    }
+
+    fn enter(house: Arc<House>, config: Config) -> Arc<Self> {
+        let databases = u32::try_from(house.engine.config.number(Opt::Databases)).unwrap_or(u32::MAX);
+        Arc::new_cyclic(|me| Self {
+            config,
+            house,
+            databases,
+            seats: [const { OnceLock::new() }; SEATS_MAX],
+            closed: AtomicBool::new(false),
+            asking: AtomicBool::new(false),
+            me: me.clone(),
+        })
+    }
+
+    /// Sessions of one's own in the same engine.
+    pub(crate) fn separate(&self) -> Arc<Self> {
+        Self::enter(self.house.clone(), self.config.clone())
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    pub(crate) fn driver(&self) -> Weak<dyn Driver> {
+        self.me.clone() as Weak<dyn Driver>
+    }
+
+    /// Serves the engine at this address too.
+    pub(crate) fn listen(&self, address: SocketAddr) -> std::io::Result<SocketAddr> {
+        let server = self.house.engine.listen(address)?;
+        let bound = server.addresses().first().copied().unwrap_or(address);
+        self.house.servers.lock().push(server);
+        Ok(bound)
+    }
+
+    pub(crate) fn close(&self) -> Result<(), Error> {
+        self.closed.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Executes one request.
+    #[inline]
+    pub(crate) fn send(&self, database: u32, request: &[u8]) -> Result<Sent, Error> {
+        self.check(database)?;
+        let mut seat = self.seat();
+        if seat.pipe.is_idle() {
+            if let Some(payload) = seat.answer(self, database, request) {
+                return Ok(Sent::Ready(payload));
+            }
+            let handle = seat.pipe.push(database, request, 0);
+            self.take_in(seat, true);
+            return Ok(Sent::Slot(handle));
+        }
+        let handle = seat.pipe.push(database, request, 0);
+        self.take_in(seat, false);
+        Ok(Sent::Slot(handle))
+    }
+
+    /// Executes several requests with nothing of this seat's in between.
+    pub(crate) fn send_units(&self, units: Vec<Unit>, bytes: &[u8]) -> Result<(), (Error, Vec<Unit>)> {
+        if let Err(error) = units.iter().try_for_each(|unit| self.check(unit.database)) {
+            return Err((error, units));
+        }
+        let mut seat = self.seat();
+        seat.pipe.push_units(units, bytes, 0);
+        self.take_in(seat, false);
+        Ok(())
+    }
+
+    /// Executes a transaction.
+    pub(crate) fn send_exchange(&self, mut exchange: Exchange, database: u32, request: &[u8]) {
+        if let Err(error) = self.check(database) {
+            return exchange.fail(&error, &mut Completions::default());
+        }
+        let mut seat = self.seat();
+        seat.pipe.push_exchange(exchange, database, request, 0);
+        self.take_in(seat, false);
+    }
+
+    #[inline]
+    fn check(&self, database: u32) -> Result<(), Error> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::closed("the client was closed"));
+        }
+        if database < self.databases { Ok(()) } else { Err(no_such_database()) }
+    }
+
+    /// A session that nobody is using, a new one, or the turn at a busy one.
+    #[inline]
+    fn seat(&self) -> MutexGuard<'_, Seat> {
+        for seat in &self.seats {
+            if let Some(seat) = seat.get_or_init(|| Mutex::new(Seat::new(self))).try_lock() {
+                return seat;
+            }
+        }
+        let [first, ..] = &self.seats;
+        first.get_or_init(|| Mutex::new(Seat::new(self))).lock()
+    }
+
+    /// Runs what is gathered (`executed` says that it has run already) and answers whoever is answered by it.
+    fn take_in(&self, mut seat: MutexGuard<'_, Seat>, executed: bool) {
+        let mut done = Completions::default();
+        let outcome = seat.run(executed, &mut done);
+        let late = seat.pipe.in_flight() > 0 || !seat.intake.pending.is_empty();
+        if let Err(error) = outcome {
+            seat.renew(self, &error, &mut done);
+        }
+        drop(seat);
+        self.finish(&mut done);
+        if late {
+            self.ask_later();
+        }
+    }
+
+    fn finish(&self, done: &mut Completions) {
+        let errors = done.finish();
+        if let Some(hook) = self.config.error_hook.clone()
+            && !errors.is_empty()
+        {
+            callback::run(move || errors.iter().for_each(|error| hook(error)));
+        }
+    }
+
+    /// Has a thread ask for late replies until there are none.
+    fn ask_later(&self) {
+        if self.asking.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let me = self.me.clone();
+        let ask = move || {
+            while let Some(embedded) = me.upgrade() {
+                if !embedded.ask_all() {
+                    return;
+                }
+                drop(embedded);
+                thread::sleep(ASK_AGAIN);
+            }
+        };
+        if thread::Builder::new().name("sleeve-embedded".to_owned()).spawn(ask).is_err() {
+            // The next call on the seat asks instead.
+            self.asking.store(false, Ordering::Release);
+        }
+    }
+
+    /// Asks every seat for late replies. False when none is late, and the asking is over.
+    fn ask_all(&self) -> bool {
+        let busy = |seat: &Mutex<Seat>| !seat.lock().pipe.is_idle();
+        let seats = || self.seats.iter().filter_map(OnceLock::get);
+        self.asking.store(false, Ordering::Release);
+        for seat in seats().filter(|seat| busy(seat)) {
+            self.take_in_quietly(seat.lock());
+        }
+        seats().any(busy) && !self.asking.swap(true, Ordering::AcqRel)
+    }
+
+    fn take_in_quietly(&self, mut seat: MutexGuard<'_, Seat>) {
+        let mut done = Completions::default();
+        if let Err(error) = seat.run(false, &mut done) {
+            seat.renew(self, &error, &mut done);
+        }
+        drop(seat);
+        self.finish(&mut done);
+    }
+}
+
+impl Driver for Embedded {
+    fn flush(&self) {}
+
+    fn error_hook(&self) -> Option<ErrorHook> {
+        self.config.error_hook.clone()
+    }
+}
+
+impl Seat {
+    fn new(embedded: &Embedded) -> Self {
+        let mut pipe = Pipe::new(0, Source::new(embedded.driver()));
+        pipe.connect();
+        // Late replies are asked for while there are any, so the engine need not wake anybody.
+        let local = embedded.house.engine.connect(|| {});
+        Self { local, pipe, intake: Intake::default(), request: Vec::new(), replies: Vec::new() }
+    }
+
+    /// The straight way of one request: its reply, if it comes at once. Otherwise the request is executed, or being held
+    /// up, and its reply is in `replies` as far as it came.
+    fn answer(&mut self, embedded: &Embedded, database: u32, request: &[u8]) -> Option<Payload> {
+        self.replies.clear();
+        let selects = self.pipe.database() != database;
+        let outcome = if selects {
+            self.request.clear();
+            crate::pipe::write_select(&mut self.request, database);
+            self.request.extend_from_slice(request);
+            self.local.exchange(&self.request, &mut self.replies)
+        } else {
+            self.local.exchange(request, &mut self.replies)
+        };
+        let mut rest = self.replies.as_slice();
+        let mut payload = None;
+        let mut before = usize::from(selects);
+        while let Ok(Some(length)) = Scanner::new().scan(rest) {
+            let (frame, after) = rest.split_at_checked(length)?;
+            rest = after;
+            if frame.first() == Some(&b'>') {
+                continue;
+            }
+            if before == 0 {
+                payload = Some(Payload::of(frame));
+                break;
+            }
+            before -= 1;
+        }
+        if outcome.is_err() {
+            // Somebody ended the session; the next request gets another.
+            self.renew(embedded, &Error::disconnected("the session was ended"), &mut Completions::default());
+            let lost = || Payload::Failed(Error::disconnected("the session was ended"));
+            return Some(payload.unwrap_or_else(lost));
+        }
+        if payload.is_some() {
+            self.pipe.set_database(database);
+        }
+        payload
+    }
+
+    /// Runs what is gathered and hands its replies out.
+    fn run(&mut self, mut executed: bool, done: &mut Completions) -> Result<(), Error> {
+        if !executed {
+            self.replies.clear();
+        }
+        loop {
+            let mut ended = false;
+            let lent = self.pipe.lend();
+            let idle = lent.is_none();
+            let (bytes, written) = lent.unwrap_or_default();
+            if !executed {
+                let rest = bytes.get(written..).unwrap_or_default();
+                ended = self.local.exchange(rest, &mut self.replies).is_err();
+            }
+            if !idle {
+                let length = bytes.len() - written;
+                self.pipe.wrote(bytes, length);
+            }
+            executed = false;
+            self.hand_out(done)?;
+            if ended {
+                return Err(Error::disconnected("the session was ended"));
+            }
+            if !self.pipe.can_write() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Gives the replies that have come to who asked.
+    fn hand_out(&mut self, done: &mut Completions) -> Result<(), Error> {
+        let mut rest = self.replies.as_slice();
+        while !rest.is_empty() {
+            let room = self.intake.room();
+            let count = room.len().min(rest.len());
+            let (now, later) = rest.split_at_checked(count).unwrap_or((rest, &[]));
+            room.iter_mut().zip(now).for_each(|(to, from)| *to = *from);
+            rest = later;
+            let replies = self.intake.filled(count)?;
+            if !self.pipe.take(replies, &mut self.intake.pending, &mut self.intake.expected) {
+                return Err(Error::protocol("the engine gave a reply that nobody asked for"));
+            }
+            if let Some(next) = self.intake.deliver(done)? {
+                self.pipe.resume(next.asker, next.frames, next.database, next.request, 0);
+            }
+        }
+        self.replies.clear();
+        Ok(())
+    }
+
+    /// Opens another session; what the old one has not answered fails.
+    fn renew(&mut self, embedded: &Embedded, error: &Error, done: &mut Completions) {
+        let lost = self.pipe.cut(self.intake.cut());
+        for mut entry in lost.into_iter().chain(self.pipe.clear()) {
+            entry.asker.fail(error, done);
+        }
+        *self = Self::new(embedded);
+    }
+}
