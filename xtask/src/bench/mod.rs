@@ -12,6 +12,7 @@ mod machine;
 mod memory;
 mod plan;
 mod report;
+mod workloads;
 
 use std::path::PathBuf;
 
@@ -68,6 +69,9 @@ pub fn run(options: &Options) -> Result<(), String> {
     }
     if wanted(memory::NAME) {
         tables.push(show(memory::measure(&sleeve, effort)?));
+    }
+    if wanted(workloads::NAME) {
+        tables.push(show(workloads::measure(&sleeve, effort)?));
     }
     if options.no_write { Ok(()) } else { write(&tables, effort) }
 }

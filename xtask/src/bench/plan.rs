@@ -8,7 +8,7 @@ use super::generator::{Figure, Load, measure};
 use super::report::{Bar, Line, Table};
 
 /// The names that `--only` takes.
-pub const NAMES: [&str; 5] = ["depth", "unpipelined", "workers", "single", "memory"];
+pub const NAMES: [&str; 6] = ["depth", "unpipelined", "workers", "single", "memory", "client"];
 
 /// One table: the same loads sent to several servers.
 #[derive(Debug)]

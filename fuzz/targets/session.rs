@@ -1,0 +1,48 @@
+//! Any bytes to a whole embedded engine: every reply is well formed, whatever was asked.
+//!
+//! The first byte is the size of the pieces in which they arrive. Left out are the commands that act on the machine or
+//! lift the limits under which this runs: CONFIG, DEBUG and SHUTDOWN.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use sleeve_server::config::{Config, Opt};
+use sleeve_server::engine::Engine;
+use sleeve_wire::frame::Scanner;
+use sleeve_wire::request::{Batch, Limits, Parser};
+
+/// So long may a string become here.
+const STRING_MAX: &[u8] = b"1mb";
+
+const LEFT_OUT: [&[u8]; 3] = [b"config", b"debug", b"shutdown"];
+
+fuzz_target!(|data: &[u8]| {
+    let [size, bytes @ ..] = data else { return };
+    if asks_for_what_is_left_out(bytes) {
+        return;
+    }
+    let config = Config::default();
+    config.assign(Opt::ProtoMaxBulkLen, &[STRING_MAX]).expect("the option takes a size");
+    let mut session = Engine::new(config).connect(|| {});
+    let mut replies = Vec::new();
+    for piece in bytes.chunks(usize::from(*size) + 1) {
+        if session.exchange(piece, &mut replies).is_err() {
+            break;
+        }
+    }
+    let mut rest = replies.as_slice();
+    while !rest.is_empty() {
+        let length = Scanner::new().scan(rest).expect("a reply is well formed").expect("a reply is whole");
+        rest = &rest[length..];
+    }
+});
+
+fn asks_for_what_is_left_out(bytes: &[u8]) -> bool {
+    let mut batch = Batch::new();
+    // What the parser refuses it does not execute either, and what came before is in the batch.
+    let _ = Parser::new().parse(bytes, &Limits::default(), &mut batch);
+    (0..batch.len()).any(|index| {
+        let name = batch.get(index, bytes).get(0).unwrap_or_default();
+        LEFT_OUT.iter().any(|left_out| name.eq_ignore_ascii_case(left_out))
+    })
+}
