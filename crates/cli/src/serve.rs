@@ -1,0 +1,99 @@
+//! `sleeve serve`: a server process, started as redis-server is started.
+//!
+//! What stands behind the sub-command goes to the server as it is, so that redis.conf's syntax has one reader. A program
+//! that is called `redis-server` behaves as `serve`, so that scripts and test harnesses can start it in Redis's place.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
+use std::process::ExitCode;
+
+use sleeve_server::config::table;
+use sleeve_server::{REDIS_VERSION, boot};
+
+const ABOUT: &str = "\
+[FILE] is a configuration file in redis.conf's syntax; options on the command line come after it and count more.
+A single - reads configuration lines from standard input.
+
+Examples:
+  sleeve serve
+  sleeve serve /etc/sleeve.conf
+  sleeve serve --port 7777 --workers 2
+  sleeve serve /etc/sleeve.conf --loglevel verbose --maxmemory 1gb
+  echo 'maxmemory 2mb' | sleeve serve -
+  sleeve serve --options
+";
+
+/// Serves over TCP and Unix sockets, configured as redis-server is
+#[derive(Clone, Debug, clap::Args)]
+#[command(override_usage = "sleeve serve [FILE] [--option value ...] [-]", after_help = ABOUT)]
+pub struct Options {
+    /// List every configuration option with its default, and exit
+    #[arg(long, exclusive = true)]
+    pub options: bool,
+    /// Configuration file and options
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FILE | --option value", hide = true)]
+    pub arguments: Vec<OsString>,
+}
+
+/// Whether this name of the program asks for a server at once.
+pub fn is_asked_for_by(program: Option<&OsStr>) -> bool {
+    program.and_then(|program| Path::new(program).file_name()).is_some_and(|name| name == "redis-server")
+}
+
+/// Does what the options ask for.
+pub fn run(options: &Options) -> ExitCode {
+    if options.options {
+        list();
+        return ExitCode::SUCCESS;
+    }
+    run_words(options.arguments.clone())
+}
+
+/// Serves with redis-server's arguments until the server ends.
+pub fn run_words(words: Vec<OsString>) -> ExitCode {
+    if let [word] = words.as_slice() {
+        match word.to_str() {
+            Some("-v" | "--version") => {
+                let version = env!("CARGO_PKG_VERSION");
+                println!(
+                    "Redis server v={REDIS_VERSION} sha=00000000:0 malloc=mimalloc bits=64 build=sleeve-{version}"
+                );
+                return ExitCode::SUCCESS;
+            }
+            Some("-h" | "--help") => {
+                println!("Usage: [FILE] [--option value ...] [-]\n\n{ABOUT}");
+                return ExitCode::SUCCESS;
+            }
+            _ => {}
+        }
+    }
+    let words: Vec<Vec<u8>> = words.into_iter().map(OsString::into_vec).collect();
+    match boot::serve(&words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints the table of options, aliases under their own names.
+fn list() {
+    for (row, name) in table::names() {
+        let default = if row.default.is_empty() { "\"\"" } else { row.default };
+        println!("{:<40} {}", format!("{name} {default}"), row.doc);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_name_of_the_file_counts() {
+        assert!(is_asked_for_by(Some(OsStr::new("/usr/bin/redis-server"))));
+        assert!(!is_asked_for_by(Some(OsStr::new("/redis-server/sleeve"))));
+        assert!(!is_asked_for_by(None));
+    }
+}
