@@ -4,7 +4,9 @@
 //! locks of its keys held. The match below has no wildcard: a row without its function does not build.
 
 mod admin;
+mod bitfield;
 mod bitmap;
+mod bitop;
 mod client;
 mod client_filter;
 mod config;
@@ -17,6 +19,7 @@ mod expiry;
 mod help;
 mod info;
 mod introspect;
+mod iteration;
 mod key;
 mod keyspace;
 mod lcs;
@@ -58,9 +61,9 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Command::StrLen => string::strlen(cx, request),
         Command::SubStr => string::getrange(cx, request),
         Command::BitCount => bitmap::bitcount(cx, request),
-        Command::BitField => bitmap::bitfield(cx, request),
-        Command::BitFieldRo => bitmap::bitfield_ro(cx, request),
-        Command::BitOp => bitmap::bitop(cx, request),
+        Command::BitField => bitfield::bitfield(cx, request),
+        Command::BitFieldRo => bitfield::bitfield_ro(cx, request),
+        Command::BitOp => bitop::bitop(cx, request),
         Command::BitPos => bitmap::bitpos(cx, request),
         Command::GetBit => bitmap::getbit(cx, request),
         Command::SetBit => bitmap::setbit(cx, request),
@@ -69,7 +72,7 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Command::Exists => key::exists(cx, request),
         Command::Keys => key::keys(cx, request),
         Command::Move => key::relocate(cx, request),
-        Command::Persist => key::persist(cx, request),
+        Command::Persist => expiry::persist(cx, request),
         Command::RandomKey => key::randomkey(cx, request),
         Command::Rename => key::rename(cx, request),
         Command::RenameNx => key::renamenx(cx, request),
