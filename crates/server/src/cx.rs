@@ -163,7 +163,7 @@ impl Cx<'_> {
         let database = self.state.database;
         drop(self.locks.shard(key.hash).remove(database as usize, key.hash, key.name));
         self.counters.expired.add(1);
-        self.engine.watches.raise(database, key.name);
+        self.engine.watches.raise_expired(database, key.name);
         self.append(database, &[b"DEL", key.name]);
     }
 }

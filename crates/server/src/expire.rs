@@ -72,7 +72,7 @@ impl Expiry {
         }
         shard.expire_step(database, now_ms, BUCKETS_A_STEP, |key, garbage| {
             drop(garbage);
-            engine.watches.raise(database as u32, key);
+            engine.watches.raise_expired(database as u32, key);
             if engine.journal.is_read() {
                 engine.journal.append(database as u32, [b"DEL".as_slice(), key].into_iter());
             }

@@ -18,6 +18,7 @@ mod driver;
 mod error;
 mod execute;
 mod expire;
+mod free;
 mod gates;
 mod gauge;
 mod locks;

@@ -5,7 +5,7 @@
 //! once and nothing is added. Several locks are always taken together and in shard order, so no two threads can wait
 //! for each other.
 
-use sleeve_store::{Hash, Locked, Shard, ShardGuard, ShardSet, Store};
+use sleeve_store::{Flushed, Hash, Locked, Shard, ShardGuard, ShardSet, Shards, Store};
 
 /// Shards locked for one command or transaction. Unlocks when cleared or dropped.
 pub struct Locks<'s> {
@@ -16,7 +16,8 @@ pub struct Locks<'s> {
 enum Held<'s> {
     Nothing,
     One(usize, ShardGuard<'s>),
-    Several(Locked<'s>),
+    /// Together with what is freed after they are unlocked: fields are dropped in their order.
+    Several(Locked<'s>, Vec<Flushed>),
 }
 
 impl<'s> Locks<'s> {
@@ -38,14 +39,14 @@ impl<'s> Locks<'s> {
         debug_assert!(self.is_empty(), "a lock is taken on top of another");
         let set: ShardSet = hashes.map(|hash| self.store.shard_of(hash)).collect();
         if !set.is_empty() {
-            self.held = Held::Several(self.store.lock_set(set));
+            self.held = Held::Several(self.store.lock_set(set), Vec::new());
         }
     }
 
     /// Takes all shards. Nothing may be held, or all of them.
     pub fn take_all(&mut self) {
         if self.is_empty() {
-            self.held = Held::Several(self.store.lock_all());
+            self.held = Held::Several(self.store.lock_all(), Vec::new());
         }
     }
 
@@ -70,7 +71,7 @@ impl<'s> Locks<'s> {
         let wanted = self.store.shard_of(hash);
         match &mut self.held {
             Held::One(index, guard) if *index == wanted => guard,
-            Held::Several(locked) => locked.shard_mut(wanted),
+            Held::Several(locked, _) => locked.shard_mut(wanted),
             Held::One(..) | Held::Nothing => panic!("a key is used that the command's row does not name"),
         }
     }
@@ -80,7 +81,7 @@ impl<'s> Locks<'s> {
         match &mut self.held {
             Held::Nothing => f(&mut self.store.lock(index)),
             Held::One(held, guard) if *held == index => f(guard),
-            Held::Several(locked) => f(locked.shard_mut(index)),
+            Held::Several(locked, _) => f(locked.shard_mut(index)),
             Held::One(..) => panic!("a shard is used that the command's row does not name"),
         }
     }
@@ -88,5 +89,18 @@ impl<'s> Locks<'s> {
     /// Runs `f` on every shard in order; see [`Locks::with`].
     pub fn for_each(&mut self, mut f: impl FnMut(&mut Shard)) {
         (0..self.store.shards()).for_each(|index| self.with(index, &mut f));
+    }
+
+    /// Takes over what a flush has taken out and frees it as soon as all locks are given back.
+    pub fn free_when_unlocked(&mut self, mut flushed: Vec<Flushed>) {
+        if let Held::Several(_, garbage) = &mut self.held {
+            garbage.append(&mut flushed);
+        }
+    }
+}
+
+impl Shards for Locks<'_> {
+    fn look<R>(&mut self, shard: usize, look: impl FnOnce(&Shard) -> R) -> R {
+        self.with(shard, |shard| look(shard))
     }
 }

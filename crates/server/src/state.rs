@@ -74,8 +74,6 @@ pub struct Watched {
     pub database: u32,
     /// Its name.
     pub key: Box<[u8]>,
-    /// Its time was already over when WATCH came, so its removal is no change.
-    pub expired: bool,
 }
 
 impl State {
@@ -113,13 +111,13 @@ impl State {
 }
 
 impl Watching {
-    /// Watches one more key. The caller holds the lock of its shard.
+    /// Watches one more key, whose time may be over already. The caller holds the lock of its shard.
     pub fn add(&mut self, engine: &Engine, database: u32, key: &[u8], expired: bool) {
         if self.keys.iter().any(|watched| watched.database == database && *watched.key == *key) {
             return;
         }
-        engine.watches.add(database, key, &self.flag);
-        self.keys.push(Watched { database, key: key.into(), expired });
+        engine.watches.add(database, key, &self.flag, expired);
+        self.keys.push(Watched { database, key: key.into() });
     }
 
     /// Watches nothing any more and forgets what has changed.
@@ -135,6 +133,11 @@ impl Watching {
     /// Whether a watched key has changed.
     pub fn is_raised(&self) -> bool {
         self.flag.load(Ordering::Relaxed)
+    }
+
+    /// Whether the time of a key was over when it was first watched, so that its removal is no change.
+    pub fn was_expired(&self, engine: &Engine, watched: &Watched) -> bool {
+        engine.watches.was_expired(watched.database, &watched.key, &self.flag)
     }
 
     /// The watched keys.

@@ -3,30 +3,64 @@
 //! A session that watches hangs a [`Flag`] on each of its keys; whoever changes a key raises the flags that hang on it,
 //! under the lock of the key's shard. EXEC looks at its own flag with the locks of its keys held, so a change comes
 //! either before the look or after the whole transaction. While nobody watches anything a write pays one relaxed load.
+//!
+//! A key whose time was over when WATCH came, but which had not been removed yet, is marked: its removal changes nothing
+//! that the client could have seen, so it raises no flag and only takes the mark away.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
+use sleeve_store::Find;
 
 /// Raised when a watched key has changed.
 pub type Flag = Arc<AtomicBool>;
 
 type Place = (u32, Box<[u8]>);
 
+/// A flag on a key.
+#[derive(Debug)]
+struct Hung {
+    flag: Flag,
+    /// The key's time is over, and was when the flag was hung.
+    expired: bool,
+}
+
+/// What is under a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// Nothing.
+    Missing,
+    /// A value whose time is over.
+    Expired,
+    /// A value.
+    Live,
+}
+
+impl Presence {
+    /// What a search has found.
+    pub fn of(found: Find<'_>) -> Self {
+        match found {
+            Find::Missing => Self::Missing,
+            Find::Expired(_) => Self::Expired,
+            Find::Live(_) => Self::Live,
+        }
+    }
+}
+
 /// All watched keys of one engine.
 #[derive(Debug, Default)]
 pub struct Watches {
     watched: AtomicUsize,
-    flags: Mutex<HashMap<Place, Vec<Flag>>>,
+    flags: Mutex<HashMap<Place, Vec<Hung>>>,
 }
 
 impl Watches {
-    /// Hangs a flag on a key.
-    pub fn add(&self, database: u32, key: &[u8], flag: &Flag) {
+    /// Hangs a flag on a key. `expired` says that the key is there although its time is over.
+    pub fn add(&self, database: u32, key: &[u8], flag: &Flag, expired: bool) {
         let mut flags = self.flags.lock();
-        flags.entry((database, key.into())).or_default().push(Arc::clone(flag));
+        flags.entry((database, key.into())).or_default().push(Hung { flag: Arc::clone(flag), expired });
         self.watched.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -35,7 +69,7 @@ impl Watches {
         let mut flags = self.flags.lock();
         let place = (database, Box::from(key));
         if let Some(hung) = flags.get_mut(&place)
-            && let Some(index) = hung.iter().position(|other| Arc::ptr_eq(other, flag))
+            && let Some(index) = hung.iter().position(|other| Arc::ptr_eq(&other.flag, flag))
         {
             hung.swap_remove(index);
             if hung.is_empty() {
@@ -67,21 +101,62 @@ impl Watches {
     #[cold]
     fn raise_hung(&self, database: u32, key: &[u8]) {
         let flags = self.flags.lock();
-        for flag in flags.get(&(database, Box::from(key))).into_iter().flatten() {
-            flag.store(true, Ordering::Relaxed);
+        flags.get(&(database, Box::from(key))).into_iter().flatten().for_each(Hung::raise);
+    }
+
+    /// Raises the flags on one key that is removed because its time has come, except where it had come before WATCH.
+    #[inline]
+    pub fn raise_expired(&self, database: u32, key: &[u8]) {
+        if !self.is_empty() {
+            self.raise_expired_hung(database, key);
         }
     }
 
-    /// Raises the flags on every watched key of a database for which `concerned` says so (FLUSHDB, SWAPDB).
-    pub fn raise_all(&self, database: u32, mut concerned: impl FnMut(&[u8]) -> bool) {
+    #[cold]
+    fn raise_expired_hung(&self, database: u32, key: &[u8]) {
+        let mut flags = self.flags.lock();
+        for hung in flags.get_mut(&(database, Box::from(key))).into_iter().flatten() {
+            if !std::mem::take(&mut hung.expired) {
+                hung.raise();
+            }
+        }
+    }
+
+    /// Whether a key's time was over when this flag was hung on it, and the key has not been removed since.
+    pub fn was_expired(&self, database: u32, key: &[u8], flag: &Flag) -> bool {
+        let flags = self.flags.lock();
+        let mut hung = flags.get(&(database, Box::from(key))).into_iter().flatten();
+        hung.any(|hung| hung.expired && Arc::ptr_eq(&hung.flag, flag))
+    }
+
+    /// Raises the flags on the watched keys of a database whose content is about to be replaced (FLUSHDB, SWAPDB): on
+    /// all that are there now or will be. `look` gives what is under a key now, and what will be.
+    pub fn replace_all(&self, database: u32, mut look: impl FnMut(&[u8]) -> (Presence, Presence)) {
         if self.is_empty() {
             return;
         }
-        let flags = self.flags.lock();
-        for ((_, key), hung) in flags.iter().filter(|((place, _), _)| *place == database) {
-            if concerned(key) {
-                hung.iter().for_each(|flag| flag.store(true, Ordering::Relaxed));
+        let mut flags = self.flags.lock();
+        for ((_, key), hung) in flags.iter_mut().filter(|((place, _), _)| *place == database) {
+            let (present, next) = look(key);
+            if (present, next) != (Presence::Missing, Presence::Missing) {
+                hung.iter_mut().for_each(|hung| hung.replace(present, next));
             }
         }
+    }
+}
+
+impl Hung {
+    /// Raises the flag, unless the client cannot tell the difference: what is over stays over, or is gone.
+    fn replace(&mut self, present: Presence, next: Presence) {
+        match (self.expired, present, next) {
+            (true, _, Presence::Missing) => self.expired = false,
+            (true, _, Presence::Expired) => {}
+            (false, Presence::Missing, Presence::Expired) => self.expired = true,
+            _ => self.raise(),
+        }
+    }
+
+    fn raise(&self) {
+        self.flag.store(true, Ordering::Relaxed);
     }
 }

@@ -111,9 +111,10 @@ fn is_about_all_keys(row: &Row) -> bool {
 /// Whether the time of a watched key has come since WATCH. Its removal, seen or not, is a change.
 fn watched_key_expired(cx: &mut Cx<'_>) -> bool {
     let now_ms = cx.now.wall_ms();
-    cx.state.watching.keys().iter().any(|watched| {
+    let watching = &cx.state.watching;
+    watching.keys().iter().any(|watched| {
         let hash = cx.engine.store.hash(&watched.key);
         let found = cx.locks.shard(hash).find(watched.database as usize, hash, &watched.key, now_ms);
-        !watched.expired && matches!(found, Find::Expired(_))
+        matches!(found, Find::Expired(_)) && !watching.was_expired(cx.engine, watched)
     })
 }
