@@ -4,7 +4,7 @@
 //! server process. Both start the same workers.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,10 +12,12 @@ use std::thread::{self, JoinHandle};
 
 use crate::config::load::LoadError;
 use crate::config::{Config, Opt, arguments, load};
-use crate::driver::{Driver, Listener, bind_tcp, bind_unix};
+use crate::doors::DoorError;
+use crate::driver::{Driver, Listener, bind_tcp};
 use crate::engine::Engine;
 use crate::log;
 use crate::mail::Mailbox;
+use crate::process;
 use crate::worker::{Team, Worker};
 
 /// Workers that serve an engine; dropping it, or [`Server::stop`], closes their connections and listeners.
@@ -97,13 +99,39 @@ fn start(engine: &Arc<Engine>, listeners: Vec<Arc<Listener>>) -> io::Result<Serv
     Ok(Server { engine: Arc::clone(engine), mailboxes, threads, addresses })
 }
 
+/// Opens the doors that the configuration names; a server without any would be of no use.
+fn open_doors(engine: &Engine) -> Result<(), StartError> {
+    let opened = engine.doors.open(&engine.config).map_err(StartError::from);
+    let opened =
+        opened.and_then(|()| if engine.doors.listeners().is_empty() { Err(StartError::Nowhere) } else { Ok(()) });
+    opened.inspect_err(|error| log::warning(&error.to_string()))
+}
+
+/// Sees to it that there can be as many clients as `maxclients` says, or else says fewer.
+fn raise_descriptor_limit(config: &Config) {
+    let wanted = config.number(Opt::Maxclients) as u64;
+    let possible = process::clients_possible(wanted);
+    if possible < wanted && config.assign(Opt::Maxclients, &[possible.max(1).to_string().as_bytes()]).is_ok() {
+        log::warning(&format!(
+            "The system's limit of open files allows {possible} clients; maxclients has been reduced from {wanted} to \
+             that. If you need more, raise 'ulimit -n'."
+        ));
+    }
+}
+
 /// Why a server could not start; its text is for the operator.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The configuration cannot be used.
     #[error("{0}")]
     Configuration(#[from] LoadError),
-    /// A socket or a file that the configuration names cannot be opened.
+    /// A socket that the configuration names cannot be opened.
+    #[error("{0}")]
+    Door(#[from] DoorError),
+    /// The configuration names no socket at all.
+    #[error("Configured to not listen anywhere, exiting.")]
+    Nowhere,
+    /// A file that the configuration names cannot be opened, or a thread not started.
     #[error("{what}: {error}")]
     System {
         /// What was tried.
@@ -123,12 +151,14 @@ pub fn serve(words: &[Vec<u8>]) -> Result<(), StartError> {
     load::load(&config, &arguments::parse(words), io::stdin())?;
     open_log(&config)?;
     log::warning(&format!("Sleeve is starting, version {}", env!("CARGO_PKG_VERSION")));
+    raise_descriptor_limit(&config);
     let engine = Engine::new(config);
-    let listeners = bind(&engine.config)?;
+    open_doors(&engine)?;
     let pid_file = write_pid_file(&engine.config)?;
     let engine_of_signals = Arc::clone(&engine);
     catch_signals(engine_of_signals).map_err(|error| system("cannot catch signals", error))?;
-    let server = start(&engine, listeners).map_err(|error| system("cannot start the workers", error))?;
+    let server = start(&engine, engine.doors.listeners()).map_err(|error| system("cannot start the workers", error))?;
+    engine.doors.attach(&server.mailboxes);
     let processors = engine.config.number(Opt::Workers);
     log::notice(&format!("Running mode=standalone, port={}, workers={processors}.", engine.port()));
     log::warning("Server initialized");
@@ -152,7 +182,8 @@ fn system(what: impl Into<String>, error: io::Error) -> StartError {
 fn open_log(config: &Config) -> Result<(), StartError> {
     let name = config.text(Opt::Logfile);
     let path = if name.is_empty() { Path::new("").to_owned() } else { config.resolve(&name) };
-    log::open(&path, config.log_level()).map_err(|error| system(format!("Can't open the log file '{}'", path.display()), error))
+    log::open(&path, config.log_level())
+        .map_err(|error| system(format!("Can't open the log file '{}'", path.display()), error))
 }
 
 fn write_pid_file(config: &Config) -> Result<Option<std::path::PathBuf>, StartError> {
@@ -164,64 +195,6 @@ fn write_pid_file(config: &Config) -> Result<Option<std::path::PathBuf>, StartEr
     std::fs::write(&path, format!("{}\n", std::process::id()))
         .map_err(|error| system(format!("Can't write the pid file '{}'", path.display()), error))?;
     Ok(Some(path))
-}
-
-/// Binds everything that the configuration names.
-fn bind(config: &Config) -> Result<Vec<Arc<Listener>>, StartError> {
-    let mut listeners = Vec::new();
-    let port = config.number(Opt::Port) as u16;
-    let backlog = config.number(Opt::TcpBacklog) as i32;
-    let text = config.text(Opt::Bind);
-    for word in String::from_utf8_lossy(&text).split_whitespace() {
-        if port == 0 {
-            break;
-        }
-        let (is_optional, name) = word.strip_prefix('-').map_or((false, word), |name| (true, name));
-        let address = address_of(name).map_err(|error| system(format!("Could not understand the address '{name}'"), error));
-        let keepalive_s = config.number(Opt::TcpKeepalive) as u64;
-        let bound = address.and_then(|ip| {
-            bind_tcp(SocketAddr::new(ip, port), backlog, keepalive_s)
-                .map_err(|error| system(format!("Could not create server TCP listening socket {name}:{port}: bind"), error))
-        });
-        match bound {
-            Ok(listener) => listeners.push(Arc::new(listener)),
-            Err(StartError::System { error, .. }) if is_optional && is_absent(&error) => {}
-            Err(error) => {
-                log::warning(&error.to_string());
-                return Err(error);
-            }
-        }
-    }
-    let path = config.text(Opt::UnixSocket);
-    if !path.is_empty() {
-        let path = config.resolve(&path);
-        let mode = config.number(Opt::UnixSocketPerm) as u32;
-        let listener = bind_unix(&path, backlog, mode)
-            .map_err(|error| system(format!("Failed opening Unix socket '{}': bind", path.display()), error))?;
-        listeners.push(Arc::new(listener));
-    }
-    Ok(listeners)
-}
-
-fn address_of(name: &str) -> io::Result<IpAddr> {
-    match name {
-        "*" => Ok(IpAddr::from([0, 0, 0, 0])),
-        "::*" => Ok(IpAddr::from([0_u16; 8])),
-        name => match name.parse() {
-            Ok(ip) => Ok(ip),
-            Err(_) => std::net::ToSocketAddrs::to_socket_addrs(&(name, 0))?
-                .next()
-                .map(|address| address.ip())
-                .ok_or_else(|| io::Error::other("the name has no address")),
-        },
-    }
-}
-
-/// Whether an address is simply not there on this machine.
-fn is_absent(error: &io::Error) -> bool {
-    use io::ErrorKind::{AddrNotAvailable, NotFound, Unsupported};
-    let no_family = rustix::io::Errno::AFNOSUPPORT.raw_os_error();
-    matches!(error.kind(), AddrNotAvailable | NotFound | Unsupported) || error.raw_os_error() == Some(no_family)
 }
 
 /// SIGTERM and SIGINT stop all workers; a second one ends the process at once.

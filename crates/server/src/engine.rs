@@ -11,6 +11,7 @@ use sleeve_store::{Options, Store};
 
 use crate::clock::{Instant, Ticker};
 use crate::config::{Config, Opt};
+use crate::doors::Doors;
 use crate::gauge::Gauges;
 use crate::journal::Journal;
 use crate::mail::{Letter, Mailbox};
@@ -45,6 +46,8 @@ pub struct Engine {
     pub run_id: String,
     /// DEBUG SET-ACTIVE-EXPIRE and the like.
     pub debug: Debug,
+    /// The sockets that the options name.
+    pub doors: Doors,
     /// The port that is served, 0 when none is.
     pub port: AtomicU32,
     mailboxes: Mutex<Vec<Arc<Mailbox>>>,
@@ -86,6 +89,7 @@ impl Engine {
             ticker: Ticker::start(),
             run_id: random_hex(),
             debug: Debug { active_expire: true.into() },
+            doors: Doors::default(),
             port: AtomicU32::new(0),
             mailboxes: Mutex::default(),
         })

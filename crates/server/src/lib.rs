@@ -14,6 +14,7 @@ mod access;
 mod commands;
 mod cx;
 mod desk;
+mod doors;
 mod driver;
 mod error;
 mod execute;

@@ -81,7 +81,7 @@ impl Local {
             match letter {
                 Letter::Close(_) | Letter::Stop => self.closed = true,
                 Letter::Resume => self.session.resume(&mut self.desk, &mut self.output),
-                Letter::Adopt(_) => {}
+                Letter::Adopt(_) | Letter::Listen => {}
             }
         }
     }

@@ -15,6 +15,8 @@ pub enum Letter {
     Adopt(Accepted),
     /// Close the client with this id.
     Close(u64),
+    /// The engine's doors have changed: watch those that there are now.
+    Listen,
     /// Paused clients may go on, if nothing holds them any more.
     Resume,
     /// Close everything and return.

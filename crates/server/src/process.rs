@@ -66,6 +66,31 @@ pub fn executable() -> String {
     std::env::current_exe().map(|path| path.display().to_string()).unwrap_or_default()
 }
 
+/// Descriptors that are no client's: listening sockets, files, the workers' own.
+const DESCRIPTORS_RESERVED: u64 = 32;
+
+/// How many of the `wanted` clients the process may have open at a time. Raises its limit of descriptors as far as the
+/// system lets it.
+pub fn clients_possible(wanted: u64) -> u64 {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let needed = wanted.saturating_add(DESCRIPTORS_RESERVED);
+    let now = getrlimit(Resource::Nofile);
+    let current = now.current.unwrap_or(u64::MAX);
+    if current >= needed {
+        return wanted;
+    }
+    let most = now.maximum.unwrap_or(u64::MAX);
+    // Above the hard limit only a privileged process gets; any other is content with the hard limit itself.
+    let tries = [(needed, most.max(needed)), (needed.min(most), most)];
+    for (soft, hard) in tries {
+        let limit = Rlimit { current: Some(soft), maximum: Some(hard).filter(|hard| *hard != u64::MAX) };
+        if setrlimit(Resource::Nofile, limit).is_ok() {
+            return soft.saturating_sub(DESCRIPTORS_RESERVED).min(wanted);
+        }
+    }
+    current.saturating_sub(DESCRIPTORS_RESERVED)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

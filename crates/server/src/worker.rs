@@ -13,6 +13,7 @@ use crate::desk::Desk;
 use crate::driver::{Driver, Event, Listener, Sending, Token};
 use crate::engine::Engine;
 use crate::expire::Expiry;
+use crate::log;
 use crate::mail::{Accepted, Letter, Mailbox};
 use crate::output::Output;
 use crate::peer::Arrival;
@@ -205,8 +206,19 @@ impl Worker {
                         self.close(token);
                     }
                 }
+                Letter::Listen => self.watch_doors(),
                 Letter::Resume => self.resume(),
                 Letter::Stop => self.stopping = true,
+            }
+        }
+    }
+
+    /// Accepts from the doors that the engine has now, and from no others.
+    fn watch_doors(&mut self) {
+        self.driver.stop_listening();
+        for listener in self.desk.engine.doors.listeners() {
+            if let Err(error) = self.driver.listen(listener) {
+                log::warning(&format!("A worker cannot watch a listening socket: {error}"));
             }
         }
     }

@@ -3,10 +3,13 @@
 //! What the options are and which values they take is the table's business (`crate::config`). Here is what a changed
 //! option leads to: most are read where they are used and lead to nothing.
 
+use std::sync::atomic::Ordering;
+
 use crate::config::{Opt, rewrite as write_back, value};
 use crate::cx::Cx;
 use crate::error::{Error, Outcome};
 use crate::log;
+use crate::process;
 use crate::request::Request;
 
 /// CONFIG GET parameter \[parameter ...\]
@@ -62,7 +65,27 @@ fn apply(cx: &Cx<'_>, option: Opt) -> Result<(), String> {
             cx.engine.journal.set_bytes_max(bytes);
         }
         Opt::Loglevel => log::set_level(config.log_level()),
+        Opt::Port | Opt::Bind => {
+            let refusal = match option {
+                Opt::Port => "Unable to listen on this port. Check server logs.",
+                _ => "Failed to bind to specified addresses.",
+            };
+            cx.engine.doors.reopen(config, refusal)?;
+            cx.engine.port.store(config.number(Opt::Port) as u32, Ordering::Relaxed);
+        }
+        Opt::TcpKeepalive => cx.engine.doors.set_keepalive(config.number(option) as u64),
+        Opt::Maxclients => return raise_clients(config.number(option) as u64),
         _ => {}
     }
     Ok(())
+}
+
+/// Sees to it that there can be so many clients.
+fn raise_clients(wanted: u64) -> Result<(), String> {
+    match process::clients_possible(wanted) {
+        possible if possible >= wanted => Ok(()),
+        possible => Err(format!(
+            "The operating system is not able to handle the specified number of clients, try with {possible}"
+        )),
+    }
 }

@@ -179,7 +179,7 @@ options! {
     Maxclients "maxclients" number(1, u32::MAX as i64), "10000", Live,
         "Most clients connected at a time.";
     ProtectedMode "protected-mode" Kind::Flag, "yes", Live,
-        "Whether only loopback clients are served while there is neither a password nor a 'bind' line.";
+        "Whether only clients of this machine are served while there is no password.";
     Requirepass "requirepass" Kind::Text, "", Live,
         "Password that clients must give; empty asks for none.";
 

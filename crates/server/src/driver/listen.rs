@@ -4,6 +4,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::fs::Mode;
@@ -16,7 +17,7 @@ use crate::mail::Accepted;
 pub struct Listener {
     socket: OwnedFd,
     place: Place,
-    keepalive_s: u64,
+    keepalive_s: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -39,7 +40,7 @@ pub fn bind_tcp(address: SocketAddr, backlog: i32, keepalive_s: u64) -> io::Resu
     net::bind(&socket, &address)?;
     net::listen(&socket, backlog)?;
     let bound = SocketAddr::try_from(net::getsockname(&socket)?)?;
-    Ok(Listener { socket, place: Place::Tcp(bound), keepalive_s })
+    Ok(Listener { socket, place: Place::Tcp(bound), keepalive_s: keepalive_s.into() })
 }
 
 /// Binds a Unix socket, replacing what a dead process left at its path. `mode` 0 leaves the permissions to the umask.
@@ -55,7 +56,7 @@ pub fn bind_unix(path: &Path, backlog: i32, mode: u32) -> io::Result<Listener> {
         rustix::fs::chmod(path, Mode::from_raw_mode(mode))?;
     }
     net::listen(&socket, backlog)?;
-    Ok(Listener { socket, place: Place::Unix(path.to_owned()), keepalive_s: 0 })
+    Ok(Listener { socket, place: Place::Unix(path.to_owned()), keepalive_s: 0.into() })
 }
 
 impl Listener {
@@ -65,6 +66,17 @@ impl Listener {
             Place::Tcp(address) => Some(address),
             Place::Unix(_) => None,
         }
+    }
+
+    /// Connections that are accepted from now on are probed after so many seconds of silence; 0 never.
+    pub fn set_keepalive(&self, seconds: u64) {
+        self.keepalive_s.store(seconds, Ordering::Relaxed);
+    }
+
+    /// Stops listening at once, although workers still hold the socket: its address is free from now on.
+    pub fn close(&self) {
+        // An error means that it was not listening any more.
+        _ = net::shutdown(&self.socket, net::Shutdown::Both);
     }
 
     /// The next connection that waits, if any.
@@ -90,8 +102,8 @@ impl Listener {
 
     fn tune(&self, socket: &OwnedFd) -> io::Result<()> {
         sockopt::set_tcp_nodelay(socket, true)?;
-        if self.keepalive_s != 0 {
-            let seconds = self.keepalive_s;
+        let seconds = self.keepalive_s.load(Ordering::Relaxed);
+        if seconds != 0 {
             sockopt::set_socket_keepalive(socket, true)?;
             sockopt::set_tcp_keepidle(socket, Duration::from_secs(seconds))?;
             sockopt::set_tcp_keepintvl(socket, Duration::from_secs((seconds / 3).max(1)))?;
