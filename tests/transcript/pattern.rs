@@ -20,6 +20,7 @@ enum Part {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern {
     parts: Vec<Part>,
+    source: String,
 }
 
 impl Pattern {
@@ -38,7 +39,12 @@ impl Pattern {
         if !rest.is_empty() {
             parts.push(Part::Literal(unescape(rest)?));
         }
-        Ok(Pattern { parts })
+        Ok(Pattern { parts, source: text.to_owned() })
+    }
+
+    /// The pattern as it was written.
+    pub fn source(&self) -> &str {
+        &self.source
     }
 
     /// Whether the whole of `bytes` fits the pattern.

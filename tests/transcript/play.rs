@@ -132,7 +132,7 @@ fn compare(step: &Step, protocol: u8, outcome: &Outcome) -> Option<(String, Stri
     let got = settled(step, replies).concat();
     match &step.pattern {
         Some(pattern) if pattern.matches(&got) => None,
-        Some(pattern) => Some((format!("{pattern:?}"), escape(&got))),
+        Some(pattern) => Some((pattern.source().to_owned(), escape(&got))),
         None if step.capture.is_some() || got == expected => None,
         None => Some((escape(&expected), escape(&got))),
     }
@@ -153,7 +153,7 @@ impl Stage {
     fn set(options: &Options, protocol: u8, address: SocketAddr) -> io::Result<Stage> {
         let mut keeper = Connection::open(address)?;
         keeper.command(&["CLIENT", "UNPAUSE"])?;
-        keeper.command(&["FLUSHALL"])?;
+        expect_ok(&keeper.command(&["FLUSHALL"])?, "FLUSHALL")?;
         let mut before = Vec::new();
         for (name, value) in &options.configuration {
             let reply = keeper.command(&["CONFIG", "GET", name])?;
@@ -161,7 +161,7 @@ impl Stage {
             let old = parts.get(1).and_then(|part| frame::text(part)).unwrap_or_default();
             before.push((name.clone(), old.to_vec()));
             if let Some(value) = value {
-                expect_ok(&keeper.command(&["CONFIG", "SET", name, value])?, name)?;
+                expect_ok(&keeper.command(&["CONFIG", "SET", name, value])?, &format!("CONFIG SET {name}"))?;
             }
         }
         if options.alone {
@@ -178,7 +178,7 @@ impl Stage {
         }
         for (name, value) in std::mem::take(&mut self.before) {
             let reply = self.keeper.command(&[b"CONFIG".as_slice(), b"SET", name.as_bytes(), &value])?;
-            expect_ok(&reply, &name)?;
+            expect_ok(&reply, &format!("CONFIG SET {name}"))?;
         }
         Ok(())
     }
@@ -263,11 +263,11 @@ fn exchange(socket: &mut Connection, bytes: &[u8], replies: Replies) -> io::Resu
     }
 }
 
-fn expect_ok(reply: &[u8], name: &str) -> io::Result<()> {
+fn expect_ok(reply: &[u8], request: &str) -> io::Result<()> {
     if reply == b"+OK\r\n" {
         return Ok(());
     }
-    Err(io::Error::other(format!("CONFIG SET {name}: {}", escape(reply))))
+    Err(io::Error::other(format!("{request}: {}", escape(reply))))
 }
 
 /// Waits until the server has noticed that all earlier connections are closed.
