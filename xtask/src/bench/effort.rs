@@ -5,6 +5,6 @@
 pub struct Effort {
     /// Rounds of every comparison.
     pub rounds: u32,
-    /// What requests and keys are divided by.
+    /// What numbers of requests are divided by.
     pub divisor: u64,
 }

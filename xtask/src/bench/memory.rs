@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use super::effort::Effort;
 use super::fleet::Contender;
 use super::report::{Bar, Line, Table};
 use sleeve_tests::connection::request;
@@ -28,16 +27,15 @@ const SHAPES: [Shape; 2] = [
 ///
 /// # Errors
 /// When a server fails.
-pub fn measure(sleeve: &Path, effort: Effort) -> Result<Table, String> {
+pub fn measure(sleeve: &Path) -> Result<Table, String> {
     let title = "Memory: growth of resident memory per key (bytes), 1,000,000 keys";
     println!("\n==> {title}");
-    let keys = KEYS / effort.divisor;
     let mut lines = Vec::new();
     for (label, value, bar) in SHAPES {
         let mut samples = Vec::new();
         for contender in [Contender::SLEEVE, Contender::REDIS, Contender::VALKEY] {
             let server = contender.start(sleeve)?;
-            let growth = growth(&server, keys, value)?;
+            let growth = growth(&server, KEYS, value)?;
             println!("    {label}: {} {growth:.1}", contender.name);
             samples.push((contender.name, vec![growth]));
         }

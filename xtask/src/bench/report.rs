@@ -104,7 +104,7 @@ pub fn page(tables: &[Table], machine: &Machine, versions: &[(&str, String)], ef
     let _ =
         writeln!(text, "Medians of {} interleaved rounds; a ratio is the median of the rounds' ratios.", effort.rounds);
     if effort.divisor > 1 {
-        let _ = writeln!(text, "Quick run: requests and keys divided by {}.", effort.divisor);
+        let _ = writeln!(text, "Quick run: requests divided by {}.", effort.divisor);
     }
     for table in tables {
         let _ = write!(text, "\n{}", table.as_markdown().replacen("###", "##", 1));
