@@ -21,7 +21,7 @@ pub enum Way {
 
 /// Which way a request goes, or why it is refused. The table of reasons; each is a function below.
 #[inline]
-pub fn pass(cx: &Cx<'_>, request: &Request<'_>) -> Result<Way, Error> {
+pub fn pass(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<Way, Error> {
     debug_command(cx, request)?;
     password(cx, request)?;
     memory(cx, request)?;
@@ -60,9 +60,9 @@ fn password(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
 
 /// `maxmemory` guards against what may grow.
 #[inline]
-fn memory(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
+fn memory(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     let bytes_max = cx.engine.config.memory(Opt::Maxmemory);
-    if bytes_max == 0 || !may_grow(cx, request) || cx.engine.used_bytes() <= bytes_max {
+    if bytes_max == 0 || !may_grow(cx, request) || cx.used_bytes() <= bytes_max {
         return Ok(());
     }
     Err(Error::OUT_OF_MEMORY)
@@ -73,7 +73,9 @@ fn may_grow(cx: &Cx<'_>, request: &Request<'_>) -> bool {
         let queue = cx.state.transaction.iter().flat_map(|transaction| &transaction.queue);
         return queue.into_iter().any(|(row, _)| row.flags.contains(Flags::DENYOOM));
     }
-    request.row.flags.contains(Flags::DENYOOM)
+    // A queue is memory too: while there is none left, only what ends the transaction may come.
+    let would_queue = cx.state.transaction.is_some() && !ends_or_steers_transaction(request.row.id);
+    would_queue || request.row.flags.contains(Flags::DENYOOM)
 }
 
 /// Some commands make no sense between MULTI and EXEC.
