@@ -16,12 +16,10 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use crate::body::{Body, Form};
 use crate::bucket::{OUTSIDE, SPANS, VOLATILE};
 use crate::heap::{Heap, block_bytes, is_cell};
-use crate::value::{EMBEDDED_MAX, Encoding, Value, ValueRef, parse_integer};
-
-/// The longest string, in bytes, that is kept in the entry itself.
-pub const INLINE_MAX: usize = 4096;
+use crate::value::{EMBEDDED_MAX, Encoding, ValueRef};
 
 /// What a shared buffer takes besides its bytes: two counts, and the vector's three words.
 const SHARED_BYTES: usize = 40;
@@ -32,28 +30,6 @@ const HAS_DEADLINE: u8 = 0b0010_0000;
 const HAS_LONG_KEY: u8 = 0b0100_0000;
 const LONG_KEY: usize = u16::MAX as usize;
 
-/// What the tail of an entry is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-enum Form {
-    Integer = 0,
-    /// A string that was written whole.
-    Whole = 1,
-    /// A string that was changed in place.
-    Edited = 2,
-    /// The address of an `Arc<Vec<u8>>`.
-    Shared = 3,
-}
-
-/// A value in the shape in which it will be stored.
-pub(crate) enum Body<'a> {
-    Integer(i64),
-    Whole(&'a [u8]),
-    Edited(&'a [u8]),
-    Zeros(usize),
-    Shared(Arc<Vec<u8>>),
-}
-
 /// The first eight bytes, decoded.
 #[derive(Clone, Copy)]
 struct Header(u64);
@@ -61,48 +37,6 @@ struct Header(u64);
 /// The address of a living entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entry(NonNull<u8>);
-
-impl<'a> Body<'a> {
-    /// Decides how `value` is stored.
-    #[inline]
-    pub fn new(value: &'a Value<'_>) -> Self {
-        match value {
-            Value::Plain(bytes) => match parse_integer(bytes) {
-                Some(number) => Self::Integer(number),
-                None => Self::whole(bytes),
-            },
-            Value::Integer(number) => Self::Integer(*number),
-            Value::Bytes(bytes) => Self::whole(bytes),
-            Value::Raw(bytes) if bytes.len() <= INLINE_MAX => Self::Edited(bytes),
-            Value::Raw(bytes) => Self::Shared(Arc::new(bytes.to_vec())),
-            Value::Zeros(length) if *length <= INLINE_MAX => Self::Zeros(*length),
-            Value::Zeros(length) => Self::Shared(Arc::new(vec![0; *length])),
-            Value::Shared(buffer) if buffer.len() <= INLINE_MAX => Self::Whole(buffer),
-            Value::Shared(buffer) => Self::Shared(Arc::clone(buffer)),
-        }
-    }
-
-    fn whole(bytes: &'a [u8]) -> Self {
-        if bytes.len() <= INLINE_MAX { Self::Whole(bytes) } else { Self::Shared(Arc::new(bytes.to_vec())) }
-    }
-
-    fn form(&self) -> Form {
-        match self {
-            Self::Integer(_) => Form::Integer,
-            Self::Whole(_) => Form::Whole,
-            Self::Edited(_) | Self::Zeros(_) => Form::Edited,
-            Self::Shared(_) => Form::Shared,
-        }
-    }
-
-    fn tail_len(&self) -> usize {
-        match self {
-            Self::Integer(_) | Self::Shared(_) => 8,
-            Self::Whole(bytes) | Self::Edited(bytes) => bytes.len(),
-            Self::Zeros(length) => *length,
-        }
-    }
-}
 
 impl Header {
     fn new(form: Form, clock: u32, deadline: bool, key_len: usize, tail_len: usize) -> Self {
@@ -258,6 +192,40 @@ impl Entry {
             self.write_tail(heap, self.0.add(changed.key_offset() + key.len()), body);
         }
         (self, buffer)
+    }
+
+    /// Writes value, deadline and clock over the old ones where nothing changes its size and nothing is left behind:
+    /// the usual case, and a quick one. False, and nothing is done, if this is not so.
+    #[inline]
+    pub fn overwrite(self, body: &Body<'_>, deadline: Option<i64>, clock: u32) -> bool {
+        let header = self.header();
+        let fits = match body {
+            Body::Integer(_) => header.form() == Form::Integer,
+            Body::Whole(bytes) | Body::Edited(bytes) => {
+                matches!(header.form(), Form::Whole | Form::Edited) && bytes.len() == header.tail_len()
+            }
+            Body::Zeros(_) | Body::Shared(_) => false,
+        };
+        if !fits || deadline.is_some() != header.has(HAS_DEADLINE) {
+            return false;
+        }
+        let kept = header.0 & !(0xff_ffff << 8 | u64::from(FORM_MASK));
+        let tail = self.tail();
+        // SAFETY: form, length and deadline flag are those of the entry, so every part has its old place and size.
+        unsafe {
+            self.0.cast::<u64>().write(kept | u64::from(clock & 0xff_ffff) << 8 | body.form() as u64);
+            if let Some(deadline) = deadline {
+                self.0.add(HEADER_BYTES).cast::<i64>().write(deadline);
+            }
+            match body {
+                Body::Integer(number) => tail.cast::<i64>().write_unaligned(*number),
+                Body::Whole(bytes) | Body::Edited(bytes) => {
+                    tail.copy_from_nonoverlapping(NonNull::from(*bytes).cast(), bytes.len());
+                }
+                Body::Zeros(_) | Body::Shared(_) => {}
+            }
+        }
+        true
     }
 
     /// Adds or takes away the deadline. The entry may move.

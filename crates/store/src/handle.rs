@@ -7,8 +7,9 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use crate::body::{Body, INLINE_MAX};
 use crate::bucket::{Slot, VOLATILE};
-use crate::entry::{Body, Entry, INLINE_MAX};
+use crate::entry::Entry;
 use crate::heap::Heap;
 use crate::value::{Digits, Encoding, Kind, Value, ValueRef};
 
@@ -268,7 +269,17 @@ impl<'a> EntryMut<'a> {
         false
     }
 
+    #[inline]
     pub(crate) fn assign(&mut self, body: Body<'_>, deadline: Option<i64>, clock: u32) -> Garbage {
+        if self.entry().overwrite(&body, deadline, clock) {
+            Garbage::default()
+        } else {
+            self.replace(body, deadline, clock)
+        }
+    }
+
+    #[cold]
+    fn replace(&mut self, body: Body<'_>, deadline: Option<i64>, clock: u32) -> Garbage {
         let (entry, buffer) = self.entry().assign(self.heap, body, deadline, clock);
         self.moved(entry);
         Garbage::new(buffer)

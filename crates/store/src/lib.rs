@@ -7,6 +7,7 @@
 //! The store returns what happened (what expired, what was replaced, what remains to be freed) and never decides what
 //! that means.
 
+mod body;
 mod bucket;
 mod entry;
 mod handle;
@@ -21,11 +22,11 @@ mod table;
 mod value;
 mod walk;
 
-pub use entry::INLINE_MAX;
+pub use body::INLINE_MAX;
 pub use handle::{EntryMut, EntryRef, Garbage, OwnedEntry};
 pub use hash::{Hash, HashKey};
-pub use locked::{Locked, ShardSet};
+pub use locked::{Locked, SHARDS_MAX, ShardGuard, ShardSet};
 pub use shard::{Deadline, Find, FindMut, Flushed, Moment, Previous, Shard};
-pub use store::{Options, SHARDS_DEFAULT, SHARDS_MAX, ShardGuard, Shards, Store};
+pub use store::{Options, SHARDS_DEFAULT, Shards, Store};
 pub use value::{Digits, EMBEDDED_MAX, Encoding, Kind, Value, ValueRef};
 pub use walk::ExpireReport;

@@ -1,14 +1,39 @@
-//! Several shards locked at once, without an allocation.
+//! The lock of a shard, and several of them held at once without an allocation.
 //!
 //! A [`ShardSet`] gathers the shards that a command's keys need; [`Locked`] locks them in ascending order, which is
 //! the order that every thread keeps, and unlocks them all when it is dropped. A caller must not hold the lock of one
 //! shard while it asks for another one by other means.
 
-use parking_lot::MutexGuard;
+use parking_lot::{Mutex, MutexGuard};
 use std::marker::PhantomData;
 
 use crate::shard::Shard;
-use crate::store::{SHARDS_MAX, ShardGuard, Store};
+
+/// The most shards that a store can have.
+pub const SHARDS_MAX: usize = 256;
+
+/// A locked shard.
+pub type ShardGuard<'a> = MutexGuard<'a, Shard>;
+
+/// A lock with its shard, on cache lines of its own so that two workers' locks never share one.
+#[repr(align(128))]
+pub(crate) struct ShardCell(Mutex<Shard>);
+
+impl ShardCell {
+    pub fn new(shard: Shard) -> Self {
+        Self(Mutex::new(shard))
+    }
+
+    #[inline]
+    pub fn lock(&self) -> ShardGuard<'_> {
+        self.0.lock()
+    }
+
+    #[inline]
+    pub fn try_lock(&self) -> Option<ShardGuard<'_>> {
+        self.0.try_lock()
+    }
+}
 
 const WORDS: usize = SHARDS_MAX / 64;
 
@@ -66,18 +91,18 @@ impl FromIterator<usize> for ShardSet {
 
 /// Shards that are locked together.
 pub struct Locked<'a> {
-    store: &'a Store,
+    cells: &'a [ShardCell],
     set: ShardSet,
     /// Locks are given back by the thread that took them.
     guards: PhantomData<ShardGuard<'a>>,
 }
 
 impl<'a> Locked<'a> {
-    pub(crate) fn new(store: &'a Store, set: ShardSet) -> Self {
+    pub(crate) fn new(cells: &'a [ShardCell], set: ShardSet) -> Self {
         for shard in set.iter() {
-            std::mem::forget(store.lock(shard));
+            std::mem::forget(cells[shard].lock());
         }
-        Self { store, set, guards: PhantomData }
+        Self { cells, set, guards: PhantomData }
     }
 
     /// The shards that are locked.
@@ -93,7 +118,7 @@ impl<'a> Locked<'a> {
     pub fn shard(&self, shard: usize) -> &Shard {
         assert!(self.set.contains(shard), "the shard is locked");
         // SAFETY: this value holds the lock, and gives the shard out mutably only while it is borrowed mutably itself.
-        unsafe { &*self.store.shards[shard].0.data_ptr() }
+        unsafe { &*self.cells[shard].0.data_ptr() }
     }
 
     /// A locked shard, to be changed.
@@ -104,7 +129,7 @@ impl<'a> Locked<'a> {
     pub fn shard_mut(&mut self, shard: usize) -> &mut Shard {
         assert!(self.set.contains(shard), "the shard is locked");
         // SAFETY: this value holds the lock and is borrowed mutably.
-        unsafe { &mut *self.store.shards[shard].0.data_ptr() }
+        unsafe { &mut *self.cells[shard].0.data_ptr() }
     }
 
     /// The locked shards with their indexes, in ascending order, to be changed.
@@ -118,7 +143,7 @@ impl Drop for Locked<'_> {
     fn drop(&mut self) {
         for shard in self.set.iter() {
             // SAFETY: `new` locked this shard and forgot the guard.
-            drop(unsafe { MutexGuard::from(self.store.shards[shard].0.make_guard_unchecked()) });
+            drop(unsafe { MutexGuard::from(self.cells[shard].0.make_guard_unchecked()) });
         }
     }
 }

@@ -6,7 +6,7 @@
 //! the hash of the key, which they computed once with [`Store::hash`](crate::Store::hash); a hash of another shard is
 //! the caller's mistake and finds nothing.
 
-use crate::entry::Body;
+use crate::body::Body;
 use crate::handle::{EntryMut, EntryRef, Garbage, OwnedEntry};
 use crate::hash::Hash;
 use crate::table::{Placement, Table};

@@ -4,11 +4,9 @@
 //! [`Store::lock`] or several with [`Store::lock_set`], and works on [`Shard`]s. What is here besides goes through the
 //! shards one after the other and holds one lock at a time. Any thread may call any of it.
 
-use parking_lot::{Mutex, MutexGuard};
-
 use crate::handle::EntryRef;
 use crate::hash::{Hash, HashKey};
-use crate::locked::{Locked, ShardSet};
+use crate::locked::{Locked, SHARDS_MAX, ShardCell, ShardGuard, ShardSet};
 use crate::shard::Shard;
 use crate::table::Placement;
 
@@ -26,9 +24,6 @@ pub struct Options {
 /// The shards of a store unless the caller asks for another number.
 pub const SHARDS_DEFAULT: usize = 64;
 
-/// The most shards that a store can have.
-pub const SHARDS_MAX: usize = 256;
-
 impl Options {
     /// 16 databases in [`SHARDS_DEFAULT`] shards.
     pub fn new(secret: [u8; 16]) -> Self {
@@ -36,21 +31,14 @@ impl Options {
     }
 }
 
-/// A lock with its shard, on cache lines of its own so that two workers' locks never share one.
-#[repr(align(128))]
-pub(crate) struct ShardCell(pub Mutex<Shard>);
-
 /// All databases.
 pub struct Store {
-    pub(crate) shards: Box<[ShardCell]>,
+    shards: Box<[ShardCell]>,
     hash_key: HashKey,
     /// 64 less the bits that choose the shard.
     shard_shift: u32,
     databases: usize,
 }
-
-/// A locked shard.
-pub type ShardGuard<'a> = MutexGuard<'a, Shard>;
 
 /// Who can show any shard of a store, one at a time: the store itself, which locks it for the look, or a caller that
 /// may hold locks already.
@@ -77,7 +65,7 @@ impl Store {
         let hash_key = HashKey::new(options.secret);
         let placement = Placement { hash_key, shard_bits: shards.trailing_zeros() };
         Self {
-            shards: (0..shards).map(|_| ShardCell(Mutex::new(Shard::new(placement)))).collect(),
+            shards: (0..shards).map(|_| ShardCell::new(Shard::new(placement))).collect(),
             hash_key,
             shard_shift: 64 - placement.shard_bits,
             databases: options.databases,
@@ -109,13 +97,13 @@ impl Store {
     /// Locks one shard, and waits for it if need be.
     #[inline]
     pub fn lock(&self, shard: usize) -> ShardGuard<'_> {
-        self.shards[shard].0.lock()
+        self.shards[shard].lock()
     }
 
     /// Locks one shard unless another thread has it.
     #[inline]
     pub fn try_lock(&self, shard: usize) -> Option<ShardGuard<'_>> {
-        self.shards[shard].0.try_lock()
+        self.shards[shard].try_lock()
     }
 
     /// Locks the shard that has the keys with this hash.
@@ -126,17 +114,17 @@ impl Store {
 
     /// Locks several shards, in their order, so that two callers never wait for each other.
     pub fn lock_set(&self, set: ShardSet) -> Locked<'_> {
-        Locked::new(self, set)
+        Locked::new(&self.shards, set)
     }
 
     /// Locks all shards.
     pub fn lock_all(&self) -> Locked<'_> {
-        Locked::new(self, ShardSet::all(self.shards.len()))
+        Locked::new(&self.shards, ShardSet::all(self.shards.len()))
     }
 
     /// Keys in a database, expired ones that were not removed yet included.
     pub fn len(&self, db: usize) -> usize {
-        self.shards.iter().map(|cell| cell.0.lock().len(db)).sum()
+        self.shards.iter().map(|cell| cell.lock().len(db)).sum()
     }
 
     /// Whether a database has no keys.
@@ -146,12 +134,12 @@ impl Store {
 
     /// Keys in a database that have a deadline.
     pub fn volatile_len(&self, db: usize) -> usize {
-        self.shards.iter().map(|cell| cell.0.lock().volatile_len(db)).sum()
+        self.shards.iter().map(|cell| cell.lock().volatile_len(db)).sum()
     }
 
     /// The bytes of all keys and tables.
     pub fn memory(&self) -> usize {
-        self.shards.iter().map(|cell| cell.0.lock().memory()).sum::<usize>() + size_of_val(&*self.shards)
+        self.shards.iter().map(|cell| cell.lock().memory()).sum::<usize>() + size_of_val(&*self.shards)
     }
 
     /// One step of a walk over the keys of a database: shows about `count` entries from `cursor` on, expired ones

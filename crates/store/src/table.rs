@@ -8,8 +8,9 @@
 //! The table owns the entries and their heap. It does not know the time: whether an entry has expired is its caller's
 //! question. Only the shard calls it, under the shard's lock; the longer walks over it are in `walk`.
 
+use crate::body::Body;
 use crate::bucket::{Bucket, OUTSIDE, SPANS, Slot, VOLATILE};
-use crate::entry::{Body, Entry};
+use crate::entry::Entry;
 use crate::handle::{EntryMut, EntryRef};
 use crate::hash::{Hash, HashKey};
 use crate::heap::Heap;

@@ -85,7 +85,7 @@ impl Model {
         let (db, number) = (self.random.below(DATABASES as u64) as usize, self.random.below(self.keys));
         let key = match number % 50 {
             0 => format!("{number}").repeat(1 + (number % 90) as usize),
-            1 if number < 100 => "long".repeat(16_383) + &format!("{number:08}"),
+            1 if number < 100 && !cfg!(miri) => "long".repeat(16_383) + &format!("{number:08}"),
             2 => number.to_string(),
             _ => format!("key:{number:012}"),
         };
@@ -362,7 +362,7 @@ fn run(seed: u64, shards: usize, keys: u64, steps: u64) {
 
 #[test]
 fn a_small_store_equals_its_twin() {
-    let (seeds, steps) = if cfg!(miri) { (0..1, 400) } else { (0..20, 6000) };
+    let (seeds, steps) = if cfg!(miri) { (1..2, 240) } else { (0..20, 6000) };
     for seed in seeds {
         run(seed, [1, 2, 8][seed as usize % 3], 40 + 10 * seed, steps);
     }
