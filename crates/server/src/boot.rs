@@ -107,6 +107,14 @@ fn open_doors(engine: &Engine) -> Result<(), StartError> {
     opened.inspect_err(|error| log::warning(&error.to_string()))
 }
 
+/// A snapshot that Redis would load at the start holds somebody's data: that it is not read must not go unsaid.
+fn warn_of_unread_snapshot(config: &Config) {
+    let path = config.resolve(&config.text(Opt::Dbfilename));
+    if path.is_file() {
+        log::warning(&format!("{} is there, but snapshots cannot be read yet: starting empty", path.display()));
+    }
+}
+
 /// Sees to it that there can be as many clients as `maxclients` says, or else says fewer.
 fn raise_descriptor_limit(config: &Config) {
     let wanted = config.number(Opt::Maxclients) as u64;
@@ -151,6 +159,7 @@ pub fn serve(words: &[Vec<u8>]) -> Result<(), StartError> {
     load::load(&config, &arguments::parse(words), io::stdin())?;
     open_log(&config)?;
     log::warning(&format!("Sleeve is starting, version {}", env!("CARGO_PKG_VERSION")));
+    warn_of_unread_snapshot(&config);
     raise_descriptor_limit(&config);
     let engine = Engine::new(config);
     open_doors(&engine)?;

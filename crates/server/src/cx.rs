@@ -8,7 +8,7 @@ use sleeve_wire::reply::Writer;
 use sleeve_wire::request::OwnedArgs;
 
 use crate::access;
-use crate::clock::Instant;
+use crate::clock::{self, Instant};
 use crate::engine::Engine;
 use crate::locks::Locks;
 use crate::output::Output;
@@ -32,6 +32,8 @@ pub struct Cx<'a> {
     pub locks: Locks<'a>,
     /// Runs another command inside the running one (EXEC), with the locks that are held.
     pub call: fn(&mut Cx<'_>, Request<'_>),
+    /// When the last command ended and the running one began.
+    pub(crate) ticks: u64,
     /// A pause holds the request that was to run next.
     pub is_held: bool,
     /// Keys that the running command has changed.
@@ -52,15 +54,32 @@ impl<'a> Cx<'a> {
         now: Instant,
         call: fn(&mut Cx<'_>, Request<'_>),
     ) -> Self {
-        let locks = Locks::new(&engine.store);
-        let (changes, is_recorded, transaction, is_held) = (0, false, None, false);
-        Self { engine, counters, state, out, now, locks, call, is_held, changes, is_recorded, transaction }
+        Self {
+            engine,
+            counters,
+            state,
+            out,
+            now,
+            locks: Locks::new(&engine.store),
+            call,
+            ticks: clock::ticks(),
+            is_held: false,
+            changes: 0,
+            is_recorded: false,
+            transaction: None,
+        }
     }
 
     /// A writer for the reply, in the peer's protocol.
     #[inline]
     pub fn reply(&mut self) -> Writer<'_> {
         Writer::new(&mut self.out.bytes, self.state.protocol)
+    }
+
+    /// The bytes of all data and of the journal; between two commands, as it gives back the lock of the last one.
+    pub fn used_bytes(&mut self) -> u64 {
+        self.locks.clear();
+        self.engine.used_bytes()
     }
 
     /// Whether the peer is on this machine.

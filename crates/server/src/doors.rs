@@ -112,7 +112,7 @@ fn replace(config: &Config, tcp: &mut Vec<Arc<Listener>>) -> Result<(), DoorErro
     gone.iter().for_each(|listener| listener.close());
     let is_new = |wanted: &&Wanted| !kept.iter().any(|listener| listener.address() == Some(wanted.address));
     let new: Vec<Wanted> = wanted.iter().filter(is_new).copied().collect();
-    let opened = open_all(config, &new).map_err(|error| {
+    let opened = open_all(config, &new).inspect_err(|_| {
         let old = gone.iter().filter_map(|listener| listener.address());
         let old: Vec<_> = old.map(|address| Wanted { address, is_optional: true }).collect();
         // They were ours a moment ago; should one be lost nevertheless, the log says so and the others serve on.
@@ -122,7 +122,6 @@ fn replace(config: &Config, tcp: &mut Vec<Arc<Listener>>) -> Result<(), DoorErro
                 Err(lost) => log::warning(&lost.to_string()),
             }
         }
-        error
     });
     *tcp = kept;
     tcp.extend(opened?);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::Mutex;
-use sleeve_store::{Options, Store};
+use sleeve_store::{Options, SHARDS_DEFAULT, Store};
 
 use crate::clock::{Instant, Ticker};
 use crate::config::{Config, Opt};
@@ -71,11 +71,7 @@ impl Engine {
     pub fn new(config: Config) -> Arc<Self> {
         let mut secret = [0; 16];
         random_bytes(&mut secret);
-        let options = Options {
-            databases: config.number(Opt::Databases) as usize,
-            shards: config.number(Opt::Shards) as usize,
-            secret,
-        };
+        let options = Options { databases: config.number(Opt::Databases) as usize, shards: shards_of(&config), secret };
         Arc::new(Self {
             store: Store::new(options),
             journal: Arc::new(Journal::new(config.number(Opt::JournalMaxBytes) as usize)),
@@ -136,6 +132,15 @@ impl Engine {
     /// The port that is served, 0 when none is.
     pub fn port(&self) -> u32 {
         self.port.load(Ordering::Relaxed)
+    }
+}
+
+/// The number of shards: one worker alone is best served by one lock, which it takes once for a whole batch.
+fn shards_of(config: &Config) -> usize {
+    match (config.number(Opt::Shards), config.number(Opt::Workers)) {
+        (0, 1) => 1,
+        (0, _) => SHARDS_DEFAULT,
+        (shards, _) => shards as usize,
     }
 }
 

@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use sleeve_store::Store;
-use sleeve_wire::commands::{self, Flags, Row};
+use sleeve_wire::commands::{self, Command, Flags, Row};
 use sleeve_wire::request::{Args, Batch};
 
 use crate::clock::{self, Instant};
@@ -17,6 +17,7 @@ use crate::cx::Cx;
 use crate::desk::Desk;
 use crate::error::Error;
 use crate::gates;
+use crate::locks::Locks;
 use crate::output::Output;
 use crate::request::{KeyAt, Request, hash_keys};
 use crate::state::{Replies, State};
@@ -59,7 +60,7 @@ pub fn batch(state: &mut State, desk: &mut Desk, batch: &Batch, buffer: &[u8], o
             cx.now = Instant::now();
         }
         let group = run..prepared.fill(&desk.engine.store, batch, buffer, run);
-        prepared.fetch_ahead(&desk.engine.store, cx.state.database);
+        prepared.fetch_ahead(&mut cx.locks, cx.state.database as usize);
         run = group.end;
         for (ready, index) in prepared.requests.iter().zip(group) {
             let keys = &prepared.keys[ready.keys.start as usize..ready.keys.end as usize];
@@ -103,15 +104,17 @@ impl Prepared {
 
     /// The two passes over the group's keys: buckets, then entries. A lone key is not worth them.
     #[inline]
-    fn fetch_ahead(&self, store: &Store, database: u32) {
+    fn fetch_ahead(&self, locks: &mut Locks<'_>, database: usize) {
         if self.keys.len() < 2 {
             return;
         }
         for key in &self.keys {
-            store.lock(store.shard_of(key.hash)).prefetch_bucket(database as usize, key.hash);
+            locks.take_one(key.hash);
+            locks.shard(key.hash).prefetch_bucket(database, key.hash);
         }
         for key in &self.keys {
-            store.lock(store.shard_of(key.hash)).prefetch_entry(database as usize, key.hash);
+            locks.take_one(key.hash);
+            locks.shard(key.hash).prefetch_entry(database, key.hash);
         }
     }
 }
@@ -170,12 +173,12 @@ fn run(cx: &mut Cx<'_>, request: Request<'_>) {
     cx.state.row = Some(request.row);
     match request.key_places() {
         [] if is_about_all_keys(request.row) => cx.locks.take_all(),
-        [] => {}
+        [] => cx.locks.clear(),
         [key] => cx.locks.take_one(key.hash),
         keys => cx.locks.take(keys.iter().map(|key| key.hash)),
     }
     call(cx, request);
-    cx.locks.clear();
+    cx.locks.end_command();
 }
 
 /// Whether a command without keys changes the whole keyspace at once.
@@ -188,7 +191,6 @@ fn is_about_all_keys(row: &Row) -> bool {
 #[inline]
 pub fn call(cx: &mut Cx<'_>, request: Request<'_>) {
     let mark = cx.out.mark();
-    let began = clock::ticks();
     cx.begin();
     let outcome = families::run(cx, request);
     cx.end(&request);
@@ -199,7 +201,9 @@ pub fn call(cx: &mut Cx<'_>, request: Request<'_>) {
         answer_error(cx, &error);
     }
     counters.calls.add(1);
-    counters.elapsed_ticks.add(clock::ticks().wrapping_sub(began));
+    let now = clock::ticks();
+    counters.elapsed_ticks.add(now.wrapping_sub(cx.ticks));
+    cx.ticks = now;
     cx.counters.executed.add(1);
 }
 
@@ -212,9 +216,15 @@ fn queue(cx: &mut Cx<'_>, request: &Request<'_>) {
     cx.reply().simple("QUEUED");
 }
 
-/// Answers a request that may not run. Inside MULTI this dooms the transaction.
+/// Answers a request that may not run. Inside MULTI this dooms the transaction; where it is EXEC itself, it ends it.
 #[cold]
-fn reject(cx: &mut Cx<'_>, row: Option<&'static Row>, error: Error) {
+fn reject(cx: &mut Cx<'_>, row: Option<&'static Row>, mut error: Error) {
+    if row.is_some_and(|row| row.id == Command::Exec) {
+        cx.state.transaction = None;
+        cx.state.watching.clear(cx.engine);
+        let reason = error.text().strip_prefix("ERR ").unwrap_or(error.text());
+        error = Error::new(format!("EXECABORT Transaction discarded because of: {reason}"));
+    }
     if let Some(transaction) = &mut cx.state.transaction {
         transaction.aborted = true;
     }

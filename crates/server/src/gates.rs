@@ -29,7 +29,11 @@ pub fn pass(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<Way, Error> {
     if cx.engine.pause.is_begun() && is_held(cx, request) {
         return Ok(Way::Hold);
     }
-    Ok(if cx.state.transaction.is_some() && !ends_or_steers_transaction(request.row.id) { Way::Queue } else { Way::Run })
+    Ok(if cx.state.transaction.is_some() && !ends_or_steers_transaction(request.row.id) {
+        Way::Queue
+    } else {
+        Way::Run
+    })
 }
 
 /// `enable-debug-command` guards DEBUG.

@@ -2,8 +2,11 @@
 //!
 //! A command holds the shards of its keys. A command without keys that is about the whole keyspace takes one shard after
 //! the other, or, when it must see one instant, all of them. Inside EXEC everything that the queue needs is taken at
-//! once and nothing is added. Several locks are always taken together and in shard order, so no two threads can wait
-//! for each other.
+//! once and nothing is added. Several locks are always taken together and in shard order, and a single one is given back
+//! before another is taken, so no two threads can wait for each other.
+//!
+//! A single lock outlives its command until the next one of the batch wants another: with one shard, which is what one
+//! worker has, a whole batch takes its lock once. Nothing is sent and nothing is waited for meanwhile.
 
 use sleeve_store::{Flushed, Hash, Locked, Shard, ShardGuard, ShardSet, Shards, Store};
 
@@ -26,34 +29,44 @@ impl<'s> Locks<'s> {
         Self { store, held: Held::Nothing }
     }
 
-    /// Takes the one shard of a key. Nothing may be held.
+    /// Takes the one shard of a key, or keeps it if it is held alone.
     #[inline]
     pub fn take_one(&mut self, hash: Hash) {
-        debug_assert!(self.is_empty(), "a lock is taken on top of another");
         let index = self.store.shard_of(hash);
-        self.held = Held::One(index, self.store.lock(index));
+        if !matches!(self.held, Held::One(held, _) if held == index) {
+            self.held = Held::Nothing;
+            self.held = Held::One(index, self.store.lock(index));
+        }
     }
 
-    /// Takes the shards of these keys. Nothing may be held.
+    /// Takes the shards of these keys instead of what is held.
     pub fn take(&mut self, hashes: impl Iterator<Item = Hash>) {
-        debug_assert!(self.is_empty(), "a lock is taken on top of another");
+        self.held = Held::Nothing;
         let set: ShardSet = hashes.map(|hash| self.store.shard_of(hash)).collect();
         if !set.is_empty() {
             self.held = Held::Several(self.store.lock_set(set), Vec::new());
         }
     }
 
-    /// Takes all shards. Nothing may be held, or all of them.
+    /// Takes all shards instead of the one that is held; if several are, they must be all of them.
     pub fn take_all(&mut self) {
-        if self.is_empty() {
+        if !matches!(self.held, Held::Several(..)) {
+            self.held = Held::Nothing;
             self.held = Held::Several(self.store.lock_all(), Vec::new());
         }
     }
 
     /// Whether no lock is held.
-    #[inline]
     pub fn is_empty(&self) -> bool {
         matches!(self.held, Held::Nothing)
+    }
+
+    /// Ends a command: a single lock stays, because the next command of the batch often wants the same one.
+    #[inline]
+    pub fn end_command(&mut self) {
+        if let Held::Several(..) = self.held {
+            self.held = Held::Nothing;
+        }
     }
 
     /// Unlocks everything.

@@ -24,9 +24,7 @@ impl Pause {
     /// Begins a pause, or prolongs the one that runs: an end never moves closer, and ALL never weakens to WRITE.
     pub fn begin(&self, held: Held, until_ms: i64) {
         self.writes_until_ms.fetch_max(until_ms, Ordering::Relaxed);
-        if held == Held::All {
-            self.all_until_ms.fetch_max(until_ms, Ordering::Relaxed);
-        } else if self.all_until_ms.load(Ordering::Relaxed) != 0 {
+        if held == Held::All || self.all_until_ms.load(Ordering::Relaxed) != 0 {
             self.all_until_ms.fetch_max(until_ms, Ordering::Relaxed);
         }
     }

@@ -62,21 +62,23 @@ impl<'a> Request<'a> {
         self.args.arg(index)
     }
 
-    /// How many arguments there are, the name included.
+    /// How many arguments there are, the name included; never none.
     #[inline]
+    #[expect(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
         self.args.len()
-    }
-
-    /// Never: a request has its name at least.
-    pub fn is_empty(&self) -> bool {
-        self.args.is_empty()
     }
 }
 
 /// Adds where the keys of a request stand, with their hashes.
 #[inline]
 pub fn hash_keys(store: &Store, row: &'static Row, args: Args<'_>, keys: &mut Vec<KeyAt>) {
+    if let Some(index) = row.lone_key() {
+        if let Some(name) = args.get(index) {
+            keys.push(KeyAt { index: index as u32, hash: store.hash(name) });
+        }
+        return;
+    }
     for index in row.key_positions(args) {
         if let Some(name) = args.get(index) {
             keys.push(KeyAt { index: index as u32, hash: store.hash(name) });

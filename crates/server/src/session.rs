@@ -7,8 +7,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use sleeve_wire::reply::Writer;
 use sleeve_wire::protocol_error::ProtocolError;
+use sleeve_wire::reply::Writer;
 use sleeve_wire::request::{Limits, Parser};
 
 use crate::clock::Instant;

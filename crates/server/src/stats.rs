@@ -190,7 +190,9 @@ impl Stats {
     pub fn traffic(&self) -> Traffic {
         let blocks = self.blocks.lock();
         let retired = self.retired.lock();
-        let sum = |retired: u64, of: fn(&Counters) -> &Count| retired + blocks.iter().map(|block| of(block).get()).sum::<u64>();
+        let sum = |retired: u64, of: fn(&Counters) -> &Count| {
+            retired + blocks.iter().map(|block| of(block).get()).sum::<u64>()
+        };
         Traffic {
             commands: sum(retired.executed, |block| &block.executed),
             input_bytes: sum(retired.input_bytes, |block| &block.input_bytes),

@@ -162,7 +162,9 @@ fn read_head(buffer: &[u8], position: usize, searched: usize) -> Result<Option<H
 
 fn known_type(kind: u8) -> Result<(), FrameError> {
     match kind {
-        b'+' | b'-' | b':' | b'$' | b'*' | b'_' | b'#' | b',' | b'(' | b'!' | b'=' | b'%' | b'~' | b'>' | b'|' => Ok(()),
+        b'+' | b'-' | b':' | b'$' | b'*' | b'_' | b'#' | b',' | b'(' | b'!' | b'=' | b'%' | b'~' | b'>' | b'|' => {
+            Ok(())
+        }
         other => Err(FrameError::UnknownType(other)),
     }
 }
@@ -460,8 +462,15 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
-        for bad in [&b"?\r\n"[..], b"$x\r\n", b"$3\r\nabcd\r\n", b"*-2\r\n", b"$99999999999999999999\r\n", b"+a\rb\r\n", b"|-1\r\n"]
-        {
+        for bad in [
+            &b"?\r\n"[..],
+            b"$x\r\n",
+            b"$3\r\nabcd\r\n",
+            b"*-2\r\n",
+            b"$99999999999999999999\r\n",
+            b"+a\rb\r\n",
+            b"|-1\r\n",
+        ] {
             assert!(Scanner::new().scan(bad).is_err(), "{:?}", bad.escape_ascii());
         }
         assert_eq!(decode(b":12x\r\n"), Err(FrameError::BadNumber));

@@ -24,7 +24,11 @@ pub fn id(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
 /// CLIENT GETNAME
 pub fn get_name_reply(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
     let name = cx.state.peer.names.lock().client.clone();
-    if name.is_empty() { cx.reply().null() } else { cx.reply().bulk(name.as_bytes()) }
+    if name.is_empty() {
+        cx.reply().null()
+    } else {
+        cx.reply().bulk(name.as_bytes())
+    }
     Ok(())
 }
 
@@ -46,9 +50,8 @@ pub fn set_name(cx: &mut Cx<'_>, name: &[u8]) -> Outcome {
 /// CLIENT SETINFO LIB-NAME name | LIB-VER version
 pub fn set_info(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (attribute, value) = (request.arg(2), plain_text(request.arg(3)));
-    let refusal = |attribute| {
-        Error::new(format!("ERR {attribute} cannot contain spaces, newlines or special characters."))
-    };
+    let refusal =
+        |attribute| Error::new(format!("ERR {attribute} cannot contain spaces, newlines or special characters."));
     if attribute.eq_ignore_ascii_case(b"lib-name") {
         cx.state.peer.names.lock().library = value.ok_or_else(|| refusal("lib-name"))?;
     } else if attribute.eq_ignore_ascii_case(b"lib-ver") {
@@ -179,14 +182,12 @@ pub fn pause(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Some(mode) if mode.eq_ignore_ascii_case(b"write") => Held::Writes,
         Some(_) => return Err(Error::fixed("ERR CLIENT PAUSE mode must be WRITE or ALL")),
     };
-    let timeout_ms = number::parse_i64(request.arg(2))
-        .ok_or(Error::fixed("ERR timeout is not an integer or out of range"))?;
+    let timeout_ms =
+        number::parse_i64(request.arg(2)).ok_or(Error::fixed("ERR timeout is not an integer or out of range"))?;
     if timeout_ms < 0 {
         return Err(Error::fixed("ERR timeout is negative"));
     }
-    let until_ms = timeout_ms
-        .checked_add(cx.now.wall_ms())
-        .ok_or(Error::fixed("ERR timeout is out of range"))?;
+    let until_ms = timeout_ms.checked_add(cx.now.wall_ms()).ok_or(Error::fixed("ERR timeout is out of range"))?;
     cx.engine.pause.begin(held, until_ms);
     cx.engine.post_resume();
     cx.reply().ok();

@@ -29,7 +29,8 @@ impl Filter {
             (None, _) => {}
             (Some(option), 4) if option.eq_ignore_ascii_case(b"type") => filter.take_type(request.arg(3))?,
             (Some(option), 4..) if option.eq_ignore_ascii_case(b"id") => {
-                let ids = request.args.iter().skip(3).map(|text| id_of(text).ok_or(Error::fixed("ERR Invalid client ID")));
+                let ids =
+                    request.args.iter().skip(3).map(|text| id_of(text).ok_or(Error::fixed("ERR Invalid client ID")));
                 filter.ids = Some(ids.collect::<Result<_, _>>()?);
             }
             _ => return Err(Error::SYNTAX),

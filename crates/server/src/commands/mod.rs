@@ -23,6 +23,7 @@ mod iteration;
 mod key;
 mod keyspace;
 mod lcs;
+mod lines;
 mod object;
 mod report;
 mod string;

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use sleeve_wire::commands;
 
-use super::info::Lines;
+use super::lines::Lines;
 use crate::config::Opt;
 use crate::cx::Cx;
 use crate::process;
@@ -66,8 +66,8 @@ pub fn memory(cx: &mut Cx<'_>, lines: &mut Lines) {
     let engine = cx.engine;
     let mut dataset_bytes = 0;
     cx.locks.for_each(|shard| dataset_bytes += shard.memory() as u64);
-    let journal_bytes = engine.journal.memory_bytes() as u64;
-    let used_bytes = dataset_bytes + journal_bytes;
+    let (fixed_bytes, journal_bytes) = (engine.store.fixed_memory() as u64, engine.journal.memory_bytes() as u64);
+    let used_bytes = dataset_bytes + fixed_bytes + journal_bytes;
     let resident_bytes = process::resident_bytes();
     let peak_bytes = engine.gauges.peak_bytes(used_bytes);
     let maxmemory = engine.config.memory(Opt::Maxmemory);
@@ -76,10 +76,10 @@ pub fn memory(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.size("used_memory_rss", resident_bytes);
     lines.size("used_memory_peak", peak_bytes);
     lines.add("used_memory_peak_perc", percent(used_bytes, peak_bytes));
-    lines.add("used_memory_overhead", journal_bytes);
-    lines.add("used_memory_startup", 0);
+    lines.add("used_memory_overhead", fixed_bytes + journal_bytes);
+    lines.add("used_memory_startup", fixed_bytes);
     lines.add("used_memory_dataset", dataset_bytes);
-    lines.add("used_memory_dataset_perc", percent(dataset_bytes, used_bytes));
+    lines.add("used_memory_dataset_perc", percent(dataset_bytes, used_bytes - fixed_bytes));
     lines.size("total_system_memory", process::machine_bytes());
     lines.size("used_memory_lua", 0);
     lines.size("used_memory_scripts", 0);

@@ -23,7 +23,7 @@ pub enum Kind {
         /// The range that is really used, where Redis narrows silently.
         clamp: Option<(i64, i64)>,
     },
-    /// A decimal integer that must also be a power of two.
+    /// A decimal integer that must also be a power of two, or 0.
     PowerOfTwo {
         /// Greatest value.
         max: i64,
@@ -195,8 +195,8 @@ options! {
     // The data.
     Databases "databases" number(1, INT_MAX), "16", Startup,
         "How many numbered databases there are.";
-    Shards "shards" Kind::PowerOfTwo { max: 256 }, "64", Startup,
-        "Into how many separately locked parts the keyspace is split; a power of two.";
+    Shards "shards" Kind::PowerOfTwo { max: 256 }, "0", Startup,
+        "Into how many separately locked parts the keyspace is split, a power of two; 0 is 1 for one worker, else 64.";
     Maxmemory "maxmemory" Kind::Memory { min: 0, max: u64::MAX }, "0", Live,
         "Bytes of data at which writes that may grow it are refused; 0 sets no limit.";
     MaxmemoryPolicy "maxmemory-policy" POLICIES, "noeviction", Live,

@@ -53,8 +53,8 @@ fn parse_one(kind: Kind, word: &[u8]) -> Result<Value, String> {
             Ok(Value::Number(value.clamp(low, high)))
         }
         Kind::PowerOfTwo { max } => {
-            let value = within(integer(word)?, 1, max)?;
-            if value & (value - 1) == 0 {
+            let value = within(integer(word)?, 0, max)?;
+            if value.count_ones() <= 1 {
                 Ok(Value::Number(value))
             } else {
                 Err("argument must be a power of two".into())

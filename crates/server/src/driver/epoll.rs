@@ -139,7 +139,8 @@ impl Driver {
     /// What the kernel says; an interruption is no error.
     pub fn wait(&mut self, timeout_ms: u64) -> io::Result<usize> {
         self.free.append(&mut self.closed);
-        let timeout = Timespec { tv_sec: (timeout_ms / 1_000) as i64, tv_nsec: (timeout_ms % 1_000 * 1_000_000) as i64 };
+        let timeout =
+            Timespec { tv_sec: (timeout_ms / 1_000) as i64, tv_nsec: (timeout_ms % 1_000 * 1_000_000) as i64 };
         self.events.0.clear();
         match epoll::wait(&self.poll, spare_capacity(&mut self.events.0), Some(&timeout)) {
             Ok(_) | Err(Errno::INTR) => Ok(self.events.0.len()),
@@ -244,9 +245,7 @@ fn send_pieces(socket: &OwnedFd, output: &mut Output) -> Sending {
     while !output.is_empty() {
         let sent = match output.plain() {
             Some(bytes) => net::send(socket, bytes, SendFlags::NOSIGNAL),
-            None => {
-                net::sendmsg(socket, &output.pieces(), &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL)
-            }
+            None => net::sendmsg(socket, &output.pieces(), &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL),
         };
         match sent {
             Ok(count) => output.advance(count),

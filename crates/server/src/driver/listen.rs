@@ -87,7 +87,9 @@ impl Listener {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = match net::accept_with(&self.socket, flags) {
             Ok(socket) => socket,
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::CONNABORTED | rustix::io::Errno::INTR) => return Ok(None),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::CONNABORTED | rustix::io::Errno::INTR) => {
+                return Ok(None);
+            }
             Err(error) => return Err(error.into()),
         };
         let (address, local_address) = match &self.place {

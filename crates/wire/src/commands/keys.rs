@@ -129,6 +129,15 @@ impl Row {
         KeyPositions { run: Run::default(), specs: self.keys.iter(), args }
     }
 
+    /// The index of the only key, for the many commands that always have one at the same place.
+    #[inline]
+    pub const fn lone_key(&self) -> Option<usize> {
+        match self.keys {
+            [KeySpec { begin: Begin::Index(index), find: Find::Range { last: 0, .. }, .. }] => Some(*index as usize),
+            _ => None,
+        }
+    }
+
     /// The same, with what this very command would do to each key.
     pub fn key_uses<'a>(&self, args: Args<'a>) -> KeyUses<'a> {
         let varying = varying_flags(self.id, args);

@@ -96,9 +96,11 @@ impl Row {
         count == least || (self.arity < 0 && count > least)
     }
 
-    /// Whether this is a container without a behaviour of its own, such as CLIENT.
+    /// Whether this is a container of subcommands, such as CLIENT: its first one is the row after it.
+    #[inline]
     pub fn is_container(&self) -> bool {
-        self.parent.is_none() && self.subcommands().next().is_some()
+        ROWS.get(self.id as usize + 1)
+            .is_some_and(|next| matches!(next.parent, Some(parent) if parent as u16 == self.id as u16))
     }
 
     /// The subcommands, in the order of the table.
