@@ -6,9 +6,11 @@
 mod address;
 mod bench;
 mod endpoint;
+mod output;
 mod replies;
 mod serve;
 mod shell;
+mod tour;
 mod workload;
 
 use std::process::ExitCode;
@@ -28,6 +30,7 @@ enum Command {
     Serve(serve::Options),
     Bench(bench::options::Options),
     Cli(shell::options::Options),
+    Tour(tour::Options),
 }
 
 /// Servers allocate and free small pieces on several threads all the time, which mimalloc does in fewer instructions than
@@ -44,5 +47,6 @@ fn main() -> ExitCode {
         Command::Serve(options) => serve::run(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Cli(options) => shell::run(&options),
+        Command::Tour(options) => tour::run(&options),
     }
 }

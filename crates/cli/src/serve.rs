@@ -11,6 +11,8 @@ use std::process::ExitCode;
 use sleeve_server::config::table;
 use sleeve_server::{REDIS_VERSION, boot};
 
+use crate::output;
+
 const ABOUT: &str = "\
 [FILE] is a configuration file in redis.conf's syntax; options on the command line come after it and count more.
 A single - reads configuration lines from standard input.
@@ -56,13 +58,13 @@ pub fn run_words(words: Vec<OsString>) -> ExitCode {
         match word.to_str() {
             Some("-v" | "--version") => {
                 let version = env!("CARGO_PKG_VERSION");
-                println!(
+                output::line(format_args!(
                     "Redis server v={REDIS_VERSION} sha=00000000:0 malloc=mimalloc bits=64 build=sleeve-{version}"
-                );
+                ));
                 return ExitCode::SUCCESS;
             }
             Some("-h" | "--help") => {
-                println!("Usage: [FILE] [--option value ...] [-]\n\n{ABOUT}");
+                output::line(format_args!("Usage: [FILE] [--option value ...] [-]\n\n{ABOUT}"));
                 return ExitCode::SUCCESS;
             }
             _ => {}
@@ -82,7 +84,7 @@ pub fn run_words(words: Vec<OsString>) -> ExitCode {
 fn list() {
     for (row, name) in table::names() {
         let default = if row.default.is_empty() { "\"\"" } else { row.default };
-        println!("{:<40} {}", format!("{name} {default}"), row.doc);
+        output::line(format_args!("{:<40} {}", format!("{name} {default}"), row.doc));
     }
 }
 

@@ -29,7 +29,7 @@ use report::{Format, Report, Setting};
 use template::Numbers;
 
 use crate::endpoint::{Endpoint, Login, encode};
-use crate::workload;
+use crate::{output, workload};
 
 /// Requests in flight per connection while keys are filled in.
 const FILL_PIPELINE: usize = 64;
@@ -40,7 +40,7 @@ const FILL_CLIENTS: usize = 4;
 pub fn run(options: &Options) -> ExitCode {
     if options.list {
         for case in cases::CASES {
-            println!("{:<12} {}", case.name, case.words().join(" "));
+            output::line(format_args!("{:<12} {}", case.name, case.words().join(" ")));
         }
         return ExitCode::SUCCESS;
     }

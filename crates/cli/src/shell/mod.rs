@@ -1,10 +1,11 @@
 //! `sleeve cli`: redis-cli's command line, formats and exit codes.
 //!
 //! From top to bottom: `options` → here (which of the modes) → `repl`, `pipe`, `scan` → `session` (state and printing) →
-//! `connection`; `format` and `json` print frames, `editor` and `help` read wire's table, `input` splits lines.
+//! `connection` (`embedded` for an engine in this process); `format` and `json` print frames, `editor` and `help` read wire's table, `input` splits lines.
 
 mod connection;
 mod editor;
+mod embedded;
 mod format;
 mod help;
 mod input;
@@ -20,8 +21,12 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use sleeve_server::{Config, Engine};
+
 use crate::bench::without_number;
 use crate::endpoint::Login;
+use crate::output;
+use connection::Target;
 use format::Format;
 use options::Options;
 use session::{Manner, Outcome, Session};
@@ -38,9 +43,9 @@ pub fn run(options: &Options) -> ExitCode {
 }
 
 fn try_run(options: &Options) -> Result<ExitCode, String> {
-    let (endpoint, mut login) = options.address.resolve(options.database)?;
+    let (target, mut login) = target(options)?;
     find_password(options, &mut login)?;
-    let mut session = Session::new(endpoint, login, manner(options)?);
+    let mut session = Session::new(target, login, manner(options)?);
     if options.pipe {
         return Ok(transfer(&mut session, options));
     }
@@ -50,8 +55,24 @@ fn try_run(options: &Options) -> Result<ExitCode, String> {
     if options.command.is_empty() {
         return interact(&mut session);
     }
-    let words = words(options)?;
+    let Some(words) = words(options)? else {
+        output::line(format_args!("Invalid quoted string"));
+        return Ok(ExitCode::FAILURE);
+    };
     Ok(repeat(&mut session, &words, options))
+}
+
+/// Where the options lead: `-u embedded://` starts an engine that lasts as long as the shell.
+fn target(options: &Options) -> Result<(Target, Login), String> {
+    if options.address.url.as_deref().is_some_and(|url| url.starts_with("embedded://")) {
+        if options.pipe {
+            return Err("--pipe needs a server: an embedded engine would be gone with its data".to_owned());
+        }
+        let login = Login { database: options.database.unwrap_or(0), resp3: options.address.resp3, ..Login::default() };
+        return Ok((Target::Embedded(Engine::new(Config::default())), login));
+    }
+    let (endpoint, login) = options.address.resolve(options.database)?;
+    Ok((Target::Server(endpoint), login))
 }
 
 /// The password from the terminal or the environment, and the warning about one on the command line.
@@ -114,12 +135,15 @@ fn manner(options: &Options) -> Result<Manner, String> {
     Ok(Manner { format, show_pushes, exit_error, prefer_resp3 })
 }
 
-/// The command's words, quotes undone and standard input put in where the options say so.
-fn words(options: &Options) -> Result<Vec<Vec<u8>>, String> {
+/// The command's words, quotes undone and standard input put in where the options say so; `None` for bad quotes.
+fn words(options: &Options) -> Result<Option<Vec<Vec<u8>>>, String> {
     let mut words = Vec::new();
     for word in &options.command {
         words.push(match options.quoted_input {
-            true => input::unquote(word.as_bytes()).ok_or("Invalid quoted string")?,
+            true => match input::unquote(word.as_bytes()) {
+                Some(word) => word,
+                None => return Ok(None),
+            },
             false => word.clone().into_vec(),
         });
     }
@@ -130,7 +154,7 @@ fn words(options: &Options) -> Result<Vec<Vec<u8>>, String> {
         let place = words.iter_mut().skip(1).find(|word| word.as_slice() == tag.as_bytes());
         *place.ok_or("Using -X option but stdin tag not match.")? = read_input()?;
     }
-    Ok(words)
+    Ok(Some(words))
 }
 
 fn read_input() -> Result<Vec<u8>, String> {
@@ -166,8 +190,8 @@ fn transfer(session: &mut Session, options: &Options) -> ExitCode {
         return ExitCode::FAILURE;
     }
     let timeout = (options.pipe_timeout > 0).then(|| Duration::from_secs(options.pipe_timeout.into()));
-    match session.connection() {
-        Some(connection) => pipe::run(connection.socket(), timeout),
+    match session.connection().and_then(|connection| connection.socket()) {
+        Some(socket) => pipe::run(socket, timeout),
         None => ExitCode::FAILURE,
     }
 }

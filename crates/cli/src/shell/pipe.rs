@@ -14,6 +14,7 @@ use sleeve_wire::frame::Scanner;
 
 use crate::bench::without_number;
 use crate::endpoint::{Stream, encode};
+use crate::output;
 
 /// Bytes copied at once.
 const CHUNK_LENGTH: usize = 64 * 1024;
@@ -39,7 +40,7 @@ pub fn run(stream: &Stream, timeout: Option<Duration>) -> ExitCode {
 /// Ends the process while the writer is blocked in a read of standard input.
 fn finish(outcome: &io::Result<Counts>) -> ! {
     let clean = report(outcome);
-    let _ = io::stdout().flush();
+    output::flush();
     std::process::exit(i32::from(!clean));
 }
 
@@ -53,7 +54,7 @@ struct Counts {
 fn report(outcome: &io::Result<Counts>) -> bool {
     match outcome {
         Ok(counts) => {
-            println!("errors: {}, replies: {}", counts.errors, counts.replies);
+            output::line(format_args!("errors: {}, replies: {}", counts.errors, counts.replies));
             counts.errors == 0
         }
         Err(error) => {
@@ -83,8 +84,9 @@ fn send(mut stream: &Stream, mark: &[u8], sent: &AtomicBool) -> io::Result<()> {
     // A line end first, in case the input's last inline command has none.
     let mut closing = b"\r\n".to_vec();
     encode(&[b"ECHO", mark], &mut closing);
+    // Said before the echo is sent, so that the reader's words come after it.
+    output::line(format_args!("All data transferred. Waiting for the last reply..."));
     stream.write_all(&closing)?;
-    println!("All data transferred. Waiting for the last reply...");
     sent.store(true, Ordering::Release);
     Ok(())
 }
@@ -116,7 +118,7 @@ fn receive(mut stream: &Stream, mark: &[u8], sent: &AtomicBool, timeout: Option<
         }
         heard = Instant::now();
         if take(&mut buffer, &mut scanner, &last, &mut counts)? {
-            println!("Last reply received from server.");
+            output::line(format_args!("Last reply received from server."));
             return Ok(counts);
         }
     }

@@ -1,6 +1,6 @@
 //! Commands read line by line: with editing and a prompt on a terminal, plainly from a file or a pipe.
 
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -9,11 +9,13 @@ use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};
 
+use super::connection::Target;
 use super::editor::Assistant;
 use super::format::Format;
 use super::input;
 use super::session::{Outcome, Session};
 use crate::endpoint::Endpoint;
+use crate::output;
 
 /// A command that took longer says so.
 const NOTABLE: Duration = Duration::from_millis(500);
@@ -95,7 +97,7 @@ fn is_worth_remembering(line: &str) -> bool {
 
 fn run_line(session: &mut Session, line: &[u8]) -> After {
     let Some(mut words) = input::split(line) else {
-        println!("Invalid argument(s)");
+        output::line(format_args!("Invalid argument(s)"));
         return After::Continue;
     };
     let repeat = input::take_repeat(&mut words);
@@ -104,20 +106,23 @@ fn run_line(session: &mut Session, line: &[u8]) -> After {
     match lower.as_slice() {
         [] => return After::Continue,
         [b"quit" | b"exit"] => return After::Leave,
-        [b"clear"] => print!("\x1b[H\x1b[2J"),
+        [b"clear"] => output::bytes(b"\x1b[H\x1b[2J"),
         [b":set", b"hints"] => return After::Hints(true),
         [b":set", b"nohints"] => return After::Hints(false),
         [b"connect", host, port] => connect(session, host, port),
         _ => repeat_command(session, &words, repeat),
     }
-    let _ = io::stdout().flush();
+    output::flush();
     After::Continue
 }
 
 fn connect(session: &mut Session, host: &[u8], port: &[u8]) {
     match std::str::from_utf8(port).ok().and_then(|port| port.parse().ok()) {
-        Some(port) => session.redirect(Endpoint::Tcp { host: String::from_utf8_lossy(host).into_owned(), port }),
-        None => println!("Invalid argument(s)"),
+        Some(port) => {
+            let host = String::from_utf8_lossy(host).into_owned();
+            session.redirect(Target::Server(Endpoint::Tcp { host, port }));
+        }
+        None => output::line(format_args!("Invalid argument(s)")),
     }
 }
 
@@ -128,7 +133,7 @@ fn repeat_command(session: &mut Session, words: &[Vec<u8>], repeat: u64) {
             return;
         }
         if start.elapsed() >= NOTABLE && session.manner().format == Format::Standard {
-            println!("({:.2}s)", start.elapsed().as_secs_f64());
+            output::line(format_args!("({:.2}s)", start.elapsed().as_secs_f64()));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `sleeve cli --scan`: the names of all keys, one a line.
 
-use std::io::{self, Write};
+use std::io;
 use std::thread;
 use std::time::Duration;
 
@@ -8,6 +8,7 @@ use sleeve_wire::frame::{Frame, decode};
 
 use super::connection::Connection;
 use super::format::{Format, quote};
+use crate::output;
 
 /// Which keys to list, and how gently.
 #[derive(Clone, Debug)]
@@ -22,7 +23,6 @@ pub struct Listing {
 
 /// Prints the names, in quotes where the format is for people.
 pub fn run(connection: &mut Connection, listing: &Listing, format: &Format) -> io::Result<()> {
-    let mut out = io::stdout().lock();
     let mut cursor = b"0".to_vec();
     loop {
         let mut words = vec![b"SCAN".to_vec(), cursor];
@@ -34,8 +34,8 @@ pub fn run(connection: &mut Connection, listing: &Listing, format: &Format) -> i
         }
         connection.send(&words)?;
         let reply = connection.receive_reply(|_| {})?;
-        cursor = print(&reply, format, &mut out)?;
-        out.flush()?;
+        cursor = print(&reply, format)?;
+        output::flush();
         if cursor == b"0" {
             return Ok(());
         }
@@ -44,7 +44,7 @@ pub fn run(connection: &mut Connection, listing: &Listing, format: &Format) -> i
 }
 
 /// Prints the keys of one reply and returns its cursor.
-fn print(reply: &[u8], format: &Format, out: &mut impl Write) -> io::Result<Vec<u8>> {
+fn print(reply: &[u8], format: &Format) -> io::Result<Vec<u8>> {
     let unexpected = || io::Error::new(io::ErrorKind::InvalidData, "Unexpected reply of SCAN");
     let (frame, _) = decode(reply).map_err(|_| unexpected())?;
     let mut items = match frame {
@@ -63,7 +63,7 @@ fn print(reply: &[u8], format: &Format, out: &mut impl Write) -> io::Result<Vec<
             _ => line.extend_from_slice(key),
         }
         line.push(b'\n');
-        out.write_all(&line)?;
+        output::bytes(&line);
     }
     Ok(cursor.to_vec())
 }

@@ -4,15 +4,16 @@
 //! changed (the database, a transaction, a subscription). A command is sent once: when the connection breaks after that,
 //! its effect is unknown and the shell says so instead of trying again.
 
-use std::io::{self, Write};
+use std::io;
 
 use sleeve_wire::frame::{Frame, FrameError, decode};
 
-use super::connection::Connection;
+use super::connection::{Connection, Target};
 use super::format::Format;
 use super::help;
 use crate::bench::without_number;
-use crate::endpoint::{Endpoint, Login};
+use crate::endpoint::Login;
+use crate::output;
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +42,7 @@ pub struct Manner {
 /// The shell's state.
 #[derive(Debug)]
 pub struct Session {
-    endpoint: Endpoint,
+    target: Target,
     login: Login,
     manner: Manner,
     connection: Option<Connection>,
@@ -50,8 +51,8 @@ pub struct Session {
 
 impl Session {
     /// A session that has not connected yet.
-    pub fn new(endpoint: Endpoint, login: Login, manner: Manner) -> Self {
-        Self { endpoint, login, manner, connection: None, in_transaction: false }
+    pub fn new(target: Target, login: Login, manner: Manner) -> Self {
+        Self { target, login, manner, connection: None, in_transaction: false }
     }
 
     /// The prompt of the interactive shell.
@@ -64,7 +65,7 @@ impl Session {
             number => format!("[{number}]"),
         };
         let transaction = if self.in_transaction { "(TX)" } else { "" };
-        format!("{}{database}{transaction}> ", self.endpoint)
+        format!("{}{database}{transaction}> ", self.target)
     }
 
     /// How replies are shown.
@@ -73,8 +74,8 @@ impl Session {
     }
 
     /// Leads to another server from now on.
-    pub fn redirect(&mut self, endpoint: Endpoint) {
-        self.endpoint = endpoint;
+    pub fn redirect(&mut self, target: Target) {
+        self.target = target;
         self.connection = None;
         self.connect();
     }
@@ -88,7 +89,7 @@ impl Session {
             return true;
         }
         self.in_transaction = false;
-        match Connection::open(&self.endpoint) {
+        match Connection::open(&self.target) {
             Ok(mut connection) => {
                 let ready = self.log_in(&mut connection);
                 if let Err(error) = &ready {
@@ -99,7 +100,7 @@ impl Session {
                 ready.is_ok()
             }
             Err(error) => {
-                eprintln!("Could not connect to Redis at {}: {}", self.endpoint, without_number(&error));
+                eprintln!("Could not connect to Redis at {}: {}", self.target, without_number(&error));
                 false
             }
         }
@@ -136,7 +137,7 @@ impl Session {
     pub fn issue(&mut self, words: &[Vec<u8>]) -> Outcome {
         let Some(name) = words.first() else { return Outcome::Answered };
         if name.eq_ignore_ascii_case(b"help") || name == b"?" {
-            print!("{}", help::text(words.get(1..).unwrap_or_default()));
+            output::bytes(help::text(words.get(1..).unwrap_or_default()).as_bytes());
             return Outcome::Answered;
         }
         if !self.connect() {
@@ -146,7 +147,7 @@ impl Session {
             Mode::Reply => self.exchange(words),
             Mode::Stream => self.stream(words),
         };
-        let _ = io::stdout().flush();
+        output::flush();
         result.unwrap_or_else(|error| {
             self.connection = None;
             eprintln!("Error: {}", without_number(&error));
@@ -183,12 +184,12 @@ impl Session {
         let Some(connection) = &mut self.connection else { return Ok(Outcome::Lost) };
         connection.send(words)?;
         if !matches!(self.manner.format, Format::Raw { .. }) {
-            println!("Reading messages... (press Ctrl-C to quit)");
+            output::line(format_args!("Reading messages... (press Ctrl-C to quit)"));
         }
         loop {
             let message = connection.receive()?;
             print_frame(&self.manner, &message, false)?;
-            io::stdout().flush()?;
+            output::flush();
             if message.first() == Some(&b'-') {
                 return Ok(Outcome::Refused);
             }
@@ -281,7 +282,8 @@ fn refusal(connection: &mut Connection, words: &[&str]) -> io::Result<Option<Str
 
 fn print_frame(manner: &Manner, bytes: &[u8], text: bool) -> io::Result<()> {
     let (frame, _) = decode(bytes).map_err(invalid)?;
-    io::stdout().write_all(&manner.format.render(&frame, text).map_err(invalid)?)
+    output::bytes(&manner.format.render(&frame, text).map_err(invalid)?);
+    Ok(())
 }
 
 fn eprint_error(frame: &Frame<'_>) {

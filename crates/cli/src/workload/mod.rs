@@ -2,16 +2,17 @@
 //!
 //! `tour` runs them on an embedded engine, `bench --workload` against any URL, with a round trip added on demand. Over a
 //! socket each step is also done by a bare socket program ([`raw`]) in turns with the client, so that a ratio comes from
-//! one run. From top to bottom: here → `booksleeve`, `pipelining`, `mass_set` (tables of steps) → `raw`, `proxy`, `sample`.
+//! one run. From top to bottom: here → `booksleeve`, `pipelining`, `mass_set`, `lookup` (tables of steps) → `raw`, `proxy`, `sample`.
 
 mod booksleeve;
+mod lookup;
 mod mass_set;
 mod pipelining;
-mod proxy;
-mod raw;
+pub mod proxy;
+pub mod raw;
 mod sample;
 mod step;
-mod table;
+pub mod table;
 
 use sleeve::{Client, Config};
 
@@ -21,11 +22,13 @@ use crate::endpoint::{Endpoint, Login};
 use proxy::Proxy;
 use raw::Raw;
 use sample::Sample;
-use step::{Step, Workload};
+use step::Step;
+pub use step::Workload;
 use table::Table;
 
-/// All workloads, in the documents' order.
-pub static WORKLOADS: [&Workload; 3] = [&booksleeve::BOOKSLEEVE, &pipelining::PIPELINING, &mass_set::MASS_SET];
+/// All workloads: the documents', in their order, and reading, which none of them does.
+pub static WORKLOADS: [&Workload; 4] =
+    [&booksleeve::BOOKSLEEVE, &pipelining::PIPELINING, &mass_set::MASS_SET, &lookup::LOOKUP];
 
 /// `bench --workload NAME`: runs one of them, or all.
 pub fn run(name: &str, options: &Options) -> Result<(), String> {
@@ -43,6 +46,7 @@ pub fn run(name: &str, options: &Options) -> Result<(), String> {
         if options.rtt.is_some() {
             return Err("--rtt needs a server: nothing travels to an embedded engine".to_owned());
         }
+        table.place("embedded", "");
         let client = Client::connect(url).map_err(|error| error.to_string())?;
         run_all(&chosen, &client, None, &mut table)?;
     } else {
@@ -60,6 +64,7 @@ fn run_remote(
     options: &Options,
     table: &mut Table,
 ) -> Result<(), String> {
+    table.place("socket", "");
     let failed = |error: std::io::Error| cannot_connect(endpoint, &error);
     let proxy = options.rtt.map(|time| Proxy::start(endpoint, login, time)).transpose().map_err(failed)?;
     if let Some(proxy) = &proxy {
@@ -74,7 +79,7 @@ fn run_remote(
 }
 
 /// The client's own words for an address.
-fn client_config(endpoint: &Endpoint, login: &Login) -> Config {
+pub fn client_config(endpoint: &Endpoint, login: &Login) -> Config {
     let mut config = Config::new(match endpoint {
         Endpoint::Tcp { host, port } => sleeve::Endpoint::Tcp { host: host.clone(), port: *port },
         Endpoint::Unix(path) => sleeve::Endpoint::Unix(path.clone()),

@@ -2,12 +2,14 @@
 
 use super::sample::Sample;
 use super::step::{Step, Workload};
+use crate::output;
 
 /// Where lines go.
 #[derive(Debug)]
 pub struct Table {
     json: bool,
     cpu: bool,
+    place: &'static str,
     workload: &'static str,
     lines: Vec<String>,
 }
@@ -15,7 +17,7 @@ pub struct Table {
 impl Table {
     /// A table on standard output; with `json` nothing is printed before the end.
     pub fn new(json: bool) -> Self {
-        Self { json, cpu: true, workload: "", lines: Vec::new() }
+        Self { json, cpu: true, place: "", workload: "", lines: Vec::new() }
     }
 
     /// Leaves the CPU column empty from now on.
@@ -23,10 +25,16 @@ impl Table {
         self.cpu = false;
     }
 
+    /// Where the following workloads run, and the heading that says so.
+    pub fn place(&mut self, place: &'static str, heading: &str) {
+        self.place = place;
+        self.note(heading);
+    }
+
     /// A remark above the next workload.
     pub fn note(&self, text: &str) {
-        if !self.json {
-            println!("{text}");
+        if !self.json && !text.is_empty() {
+            output::line(format_args!("{text}"));
         }
     }
 
@@ -34,8 +42,8 @@ impl Table {
     pub fn begin(&mut self, workload: &Workload) {
         self.workload = workload.name;
         if !self.json {
-            println!("\n{}: {}", workload.name, workload.about);
-            println!("  {:<32} {:>12} {:>12} {:>12} {:>8}", "", "total", "each", "CPU each", "x raw");
+            output::line(format_args!("\n{}: {}", workload.name, workload.about));
+            output::line(format_args!("  {:<32} {:>12} {:>12} {:>12} {:>8}", "", "total", "each", "CPU each", "x raw"));
         }
     }
 
@@ -57,15 +65,16 @@ impl Table {
         let scaled = if sample.operations < step.operations { "~" } else { "" };
         let total = format!("{scaled}{}", time(sample.each_ns() * step.operations as f64));
         let cpu = if self.cpu { time(sample.cpu_each_ns()) } else { String::new() };
-        println!("  {title:<32} {total:>12} {:>12} {cpu:>12} {ratio:>8}", time(sample.each_ns()));
+        output::line(format_args!("  {title:<32} {total:>12} {:>12} {cpu:>12} {ratio:>8}", time(sample.each_ns())));
     }
 
     fn object(&self, step: &Step, sample: &Sample, raw: Option<&Sample>) -> String {
         let number = |value: Option<f64>| value.map_or("null".to_owned(), |value| format!("{value:.1}"));
         let (raw_each, raw_cpu) = (raw.map(Sample::each_ns), raw.map(Sample::cpu_each_ns));
         format!(
-            "  {{\"workload\":\"{}\",\"step\":\"{}\",\"operations\":{},\"measured\":{},\"each_ns\":{},\"cpu_each_ns\":{},\
+            "  {{\"place\":\"{}\",\"workload\":\"{}\",\"step\":\"{}\",\"operations\":{},\"measured\":{},\"each_ns\":{},\"cpu_each_ns\":{},\
              \"raw_each_ns\":{},\"raw_cpu_each_ns\":{}}}",
+            self.place,
             self.workload,
             step.title,
             step.operations,
@@ -80,7 +89,7 @@ impl Table {
     /// What comes after the last line.
     pub fn finish(&self) {
         if self.json {
-            println!("[\n{}\n]", self.lines.join(",\n"));
+            output::line(format_args!("[\n{}\n]", self.lines.join(",\n")));
         }
     }
 }

@@ -1,0 +1,37 @@
+//! Writing to standard output, for a program whose reader may leave.
+//!
+//! `sleeve cli ... | head` closes the pipe early. The standard library's macros panic then; a program ends quietly, with
+//! the exit code that a shell shows for it (128 + SIGPIPE). Any thread.
+
+use std::fmt::Arguments;
+use std::io::{self, ErrorKind, Write};
+
+/// The exit code of a program that SIGPIPE has ended.
+const BROKEN_PIPE: i32 = 141;
+
+/// Writes bytes; they may stay in the buffer.
+pub fn bytes(bytes: &[u8]) {
+    settle(io::stdout().write_all(bytes));
+}
+
+/// Writes text and a line end.
+pub fn line(text: Arguments<'_>) {
+    settle(writeln!(io::stdout(), "{text}"));
+}
+
+/// Writes out what stays in the buffer.
+pub fn flush() {
+    settle(io::stdout().flush());
+}
+
+/// Any other fault of standard output is reported once, and nothing more can be said.
+fn settle(result: io::Result<()>) {
+    match result {
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(BROKEN_PIPE),
+        Err(error) => {
+            eprintln!("cannot write to standard output: {error}");
+            std::process::exit(1);
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! The shell's end of an engine in this process: bytes in, bytes out, and a wait for what comes later.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+
+use sleeve_server::{Engine, Local};
+
+/// A session of the engine.
+#[derive(Debug)]
+pub struct Embedded {
+    local: Local,
+    /// Hears when the engine has more to say.
+    wakes: Receiver<()>,
+    replies: Vec<u8>,
+    closed: bool,
+}
+
+impl Embedded {
+    /// Opens a session.
+    pub fn connect(engine: &Arc<Engine>) -> Self {
+        let (waker, wakes) = channel();
+        // Nobody listens any more once the session is gone, and then nobody needs to be woken.
+        let local = engine.connect(move || _ = waker.send(()));
+        Self { local, wakes, replies: Vec::new(), closed: false }
+    }
+
+    /// Whether the session has ended.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Executes requests; their replies wait to be received.
+    pub fn send(&mut self, requests: &[u8]) {
+        self.closed |= self.local.exchange(requests, &mut self.replies).is_err();
+    }
+
+    /// Appends at least one byte of replies to `buffer`, waiting for it if need be.
+    ///
+    /// Fails with `UnexpectedEof` when the session has ended.
+    pub fn receive(&mut self, buffer: &mut Vec<u8>) -> io::Result<()> {
+        while self.replies.is_empty() {
+            if self.closed || self.wakes.recv().is_err() {
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "Server closed the connection"));
+            }
+            self.send(&[]);
+        }
+        buffer.append(&mut self.replies);
+        Ok(())
+    }
+}

@@ -1,0 +1,98 @@
+//! `sleeve tour`: the newcomer's first minute.
+//!
+//! Starts an engine inside this process and does the documents' workloads three times through the same client interface:
+//! with no socket at all, over TCP on this machine, and over TCP with a LAN's round trip added. Each line is printed as
+//! soon as it is measured. It needs no server, leaves nothing behind, and takes less than a minute.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use sleeve::prelude::*;
+use sleeve::{Client, Error};
+
+use crate::endpoint::{Endpoint, Login};
+use crate::output;
+use crate::workload::proxy::Proxy;
+use crate::workload::raw::Raw;
+use crate::workload::table::Table;
+use crate::workload::{WORKLOADS, Workload, client_config, run_all};
+
+/// The round trip of the documents' LAN.
+const LAN: Duration = Duration::from_micros(300);
+/// The workloads that are worth their time when each round trip takes that long.
+const OVER_LAN: [&str; 2] = ["booksleeve", "pipelining"];
+
+const EXAMPLES: &str = "\
+Examples:
+  sleeve tour
+  sleeve tour --json
+";
+
+/// Runs the documents' workloads on an embedded engine and prints the figures, in under a minute
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Options {
+    /// Print one JSON array at the end instead of tables
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Does the tour; the exit code is 1 when a step failed.
+pub fn run(options: &Options) -> ExitCode {
+    let start = Instant::now();
+    match walk(options) {
+        Ok(()) if options.json => ExitCode::SUCCESS,
+        Ok(()) => {
+            output::line(format_args!(
+                "\nDone in {:.0} s. Next: sleeve serve, sleeve cli, sleeve bench --help",
+                start.elapsed().as_secs_f64()
+            ));
+            ExitCode::SUCCESS
+        }
+        Err(text) => {
+            eprintln!("{text}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn walk(options: &Options) -> Result<(), String> {
+    let mut table = Table::new(options.json);
+    let client = embedded(&mut table).map_err(|error| error.to_string())?;
+    run_all(&WORKLOADS, &client, None, &mut table)?;
+
+    let address = client.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).map_err(|error| error.to_string())?;
+    let endpoint = Endpoint::Tcp { host: address.ip().to_string(), port: address.port() };
+    table.place("tcp", "\n== The same engine over TCP; \"raw\" is a bare socket with prebuilt requests ==");
+    run_over(&endpoint, &WORKLOADS, &mut table)?;
+
+    let proxy = Proxy::start(&endpoint, &Login::default(), LAN).map_err(|error| error.to_string())?;
+    let added_ms = proxy.added().as_secs_f64() * 1e3;
+    table.place("lan", &format!("\n== The same over a LAN: {added_ms:.2} ms added to the round trip =="));
+    table.hide_cpu();
+    let chosen: Vec<&Workload> = WORKLOADS.into_iter().filter(|w| OVER_LAN.contains(&w.name)).collect();
+    run_over(proxy.endpoint(), &chosen, &mut table)?;
+    table.finish();
+    Ok(())
+}
+
+/// Starts the engine and answers the first command.
+fn embedded(table: &mut Table) -> Result<Client, Error> {
+    let start = Instant::now();
+    let client = Client::embedded();
+    client.ping().wait()?;
+    let start_us = start.elapsed().as_secs_f64() * 1e6;
+    table.place(
+        "embedded",
+        &format!("== Embedded: an engine in this process, answering {start_us:.0} us after its start =="),
+    );
+    Ok(client)
+}
+
+fn run_over(endpoint: &Endpoint, chosen: &[&Workload], table: &mut Table) -> Result<(), String> {
+    let login = Login::default();
+    let client = Client::connect_with(client_config(endpoint, &login)).map_err(|error| error.to_string())?;
+    let mut raw = Raw::connect(endpoint, &login).map_err(|error| error.to_string())?;
+    run_all(chosen, &client, Some(&mut raw), table)
+}

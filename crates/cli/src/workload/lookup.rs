@@ -1,0 +1,94 @@
+//! Workload `lookup`: 1,000,000 GETs of 1,000 keys of 16 bytes, the work of a cache.
+
+use sleeve::prelude::*;
+use sleeve::{Client, Error};
+
+use super::raw::{Raw, Requests};
+use super::sample::{Sample, Watch};
+use super::step::{SAMPLE_TIME_MAX, Step, Workload};
+use crate::bench::template::write_digits;
+use crate::endpoint::encode;
+
+const OPERATIONS: u64 = 1_000_000;
+/// One by one over a socket only so many are done; the rest is computed.
+const SAMPLED: u64 = 200_000;
+const KEYS: u64 = 1_000;
+const VALUE: &[u8; 16] = b"0123456789abcdef";
+
+/// The workload.
+pub static LOOKUP: Workload = Workload {
+    name: "lookup",
+    about: "1,000,000 GETs of 1,000 keys",
+    steps: &[
+        Step {
+            title: "one by one",
+            operations: OPERATIONS,
+            rounds: 1,
+            by_client: one_by_one,
+            by_raw: Some(|raw| raw.one_by_one(&requests(SAMPLED))),
+        },
+        Step {
+            title: "pipelined, every reply awaited",
+            operations: OPERATIONS,
+            rounds: 1,
+            by_client: pipelined,
+            by_raw: Some(|raw: &mut Raw| raw.together(&requests(OPERATIONS))),
+        },
+    ],
+    clean,
+};
+
+fn key(number: u64) -> [u8; 16] {
+    let mut key = *b"get:000000000000";
+    if let Some(digits) = key.get_mut(4..) {
+        write_digits(number % KEYS, digits);
+    }
+    key
+}
+
+fn requests(count: u64) -> Requests {
+    let mut requests = Requests::default();
+    let mut bytes = Vec::new();
+    for number in 0..count {
+        bytes.clear();
+        encode(&[b"GET".as_slice(), &key(number)], &mut bytes);
+        requests.push(&bytes, 1);
+    }
+    requests
+}
+
+fn fill(client: &Client) -> Result<(), Error> {
+    let replies: Vec<_> = (0..KEYS).map(|number| client.set(key(number), VALUE)).collect();
+    replies.into_iter().try_for_each(|reply| reply.wait())
+}
+
+fn one_by_one(client: &Client) -> Result<Sample, Error> {
+    fill(client)?;
+    let watch = Watch::start();
+    let mut done = 0;
+    while done < SAMPLED {
+        let value: Box<[u8]> = client.get(key(done)).wait()?;
+        debug_assert_eq!(*value, VALUE[..]);
+        done += 1;
+        // The clock is read now and then: it costs a tenth of an embedded GET.
+        if done % 64 == 0 && watch.elapsed() > SAMPLE_TIME_MAX {
+            break;
+        }
+    }
+    Ok(watch.stop(done))
+}
+
+fn pipelined(client: &Client) -> Result<Sample, Error> {
+    let mut replies = Vec::with_capacity(OPERATIONS as usize);
+    let watch = Watch::start();
+    replies.extend((0..OPERATIONS).map(|number| client.get::<Box<[u8]>>(key(number))));
+    for reply in replies {
+        reply.wait()?;
+    }
+    Ok(watch.stop(OPERATIONS))
+}
+
+fn clean(client: &Client) -> Result<(), Error> {
+    let keys = (0..KEYS).fold(client.cmd("DEL"), |command, number| command.arg(key(number)));
+    keys.send::<i64>().wait().map(drop)
+}
