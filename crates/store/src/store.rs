@@ -139,7 +139,12 @@ impl Store {
 
     /// The bytes of all keys and tables.
     pub fn memory(&self) -> usize {
-        self.shards.iter().map(|cell| cell.lock().memory()).sum::<usize>() + size_of_val(&*self.shards)
+        self.shards.iter().map(|cell| cell.lock().memory()).sum::<usize>() + self.fixed_memory()
+    }
+
+    /// The bytes that an empty store takes; [`Store::memory`] counts them too. No shard is locked.
+    pub fn fixed_memory(&self) -> usize {
+        size_of_val(&*self.shards)
     }
 
     /// One step of a walk over the keys of a database: shows about `count` entries from `cursor` on, expired ones
