@@ -1,24 +1,41 @@
 //! Active expiry: removing keys whose time has come although nobody looks at them.
 //!
-//! Each worker walks its share of the shards in slices of at most [`SLICE_US`], holding one shard at a time for at most
-//! [`BUCKETS_A_STEP`] buckets. The effort is Redis's: while a tenth or more of the keys with a deadline that a walk meets
-//! have expired, the next slice follows soon; else it waits for the next round. What is removed is recorded like any
-//! other effect, under the lock of its shard.
+//! Each worker walks its share of the shards in slices of a millisecond or two, holding one shard at a time for at most
+//! [`BUCKETS_A_STEP`] buckets. The [`Effort`] is Redis's: while a tenth or more of the keys with a deadline that a walk
+//! meets have expired, the next slice follows soon; else it waits for the next round. What is removed is recorded like
+//! any other effect, under the lock of its shard.
 
 use std::sync::atomic::Ordering;
 
 use sleeve_store::ExpireReport;
 
 use crate::clock::{Instant, monotonic_ns};
+use crate::config::Opt;
 use crate::engine::Engine;
 use crate::stats::Counters;
 
-/// The longest that a slice may take, in microseconds.
-const SLICE_US: u64 = 1_000;
 /// Buckets that are looked at while one lock is held.
 const BUCKETS_A_STEP: usize = 256;
-/// The pause between slices while many keys have expired, in milliseconds: a quarter of the time at most is spent here.
+/// The pause between slices while many keys have expired, in milliseconds.
 const BUSY_PAUSE_MS: u64 = 3;
+
+/// What `active-expire-effort` (1 to 10) stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Effort {
+    /// The longest that a slice may take: with the pause after it, a quarter of the time at effort 1 and 43 % at 10.
+    slice_us: u64,
+    /// From which part of expired keys on, in percent of those met, the next slice follows soon: 10 down to 1.
+    busy_percent: usize,
+}
+
+impl Effort {
+    fn of(level: i64) -> Self {
+        let above_least = level.clamp(1, 10) as u64 - 1;
+        let share_percent = 25 + 2 * above_least;
+        let slice_us = BUSY_PAUSE_MS * 1_000 * share_percent / (100 - share_percent);
+        Self { slice_us, busy_percent: 10 - above_least as usize }
+    }
+}
 
 /// Where one worker's walk stands.
 #[derive(Debug)]
@@ -42,7 +59,8 @@ impl Expiry {
         if !engine.debug.active_expire.load(Ordering::Relaxed) {
             return round_ms;
         }
-        let ends_ns = monotonic_ns() + SLICE_US * 1_000;
+        let effort = Effort::of(engine.config.number(Opt::ActiveExpireEffort));
+        let ends_ns = monotonic_ns() + effort.slice_us * 1_000;
         let mut report = ExpireReport::default();
         let mut places_left = engine.store.shards().div_ceil(self.stride) * engine.store.databases();
         while places_left > 0 {
@@ -57,7 +75,7 @@ impl Expiry {
             }
         }
         counters.expired.add(report.expired as u64);
-        let is_busy = places_left > 0 && report.expired * 10 >= report.sampled.max(1);
+        let is_busy = places_left > 0 && report.expired * 100 >= report.sampled.max(1) * effort.busy_percent;
         if is_busy { BUSY_PAUSE_MS } else { round_ms }
     }
 
@@ -88,5 +106,16 @@ impl Expiry {
                 self.shard = self.first;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn effort_goes_from_a_quarter_of_the_time_to_nearly_half() {
+        assert_eq!(Effort::of(1), Effort { slice_us: 1_000, busy_percent: 10 });
+        assert_eq!(Effort::of(10), Effort { slice_us: 2_263, busy_percent: 1 });
     }
 }
