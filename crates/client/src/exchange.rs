@@ -38,7 +38,7 @@ impl Check {
 
 /// The first phase: what is watched and looked at.
 pub(crate) struct Watch {
-    /// WATCH and one look a condition, as they travel.
+    /// WATCH once a condition, then one look a condition, as they travel.
     pub(crate) request: Vec<u8>,
     pub(crate) checks: Vec<Check>,
     /// MULTI to EXEC, as they travel.
@@ -86,7 +86,7 @@ impl Exchange {
     /// How many replies this phase takes.
     pub(crate) fn frames(&self) -> u32 {
         let frames = match (&self.watch, self.phase) {
-            (Some(watch), Phase::Watching) => watch.checks.len() + 1,
+            (Some(watch), Phase::Watching) => watch.checks.len() * 2,
             _ => self.commands.len() + 2,
         };
         u32::try_from(frames).unwrap_or(u32::MAX)
@@ -131,7 +131,7 @@ impl Exchange {
     fn look(&mut self, reply: &[u8], done: &mut Completions) -> Step {
         let Some(watch) = &self.watch else { return Step::Done };
         if self.verdict.is_none() {
-            self.verdict = match self.received.checked_sub(2) {
+            self.verdict = match self.received.checked_sub(watch.checks.len() + 1) {
                 None => Payload::of(reply).into_error().map(Some),
                 Some(index) => match watch.checks.get(index).map(|check| check.holds(reply)) {
                     Some(Ok(true)) => None,
@@ -141,7 +141,7 @@ impl Exchange {
                 },
             };
         }
-        if self.received <= watch.checks.len() {
+        if self.received < watch.checks.len() * 2 {
             return Step::More;
         }
         match self.verdict.take() {

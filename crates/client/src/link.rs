@@ -192,7 +192,7 @@ impl Link {
             if shared.pipe.in_flight() == 0 || shared.pipe.gathered() >= BURST_BYTES {
                 shared = self.write(shared);
             }
-            if shared.asleep && shared.pipe.gathered_requests() >= 2 && shared.pipe.can_write() {
+            if shared.asleep && shared.pipe.is_burst() && shared.pipe.can_write() {
                 return self.wake(shared);
             }
         }

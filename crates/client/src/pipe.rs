@@ -196,9 +196,9 @@ impl Pipe {
         self.out.bytes.len() + self.backlog.iter().map(|segment| segment.bytes.len()).sum::<usize>()
     }
 
-    /// Requests that are gathered into the last segment.
-    pub(crate) fn gathered_requests(&self) -> usize {
-        self.out.entries.len()
+    /// Whether more is gathered than one request.
+    pub(crate) fn is_burst(&self) -> bool {
+        self.out.entries.len() >= 2 || !self.backlog.is_empty()
     }
 
     /// Requests that are on their way or written, and not answered yet.
