@@ -9,7 +9,7 @@ use sleeve_wire::request::Batch;
 
 use crate::clock::Instant;
 use crate::engine::Engine;
-use crate::execute::Prepared;
+use crate::prepare::Prepared;
 use crate::stats::Counters;
 
 /// See the file's head.

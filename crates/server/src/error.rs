@@ -22,6 +22,8 @@ impl Error {
     pub const NOT_FLOAT: Self = Self::fixed("ERR value is not a valid float");
     /// An argument outside of the range that the command takes.
     pub const OUT_OF_RANGE: Self = Self::fixed("ERR value is out of range");
+    /// An argument that Redis keeps in 32 bits and that does not fit.
+    pub const INT_RANGE: Self = Self::fixed("ERR value is out of range, value must between -2147483648 and 2147483647");
     /// The key holds another type than the command works on.
     pub const WRONG_TYPE: Self = Self::fixed("WRONGTYPE Operation against a key holding the wrong kind of value");
     /// RENAME, OBJECT and the like on a key that is not there.
@@ -57,6 +59,20 @@ impl Error {
     /// An expire time that is not positive or does not fit, for the command of this name.
     pub fn invalid_expire(name: &str) -> Self {
         Self::new(format!("ERR invalid expire time in '{name}' command"))
+    }
+
+    /// More arguments than the subcommand takes, where Redis's own count lets them pass; names as the peer wrote them.
+    pub fn subcommand_syntax(container: &str, subcommand: &[u8]) -> Self {
+        let subcommand = String::from_utf8_lossy(subcommand);
+        Self::new(format!(
+            "ERR unknown subcommand or wrong number of arguments for '{subcommand}'. Try {container} HELP."
+        ))
+    }
+
+    /// The answer to an EXEC that may not run for another reason than its queue.
+    pub fn exec_refused(self) -> Self {
+        let reason = self.text().strip_prefix("ERR ").unwrap_or(self.text());
+        Self::new(format!("EXECABORT Transaction discarded because of: {reason}"))
     }
 
     /// The whole text, as it follows the `-` on the wire.

@@ -1,14 +1,9 @@
 //! The spine: find, gate, lock, run, record. The only way a command runs.
 //!
-//! A batch of pipelined requests is prepared ahead in groups: every command is looked up and every key hashed while the
-//! first lines of their buckets are fetched; a second pass fetches the entries; then the group runs in order, from the
-//! cache. What a pass learned ahead is only ever a hint for the cache: the run itself looks everything up under its
-//! locks.
+//! The requests of a batch are prepared ahead in groups (`prepare`) and run in order, each under the locks that its row
+//! asks for.
 
-use std::ops::Range;
-
-use sleeve_store::Store;
-use sleeve_wire::commands::{self, Command, Flags, Row};
+use sleeve_wire::commands::{Command, Flags, Row};
 use sleeve_wire::request::{Args, Batch};
 
 use crate::clock::{self, Instant};
@@ -17,37 +12,11 @@ use crate::cx::Cx;
 use crate::desk::Desk;
 use crate::error::Error;
 use crate::gates;
-use crate::locks::Locks;
+use crate::log;
 use crate::output::Output;
-use crate::request::{KeyAt, Request, hash_keys};
+use crate::prepare::Found;
+use crate::request::{KeyAt, Request};
 use crate::state::{Replies, State};
-
-/// Keys whose buckets and entries are fetched ahead together: what the caches of a core hold without loss.
-const GROUP_KEYS: usize = 64;
-
-/// What was found out about a group of requests ahead of running them.
-#[derive(Debug, Default)]
-pub struct Prepared {
-    requests: Vec<Ready>,
-    keys: Vec<KeyAt>,
-}
-
-#[derive(Debug)]
-struct Ready {
-    found: Found,
-    keys: Range<u32>,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Found {
-    Command(&'static Row),
-    /// The name is in no row.
-    Unknown,
-    /// The name is that of a container, the second argument is none of its subcommands.
-    UnknownSubcommand(&'static Row),
-    /// Too few or too many arguments.
-    Arity(&'static Row),
-}
 
 /// Runs the requests of `batch`, which lie in `buffer`, and appends their replies to `output`. Returns how many were
 /// run: fewer than all when the peer is to be closed, or when a pause holds the next one.
@@ -62,9 +31,8 @@ pub fn batch(state: &mut State, desk: &mut Desk, batch: &Batch, buffer: &[u8], o
         let group = run..prepared.fill(&desk.engine.store, batch, buffer, run);
         prepared.fetch_ahead(&mut cx.locks, cx.state.database as usize);
         run = group.end;
-        for (ready, index) in prepared.requests.iter().zip(group) {
-            let keys = &prepared.keys[ready.keys.start as usize..ready.keys.end as usize];
-            let held = !step(&mut cx, ready.found, batch.get(index, buffer), keys);
+        for ((found, keys), index) in prepared.group().zip(group) {
+            let held = !step(&mut cx, found, batch.get(index, buffer), keys);
             if held || cx.state.closing {
                 run = if held { index } else { index + 1 };
                 break;
@@ -76,60 +44,6 @@ pub fn batch(state: &mut State, desk: &mut Desk, batch: &Batch, buffer: &[u8], o
     }
     desk.prepared = prepared;
     run
-}
-
-impl Prepared {
-    /// Looks up and hashes requests from `first` on, until the group is full; returns where the next group begins.
-    fn fill(&mut self, store: &Store, batch: &Batch, buffer: &[u8], first: usize) -> usize {
-        self.requests.clear();
-        self.keys.clear();
-        let mut next = first;
-        while next < batch.len() && self.keys.len() < GROUP_KEYS && self.requests.len() < GROUP_KEYS {
-            let ready = self.look_up(store, batch.get(next, buffer));
-            self.requests.push(ready);
-            next += 1;
-        }
-        next
-    }
-
-    #[inline]
-    fn look_up(&mut self, store: &Store, args: Args<'_>) -> Ready {
-        let found = find(args);
-        let first = self.keys.len() as u32;
-        if let Found::Command(row) = found {
-            hash_keys(store, row, args, &mut self.keys);
-        }
-        Ready { found, keys: first..self.keys.len() as u32 }
-    }
-
-    /// The two passes over the group's keys: buckets, then entries. A lone key is not worth them.
-    #[inline]
-    fn fetch_ahead(&self, locks: &mut Locks<'_>, database: usize) {
-        if self.keys.len() < 2 {
-            return;
-        }
-        for key in &self.keys {
-            locks.take_one(key.hash);
-            locks.shard(key.hash).prefetch_bucket(database, key.hash);
-        }
-        for key in &self.keys {
-            locks.take_one(key.hash);
-            locks.shard(key.hash).prefetch_entry(database, key.hash);
-        }
-    }
-}
-
-#[inline]
-fn find(args: Args<'_>) -> Found {
-    let Some(row) = args.get(0).and_then(commands::find) else { return Found::Unknown };
-    let row = match args.get(1) {
-        Some(name) if row.is_container() => match commands::find_sub(row.id, name) {
-            Some(row) => row,
-            None => return Found::UnknownSubcommand(row),
-        },
-        _ => row,
-    };
-    if row.takes(args.len()) { Found::Command(row) } else { Found::Arity(row) }
 }
 
 /// Takes one request through the gates and runs or queues it. False when a pause holds it.
@@ -152,6 +66,7 @@ fn step(cx: &mut Cx<'_>, found: Found, args: Args<'_>, keys: &[KeyAt]) -> bool {
                 Err(error) => reject(cx, Some(row), error),
             }
         }
+        Found::Unknown if is_cross_protocol(args) => cx.state.closing = true,
         Found::Unknown => reject(cx, None, unknown_command(args)),
         Found::UnknownSubcommand(row) => reject(cx, Some(row), unknown_subcommand(row, args)),
         Found::Arity(row) => reject(cx, Some(row), Error::arity(row.full_name)),
@@ -231,7 +146,24 @@ fn reject(cx: &mut Cx<'_>, row: Option<&'static Row>, mut error: Error) {
     if let Some(row) = row {
         cx.counters.commands[row.id as usize].rejected.add(1);
     }
+    if row.is_some_and(|row| row.id == Command::Exec) {
+        cx.state.transaction = None;
+        cx.state.watching.clear(cx.engine);
+        return answer_error(cx, &error.exec_refused());
+    }
     answer_error(cx, &error);
+}
+
+/// Whether this is the beginning of an HTTP request that a browser was tricked into sending here.
+fn is_cross_protocol(args: Args<'_>) -> bool {
+    let is = args.get(0).is_some_and(|name| name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:"));
+    if is {
+        log::warning(
+            "Possible SECURITY ATTACK detected. It looks like somebody is sending POST or Host: commands to Sleeve. This \
+             is likely due to an attacker attempting to use Cross Protocol Scripting. Connection aborted.",
+        );
+    }
+    is
 }
 
 #[cold]

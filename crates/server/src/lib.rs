@@ -28,6 +28,7 @@ mod mail;
 mod output;
 mod pause;
 mod peer;
+mod prepare;
 mod process;
 mod request;
 mod session;

@@ -60,6 +60,8 @@ pub struct Peer {
     pub no_evict: AtomicBool,
     /// CLIENT NO-TOUCH is on.
     pub no_touch: AtomicBool,
+    /// A watched key has changed: EXEC will do nothing.
+    pub doomed: AtomicBool,
     /// Waits for CLIENT PAUSE to end.
     pub paused: AtomicBool,
     /// Will be closed as soon as its replies have left.
@@ -107,6 +109,7 @@ impl Peers {
             command: AtomicU32::new(0),
             no_evict: AtomicBool::new(false),
             no_touch: AtomicBool::new(false),
+            doomed: AtomicBool::new(false),
             paused: AtomicBool::new(false),
             closing: AtomicBool::new(false),
         });

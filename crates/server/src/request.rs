@@ -64,7 +64,6 @@ impl<'a> Request<'a> {
 
     /// How many arguments there are, the name included; never none.
     #[inline]
-    #[expect(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
         self.args.len()
     }

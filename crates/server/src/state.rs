@@ -24,6 +24,8 @@ pub struct State {
     pub authenticated: bool,
     /// Commands that wait for EXEC, after MULTI.
     pub transaction: Option<Transaction>,
+    /// Commands of the EXEC that runs.
+    pub executing: Option<i64>,
     /// The keys that EXEC depends on.
     pub watching: Watching,
     /// Which replies are sent.
@@ -85,6 +87,7 @@ impl State {
             protocol: Protocol::Resp2,
             authenticated,
             transaction: None,
+            executing: None,
             watching: Watching::default(),
             replies: Replies::On,
             closing: false,
@@ -101,11 +104,13 @@ impl State {
         peer.input_bytes.store(input_bytes, Ordering::Relaxed);
         peer.protocol.store(if self.protocol == Protocol::Resp3 { 3 } else { 2 }, Ordering::Relaxed);
         peer.command.store(self.row.map_or(0, |row| row.id as u32 + 1), Ordering::Relaxed);
-        let queued = self.transaction.as_ref().map_or(-1, |transaction| transaction.queue.len() as i64);
+        let waiting = self.transaction.as_ref().map(|transaction| transaction.queue.len() as i64);
+        let queued = waiting.or(self.executing).unwrap_or(-1);
         peer.queued.store(queued, Ordering::Relaxed);
         let queued_bytes = self.transaction.as_ref().map_or(0, |transaction| transaction.bytes);
         peer.queued_bytes.store(queued_bytes, Ordering::Relaxed);
         peer.watched.store(self.watching.keys.len(), Ordering::Relaxed);
+        peer.doomed.store(self.watching.is_raised(), Ordering::Relaxed);
         peer.closing.store(self.closing, Ordering::Relaxed);
     }
 }

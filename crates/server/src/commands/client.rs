@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use sleeve_wire::number;
 
-use crate::commands::client_filter::{Filter, id_of, skip_of};
+use crate::commands::client_filter::{Filter, skip_of};
 use crate::cx::Cx;
 use crate::error::{Error, Outcome};
 use crate::mail::Letter;
@@ -70,8 +70,8 @@ fn plain_text(bytes: &[u8]) -> Option<String> {
 }
 
 /// CLIENT INFO
-pub fn info(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    publish_self(cx, request);
+pub fn info(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
+    publish_self(cx);
     let text = line(cx, &Arc::clone(&cx.state.peer));
     cx.reply().verbatim(b"txt", text.as_bytes());
     Ok(())
@@ -80,17 +80,19 @@ pub fn info(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 /// CLIENT LIST \[TYPE type\] \[ID id ...\]
 pub fn list(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let filter = Filter::of_list(request)?;
-    publish_self(cx, request);
-    let peers = cx.engine.peers.all();
+    publish_self(cx);
+    let peers = match &filter.ids {
+        Some(ids) => ids.iter().filter_map(|&id| cx.engine.peers.find(id)).collect(),
+        None => cx.engine.peers.all(),
+    };
     let text: String = peers.iter().filter(|peer| filter.admits(peer)).map(|peer| line(cx, peer)).collect();
     cx.reply().verbatim(b"txt", text.as_bytes());
     Ok(())
 }
 
-fn publish_self(cx: &mut Cx<'_>, request: Request<'_>) {
+fn publish_self(cx: &mut Cx<'_>) {
     let peer = &cx.state.peer;
     cx.state.publish(peer.input_bytes.load(Ordering::Relaxed), cx.now.wall_ms());
-    cx.state.peer.command.store(request.row.id as u32 + 1, Ordering::Relaxed);
 }
 
 /// One client as CLIENT LIST shows it: Redis's fields in Redis's order.
@@ -129,6 +131,7 @@ fn flags(peer: &Peer) -> String {
     let set = |flag: &std::sync::atomic::AtomicBool| flag.load(Ordering::Relaxed);
     let marks = [
         ('x', peer.queued.load(Ordering::Relaxed) >= 0),
+        ('d', set(&peer.doomed)),
         ('b', set(&peer.paused)),
         ('c', set(&peer.closing)),
         ('U', peer.address.ends_with(":0") && peer.descriptor >= 0),
@@ -176,7 +179,7 @@ fn close_matching(cx: &mut Cx<'_>, filter: &Filter) -> i64 {
 /// CLIENT PAUSE timeout \[WRITE | ALL\]
 pub fn pause(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let held = match request.args.get(3) {
-        _ if request.len() > 4 => return Err(Error::SYNTAX),
+        _ if request.len() > 4 => return Err(Error::subcommand_syntax("CLIENT", request.arg(1))),
         None => Held::All,
         Some(mode) if mode.eq_ignore_ascii_case(b"all") => Held::All,
         Some(mode) if mode.eq_ignore_ascii_case(b"write") => Held::Writes,
@@ -246,12 +249,15 @@ fn on_or_off(word: &[u8]) -> Result<bool, Error> {
 
 /// CLIENT UNBLOCK client-id \[TIMEOUT | ERROR\]. No command blocks yet, so there is never a client to unblock.
 pub fn unblock(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    if request.len() > 4 {
+        return Err(Error::subcommand_syntax("CLIENT", request.arg(1)));
+    }
     if let Some(reason) = request.args.get(3)
         && !(reason.eq_ignore_ascii_case(b"timeout") || reason.eq_ignore_ascii_case(b"error"))
     {
         return Err(Error::fixed("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"));
     }
-    id_of(request.arg(2)).ok_or(Error::NOT_INTEGER)?;
+    number::parse_i64(request.arg(2)).ok_or(Error::NOT_INTEGER)?;
     cx.reply().integer(0);
     Ok(())
 }

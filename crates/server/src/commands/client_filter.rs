@@ -29,9 +29,9 @@ impl Filter {
             (None, _) => {}
             (Some(option), 4) if option.eq_ignore_ascii_case(b"type") => filter.take_type(request.arg(3))?,
             (Some(option), 4..) if option.eq_ignore_ascii_case(b"id") => {
-                let ids =
-                    request.args.iter().skip(3).map(|text| id_of(text).ok_or(Error::fixed("ERR Invalid client ID")));
-                filter.ids = Some(ids.collect::<Result<_, _>>()?);
+                let ids: Option<Vec<i64>> = request.args.iter().skip(3).map(number::parse_i64).collect();
+                let ids = ids.ok_or(Error::fixed("ERR Invalid client ID"))?;
+                filter.ids = Some(ids.into_iter().filter_map(|id| u64::try_from(id).ok()).collect());
             }
             _ => return Err(Error::SYNTAX),
         }
@@ -103,6 +103,6 @@ pub fn skip_of(request: Request<'_>) -> Result<bool, Error> {
 }
 
 /// A client's number.
-pub fn id_of(text: &[u8]) -> Option<u64> {
+fn id_of(text: &[u8]) -> Option<u64> {
     number::parse_i64(text).and_then(|id| u64::try_from(id).ok())
 }

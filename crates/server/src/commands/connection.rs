@@ -38,6 +38,7 @@ pub fn quit(cx: &mut Cx<'_>) -> Outcome {
 /// SELECT index
 pub fn select(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let index = number::parse_i64(request.arg(1)).ok_or(Error::NOT_INTEGER)?;
+    i32::try_from(index).map_err(|_| Error::INT_RANGE)?;
     cx.state.database = database(cx, index).ok_or(Error::DATABASE_RANGE)?;
     cx.reply().ok();
     Ok(())

@@ -1,5 +1,6 @@
 //! The times that string commands carry: EX, PX, EXAT, PXAT, KEEPTTL and PERSIST.
 
+use sleeve_store::Deadline;
 use sleeve_wire::number;
 
 use crate::error::Error;
@@ -34,19 +35,8 @@ impl Unit {
     }
 }
 
-/// What happens to the deadline.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Expiry {
-    /// Milliseconds since the epoch.
-    At(i64),
-    /// KEEPTTL.
-    Keep,
-    /// PERSIST.
-    Clear,
-}
-
 /// The options of SET.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SetOptions {
     /// NX.
     pub only_missing: bool,
@@ -55,7 +45,7 @@ pub struct SetOptions {
     /// GET.
     pub get: bool,
     /// EX, PX, EXAT, PXAT or KEEPTTL.
-    pub expiry: Option<Expiry>,
+    pub deadline: Deadline,
 }
 
 impl SetOptions {
@@ -64,7 +54,7 @@ impl SetOptions {
     /// # Errors
     /// An unknown option, two that exclude each other, or a bad time.
     pub fn of(request: Request<'_>, now_ms: i64) -> Result<Self, Error> {
-        let mut options = Self::default();
+        let mut options = Self { only_missing: false, only_present: false, get: false, deadline: Deadline::Clear };
         let (mut at, mut time) = (3, None);
         while at < request.len() {
             let word = request.arg(at);
@@ -75,9 +65,9 @@ impl SetOptions {
             } else if word.eq_ignore_ascii_case(b"get") {
                 options.get = true;
             } else if word.eq_ignore_ascii_case(b"keepttl") && time.is_none() {
-                options.expiry = Some(Expiry::Keep);
-            } else if options.expiry.is_none() && time.is_none() {
-                time = Some(Time::of(request, at)?);
+                options.deadline = Deadline::Keep;
+            } else if options.deadline == Deadline::Clear {
+                time = Some(Time::of(request, at, time)?);
                 at += 1;
             } else {
                 return Err(Error::SYNTAX);
@@ -85,37 +75,52 @@ impl SetOptions {
             at += 1;
         }
         if let Some(time) = time {
-            options.expiry = Some(Expiry::At(time.instant(now_ms, request.row.name)?));
+            options.deadline = Deadline::At(time.instant(now_ms, request.row.name)?);
         }
         Ok(options)
     }
 }
 
-/// The option of GETEX.
-///
-/// # Errors
-/// An unknown option, more than one, or a bad time.
-pub fn of_getex(request: Request<'_>, now_ms: i64) -> Result<Option<Expiry>, Error> {
-    match request.args.get(2) {
-        None => Ok(None),
-        Some(word) if word.eq_ignore_ascii_case(b"persist") && request.len() == 3 => Ok(Some(Expiry::Clear)),
-        Some(_) if request.len() == 4 => {
-            let time = Time::of(request, 2)?;
-            Ok(Some(Expiry::At(time.instant(now_ms, request.row.name)?)))
+/// The option of GETEX, whose number has not been looked at.
+#[derive(Debug, Clone, Copy)]
+pub enum GetOption<'a> {
+    /// PERSIST.
+    Persist,
+    /// EX, PX, EXAT or PXAT.
+    At(Time<'a>),
+}
+
+impl<'a> GetOption<'a> {
+    /// Reads what follows the key.
+    ///
+    /// # Errors
+    /// An unknown option, or two that exclude each other.
+    pub fn of(request: Request<'a>) -> Result<Option<Self>, Error> {
+        let (mut at, mut option) = (2, None);
+        while at < request.len() {
+            option = match option {
+                None | Some(Self::Persist) if request.arg(at).eq_ignore_ascii_case(b"persist") => Some(Self::Persist),
+                Some(Self::Persist) => return Err(Error::SYNTAX),
+                None => Some(Self::At(Time::of(request, at, None)?)),
+                Some(Self::At(earlier)) => Some(Self::At(Time::of(request, at, Some(earlier))?)),
+            };
+            at += if matches!(option, Some(Self::At(_))) { 2 } else { 1 };
         }
-        Some(_) => Err(Error::SYNTAX),
+        Ok(option)
     }
 }
 
 /// A time option and its argument.
-struct Time<'a> {
+#[derive(Debug, Clone, Copy)]
+pub struct Time<'a> {
     unit: Unit,
     is_relative: bool,
     text: &'a [u8],
 }
 
 impl<'a> Time<'a> {
-    fn of(request: Request<'a>, at: usize) -> Result<Self, Error> {
+    /// The option at argument `at`. The same option may come again, and then the last one counts.
+    fn of(request: Request<'a>, at: usize, earlier: Option<Self>) -> Result<Self, Error> {
         let (unit, is_relative) = match request.arg(at).to_ascii_lowercase().as_slice() {
             b"ex" => (Unit::Seconds, true),
             b"px" => (Unit::Milliseconds, true),
@@ -124,10 +129,17 @@ impl<'a> Time<'a> {
             _ => return Err(Error::SYNTAX),
         };
         let text = request.args.get(at + 1).ok_or(Error::SYNTAX)?;
+        if earlier.is_some_and(|earlier| (earlier.unit, earlier.is_relative) != (unit, is_relative)) {
+            return Err(Error::SYNTAX);
+        }
         Ok(Self { unit, is_relative, text })
     }
 
-    fn instant(&self, now_ms: i64, command: &str) -> Result<i64, Error> {
+    /// The instant in milliseconds since the epoch.
+    ///
+    /// # Errors
+    /// A bad number, in the words of `command`.
+    pub fn instant(&self, now_ms: i64, command: &str) -> Result<i64, Error> {
         self.unit.positive_after(self.text, if self.is_relative { now_ms } else { 0 }, command)
     }
 }

@@ -32,7 +32,7 @@ mod transaction;
 use sleeve_wire::commands::Command;
 
 use crate::cx::Cx;
-use crate::error::Outcome;
+use crate::error::{Error, Outcome};
 use crate::request::Request;
 
 /// Runs the function of the request's row.
@@ -144,7 +144,8 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Command::Exec => transaction::exec(cx),
         Command::Watch => transaction::watch(cx, request),
         Command::Client | Command::Config | Command::Object | Command::Memory => {
-            unreachable!("a container runs as one of its subcommands")
+            // A container runs as one of its subcommands; by itself it has too few arguments.
+            Err(Error::arity(request.row.full_name))
         }
     }
 }

@@ -4,7 +4,7 @@ use sleeve_store::{Deadline, Digits, Value};
 use sleeve_wire::long_double::LongDouble;
 use sleeve_wire::number;
 
-use crate::commands::deadline::{self, Expiry, SetOptions};
+use crate::commands::deadline::{self, GetOption, SetOptions};
 use crate::config::Opt;
 use crate::cx::Cx;
 use crate::error::{Error, Outcome};
@@ -80,12 +80,7 @@ pub fn set(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         }
         return Ok(());
     }
-    let deadline = match options.expiry {
-        Some(Expiry::At(at_ms)) => Deadline::At(at_ms),
-        Some(Expiry::Keep) => Deadline::Keep,
-        Some(Expiry::Clear) | None => Deadline::Clear,
-    };
-    store(cx, key, value, deadline);
+    store(cx, key, value, options.deadline);
     if !options.get {
         cx.reply().ok();
     }
@@ -157,31 +152,35 @@ pub fn getdel(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 /// GETEX key \[EX seconds | PX ms | EXAT seconds | PXAT ms | PERSIST\]
 pub fn getex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (key, now_ms) = (request.key(0), cx.now.wall_ms());
-    let expiry = deadline::of_getex(request, now_ms)?;
+    let option = GetOption::of(request)?;
     if !cx.reply_value(key) {
         cx.reply().null();
         return Ok(());
     }
-    match expiry {
-        Some(Expiry::At(at_ms)) if at_ms <= now_ms => {
+    let at_ms = match option {
+        Some(GetOption::At(time)) => Some(time.instant(now_ms, request.row.name)?),
+        _ => None,
+    };
+    match at_ms {
+        Some(at_ms) if at_ms <= now_ms => {
             cx.remove(key);
             cx.record(&[b"DEL", key.name]);
         }
-        Some(Expiry::At(at_ms)) => {
+        Some(at_ms) => {
             if let Some(mut entry) = cx.edit(key) {
                 entry.set_deadline(Some(at_ms));
             }
             cx.changed(key);
             cx.record(&[b"PEXPIREAT", key.name, number::Digits::new(at_ms).as_bytes()]);
         }
-        Some(Expiry::Clear) => {
+        None if matches!(option, Some(GetOption::Persist)) => {
             if let Some(mut entry) = cx.edit(key).filter(|entry| entry.deadline().is_some()) {
                 entry.set_deadline(None);
                 cx.changed(key);
                 cx.record(&[b"PERSIST", key.name]);
             }
         }
-        Some(Expiry::Keep) | None => {}
+        None => {}
     }
     Ok(())
 }

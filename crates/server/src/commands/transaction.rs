@@ -75,12 +75,14 @@ pub fn exec(cx: &mut Cx<'_>) -> Outcome {
         cx.reply().null_array();
         return Ok(());
     }
+    cx.state.executing = Some(transaction.queue.len() as i64);
     cx.begin_transaction();
     cx.reply().array(transaction.queue.len());
     for ((row, args), keys) in transaction.queue.iter().zip(&keys) {
         (cx.call)(cx, Request::new(row, args.args(), keys));
     }
     cx.end_transaction();
+    cx.state.executing = None;
     Ok(())
 }
 
