@@ -1,14 +1,14 @@
 //! Requests that arrive in pieces: the stream is cut at every byte boundary, over a socket.
 //!
 //! However a conversation is cut, the replies are those that it gets in one piece. The second piece is sent when the server
-//! has read the first, which the kernel's table of connections shows (the receive queue is empty), so that no two
-//! pieces melt into one. Every conversation begins with FLUSHALL and so can be held again and again.
+//! has read the first, which the kernel knows (the receive queue is empty), so that no two pieces melt into one. Every conversation begins with FLUSHALL and so can be held again and again.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::SocketAddrV4;
 
 use sleeve_tests::connection::request;
 use sleeve_tests::transcript::escape::escape;
+use sleeve_tests::unread::{Unread, ends};
 use sleeve_tests::{Connection, Kind, Server};
 
 /// A conversation: its name, its bytes, how many replies it gets, and whether the server hangs up after them.
@@ -110,39 +110,27 @@ impl Conversation {
     }
 }
 
-/// A connection and its line in the kernel's table.
+/// A connection, its two ends, and a line to the kernel that knows them.
 struct Line {
     connection: Connection,
-    ends: String,
+    ends: (SocketAddrV4, SocketAddrV4),
+    unread: Unread,
 }
 
 impl Line {
     fn open(server: &Server) -> Line {
         let connection = server.connect();
-        let ours = connection.stream().local_addr().expect("a connected socket");
-        Line { connection, ends: format!("{} {}", hexadecimal(server.address()), hexadecimal(ours)) }
+        let ends = ends(connection.stream()).expect("a connected socket");
+        Line { connection, ends, unread: Unread::open().expect("the kernel tells what waits at a socket") }
     }
 
     /// Waits until the server's end of the connection holds no unread bytes, or is gone.
     fn wait_until_read(&self) -> io::Result<()> {
-        loop {
-            let table = std::fs::read_to_string("/proc/net/tcp")?;
-            let Some(line) = table.lines().find(|line| line.contains(&self.ends)) else { return Ok(()) };
-            // sl local_address rem_address st tx_queue:rx_queue ...
-            let queues = line.split_whitespace().nth(4).unwrap_or_default();
-            if queues.ends_with(":00000000") {
-                return Ok(());
-            }
+        while self.unread.bytes(self.ends.0, self.ends.1)? != 0 {
             std::thread::yield_now();
         }
+        Ok(())
     }
-}
-
-/// An address as the kernel's table writes it: the four bytes from the last to the first, and the port.
-fn hexadecimal(address: SocketAddr) -> String {
-    let SocketAddr::V4(address) = address else { return String::new() };
-    let [a, b, c, d] = address.ip().octets();
-    format!("{d:02X}{c:02X}{b:02X}{a:02X}:{:04X}", address.port())
 }
 
 fn check(kind: Kind) {

@@ -9,6 +9,7 @@ pub mod generator;
 pub mod random;
 pub mod server;
 pub mod transcript;
+pub mod unread;
 
 pub use connection::Connection;
 pub use server::{Kind, Server, Settings};

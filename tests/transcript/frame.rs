@@ -31,7 +31,17 @@ pub fn sorted(bytes: &[u8], pairs: bool) -> Vec<u8> {
     }
 }
 
-/// How many replies the reply holds at its top level, or none where it is no collection.
+/// The replies, or requests, that follow each other in `bytes`; what is incomplete at the end is left out.
+pub fn split(mut bytes: &[u8]) -> Vec<&[u8]> {
+    let mut parts = Vec::new();
+    while let Ok(node) = scan(bytes) {
+        parts.push(node.bytes);
+        bytes = &bytes[node.bytes.len()..];
+    }
+    parts
+}
+
+/// The replies that the reply holds at its top level, or none where it is no collection.
 pub fn children(bytes: &[u8]) -> Option<Vec<&[u8]>> {
     let node = scan(bytes).ok()?;
     matches!(node.header.first(), Some(b'*' | b'~' | b'%' | b'>'))

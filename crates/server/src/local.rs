@@ -59,10 +59,19 @@ impl Local {
     /// # Errors
     /// [`Closed`] once the session is over; replies that were due before are in `replies`.
     pub fn exchange(&mut self, requests: &[u8], replies: &mut Vec<u8>) -> Result<(), Closed> {
+        self.exchange_at(Instant::now(), requests, replies)
+    }
+
+    /// As [`Local::exchange`], at a time that the caller names. Who replays a journal stops the clock at the epoch: the
+    /// journal itself says what has expired, and nothing may expire before it says so.
+    ///
+    /// # Errors
+    /// As [`Local::exchange`].
+    pub fn exchange_at(&mut self, now: Instant, requests: &[u8], replies: &mut Vec<u8>) -> Result<(), Closed> {
         if self.closed {
             return Err(Closed);
         }
-        self.desk.now = Instant::now();
+        self.desk.now = now;
         self.read_mail();
         if self.session.is_paused() && self.desk.engine.pause.held(self.desk.now.wall_ms()).is_none() {
             self.session.resume(&mut self.desk, &mut self.output);
