@@ -177,7 +177,9 @@ fn compare(servers: [&Server; 2], protocol: u8, seed: u64, commands: usize) -> V
     let mut seen: Vec<Vec<u8>> = Vec::new();
     for _ in 0..commands {
         let connection = generator.random().below(CONNECTIONS);
-        history.push((connection, generator.command()));
+        let in_transaction = !pair.queued[connection].is_empty();
+        let words = if in_transaction { generator.command_in_transaction() } else { generator.command() };
+        history.push((connection, words));
         let Some(sent) = history.last() else { continue };
         if pair.send(sent).is_none() {
             continue;

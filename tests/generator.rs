@@ -30,7 +30,7 @@ const TAKEN_IN: &[&str] = &[
 ];
 
 /// How often a command that would wash away everything is really sent.
-const RARELY: &[&str] = &["flushdb", "flushall", "swapdb", "select", "multi", "move"];
+const RARELY: &[&str] = &["flushdb", "flushall", "swapdb", "select", "move"];
 
 /// Replies to which of these commands may differ, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,6 +101,11 @@ impl Generator {
             self.spoil(&mut words);
         }
         words
+    }
+
+    /// As [`Generator::command`] for a connection whose last command was queued: transactions end soon enough to be whole.
+    pub fn command_in_transaction(&mut self) -> Words {
+        if self.random.once_in(8) { vec![b"EXEC".to_vec()] } else { self.command() }
     }
 
     /// A command for a command to look at.

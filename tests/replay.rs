@@ -51,14 +51,15 @@ fn ask_text(local: &mut Local, text: &str) -> Vec<u8> {
 fn write(engine: &Arc<Engine>, seed: u64, commands: usize, mut each: impl FnMut(usize)) {
     let mut local = engine.connect(|| {});
     let mut generator = Generator::new(seed);
+    let mut in_transaction = false;
     for index in 0..commands {
         if generator.random().once_in(50) {
             let (key, value) = (generator.random().below(KEYS), generator.random().below(100));
             let milliseconds = 1 + generator.random().below(3);
             ask_text(&mut local, &format!("SET k{key} {value} PX {milliseconds}"));
         }
-        let words = generator.command();
-        ask(&mut local, &words);
+        let words = if in_transaction { generator.command_in_transaction() } else { generator.command() };
+        in_transaction = ask(&mut local, &words) == b"+QUEUED\r\n";
         each(index);
     }
 }
