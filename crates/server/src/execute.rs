@@ -133,13 +133,7 @@ fn queue(cx: &mut Cx<'_>, request: &Request<'_>) {
 
 /// Answers a request that may not run. Inside MULTI this dooms the transaction; where it is EXEC itself, it ends it.
 #[cold]
-fn reject(cx: &mut Cx<'_>, row: Option<&'static Row>, mut error: Error) {
-    if row.is_some_and(|row| row.id == Command::Exec) {
-        cx.state.transaction = None;
-        cx.state.watching.clear(cx.engine);
-        let reason = error.text().strip_prefix("ERR ").unwrap_or(error.text());
-        error = Error::new(format!("EXECABORT Transaction discarded because of: {reason}"));
-    }
+fn reject(cx: &mut Cx<'_>, row: Option<&'static Row>, error: Error) {
     if let Some(transaction) = &mut cx.state.transaction {
         transaction.aborted = true;
     }
@@ -159,8 +153,8 @@ fn is_cross_protocol(args: Args<'_>) -> bool {
     let is = args.get(0).is_some_and(|name| name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:"));
     if is {
         log::warning(
-            "Possible SECURITY ATTACK detected. It looks like somebody is sending POST or Host: commands to Sleeve. This \
-             is likely due to an attacker attempting to use Cross Protocol Scripting. Connection aborted.",
+            "A client sent POST or Host: as a command: a web browser was probably tricked into talking to this port \
+             (cross-protocol scripting). Its connection is closed; check who can reach the port.",
         );
     }
     is

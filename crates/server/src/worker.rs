@@ -301,7 +301,6 @@ fn refusal_of(engine: &Engine, accepted: &Accepted) -> Option<&'static str> {
     (from_elsewhere && protects).then_some(PROTECTED)
 }
 
-const PROTECTED: &str = "-DENIED Sleeve is running in protected mode because protected mode is enabled and no password \
-is set for the default user. In this mode connections are only accepted from the loopback interface. To connect from \
-other machines, either set a password with the 'requirepass' option, or bind only to trusted interfaces and set \
-'protected-mode no' (CONFIG SET protected-mode no from the loopback interface, then CONFIG REWRITE).\r\n";
+const PROTECTED: &str = "-DENIED Sleeve is in protected mode: it has no password, so it serves clients of its own machine \
+only. To connect from elsewhere set one with 'requirepass', or, where every host that can reach the port may be trusted, \
+say 'protected-mode no' in the configuration file.\r\n";

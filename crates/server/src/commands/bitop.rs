@@ -82,6 +82,7 @@ fn combine(result: &mut Vec<u8>, bytes: &[u8], operation: Operation) {
         }
         Operation::Or => pairs.for_each(|(one, other)| *one |= other),
         Operation::Xor => pairs.for_each(|(one, other)| *one ^= other),
-        Operation::Not => unreachable!("NOT has one source"),
+        // NOT has one source, and nothing to combine it with.
+        Operation::Not => {}
     }
 }
