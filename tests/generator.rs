@@ -267,9 +267,9 @@ impl Generator {
 
     /// Breaks a command: drops, doubles, swaps or adds a word after the name.
     fn spoil(&mut self, words: &mut Words) {
-        // COMMAND without a subcommand lists what a server has, so subcommands stay.
-        let names = if words[0].eq_ignore_ascii_case(b"command") { 2 } else { 1 };
-        let place = names + self.random.below(words.len() + 1 - names);
+        // Which commands there are besides these is the server's own business, so names stay where COMMAND looks at them.
+        let names = if words[0].eq_ignore_ascii_case(b"command") { 3 } else { 1 };
+        let place = names.min(words.len()) + self.random.below((words.len() + 1).saturating_sub(names).max(1));
         match self.random.below(4) {
             0 => words.truncate(place),
             1 if place < words.len() => words.insert(place, words[place].clone()),

@@ -10,9 +10,9 @@ use sleeve_tests::transcript::play::{Tally, Target, play};
 use sleeve_tests::transcript::record::{files, read, record};
 use sleeve_tests::{Kind, Server};
 
-/// What each server is started with so that all transcripts can be played.
-fn start(kind: Kind) -> Server {
-    Server::start_with(kind, &["--enable-debug-command", "yes"])
+/// A server on which all transcripts can be played.
+fn start(kind: Kind, more: &[&str]) -> Server {
+    Server::start_with(kind, &[&["--enable-debug-command", "yes"], more].concat())
 }
 
 /// Whether replies are written down instead of compared.
@@ -26,8 +26,8 @@ fn chosen(path: &Path) -> bool {
     std::env::var("SLEEVE_GOLDEN").map_or(true, |part| name.contains(&part))
 }
 
-fn compare(kind: Kind) {
-    let server = start(kind);
+fn compare(kind: Kind, arguments: &[&str]) {
+    let server = start(kind, arguments);
     let target = Target { address: server.address(), kind };
     let mut tally = Tally::default();
     for path in files(&workspace_root().join("tests/golden")).expect("the transcripts are there") {
@@ -47,7 +47,7 @@ fn compare(kind: Kind) {
 fn write_down(kinds: &[Kind]) {
     let mut faults = Vec::new();
     for &kind in kinds {
-        let server = start(kind);
+        let server = start(kind, &[]);
         let target = Target { address: server.address(), kind };
         for path in files(&workspace_root().join("tests/golden")).expect("the transcripts are there") {
             if chosen(&path) {
@@ -63,19 +63,26 @@ fn write_down(kinds: &[Kind]) {
 
 #[test]
 fn redis_answers_as_recorded() {
-    if recording() { write_down(&[Kind::Redis, Kind::Valkey]) } else { compare(Kind::Redis) }
+    if recording() { write_down(&[Kind::Redis, Kind::Valkey]) } else { compare(Kind::Redis, &[]) }
 }
 
 #[test]
 fn valkey_answers_as_recorded() {
     if !recording() {
-        compare(Kind::Valkey);
+        compare(Kind::Valkey, &[]);
     }
 }
 
 #[test]
-fn sleeve_answers_as_recorded() {
+fn sleeve_answers_as_recorded_with_one_worker() {
     if !recording() {
-        compare(Kind::Sleeve);
+        compare(Kind::Sleeve, &["--workers", "1"]);
+    }
+}
+
+#[test]
+fn sleeve_answers_as_recorded_with_four_workers() {
+    if !recording() {
+        compare(Kind::Sleeve, &["--workers", "4"]);
     }
 }
