@@ -51,28 +51,47 @@ fn hint(line: &str) -> Option<String> {
     let words = input::split(line.as_bytes())?;
     let ends_in_space = line.ends_with(' ');
     let (row, used) = find(&words)?;
-    // A word that is still being typed is an argument only once a space follows.
-    let typed = words.get(used..).unwrap_or_default();
-    let mut rest: Vec<&Argument> = grammar::arguments(row).iter().collect();
-    for word in typed {
+    let mut rest: Vec<Open> = grammar::arguments(row).iter().map(|argument| Open { argument, taken: 0 }).collect();
+    for word in words.get(used..).unwrap_or_default() {
         consume(&mut rest, word);
     }
-    let text = rest.iter().map(|argument| argument.to_string()).collect::<Vec<_>>().join(" ");
+    let text = rest.iter().map(Open::text).collect::<Vec<_>>().join(" ");
     if text.is_empty() {
         return None;
     }
     Some(if ends_in_space { text } else { format!(" {text}") })
 }
 
-/// Takes the argument that a word stands for out of those that may follow.
-fn consume(rest: &mut Vec<&Argument>, word: &[u8]) {
-    // Options stand in any order, so a word that is one of their tokens is looked for among all of them first.
-    if let Some(index) = rest.iter().position(|argument| argument.optional && begins_with(argument, word)) {
-        rest.remove(index);
-        return;
+/// An argument that may still follow.
+struct Open {
+    argument: &'static Argument,
+    /// How many words of it were typed already; only what may be repeated stays open after that.
+    taken: usize,
+}
+
+impl Open {
+    /// What of it may follow: all, or the rest of this round and the next rounds.
+    fn text(&self) -> String {
+        let whole = self.argument.to_string();
+        if self.taken == 0 {
+            return whole;
+        }
+        let parts = &self.argument.children;
+        let begun = parts.get(self.taken % parts.len().max(1)..).filter(|rest| rest.len() < parts.len());
+        let mut words: Vec<String> = begun.unwrap_or_default().iter().map(Argument::to_string).collect();
+        words.extend(whole.find('[').and_then(|start| whole.get(start..)).map(str::to_owned));
+        words.join(" ")
     }
-    if let Some(index) = rest.iter().position(|argument| !argument.optional && !argument.multiple) {
-        rest.remove(index);
+}
+
+/// Counts a word as the argument that it stands for.
+fn consume(rest: &mut Vec<Open>, word: &[u8]) {
+    // Options stand in any order, so a word that is one of their tokens is looked for among all of them first.
+    let option = rest.iter().position(|open| open.argument.optional && begins_with(open.argument, word));
+    let Some(index) = option.or_else(|| rest.iter().position(|open| !open.argument.optional)) else { return };
+    match rest.get_mut(index) {
+        Some(open) if open.argument.multiple && !open.argument.optional => open.taken += 1,
+        _ => _ = rest.remove(index),
     }
 }
 
@@ -140,7 +159,9 @@ mod tests {
         assert_eq!(hint("get k"), None);
         assert!(hint("set k v ").unwrap().contains("EX seconds"));
         assert!(!hint("set k v ex ").unwrap().contains("EX seconds"));
-        assert!(hint("mset a ").is_some());
+        assert_eq!(hint("mget a ").as_deref(), Some("[key ...]"));
+        assert_eq!(hint("mset a ").as_deref(), Some("value [key value ...]"));
+        assert_eq!(hint("mset a 1").as_deref(), Some(" [key value ...]"));
         assert_eq!(hint("nope"), None);
         assert_eq!(hint("get \"x"), None);
     }

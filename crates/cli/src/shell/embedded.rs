@@ -2,9 +2,13 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
 
 use sleeve_server::{Engine, Local};
+
+/// How long to wait before asking an engine that has no threads whether time alone has brought a reply (CLIENT PAUSE).
+const PATIENCE: Duration = Duration::from_millis(5);
 
 /// A session of the engine.
 #[derive(Debug)]
@@ -40,8 +44,12 @@ impl Embedded {
     /// Fails with `UnexpectedEof` when the session has ended.
     pub fn receive(&mut self, buffer: &mut Vec<u8>) -> io::Result<()> {
         while self.replies.is_empty() {
-            if self.closed || self.wakes.recv().is_err() {
+            if self.closed {
                 return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "Server closed the connection"));
+            }
+            // Woken or not, the session is asked: its wake-ups come from other threads, and there may be none.
+            if self.wakes.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Disconnected) {
+                self.closed = true;
             }
             self.send(&[]);
         }
