@@ -199,6 +199,20 @@ pub fn encode<T: AsRef<[u8]>>(arguments: &[T], out: &mut Vec<u8>) {
     }
 }
 
+/// What is said when a server cannot be reached.
+pub fn cannot_connect(endpoint: &Endpoint, error: &io::Error) -> String {
+    format!("Could not connect to Redis at {endpoint}: {}", without_number(error))
+}
+
+/// The system's words for an error, without the number that the standard library adds.
+pub fn without_number(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.split_once(" (os error ") {
+        Some((words, _)) => words.to_owned(),
+        None => text,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

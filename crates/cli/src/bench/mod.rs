@@ -28,7 +28,7 @@ use options::Options;
 use report::{Format, Report, Setting};
 use template::Numbers;
 
-use crate::endpoint::{Endpoint, Login, encode};
+use crate::endpoint::{Endpoint, Login, cannot_connect, encode};
 use crate::{output, workload};
 
 /// Requests in flight per connection while keys are filled in.
@@ -186,20 +186,6 @@ impl<'a> Session<'a> {
             io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => cannot_connect(&self.endpoint, &error),
             _ => format!("{title}: {error}"),
         })
-    }
-}
-
-/// What is said when a server cannot be reached.
-pub fn cannot_connect(endpoint: &Endpoint, error: &io::Error) -> String {
-    format!("Could not connect to Redis at {endpoint}: {}", without_number(error))
-}
-
-/// The system's words for an error, without the number that the standard library adds.
-pub fn without_number(error: &io::Error) -> String {
-    let text = error.to_string();
-    match text.split_once(" (os error ") {
-        Some((words, _)) => words.to_owned(),
-        None => text,
     }
 }
 

@@ -2,11 +2,12 @@
 //!
 //! Scripts and eyes depend on these shapes to the byte, so each rule here was read off redis-cli's output for every type
 //! of reply and compared with it again by `tests/formats.rs`. JSON stands in `json`. Pure functions of a frame; nesting
-//! beyond [`DEPTH_MAX`] is an error, so that no reply can exhaust the stack.
+//! beyond a bound is an error, so that no reply can exhaust the stack.
 
-use sleeve_wire::frame::{DEPTH_MAX, Frame, FrameError, Items};
+use sleeve_wire::frame::{Frame, FrameError, Items};
 
 use super::json;
+use super::text::{check_depth, quote};
 
 /// One of redis-cli's output formats.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -184,27 +185,4 @@ fn csv(frame: &Frame<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), FrameEr
         other => scalar(other, out),
     }
     Ok(())
-}
-
-/// Fails when `depth` is more than a reply may nest.
-pub fn check_depth(depth: usize) -> Result<(), FrameError> {
-    if depth < DEPTH_MAX { Ok(()) } else { Err(FrameError::Truncated) }
-}
-
-/// Appends the text in double quotes, with C's escapes and `\xHH` for what does not print.
-pub fn quote(text: &[u8], out: &mut Vec<u8>) {
-    out.push(b'"');
-    for byte in text {
-        match byte {
-            b'"' | b'\\' => out.extend_from_slice(&[b'\\', *byte]),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            b'\r' => out.extend_from_slice(b"\\r"),
-            b'\t' => out.extend_from_slice(b"\\t"),
-            0x07 => out.extend_from_slice(b"\\a"),
-            0x08 => out.extend_from_slice(b"\\b"),
-            b' '..=b'~' => out.push(*byte),
-            other => out.extend_from_slice(format!("\\x{other:02x}").as_bytes()),
-        }
-    }
-    out.push(b'"');
 }

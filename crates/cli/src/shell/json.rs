@@ -5,7 +5,7 @@
 
 use sleeve_wire::frame::{Frame, FrameError, Items};
 
-use super::format::{check_depth, quote};
+use super::text::{check_depth, quote};
 
 /// Appends the frame's JSON text.
 pub fn write(frame: &Frame<'_>, ascii: bool, depth: usize, out: &mut Vec<u8>) -> Result<(), FrameError> {

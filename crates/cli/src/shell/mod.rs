@@ -1,7 +1,7 @@
 //! `sleeve cli`: redis-cli's command line, formats and exit codes.
 //!
 //! From top to bottom: `options` → here (which of the modes) → `repl`, `pipe`, `scan` → `session` (state and printing) →
-//! `connection` (`embedded` for an engine in this process); `format` and `json` print frames, `editor` and `help` read wire's table, `input` splits lines.
+//! `connection` (`embedded` for an engine in this process); `format`, `json` and `text` print frames, `editor` and `help` read wire's table, `input` splits lines.
 
 mod connection;
 mod editor;
@@ -15,6 +15,7 @@ mod pipe;
 mod repl;
 mod scan;
 mod session;
+mod text;
 
 use std::io::{self, IsTerminal, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -23,8 +24,7 @@ use std::time::Duration;
 
 use sleeve_server::{Config, Engine};
 
-use crate::bench::without_number;
-use crate::endpoint::Login;
+use crate::endpoint::{Login, without_number};
 use crate::output;
 use connection::Target;
 use format::Format;

@@ -12,8 +12,7 @@ use std::time::{Duration, Instant};
 
 use sleeve_wire::frame::Scanner;
 
-use crate::bench::without_number;
-use crate::endpoint::{Stream, encode};
+use crate::endpoint::{Stream, encode, without_number};
 use crate::output;
 
 /// Bytes copied at once.

@@ -7,7 +7,8 @@ use std::time::Duration;
 use sleeve_wire::frame::{Frame, decode};
 
 use super::connection::Connection;
-use super::format::{Format, quote};
+use super::format::Format;
+use super::text::quote;
 use crate::output;
 
 /// Which keys to list, and how gently.

@@ -11,8 +11,7 @@ use sleeve_wire::frame::{Frame, FrameError, decode};
 use super::connection::{Connection, Target};
 use super::format::Format;
 use super::help;
-use crate::bench::without_number;
-use crate::endpoint::Login;
+use crate::endpoint::{Login, without_number};
 use crate::output;
 
 /// How a command ended.

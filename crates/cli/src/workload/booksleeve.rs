@@ -6,8 +6,8 @@ use sleeve::prelude::*;
 use sleeve::{Client, Error};
 
 use super::raw::{Raw, Requests};
-use super::sample::{Sample, Watch};
-use super::step::{SAMPLE_TIME_MAX, Step, Workload};
+use super::sample::{SAMPLE_TIME_MAX, Sample, Watch};
+use super::step::{Step, Workload};
 use crate::endpoint::encode;
 
 const KEY: &str = "sleeve:workload:counter";

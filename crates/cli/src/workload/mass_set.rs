@@ -4,8 +4,8 @@ use sleeve::prelude::*;
 use sleeve::{Client, Error};
 
 use super::raw::{Raw, Requests};
-use super::sample::{Sample, Watch};
-use super::step::{SAMPLE_TIME_MAX, Step, Workload};
+use super::sample::{SAMPLE_TIME_MAX, Sample, Watch};
+use super::step::{Step, Workload};
 use crate::bench::template::write_digits;
 use crate::endpoint::encode;
 

@@ -16,9 +16,9 @@ pub mod table;
 
 use sleeve::{Client, Config};
 
+use crate::bench::affinity;
 use crate::bench::options::Options;
-use crate::bench::{affinity, cannot_connect};
-use crate::endpoint::{Endpoint, Login};
+use crate::endpoint::{Endpoint, Login, cannot_connect};
 use proxy::Proxy;
 use raw::Raw;
 use sample::Sample;

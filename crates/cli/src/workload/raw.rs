@@ -6,8 +6,7 @@ use std::io::{self, Read, Write};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::sample::{Sample, Watch};
-use super::step::SAMPLE_TIME_MAX;
+use super::sample::{SAMPLE_TIME_MAX, Sample, Watch};
 use crate::endpoint::{Endpoint, Login, Stream};
 use crate::replies::Replies;
 

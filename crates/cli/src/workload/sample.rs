@@ -4,6 +4,9 @@ use std::time::{Duration, Instant};
 
 use crate::bench::meter::own_nanoseconds;
 
+/// How long a step that waits for each reply may go on before the rest is computed from what was done.
+pub const SAMPLE_TIME_MAX: Duration = Duration::from_secs(3);
+
 /// A clock and a CPU meter that were started together.
 #[derive(Debug)]
 pub struct Watch {

@@ -1,15 +1,11 @@
 //! The parts of a workload: a step is one way to do the same work, by the client and, where it means something, raw.
 
 use std::io;
-use std::time::Duration;
 
 use sleeve::Client;
 
 use super::raw::Raw;
 use super::sample::Sample;
-
-/// How long a step that waits for each reply may go on before the rest is computed from what was done.
-pub const SAMPLE_TIME_MAX: Duration = Duration::from_secs(3);
 
 /// Does the step through the client.
 pub type ByClient = fn(&Client) -> Result<Sample, sleeve::Error>;
