@@ -1,9 +1,8 @@
 //! The first words on a fresh connection: who we are, which protocol, which database.
 //!
-//! A connection is rare and long, so they are said one after another and each answer is heard. HELLO asks for RESP3; a server that does not
-//! know it is greeted again in RESP2. The server is asked how many databases it has, so that a command for one that does
-//! not exist fails by itself: a SELECT that failed on a shared connection would send the commands behind it to the wrong
-//! database. Runs on the connection's own thread, before anyone else knows the socket; bounded by a deadline.
+//! HELLO asks for RESP3; a server that does not know it is greeted again in RESP2. The server is asked how many databases
+//! it has, so that a command for one that does not exist fails by itself: a SELECT that failed on a shared connection would
+//! send the commands behind it to the wrong database. Runs on the connection's own thread, before anyone else knows the socket; bounded by a deadline.
 
 use std::io;
 use std::time::Instant;
@@ -67,14 +66,26 @@ pub(crate) fn greet(socket: &Socket, config: &Config, deadline: Instant) -> Resu
     if !greeted {
         log_in(&mut talk, config)?;
     }
-    introduce(&mut talk)?;
-    let databases = if cluster { 1 } else { databases(&mut talk)? };
-    if config.database > 0 {
-        let reply = talk.ask(&["SELECT", &config.database.to_string()])?;
-        if let Ok((Frame::Error(text), _)) = decode(&reply) {
-            return Err(refused(text));
-        }
+    // These go out together, so that a connection costs two round trips.
+    let database = config.database.to_string();
+    talk.send(&["CLIENT", "SETINFO", "LIB-NAME", "sleeve"])?;
+    talk.send(&["CLIENT", "SETINFO", "LIB-VER", env!("CARGO_PKG_VERSION")])?;
+    talk.send(&["CONFIG", "GET", "databases"])?;
+    talk.send(&["SELECT", &database])?;
+    // Servers before 7.2 do not want to know which library this is, and that is fine.
+    talk.reply()?;
+    talk.reply()?;
+    let configured = talk.reply()?;
+    if let Ok((Frame::Error(text), _)) = decode(&talk.reply()?)
+        && config.database > 0
+    {
+        return Err(refused(text));
     }
+    let databases = match count_of(&configured) {
+        _ if cluster => 1,
+        Some(count) => count,
+        None => find_databases(&mut talk, &database)?,
+    };
     Ok(Greeting { databases })
 }
 
@@ -110,23 +121,15 @@ fn log_in(talk: &mut Talk<'_>, config: &Config) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Tells the server which library this is. Servers before 7.2 do not want to know, and that is fine.
-fn introduce(talk: &mut Talk<'_>) -> Result<(), Refusal> {
-    let version = env!("CARGO_PKG_VERSION");
-    talk.ask(&["CLIENT", "SETINFO", "LIB-NAME", "sleeve"])?;
-    talk.ask(&["CLIENT", "SETINFO", "LIB-VER", version])?;
-    Ok(())
+/// The number in CONFIG's answer.
+fn count_of(reply: &[u8]) -> Option<u32> {
+    let (Frame::Map(mut items) | Frame::Array(mut items), _) = decode(reply).ok()? else { return None };
+    let Some(Ok(Frame::Bulk(count))) = items.nth(1) else { return None };
+    std::str::from_utf8(count).ok()?.parse().ok()
 }
 
-/// How many databases there are: from the configuration, or by trying where that is not allowed.
-fn databases(talk: &mut Talk<'_>) -> Result<u32, Refusal> {
-    let reply = talk.ask(&["CONFIG", "GET", "databases"])?;
-    if let Ok((Frame::Map(mut items) | Frame::Array(mut items), _)) = decode(&reply)
-        && let Some(Ok(Frame::Bulk(count))) = items.nth(1)
-        && let Some(count) = std::str::from_utf8(count).ok().and_then(|count| count.parse().ok())
-    {
-        return Ok(count);
-    }
+/// How many databases there are, found by trying, because asking is not allowed. Ends in database `home`.
+fn find_databases(talk: &mut Talk<'_>, home: &str) -> Result<u32, Refusal> {
     // Database `known` exists and `missing` does not.
     let (mut known, mut missing) = (0u32, 1u32);
     while missing < DATABASES_MAX && selects(talk, missing)? {
@@ -140,7 +143,7 @@ fn databases(talk: &mut Talk<'_>) -> Result<u32, Refusal> {
         let middle = known + (missing - known) / 2;
         if selects(talk, middle)? { known = middle } else { missing = middle }
     }
-    selects(talk, 0)?;
+    talk.ask(&["SELECT", home])?;
     Ok(missing)
 }
 
@@ -177,14 +180,14 @@ struct Talk<'a> {
 
 impl Talk<'_> {
     fn ask(&mut self, words: &[&str]) -> Result<Vec<u8>, Refusal> {
-        let write = |request: &mut Request| words.iter().for_each(|word| _ = request.word(word));
-        let bytes = Request::with(write, <[u8]>::to_vec).map_err(|error| Refusal { error, permanent: true })?;
-        self.send(&bytes)?;
+        self.send(words)?;
         self.reply()
     }
 
-    fn send(&self, bytes: &[u8]) -> Result<(), Refusal> {
-        let mut rest = bytes;
+    fn send(&self, words: &[&str]) -> Result<(), Refusal> {
+        let write = |request: &mut Request| words.iter().for_each(|word| _ = request.word(word));
+        let bytes = Request::with(write, <[u8]>::to_vec).map_err(|error| Refusal { error, permanent: true })?;
+        let mut rest = bytes.as_slice();
         while !rest.is_empty() {
             match self.socket.send(rest) {
                 Ok(count) => rest = rest.get(count..).unwrap_or_default(),

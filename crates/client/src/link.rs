@@ -221,9 +221,10 @@ impl Link {
                 Ok(count) => count,
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => 0,
                 Err(_) => {
-                    // The reader finds the end of the stream and does what is to be done.
+                    // The reader takes what has still come, finds the end of the stream and does what is to be done.
                     socket.shut();
                     shared.pipe.wrote(bytes, 0);
+                    shared.blocked = true;
                     self.changed.notify_all();
                     return shared;
                 }
