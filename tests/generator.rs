@@ -193,6 +193,8 @@ impl Generator {
             ("incrbyfloat", _) => {
                 self.one_of(&["1.5", "-1.5", "0.1", "3", "1e2", "-0", "0.000001", "1e17", "nan", "inf", "5.0", "10.25"])
             }
+            // Redis saturates the least integer upwards (docs/differences.md).
+            ("bitfield", "value") => self.edge(&["9223372036854775807", "-4611686018427387904"], -300, 300),
             (_, "value" | "increment" | "decrement") if argument.kind == Kind::Integer => {
                 self.edge(&["9223372036854775807", "-9223372036854775808", "9223372036854775806"], -300, 300)
             }

@@ -70,6 +70,8 @@ fn flags_of_keys_follow_the_options() {
     assert_eq!(uses("set k v NX GET").as_deref(), Some("RW access update"));
     assert_eq!(uses("bitfield k get u8 0").as_deref(), Some("RO access"));
     assert_eq!(uses("bitfield k incrby u8 0 1").as_deref(), Some("RW access update"));
+    assert_eq!(uses("bitfield k overflow sat get u8").as_deref(), Some("RW access update"));
+    assert_eq!(uses("bitfield k nonsense").as_deref(), Some("RW access update"));
     assert_eq!(uses("del k").as_deref(), Some("RM delete"));
 }
 

@@ -167,15 +167,33 @@ impl Row {
 /// What SET and BITFIELD do to their key depends on their options.
 fn varying_flags(command: Command, args: Args<'_>) -> Option<KeyFlags> {
     let rw = KeyFlags::RW.or(KeyFlags::ACCESS).or(KeyFlags::UPDATE);
-    let has = |from: usize, step: usize, words: &[&[u8]]| {
-        args.from(from).iter().step_by(step).any(|arg| words.iter().any(|word| arg.eq_ignore_ascii_case(word)))
-    };
     match command {
-        Command::Set => Some(if has(3, 1, &[b"get"]) { rw } else { KeyFlags::OW.or(KeyFlags::UPDATE) }),
-        Command::BitField if has(2, 1, &[b"set", b"incrby"]) => Some(rw),
-        Command::BitField => Some(KeyFlags::RO.or(KeyFlags::ACCESS)),
+        Command::Set => Some(if args.from(3).iter().any(|arg| arg.eq_ignore_ascii_case(b"get")) {
+            rw
+        } else {
+            KeyFlags::OW.or(KeyFlags::UPDATE)
+        }),
+        Command::BitField => Some(if only_reads_bits(args) { KeyFlags::RO.or(KeyFlags::ACCESS) } else { rw }),
         _ => None,
     }
+}
+
+/// Whether every operation of a BITFIELD is a whole GET or OVERFLOW; what cannot be read as such may write, as far as
+/// anyone knows.
+fn only_reads_bits(args: Args<'_>) -> bool {
+    let mut rest = args.from(2);
+    while let Some(operation) = rest.get(0) {
+        let operands = match operation {
+            _ if operation.eq_ignore_ascii_case(b"get") => 2,
+            _ if operation.eq_ignore_ascii_case(b"overflow") => 1,
+            _ => return false,
+        };
+        if rest.len() <= operands {
+            return false;
+        }
+        rest = rest.from(1 + operands);
+    }
+    true
 }
 
 /// Iterator over the indexes of a request's keys.
