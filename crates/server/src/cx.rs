@@ -34,8 +34,6 @@ pub struct Cx<'a> {
     pub call: fn(&mut Cx<'_>, Request<'_>),
     /// When the last command ended and the running one began.
     pub(crate) ticks: u64,
-    /// A pause holds the request that was to run next.
-    pub is_held: bool,
     /// Keys that the running command has changed.
     changes: u64,
     /// The running command has recorded its effect in its own words.
@@ -63,7 +61,6 @@ impl<'a> Cx<'a> {
             locks: Locks::new(&engine.store),
             call,
             ticks: clock::ticks(),
-            is_held: false,
             changes: 0,
             is_recorded: false,
             transaction: None,

@@ -24,23 +24,19 @@ pub fn batch(state: &mut State, desk: &mut Desk, batch: &Batch, buffer: &[u8], o
     let mut prepared = std::mem::take(&mut desk.prepared);
     let mut cx = Cx::new(&desk.engine, &desk.counters, state, output, desk.now, call);
     let mut run = 0;
-    while run < batch.len() && !cx.state.closing {
+    'groups: while run < batch.len() {
         if run != 0 {
             cx.now = Instant::now();
         }
-        let group = run..prepared.fill(&desk.engine.store, batch, buffer, run);
-        prepared.fetch_ahead(&mut cx.locks, cx.state.database as usize);
-        run = group.end;
-        for ((found, keys), index) in prepared.group().zip(group) {
-            let held = !step(&mut cx, found, batch.get(index, buffer), keys);
-            if held || cx.state.closing {
-                run = if held { index } else { index + 1 };
-                break;
+        let database = cx.state.database as usize;
+        let end = prepared.fill((batch, buffer), run, (&desk.engine.store, &mut cx.locks), database);
+        for ((found, keys), index) in prepared.group().zip(run..end) {
+            run = index;
+            if cx.state.closing || !step(&mut cx, found, batch.get(index, buffer), keys) {
+                break 'groups;
             }
         }
-        if run < batch.len() && cx.is_held {
-            break;
-        }
+        run = end;
     }
     desk.prepared = prepared;
     run
@@ -59,10 +55,7 @@ fn step(cx: &mut Cx<'_>, found: Found, args: Args<'_>, keys: &[KeyAt]) -> bool {
             match gates::pass(cx, &request) {
                 Ok(gates::Way::Run) => run(cx, request),
                 Ok(gates::Way::Queue) => queue(cx, &request),
-                Ok(gates::Way::Hold) => {
-                    cx.is_held = true;
-                    return false;
-                }
+                Ok(gates::Way::Hold) => return false,
                 Err(error) => reject(cx, Some(row), error),
             }
         }

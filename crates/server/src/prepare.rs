@@ -1,8 +1,8 @@
 //! Looking ahead: what is found out about a batch before it runs.
 //!
-//! A batch of pipelined requests is prepared in groups: every command is looked up and every key hashed; then a first pass
-//! asks the processor for the keys' buckets and a second for their entries, so that the run finds them in the cache. What
-//! was learned about the data is only a hint for the cache; the run itself looks everything up under its locks.
+//! A batch of pipelined requests is prepared in groups. A first pass looks every command up, hashes every key and asks the
+//! processor for its bucket; a second asks for the entries; then the group runs, and finds both in the cache. What was
+//! learned about the data is only a hint for the cache; the run itself looks everything up under its locks.
 
 use std::ops::Range;
 
@@ -49,15 +49,35 @@ impl Prepared {
         self.requests.iter().map(move |ready| (ready.found, keys(ready)))
     }
 
-    /// Looks up and hashes requests from `first` on, until the group is full; returns where the next group begins.
-    pub fn fill(&mut self, store: &Store, batch: &Batch, buffer: &[u8], first: usize) -> usize {
+    /// Looks up and hashes requests from `first` on, until the group is full; returns where the next group begins. A
+    /// key's bucket is asked for as soon as it is hashed, and its entry when all are: a lone key is not worth either.
+    pub fn fill(
+        &mut self,
+        (batch, buffer): (&Batch, &[u8]),
+        first: usize,
+        (store, locks): (&Store, &mut Locks<'_>),
+        database: usize,
+    ) -> usize {
         self.requests.clear();
         self.keys.clear();
         let mut next = first;
         while next < batch.len() && self.keys.len() < GROUP_KEYS && self.requests.len() < GROUP_KEYS {
+            let before = self.keys.len();
             let ready = self.look_up(store, batch.get(next, buffer));
             self.requests.push(ready);
             next += 1;
+            if batch.len() > 1 || self.keys.len() > 1 {
+                for key in &self.keys[before..] {
+                    locks.take_one(key.hash);
+                    locks.shard(key.hash).prefetch_bucket(database, key.hash);
+                }
+            }
+        }
+        if self.keys.len() > 1 {
+            for key in &self.keys {
+                locks.take_one(key.hash);
+                locks.shard(key.hash).prefetch_entry(database, key.hash);
+            }
         }
         next
     }
@@ -70,22 +90,6 @@ impl Prepared {
             hash_keys(store, row, args, &mut self.keys);
         }
         Ready { found, keys: first..self.keys.len() as u32 }
-    }
-
-    /// The two passes over the group's keys: buckets, then entries. A lone key is not worth them.
-    #[inline]
-    pub fn fetch_ahead(&self, locks: &mut Locks<'_>, database: usize) {
-        if self.keys.len() < 2 {
-            return;
-        }
-        for key in &self.keys {
-            locks.take_one(key.hash);
-            locks.shard(key.hash).prefetch_bucket(database, key.hash);
-        }
-        for key in &self.keys {
-            locks.take_one(key.hash);
-            locks.shard(key.hash).prefetch_entry(database, key.hash);
-        }
     }
 }
 
