@@ -284,3 +284,43 @@ impl Pair {
 fn is_temporary(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader};
+
+    /// Answers each line `PING` with a pong, and `BYE` with a long farewell and the connection's end.
+    fn start_server(farewell: Vec<u8>) -> Endpoint {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let farewell = farewell.clone();
+                std::thread::spawn(move || {
+                    let mut writer = stream.try_clone().unwrap();
+                    for line in BufReader::new(stream).lines().map_while(Result::ok) {
+                        match line.as_str() {
+                            "PING" => writer.write_all(b"+PONG\r\n").unwrap(),
+                            "BYE" => return writer.write_all(&farewell).unwrap(),
+                            _ => {}
+                        }
+                    }
+                });
+            }
+        });
+        Endpoint::Tcp { host: Ipv4Addr::LOCALHOST.to_string(), port }
+    }
+
+    #[test]
+    fn bytes_pass_unchanged_and_the_last_ones_arrive_before_the_end() {
+        let farewell: Vec<u8> = (0..3_000_000u32).map(|number| (number % 251) as u8).collect();
+        let target = start_server(farewell.clone());
+        let proxy = Proxy::start(&target, &Login::default(), Duration::from_millis(2)).unwrap();
+        let stream = proxy.endpoint().connect().unwrap();
+        (&stream).write_all(b"BYE\n").unwrap();
+        let mut received = Vec::new();
+        (&stream).read_to_end(&mut received).unwrap();
+        assert!(received == farewell, "{} of {} bytes", received.len(), farewell.len());
+    }
+}
