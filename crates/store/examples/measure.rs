@@ -1,7 +1,7 @@
 //! Measures the store alone: nanoseconds for each operation on random keys, with and without the two prefetch passes,
-//! and resident memory for each key. `cargo run --release -p sleeve-store --example measure [KEYS [SCENARIO]]`
+//! and resident memory for each key. `cargo run --release -p sleeve-store --example measure [KEYS [SHARDS [SCENARIO]]]`
 
-use sleeve_store::{Deadline, FindMut, Hash, Moment, Options, Store, Value};
+use sleeve_store::{Deadline, FindMut, Hash, Moment, Options, SHARDS_DEFAULT, Store, Value};
 use std::hint::black_box;
 use std::ops::Range;
 
@@ -45,9 +45,9 @@ fn resident_bytes() -> usize {
 }
 
 /// Inserts `keys` keys and prints memory for each, and the longest insertion.
-fn fill(name: &str, keys: u64, value: &Value<'_>) -> Store {
+fn fill(name: &str, keys: u64, shards: usize, value: &Value<'_>) -> Store {
     let before = resident_bytes();
-    let store = Store::new(Options::new([9; 16]));
+    let store = Store::new(Options { shards, ..Options::new([9; 16]) });
     let (start_ns, mut longest_ns) = (spent_ns(), 0f64);
     for number in 0..keys {
         let key = key(number);
@@ -127,7 +127,7 @@ fn print_yardstick() {
     println!("one read from 64 MiB: {best:.1} ns ({})", black_box(at) % 2);
 }
 
-fn scenario(name: &str, keys: u64) {
+fn scenario(name: &str, keys: u64, shards: usize) {
     let long = [b'v'; 32];
     let value = match name {
         "strings" => Value::Plain(&long),
@@ -135,7 +135,7 @@ fn scenario(name: &str, keys: u64) {
         "integers" => Value::Plain(b"123456"),
         _ => return print_yardstick(),
     };
-    let store = fill(name, keys, &value);
+    let store = fill(name, keys, shards, &value);
     for batch in [1, 16, 64] {
         run("GET", &store, 0..keys, batch, get);
         if name == "integers" {
@@ -154,12 +154,13 @@ fn scenario(name: &str, keys: u64) {
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let keys = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(1_000_000);
+    let shards = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(SHARDS_DEFAULT);
     if let Some(name) = arguments.next() {
-        return scenario(&name, keys);
+        return scenario(&name, keys, shards);
     }
     let program = std::env::current_exe().expect("the path of this program");
     for name in ["yardstick", "strings", "short", "integers"] {
         let mut child = std::process::Command::new(&program);
-        child.arg(keys.to_string()).arg(name).status().expect("this program starts again");
+        child.args([&keys.to_string(), &shards.to_string(), name]).status().expect("this program starts again");
     }
 }

@@ -7,6 +7,7 @@
 //! The store returns what happened (what expired, what was replaced, what remains to be freed) and never decides what
 //! that means.
 
+mod arena;
 mod body;
 mod bucket;
 mod entry;

@@ -13,18 +13,21 @@
 //! A [`Segment`] is a plain address with its sizes, because the table's directory holds copies of it. Whoever calls
 //! its methods vouches that the array is alive: only the table does, under its shard's lock.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
+use crate::arena::Arena;
 use crate::bucket::{Bucket, Slot};
 use crate::entry::Entry;
 
-/// Numbers of buckets. Allocators that cannot align a block by its size add up to 63 bytes, so the sizes between
-/// powers of two are one bucket short of the size classes that allocators share.
-const LENGTHS: [usize; 18] = [1, 2, 4, 5, 6, 8, 9, 11, 13, 16, 19, 23, 27, 32, 39, 47, 55, 64];
+/// Numbers of buckets. Below 24, where arrays come from the global allocator, the lengths are such that size classes
+/// fit even if the allocator needs 63 bytes more to align a block; from there on they are what an arena has.
+const LENGTHS: [usize; 17] = [1, 2, 4, 5, 6, 8, 9, 11, 13, 16, 19, 24, 32, 40, 48, 56, LENGTH_MAX];
 
-/// The buckets of the largest segment that is split rather than enlarged.
+/// The buckets of the largest segment, unless it cannot be split.
 pub(crate) const LENGTH_MAX: usize = 64;
+
+/// The lengths at which the segments of the table's four quarters are split rather than enlarged.
+pub(crate) const SPLIT_LENGTHS: [usize; 4] = [LENGTH_MAX, 56, 48, 40];
 
 /// Beyond this depth a segment is enlarged rather than split, so that a cursor fits 48 bits. It would take billions
 /// of keys in one shard to get there.
@@ -52,29 +55,21 @@ pub(crate) fn fraction(tag: u16, depth: u8) -> usize {
     usize::from(tag << (depth & 3))
 }
 
-/// The smallest length for `count` entries that leaves a quarter of the slots free.
+/// The smallest length for `count` entries that leaves some 22% of the slots free.
 pub(crate) fn length_for(count: usize) -> usize {
-    LENGTHS.into_iter().find(|length| count <= 6 * length).unwrap_or(LENGTH_MAX)
+    LENGTHS.into_iter().find(|length| 4 * count <= 25 * length).unwrap_or(LENGTH_MAX)
 }
 
 impl Segment {
     /// An empty segment. `length` is at least 1 and at most 32,768.
-    pub fn new(length: usize, depth: u8) -> Self {
-        let layout = Self::layout(length);
-        // SAFETY: the layout's size is not zero. A bucket of zeros is a bucket of empty slots.
-        let block = unsafe { alloc_zeroed(layout) };
-        let Some(buckets) = NonNull::new(block.cast()) else { handle_alloc_error(layout) };
-        Self { buckets, count: 0, length: length as u16, depth }
+    pub fn new(arena: &mut Arena, length: usize, depth: u8) -> Self {
+        Self { buckets: arena.allocate(length), count: 0, length: length as u16, depth }
     }
 
     /// Frees the array, but nothing that its slots refer to. No copy of this segment may be used afterwards.
-    pub fn free(self) {
-        // SAFETY: the array came from `new` with the same length.
-        unsafe { dealloc(self.buckets.as_ptr().cast(), Self::layout(self.length())) };
-    }
-
-    fn layout(length: usize) -> Layout {
-        Layout::array::<Bucket>(length).expect("a segment is far smaller than the address space")
+    pub fn free(self, arena: &mut Arena) {
+        // SAFETY: the array came from this arena with the same length.
+        unsafe { arena.release(self.buckets, self.length()) };
     }
 
     #[inline]

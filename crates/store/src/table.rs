@@ -1,13 +1,14 @@
 //! The hash table of one database in one shard: extendible hashing over segments.
 //!
 //! A directory, indexed by the highest bits of a key's position, leads to the segment; see `segment` for what happens
-//! inside. A segment that is crowded gets a larger array or, at 64 buckets, is split in two; a sparse one gets a
+//! inside. A segment that is crowded gets a larger array or, at 40 to 64 buckets, is split in two; a sparse one gets a
 //! smaller array or is merged with its sibling. So one operation rebuilds at most one segment of some 450 slots, and
 //! once in a while copies the directory, which has 16 bytes for each such segment.
 //!
 //! The table owns the entries and their heap. It does not know the time: whether an entry has expired is its caller's
 //! question. Only the shard calls it, under the shard's lock; the longer walks over it are in `walk`.
 
+use crate::arena::Arena;
 use crate::body::Body;
 use crate::bucket::{Bucket, OUTSIDE, SPANS, Slot, VOLATILE};
 use crate::entry::Entry;
@@ -15,7 +16,7 @@ use crate::handle::{EntryMut, EntryRef};
 use crate::hash::{Hash, HashKey};
 use crate::heap::Heap;
 use crate::prefetch::prefetch;
-use crate::segment::{DEPTH_MAX, LENGTH_MAX, Segment, length_for, tag_of};
+use crate::segment::{DEPTH_MAX, LENGTH_MAX, SPLIT_LENGTHS, Segment, length_for, tag_of};
 
 /// Two siblings with at most so many entries together become one segment.
 const MERGED_MAX: usize = 3 * LENGTH_MAX;
@@ -50,6 +51,7 @@ pub(crate) struct Table {
     len: usize,
     volatile: usize,
     segment_bytes: usize,
+    arena: Arena,
     /// Where the next step of active expiry begins.
     pub(crate) expiry_position: u64,
     pub(crate) placement: Placement,
@@ -76,6 +78,7 @@ impl Table {
             len: 0,
             volatile: 0,
             segment_bytes: 0,
+            arena: Arena::new(),
             expiry_position: 0,
             placement,
             heap: Heap::new(),
@@ -155,7 +158,7 @@ impl Table {
         let entry = Entry::create(&mut self.heap, key, body, deadline, clock);
         if self.directory.is_empty() {
             self.segment_bytes += size_of::<Bucket>();
-            self.directory = vec![Segment::new(1, 0)];
+            self.directory = vec![Segment::new(&mut self.arena, 1, 0)];
             (self.bits, self.deepest) = (0, 1);
         }
         let mut first = self.first_index(self.index_of(position));
@@ -193,7 +196,10 @@ impl Table {
 
     fn grow(&mut self, first: usize) {
         let segment = self.directory[first];
-        if segment.length() >= LENGTH_MAX && segment.depth < DEPTH_MAX {
+        // The quarters of the table split at different sizes: hashes fill all segments alike, and if all of them split
+        // at once, the table would be half empty after each doubling.
+        let quarter = if segment.depth < 2 { 0 } else { first >> (self.bits - 2) };
+        if segment.length() >= SPLIT_LENGTHS[quarter] && segment.depth < DEPTH_MAX {
             self.split(first);
         } else {
             self.resize(first, segment.length_above());
@@ -222,7 +228,7 @@ impl Table {
 
     fn resize(&mut self, first: usize, length: usize) {
         let segment = self.directory[first];
-        let mut resized = Segment::new(length, segment.depth);
+        let mut resized = Segment::new(&mut self.arena, length, segment.depth);
         for slot in slots(&segment) {
             resized.place(slot);
         }
@@ -235,7 +241,7 @@ impl Table {
         let upper = |slot: Slot| usize::from(slot.tag() >> shift & 1);
         let mut counts = [0; 2];
         slots(&segment).for_each(|slot| counts[upper(slot)] += 1);
-        let mut halves = counts.map(|count| Segment::new(length_for(count), depth));
+        let mut halves = counts.map(|count| Segment::new(&mut self.arena, length_for(count), depth));
         self.rehome(&segment, depth, |old, new| _ = halves[upper(old)].place(new));
         let mut first = first;
         if depth > self.bits {
@@ -255,7 +261,7 @@ impl Table {
         if sibling.depth != segment.depth || count > MERGED_MAX {
             return None;
         }
-        let mut merged = Segment::new(length_for(count), depth);
+        let mut merged = Segment::new(&mut self.arena, length_for(count), depth);
         for part in [segment, sibling] {
             self.rehome(&part, depth, |_, new| _ = merged.place(new));
         }
@@ -294,7 +300,7 @@ impl Table {
         }
         for segment in old {
             self.segment_bytes -= segment.bytes();
-            segment.free();
+            segment.free(&mut self.arena);
         }
     }
 
@@ -337,7 +343,7 @@ impl Drop for Table {
                 // SAFETY: the entry of a filled slot lives; its cell is freed with the heap, the rest must be freed here.
                 drop(unsafe { Entry::at(slot.address()) }.destroy(&mut self.heap));
             }
-            segment.free();
+            segment.free(&mut self.arena);
             index += spread;
         }
     }
