@@ -88,15 +88,20 @@ fn start(engine: &Arc<Engine>, listeners: Vec<Arc<Listener>>) -> io::Result<Serv
     let addresses: Vec<_> = listeners.iter().filter_map(|listener| listener.address()).collect();
     engine.port.store(addresses.first().map_or(0, |address| u32::from(address.port())), Ordering::Relaxed);
     let team = Team::new(mailboxes.clone());
-    let mut threads = Vec::with_capacity(count);
+    // From here on whatever fails drops the server, which stops the workers that run already.
+    let mut server = Server { engine: Arc::clone(engine), mailboxes, threads: Vec::with_capacity(count), addresses };
+    let mut workers = Vec::with_capacity(count);
     for (number, driver) in drivers.into_iter().enumerate() {
         let mut worker = Worker::new(engine, Arc::clone(&team), number, driver);
         for listener in &listeners {
             worker.listen(Arc::clone(listener))?;
         }
-        threads.push(thread::Builder::new().name(format!("worker-{number}")).spawn(move || worker.run())?);
+        workers.push(worker);
     }
-    Ok(Server { engine: Arc::clone(engine), mailboxes, threads, addresses })
+    for worker in workers {
+        server.threads.push(worker.spawn()?);
+    }
+    Ok(server)
 }
 
 /// Opens the doors that the configuration names; a server without any would be of no use.

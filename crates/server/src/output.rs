@@ -34,6 +34,9 @@ pub const SHARED_LEN_MIN: usize = 16 * 1024;
 /// A buffer that has grown beyond this is given back when it is empty.
 const KEPT_BYTES: usize = 256 * 1024;
 
+/// Bytes that have left are cut off once they are so many, and at least as many as those that wait.
+const LEFT_BYTES_MAX: usize = 64 * 1024;
+
 impl Output {
     /// Puts a value after the bytes written so far, without copying it.
     pub fn share(&mut self, value: Arc<Vec<u8>>) {
@@ -106,7 +109,16 @@ impl Output {
     }
 
     /// Drops `count` bytes that have left from the front.
-    pub fn advance(&mut self, mut count: usize) {
+    pub fn advance(&mut self, count: usize) {
+        self.skip(count);
+        if self.sent == self.bytes.len() && self.shared.is_empty() {
+            self.clear();
+        } else if self.sent >= LEFT_BYTES_MAX && self.sent >= self.bytes.len() / 2 {
+            self.cut_off();
+        }
+    }
+
+    fn skip(&mut self, mut count: usize) {
         while let Some(shared) = self.shared.front_mut() {
             let before = (shared.place - self.sent).min(count);
             self.sent += before;
@@ -120,24 +132,40 @@ impl Output {
             self.shared.pop_front();
         }
         self.sent += count;
-        if self.sent == self.bytes.len() {
-            self.bytes.clear();
-            self.bytes.shrink_to(KEPT_BYTES);
-            self.sent = 0;
-        }
     }
 
-    /// Moves everything to the end of `other`, leaving this empty with its memory.
-    pub fn move_to(&mut self, other: &mut Output) {
-        let offset = other.bytes.len();
-        other.bytes.extend_from_slice(&self.bytes[self.sent..]);
-        let sent = self.sent;
-        other.shared.extend(self.shared.drain(..).map(|mut shared| {
-            shared.place = shared.place - sent + offset;
-            shared
-        }));
-        self.bytes.clear();
+    /// Gives back the room of what has left. A peer that always lags a little would have it kept for ever otherwise.
+    /// Fewer bytes move than have left since the last time.
+    fn cut_off(&mut self) {
+        self.bytes.drain(..self.sent);
+        self.bytes.shrink_to(KEPT_BYTES.max(2 * self.bytes.len()));
+        self.shared.iter_mut().for_each(|shared| shared.place -= self.sent);
         self.sent = 0;
+    }
+
+    /// Forgets everything, and gives back a buffer that has grown large.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.bytes.shrink_to(KEPT_BYTES);
+        self.shared.clear();
+        self.sent = 0;
+    }
+
+    /// Moves everything to the end of `other`, leaving this empty. What is large when it has to wait finds `other` empty
+    /// most of the time, and is not copied then.
+    pub fn move_to(&mut self, other: &mut Output) {
+        if other.is_empty() {
+            std::mem::swap(self, other);
+        } else {
+            let offset = other.bytes.len();
+            other.bytes.extend_from_slice(&self.bytes[self.sent..]);
+            let sent = self.sent;
+            other.shared.extend(self.shared.drain(..).map(|mut shared| {
+                shared.place = shared.place - sent + offset;
+                shared
+            }));
+        }
+        self.clear();
     }
 
     /// Appends everything to a plain buffer, copying shared values; leaves this empty.
@@ -195,6 +223,32 @@ mod tests {
                 moved.advance(count);
             }
             assert_eq!(left, [b"before", &expected[5..]].concat());
+        }
+    }
+
+    #[test]
+    fn what_has_left_is_given_back_although_a_little_always_waits() {
+        let mut output = Output::default();
+        output.bytes.extend_from_slice(&[0; 100]);
+        for round in 0..10_000 {
+            output.bytes.extend_from_slice(&[0; 500]);
+            output.share(Arc::new(vec![0; 500]));
+            output.advance(1_000);
+            assert_eq!(output.len(), 100, "round {round}");
+        }
+        assert!(output.bytes.capacity() <= 2 * KEPT_BYTES, "{} are held", output.bytes.capacity());
+    }
+
+    #[test]
+    fn what_moves_to_a_connection_is_not_held_by_the_worker() {
+        for already_waiting in [0, 1] {
+            let (mut output, mut waiting) = (Output::default(), Output::default());
+            waiting.bytes.resize(already_waiting, 0);
+            output.bytes.resize(10_000_000, 0);
+            output.advance(1);
+            output.move_to(&mut waiting);
+            assert_eq!(waiting.len(), 10_000_000 - 1 + already_waiting);
+            assert!(output.is_empty() && output.bytes.capacity() <= KEPT_BYTES);
         }
     }
 

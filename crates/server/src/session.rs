@@ -18,7 +18,7 @@ use crate::engine::Engine;
 use crate::execute;
 use crate::output::Output;
 use crate::peer::Peer;
-use crate::state::State;
+use crate::state::{Replies, State};
 
 /// See the file's head.
 #[derive(Debug)]
@@ -36,6 +36,9 @@ pub struct Session {
 
 /// Requests that are parsed before they are executed.
 const REQUESTS_MAX: usize = 512;
+
+/// Room for incomplete requests that is kept however few bytes lie in it.
+const KEPT_BYTES: usize = 64 * 1024;
 
 impl Session {
     /// The session of a peer that has just come.
@@ -82,8 +85,14 @@ impl Session {
         self.paused
     }
 
-    /// Whether `waiting` bytes of replies that the peer does not read are too many.
+    /// Whether `waiting` bytes of replies that the peer does not read are too many. Without any, the time over the soft
+    /// limit is forgotten.
+    #[inline]
     pub fn is_output_exceeded(&mut self, waiting: usize, now: Instant) -> bool {
+        if waiting == 0 {
+            self.over_soft_since_s = None;
+            return false;
+        }
         let limit = self.engine.config.output_limit(Class::Normal);
         limit.is_exceeded(waiting as u64, &mut self.over_soft_since_s, now.monotonic_ms() / 1_000)
     }
@@ -101,6 +110,10 @@ impl Session {
             pending = Vec::new();
         } else {
             pending.drain(..used);
+            // Requests may keep overlapping what arrives for ever; the room of a large one is given back nevertheless.
+            if pending.capacity() > KEPT_BYTES.max(4 * pending.len()) {
+                pending.shrink_to(2 * pending.len());
+            }
         }
         self.pending = pending;
     }
@@ -145,8 +158,10 @@ impl Session {
     }
 
     fn refuse(&mut self, error: ProtocolError, desk: &Desk, output: &mut Output) {
-        let text = [b"ERR ".as_slice(), &error.message()].concat();
-        Writer::new(&mut output.bytes, self.state.protocol).error(&text);
+        if self.state.replies == Replies::On {
+            let text = [b"ERR ".as_slice(), &error.message()].concat();
+            Writer::new(&mut output.bytes, self.state.protocol).error(&text);
+        }
         desk.counters.errors_replied.add(1);
         self.engine.stats.count_error("ERR");
         self.state.closing = true;
@@ -163,5 +178,44 @@ impl Session {
             self.pending = Vec::new();
             self.state.closing = true;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::mail::Mailbox;
+    use crate::peer::Arrival;
+
+    fn session(engine: &Arc<Engine>) -> Session {
+        let arrival = Arrival { address: "test:0".into(), local_address: "test:0".into(), descriptor: -1 };
+        let peer = engine.peers.enter(arrival, Arc::new(Mailbox::new(|| ())), 0);
+        Session::new(engine, peer)
+    }
+
+    #[test]
+    fn time_over_the_soft_limit_ends_when_everything_was_read() {
+        let config = Config::default();
+        config.assign(Opt::ClientOutputBufferLimit, &[b"normal 0 1mb 1"]).expect("a limit");
+        let mut session = session(&Engine::new(config));
+        let at_s = |seconds: u64| Instant { wall_us: 0, monotonic_us: seconds * 1_000_000 };
+        assert!(!session.is_output_exceeded(2 << 20, at_s(0)));
+        assert!(!session.is_output_exceeded(0, at_s(1)));
+        assert!(!session.is_output_exceeded(2 << 20, at_s(100)));
+        assert!(session.is_output_exceeded(2 << 20, at_s(102)));
+    }
+
+    #[test]
+    fn the_room_of_a_large_request_is_given_back_although_another_is_always_incomplete() {
+        let engine = Engine::new(Config::default());
+        let (mut session, mut desk, mut output) = (session(&engine), Desk::new(&engine), Output::default());
+        let large = [b"*2\r\n$4\r\nECHO\r\n$4000000\r\n".as_slice(), &[b'x'; 4_000_000], b"\r\nPI"].concat();
+        large.chunks(50_000).for_each(|chunk| session.receive(chunk, &mut desk, &mut output));
+        for _ in 0..3 {
+            session.receive(b"NG\r\nPI", &mut desk, &mut output);
+        }
+        assert!(session.pending.capacity() <= KEPT_BYTES, "{} are held", session.pending.capacity());
+        assert!(output.bytes.ends_with(b"x\r\n+PONG\r\n+PONG\r\n+PONG\r\n"));
     }
 }

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
 
 use crate::clock::Instant;
 use crate::config::Opt;
@@ -38,7 +39,7 @@ impl Team {
     }
 }
 
-/// See the file's head. Made by one thread, then moved to the thread that calls [`Worker::run`].
+/// See the file's head. Made by one thread, then moved to the thread that [`Worker::spawn`] starts.
 #[derive(Debug)]
 pub struct Worker {
     number: usize,
@@ -50,6 +51,8 @@ pub struct Worker {
     expiry: Expiry,
     next_tick_ms: u64,
     next_idle_check_ms: u64,
+    /// Accepting has failed, and the log says so.
+    is_refusing: bool,
     stopping: bool,
 }
 
@@ -68,6 +71,7 @@ impl Worker {
             expiry: Expiry::new(number, workers),
             next_tick_ms: 0,
             next_idle_check_ms: 0,
+            is_refusing: false,
             stopping: false,
         }
     }
@@ -80,8 +84,15 @@ impl Worker {
         self.driver.listen(listener)
     }
 
-    /// Serves until a letter says stop.
-    pub fn run(mut self) {
+    /// Starts the thread that serves until a letter says stop.
+    ///
+    /// # Errors
+    /// What the kernel says: too many threads.
+    pub fn spawn(self) -> std::io::Result<JoinHandle<()>> {
+        thread::Builder::new().name(format!("worker-{}", self.number)).spawn(move || self.run())
+    }
+
+    fn run(mut self) {
         while !self.stopping {
             let timeout_ms = self.next_tick_ms.saturating_sub(self.desk.now.monotonic_ms());
             let Ok(count) = self.driver.wait(timeout_ms) else { break };
@@ -98,21 +109,35 @@ impl Worker {
         for token in 0..self.sessions.len() {
             self.close(token);
         }
-        self.desk.engine.leave_mailbox(&self.team.members[self.number].0);
     }
 
     fn handle(&mut self, event: Event) {
         match event {
             Event::Received(token, count) => {
                 if let Some(session) = &mut self.sessions[token] {
+                    // What ran since the wake-up may have taken long, and a relative deadline counts from now.
+                    self.desk.now = Instant::now();
                     self.desk.counters.reads.add(1);
                     session.receive(&self.driver.buffer()[..count], &mut self.desk, &mut self.output);
                     self.send(token);
                 }
             }
-            Event::Sent(token, waiting) => self.after_sending(token, waiting),
+            Event::Sent(token, waiting) => {
+                if let Some(session) = &self.sessions[token] {
+                    session.state.peer.active_ms.store(self.desk.now.wall_ms(), Ordering::Relaxed);
+                }
+                self.after_sending(token, waiting);
+            }
             Event::Closed(token) => self.close(token),
-            Event::Accepted(accepted) => self.place(accepted),
+            Event::Accepted(accepted) => {
+                self.is_refusing = false;
+                accepted.into_iter().for_each(|accepted| self.place(accepted));
+            }
+            Event::AcceptFailed(error) => {
+                if !std::mem::replace(&mut self.is_refusing, true) {
+                    log::warning(&format!("Accepting client connection: {error}"));
+                }
+            }
             Event::Woken => self.read_mail(),
             Event::Nothing => {}
         }
@@ -120,17 +145,20 @@ impl Worker {
 
     /// Sends what the session of this connection has just written.
     fn send(&mut self, token: Token) {
-        let mut waiting = 0;
-        if !self.output.is_empty() {
+        let sending = if self.output.is_empty() {
+            // Nothing new, but what was written before may still wait.
+            Sending::Waiting(self.driver.waiting(token))
+        } else {
             self.desk.counters.writes.add(1);
             self.desk.counters.output_bytes.add(self.output.len() as u64);
-            match self.driver.send(token, &mut self.output) {
-                Sending::Done => {}
-                Sending::Waiting(count) => waiting = count,
-                Sending::Broken => return self.close(token),
-            }
+            self.driver.send(token, &mut self.output)
+        };
+        debug_assert!(self.output.is_empty(), "the replies of one client would reach another");
+        match sending {
+            Sending::Done => self.after_sending(token, 0),
+            Sending::Waiting(count) => self.after_sending(token, count),
+            Sending::Broken => self.close(token),
         }
-        self.after_sending(token, waiting);
     }
 
     fn after_sending(&mut self, token: Token, waiting: usize) {
@@ -143,7 +171,7 @@ impl Worker {
         if session.state.closing || session.is_paused() {
             self.driver.hold(token, true);
         }
-        if waiting != 0 && session.is_output_exceeded(waiting, self.desk.now) {
+        if session.is_output_exceeded(waiting, self.desk.now) {
             self.desk.counters.output_buffer_closed.add(1);
             self.close(token);
         }
@@ -240,6 +268,7 @@ impl Worker {
     fn tick(&mut self) {
         let engine = Arc::clone(&self.desk.engine);
         let now = self.desk.now;
+        self.driver.accept_again();
         let period_ms = 1_000 / u64::from(engine.config.rounds_a_second(engine.peers.len()));
         engine.sample(now);
         let expiry_in_ms = self.expiry.step(&engine, &self.desk.counters, now);
@@ -280,11 +309,17 @@ impl Worker {
         for token in 0..self.sessions.len() {
             let Some(session) = &mut self.sessions[token] else { continue };
             let waiting = session.state.peer.output_bytes.load(Ordering::Relaxed);
-            if waiting != 0 && session.is_output_exceeded(waiting, self.desk.now) {
+            if session.is_output_exceeded(waiting, self.desk.now) {
                 self.desk.counters.output_buffer_closed.add(1);
                 self.close(token);
             }
         }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.desk.engine.leave_mailbox(&self.team.members[self.number].0);
     }
 }
 

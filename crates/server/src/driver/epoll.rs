@@ -21,6 +21,8 @@ use crate::output::Output;
 const BUFFER_LEN: usize = 64 * 1024;
 /// Events that one wait returns at most.
 const EVENTS_MAX: usize = 1024;
+/// Connections of one listener that are accepted at most before the other events have their turn.
+const ACCEPTS_MAX: usize = 64;
 
 const WAKER: u64 = u64::MAX;
 const LISTENERS: u64 = 1 << 62;
@@ -33,6 +35,8 @@ pub struct Driver {
     events: Events,
     buffer: Box<[u8]>,
     listeners: Vec<Arc<Listener>>,
+    /// The listeners are not watched, because accepting has failed.
+    is_resting: bool,
     connections: Vec<Option<Connection>>,
     free: Vec<Token>,
     /// Closed in this wake-up: events for them may still be under way.
@@ -60,10 +64,14 @@ struct Connection {
 }
 
 impl Connection {
-    /// What the kernel is to report.
+    /// What the kernel is to report: of a peer that is held, while nothing waits for it, only that it has gone.
     fn interest(&self) -> EventFlags {
-        let receiving = if self.held { EventFlags::empty() } else { EventFlags::IN };
-        if self.waiting.is_empty() { receiving } else { receiving | EventFlags::OUT }
+        match (self.held, self.waiting.is_empty()) {
+            (false, true) => EventFlags::IN,
+            (false, false) => EventFlags::IN | EventFlags::OUT,
+            (true, true) => EventFlags::RDHUP,
+            (true, false) => EventFlags::OUT,
+        }
     }
 }
 
@@ -82,6 +90,7 @@ impl Driver {
             events: Events(Vec::with_capacity(EVENTS_MAX)),
             buffer: vec![0; BUFFER_LEN].into_boxed_slice(),
             listeners: Vec::new(),
+            is_resting: false,
             connections: Vec::new(),
             free: Vec::new(),
             closed: Vec::new(),
@@ -98,14 +107,14 @@ impl Driver {
     /// # Errors
     /// What the kernel says.
     pub fn listen(&mut self, listener: Arc<Listener>) -> io::Result<()> {
-        let data = EventData::new_u64(LISTENERS | self.listeners.len() as u64);
-        epoll::add(&self.poll, listener.as_fd(), data, EventFlags::IN | EventFlags::EXCLUSIVE)?;
         self.listeners.push(listener);
+        self.watch(self.listeners.len() - 1).inspect_err(|_| _ = self.listeners.pop())?;
         Ok(())
     }
 
     /// Stops accepting and lets go of the listeners.
     pub fn stop_listening(&mut self) {
+        self.is_resting = false;
         for listener in self.listeners.drain(..) {
             _ = epoll::delete(&self.poll, listener.as_fd());
         }
@@ -168,9 +177,44 @@ impl Driver {
     }
 
     fn accept(&mut self, index: usize) -> Event {
-        match self.listeners.get(index).map(|listener| listener.accept()) {
-            Some(Ok(Some(accepted))) => Event::Accepted(accepted),
-            _ => Event::Nothing,
+        let Some(listener) = self.listeners.get(index) else { return Event::Nothing };
+        let mut accepted = Vec::new();
+        while accepted.len() < ACCEPTS_MAX {
+            match listener.accept() {
+                Ok(Some(connection)) => accepted.push(connection),
+                Err(error) if accepted.is_empty() => {
+                    self.rest();
+                    return Event::AcceptFailed(error);
+                }
+                Ok(None) | Err(_) => break,
+            }
+        }
+        if accepted.is_empty() { Event::Nothing } else { Event::Accepted(accepted) }
+    }
+
+    /// Stops watching the listeners: what cannot be accepted would be reported again at once, and for ever.
+    fn rest(&mut self) {
+        self.is_resting = true;
+        for listener in &self.listeners {
+            _ = epoll::delete(&self.poll, listener.as_fd());
+        }
+    }
+
+    /// Tries to accept again after [`Event::AcceptFailed`].
+    pub fn accept_again(&mut self) {
+        if std::mem::take(&mut self.is_resting) {
+            for index in 0..self.listeners.len() {
+                self.is_resting |= self.watch(index).is_err();
+            }
+        }
+    }
+
+    /// Has the kernel report what comes to a listener, to one of the drivers that watch it.
+    fn watch(&self, index: usize) -> rustix::io::Result<()> {
+        let data = EventData::new_u64(LISTENERS | index as u64);
+        match epoll::add(&self.poll, self.listeners[index].as_fd(), data, EventFlags::IN | EventFlags::EXCLUSIVE) {
+            Err(Errno::EXIST) => Ok(()),
+            result => result,
         }
     }
 
@@ -182,10 +226,14 @@ impl Driver {
                 Sending::Broken => Event::Closed(token),
                 Sending::Waiting(count) => Event::Sent(token, count),
                 Sending::Done => {
+                    connection.waiting = Output::default();
                     _ = modify(&self.poll, token, connection);
                     Event::Sent(token, 0)
                 }
             };
+        }
+        if connection.held && flags.contains(EventFlags::RDHUP) {
+            return Event::Closed(token);
         }
         match net::recv(&connection.socket, &mut *self.buffer, RecvFlags::empty()) {
             Ok((0, _)) => Event::Closed(token),
@@ -195,31 +243,34 @@ impl Driver {
         }
     }
 
-    /// Sends what is in `output`, after what already waits, and leaves it empty.
+    /// Sends what is in `output`, after what already waits, and leaves it empty, even where the connection is broken:
+    /// the next connection's replies go into the same buffer.
     #[inline]
     pub fn send(&mut self, token: Token, output: &mut Output) -> Sending {
-        let Some(connection) = &mut self.connections[token] else { return Sending::Broken };
-        if !connection.waiting.is_empty() {
-            output.move_to(&mut connection.waiting);
-            return Sending::Waiting(connection.waiting.len());
+        let sending = match &mut self.connections[token] {
+            Some(connection) => send_or_keep(&self.poll, token, connection, output),
+            None => Sending::Broken,
+        };
+        if sending == Sending::Broken {
+            output.clear();
         }
-        match send_pieces(&connection.socket, output) {
-            Sending::Waiting(count) => {
-                output.move_to(&mut connection.waiting);
-                match modify(&self.poll, token, connection) {
-                    Ok(()) => Sending::Waiting(count),
-                    Err(_) => Sending::Broken,
-                }
-            }
-            end => end,
-        }
+        sending
+    }
+
+    /// How many bytes wait for the peer to read.
+    #[inline]
+    pub fn waiting(&self, token: Token) -> usize {
+        self.connections[token].as_ref().map_or(0, |connection| connection.waiting.len())
     }
 
     /// Stops or resumes receiving from a connection; what it has sent stays with the kernel meanwhile.
     pub fn hold(&mut self, token: Token, held: bool) {
-        let Some(connection) = &mut self.connections[token] else { return };
-        connection.held = held;
-        _ = modify(&self.poll, token, connection);
+        if let Some(connection) = &mut self.connections[token]
+            && connection.held != held
+        {
+            connection.held = held;
+            _ = modify(&self.poll, token, connection);
+        }
     }
 
     /// Closes a connection and drops what waits to be sent.
@@ -233,6 +284,22 @@ impl Driver {
 
 fn modify(poll: &OwnedFd, token: Token, connection: &Connection) -> rustix::io::Result<()> {
     epoll::modify(poll, &connection.socket, EventData::new_u64(token as u64), connection.interest())
+}
+
+/// Sends what is in `output`, after what already waits; what the kernel does not take waits too.
+#[inline]
+fn send_or_keep(poll: &OwnedFd, token: Token, connection: &mut Connection, output: &mut Output) -> Sending {
+    if !connection.waiting.is_empty() {
+        output.move_to(&mut connection.waiting);
+        return Sending::Waiting(connection.waiting.len());
+    }
+    match send_pieces(&connection.socket, output) {
+        Sending::Waiting(count) => {
+            output.move_to(&mut connection.waiting);
+            modify(poll, token, connection).map_or(Sending::Broken, |()| Sending::Waiting(count))
+        }
+        end => end,
+    }
 }
 
 fn flush(connection: &mut Connection) -> Sending {

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::fs::Mode;
+use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
 use crate::mail::Accepted;
@@ -84,14 +85,23 @@ impl Listener {
     /// # Errors
     /// What the kernel says, such as too many open files.
     pub(super) fn accept(&self) -> io::Result<Option<Accepted>> {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = match net::accept_with(&self.socket, flags) {
-            Ok(socket) => socket,
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::CONNABORTED | rustix::io::Errno::INTR) => {
-                return Ok(None);
+        loop {
+            match net::accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+                Ok(socket) => {
+                    // One that has broken meanwhile cannot be tuned, and only the next counts.
+                    if let Ok(accepted) = self.receive(socket) {
+                        return Ok(Some(accepted));
+                    }
+                }
+                Err(Errno::CONNABORTED | Errno::INTR) => {}
+                // A door that has been closed says INVAL until its worker lets go of it.
+                Err(Errno::AGAIN | Errno::INVAL) => return Ok(None),
+                Err(error) => return Err(error.into()),
             }
-            Err(error) => return Err(error.into()),
-        };
+        }
+    }
+
+    fn receive(&self, socket: OwnedFd) -> io::Result<Accepted> {
         let (address, local_address) = match &self.place {
             Place::Unix(path) => (format!("{}:0", path.display()), format!("{}:0", path.display())),
             Place::Tcp(_) => {
@@ -99,7 +109,7 @@ impl Listener {
                 (text_of(net::getpeername(&socket)), text_of(net::getsockname(&socket).map(Some)))
             }
         };
-        Ok(Some(Accepted { socket, address, local_address }))
+        Ok(Accepted { socket, address, local_address })
     }
 
     fn tune(&self, socket: &OwnedFd) -> io::Result<()> {

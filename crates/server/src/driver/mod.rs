@@ -20,8 +20,10 @@ pub type Token = usize;
 /// What has happened.
 #[derive(Debug)]
 pub enum Event {
-    /// A connection came.
-    Accepted(Accepted),
+    /// Connections came.
+    Accepted(Vec<Accepted>),
+    /// A connection came and could not be accepted: nothing is, until the driver is told to try again.
+    AcceptFailed(std::io::Error),
     /// So many bytes of this connection are in the driver's buffer.
     Received(Token, usize),
     /// Replies that had to wait have left this connection; so many bytes still wait.
