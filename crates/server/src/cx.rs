@@ -3,7 +3,7 @@
 //! A [`Cx`] lives as long as one batch. Commands reach the keyspace through it alone: that is where keys expire when they
 //! are looked at, where watchers hear of changes and where effects are recorded, so no command can forget any of it.
 
-use sleeve_store::{Deadline, EntryMut, EntryRef, Find, Moment, Previous, Value};
+use sleeve_store::{Deadline, EntryMut, EntryRef, Find, FindMut, Moment, Previous, Value};
 use sleeve_wire::reply::Writer;
 use sleeve_wire::request::OwnedArgs;
 
@@ -38,7 +38,7 @@ pub struct Cx<'a> {
     changes: u64,
     /// The running command has recorded its effect in its own words.
     is_recorded: bool,
-    /// Effects since EXEC began, while one runs.
+    /// Effects since EXEC began, while one runs that is recorded.
     transaction: Option<Vec<(u32, OwnedArgs)>>,
 }
 
@@ -101,6 +101,7 @@ impl<'a> Cx<'a> {
 }
 
 /// Looking keys up. A key whose time has come is removed, recorded and counted before the look, so it is never seen.
+/// Whoever reads or edits a key renews its access clock, as long as the client has not said NO-TOUCH.
 impl Cx<'_> {
     /// The value of a key, for a command that reads it: counted as hit or miss, and its access clock renewed.
     #[inline]
@@ -148,9 +149,14 @@ impl Cx<'_> {
     #[inline]
     pub fn edit(&mut self, key: Key<'_>) -> Option<EntryMut<'_>> {
         self.expire_if_due(key);
-        let (database, now_ms) = (self.state.database as usize, self.now.wall_ms());
-        match self.locks.shard(key.hash).find_mut(database, key.hash, key.name, now_ms) {
-            sleeve_store::FindMut::Live(entry) => Some(entry),
+        let (database, now) = (self.state.database as usize, self.now);
+        match self.locks.shard(key.hash).find_mut(database, key.hash, key.name, now.wall_ms()) {
+            FindMut::Live(entry) => {
+                if !self.state.no_touch {
+                    access::touch(&self.engine.config, &entry.view(), now);
+                }
+                Some(entry)
+            }
             _ => None,
         }
     }
@@ -160,22 +166,32 @@ impl Cx<'_> {
     pub fn edit_or_insert(&mut self, key: Key<'_>, value: &Value<'_>) -> EntryMut<'_> {
         self.expire_if_due(key);
         let (database, moment) = (self.state.database as usize, self.moment());
-        self.locks.shard(key.hash).entry_or_insert(database, key.hash, key.name, value, moment)
+        let entry = self.locks.shard(key.hash).entry_or_insert(database, key.hash, key.name, value, moment);
+        if !self.state.no_touch {
+            access::touch(&self.engine.config, &entry.view(), self.now);
+        }
+        entry
     }
 
+    /// Whether the time of a key has come. It is removed then, except during a pause: nothing changes meanwhile, and the
+    /// key only looks gone.
     #[inline]
-    fn expire_if_due(&mut self, key: Key<'_>) {
+    fn expire_if_due(&mut self, key: Key<'_>) -> bool {
         let (database, now_ms) = (self.state.database as usize, self.now.wall_ms());
         let shard = self.locks.shard(key.hash);
-        if shard.volatile_len(database) != 0
-            && let Find::Expired(_) = shard.find(database, key.hash, key.name, now_ms)
-        {
+        let is_due = shard.volatile_len(database) != 0
+            && matches!(shard.find(database, key.hash, key.name, now_ms), Find::Expired(_));
+        if is_due {
             self.expire(key);
         }
+        is_due
     }
 
     #[cold]
     fn expire(&mut self, key: Key<'_>) {
+        if self.engine.pause.held(self.now.wall_ms()).is_some() {
+            return;
+        }
         let database = self.state.database;
         drop(self.locks.shard(key.hash).remove(database as usize, key.hash, key.name));
         self.counters.expired.add(1);
@@ -201,7 +217,9 @@ impl Cx<'_> {
 
     /// Removes a key; whether it was there. One whose time has come was not.
     pub fn remove(&mut self, key: Key<'_>) -> bool {
-        self.expire_if_due(key);
+        if self.expire_if_due(key) {
+            return false;
+        }
         let database = self.state.database as usize;
         let removed = self.locks.shard(key.hash).remove(database, key.hash, key.name).is_some();
         if removed {
@@ -234,7 +252,11 @@ impl Cx<'_> {
     /// Whether effects are wanted at all: if not, there is no need to put one into words.
     #[inline]
     pub fn is_recording(&self) -> bool {
-        self.engine.journal.is_read()
+        match self.state.executing {
+            None => self.engine.journal.is_read(),
+            // Who begins to read while a transaction runs sees none of it, never the second half.
+            Some(_) => self.transaction.is_some(),
+        }
     }
 
     /// Records an effect on the selected database in other words than the request's.
@@ -274,13 +296,45 @@ impl Cx<'_> {
         self.changes = 0;
     }
 
-    /// Begins to gather effects for one piece of the journal.
+    /// Begins to gather effects for one piece of the journal, if anybody reads it.
     pub(crate) fn begin_transaction(&mut self) {
-        self.transaction = Some(Vec::new());
+        self.transaction = self.engine.journal.is_read().then(Vec::new);
     }
 
     /// Records what was gathered. The locks of all that it changed are still held.
     pub(crate) fn end_transaction(&mut self) {
         self.engine.journal.append_transaction(&self.transaction.take().unwrap_or_default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::desk::Desk;
+    use crate::mail::Mailbox;
+    use crate::peer::Arrival;
+
+    #[test]
+    fn who_begins_to_read_while_a_transaction_runs_never_sees_half_of_it() {
+        let engine = Engine::new(Config::default());
+        let (desk, mut output) = (Desk::new(&engine), Output::default());
+        let arrival = Arrival { address: "test:0".into(), local_address: "test:0".into(), descriptor: -1 };
+        let mut state = State::new(engine.peers.enter(arrival, Arc::new(Mailbox::new(|| ())), 0), true);
+        let mut cx = Cx::new(&engine, &desk.counters, &mut state, &mut output, desk.now, |_, _| ());
+        cx.state.executing = Some(2);
+        cx.begin_transaction();
+        cx.record(&[b"DEL", b"first"]);
+        let mut reader = engine.journal.subscribe();
+        cx.record(&[b"DEL", b"second"]);
+        cx.end_transaction();
+        cx.state.executing = None;
+        let mut journal = Vec::new();
+        assert_eq!(reader.read(&mut journal), Ok(0));
+        cx.record(&[b"DEL", b"third"]);
+        reader.read(&mut journal).expect("nothing was lost");
+        assert!(journal.ends_with(b"$5\r\nthird\r\n"));
     }
 }

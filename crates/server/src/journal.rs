@@ -97,7 +97,8 @@ impl Journal {
         kept.bytes.drain(..excess);
     }
 
-    /// A reader that sees every effect from now on.
+    /// A reader that sees every effect from now on; a transaction that runs already shows none of its own. Whoever takes
+    /// a copy of the data to begin with subscribes while it holds the locks of all shards, at the instant of the copy.
     pub fn subscribe(self: &Arc<Self>) -> Reader {
         let mut kept = self.kept.lock();
         self.readers.fetch_add(1, Ordering::Relaxed);

@@ -5,10 +5,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 /// The running pause of an engine. Any thread may look; while there is none, a look is one relaxed load.
 #[derive(Debug, Default)]
 pub struct Pause {
-    /// Wall clock at which commands that may write go on, in milliseconds; 0 when nothing is held.
-    writes_until_ms: AtomicI64,
-    /// The same for all commands.
-    all_until_ms: AtomicI64,
+    /// 0 when nothing is held. Else the wall clock at which everybody goes on, in milliseconds, times 2; plus 1 when all
+    /// commands are held, not only those that may write. One word, so that nobody sees half of a change.
+    word: AtomicI64,
 }
 
 /// Whom a pause holds.
@@ -23,40 +22,84 @@ pub enum Held {
 impl Pause {
     /// Begins a pause, or prolongs the one that runs: an end never moves closer, and ALL never weakens to WRITE.
     pub fn begin(&self, held: Held, until_ms: i64) {
-        self.writes_until_ms.fetch_max(until_ms, Ordering::Relaxed);
-        if held == Held::All || self.all_until_ms.load(Ordering::Relaxed) != 0 {
-            self.all_until_ms.fetch_max(until_ms, Ordering::Relaxed);
-        }
+        let all = i64::from(held == Held::All);
+        let until_ms = until_ms.clamp(0, i64::MAX >> 1);
+        let longer = |word: i64| Some((word >> 1).max(until_ms) << 1 | (word & 1) | all);
+        _ = self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, longer);
     }
 
     /// Ends the pause.
     pub fn end(&self) {
-        self.writes_until_ms.store(0, Ordering::Relaxed);
-        self.all_until_ms.store(0, Ordering::Relaxed);
+        self.word.store(0, Ordering::Relaxed);
     }
 
     /// Whether a pause was begun and not ended; its time may be over.
     #[inline]
     pub fn is_begun(&self) -> bool {
-        self.writes_until_ms.load(Ordering::Relaxed) != 0
+        self.word.load(Ordering::Relaxed) != 0
     }
 
     /// When the pause is over, wall clock milliseconds; 0 when there is none.
     pub fn until_ms(&self) -> i64 {
-        self.writes_until_ms.load(Ordering::Relaxed)
+        self.word.load(Ordering::Relaxed) >> 1
     }
 
-    /// Whom the pause holds now. Ends a pause whose time is over.
+    /// Whom the pause holds now. Ends a pause whose time is over, but none that another thread begins meanwhile.
     pub fn held(&self, now_ms: i64) -> Option<Held> {
-        let until_ms = self.until_ms();
-        if until_ms == 0 {
-            return None;
+        let mut word = self.word.load(Ordering::Relaxed);
+        while word != 0 && word >> 1 <= now_ms {
+            match self.word.compare_exchange(word, 0, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => word = 0,
+                Err(newer) => word = newer,
+            }
         }
-        if until_ms <= now_ms {
-            self.end();
-            return None;
+        match word {
+            0 => None,
+            word if word & 1 == 1 => Some(Held::All),
+            _ => Some(Held::Writes),
         }
-        let all = self.all_until_ms.load(Ordering::Relaxed) > now_ms;
-        Some(if all { Held::All } else { Held::Writes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_only_grows_until_its_time_is_over() {
+        let pause = Pause::default();
+        assert_eq!((pause.held(0), pause.is_begun()), (None, false));
+        pause.begin(Held::Writes, 100);
+        assert_eq!(pause.held(99), Some(Held::Writes));
+        pause.begin(Held::All, 50);
+        pause.begin(Held::Writes, 70);
+        assert_eq!((pause.held(99), pause.until_ms()), (Some(Held::All), 100));
+        assert_eq!((pause.held(100), pause.is_begun()), (None, false));
+        pause.begin(Held::Writes, 200);
+        assert_eq!(pause.held(100), Some(Held::Writes), "what the last pause held is forgotten");
+        pause.begin(Held::All, i64::MAX);
+        assert_eq!(pause.held(i64::MAX >> 2), Some(Held::All), "no length turns into a short one");
+        pause.end();
+        assert_eq!(pause.held(0), None);
+    }
+
+    #[test]
+    fn a_pause_that_begins_while_another_is_found_over_is_not_lost() {
+        let pause = Pause::default();
+        std::thread::scope(|scope| {
+            let looks = scope.spawn(|| {
+                while pause.until_ms() != i64::MAX >> 1 {
+                    pause.held(1);
+                }
+            });
+            for _ in 0..10_000 {
+                pause.begin(Held::All, 1);
+                pause.begin(Held::Writes, 2);
+                assert!(pause.held(1).is_some());
+                pause.end();
+            }
+            pause.begin(Held::All, i64::MAX);
+            looks.join().expect("it ends");
+        });
     }
 }

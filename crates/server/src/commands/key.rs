@@ -224,14 +224,21 @@ pub fn keys(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
+/// Keys that are due which RANDOMKEY finds during a pause before it answers with one of them, as replicas of Redis do.
+const RANDOM_TRIES_MAX: usize = 100;
+
 /// RANDOMKEY
 pub fn randomkey(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
     let (engine, database, now_ms) = (cx.engine, cx.database(), cx.now.wall_ms());
+    let mut tries_left = RANDOM_TRIES_MAX;
     loop {
         let show = |entry: EntryRef<'_>| (entry.key().to_vec(), iteration::is_due(&entry, now_ms));
         match engine.store.random_in(&mut cx.locks, database, fastrand::u64(..), show) {
-            // Each one removed brings the end nearer.
-            Some((name, true)) => iteration::remove_due(cx, &name),
+            // Each one removed brings the end nearer; but a pause lets none be removed, and all may be due.
+            Some((name, true)) if tries_left > 0 || !engine.pause.is_begun() => {
+                iteration::remove_due(cx, &name);
+                tries_left = tries_left.saturating_sub(1);
+            }
             found => {
                 cx.reply().bulk_or_null(found.as_ref().map(|(name, _)| name.as_slice()));
                 return Ok(());
