@@ -103,12 +103,17 @@ impl Engine {
 
     /// Tells everybody that a pause may have ended.
     pub fn post_resume(&self) {
-        self.mailboxes.lock().iter().for_each(|mailbox| mailbox.post(Letter::Resume));
+        self.mailboxes().iter().for_each(|mailbox| mailbox.post(Letter::Resume));
     }
 
     /// Tells everybody to stop.
     pub fn post_stop(&self) {
-        self.mailboxes.lock().iter().for_each(|mailbox| mailbox.post(Letter::Stop));
+        self.mailboxes().iter().for_each(|mailbox| mailbox.post(Letter::Stop));
+    }
+
+    /// Everybody's mailbox. A copy: to post is to call the owner's own code, which may come or go meanwhile.
+    fn mailboxes(&self) -> Vec<Arc<Mailbox>> {
+        self.mailboxes.lock().clone()
     }
 
     /// Background rounds a second for the clients that there are.

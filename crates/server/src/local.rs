@@ -28,7 +28,8 @@ pub struct Local {
 
 impl Engine {
     /// Opens a session in the caller's thread. `wake` is called, from any thread, when [`Local::exchange`] should be
-    /// called although there is nothing to send: replies may have become due, or the session may have been closed.
+    /// called although there is nothing to send: replies may have become due, or the session may have been closed. What
+    /// becomes due by the mere passing of time is asked of [`Local::due_in_ms`].
     pub fn connect(self: &Arc<Self>, wake: impl Fn() + Send + Sync + 'static) -> Local {
         let mailbox = Arc::new(Mailbox::new(wake));
         self.enter_mailbox(&mailbox);
@@ -73,22 +74,43 @@ impl Local {
         }
         self.desk.now = now;
         self.read_mail();
+        if !self.closed {
+            self.run(requests);
+        }
+        self.output.copy_to(replies);
+        if self.closed { Err(Closed) } else { Ok(()) }
+    }
+
+    /// In how many milliseconds [`Local::exchange`] is to be called although there is nothing to send: a pause that
+    /// holds requests of this session is over then. None while it holds none. `wake` does not say so, because an engine
+    /// without workers has no thread that could.
+    pub fn due_in_ms(&self) -> Option<u64> {
+        let left_ms = || self.desk.engine.pause.until_ms().saturating_sub(Instant::now().wall_ms());
+        self.session.is_paused().then(|| left_ms().max(0) as u64)
+    }
+
+    fn run(&mut self, requests: &[u8]) {
         if self.session.is_paused() && self.desk.engine.pause.held(self.desk.now.wall_ms()).is_none() {
             self.session.resume(&mut self.desk, &mut self.output);
         }
         self.session.receive(requests, &mut self.desk, &mut self.output);
-        self.output.copy_to(replies);
         self.tick();
         if self.session.state.closing {
-            self.closed = true;
+            self.end();
         }
-        if self.closed { Err(Closed) } else { Ok(()) }
+    }
+
+    /// Ends the session; there is no way back.
+    fn end(&mut self) {
+        self.closed = true;
+        self.session.close();
+        self.desk.engine.leave_mailbox(&self.mailbox);
     }
 
     fn read_mail(&mut self) {
         for letter in self.mailbox.collect() {
             match letter {
-                Letter::Close(_) | Letter::Stop => self.closed = true,
+                Letter::Close(_) | Letter::Stop => return self.end(),
                 Letter::Resume => self.session.resume(&mut self.desk, &mut self.output),
                 Letter::Adopt(_) | Letter::Listen => {}
             }
@@ -108,7 +130,6 @@ impl Local {
 
 impl Drop for Local {
     fn drop(&mut self) {
-        self.session.close();
-        self.desk.engine.leave_mailbox(&self.mailbox);
+        self.end();
     }
 }

@@ -4,6 +4,7 @@
 //! what it does: a worker between two wake-ups, an embedded session at its next exchange. Any thread may post.
 
 use std::fmt;
+use std::mem::discriminant;
 use std::os::fd::OwnedFd;
 
 use parking_lot::Mutex;
@@ -21,6 +22,13 @@ pub enum Letter {
     Resume,
     /// Close everything and return.
     Stop,
+}
+
+impl Letter {
+    /// Whether its kind is all that it says.
+    fn is_bare(&self) -> bool {
+        matches!(self, Self::Listen | Self::Resume | Self::Stop)
+    }
 }
 
 /// A connection that was accepted and belongs to nobody yet.
@@ -52,14 +60,43 @@ impl Mailbox {
         Self { letters: Mutex::default(), wake: Box::new(wake) }
     }
 
-    /// Posts a letter and wakes the owner.
+    /// Posts a letter and wakes the owner; unless it says nothing that a letter does not say which still lies there, so
+    /// that an owner who seldom looks does not find a heap.
     pub fn post(&self, letter: Letter) {
-        self.letters.lock().push(letter);
+        let mut letters = self.letters.lock();
+        if letter.is_bare() && letters.iter().any(|other| discriminant(other) == discriminant(&letter)) {
+            return;
+        }
+        letters.push(letter);
+        drop(letters);
         (self.wake)();
     }
 
     /// Takes all letters, oldest first.
     pub fn collect(&self) -> Vec<Letter> {
         std::mem::take(&mut *self.letters.lock())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn what_a_letter_says_already_is_not_posted_again() {
+        let woken = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&woken);
+        let mailbox = Mailbox::new(move || _ = count.fetch_add(1, Ordering::Relaxed));
+        for _ in 0..1_000 {
+            mailbox.post(Letter::Resume);
+            mailbox.post(Letter::Close(7));
+            mailbox.post(Letter::Resume);
+        }
+        assert_eq!(woken.load(Ordering::Relaxed), 1_001);
+        assert_eq!(mailbox.collect().iter().filter(|letter| matches!(letter, Letter::Resume)).count(), 1);
+        mailbox.post(Letter::Resume);
+        assert_eq!(mailbox.collect().len(), 1);
     }
 }

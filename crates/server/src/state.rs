@@ -1,5 +1,6 @@
 //! One peer's own state: what its session and the commands that it runs share.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -66,11 +67,11 @@ pub struct Transaction {
 #[derive(Debug, Default)]
 pub struct Watching {
     flag: Flag,
-    keys: Vec<Watched>,
+    keys: HashSet<Watched>,
 }
 
 /// One watched key.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Watched {
     /// Its database.
     pub database: u32,
@@ -118,16 +119,14 @@ impl State {
 impl Watching {
     /// Watches one more key, whose time may be over already. The caller holds the lock of its shard.
     pub fn add(&mut self, engine: &Engine, database: u32, key: &[u8], expired: bool) {
-        if self.keys.iter().any(|watched| watched.database == database && *watched.key == *key) {
-            return;
+        if self.keys.insert(Watched { database, key: key.into() }) {
+            engine.watches.add(database, key, &self.flag, expired);
         }
-        engine.watches.add(database, key, &self.flag, expired);
-        self.keys.push(Watched { database, key: key.into() });
     }
 
     /// Watches nothing any more and forgets what has changed.
     pub fn clear(&mut self, engine: &Engine) {
-        for watched in self.keys.drain(..) {
+        for watched in std::mem::take(&mut self.keys) {
             engine.watches.remove(watched.database, &watched.key, &self.flag);
         }
         if self.is_raised() {
@@ -146,7 +145,7 @@ impl Watching {
     }
 
     /// The watched keys.
-    pub fn keys(&self) -> &[Watched] {
+    pub fn keys(&self) -> &HashSet<Watched> {
         &self.keys
     }
 }

@@ -169,6 +169,8 @@ fn close_matching(cx: &mut Cx<'_>, filter: &Filter) -> i64 {
         if peer.id == cx.state.peer.id {
             cx.state.closing = true;
         } else {
+            // It is gone at once for everybody who looks, and cannot be killed again while its owner is busy.
+            cx.engine.peers.leave(peer.id);
             peer.mailbox.post(Letter::Close(peer.id));
         }
         closed += 1;

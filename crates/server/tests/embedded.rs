@@ -1,0 +1,121 @@
+//! Sessions in the caller's own thread, at times that the tests name.
+
+use std::sync::{Arc, Weak};
+
+use sleeve_server::clock::Instant;
+use sleeve_server::{Closed, Config, Engine, Local};
+
+fn engine() -> Arc<Engine> {
+    Engine::new(Config::default())
+}
+
+fn ask(local: &mut Local, text: &str) -> String {
+    ask_at(local, Instant::now(), text)
+}
+
+fn ask_at(local: &mut Local, now: Instant, text: &str) -> String {
+    let mut replies = Vec::new();
+    local.exchange_at(now, format!("{text}\r\n").as_bytes(), &mut replies).expect("the session lives");
+    String::from_utf8_lossy(&replies).into_owned()
+}
+
+fn later(now: Instant, ms: i64) -> Instant {
+    Instant { wall_us: now.wall_us + ms * 1_000, monotonic_us: now.monotonic_us + ms as u64 * 1_000 }
+}
+
+#[test]
+fn a_refused_exec_ends_the_transaction() {
+    let engine = engine();
+    let (mut local, mut other) = (engine.connect(|| {}), engine.connect(|| {}));
+    ask(&mut local, "WATCH a\r\nMULTI\r\nSET a 1");
+    let refused = "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command\r\n";
+    assert_eq!(ask(&mut local, "EXEC foo"), refused);
+    assert_eq!(ask(&mut local, "EXEC"), "-ERR EXEC without MULTI\r\n");
+    ask(&mut local, "MULTI\r\nSET a 1");
+    ask(&mut other, "CONFIG SET maxmemory 1");
+    let refused =
+        "-EXECABORT Transaction discarded because of: OOM command not allowed when used memory > 'maxmemory'.";
+    assert_eq!(ask(&mut local, "EXEC"), format!("{refused}\r\n"));
+    assert_eq!(ask(&mut local, "PING"), "+PONG\r\n");
+}
+
+#[test]
+fn a_killed_session_executes_nothing_more_and_nobody_sees_it() {
+    let engine = engine();
+    let (mut local, mut other) = (engine.connect(|| {}), engine.connect(|| {}));
+    let id = ask(&mut local, "WATCH a\r\nCLIENT ID").replace("+OK\r\n:", "");
+    assert_eq!(ask(&mut other, &format!("CLIENT KILL ID {id}")), ":1\r\n");
+    assert_eq!(ask(&mut other, &format!("CLIENT KILL ID {id}")), ":0\r\n", "it is killed already");
+    assert_eq!(ask(&mut other, "CLIENT LIST").matches("id=").count(), 1);
+    let mut replies = Vec::new();
+    assert_eq!(local.exchange(b"SET a 1\r\n", &mut replies), Err(Closed));
+    assert_eq!((ask(&mut other, "EXISTS a").as_str(), replies.len()), (":0\r\n", 0));
+    assert_eq!(engine.watches.len(), 0, "what is over watches nothing");
+}
+
+#[test]
+fn a_held_session_says_when_it_is_to_be_asked() {
+    let engine = engine();
+    let mut local = engine.connect(|| {});
+    assert_eq!(local.due_in_ms(), None);
+    ask(&mut local, "CLIENT PAUSE 1000000");
+    assert_eq!(ask(&mut local, "PING"), "");
+    assert!(local.due_in_ms().is_some_and(|due_in_ms| (1..=1_000_000).contains(&due_in_ms)));
+    assert_eq!(ask_at(&mut local, later(Instant::now(), 1_000_001), ""), "+PONG\r\n");
+    assert_eq!(local.due_in_ms(), None);
+}
+
+#[test]
+fn a_wake_may_open_and_close_sessions() {
+    let engine = engine();
+    let weak: Weak<Engine> = Arc::downgrade(&engine);
+    let _visited = engine.connect(move || drop(weak.upgrade().map(|engine| engine.connect(|| {}))));
+    assert_eq!(ask(&mut engine.connect(|| {}), "CLIENT UNPAUSE"), "+OK\r\n");
+}
+
+/// Takes minutes where each key is compared with all before it.
+#[test]
+fn watching_many_keys_at_once_is_not_quadratic() {
+    const KEYS: usize = 50_000;
+    let engine = engine();
+    let mut local = engine.connect(|| {});
+    let mut request = format!("*{}\r\n$5\r\nWATCH\r\n", KEYS + 1);
+    (0..KEYS).for_each(|key| request.push_str(&format!("$8\r\n{key:08}\r\n")));
+    let mut replies = Vec::new();
+    local.exchange(request.repeat(2).as_bytes(), &mut replies).expect("the session lives");
+    assert_eq!(replies, b"+OK\r\n+OK\r\n");
+    assert_eq!(engine.watches.len(), KEYS);
+    assert_eq!(ask(&mut local, "UNWATCH"), "+OK\r\n");
+    assert_eq!(engine.watches.len(), 0);
+}
+
+#[test]
+fn a_protocol_error_is_not_answered_where_no_reply_is_wanted() {
+    let engine = engine();
+    let error = "+OK\r\n-ERR Protocol error: invalid multibulk length\r\n";
+    for (wanted, expected) in [("OFF", ""), ("SKIP", ""), ("ON", error)] {
+        let mut replies = Vec::new();
+        let request = format!("CLIENT REPLY {wanted}\r\n*x\r\n");
+        assert_eq!(engine.connect(|| {}).exchange(request.as_bytes(), &mut replies), Err(Closed));
+        assert_eq!(String::from_utf8_lossy(&replies), expected);
+    }
+}
+
+#[test]
+fn writing_renews_the_access_clock_unless_the_client_leaves_no_trace() {
+    let engine = engine();
+    let mut local = engine.connect(|| {});
+    let start = Instant::now();
+    let idle = later(start, 900_000);
+    ask_at(&mut local, start, "MSET a 1 b 1");
+    for write in ["INCR a", "APPEND a 1", "SETBIT a 1 1", "SETRANGE a 0 1", "BITFIELD a SET u8 0 49", "EXPIRE a 10000"]
+    {
+        assert_eq!(ask_at(&mut local, idle, "OBJECT IDLETIME b"), ":900\r\n");
+        ask_at(&mut local, idle, write);
+        assert_eq!(ask_at(&mut local, idle, "OBJECT IDLETIME a"), ":0\r\n", "{write}");
+        ask_at(&mut local, start, "SET a 1");
+    }
+    ask_at(&mut local, start, "CLIENT NO-TOUCH ON");
+    ask_at(&mut local, idle, "INCR a");
+    assert_eq!(ask_at(&mut local, idle, "OBJECT IDLETIME a"), ":900\r\n");
+}
