@@ -79,7 +79,7 @@ public final class Check {
         expect(redis.clientList().contains("name=java"), true);
         expect(redis.info().contains("redis_version:"), true);
         expect(redis.configGet("maxmemory-policy"), Map.of("maxmemory-policy", "noeviction"));
-        expect(redis.command().size() > 90, true);
+        expect(redis.command().size() > 60, true);
         try {
             redis.incr("java:text");
             expect("answered", "refused");
