@@ -18,8 +18,11 @@ const CONNECTIONS: usize = 4;
 /// After so many different faults a run ends: the rest would be more of the same.
 const FAULTS_MAX: usize = 12;
 
-/// How often a failing history is played again to make it shorter.
-const ATTEMPTS_MAX: usize = 600;
+/// How many commands are sent again to make a failing history shorter.
+const REPLAYED_MAX: usize = 500_000;
+
+/// How much of a history is shown at most.
+const SHOWN_MAX: usize = 60;
 
 /// How far apart two servers may read the same clock, in seconds; far less than any two deadlines differ.
 const CLOCK_SECONDS_MAX: i64 = 600;
@@ -117,46 +120,47 @@ fn near(one: &[u8], two: &[u8]) -> bool {
     one > 0 && two > 0 && one.abs_diff(two) <= (CLOCK_SECONDS_MAX * scale).unsigned_abs()
 }
 
-/// A shorter history whose last command still gets two different replies.
-fn shorten(pair: &Pair<'_>, history: &[Sent]) -> Vec<Sent> {
-    let mut attempts = 0;
-    let mut short = history.to_vec();
+/// A shorter history whose last command still gets two different replies, or none when the difference does not come back.
+fn shorten(pair: &Pair<'_>, history: &[Sent]) -> Option<Vec<Sent>> {
     // Most differences need only what came right before them.
-    for length in [1, 4, 16, 64, 256, 1024] {
-        let tail = &history[history.len().saturating_sub(length)..];
-        attempts += 1;
-        if pair.play(tail).is_some() {
-            short = tail.to_vec();
-            break;
-        }
-    }
-    let mut size = short.len() / 2;
-    while size > 0 && attempts < ATTEMPTS_MAX {
+    let lengths = [1, 4, 16, 64, 256, 1024, 8192, history.len()];
+    let tails = lengths.iter().map(|&length| &history[history.len().saturating_sub(length)..]);
+    let mut short = tails.into_iter().find(|tail| pair.play(tail).is_some())?.to_vec();
+    let (mut size, mut budget) = (short.len() / 2, REPLAYED_MAX);
+    while size > 0 {
         let mut start = 0;
-        while start + size < short.len() && attempts < ATTEMPTS_MAX {
+        while start + size < short.len() {
             let mut fewer = short.clone();
             fewer.drain(start..start + size);
-            attempts += 1;
+            if budget < fewer.len() {
+                return Some(short);
+            }
+            budget -= fewer.len();
             if pair.play(&fewer).is_some() { short = fewer } else { start += size }
         }
         size /= 2;
     }
-    short
+    Some(short)
 }
 
-/// The history that is left and the two replies to its end, for a person to read.
-fn describe(pair: &Pair<'_>, history: &[Sent]) -> String {
+/// The end of a history and the two replies to its last command, for a person to read.
+fn describe(pair: &Pair<'_>, history: &[Sent], replies: &[Vec<u8>; 2]) -> String {
+    let short = shorten(pair, history);
+    let shown = short.as_deref().unwrap_or(history);
+    let replies = short.as_ref().and_then(|short| pair.play(short)).unwrap_or_else(|| replies.clone());
     let mut text = String::new();
-    let mut again = pair.again();
-    let mut last = None;
-    for sent in history {
-        last = again.send(sent);
-        let line: Vec<String> =
-            sent.1.iter().map(|word| format!("\"{}\"", escape(word).replace('"', "\\\""))).collect();
-        // Writing to a string does not fail.
-        let _ = writeln!(text, "  {}> {}", sent.0, line.join(" "));
+    // Writing to a string does not fail.
+    if short.is_none() {
+        let _ = writeln!(text, "  (seen once; the same {} commands did not bring it back)", history.len());
     }
-    for (server, reply) in pair.servers.iter().zip(last.unwrap_or_default()) {
+    if shown.len() > SHOWN_MAX {
+        let _ = writeln!(text, "  ({} commands before these)", shown.len() - SHOWN_MAX);
+    }
+    for (connection, words) in &shown[shown.len().saturating_sub(SHOWN_MAX)..] {
+        let line: Vec<String> = words.iter().map(|word| format!("\"{}\"", escape(word).replace('"', "\\\""))).collect();
+        let _ = writeln!(text, "  {connection}> {}", line.join(" "));
+    }
+    for (server, reply) in pair.servers.iter().zip(replies) {
         let _ = writeln!(text, "  {:>8}: {}", server.kind().name(), clipped(&reply));
     }
     text
@@ -181,13 +185,11 @@ fn compare(servers: [&Server; 2], protocol: u8, seed: u64, commands: usize) -> V
         let words = if in_transaction { generator.command_in_transaction() } else { generator.command() };
         history.push((connection, words));
         let Some(sent) = history.last() else { continue };
-        if pair.send(sent).is_none() {
-            continue;
-        }
+        let Some(replies) = pair.send(sent) else { continue };
         let name = sent.1[0].to_ascii_lowercase();
         if !seen.contains(&name) {
             seen.push(name);
-            faults.push(describe(&pair, &shorten(&pair, &history)));
+            faults.push(describe(&pair, &history, &replies));
         }
         if faults.len() == FAULTS_MAX {
             break;
