@@ -149,8 +149,8 @@ fn connections_and_server(client: &Client) -> Result<(), Error> {
     assert_eq!(client.command_getkeys::<String>(["SET", "k", "v"]).wait()?, ["k"]);
     assert_eq!(client.command_getkeysandflags::<Vec<(String, Value)>>(["SET", "k", "v"]).wait()?[0].0, "k");
     assert!(client.command_help().wait()?.len() > 3);
-    client.config_set([("maxmemory-samples", "7")]).wait()?;
-    assert_eq!(client.config_get::<HashMap<String, i64>>("maxmemory-s*").wait()?["maxmemory-samples"], 7);
+    client.config_set([("tcp-keepalive", "77")]).wait()?;
+    assert_eq!(client.config_get::<HashMap<String, i64>>("tcp-keep*").wait()?["tcp-keepalive"], 77);
     client.config_resetstat().wait()?;
     assert!(client.config_help().wait()?.len() > 3);
     assert!(client.info("server").wait()?.contains("redis_version"));
@@ -390,6 +390,7 @@ fn a_closed_client_sends_nothing(client: &Client) -> Result<(), Error> {
 macro_rules! everywhere {
     ($($promise:ident),* $(,)?) => {
         mod redis { $(#[test] fn $promise() { crate::on_server(sleeve_tests::Kind::Redis, crate::$promise); })* }
+        mod embedded { $(#[test] fn $promise() { crate::$promise(&sleeve::Client::embedded()).unwrap(); })* }
         mod sleeve_server { $(#[test] fn $promise() { crate::on_server(sleeve_tests::Kind::Sleeve, crate::$promise); })* }
     };
 }
@@ -486,6 +487,20 @@ fn what_is_sent_before_the_server_is_there_goes_out_when_it_comes() {
         assert_eq!(reply.wait().unwrap(), index as i64 / 16 + 1);
     }
     assert_eq!(nowhere.wait().unwrap_err().message(), "ERR DB index is out of range");
+}
+
+#[test]
+fn an_embedded_engine_can_be_shared_by_name_and_served() {
+    let client = Client::connect("embedded://shop").unwrap();
+    client.set("k", "v").wait().unwrap();
+    assert_eq!(Client::connect("embedded://shop").unwrap().get::<String>("k").wait().unwrap(), "v");
+    assert_eq!(Client::connect("embedded://").unwrap().get::<Option<String>>("k").wait().unwrap(), None);
+    let address = client.listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let over_tcp = Client::connect(&format!("redis://{address}")).unwrap();
+    assert_eq!(over_tcp.get::<String>("k").wait().unwrap(), "v");
+    over_tcp.db(1).set("k", "w").wait().unwrap();
+    assert_eq!(client.db(1).get::<String>("k").wait().unwrap(), "w");
+    assert!(over_tcp.listen("127.0.0.1:0".parse().unwrap()).is_err());
 }
 
 #[test]

@@ -22,14 +22,14 @@ use sleeve_wire::frame::Scanner;
 
 use crate::callback;
 use crate::config::{Config, Endpoint, ErrorHook};
+use crate::entry::Unit;
 use crate::error::{Error, ErrorKind};
 use crate::exchange::Exchange;
 use crate::intake::Intake;
 use crate::link::no_such_database;
 use crate::payload::Payload;
-use crate::pipe::{Pipe, Unit};
-use crate::route::Sent;
-use crate::slot::{Completions, Driver, Source};
+use crate::pipe::Pipe;
+use crate::slot::{Completions, Driver, Sent, Source};
 
 /// Sessions that one client opens at most; more callers at the same time take turns.
 const SEATS_MAX: usize = 8;

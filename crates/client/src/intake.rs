@@ -12,10 +12,11 @@ use std::mem;
 
 use sleeve_wire::frame::Scanner;
 
+use crate::entry::{Asker, Entry};
 use crate::error::Error;
 use crate::exchange::Step;
 use crate::payload::Payload;
-use crate::pipe::{Asker, Entry, select_failed};
+use crate::pipe::select_failed;
 use crate::slot::Completions;
 
 /// What an empty buffer is given; it doubles while a reply does not fit.
@@ -34,14 +35,14 @@ pub(crate) struct Resumption {
 
 impl Resumption {
     fn execute(entry: Entry, request: Vec<u8>) -> Self {
-        let (database, asker) = (entry.database(), entry.asker);
+        let (database, asker) = (entry.database, entry.asker);
         let frames = if let Asker::Exchange(exchange) = &asker { exchange.frames() } else { 0 };
         Self { asker, frames, database, request }
     }
 
     fn release(entry: &Entry) -> Self {
         let request = b"*1\r\n$7\r\nUNWATCH\r\n".to_vec();
-        Self { asker: Asker::Nobody, frames: 1, database: entry.database(), request }
+        Self { asker: Asker::Nobody, frames: 1, database: entry.database, request }
     }
 }
 

@@ -12,11 +12,11 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::entry::Entry;
 use crate::error::{Error, ErrorKind};
 use crate::handshake::{Refusal, greet};
 use crate::intake::Intake;
 use crate::link::{Link, no_such_database};
-use crate::pipe::Entry;
 use crate::slot::Completions;
 use crate::socket::{Socket, connect};
 

@@ -15,7 +15,8 @@ use crate::origin::Origin;
 use crate::refusal;
 use crate::reply::Reply;
 use crate::request::{Request, ToArgs};
-use crate::route::{Route, Sent};
+use crate::route::Route;
+use crate::slot::Sent;
 use crate::transaction::Transaction;
 
 /// Connections that a client keeps for the next lease.

@@ -12,6 +12,7 @@ pub(crate) mod config;
 pub(crate) mod decode;
 #[cfg(feature = "embedded")]
 pub(crate) mod embedded;
+pub(crate) mod entry;
 pub(crate) mod error;
 pub(crate) mod exchange;
 pub(crate) mod handshake;

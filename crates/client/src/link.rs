@@ -20,10 +20,11 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::callback;
 use crate::config::{Config, ErrorHook, QueueFull};
+use crate::entry::Unit;
 use crate::error::{Effect, Error, ErrorKind};
 use crate::exchange::Exchange;
 use crate::intake::Intake;
-use crate::pipe::{Pipe, Unit};
+use crate::pipe::Pipe;
 use crate::slot::{Completions, Driver, Handle, Source};
 use crate::socket::{Bell, Socket};
 
@@ -233,14 +234,15 @@ impl Link {
             if !shared.pipe.is_connected() || shared.closing {
                 self.changed.notify_all();
             }
-            if count < length {
-                shared.blocked = true;
-                if shared.asleep {
-                    (shared.asleep, shared.unwatched) = (false, false);
-                    self.bell.ring();
-                }
+            shared.blocked = count < length;
+            if shared.blocked {
                 break;
             }
+        }
+        // Whoever gathered while this wrote has left it to this; if it does not write it now, the thread must.
+        if shared.asleep && (shared.blocked || shared.pipe.can_write()) {
+            (shared.asleep, shared.unwatched) = (false, false);
+            self.bell.ring();
         }
         shared
     }

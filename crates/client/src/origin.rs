@@ -8,7 +8,8 @@ use crate::config::ErrorHook;
 use crate::decode::FromReply;
 use crate::reply::Reply;
 use crate::request::Request;
-use crate::route::{Route, Sent};
+use crate::route::Route;
+use crate::slot::Sent;
 
 /// What the handles of one client share.
 pub(crate) struct Origin {

@@ -13,62 +13,13 @@
 use std::collections::VecDeque;
 use std::mem;
 
+use crate::entry::{Asker, Entry, Unit};
 use crate::error::{Effect, Error, ErrorKind};
 use crate::exchange::Exchange;
-use crate::payload::Payload;
-use crate::slot::{Completions, Handle, Source, Target};
+use crate::slot::{Completions, Handle, Source};
 
 /// An emptied out-buffer larger than this is given back to the allocator.
 const KEPT_CAPACITY_MAX: usize = 1024 * 1024;
-
-/// Who gets the replies of an entry.
-pub(crate) enum Asker {
-    /// One caller, one reply.
-    Slot(Target),
-    /// A transaction: many replies.
-    Exchange(Box<Exchange>),
-    /// Nobody any more: the caller was told something else, or never cared.
-    Nobody,
-}
-
-impl Asker {
-    /// Gives an error to whoever asked. A transaction keeps its place, so that its replies are taken and its end is seen.
-    pub(crate) fn fail(&mut self, error: &Error, done: &mut Completions) {
-        match mem::replace(self, Self::Nobody) {
-            Self::Slot(target) => target.complete(Payload::Failed(error.clone()), done),
-            Self::Exchange(mut exchange) => {
-                exchange.fail(error, done);
-                *self = Self::Exchange(exchange);
-            }
-            Self::Nobody => {}
-        }
-    }
-}
-
-/// One request, or one unit of requests, from when it is gathered until it is answered.
-pub(crate) struct Entry {
-    pub(crate) asker: Asker,
-    /// Replies that belong to it, without SELECT's.
-    pub(crate) frames: u32,
-    /// Whether a SELECT of its own goes ahead of it.
-    pub(crate) selects: bool,
-    database: u32,
-    issued_ms: u32,
-    /// Bytes that it takes on the wire, its SELECT included.
-    length: usize,
-}
-
-impl Entry {
-    /// The database that it runs in.
-    pub(crate) fn database(&self) -> u32 {
-        self.database
-    }
-
-    /// Replies that come for it.
-    pub(crate) fn replies(&self) -> usize {
-        self.frames as usize + usize::from(self.selects)
-    }
-}
 
 /// Requests that are written in one go.
 #[derive(Default)]
@@ -77,14 +28,6 @@ struct Segment {
     entries: VecDeque<Entry>,
     /// Whether nothing may be written after it until it is answered.
     holds: bool,
-}
-
-/// One request of a unit that goes out without anything in between.
-pub(crate) struct Unit {
-    pub(crate) database: u32,
-    pub(crate) target: Target,
-    /// How many bytes of the unit's buffer are this request's.
-    pub(crate) length: usize,
 }
 
 /// The queue of one connection.

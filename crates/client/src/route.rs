@@ -8,13 +8,12 @@ use std::time::Duration;
 use crate::config::{Config, Endpoint};
 #[cfg(feature = "embedded")]
 use crate::embedded::Embedded;
+use crate::entry::Unit;
 use crate::error::{Error, ErrorKind};
 use crate::exchange::Exchange;
 use crate::io;
 use crate::link::Link;
-use crate::payload::Payload;
-use crate::pipe::Unit;
-use crate::slot::{Driver, Handle};
+use crate::slot::{Driver, Sent};
 
 /// A way for requests.
 #[derive(Clone)]
@@ -22,15 +21,6 @@ pub(crate) enum Route {
     Remote(Arc<Link>),
     #[cfg(feature = "embedded")]
     Local(Arc<Embedded>),
-}
-
-/// What became of a request that was sent.
-pub(crate) enum Sent {
-    /// Its answer will come.
-    Slot(Handle),
-    /// It was answered by the call itself. Only an engine in this process is that fast.
-    #[cfg_attr(not(feature = "embedded"), expect(dead_code, reason = "a connection never answers at once"))]
-    Ready(Payload),
 }
 
 impl Route {

@@ -34,6 +34,15 @@ pub(crate) trait Driver: Send + Sync {
     fn error_hook(&self) -> Option<ErrorHook>;
 }
 
+/// What became of a request that was sent.
+pub(crate) enum Sent {
+    /// Its answer will come.
+    Slot(Handle),
+    /// It was answered by the call itself. Only an engine in this process is that fast.
+    #[cfg_attr(not(feature = "embedded"), expect(dead_code, reason = "a connection never answers at once"))]
+    Ready(Payload),
+}
+
 const EMPTY: u8 = 0;
 const WAITING: u8 = 1;
 const DONE: u8 = 2;

@@ -1,0 +1,64 @@
+//! What the pipe keeps of a request until it is answered: who asked, and what its bytes were worth.
+//!
+//! Pure data; whoever has the pipe or the intake has its entries.
+
+use std::mem;
+
+use crate::error::Error;
+use crate::exchange::Exchange;
+use crate::payload::Payload;
+use crate::slot::{Completions, Target};
+
+/// Who gets the replies of an entry.
+pub(crate) enum Asker {
+    /// One caller, one reply.
+    Slot(Target),
+    /// A transaction: many replies.
+    Exchange(Box<Exchange>),
+    /// Nobody any more: the caller was told something else, or never cared.
+    Nobody,
+}
+
+impl Asker {
+    /// Gives an error to whoever asked. A transaction keeps its place, so that its replies are taken and its end is seen.
+    pub(crate) fn fail(&mut self, error: &Error, done: &mut Completions) {
+        match mem::replace(self, Self::Nobody) {
+            Self::Slot(target) => target.complete(Payload::Failed(error.clone()), done),
+            Self::Exchange(mut exchange) => {
+                exchange.fail(error, done);
+                *self = Self::Exchange(exchange);
+            }
+            Self::Nobody => {}
+        }
+    }
+}
+
+/// One request, or one unit of requests, from when it is gathered until it is answered.
+pub(crate) struct Entry {
+    pub(crate) asker: Asker,
+    /// Replies that belong to it, without SELECT's.
+    pub(crate) frames: u32,
+    /// Whether a SELECT of its own goes ahead of it.
+    pub(crate) selects: bool,
+    /// The database that it runs in.
+    pub(crate) database: u32,
+    /// When its caller sent it, on the link's wrapping clock.
+    pub(crate) issued_ms: u32,
+    /// Bytes that it takes on the wire, its SELECT included.
+    pub(crate) length: usize,
+}
+
+impl Entry {
+    /// Replies that come for it.
+    pub(crate) fn replies(&self) -> usize {
+        self.frames as usize + usize::from(self.selects)
+    }
+}
+
+/// One request of a unit that goes out without anything in between.
+pub(crate) struct Unit {
+    pub(crate) database: u32,
+    pub(crate) target: Target,
+    /// How many bytes of the unit's buffer are this request's.
+    pub(crate) length: usize,
+}
