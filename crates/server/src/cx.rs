@@ -4,6 +4,7 @@
 //! are looked at, where watchers hear of changes and where effects are recorded, so no command can forget any of it.
 
 use sleeve_store::{Deadline, EntryMut, EntryRef, Find, FindMut, Moment, Previous, Value};
+use sleeve_wire::commands::Row;
 use sleeve_wire::reply::Writer;
 use sleeve_wire::request::OwnedArgs;
 
@@ -32,8 +33,9 @@ pub struct Cx<'a> {
     pub locks: Locks<'a>,
     /// Runs another command inside the running one (EXEC), with the locks that are held.
     pub call: fn(&mut Cx<'_>, Request<'_>),
-    /// When the last command ended and the running one began.
-    pub(crate) ticks: u64,
+    /// The row whose time is being taken, since `ticks`.
+    timed: Option<&'static Row>,
+    ticks: u64,
     /// Keys that the running command has changed.
     changes: u64,
     /// The running command has recorded its effect in its own words.
@@ -60,7 +62,8 @@ impl<'a> Cx<'a> {
             now,
             locks: Locks::new(&engine.store),
             call,
-            ticks: clock::ticks(),
+            timed: None,
+            ticks: 0,
             changes: 0,
             is_recorded: false,
             transaction: None,
@@ -244,6 +247,28 @@ impl Cx<'_> {
     /// Says that `count` keys have changed whose watchers have been told in other ways (FLUSHALL, SWAPDB).
     pub fn changed_many(&mut self, count: u64) {
         self.changes += count;
+    }
+}
+
+/// Taking time. The clock is read where another command begins than the one before, so that a batch of equal ones reads it
+/// twice and each row's sum is right all the same.
+impl Cx<'_> {
+    /// A command of this row begins.
+    #[inline]
+    pub(crate) fn time(&mut self, row: &'static Row) {
+        if self.timed.is_none_or(|timed| timed.id != row.id) {
+            self.settle_time();
+            self.timed = Some(row);
+        }
+    }
+
+    /// Gives the time since the last look to the row that it belongs to.
+    pub(crate) fn settle_time(&mut self) {
+        let now = clock::ticks();
+        if let Some(timed) = self.timed.take() {
+            self.counters.commands[timed.id as usize].elapsed_ticks.add(now.wrapping_sub(self.ticks));
+        }
+        self.ticks = now;
     }
 }
 

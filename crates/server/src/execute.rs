@@ -6,7 +6,7 @@
 use sleeve_wire::commands::{Command, Flags, Row};
 use sleeve_wire::request::{Args, Batch};
 
-use crate::clock::{self, Instant};
+use crate::clock::Instant;
 use crate::commands as families;
 use crate::cx::Cx;
 use crate::desk::Desk;
@@ -38,6 +38,7 @@ pub fn batch(state: &mut State, desk: &mut Desk, batch: &Batch, buffer: &[u8], o
         }
         run = end;
     }
+    cx.settle_time();
     desk.prepared = prepared;
     run
 }
@@ -99,6 +100,7 @@ fn is_about_all_keys(row: &Row) -> bool {
 #[inline]
 pub fn call(cx: &mut Cx<'_>, request: Request<'_>) {
     let mark = cx.out.mark();
+    cx.time(request.row);
     cx.begin();
     let outcome = families::run(cx, request);
     cx.end(&request);
@@ -109,9 +111,6 @@ pub fn call(cx: &mut Cx<'_>, request: Request<'_>) {
         answer_error(cx, &error);
     }
     counters.calls.add(1);
-    let now = clock::ticks();
-    counters.elapsed_ticks.add(now.wrapping_sub(cx.ticks));
-    cx.ticks = now;
     cx.counters.executed.add(1);
 }
 
