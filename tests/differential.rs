@@ -25,7 +25,7 @@ const REPLAYED_MAX: usize = 500_000;
 const SHOWN_MAX: usize = 60;
 
 /// How far apart two servers may read the same clock, in seconds; far less than any two deadlines differ.
-const CLOCK_SECONDS_MAX: i64 = 600;
+const CLOCK_SECONDS_MAX: u64 = 600;
 
 /// A command and the connection that sends it.
 type Sent = (usize, Words);
@@ -96,7 +96,8 @@ fn same([one, two]: &[Vec<u8>; 2], leeway: Leeway) -> bool {
         || match leeway {
             Leeway::None => false,
             Leeway::Order => sorted(one, false) == sorted(two, false),
-            Leeway::Time => near(one, two),
+            Leeway::Seconds => near(one, two, CLOCK_SECONDS_MAX),
+            Leeway::Milliseconds => near(one, two, 1000 * CLOCK_SECONDS_MAX),
         }
 }
 
@@ -111,13 +112,11 @@ fn same_all(replies: &[Vec<u8>; 2], queued: &[Leeway]) -> bool {
         })
 }
 
-/// Whether two integers are times that may have been read a moment apart: none, or far from now and near to each other.
-fn near(one: &[u8], two: &[u8]) -> bool {
+/// Whether two integers are times that may have been read a moment apart.
+fn near(one: &[u8], two: &[u8], apart_max: u64) -> bool {
     let number = |reply: &[u8]| std::str::from_utf8(text(reply)?).ok()?.parse::<i64>().ok();
     let (Some(one), Some(two)) = (number(one), number(two)) else { return false };
-    // Times in milliseconds are larger than any in seconds that the generator makes.
-    let scale = if one.max(two) > 50_000_000_000 { 1000 } else { 1 };
-    one > 0 && two > 0 && one.abs_diff(two) <= (CLOCK_SECONDS_MAX * scale).unsigned_abs()
+    one > 0 && two > 0 && one.abs_diff(two) <= apart_max
 }
 
 /// A shorter history whose last command still gets two different replies, or none when the difference does not come back.

@@ -39,8 +39,10 @@ pub enum Leeway {
     None,
     /// The order is open.
     Order,
-    /// A time that was taken at two moments.
-    Time,
+    /// A time in seconds that was taken at two moments.
+    Seconds,
+    /// A time in milliseconds that was taken at two moments.
+    Milliseconds,
 }
 
 /// What a reply to this command may differ in.
@@ -48,7 +50,8 @@ pub fn leeway(words: &[Vec<u8>]) -> Leeway {
     let name = words.first().map(|name| name.to_ascii_lowercase()).unwrap_or_default();
     match name.as_slice() {
         b"keys" | b"scan" => Leeway::Order,
-        b"ttl" | b"pttl" | b"expiretime" | b"pexpiretime" => Leeway::Time,
+        b"ttl" | b"expiretime" => Leeway::Seconds,
+        b"pttl" | b"pexpiretime" => Leeway::Milliseconds,
         _ => Leeway::None,
     }
 }
