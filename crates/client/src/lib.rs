@@ -28,6 +28,8 @@ pub(crate) mod refusal;
 pub(crate) mod reply;
 pub(crate) mod request;
 pub(crate) mod route;
+#[cfg(test)]
+mod simulation;
 pub(crate) mod slot;
 pub(crate) mod socket;
 pub(crate) mod transaction;
