@@ -98,6 +98,10 @@ impl Worker {
             let Ok(count) = self.driver.wait(timeout_ms) else { break };
             self.desk.now = Instant::now();
             for index in 0..count {
+                if index != 0 {
+                    // What ran since the wake-up may have taken long, and a relative deadline counts from now.
+                    self.desk.now = Instant::now();
+                }
                 let event = self.driver.event(index);
                 self.handle(event);
             }
@@ -115,8 +119,6 @@ impl Worker {
         match event {
             Event::Received(token, count) => {
                 if let Some(session) = &mut self.sessions[token] {
-                    // What ran since the wake-up may have taken long, and a relative deadline counts from now.
-                    self.desk.now = Instant::now();
                     self.desk.counters.reads.add(1);
                     session.receive(&self.driver.buffer()[..count], &mut self.desk, &mut self.output);
                     self.send(token);

@@ -60,7 +60,8 @@ fn ask(stream: &mut TcpStream, text: &str) -> String {
 /// What CLIENT LIST says of the client of this name.
 fn row_of(observer: &mut TcpStream, name: &str) -> Option<String> {
     let list = ask(observer, "CLIENT LIST");
-    assert!(list.starts_with('$'), "{list}");
+    let (_, rows) = list.split_once("\r\n").expect("a length, and as many bytes");
+    assert!(rows.starts_with("id="), "{list}");
     list.lines().find(|line| line.contains(&format!(" name={name} "))).map(str::to_owned)
 }
 
