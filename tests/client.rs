@@ -193,6 +193,47 @@ fn every_way_of_waiting(client: &Client) -> Result<(), Error> {
     Ok(())
 }
 
+/// A caller that is alone reads its replies itself; whoever joins it must not be left waiting for that.
+fn a_lone_caller_may_be_joined_at_any_time(client: &Client) -> Result<(), Error> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let mut count = 0;
+    let mut next = || {
+        count += 1;
+        count
+    };
+    for round in 0..60 {
+        for _ in 0..40 {
+            assert_eq!(client.incr("n").wait()?, next());
+        }
+        match round % 6 {
+            0 => assert_eq!(runtime.block_on(client.incr("n").into_future())?, next()),
+            1 => {
+                let (sender, receiver) = channel();
+                client.incr("n").then(move |result| sender.send(result).unwrap());
+                assert_eq!(receiver.recv().unwrap()?, next());
+            }
+            2 => {
+                client.incr("n").forget();
+                next();
+            }
+            3 => {
+                drop(client.incr("n"));
+                next();
+            }
+            4 => {
+                let reply = client.incr("n");
+                assert_eq!(thread::scope(|scope| scope.spawn(|| reply.wait()).join().unwrap())?, next());
+            }
+            _ => {
+                let replies = [client.incr("n"), client.db(1).incr("n"), client.incr("n")];
+                let [first, _other, third] = replies.map(|reply| reply.wait());
+                assert_eq!((first?, third?), (next(), next()));
+            }
+        }
+    }
+    Ok(())
+}
+
 fn databases_do_not_mix(client: &Client) -> Result<(), Error> {
     for round in 1..=50 {
         let replies: Vec<_> = (0..16).map(|database| client.db(database).incr("n")).collect();
@@ -411,6 +452,7 @@ everywhere! {
     connections_and_server,
     a_pause_holds_commands_up_and_then_they_run,
     every_way_of_waiting,
+    a_lone_caller_may_be_joined_at_any_time,
     databases_do_not_mix,
     errors_are_clear,
     batches_are_contiguous,

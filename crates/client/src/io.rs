@@ -15,13 +15,11 @@ use std::time::{Duration, Instant};
 use crate::entry::Entry;
 use crate::error::{Error, ErrorKind};
 use crate::handshake::{Refusal, greet};
-use crate::intake::Intake;
 use crate::link::{Link, no_such_database};
+use crate::lone::{Habit, LONE_TICK};
+use crate::read::{Cause, read};
 use crate::slot::Completions;
-use crate::socket::{Socket, connect};
-
-/// Reads in a row before gathered requests are looked after again.
-const READS_MAX: usize = 8;
+use crate::socket::{Readiness, Socket, connect};
 
 /// Starts the thread of a link.
 pub(crate) fn start(link: Arc<Link>) -> io::Result<()> {
@@ -35,7 +33,9 @@ fn live(link: &Link) {
         match establish(link) {
             Ok(socket) => {
                 let since = Instant::now();
-                let cause = serve(link, &socket);
+                let mut done = Completions::default();
+                let cause = serve(link, &socket, &mut done);
+                link.finish(&mut done);
                 disconnect(link, &socket, &cause);
                 if matches!(cause, Cause::Closed) {
                     break;
@@ -53,19 +53,6 @@ fn live(link: &Link) {
         }
     }
     end(link);
-}
-
-/// Why a connection is over.
-enum Cause {
-    /// The client is gone and has its answers.
-    Closed,
-    Broken(String),
-}
-
-impl From<io::Error> for Cause {
-    fn from(error: io::Error) -> Self {
-        Self::Broken(error.to_string())
-    }
 }
 
 /// Connects, greets, and lets what is gathered go.
@@ -88,94 +75,74 @@ fn establish(link: &Link) -> Result<Arc<Socket>, Refusal> {
 }
 
 /// Reads and writes until the connection is over.
-fn serve(link: &Link, socket: &Socket) -> Cause {
-    let mut done = Completions::default();
+fn serve(link: &Link, socket: &Socket, done: &mut Completions) -> Cause {
+    let mut habit = Habit::default();
     loop {
-        let (blocked, timeout) = match prepare(link, &mut done) {
+        let sleep = match prepare(link, &mut habit, done) {
             Ok(sleep) => sleep,
             Err(cause) => return cause,
         };
-        link.finish(&mut done);
-        let ready = match socket.wait(Some(&link.bell), blocked, timeout) {
+        link.finish(done);
+        let ready = if sleep.lone {
+            link.bell.wait(Some(LONE_TICK)).map(|()| Readiness { rung: true, ..Readiness::default() })
+        } else {
+            socket.wait(Some(&link.bell), sleep.blocked, sleep.timeout)
+        };
+        let ready = match ready {
             Ok(ready) => ready,
             Err(error) => return error.into(),
         };
         let mut shared = link.shared.lock();
         (shared.asleep, shared.unwatched) = (false, false);
-        if ready.writable {
-            shared.blocked = false;
-        }
+        shared.blocked &= !ready.writable;
         drop(shared);
         if ready.rung {
             link.bell.hear();
         }
-        if ready.readable
-            && let Err(cause) = read(link, socket, &mut done)
-        {
-            return cause;
+        if !ready.readable {
+            continue;
+        }
+        match read(link, socket, done) {
+            Ok(replies) => habit.watch(link, replies),
+            Err(cause) => return cause,
         }
     }
 }
 
-/// Writes what is gathered, tells commands that their time is up, and says whether the socket takes no more and how long
-/// to sleep.
-fn prepare(link: &Link, done: &mut Completions) -> Result<(bool, Option<Duration>), Cause> {
+/// How the thread sleeps.
+struct Sleep {
+    /// The socket takes no more; room in it ends the sleep.
+    blocked: bool,
+    timeout: Option<Duration>,
+    /// A lone caller reads for itself; only the bell and a short time end the sleep.
+    lone: bool,
+}
+
+/// Writes what is gathered, tells commands that their time is up, and says how to sleep.
+fn prepare(link: &Link, habit: &mut Habit, done: &mut Completions) -> Result<Sleep, Cause> {
     let mut shared = link.shared.lock();
     while shared.pipe.can_write() && !shared.blocked {
         shared = link.write(shared);
     }
-    if shared.closing && shared.pipe.is_idle() && link.intake.try_lock().is_none_or(|intake| intake.pending.is_empty())
-    {
+    let answered = || link.intake.try_lock().is_none_or(|intake| intake.pending.is_empty());
+    if shared.closing && shared.pipe.is_idle() && answered() {
         return Err(Cause::Closed);
+    }
+    habit.review(&mut shared);
+    let lone = shared.lone && !shared.blocked && !shared.closing;
+    if shared.lone && !lone {
+        link.end_lone(&mut shared);
     }
     shared.asleep = true;
     let blocked = shared.blocked;
-    let Some(limit_ms) = link.limit_ms() else { return Ok((blocked, None)) };
+    let Some(limit_ms) = link.limit_ms() else { return Ok(Sleep { blocked, timeout: None, lone }) };
     let now_ms = link.now_ms();
     shared.pipe.expire(now_ms.wrapping_sub(limit_ms), done);
     // One more, so that the coarse clock has passed the limit when the sleep ends.
     let left_ms = shared.pipe.oldest_ms().map(|issued| limit_ms.saturating_sub(now_ms.wrapping_sub(issued)) + 1);
-    shared.unwatched = left_ms.is_none();
-    Ok((blocked, left_ms.map(|left_ms| Duration::from_millis(left_ms.max(limit_ms / 8).into()))))
-}
-
-/// Reads what has come and answers who asked.
-fn read(link: &Link, socket: &Socket, done: &mut Completions) -> Result<(), Cause> {
-    let mut intake = link.intake.lock();
-    for _ in 0..READS_MAX {
-        let room = intake.room();
-        let room_length = room.len();
-        let count = match socket.receive(room) {
-            Ok(0) => return Err(Cause::Broken("the server closed it".to_owned())),
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-            Err(error) => return Err(error.into()),
-        };
-        let broken = |error: Error| Cause::Broken(error.to_string());
-        let replies = intake.filled(count).map_err(broken)?;
-        if !take(link, &mut intake, replies) {
-            return Err(Cause::Broken("the server sent a reply that nobody asked for".to_owned()));
-        }
-        let resumption = intake.deliver(done).map_err(broken)?;
-        if let Some(next) = resumption {
-            let mut shared = link.shared.lock();
-            shared.pipe.resume(next.asker, next.frames, next.database, next.request, link.now_ms());
-            drop(link.write(shared));
-        }
-        link.finish(done);
-        if count < room_length {
-            return Ok(());
-        }
-    }
-    Ok(())
-}
-
-/// Takes the entries that these replies belong to out of the pipe.
-fn take(link: &Link, intake: &mut Intake, replies: usize) -> bool {
-    let mut shared = link.shared.lock();
-    let enough = shared.pipe.take(replies, &mut intake.pending, &mut intake.expected);
-    link.made_room(&shared);
-    enough
+    shared.unwatched = left_ms.is_none() && !lone;
+    let timeout = left_ms.map(|left_ms| Duration::from_millis(left_ms.max(limit_ms / 8).into()));
+    Ok(Sleep { blocked, timeout, lone })
 }
 
 /// Keeps what never left, and fails what did.
@@ -189,6 +156,7 @@ fn disconnect(link: &Link, socket: &Socket, cause: &Cause) {
     let lost = shared.pipe.cut(intake.cut());
     shared.socket = None;
     shared.blocked = false;
+    link.end_lone(&mut shared);
     drop(shared);
     drop(intake);
     let why = match cause {

@@ -19,13 +19,13 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::callback;
-use crate::config::{Config, ErrorHook, QueueFull};
+use crate::config::{Config, QueueFull};
 use crate::entry::Unit;
 use crate::error::{Effect, Error, ErrorKind};
 use crate::exchange::Exchange;
 use crate::intake::Intake;
 use crate::pipe::Pipe;
-use crate::slot::{Completions, Driver, Handle, Source};
+use crate::slot::{Completions, Handle, Source};
 use crate::socket::{Bell, Socket};
 
 /// Gathered bytes that a caller writes by itself rather than leave them to the thread.
@@ -49,6 +49,12 @@ pub(crate) struct Shared {
     pub(crate) first: Option<Result<(), Error>>,
     /// Callers that wait for room in the queue.
     waiting_for_room: usize,
+    /// The socket is left to a caller that is alone here and reads for itself; see `lone`.
+    pub(crate) lone: bool,
+    /// Such a caller is reading.
+    pub(crate) attended: bool,
+    /// How often a thread has waited for a reply.
+    pub(crate) waits: u32,
 }
 
 /// A connection, or the attempt to have one.
@@ -62,13 +68,15 @@ pub(crate) struct Link {
     /// Told when the queue has room, when a writer has left, when the first attempt is over, when the thread has ended.
     pub(crate) changed: Condvar,
     pub(crate) bell: Bell,
+    /// Wakes a lone caller that reads for itself.
+    pub(crate) lone_bell: Bell,
     /// Databases that the server has; 0 while nobody knows.
     pub(crate) databases: AtomicU32,
 }
 
 impl Link {
     pub(crate) fn new(config: Config, lasting: bool) -> std::io::Result<Arc<Self>> {
-        let bell = Bell::new()?;
+        let (bell, lone_bell) = (Bell::new()?, Bell::new()?);
         Ok(Arc::new_cyclic(|link: &std::sync::Weak<Link>| Self {
             shared: Mutex::new(Shared {
                 pipe: Pipe::new(config.database, Source::new(link.clone())),
@@ -80,12 +88,16 @@ impl Link {
                 ended: false,
                 first: None,
                 waiting_for_room: 0,
+                lone: false,
+                attended: false,
+                waits: 0,
             }),
             config,
             lasting,
             intake: Mutex::new(Intake::default()),
             changed: Condvar::new(),
             bell,
+            lone_bell,
             databases: AtomicU32::new(0),
         }))
     }
@@ -189,6 +201,9 @@ impl Link {
     /// Decides who writes what has just been gathered.
     #[inline]
     fn pushed<'a>(&'a self, mut shared: MutexGuard<'a, Shared>) {
+        if shared.lone && (shared.pipe.in_flight() > 0 || shared.pipe.is_burst()) {
+            self.end_lone(&mut shared);
+        }
         if shared.pipe.can_write() && !shared.blocked {
             if shared.pipe.in_flight() == 0 || shared.pipe.gathered() >= BURST_BYTES {
                 shared = self.write(shared);
@@ -207,6 +222,17 @@ impl Link {
         (shared.asleep, shared.unwatched) = (false, false);
         drop(shared);
         self.bell.ring();
+    }
+
+    /// Gives the socket back to the thread, if a lone caller has it.
+    pub(crate) fn end_lone(&self, shared: &mut Shared) {
+        if shared.lone {
+            (shared.lone, shared.asleep) = (false, false);
+            self.bell.ring();
+            if shared.attended {
+                self.lone_bell.ring();
+            }
+        }
     }
 
     /// Writes what may be written, with the lock released meanwhile.
@@ -307,19 +333,6 @@ impl Link {
             let hook = hook.clone();
             callback::run(move || errors.iter().for_each(|error| hook(error)));
         }
-    }
-}
-
-impl Driver for Link {
-    fn flush(&self) {
-        let shared = self.shared.lock();
-        if shared.pipe.can_write() && !shared.blocked {
-            drop(self.write(shared));
-        }
-    }
-
-    fn error_hook(&self) -> Option<ErrorHook> {
-        self.config.error_hook.clone()
     }
 }
 

@@ -185,7 +185,7 @@ fn given_up() -> Error {
 fn block(mut handle: Handle, deadline: Option<Instant>) -> Result<Payload, Handle> {
     if !handle.is_done() {
         if let Some(driver) = handle.driver() {
-            driver.flush();
+            driver.attend(&handle, deadline);
         }
         park(&mut handle, deadline);
     }

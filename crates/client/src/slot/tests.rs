@@ -1,0 +1,141 @@
+//! Both ends of a slot, in every order and at the same time. Run under Miri, it finds races and lost memory.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::task::Wake;
+use std::thread;
+
+use super::*;
+
+struct Nobody;
+
+impl Driver for Nobody {
+    fn flush(&self) {}
+
+    fn error_hook(&self) -> Option<ErrorHook> {
+        None
+    }
+}
+
+#[derive(Default)]
+struct Count(AtomicUsize);
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn source() -> Source {
+    let driver: Arc<dyn Driver> = Arc::new(Nobody);
+    Source::new(Arc::downgrade(&driver))
+}
+
+#[test]
+fn each_answer_goes_to_its_own_handle_in_any_order() {
+    let mut source = source();
+    let (targets, handles): (Vec<_>, Vec<_>) = (0..600).map(|_| source.pair()).unzip();
+    drop(source);
+    let mut done = Completions::default();
+    for (index, target) in targets.into_iter().enumerate().rev() {
+        target.complete(Payload::of(format!(":{index}\r\n").as_bytes()), &mut done);
+    }
+    for (index, handle) in handles.into_iter().enumerate() {
+        let payload = handle.take().ok().unwrap();
+        assert_eq!(payload.frame(), Ok(sleeve_wire::frame::Frame::Integer(index as i64)));
+    }
+}
+
+#[test]
+fn neighbours_of_one_task_share_one_wake_up() {
+    let mut source = source();
+    let count = Arc::new(Count::default());
+    let waker = Waker::from(count.clone());
+    let mut context = Context::from_waker(&waker);
+    let (targets, mut handles): (Vec<_>, Vec<_>) = (0..10).map(|_| source.pair()).unzip();
+    for handle in &mut handles {
+        assert!(handle.poll_ready(&mut context).is_pending());
+        assert!(handle.poll_ready(&mut context).is_pending());
+    }
+    let mut done = Completions::default();
+    for target in targets {
+        target.complete(Payload::of(b"+OK\r\n"), &mut done);
+    }
+    assert_eq!(count.0.load(Ordering::SeqCst), 0);
+    done.finish();
+    assert_eq!(count.0.load(Ordering::SeqCst), 1);
+    assert!(handles.iter().all(Handle::is_done));
+}
+
+#[test]
+fn a_target_that_is_dropped_answers() {
+    let (target, mut handle) = source().pair();
+    let count = Arc::new(Count::default());
+    assert!(handle.poll_ready(&mut Context::from_waker(&Waker::from(count.clone()))).is_pending());
+    drop(target);
+    assert_eq!(count.0.load(Ordering::SeqCst), 1);
+    assert!(handle.take().ok().unwrap().frame().is_err());
+}
+
+#[test]
+fn only_errors_of_forgotten_commands_are_reported() {
+    let mut source = source();
+    let mut done = Completions::default();
+    for (reply, reported) in [(&b"+OK\r\n"[..], 0), (b"-ERR no\r\n", 1)] {
+        let (target, handle) = source.pair();
+        assert!(handle.forget().is_none());
+        target.complete(Payload::of(reply), &mut done);
+        assert_eq!(done.finish().len(), reported);
+        let (target, handle) = source.pair();
+        drop(handle);
+        target.complete(Payload::of(reply), &mut done);
+        assert_eq!(done.finish().len(), 0);
+    }
+}
+
+/// Both ends act at the same time, in every way that there is. Run under Miri, it finds races and lost memory.
+#[test]
+fn both_ends_may_act_at_the_same_time() {
+    let rounds = if cfg!(miri) { 40 } else { 20_000 };
+    let mut source = source();
+    let (targets, handles): (Vec<_>, Vec<_>) = (0..rounds).map(|_| source.pair()).unzip();
+    drop(source);
+    let answering = thread::spawn(move || {
+        let mut done = Completions::default();
+        let mut errors = 0;
+        for (index, target) in targets.into_iter().enumerate() {
+            let long = format!("-ERR {}\r\n", "x".repeat(index % 80));
+            target.complete(Payload::of(long.as_bytes()), &mut done);
+            if index % 7 == 0 {
+                errors += done.finish().len();
+            }
+        }
+        errors + done.finish().len()
+    });
+    let mut heard = 0;
+    let mut forgotten = 0;
+    for (index, mut handle) in handles.into_iter().enumerate() {
+        let waker = Waker::from(Arc::new(Count::default()));
+        let mut context = Context::from_waker(&waker);
+        match index % 5 {
+            0 => drop(handle),
+            1 => forgotten += usize::from(handle.forget().is_none()),
+            2 => {
+                let _ = handle.poll_ready(&mut context);
+                drop(handle);
+            }
+            3 => {
+                let _ = handle.poll_ready(&mut context);
+                forgotten += usize::from(handle.forget().is_none());
+            }
+            _ => {
+                while handle.poll_ready(&mut context).is_pending() {
+                    thread::yield_now();
+                }
+                heard += usize::from(handle.take().ok().unwrap().frame().is_err());
+            }
+        }
+    }
+    assert_eq!(answering.join().unwrap(), forgotten);
+    assert_eq!(heard, rounds / 5);
+}
