@@ -244,7 +244,8 @@ impl World {
         if self.dice.roll(2) == 0 {
             self.serve();
         }
-        (self.up.clear(), self.down.clear());
+        self.up.clear();
+        self.down.clear();
         let lost = self.pipe.cut(self.intake.cut());
         let mut done = Completions::default();
         for mut entry in lost {
@@ -303,7 +304,9 @@ impl World {
             if !self.pipe.is_connected() {
                 self.reconnect();
             }
-            (self.write(), self.serve(), self.read());
+            self.write();
+            self.serve();
+            self.read();
         }
         assert_eq!(self.pipe.queued(), 0, "bytes are counted that are not there");
         for index in 0..self.asked.len() {
