@@ -240,6 +240,25 @@ macro_rules! handle {
     };
 }
 
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("config", self.config()).finish()
+    }
+}
+
+impl std::fmt::Debug for Db {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Db").field("database", &self.database).finish_non_exhaustive()
+    }
+}
+
+/// Both are used from any thread; the build fails when that stops being so.
+const _: () = {
+    const fn any_thread<T: Send + Sync + Clone>() {}
+    any_thread::<Client>();
+    any_thread::<Db>();
+};
+
 handle!(Client);
 handle!(Db);
 

@@ -29,7 +29,8 @@ pub enum Endpoint {
 /// What a call does when the queue of unanswered requests is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QueueFull {
-    /// The calling thread waits for room.
+    /// The calling thread waits for room. That includes a thread that runs async tasks: there, rather bound how many
+    /// replies are open at a time, or choose `Fail`.
     #[default]
     Wait,
     /// The command fails with [`ErrorKind::QueueFull`](crate::ErrorKind::QueueFull) and is not sent.

@@ -1,4 +1,48 @@
-//! What asks: a Redis client that never waits.
+//! What asks: a client of Sleeve, Redis and Valkey that never waits.
+//!
+//! A [`Client`] is one cheap handle over one multiplexed connection. It may be cloned, and used from any thread and in any
+//! async runtime at the same time; it needs none, because its connection has a thread of its own. A call sends at once and
+//! returns a [`Reply`], which is awaited, waited for, given a callback, forgotten or dropped. So everything is pipelined,
+//! without anyone asking for it:
+//!
+//! ```no_run
+//! use sleeve::{Client, prelude::*};
+//!
+//! let client = Client::connect("redis://localhost")?;
+//! client.set("name", "Ann").forget(); // an error would reach the configuration's error hook
+//! let name = client.get::<String>("name");
+//! let visits = client.db(3).incr("visits"); // another database on the same connection
+//! println!("{} was here {} times", name.wait()?, visits.wait()?);
+//! # Ok::<(), sleeve::Error>(())
+//! ```
+//!
+//! In async code the same replies are awaited, whatever the runtime:
+//!
+//! ```no_run
+//! use sleeve::{Client, Error, prelude::*};
+//!
+//! async fn visit(client: &Client, user: &str) -> Result<i64, Error> {
+//!     client.cmd("PING").send::<()>().await?; // any command by its name
+//!     client.incr(format!("visits:{user}")).await
+//! }
+//! ```
+//!
+//! - [`Batch`]: commands that leave together. [`Transaction`]: commands that run as one, if their [`Condition`]s hold.
+//!   [`Client::watch`]: read, decide and write, or begin again. [`Lease`]: a connection of one's own for a while.
+//! - [`ToArg`], [`ToArgs`] and [`FromReply`]: which Rust values travel, and how to add one's own.
+//! - [`Config`]: URLs (`redis://`, `unix://`, `embedded://`), timeouts, the bound on the queue, reconnecting. A command that
+//!   never left is sent on the next connection; one that left and was not answered fails, and [`Error::effect`] says that
+//!   nobody knows whether it was executed.
+//! - With the feature `embedded`, `Client::embedded()` is the same over an engine inside the process.
+//!
+//! # Inside
+//!
+//! From top to bottom; a file uses only files below it. `client`, `batch`, `transaction`, `lease` (where calls begin) and
+//! `commands` (a line a command) → `origin`, `route` (over a connection, or into an engine) → `io` (the connection's thread)
+//! and `lone` (a caller that reads for itself) → `read`, `link` (requests in, somebody writes them) → `intake` (frames to
+//! their askers), `pipe` (**the spine**: order, databases, what a broken connection loses) → `exchange` (a transaction on the
+//! wire), `slot` (where an answer lands), `payload`, `request`, `decode`. `pipe` and `intake` take bytes and give bytes, so
+//! that a whole life of cuts and timeouts is simulated in one thread from one seed.
 #![warn(unreachable_pub)]
 
 pub(crate) mod argument;
@@ -51,7 +95,7 @@ pub use options::{
 };
 pub use reply::Reply;
 pub use request::{Request, ToArg, ToArgs};
-pub use sleeve_wire::frame::Frame;
+pub use sleeve_wire::frame::{Frame, FrameError, Items};
 pub use transaction::{Condition, Transaction};
 pub use value::Value;
 

@@ -21,6 +21,9 @@ use crate::slot::{Completions, Handle, Source};
 /// An emptied out-buffer larger than this is given back to the allocator.
 const KEPT_CAPACITY_MAX: usize = 1024 * 1024;
 
+/// An emptied in-flight queue with room for more entries than this is given back to the allocator.
+const KEPT_ENTRIES_MAX: usize = 32 * 1024;
+
 /// Requests that are written in one go.
 #[derive(Default)]
 struct Segment {
@@ -217,6 +220,9 @@ impl Pipe {
             self.queued -= entry.length;
             *expected += entry.replies();
             pending.push_back(entry);
+        }
+        if self.in_flight.is_empty() && self.in_flight.capacity() > KEPT_ENTRIES_MAX {
+            self.in_flight = VecDeque::new();
         }
         true
     }

@@ -45,5 +45,7 @@ super::commands! {
         echo<T>(message: impl ToArg) -> T = ["ECHO", message];
         /// Waits for nothing but the way there and back; answers `PONG`.
         ping() -> String = ["PING"];
+        /// As `ping`, but answers what it is given.
+        ping_with<T>(message: impl ToArg) -> T = ["PING", message];
     }
 }
