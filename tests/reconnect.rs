@@ -17,6 +17,7 @@ use sleeve::{Client, Condition, Config, Effect, Endpoint, Error, ErrorKind};
 use sleeve_tests::{Kind, Server};
 
 const CUTS: u64 = 1000;
+const LONE_CUTS: u64 = 200;
 const THREADS: u64 = 8;
 const TASKS: u64 = 8;
 
@@ -50,7 +51,7 @@ struct Proxy {
 }
 
 impl Proxy {
-    fn start(server: SocketAddr) -> Self {
+    fn start(server: SocketAddr, cuts_max: u64) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (cuts, ended) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
@@ -64,7 +65,7 @@ impl Proxy {
                 let (Ok(client), Ok(server)) = (client, TcpStream::connect(server)) else { continue };
                 // Small pieces pass at once, as they would without a proxy.
                 let _ = (client.set_nodelay(true), server.set_nodelay(true));
-                let cutting = cuts_seen.load(Ordering::Relaxed) < CUTS;
+                let cutting = cuts_seen.load(Ordering::Relaxed) < cuts_max;
                 // Small numbers cut greetings, large ones full pipelines.
                 let mut bytes = || if cutting { 1 << dice.roll(17) } else { u64::MAX };
                 let (up, down) = (bytes().min(BYTES_MAX), bytes().min(BYTES_MAX));
@@ -241,7 +242,7 @@ fn verify(direct: &Client, told: &[Told]) {
 
 fn cuts_heal(kind: Kind) {
     let server = Server::start(kind);
-    let proxy = Proxy::start(server.address());
+    let proxy = Proxy::start(server.address(), CUTS);
     let endpoint = Endpoint::Tcp { host: proxy.address.ip().to_string(), port: proxy.address.port() };
     let config = Config::new(endpoint).backoff(Duration::from_micros(200), Duration::from_millis(2));
     let client = Client::open_with(config).unwrap();
@@ -263,6 +264,27 @@ fn cuts_heal(kind: Kind) {
     }
     assert_eq!(client.echo::<String>("healed").wait().unwrap(), "healed");
     verify(&Client::connect(&server.url()).unwrap(), &told);
+}
+
+/// One caller that waits for each command, and so reads its replies itself.
+#[test]
+fn cuts_heal_under_a_lone_caller() {
+    let server = Server::start(Kind::Redis);
+    let proxy = Proxy::start(server.address(), LONE_CUTS);
+    let endpoint = Endpoint::Tcp { host: proxy.address.ip().to_string(), port: proxy.address.port() };
+    let config = Config::new(endpoint).backoff(Duration::from_micros(200), Duration::from_millis(2));
+    let client = Client::open_with(config).unwrap();
+    let mut caller = Caller::new(&client, 0);
+    for number in 0u64.. {
+        if proxy.cuts.load(Ordering::Relaxed) >= LONE_CUTS {
+            break;
+        }
+        let key = format!("lone:{number}");
+        let result = client.incr(&key).wait();
+        caller.hear(key, 0, &result);
+    }
+    assert_eq!(client.echo::<String>("healed").wait().unwrap(), "healed");
+    verify(&Client::connect(&server.url()).unwrap(), &caller.told);
 }
 
 #[test]
