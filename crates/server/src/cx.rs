@@ -3,7 +3,9 @@
 //! A [`Cx`] lives as long as one batch. Commands reach the keyspace through it alone: that is where keys expire when they
 //! are looked at, where watchers hear of changes and where effects are recorded, so no command can forget any of it.
 
-use sleeve_store::{Deadline, EntryMut, EntryRef, Find, FindMut, Moment, Previous, Value};
+use sleeve_store::{
+    Collection, Deadline, EntryMut, EntryRef, Find, FindMut, Moment, OtherKind, Previous, Updated, Value,
+};
 use sleeve_wire::commands::Row;
 use sleeve_wire::reply::Writer;
 use sleeve_wire::request::OwnedArgs;
@@ -11,7 +13,9 @@ use sleeve_wire::request::OwnedArgs;
 use crate::access;
 use crate::clock::{self, Instant};
 use crate::engine::Engine;
+use crate::error::Error;
 use crate::locks::Locks;
+use crate::notify::{self, Class};
 use crate::output::Output;
 use crate::request::{Key, Request};
 use crate::state::State;
@@ -112,7 +116,7 @@ impl Cx<'_> {
         self.expire_if_due(key);
         let (database, now) = (self.state.database as usize, self.now);
         let Some(entry) = self.locks.shard(key.hash).get(database, key.hash, key.name, now.wall_ms()) else {
-            self.counters.misses.add(1);
+            self.missed(key);
             return None;
         };
         self.counters.hits.add(1);
@@ -122,22 +126,56 @@ impl Cx<'_> {
         Some(entry)
     }
 
+    /// The string of a key, for a command that reads it; see [`Cx::read`].
+    #[inline]
+    pub fn read_string(&mut self, key: Key<'_>) -> Result<Option<EntryRef<'_>>, Error> {
+        string(self.read(key))
+    }
+
+    /// The string of a key, without a trace; see [`Cx::peek`].
+    #[inline]
+    pub fn peek_string(&mut self, key: Key<'_>) -> Result<Option<EntryRef<'_>>, Error> {
+        string(self.peek(key))
+    }
+
+    /// The collection of a key, for a command that reads it; see [`Cx::read`].
+    #[inline]
+    pub fn read_as<C: Collection>(&mut self, key: Key<'_>) -> Result<Option<C::Ref<'_>>, Error> {
+        collection::<C>(self.read(key))
+    }
+
+    /// The collection of a key, without a trace; see [`Cx::peek`].
+    #[inline]
+    pub fn peek_as<C: Collection>(&mut self, key: Key<'_>) -> Result<Option<C::Ref<'_>>, Error> {
+        collection::<C>(self.peek(key))
+    }
+
     /// Replies with the string of a key that is read; false, and no reply, when the key is missing.
     #[inline]
-    pub fn reply_value(&mut self, key: Key<'_>) -> bool {
+    pub fn reply_value(&mut self, key: Key<'_>) -> Result<bool, Error> {
         self.expire_if_due(key);
         let database = self.state.database as usize;
         let shard = self.locks.shard(key.hash);
         let Some(entry) = shard.get(database, key.hash, key.name, self.now.wall_ms()) else {
-            self.counters.misses.add(1);
-            return false;
+            self.missed(key);
+            return Ok(false);
         };
         self.counters.hits.add(1);
         if !self.state.no_touch {
             access::touch(&self.engine.config, &entry, self.now);
         }
+        if !entry.is_string() {
+            return Err(Error::WRONG_TYPE);
+        }
         self.out.push_value(&entry);
-        true
+        Ok(true)
+    }
+
+    /// A command that reads has not found a key.
+    #[inline]
+    pub fn missed(&mut self, key: Key<'_>) {
+        self.counters.misses.add(1);
+        self.notify(Class::KeyMiss, "keymiss", key);
     }
 
     /// The value of a key, without a trace: neither counted nor touched.
@@ -161,6 +199,54 @@ impl Cx<'_> {
                 Some(entry)
             }
             _ => None,
+        }
+    }
+
+    /// The string of a key, to be changed; see [`Cx::edit`].
+    #[inline]
+    pub fn edit_string(&mut self, key: Key<'_>) -> Result<Option<EntryMut<'_>>, Error> {
+        match self.edit(key) {
+            Some(entry) if !entry.view().is_string() => Err(Error::WRONG_TYPE),
+            entry => Ok(entry),
+        }
+    }
+
+    /// Changes the collection of a key, which is made first if the key is missing. One that is left empty is removed
+    /// with its key. The caller reports what it changed with [`Cx::changed`].
+    pub fn update<C: Collection, R>(
+        &mut self,
+        key: Key<'_>,
+        change: impl FnOnce(&mut C) -> R,
+    ) -> Result<Updated<R>, Error> {
+        self.renew(key);
+        let (database, moment) = (self.state.database as usize, self.moment());
+        let updated = self.locks.shard(key.hash).update(database, (key.hash, key.name), moment, change);
+        let updated = updated.map_err(|OtherKind| Error::WRONG_TYPE)?;
+        if updated.created && !updated.emptied {
+            self.notify(Class::New, "new", key);
+        }
+        Ok(updated)
+    }
+
+    /// Changes the collection of a key; None when the key is missing. See [`Cx::update`].
+    pub fn update_present<C: Collection, R>(
+        &mut self,
+        key: Key<'_>,
+        change: impl FnOnce(&mut C) -> R,
+    ) -> Result<Option<Updated<R>>, Error> {
+        self.renew(key);
+        let (database, now_ms) = (self.state.database as usize, self.now.wall_ms());
+        let updated = self.locks.shard(key.hash).update_present(database, (key.hash, key.name), now_ms, change);
+        updated.map_err(|OtherKind| Error::WRONG_TYPE)
+    }
+
+    /// Renews the access clock of a key that is about to be changed.
+    fn renew(&mut self, key: Key<'_>) {
+        let (engine, now, is_silent) = (self.engine, self.now, self.state.no_touch);
+        if let Some(entry) = self.peek(key)
+            && !is_silent
+        {
+            access::touch(&engine.config, &entry, now);
         }
     }
 
@@ -199,7 +285,24 @@ impl Cx<'_> {
         drop(self.locks.shard(key.hash).remove(database as usize, key.hash, key.name));
         self.counters.expired.add(1);
         self.engine.watches.raise_expired(database, key.name);
+        self.notify_in(database, Class::Expired, "expired", key);
         self.append(database, &[b"DEL", key.name]);
+    }
+}
+
+#[inline]
+fn string(entry: Option<EntryRef<'_>>) -> Result<Option<EntryRef<'_>>, Error> {
+    match entry {
+        Some(entry) if !entry.is_string() => Err(Error::WRONG_TYPE),
+        entry => Ok(entry),
+    }
+}
+
+#[inline]
+fn collection<C: Collection>(entry: Option<EntryRef<'_>>) -> Result<Option<C::Ref<'_>>, Error> {
+    match entry {
+        None => Ok(None),
+        Some(entry) => entry.collection::<C>().map(Some).ok_or(Error::WRONG_TYPE),
     }
 }
 
@@ -214,8 +317,30 @@ impl Cx<'_> {
         drop(garbage);
         if previous == Previous::Expired {
             self.counters.expired.add(1);
+            self.notify(Class::Expired, "expired", key);
         }
         self.changed(key);
+        if previous != Previous::Live {
+            self.notify(Class::New, "new", key);
+        }
+    }
+
+    /// Puts a collection under a key, whatever was there, or removes the key if the collection is empty: the way of the
+    /// commands that store a result. Whether there is a key now.
+    pub fn set_collection<C: Collection>(&mut self, key: Key<'_>, collection: C) -> bool {
+        if collection.is_empty() {
+            self.remove(key);
+            return false;
+        }
+        let is_new = self.peek(key).is_none();
+        let (database, moment) = (self.state.database as usize, self.moment());
+        let shard = self.locks.shard(key.hash);
+        drop(shard.set_collection(database, (key.hash, key.name), collection, Deadline::Clear, moment));
+        self.changed(key);
+        if is_new {
+            self.notify(Class::New, "new", key);
+        }
+        true
     }
 
     /// Removes a key; whether it was there. One whose time has come was not.
@@ -242,6 +367,20 @@ impl Cx<'_> {
     pub fn changed_in(&mut self, database: u32, key: Key<'_>) {
         self.changes += 1;
         self.engine.watches.raise(database, key.name);
+    }
+
+    /// Publishes an event about a key of the selected database, in Redis's words, behind the change.
+    #[inline]
+    pub fn notify(&mut self, class: Class, event: &'static str, key: Key<'_>) {
+        self.notify_in(self.state.database, class, event, key);
+    }
+
+    /// Publishes an event about a key of another database.
+    #[inline]
+    pub fn notify_in(&mut self, database: u32, class: Class, event: &'static str, key: Key<'_>) {
+        if notify::is_wanted(&self.engine.config, class) {
+            notify::publish(self.engine, database, class, event, key.name);
+        }
     }
 
     /// Says that `count` keys have changed whose watchers have been told in other ways (FLUSHALL, SWAPDB).

@@ -5,15 +5,20 @@
 
 use std::sync::Arc;
 
+use crate::object::Object;
 use crate::value::{Value, parse_integer};
 
 /// The longest string, in bytes, that is kept in the entry itself.
 pub const INLINE_MAX: usize = 4096;
 
+/// The longest packed collection, in bytes, that is kept in the entry itself. Each change of one copies it, so it is
+/// smaller than [`INLINE_MAX`].
+pub(crate) const PACKED_INLINE_MAX: usize = 1024;
+
 /// What the tail of an entry is.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Form {
+pub enum Form {
     /// Eight bytes.
     Integer = 0,
     /// A string that was written whole.
@@ -22,6 +27,18 @@ pub(crate) enum Form {
     Edited = 2,
     /// The address of an `Arc<Vec<u8>>`.
     Shared = 3,
+    /// The address of a `Box<Object>`.
+    Object = 4,
+    /// The elements of a list, as `listpack` packs them.
+    PackedList = 5,
+    /// The members of a set, likewise.
+    PackedSet = 6,
+    /// The members of a set, as `intset` packs them.
+    PackedIntegers = 7,
+    /// Members and scores of a sorted set in turn, as `listpack` packs them.
+    PackedSortedSet = 8,
+    /// Fields and values of a hash in turn, as `listpack` packs them.
+    PackedHash = 9,
 }
 
 /// A value in the shape in which it will be stored.
@@ -31,6 +48,9 @@ pub(crate) enum Body<'a> {
     Edited(&'a [u8]),
     Zeros(usize),
     Shared(Arc<Vec<u8>>),
+    Object(Box<Object>),
+    /// A collection of at most [`PACKED_INLINE_MAX`] bytes in one of the packed forms.
+    Packed(Form, &'a [u8]),
 }
 
 impl<'a> Body<'a> {
@@ -64,6 +84,8 @@ impl<'a> Body<'a> {
             Self::Whole(_) => Form::Whole,
             Self::Edited(_) | Self::Zeros(_) => Form::Edited,
             Self::Shared(_) => Form::Shared,
+            Self::Object(_) => Form::Object,
+            Self::Packed(form, _) => *form,
         }
     }
 
@@ -71,8 +93,8 @@ impl<'a> Body<'a> {
     #[inline]
     pub fn tail_len(&self) -> usize {
         match self {
-            Self::Integer(_) | Self::Shared(_) => 8,
-            Self::Whole(bytes) | Self::Edited(bytes) => bytes.len(),
+            Self::Integer(_) | Self::Shared(_) | Self::Object(_) => 8,
+            Self::Whole(bytes) | Self::Edited(bytes) | Self::Packed(_, bytes) => bytes.len(),
             Self::Zeros(length) => *length,
         }
     }

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The deadline is there if its flag is set, and the second key length if the key has 65,535 bytes or more. The tail
-//! is the value: the bytes of a short string, the eight bytes of an integer, or the address of a longer string's
-//! shared buffer. There is room for further kinds of values: a form whose tail is the address of the thing.
+//! is the value: the bytes of a short string or of a small packed collection, the eight bytes of an integer, or the
+//! address of a longer string's shared buffer or of a larger collection.
 //!
 //! An [`Entry`] is an address without a lifetime. This file says how the block is read and written; who owns it, and
 //! when, is the table's business. Only code that holds the shard's lock gets here.
@@ -19,7 +19,8 @@ use std::sync::Arc;
 use crate::body::{Body, Form};
 use crate::bucket::{OUTSIDE, SPANS, VOLATILE};
 use crate::heap::{Heap, block_bytes, is_cell};
-use crate::value::{EMBEDDED_MAX, Encoding, ValueRef};
+use crate::object::Object;
+use crate::value::{EMBEDDED_MAX, Encoding, Kind, ValueRef};
 
 /// What a shared buffer takes besides its bytes: two counts, and the vector's three words.
 const SHARED_BYTES: usize = 40;
@@ -51,7 +52,13 @@ impl Header {
             0 => Form::Integer,
             1 => Form::Whole,
             2 => Form::Edited,
-            _ => Form::Shared,
+            3 => Form::Shared,
+            4 => Form::Object,
+            5 => Form::PackedList,
+            6 => Form::PackedSet,
+            7 => Form::PackedIntegers,
+            8 => Form::PackedSortedSet,
+            _ => Form::PackedHash,
         }
     }
 
@@ -70,6 +77,15 @@ impl Header {
     fn key_offset(self) -> usize {
         HEADER_BYTES + 8 * usize::from(self.has(HAS_DEADLINE)) + 8 * usize::from(self.has(HAS_LONG_KEY))
     }
+}
+
+/// What an entry owns outside of its block.
+#[derive(Debug, Default)]
+pub(crate) enum Outside {
+    #[default]
+    Nothing,
+    Buffer(Arc<Vec<u8>>),
+    Object(Box<Object>),
 }
 
 /// The size of an entry with these parts.
@@ -130,7 +146,7 @@ impl Entry {
         unsafe {
             match body {
                 Body::Integer(number) => tail.cast::<i64>().write_unaligned(number),
-                Body::Whole(bytes) | Body::Edited(bytes) => {
+                Body::Whole(bytes) | Body::Edited(bytes) | Body::Packed(_, bytes) => {
                     tail.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
                 }
                 Body::Zeros(length) => tail.write_bytes(0, length),
@@ -138,48 +154,67 @@ impl Entry {
                     heap.own(shared_bytes(&buffer));
                     tail.cast::<usize>().write_unaligned(Arc::into_raw(buffer).expose_provenance());
                 }
+                Body::Object(object) => {
+                    heap.own(object.memory());
+                    tail.cast::<usize>().write_unaligned(Box::into_raw(object).expose_provenance());
+                }
             }
         }
     }
 
-    /// Gives the block back to `heap`, and returns the shared buffer if there is one.
-    pub fn destroy(self, heap: &mut Heap) -> Option<Arc<Vec<u8>>> {
-        let mut buffer = None;
-        self.destroy_with(heap, |_, shared| buffer = shared);
-        buffer
+    /// Gives the block back to `heap`, and returns what it owned outside.
+    pub fn destroy(self, heap: &mut Heap) -> Outside {
+        let mut outside = Outside::Nothing;
+        self.destroy_with(heap, |_, owned| outside = owned);
+        outside
     }
 
-    /// Gives the block back to `heap`, after `last` has seen the key and been given the shared buffer.
-    pub fn destroy_with(self, heap: &mut Heap, last: impl FnOnce(&[u8], Option<Arc<Vec<u8>>>)) {
-        let buffer = self.release_shared(heap);
-        last(self.key(), buffer);
+    /// Gives the block back to `heap`, after `last` has seen the key and been given what the entry owned outside.
+    pub fn destroy_with(self, heap: &mut Heap, last: impl FnOnce(&[u8], Outside)) {
+        let outside = self.release_outside(heap);
+        last(self.key(), outside);
         // SAFETY: the block came from this heap with this size, and the entry ends here.
         unsafe { heap.release(self.0, self.size()) };
     }
 
-    /// Takes the shared buffer out; the tail is meaningless until it is written again.
-    fn release_shared(self, heap: &mut Heap) -> Option<Arc<Vec<u8>>> {
-        let buffer = ManuallyDrop::into_inner(self.shared()?);
-        heap.disown(shared_bytes(&buffer));
-        Some(buffer)
+    /// Gives back the block of an entry whose value was taken out.
+    pub fn destroy_taken(self, heap: &mut Heap) {
+        // SAFETY: the block came from this heap with this size, and the entry ends here.
+        unsafe { heap.release(self.0, self.size()) };
     }
 
-    /// Replaces value and deadline. The entry may move: the result is its new address. Returns the old buffer too.
-    pub fn assign(
-        self,
-        heap: &mut Heap,
-        body: Body<'_>,
-        deadline: Option<i64>,
-        clock: u32,
-    ) -> (Self, Option<Arc<Vec<u8>>>) {
-        let buffer = self.release_shared(heap);
+    /// Takes out what lies outside; then the tail is meaningless until it is written again.
+    fn release_outside(self, heap: &mut Heap) -> Outside {
+        if let Some(buffer) = self.shared() {
+            heap.disown(shared_bytes(&buffer));
+            return Outside::Buffer(ManuallyDrop::into_inner(buffer));
+        }
+        let Some(object) = self.object_address() else { return Outside::Nothing };
+        // SAFETY: the address came from `Box::into_raw`, and the entry, which owned it, lets go of it here.
+        let object = unsafe { Box::from_raw(object.as_ptr()) };
+        heap.disown(object.memory());
+        Outside::Object(object)
+    }
+
+    /// Takes the value out to be stored again; then the tail may be meaningless until it is written again.
+    pub fn take_body<'a>(self, heap: &mut Heap) -> Body<'a> {
+        match self.release_outside(heap) {
+            Outside::Buffer(buffer) => Body::Shared(buffer),
+            Outside::Object(object) => Body::Object(object),
+            Outside::Nothing => self.inline_body(),
+        }
+    }
+
+    /// Replaces value and deadline. The entry may move: the result is its new address. Returns what the old value owned.
+    pub fn assign(self, heap: &mut Heap, body: Body<'_>, deadline: Option<i64>, clock: u32) -> (Self, Outside) {
+        let outside = self.release_outside(heap);
         let (header, key) = (self.header(), self.key());
         let size = entry_bytes(deadline.is_some(), key.len(), body.tail_len());
         if deadline.is_some() != header.has(HAS_DEADLINE) || block_bytes(size) != block_bytes(self.size()) {
             let moved = Self::create(heap, key, body, deadline, clock);
             // SAFETY: the block came from this heap with this size, and its place is taken by `moved`.
             unsafe { heap.release(self.0, self.size()) };
-            return (moved, buffer);
+            return (moved, outside);
         }
         let changed = Header::new(body.form(), clock, deadline.is_some(), key.len(), body.tail_len());
         // SAFETY: the block has room for `size` bytes, and key and deadline stay where they are. `body` cannot borrow
@@ -191,7 +226,7 @@ impl Entry {
             }
             self.write_tail(heap, self.0.add(changed.key_offset() + key.len()), body);
         }
-        (self, buffer)
+        (self, outside)
     }
 
     /// Writes value, deadline and clock over the old ones where nothing changes its size and nothing is left behind:
@@ -204,7 +239,8 @@ impl Entry {
             Body::Whole(bytes) | Body::Edited(bytes) => {
                 matches!(header.form(), Form::Whole | Form::Edited) && bytes.len() == header.tail_len()
             }
-            Body::Zeros(_) | Body::Shared(_) => false,
+            Body::Packed(form, bytes) => header.form() == *form && bytes.len() == header.tail_len(),
+            Body::Zeros(_) | Body::Shared(_) | Body::Object(_) => false,
         };
         if !fits || deadline.is_some() != header.has(HAS_DEADLINE) {
             return false;
@@ -219,10 +255,10 @@ impl Entry {
             }
             match body {
                 Body::Integer(number) => tail.cast::<i64>().write_unaligned(*number),
-                Body::Whole(bytes) | Body::Edited(bytes) => {
+                Body::Whole(bytes) | Body::Edited(bytes) | Body::Packed(_, bytes) => {
                     tail.copy_from_nonoverlapping(NonNull::from(*bytes).cast(), bytes.len());
                 }
-                Body::Zeros(_) | Body::Shared(_) => {}
+                Body::Zeros(_) | Body::Shared(_) | Body::Object(_) => {}
             }
         }
         true
@@ -239,10 +275,7 @@ impl Entry {
                 self
             }
             _ => {
-                let body = match self.release_shared(heap) {
-                    Some(buffer) => Body::Shared(buffer),
-                    None => self.body(),
-                };
+                let body = self.take_body(heap);
                 let moved = Self::create(heap, self.key(), body, deadline, self.clock());
                 // SAFETY: the block came from this heap with this size, and its place is taken by `moved`.
                 unsafe { heap.release(self.0, self.size()) };
@@ -288,7 +321,7 @@ impl Entry {
                 // SAFETY: the tail of an inline string has this many initialised bytes.
                 Some(unsafe { std::slice::from_raw_parts_mut(self.tail().as_ptr(), header.tail_len()) })
             }
-            Form::Integer | Form::Shared => None,
+            _ => None,
         }
     }
 
@@ -309,10 +342,63 @@ impl Entry {
     /// Replaces the shared buffer by the one that `change` makes of it.
     pub fn change_shared(self, heap: &mut Heap, change: impl FnOnce(&mut Arc<Vec<u8>>)) {
         debug_assert!(self.header().form() == Form::Shared);
-        let Some(mut buffer) = self.release_shared(heap) else { return };
+        let Outside::Buffer(mut buffer) = self.release_outside(heap) else { return };
         change(&mut buffer);
         // SAFETY: the tail of this form has room for an address.
         unsafe { self.write_tail(heap, self.tail(), Body::Shared(buffer)) };
+    }
+
+    fn object_address(self) -> Option<NonNull<Object>> {
+        if self.header().form() != Form::Object {
+            return None;
+        }
+        // SAFETY: the tail of this form is the address that `Box::into_raw` gave.
+        let address = unsafe { self.tail().cast::<usize>().read_unaligned() };
+        NonNull::new(std::ptr::with_exposed_provenance_mut(address))
+    }
+
+    /// The collection outside of the block, if the value is one. The lifetime is bounded by whoever made the entry.
+    #[inline]
+    pub fn object<'a>(self) -> Option<&'a Object> {
+        // SAFETY: the object lives as long as the entry owns it.
+        self.object_address().map(|object| unsafe { object.as_ref() })
+    }
+
+    /// Changes the collection outside of the block, which there is, and tells `heap` what it takes then.
+    ///
+    /// # Safety
+    /// Nothing else refers to the entry's value meanwhile.
+    pub unsafe fn change_object<R>(self, heap: &mut Heap, change: impl FnOnce(&mut Object) -> R) -> Option<R> {
+        // SAFETY: the object lives as long as the entry owns it, and nothing else refers to it.
+        let object = unsafe { self.object_address()?.as_mut() };
+        heap.disown(object.memory());
+        let result = change(object);
+        heap.own(object.memory());
+        Some(result)
+    }
+
+    /// The form and the bytes of a packed collection in the block, if the value is one.
+    #[inline]
+    pub fn packed<'a>(self) -> Option<(Form, &'a [u8])> {
+        let header = self.header();
+        match header.form() {
+            Form::Integer | Form::Whole | Form::Edited | Form::Shared | Form::Object => None,
+            // SAFETY: the tail of these forms has this many initialised bytes.
+            form => Some((form, unsafe { std::slice::from_raw_parts(self.tail().as_ptr(), header.tail_len()) })),
+        }
+    }
+
+    /// The type of the value.
+    #[inline]
+    pub fn kind(self) -> Kind {
+        match self.header().form() {
+            Form::Integer | Form::Whole | Form::Edited | Form::Shared => Kind::String,
+            Form::PackedList => Kind::List,
+            Form::PackedSet | Form::PackedIntegers => Kind::Set,
+            Form::PackedSortedSet => Kind::SortedSet,
+            Form::PackedHash => Kind::Hash,
+            Form::Object => self.object().map_or(Kind::String, Object::kind),
+        }
     }
 
     #[inline]
@@ -377,6 +463,7 @@ impl Entry {
         unsafe { self.0.add(1).cast::<[u8; 3]>().write([low, middle, high]) };
     }
 
+    /// The value of a string; of a collection no bytes.
     #[inline]
     pub fn value<'a>(self) -> ValueRef<'a> {
         let header = self.header();
@@ -391,14 +478,25 @@ impl Entry {
                     let address = self.tail().cast::<usize>().read_unaligned();
                     ValueRef::Bytes(&*std::ptr::with_exposed_provenance::<Vec<u8>>(address))
                 }
+                _ => ValueRef::Bytes(&[]),
             }
         }
     }
 
-    /// The value in the shape in which it could be stored again; a shared buffer is counted once more.
-    pub fn body<'a>(self) -> Body<'a> {
-        if let Some(buffer) = self.shared() {
-            return Body::Shared(Arc::clone(&buffer));
+    /// The value in the shape in which it could be stored again; a shared buffer is counted once more, and a collection
+    /// outside of the block is copied.
+    pub fn copy_body<'a>(self) -> Body<'a> {
+        match (self.shared(), self.object()) {
+            (Some(buffer), _) => Body::Shared(Arc::clone(&buffer)),
+            (_, Some(object)) => Body::Object(Box::new(object.clone())),
+            _ => self.inline_body(),
+        }
+    }
+
+    /// The value of an entry that owns nothing outside of its block.
+    fn inline_body<'a>(self) -> Body<'a> {
+        if let Some((form, bytes)) = self.packed() {
+            return Body::Packed(form, bytes);
         }
         match (self.header().form(), self.value()) {
             (_, ValueRef::Integer(number)) => Body::Integer(number),
@@ -413,6 +511,9 @@ impl Entry {
             Form::Integer => Encoding::Integer,
             Form::Whole if header.tail_len() <= EMBEDDED_MAX => Encoding::Embedded,
             Form::Whole | Form::Edited | Form::Shared => Encoding::Raw,
+            Form::PackedIntegers => Encoding::Intset,
+            Form::PackedList | Form::PackedSet | Form::PackedSortedSet | Form::PackedHash => Encoding::Listpack,
+            Form::Object => self.object().map_or(Encoding::Raw, Object::encoding),
         }
     }
 
@@ -421,14 +522,19 @@ impl Entry {
     pub fn slot_flags(self) -> u64 {
         let (header, size) = (self.header(), self.size());
         let volatile = if header.has(HAS_DEADLINE) { VOLATILE } else { 0 };
-        let outside = if is_cell(size) && header.form() != Form::Shared { 0 } else { OUTSIDE };
+        let outside = if is_cell(size) && !matches!(header.form(), Form::Shared | Form::Object) { 0 } else { OUTSIDE };
         let spans = if self.0.addr().get() % 64 + size.min(128) > 64 { SPANS } else { 0 };
         volatile | outside | spans
     }
 
-    /// The bytes that the entry takes, with its shared buffer.
+    /// The bytes that the entry takes, with what it owns outside of its block.
     pub fn memory(self) -> usize {
-        block_bytes(self.size()) + self.shared().map_or(0, |buffer| shared_bytes(&buffer))
+        let outside = match (self.shared(), self.object()) {
+            (Some(buffer), _) => shared_bytes(&buffer),
+            (_, Some(object)) => object.memory(),
+            _ => 0,
+        };
+        block_bytes(self.size()) + outside
     }
 }
 

@@ -7,10 +7,12 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use crate::body::{Body, INLINE_MAX};
+use crate::body::{Body, Form, INLINE_MAX};
 use crate::bucket::{Slot, VOLATILE};
-use crate::entry::Entry;
+use crate::entry::{Entry, Outside};
+use crate::hash::HashKey;
 use crate::heap::Heap;
+use crate::object::{Collection, Object, inline};
 use crate::value::{Digits, Encoding, Kind, Value, ValueRef};
 
 /// An entry borrowed from a locked shard.
@@ -28,19 +30,31 @@ pub struct EntryMut<'a> {
     volatile: &'a mut usize,
 }
 
+/// What came of changing a collection.
+pub(crate) struct Change<R> {
+    /// What the change returned.
+    pub result: R,
+    /// Nothing is left: the key must go.
+    pub is_empty: bool,
+}
+
 /// What a write took out and did not free. Dropping it frees it: at once, or later on another thread.
 #[derive(Debug, Default)]
 #[must_use = "dropping this may take long; choose where"]
-pub struct Garbage(Option<Arc<Vec<u8>>>);
+pub struct Garbage(Outside);
 
 impl Garbage {
-    pub(crate) fn new(buffer: Option<Arc<Vec<u8>>>) -> Self {
-        Self(buffer)
+    pub(crate) fn new(outside: Outside) -> Self {
+        Self(outside)
     }
 
     /// The bytes that dropping this gives back; 0 if there is nothing to do.
     pub fn bytes(&self) -> usize {
-        self.0.as_ref().map_or(0, |buffer| buffer.capacity())
+        match &self.0 {
+            Outside::Nothing => 0,
+            Outside::Buffer(buffer) => buffer.capacity(),
+            Outside::Object(object) => object.memory(),
+        }
     }
 }
 
@@ -58,8 +72,24 @@ impl<'a> EntryRef<'a> {
     }
 
     /// The type of the value.
+    #[inline]
     pub fn kind(&self) -> Kind {
-        Kind::String
+        self.entry.kind()
+    }
+
+    /// Whether the value is a string.
+    #[inline]
+    pub fn is_string(&self) -> bool {
+        self.entry.kind() == Kind::String
+    }
+
+    /// The collection, if it is of this type.
+    #[inline]
+    pub fn collection<C: Collection>(&self) -> Option<C::Ref<'a>> {
+        match self.entry.packed() {
+            Some((form, bytes)) => C::view(form, bytes),
+            None => self.entry.object().and_then(C::of).map(C::as_ref),
+        }
     }
 
     /// How the value is kept.
@@ -67,7 +97,7 @@ impl<'a> EntryRef<'a> {
         self.entry.encoding()
     }
 
-    /// The value.
+    /// The value of a string; of a collection no bytes.
     #[inline]
     pub fn value(&self) -> ValueRef<'a> {
         self.entry.value()
@@ -101,9 +131,13 @@ impl<'a> EntryRef<'a> {
         size_of::<u64>() + self.entry.memory()
     }
 
-    /// A copy of value, deadline and clock that belongs to no table. A large value is shared, not copied.
+    pub(crate) fn copy_body(&self) -> Body<'a> {
+        self.entry.copy_body()
+    }
+
+    /// A copy of value, deadline and clock that belongs to no table. A large string is shared, not copied.
     pub fn detach(&self) -> OwnedEntry {
-        OwnedEntry::of(self.entry)
+        OwnedEntry::new(self.entry.copy_body(), self.entry.deadline(), self.entry.clock())
     }
 }
 
@@ -123,35 +157,34 @@ enum OwnedValue {
     Whole(Box<[u8]>),
     Edited(Box<[u8]>),
     Shared(Arc<Vec<u8>>),
+    /// Nothing once it was moved out.
+    Object(Option<Box<Object>>),
+    Packed(Form, Box<[u8]>),
 }
 
 impl OwnedEntry {
-    pub(crate) fn of(entry: Entry) -> Self {
-        let value = match entry.body() {
+    pub(crate) fn new(body: Body<'_>, deadline: Option<i64>, clock: u32) -> Self {
+        let value = match body {
             Body::Integer(number) => OwnedValue::Integer(number),
             Body::Whole(bytes) => OwnedValue::Whole(bytes.into()),
             Body::Edited(bytes) => OwnedValue::Edited(bytes.into()),
             Body::Zeros(length) => OwnedValue::Edited(vec![0; length].into()),
             Body::Shared(buffer) => OwnedValue::Shared(buffer),
+            Body::Object(object) => OwnedValue::Object(Some(object)),
+            Body::Packed(form, bytes) => OwnedValue::Packed(form, bytes.into()),
         };
-        Self { value, deadline: entry.deadline(), clock: entry.clock() }
+        Self { value, deadline, clock }
     }
 
-    /// The value.
-    pub fn value(&self) -> ValueRef<'_> {
-        match &self.value {
-            OwnedValue::Integer(number) => ValueRef::Integer(*number),
-            OwnedValue::Whole(bytes) | OwnedValue::Edited(bytes) => ValueRef::Bytes(bytes),
-            OwnedValue::Shared(buffer) => ValueRef::Bytes(buffer),
-        }
-    }
-
-    pub(crate) fn body(&self) -> Body<'_> {
-        match &self.value {
+    /// The value, its large parts moved out.
+    pub(crate) fn body(&mut self) -> Body<'_> {
+        match &mut self.value {
             OwnedValue::Integer(number) => Body::Integer(*number),
             OwnedValue::Whole(bytes) => Body::Whole(bytes),
             OwnedValue::Edited(bytes) => Body::Edited(bytes),
             OwnedValue::Shared(buffer) => Body::Shared(Arc::clone(buffer)),
+            OwnedValue::Object(object) => Body::Object(object.take().expect("a value is moved out once")),
+            OwnedValue::Packed(form, bytes) => Body::Packed(*form, bytes),
         }
     }
 }
@@ -204,6 +237,57 @@ impl<'a> EntryMut<'a> {
     pub fn set_integer(&mut self, number: i64) -> Garbage {
         let (deadline, clock) = (self.deadline(), self.entry().clock());
         self.assign(Body::Integer(number), deadline, clock)
+    }
+
+    /// Changes a collection where it lies, or takes a packed one out and puts it back. `scratch` is a buffer to use for
+    /// that. None, and nothing is done, if the value is of another type.
+    pub(crate) fn update<C: Collection, R>(
+        &mut self,
+        hash_key: HashKey,
+        scratch: &mut Vec<u8>,
+        change: impl FnOnce(&mut C) -> R,
+    ) -> Option<Change<R>> {
+        let entry = self.entry();
+        if entry.kind() != C::KIND {
+            return None;
+        }
+        let Some((form, bytes)) = entry.packed() else { return self.update_object(change) };
+        let mut buffer = std::mem::take(scratch);
+        buffer.clear();
+        buffer.extend_from_slice(bytes);
+        let mut collection = C::from_packed(hash_key, form, buffer);
+        let result = change(&mut collection);
+        let is_empty = collection.is_empty();
+        if is_empty {
+            return Some(Change { result, is_empty });
+        }
+        let (deadline, clock) = (entry.deadline(), entry.clock());
+        if let Some(body) = inline(&collection) {
+            drop(self.assign(body, deadline, clock));
+            *scratch = collection.into_buffer().unwrap_or_default();
+        } else {
+            drop(self.assign(Body::Object(Box::new(collection.into_object())), deadline, clock));
+        }
+        Some(Change { result, is_empty })
+    }
+
+    fn update_object<C: Collection, R>(&mut self, change: impl FnOnce(&mut C) -> R) -> Option<Change<R>> {
+        let entry = self.entry();
+        // SAFETY: no other reference to the entry exists while `self` is borrowed.
+        let changed = unsafe {
+            entry.change_object(self.heap, |object| {
+                let collection = C::of_mut(object)?;
+                let result = change(collection);
+                Some(Change { result, is_empty: collection.is_empty() })
+            })
+        };
+        let changed = changed.flatten()?;
+        if let Some((form, bytes)) = entry.object().and_then(Object::inline) {
+            // The bytes lie in the object that the new body replaces, and are gone when it is dropped.
+            let (bytes, deadline, clock) = (bytes.to_vec(), entry.deadline(), entry.clock());
+            drop(self.assign(Body::Packed(form, &bytes), deadline, clock));
+        }
+        Some(changed)
     }
 
     /// Sets or removes the deadline (milliseconds since the epoch).

@@ -7,8 +7,9 @@
 //! the caller's mistake and finds nothing.
 
 use crate::body::Body;
-use crate::handle::{EntryMut, EntryRef, Garbage, OwnedEntry};
-use crate::hash::Hash;
+use crate::handle::{Change, EntryMut, EntryRef, Garbage, OwnedEntry};
+use crate::hash::{Hash, HashKey};
+use crate::object::{Collection, inline};
 use crate::table::{Placement, Table};
 use crate::value::Value;
 use crate::walk::ExpireReport;
@@ -20,6 +21,8 @@ pub struct Shard {
     /// Grows to the highest database that was ever written.
     tables: Vec<Table>,
     placement: Placement,
+    /// Where packed collections are while they are changed.
+    scratch: Vec<u8>,
     /// A shard is used by one thread at a time, because a borrowed entry can set its clock.
     one_thread: PhantomData<Cell<()>>,
 }
@@ -76,6 +79,21 @@ pub enum Previous {
     Live,
 }
 
+/// What came of changing a collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Updated<R> {
+    /// What the change returned.
+    pub result: R,
+    /// Nothing was left, so the key has been removed.
+    pub emptied: bool,
+    /// The key was not there before.
+    pub created: bool,
+}
+
+/// The key holds a value of another type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OtherKind;
+
 /// What a flush took out: all keys of one database in one shard. Dropping it frees them, on any thread.
 #[must_use = "dropping this may take long; choose where"]
 pub struct Flushed(Table);
@@ -99,7 +117,7 @@ fn is_expired(deadline: Option<i64>, now_ms: i64) -> bool {
 
 impl Shard {
     pub(crate) fn new(placement: Placement) -> Self {
-        Self { tables: Vec::new(), placement, one_thread: PhantomData }
+        Self { tables: Vec::new(), placement, scratch: Vec::new(), one_thread: PhantomData }
     }
 
     #[inline]
@@ -217,6 +235,80 @@ impl Shard {
         (previous, entry.assign(body, deadline, moment.clock))
     }
 
+    /// Changes the collection under a key, which is made first if there is none; see [`Shard::update_present`].
+    ///
+    /// # Errors
+    /// [`OtherKind`] when the key holds a value of another type; nothing is changed then.
+    pub fn update<C: Collection, R>(
+        &mut self,
+        db: usize,
+        (hash, key): (Hash, &[u8]),
+        moment: Moment,
+        change: impl FnOnce(&mut C) -> R,
+    ) -> Result<Updated<R>, OtherKind> {
+        if matches!(self.find(db, hash, key, moment.now_ms), Find::Live(_)) {
+            let updated = self.update_present(db, (hash, key), moment.now_ms, change)?;
+            return Ok(updated.expect("the key was there a moment ago"));
+        }
+        let hash_key = self.placement.hash_key;
+        let mut collection = C::new(hash_key);
+        let result = change(&mut collection);
+        if collection.is_empty() {
+            return Ok(Updated { result, emptied: false, created: false });
+        }
+        drop(self.set_collection(db, (hash, key), collection, Deadline::Clear, moment));
+        Ok(Updated { result, emptied: false, created: true })
+    }
+
+    /// Changes the collection under a key; None if there is no such key. One that is empty then is removed.
+    ///
+    /// # Errors
+    /// [`OtherKind`] when the key holds a value of another type; nothing is changed then.
+    pub fn update_present<C: Collection, R>(
+        &mut self,
+        db: usize,
+        (hash, key): (Hash, &[u8]),
+        now_ms: i64,
+        change: impl FnOnce(&mut C) -> R,
+    ) -> Result<Option<Updated<R>>, OtherKind> {
+        let position = self.placement.position(hash);
+        let Some(mut entry) = self.tables.get_mut(db).and_then(|table| table.find_mut(position, key)) else {
+            return Ok(None);
+        };
+        if is_expired(entry.deadline(), now_ms) {
+            return Ok(None);
+        }
+        let hash_key = self.placement.hash_key;
+        let Change { result, is_empty } = entry.update(hash_key, &mut self.scratch, change).ok_or(OtherKind)?;
+        if is_empty {
+            drop(self.remove(db, hash, key));
+        }
+        Ok(Some(Updated { result, emptied: is_empty, created: false }))
+    }
+
+    /// Puts a collection under a key, whatever was there.
+    pub fn set_collection<C: Collection>(
+        &mut self,
+        db: usize,
+        (hash, key): (Hash, &[u8]),
+        collection: C,
+        deadline: Deadline,
+        moment: Moment,
+    ) -> (Previous, Garbage) {
+        match inline(&collection) {
+            Some(body) => self.store(db, hash, key, body, deadline, moment),
+            None => {
+                let body = Body::Object(Box::new(collection.into_object()));
+                self.store(db, hash, key, body, deadline, moment)
+            }
+        }
+    }
+
+    /// The secret with which collections of this shard hash; see [`Collection::new`].
+    pub fn hash_key(&self) -> HashKey {
+        self.placement.hash_key
+    }
+
     /// Removes a key, expired or not. None if it is not there.
     #[inline]
     pub fn remove(&mut self, db: usize, hash: Hash, key: &[u8]) -> Option<Garbage> {
@@ -231,16 +323,17 @@ impl Shard {
         let position = self.placement.position(hash);
         let table = self.tables.get_mut(db)?;
         let entry = table.remove(position, key)?;
-        let owned = OwnedEntry::of(entry);
-        // A shared buffer has just been counted once more, so it lives on.
-        drop(entry.destroy(&mut table.heap));
+        let (deadline, clock) = (entry.deadline(), entry.clock());
+        let owned = OwnedEntry::new(entry.take_body(&mut table.heap), deadline, clock);
+        entry.destroy_taken(&mut table.heap);
         Some(owned)
     }
 
     /// Puts a value with its deadline and clock under a key, whatever was there.
-    pub fn put(&mut self, db: usize, hash: Hash, key: &[u8], entry: &OwnedEntry, now_ms: i64) -> (Previous, Garbage) {
+    pub fn put(&mut self, db: usize, hash: Hash, key: &[u8], mut entry: OwnedEntry, now_ms: i64) -> (Previous, Garbage) {
         let deadline = entry.deadline.map_or(Deadline::Clear, Deadline::At);
-        self.store(db, hash, key, entry.body(), deadline, Moment { now_ms, clock: entry.clock })
+        let moment = Moment { now_ms, clock: entry.clock };
+        self.store(db, hash, key, entry.body(), deadline, moment)
     }
 
     /// Sets or removes a key's deadline (milliseconds since the epoch). False if there is no such key.

@@ -183,6 +183,19 @@ impl Table {
         Some(entry)
     }
 
+    /// Takes a key out and frees it; whether it was there.
+    pub fn discard(&mut self, position: u64, key: &[u8]) -> bool {
+        let Some(entry) = self.remove(position, key) else { return false };
+        drop(entry.destroy(&mut self.heap));
+        true
+    }
+
+    /// The position of a key that has not been hashed yet.
+    #[inline]
+    pub fn position(&self, key: &[u8]) -> u64 {
+        self.placement.position(self.placement.hash_key.hash(key))
+    }
+
     /// Takes the entry at `place` out, whose segment is given by its first index. The table stays as large as it is.
     pub fn remove_at(&mut self, place: Place) -> Entry {
         let segment = &mut self.directory[place.segment];
@@ -331,6 +344,17 @@ impl Table {
                 prefetch((slot.address() + 64) as *const u8);
             }
         }
+    }
+}
+
+impl Clone for Table {
+    /// A copy of all entries, each with its deadline and clock.
+    fn clone(&self) -> Self {
+        let mut copy = Self::new(self.placement);
+        self.for_each(|entry| {
+            copy.insert(self.position(entry.key()), entry.key(), entry.copy_body(), entry.deadline(), entry.clock());
+        });
+        copy
     }
 }
 

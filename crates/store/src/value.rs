@@ -11,6 +11,16 @@ use std::sync::Arc;
 pub enum Kind {
     /// A string of bytes, or an integer that reads as one.
     String,
+    /// A list of strings.
+    List,
+    /// Distinct strings.
+    Set,
+    /// Distinct strings in the order of their scores.
+    SortedSet,
+    /// Fields with their values.
+    Hash,
+    /// Entries in the order of their ids, with consumer groups.
+    Stream,
 }
 
 impl Kind {
@@ -18,6 +28,11 @@ impl Kind {
     pub fn name(self) -> &'static str {
         match self {
             Self::String => "string",
+            Self::List => "list",
+            Self::Set => "set",
+            Self::SortedSet => "zset",
+            Self::Hash => "hash",
+            Self::Stream => "stream",
         }
     }
 }
@@ -31,6 +46,18 @@ pub enum Encoding {
     Embedded,
     /// A longer string, or one that was changed in place.
     Raw,
+    /// A packed sequence of elements: a small collection.
+    Listpack,
+    /// A packed sorted sequence of integers: a small set of nothing else.
+    Intset,
+    /// A chain of packed sequences: a long list.
+    Quicklist,
+    /// A hash table: a large hash or set.
+    Hashtable,
+    /// A structure that is ordered by score and indexed by member: a large sorted set.
+    Skiplist,
+    /// Packed entries in an ordered map of ids.
+    Stream,
 }
 
 impl Encoding {
@@ -40,6 +67,12 @@ impl Encoding {
             Self::Integer => "int",
             Self::Embedded => "embstr",
             Self::Raw => "raw",
+            Self::Listpack => "listpack",
+            Self::Intset => "intset",
+            Self::Quicklist => "quicklist",
+            Self::Hashtable => "hashtable",
+            Self::Skiplist => "skiplist",
+            Self::Stream => "stream",
         }
     }
 }

@@ -196,7 +196,7 @@ impl Table {
             index -= 1;
             report.expired += 1;
             let entry = self.remove_at(Place { segment, bucket, index });
-            entry.destroy_with(&mut self.heap, |key, buffer| on_expired(key, Garbage::new(buffer)));
+            entry.destroy_with(&mut self.heap, |key, outside| on_expired(key, Garbage::new(outside)));
         }
     }
 }

@@ -271,7 +271,7 @@ impl Model {
         };
         assert_eq!(owned.is_some(), self.twin[db].contains_key(key));
         let Some(owned) = owned else { return };
-        let (previous, garbage) = locked.shard_mut(to).put(to_db, to_hash, &to_key, &owned, self.now_ms);
+        let (previous, garbage) = locked.shard_mut(to).put(to_db, to_hash, &to_key, owned, self.now_ms);
         drop((locked, garbage));
         assert_eq!(previous, self.previous(to_db, &to_key));
         let twin = self.twin[db][key].clone();

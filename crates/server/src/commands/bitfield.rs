@@ -56,7 +56,6 @@ pub fn bitfield(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         None => read_only(cx, request, &operations),
         Some(len_min) => read_and_write(cx, request, &operations, len_min),
     }
-    Ok(())
 }
 
 /// BITFIELD_RO key \[GET type offset ...\]
@@ -65,27 +64,27 @@ pub fn bitfield_ro(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if len_to_write(&operations).is_some() {
         return Err(Error::fixed("ERR BITFIELD_RO only supports the GET subcommand"));
     }
-    read_only(cx, request, &operations);
-    Ok(())
+    read_only(cx, request, &operations)
 }
 
-fn read_only(cx: &mut Cx<'_>, request: Request<'_>, operations: &[Operation]) {
-    let value = cx.read(request.key(0)).map(|entry| entry.value());
+fn read_only(cx: &mut Cx<'_>, request: Request<'_>, operations: &[Operation]) -> Outcome {
+    let value = cx.read_string(request.key(0))?.map(|entry| entry.value());
     let mut digits = Digits::default();
     let bytes = value.as_ref().map_or(&[][..], |value| value.bytes(&mut digits));
     let results: Vec<i64> = operations.iter().map(|operation| operation.width.read(bytes, operation.offset)).collect();
     let mut reply = cx.reply();
     reply.array(results.len());
     results.into_iter().for_each(|result| reply.integer(result));
+    Ok(())
 }
 
-fn read_and_write(cx: &mut Cx<'_>, request: Request<'_>, operations: &[Operation], len_min: usize) {
+fn read_and_write(cx: &mut Cx<'_>, request: Request<'_>, operations: &[Operation], len_min: usize) -> Outcome {
     let key = request.key(0);
     let mut changes = 0;
     let (results, grew) = bitmap::edit(cx, key, len_min, |bytes| {
         let run = |operation: &Operation| operation.run(bytes, &mut changes);
         operations.iter().map(run).collect::<Vec<_>>()
-    });
+    })?;
     // A string that grew is another value even when every operation failed, and must not get lost.
     if grew || changes != 0 {
         cx.changed(key);
@@ -99,6 +98,7 @@ fn read_and_write(cx: &mut Cx<'_>, request: Request<'_>, operations: &[Operation
             None => reply.null(),
         }
     }
+    Ok(())
 }
 
 /// How long the string must be for all writes, in bytes; none when nothing is written.

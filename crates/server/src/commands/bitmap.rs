@@ -31,7 +31,7 @@ pub fn setbit(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         let was_on = bytes[byte] & mask != 0;
         bytes[byte] = if on { bytes[byte] | mask } else { bytes[byte] & !mask };
         was_on
-    });
+    })?;
     if grew || was_on != on {
         cx.changed(key);
     }
@@ -42,7 +42,7 @@ pub fn setbit(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 /// GETBIT key offset
 pub fn getbit(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let offset = bit_offset(cx, request.arg(2), None)?;
-    let byte = cx.read(request.key(0)).and_then(|entry| {
+    let byte = cx.read_string(request.key(0))?.and_then(|entry| {
         let mut digits = Digits::default();
         entry.value().bytes(&mut digits).get(offset / 8).copied()
     });
@@ -55,7 +55,7 @@ pub fn getbit(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 ///
 /// As in Redis, a key that is not there is answered before the range is looked at.
 pub fn bitcount(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let count = match cx.read(request.key(0)) {
+    let count = match cx.read_string(request.key(0))? {
         None => 0,
         Some(entry) => {
             let (value, mut digits) = (entry.value(), Digits::default());
@@ -91,7 +91,7 @@ pub fn bitpos(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         1 => true,
         _ => return Err(Error::fixed("ERR The bit argument must be 1 or 0.")),
     };
-    let position = match cx.read(request.key(0)) {
+    let position = match cx.read_string(request.key(0))? {
         None if wanted => None,
         None => Some(0),
         Some(entry) => {
@@ -216,11 +216,16 @@ pub(super) fn bit_offset(cx: &Cx<'_>, argument: &[u8], width: Option<u32>) -> Re
 }
 
 /// Makes a string at least `len_min` bytes long and lets `change` work on its bytes; whether it came to be or grew.
-pub(super) fn edit<R>(cx: &mut Cx<'_>, key: Key<'_>, len_min: usize, change: impl FnOnce(&mut [u8]) -> R) -> (R, bool) {
-    if let Some(mut entry) = cx.edit(key) {
+pub(super) fn edit<R>(
+    cx: &mut Cx<'_>,
+    key: Key<'_>,
+    len_min: usize,
+    change: impl FnOnce(&mut [u8]) -> R,
+) -> Result<(R, bool), Error> {
+    if let Some(mut entry) = cx.edit_string(key)? {
         let grew = entry.value().len() < len_min;
-        return (entry.with_bytes_mut(len_min, change), grew);
+        return Ok((entry.with_bytes_mut(len_min, change), grew));
     }
     let mut entry = cx.edit_or_insert(key, &Value::Zeros(len_min));
-    (entry.with_bytes_mut(len_min, change), true)
+    Ok((entry.with_bytes_mut(len_min, change), true))
 }

@@ -28,7 +28,7 @@ pub fn bitop(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if operation == Operation::Not && request.len() != 4 {
         return Err(Error::fixed("ERR BITOP NOT must be called with a single source key."));
     }
-    let result = fold(cx, request, operation);
+    let result = fold(cx, request, operation)?;
     let (destination, len) = (request.key(0), result.len());
     match len {
         0 => {
@@ -52,10 +52,10 @@ fn operation(word: &[u8]) -> Result<Operation, Error> {
 }
 
 /// The sources combined; as long as the longest of them.
-fn fold(cx: &mut Cx<'_>, request: Request<'_>, operation: Operation) -> Vec<u8> {
+fn fold(cx: &mut Cx<'_>, request: Request<'_>, operation: Operation) -> Result<Vec<u8>, Error> {
     let mut result = Vec::new();
     for (index, source) in request.keys().skip(1).enumerate() {
-        let entry = cx.read(source);
+        let entry = cx.read_string(source)?;
         let value = entry.map(|entry| entry.value());
         let mut digits = Digits::default();
         let bytes = value.as_ref().map_or(&[][..], |value| value.bytes(&mut digits));
@@ -67,7 +67,7 @@ fn fold(cx: &mut Cx<'_>, request: Request<'_>, operation: Operation) -> Vec<u8> 
     if operation == Operation::Not {
         result.iter_mut().for_each(|byte| *byte = !*byte);
     }
-    result
+    Ok(result)
 }
 
 fn combine(result: &mut Vec<u8>, bytes: &[u8], operation: Operation) {

@@ -120,7 +120,7 @@ fn put_under(cx: &mut Cx<'_>, from: Key<'_>, to: Key<'_>) {
         access::touch(&engine.config, &entry, now);
     }
     let Some(entry) = cx.locks.shard(from.hash).take(database, from.hash, from.name) else { return };
-    let (_, garbage) = cx.locks.shard(to.hash).put(database, to.hash, to.name, &entry, now_ms);
+    let (_, garbage) = cx.locks.shard(to.hash).put(database, to.hash, to.name, entry, now_ms);
     drop(garbage);
     // Redis counts a renaming as one change.
     cx.engine.watches.raise(database as u32, from.name);
@@ -139,7 +139,7 @@ pub fn relocate(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         let now_ms = cx.now.wall_ms();
         let shard = cx.locks.shard(key.hash);
         if let Some(entry) = shard.take(from as usize, key.hash, key.name) {
-            drop(shard.put(to as usize, key.hash, key.name, &entry, now_ms));
+            drop(shard.put(to as usize, key.hash, key.name, entry, now_ms));
         }
         cx.engine.watches.raise(from, key.name);
         cx.changed_in(to, key);
@@ -172,7 +172,7 @@ pub fn copy(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if let Some(mut entry) = source {
         entry.clock = clock;
         let now_ms = cx.now.wall_ms();
-        drop(cx.locks.shard(to.hash).put(database as usize, to.hash, to.name, &entry, now_ms));
+        drop(cx.locks.shard(to.hash).put(database as usize, to.hash, to.name, entry, now_ms));
         cx.changed_in(database, to);
     }
     cx.reply().integer(i64::from(copies));

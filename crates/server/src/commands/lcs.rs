@@ -18,6 +18,7 @@ use crate::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
 const LEN_AND_IDX: Error = Error::fixed("ERR If you want both the length and indexes, please just use IDX.");
+const NOT_STRINGS: Error = Error::fixed("ERR The specified keys must contain string values");
 const TOO_LONG: Error = Error::fixed("ERR String too long for LCS");
 const TOO_MUCH: Error = Error::fixed("ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len");
 
@@ -42,7 +43,7 @@ struct Match {
 
 /// LCS key1 key2 \[LEN\] \[IDX\] \[MINMATCHLEN len\] \[WITHMATCHLEN\]
 pub fn lcs(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let (a, b) = (string(cx, request.key(0)), string(cx, request.key(1)));
+    let (a, b) = (string(cx, request.key(0))?, string(cx, request.key(1))?);
     let options = options(request)?;
     check_size(cx, a.len(), b.len())?;
     if options.indexes {
@@ -58,10 +59,11 @@ pub fn lcs(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 }
 
 /// The string at a key, apart from the keyspace; a long one is shared, not copied.
-fn string(cx: &mut Cx<'_>, key: Key<'_>) -> Arc<Vec<u8>> {
-    let Some(entry) = cx.read(key) else { return Arc::default() };
+fn string(cx: &mut Cx<'_>, key: Key<'_>) -> Result<Arc<Vec<u8>>, Error> {
+    let entry = cx.read_string(key).map_err(|_| NOT_STRINGS)?;
+    let Some(entry) = entry else { return Ok(Arc::default()) };
     let mut digits = Digits::default();
-    entry.shared().unwrap_or_else(|| Arc::new(entry.value().bytes(&mut digits).to_vec()))
+    Ok(entry.shared().unwrap_or_else(|| Arc::new(entry.value().bytes(&mut digits).to_vec())))
 }
 
 fn options(request: Request<'_>) -> Result<Options, Error> {

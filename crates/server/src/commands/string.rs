@@ -12,7 +12,7 @@ use crate::request::{Key, Request};
 
 /// GET key
 pub fn get(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    if !cx.reply_value(request.key(0)) {
+    if !cx.reply_value(request.key(0))? {
         cx.reply().null();
     }
     Ok(())
@@ -22,7 +22,7 @@ pub fn get(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 pub fn mget(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     cx.reply().array(request.len() - 1);
     for key in request.keys() {
-        if !cx.reply_value(key) {
+        if !cx.reply_value(key).unwrap_or(false) {
             cx.reply().null();
         }
     }
@@ -31,7 +31,7 @@ pub fn mget(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 /// STRLEN key
 pub fn strlen(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let length = cx.read(request.key(0)).map_or(0, |entry| entry.value().len());
+    let length = cx.read_string(request.key(0))?.map_or(0, |entry| entry.value().len());
     cx.reply().integer(length as i64);
     Ok(())
 }
@@ -41,7 +41,7 @@ pub fn getrange(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let start = number::parse_i64(request.arg(2)).ok_or(Error::NOT_INTEGER)?;
     let end = number::parse_i64(request.arg(3)).ok_or(Error::NOT_INTEGER)?;
     let mut digits = Digits::default();
-    let part = cx.read(request.key(0)).map(|entry| {
+    let part = cx.read_string(request.key(0))?.map(|entry| {
         let value = entry.value();
         let bytes = value.bytes(&mut digits);
         bytes.get(range_of(start, end, bytes.len())).unwrap_or_default().to_vec()
@@ -70,7 +70,7 @@ pub fn set(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         return Ok(());
     }
     let options = SetOptions::of(request, cx.now.wall_ms())?;
-    let exists = if options.get { cx.reply_value(key) } else { cx.peek(key).is_some() };
+    let exists = if options.get { cx.reply_value(key)? } else { cx.peek(key).is_some() };
     if options.get && !exists {
         cx.reply().null();
     }
@@ -130,7 +130,7 @@ fn set_for(cx: &mut Cx<'_>, request: Request<'_>, unit: deadline::Unit) -> Outco
 /// GETSET key value
 pub fn getset(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let key = request.key(0);
-    if !cx.reply_value(key) {
+    if !cx.reply_value(key)? {
         cx.reply().null();
     }
     store(cx, key, request.arg(2), Deadline::Clear);
@@ -140,7 +140,7 @@ pub fn getset(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 /// GETDEL key
 pub fn getdel(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let key = request.key(0);
-    if cx.reply_value(key) {
+    if cx.reply_value(key)? {
         cx.remove(key);
         cx.record(&[b"DEL", key.name]);
     } else {
@@ -153,7 +153,7 @@ pub fn getdel(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 pub fn getex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (key, now_ms) = (request.key(0), cx.now.wall_ms());
     let option = GetOption::of(request)?;
-    if !cx.reply_value(key) {
+    if !cx.reply_value(key)? {
         cx.reply().null();
         return Ok(());
     }
@@ -238,7 +238,7 @@ pub fn decrby(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 }
 
 fn add(cx: &mut Cx<'_>, key: Key<'_>, increment: i64) -> Outcome {
-    let sum = match cx.edit(key) {
+    let sum = match cx.edit_string(key)? {
         None => {
             cx.set(key, &Value::Integer(increment), Deadline::Clear);
             cx.reply().integer(increment);
@@ -260,7 +260,7 @@ fn add(cx: &mut Cx<'_>, key: Key<'_>, increment: i64) -> Outcome {
 pub fn incrbyfloat(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let key = request.key(0);
     let mut digits = Digits::default();
-    let old = match cx.peek(key) {
+    let old = match cx.peek_string(key)? {
         None => LongDouble::ZERO,
         Some(entry) => LongDouble::parse(entry.value().bytes(&mut digits)).ok_or(Error::NOT_FLOAT)?,
     };
@@ -278,7 +278,7 @@ pub fn incrbyfloat(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 pub fn append(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (key, tail) = (request.key(0), request.arg(2));
     let length_max = string_length_max(cx);
-    let length = match cx.edit(key) {
+    let length = match cx.edit_string(key)? {
         Some(mut entry) => {
             check_length(entry.value().len(), tail.len(), length_max)?;
             entry.append(tail)
@@ -299,7 +299,7 @@ pub fn setrange(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (key, value) = (request.key(0), request.arg(3));
     let offset = number::parse_i64(request.arg(2)).ok_or(Error::NOT_INTEGER)?;
     let offset = usize::try_from(offset).map_err(|_| Error::fixed("ERR offset is out of range"))?;
-    let old_length = cx.peek(key).map(|entry| entry.value().len());
+    let old_length = cx.peek_string(key)?.map(|entry| entry.value().len());
     if value.is_empty() {
         cx.reply().integer(old_length.unwrap_or(0) as i64);
         return Ok(());
