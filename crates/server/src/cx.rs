@@ -3,6 +3,9 @@
 //! A [`Cx`] lives as long as one batch. Commands reach the keyspace through it alone: that is where keys expire when they
 //! are looked at, where watchers hear of changes and where effects are recorded, so no command can forget any of it.
 
+use std::collections::VecDeque;
+use std::sync::Arc;
+
 use sleeve_store::{
     Collection, Deadline, EntryMut, EntryRef, Find, FindMut, Moment, OtherKind, Previous, Updated, Value,
 };
@@ -11,10 +14,12 @@ use sleeve_wire::reply::Writer;
 use sleeve_wire::request::OwnedArgs;
 
 use crate::access;
+use crate::blocking::Place;
 use crate::clock::{self, Instant};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::locks::Locks;
+use crate::mail::{Letter, Mailbox};
 use crate::notify::{self, Class};
 use crate::output::Output;
 use crate::request::{Key, Request};
@@ -46,6 +51,10 @@ pub struct Cx<'a> {
     is_recorded: bool,
     /// Effects since EXEC began, while one runs that is recorded.
     transaction: Option<Vec<(u32, OwnedArgs)>>,
+    /// Keys that have changed and that somebody waits for; they are served when the outermost command is over.
+    pub(crate) marked: VecDeque<Place>,
+    /// What is posted when the locks have been given back.
+    pub(crate) letters: Vec<(Arc<Mailbox>, Letter)>,
 }
 
 impl<'a> Cx<'a> {
@@ -71,6 +80,8 @@ impl<'a> Cx<'a> {
             changes: 0,
             is_recorded: false,
             transaction: None,
+            marked: VecDeque::new(),
+            letters: Vec::new(),
         }
     }
 
@@ -116,7 +127,8 @@ impl Cx<'_> {
         self.expire_if_due(key);
         let (database, now) = (self.state.database as usize, self.now);
         let Some(entry) = self.locks.shard(key.hash).get(database, key.hash, key.name, now.wall_ms()) else {
-            self.missed(key);
+            self.counters.misses.add(1);
+            notify::publish(self.engine, self.state.database, Class::KeyMiss, "keymiss", key.name);
             return None;
         };
         self.counters.hits.add(1);
@@ -157,7 +169,8 @@ impl Cx<'_> {
         let database = self.state.database as usize;
         let shard = self.locks.shard(key.hash);
         let Some(entry) = shard.get(database, key.hash, key.name, self.now.wall_ms()) else {
-            self.missed(key);
+            self.counters.misses.add(1);
+            notify::publish(self.engine, self.state.database, Class::KeyMiss, "keymiss", key.name);
             return Ok(false);
         };
         self.counters.hits.add(1);
@@ -169,13 +182,6 @@ impl Cx<'_> {
         }
         self.out.push_value(&entry);
         Ok(true)
-    }
-
-    /// A command that reads has not found a key.
-    #[inline]
-    pub fn missed(&mut self, key: Key<'_>) {
-        self.counters.misses.add(1);
-        self.notify(Class::KeyMiss, "keymiss", key);
     }
 
     /// The value of a key, without a trace: neither counted nor touched.
@@ -254,6 +260,9 @@ impl Cx<'_> {
     #[inline]
     pub fn edit_or_insert(&mut self, key: Key<'_>, value: &Value<'_>) -> EntryMut<'_> {
         self.expire_if_due(key);
+        if notify::is_wanted(&self.engine.config, Class::New) && self.peek(key).is_none() {
+            self.notify(Class::New, "new", key);
+        }
         let (database, moment) = (self.state.database as usize, self.moment());
         let entry = self.locks.shard(key.hash).entry_or_insert(database, key.hash, key.name, value, moment);
         if !self.state.no_touch {
@@ -285,6 +294,7 @@ impl Cx<'_> {
         drop(self.locks.shard(key.hash).remove(database as usize, key.hash, key.name));
         self.counters.expired.add(1);
         self.engine.watches.raise_expired(database, key.name);
+        self.marked.extend(self.engine.blocking.mark(database, key));
         self.notify_in(database, Class::Expired, "expired", key);
         self.append(database, &[b"DEL", key.name]);
     }
@@ -366,7 +376,23 @@ impl Cx<'_> {
     #[inline]
     pub fn changed_in(&mut self, database: u32, key: Key<'_>) {
         self.changes += 1;
+        self.touched_in(database, key);
+    }
+
+    /// Tells those who watch a key or wait for it that it has changed, where that is part of a change that is counted
+    /// elsewhere (the old name of a key that is renamed).
+    #[inline]
+    pub fn touched_in(&mut self, database: u32, key: Key<'_>) {
         self.engine.watches.raise(database, key.name);
+        if let Some(place) = self.engine.blocking.mark(database, key) {
+            self.marked.push_back(place);
+        }
+    }
+
+    /// Tells those who wait for a key of this database that all its keys may have changed (FLUSHALL, SWAPDB). All shards
+    /// are locked.
+    pub fn touched_all(&mut self, database: u32) {
+        self.marked.extend(self.engine.blocking.mark_all(database));
     }
 
     /// Publishes an event about a key of the selected database, in Redis's words, behind the change.
@@ -383,7 +409,7 @@ impl Cx<'_> {
         }
     }
 
-    /// Says that `count` keys have changed whose watchers have been told in other ways (FLUSHALL, SWAPDB).
+    /// Says that `count` keys have changed whose watchers and waiters have been told in other ways (FLUSHALL, SWAPDB).
     pub fn changed_many(&mut self, count: u64) {
         self.changes += count;
     }

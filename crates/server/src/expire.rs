@@ -9,9 +9,14 @@ use std::sync::atomic::Ordering;
 
 use sleeve_store::ExpireReport;
 
+use crate::blocking::Place;
 use crate::clock::{Instant, monotonic_ns};
 use crate::config::Opt;
 use crate::engine::Engine;
+use crate::execute;
+use crate::notify::{self, Class};
+use crate::request::Key;
+use crate::serve;
 use crate::stats::Counters;
 
 /// Buckets that are looked at while one lock is held.
@@ -66,7 +71,11 @@ impl Expiry {
         let mut report = ExpireReport::default();
         let mut places_left = engine.store.shards().div_ceil(self.stride) * engine.store.databases();
         while places_left > 0 {
-            let step = self.step_shard(engine, now.wall_ms());
+            let mut marked = Vec::new();
+            let step = self.step_shard(engine, now.wall_ms(), &mut marked);
+            if !marked.is_empty() {
+                serve::gone((engine, counters, now), execute::call, marked);
+            }
             report.add(step);
             if step.wrapped {
                 places_left -= 1;
@@ -81,7 +90,8 @@ impl Expiry {
         if is_busy { BUSY_PAUSE_MS } else { round_ms }
     }
 
-    fn step_shard(&self, engine: &Engine, now_ms: i64) -> ExpireReport {
+    /// Removes what is due from a few buckets; `marked` gets the keys that somebody waits for.
+    fn step_shard(&self, engine: &Engine, now_ms: i64, marked: &mut Vec<Place>) -> ExpireReport {
         if self.shard >= engine.store.shards() {
             return ExpireReport { wrapped: true, ..ExpireReport::default() };
         }
@@ -93,6 +103,11 @@ impl Expiry {
         shard.expire_step(database, now_ms, BUCKETS_A_STEP, |key, garbage| {
             drop(garbage);
             engine.watches.raise_expired(database as u32, key);
+            if !engine.blocking.is_empty() {
+                let key = Key { name: key, hash: engine.store.hash(key) };
+                marked.extend(engine.blocking.mark(database as u32, key));
+            }
+            notify::publish(engine, database as u32, Class::Expired, "expired", key);
             if engine.journal.is_read() {
                 engine.journal.append(database as u32, [b"DEL".as_slice(), key].into_iter());
             }

@@ -10,6 +10,7 @@ use sleeve_wire::number;
 use crate::commands::bitmap;
 use crate::cx::Cx;
 use crate::error::{Error, Outcome};
+use crate::notify::Class;
 use crate::request::Request;
 
 const BAD_TYPE: Error =
@@ -88,6 +89,9 @@ fn read_and_write(cx: &mut Cx<'_>, request: Request<'_>, operations: &[Operation
     // A string that grew is another value even when every operation failed, and must not get lost.
     if grew || changes != 0 {
         cx.changed(key);
+    }
+    if changes != 0 {
+        cx.notify(Class::String, "setbit", key);
     }
     cx.changed_many(changes.saturating_sub(1));
     let mut reply = cx.reply();

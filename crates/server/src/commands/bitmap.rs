@@ -12,6 +12,7 @@ use sleeve_wire::number;
 use crate::config::Opt;
 use crate::cx::Cx;
 use crate::error::{Error, Outcome};
+use crate::notify::Class;
 use crate::request::{Key, Request};
 
 /// An offset that is no number, negative, or past what `proto-max-bulk-len` lets a string hold.
@@ -34,6 +35,7 @@ pub fn setbit(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     })?;
     if grew || was_on != on {
         cx.changed(key);
+        cx.notify(Class::String, "setbit", key);
     }
     cx.reply().integer(i64::from(was_on));
     Ok(())

@@ -9,6 +9,7 @@ use sleeve_store::{Deadline, Digits, Value};
 
 use crate::cx::Cx;
 use crate::error::{Error, Outcome};
+use crate::notify::Class;
 use crate::request::Request;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -31,11 +32,13 @@ pub fn bitop(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let result = fold(cx, request, operation)?;
     let (destination, len) = (request.key(0), result.len());
     match len {
-        0 => {
-            cx.remove(destination);
-        }
+        0 if cx.remove(destination) => cx.notify(Class::Generic, "del", destination),
+        0 => {}
         1..=COPIED_BYTES_MAX => cx.set(destination, &Value::Raw(&result), Deadline::Clear),
         _ => cx.set(destination, &Value::Shared(Arc::new(result)), Deadline::Clear),
+    }
+    if len != 0 {
+        cx.notify(Class::String, "set", destination);
     }
     cx.reply().integer(len as i64);
     Ok(())

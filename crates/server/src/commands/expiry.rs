@@ -9,6 +9,7 @@ use super::key::look;
 use crate::access;
 use crate::cx::Cx;
 use crate::error::{Error, Outcome};
+use crate::notify::Class;
 use crate::request::{Key, Request};
 
 /// Milliseconds.
@@ -62,11 +63,13 @@ fn set_deadline(cx: &mut Cx<'_>, key: Key<'_>, deadline_ms: i64, condition: Cond
     }
     if deadline_ms <= now.wall_ms() {
         cx.remove(key);
+        cx.notify(Class::Generic, "del", key);
         cx.record(&[b"DEL", key.name]);
         return true;
     }
     entry.set_deadline(Some(deadline_ms));
     cx.changed(key);
+    cx.notify(Class::Generic, "expire", key);
     if cx.is_recording() {
         cx.record(&[b"PEXPIREAT", key.name, number::Digits::new(deadline_ms).as_bytes()]);
     }
@@ -85,6 +88,7 @@ pub fn persist(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     });
     if had_deadline {
         cx.changed(key);
+        cx.notify(Class::Generic, "persist", key);
     }
     cx.reply().integer(i64::from(had_deadline));
     Ok(())

@@ -4,7 +4,7 @@
 //! one shard at a time, so what they answer is not one instant's picture, and a key whose time has come is removed only
 //! after the walk, under its own lock.
 
-use sleeve_store::{EntryRef, Garbage};
+use sleeve_store::{EntryRef, Garbage, Previous};
 use sleeve_wire::number;
 use sleeve_wire::reply::Writer;
 
@@ -14,6 +14,7 @@ use crate::config::Opt;
 use crate::cx::Cx;
 use crate::error::{Error, Outcome};
 use crate::free;
+use crate::notify::Class;
 use crate::request::{Key, Request};
 
 /// What COPY and MOVE say when nothing would move.
@@ -21,6 +22,15 @@ const SAME_OBJECT: Error = Error::fixed("ERR source and destination objects are 
 
 /// Looks at a key as TYPE, TTL and OBJECT do: counted as hit or miss, its access clock left alone.
 pub(super) fn look<T>(cx: &mut Cx<'_>, key: Key<'_>, see: impl FnOnce(EntryRef<'_>) -> T) -> Option<T> {
+    let seen = look_quietly(cx, key, see);
+    if seen.is_none() {
+        cx.notify(Class::KeyMiss, "keymiss", key);
+    }
+    seen
+}
+
+/// Looks at a key as OBJECT does: a key that is missing is no event.
+pub(super) fn look_quietly<T>(cx: &mut Cx<'_>, key: Key<'_>, see: impl FnOnce(EntryRef<'_>) -> T) -> Option<T> {
     let seen = cx.peek(key).map(see);
     let counter = if seen.is_some() { &cx.counters.hits } else { &cx.counters.misses };
     counter.add(1);
@@ -32,8 +42,14 @@ pub fn del(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if cx.engine.config.flag(Opt::LazyfreeLazyUserDel) {
         return unlink(cx, request);
     }
-    let removed = request.keys().filter(|key| cx.remove(*key)).count();
-    cx.reply().integer(removed as i64);
+    let mut removed = 0;
+    for key in request.keys() {
+        if cx.remove(key) {
+            cx.notify(Class::Generic, "del", key);
+            removed += 1;
+        }
+    }
+    cx.reply().integer(removed);
     Ok(())
 }
 
@@ -42,6 +58,7 @@ pub fn unlink(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (mut removed, mut garbage) = (0, Vec::new());
     for key in request.keys() {
         if let Some(left) = take_off(cx, key) {
+            cx.notify(Class::Generic, "del", key);
             removed += 1;
             if left.bytes() > 0 {
                 garbage.push(left);
@@ -120,11 +137,16 @@ fn put_under(cx: &mut Cx<'_>, from: Key<'_>, to: Key<'_>) {
         access::touch(&engine.config, &entry, now);
     }
     let Some(entry) = cx.locks.shard(from.hash).take(database, from.hash, from.name) else { return };
-    let (_, garbage) = cx.locks.shard(to.hash).put(database, to.hash, to.name, entry, now_ms);
+    let (previous, garbage) = cx.locks.shard(to.hash).put(database, to.hash, to.name, entry, now_ms);
     drop(garbage);
     // Redis counts a renaming as one change.
-    cx.engine.watches.raise(database as u32, from.name);
+    cx.touched_in(database as u32, from);
     cx.changed(to);
+    if previous != Previous::Live {
+        cx.notify(Class::New, "new", to);
+    }
+    cx.notify(Class::Generic, "rename_from", from);
+    cx.notify(Class::Generic, "rename_to", to);
 }
 
 /// MOVE key db
@@ -141,8 +163,11 @@ pub fn relocate(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         if let Some(entry) = shard.take(from as usize, key.hash, key.name) {
             drop(shard.put(to as usize, key.hash, key.name, entry, now_ms));
         }
-        cx.engine.watches.raise(from, key.name);
+        cx.touched_in(from, key);
         cx.changed_in(to, key);
+        cx.notify_in(to, Class::New, "new", key);
+        cx.notify_in(from, Class::Generic, "move_from", key);
+        cx.notify_in(to, Class::Generic, "move_to", key);
     }
     cx.reply().integer(i64::from(moves));
     Ok(())
@@ -172,8 +197,13 @@ pub fn copy(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if let Some(mut entry) = source {
         entry.clock = clock;
         let now_ms = cx.now.wall_ms();
-        drop(cx.locks.shard(to.hash).put(database as usize, to.hash, to.name, entry, now_ms));
+        let (previous, garbage) = cx.locks.shard(to.hash).put(database as usize, to.hash, to.name, entry, now_ms);
+        drop(garbage);
         cx.changed_in(database, to);
+        if previous != Previous::Live {
+            cx.notify_in(database, Class::New, "new", to);
+        }
+        cx.notify_in(database, Class::Generic, "copy_to", to);
     }
     cx.reply().integer(i64::from(copies));
     Ok(())

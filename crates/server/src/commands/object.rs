@@ -2,7 +2,7 @@
 
 use sleeve_store::Encoding;
 
-use super::key::look;
+use super::key::look_quietly;
 use crate::access;
 use crate::config::{MaxmemoryPolicy, Opt};
 use crate::cx::Cx;
@@ -16,7 +16,7 @@ const SHARED_INTEGERS_END: i64 = 10_000;
 
 /// OBJECT ENCODING key
 pub fn encoding(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let name = look(cx, request.key(0), |entry| entry.encoding().name());
+    let name = look_quietly(cx, request.key(0), |entry| entry.encoding().name());
     cx.reply().bulk_or_null(name.map(str::as_bytes));
     Ok(())
 }
@@ -24,7 +24,7 @@ pub fn encoding(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 /// OBJECT REFCOUNT key. Nothing is shared here, but tests of clients know Redis's answer for small integers.
 pub fn refcount(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let shares = shares_integers(cx);
-    let count = look(cx, request.key(0), |entry| {
+    let count = look_quietly(cx, request.key(0), |entry| {
         let is_integer = entry.encoding() == Encoding::Integer;
         let number = entry.value().integer().filter(|_| is_integer && shares);
         if number.is_some_and(|number| (0..SHARED_INTEGERS_END).contains(&number)) { SHARED_REFERENCES } else { 1 }
@@ -44,7 +44,7 @@ fn shares_integers(cx: &Cx<'_>) -> bool {
 /// OBJECT IDLETIME key
 pub fn idletime(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let now = cx.now;
-    let idle_s = look(cx, request.key(0), |entry| i64::from(access::idle_s(entry.clock(), now)));
+    let idle_s = look_quietly(cx, request.key(0), |entry| i64::from(access::idle_s(entry.clock(), now)));
     if idle_s.is_some() && cx.engine.config.maxmemory_policy().is_lfu() {
         return Err(Error::fixed(
             "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between \
@@ -58,7 +58,7 @@ pub fn idletime(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 /// OBJECT FREQ key
 pub fn freq(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (engine, now) = (cx.engine, cx.now);
-    let count = look(cx, request.key(0), |entry| i64::from(access::frequency(&engine.config, entry.clock(), now)));
+    let count = look_quietly(cx, request.key(0), |entry| i64::from(access::frequency(&engine.config, entry.clock(), now)));
     if count.is_some() && !engine.config.maxmemory_policy().is_lfu() {
         return Err(Error::fixed(
             "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when \

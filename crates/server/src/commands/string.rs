@@ -8,6 +8,7 @@ use crate::commands::deadline::{self, GetOption, SetOptions};
 use crate::config::Opt;
 use crate::cx::Cx;
 use crate::error::{Error, Outcome};
+use crate::notify::Class;
 use crate::request::{Key, Request};
 
 /// GET key
@@ -66,6 +67,7 @@ pub fn set(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (key, value) = (request.key(0), request.arg(2));
     if request.len() == 3 {
         cx.set(key, &Value::Plain(value), Deadline::Clear);
+        cx.notify(Class::String, "set", key);
         cx.reply().ok();
         return Ok(());
     }
@@ -90,6 +92,10 @@ pub fn set(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 /// Sets a key and records it with its absolute deadline.
 fn store(cx: &mut Cx<'_>, key: Key<'_>, value: &[u8], deadline: Deadline) {
     cx.set(key, &Value::Plain(value), deadline);
+    cx.notify(Class::String, "set", key);
+    if matches!(deadline, Deadline::At(_)) {
+        cx.notify(Class::Generic, "expire", key);
+    }
     match deadline {
         Deadline::Clear => cx.record(&[b"SET", key.name, value]),
         Deadline::Keep => cx.record(&[b"SET", key.name, value, b"KEEPTTL"]),
@@ -105,6 +111,7 @@ pub fn setnx(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let is_missing = cx.peek(key).is_none();
     if is_missing {
         cx.set(key, &Value::Plain(request.arg(2)), Deadline::Clear);
+        cx.notify(Class::String, "set", key);
     }
     cx.reply().integer(i64::from(is_missing));
     Ok(())
@@ -142,6 +149,7 @@ pub fn getdel(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let key = request.key(0);
     if cx.reply_value(key)? {
         cx.remove(key);
+        cx.notify(Class::Generic, "del", key);
         cx.record(&[b"DEL", key.name]);
     } else {
         cx.reply().null();
@@ -164,6 +172,7 @@ pub fn getex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     match at_ms {
         Some(at_ms) if at_ms <= now_ms => {
             cx.remove(key);
+            cx.notify(Class::Generic, "del", key);
             cx.record(&[b"DEL", key.name]);
         }
         Some(at_ms) => {
@@ -171,12 +180,14 @@ pub fn getex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
                 entry.set_deadline(Some(at_ms));
             }
             cx.changed(key);
+            cx.notify(Class::Generic, "expire", key);
             cx.record(&[b"PEXPIREAT", key.name, number::Digits::new(at_ms).as_bytes()]);
         }
         None if matches!(option, Some(GetOption::Persist)) => {
             if let Some(mut entry) = cx.edit(key).filter(|entry| entry.deadline().is_some()) {
                 entry.set_deadline(None);
                 cx.changed(key);
+                cx.notify(Class::Generic, "persist", key);
                 cx.record(&[b"PERSIST", key.name]);
             }
         }
@@ -211,6 +222,7 @@ fn check_pairs(request: Request<'_>) -> Outcome {
 fn set_pairs(cx: &mut Cx<'_>, request: Request<'_>) {
     for (index, key) in request.keys().enumerate() {
         cx.set(key, &Value::Plain(request.arg(2 * index + 2)), Deadline::Clear);
+        cx.notify(Class::String, "set", key);
     }
 }
 
@@ -241,6 +253,7 @@ fn add(cx: &mut Cx<'_>, key: Key<'_>, increment: i64) -> Outcome {
     let sum = match cx.edit_string(key)? {
         None => {
             cx.set(key, &Value::Integer(increment), Deadline::Clear);
+            cx.notify(Class::String, "incrby", key);
             cx.reply().integer(increment);
             return Ok(());
         }
@@ -252,6 +265,7 @@ fn add(cx: &mut Cx<'_>, key: Key<'_>, increment: i64) -> Outcome {
         }
     };
     cx.changed(key);
+    cx.notify(Class::String, "incrby", key);
     cx.reply().integer(sum);
     Ok(())
 }
@@ -269,6 +283,7 @@ pub fn incrbyfloat(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let mut text = Vec::new();
     sum.push_human(&mut text);
     cx.set(key, &Value::Bytes(&text), Deadline::Keep);
+    cx.notify(Class::String, "incrbyfloat", key);
     cx.record(&[b"SET", key.name, &text, b"KEEPTTL"]);
     cx.reply().bulk(&text);
     Ok(())
@@ -285,11 +300,13 @@ pub fn append(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         }
         None => {
             cx.set(key, &Value::Plain(tail), Deadline::Clear);
+            cx.notify(Class::String, "append", key);
             cx.reply().integer(tail.len() as i64);
             return Ok(());
         }
     };
     cx.changed(key);
+    cx.notify(Class::String, "append", key);
     cx.reply().integer(length as i64);
     Ok(())
 }
@@ -312,6 +329,7 @@ pub fn setrange(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         bytes.len()
     });
     cx.changed(key);
+    cx.notify(Class::String, "setrange", key);
     cx.reply().integer(length as i64);
     Ok(())
 }

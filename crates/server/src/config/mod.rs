@@ -1,12 +1,13 @@
 //! Configuration: one table of options, their values, and every way to read and change them.
 //!
-//! `table` says what there is, `value` (with `size`, `limits`) reads and shows one value, `state` keeps the values of one
+//! `table` says what there is, `value` (with `size`, `limits`, `events`) reads and shows one value, `state` keeps the values of one
 //! engine, `choice` names those that are one of several words. Above them, `file` cuts a configuration file into lines,
 //! `arguments` makes the command line part of it, `load` gives both to the options, and `rewrite` writes a file back.
 //! This file only names them; the arrows run between the others.
 
 pub mod arguments;
 pub mod choice;
+pub mod events;
 pub mod file;
 pub mod limits;
 pub mod load;

@@ -53,6 +53,8 @@ pub enum Kind {
     },
     /// A folder that exists.
     Folder,
+    /// Classes of events about keys, a letter each; kept as bits.
+    Events,
     /// Output buffer limits by client class: `CLASS HARD SOFT SECONDS ...`.
     OutputLimits,
     /// Only these values, because they are what this server does; the first is what it shows.
@@ -205,6 +207,8 @@ options! {
         "How slowly the LFU counter of a key grows with its hits.";
     LfuDecayTime "lfu-decay-time" number(0, INT_MAX), "1", Live,
         "Minutes after which the LFU counter of an unused key falls by one; 0 never.";
+    NotifyKeyspaceEvents "notify-keyspace-events" Kind::Events, "", Live,
+        "Which events about keys are published, a letter for each class, and to which channels (K, E); empty is none.";
     ActiveExpireEffort "active-expire-effort" number(1, 10), "1", Live,
         "How much time goes into finding expired keys that nobody asks for.";
     LazyfreeLazyEviction "lazyfree-lazy-eviction" Kind::Flag, "no", Live,
@@ -267,8 +271,6 @@ options! {
         "Replicas that must be connected for writes to be taken; there are no replicas yet.";
     ClusterEnabled "cluster-enabled" NO, "no", Startup,
         "Whether this server is a node of a cluster; it cannot be one yet.";
-    NotifyKeyspaceEvents "notify-keyspace-events" Kind::Fixed(&[""]), "", Live,
-        "Events that are published about keys: none, as there is no publishing yet.";
     EnableModuleCommand "enable-module-command" NO, "no", Startup,
         "Who may load modules: nobody, as there are none.";
     LatencyTracking "latency-tracking" NO, "no", Live,

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use sleeve_wire::number::parse_i64;
 
+use super::events;
 use super::limits;
 use super::limits::OutputLimits;
 use super::size;
@@ -64,6 +65,7 @@ fn parse_one(kind: Kind, word: &[u8]) -> Result<Value, String> {
         Kind::Octal { max } => parse_octal(word, max),
         Kind::Choice(choices) => parse_choice(word, choices),
         Kind::Folder => parse_folder(word),
+        Kind::Events => events::parse(word).map(|bits| Value::Number(i64::from(bits))),
         Kind::Text | Kind::Words { .. } | Kind::OutputLimits | Kind::Fixed(_) => Ok(Value::Text(word.to_vec())),
     }
 }
@@ -79,6 +81,7 @@ pub fn show(kind: Kind, value: &Value) -> Vec<u8> {
         (Kind::Octal { .. }, Value::Number(number)) => format!("{number:o}").into_bytes(),
         (Kind::Memory { .. }, Value::Number(number)) => (*number as u64).to_string().into_bytes(),
         (Kind::Folder, Value::Text(text)) => absolute(text),
+        (Kind::Events, Value::Number(number)) => events::show(*number as u32).into_bytes(),
         (_, Value::Number(number)) => number.to_string().into_bytes(),
         (_, Value::Text(text)) => text.clone(),
         (_, Value::Limits(limits)) => limits::show(limits).into_bytes(),

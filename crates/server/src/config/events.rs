@@ -1,0 +1,117 @@
+//! `notify-keyspace-events`: which events about keys are published, as letters and as bits.
+//!
+//! Each letter is one bit of a number, so that a write learns with one load whether anybody may be interested. Pure
+//! functions; any thread.
+
+/// What an event about a key is about. Its number is its bit in the option's value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Class {
+    /// Commands on keys of any type: `g`.
+    Generic = 1 << 2,
+    /// Strings: `$`.
+    String = 1 << 3,
+    /// Lists: `l`.
+    List = 1 << 4,
+    /// Sets: `s`.
+    Set = 1 << 5,
+    /// Hashes: `h`.
+    Hash = 1 << 6,
+    /// Sorted sets: `z`.
+    Zset = 1 << 7,
+    /// A key whose time has come was removed: `x`.
+    Expired = 1 << 8,
+    /// A key was removed for want of memory: `e`.
+    Evicted = 1 << 9,
+    /// Streams: `t`.
+    Stream = 1 << 10,
+    /// A key was looked for and is not there: `m`, which `A` does not include.
+    KeyMiss = 1 << 11,
+    /// Types of modules, of which there are none: `d`.
+    Module = 1 << 13,
+    /// A key came to be: `n`, which `A` does not include.
+    New = 1 << 14,
+}
+
+/// Events are published to `__keyspace@<database>__:<key>`: `K`.
+pub const KEYSPACE: u32 = 1 << 0;
+/// Events are published to `__keyevent@<database>__:<event>`: `E`.
+pub const KEYEVENT: u32 = 1 << 1;
+
+/// The letters that `A` stands for, in the order in which they are shown.
+const ALL: [(u8, Class); 10] = [
+    (b'g', Class::Generic),
+    (b'$', Class::String),
+    (b'l', Class::List),
+    (b's', Class::Set),
+    (b'h', Class::Hash),
+    (b'z', Class::Zset),
+    (b'x', Class::Expired),
+    (b'e', Class::Evicted),
+    (b't', Class::Stream),
+    (b'd', Class::Module),
+];
+
+const fn all_bits() -> u32 {
+    let (mut bits, mut at) = (0, 0);
+    while at < ALL.len() {
+        bits |= ALL[at].1 as u32;
+        at += 1;
+    }
+    bits
+}
+
+/// Reads the letters as bits.
+///
+/// # Errors
+/// The reason in Redis's words.
+pub fn parse(letters: &[u8]) -> Result<u32, String> {
+    let mut bits = 0;
+    for letter in letters {
+        bits |= match letter {
+            b'A' => all_bits(),
+            b'K' => KEYSPACE,
+            b'E' => KEYEVENT,
+            b'm' => Class::KeyMiss as u32,
+            b'n' => Class::New as u32,
+            _ => match ALL.iter().find(|(known, _)| known == letter) {
+                Some((_, class)) => *class as u32,
+                None => return Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".into()),
+            },
+        };
+    }
+    Ok(bits)
+}
+
+/// The letters of these bits in Redis's order, in which `A` hides an `n`.
+pub fn show(bits: u32) -> String {
+    let mut letters = String::new();
+    if bits & all_bits() == all_bits() {
+        letters.push('A');
+    } else {
+        letters.extend(ALL.iter().filter(|(_, class)| bits & *class as u32 != 0).map(|(letter, _)| *letter as char));
+        if bits & Class::New as u32 != 0 {
+            letters.push('n');
+        }
+    }
+    let more = [(KEYSPACE, 'K'), (KEYEVENT, 'E'), (Class::KeyMiss as u32, 'm')];
+    letters.extend(more.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, letter)| letter));
+    letters
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_are_shown_as_redis_shows_them() {
+        let shown = |letters: &[u8]| parse(letters).map(show);
+        for (given, expected) in
+            [("KEA", "AKE"), ("AKEnm", "AKEm"), ("KEn", "nKE"), ("gxE", "gxE"), ("KElmst", "lstKEm"), ("Ed$", "$dE")]
+        {
+            assert_eq!(shown(given.as_bytes()), Ok(expected.into()), "{given}");
+        }
+        assert_eq!(shown(b""), Ok(String::new()));
+        assert!(shown(b"Kq").is_err());
+    }
+}
