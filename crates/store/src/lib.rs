@@ -10,11 +10,13 @@
 mod arena;
 mod body;
 mod bucket;
+mod chain;
 mod element;
 mod entry;
 mod handle;
 mod hash;
 mod heap;
+mod list;
 mod listpack;
 mod locked;
 mod pack;
@@ -30,7 +32,9 @@ mod walk;
 
 pub use body::INLINE_MAX;
 pub use handle::{EntryMut, EntryRef, Garbage, OwnedEntry};
+pub use chain::{Chain, Items, ItemsBack, ListLimit};
 pub use hash::{Hash, HashKey};
+pub use list::{End, List, ListRef};
 pub use listpack::{Elements, Packed, packed_size};
 pub use locked::{Locked, SHARDS_MAX, ShardGuard, ShardSet};
 pub use map::{Map, MapRef};

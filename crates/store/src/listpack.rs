@@ -173,6 +173,11 @@ impl<'a> Packed<'a> {
         None
     }
 
+    /// Whether the element at `offset` equals `value`.
+    pub fn is_at<'v>(self, offset: usize, value: impl Into<ValueRef<'v>>) -> bool {
+        offset < self.bytes.len() && Encoded::new(value.into()).is_at(self.bytes, offset)
+    }
+
     /// The elements as a listpack of Redis, for files and for peers.
     pub fn to_redis(self) -> Vec<u8> {
         let total = self.redis_bytes();

@@ -65,13 +65,17 @@ impl Collection for Map {
     }
 
     fn of(object: &Object) -> Option<&Self> {
-        let Object::Hash(map) = object;
-        Some(map)
+        match object {
+            Object::Hash(map) => Some(map),
+            _ => None,
+        }
     }
 
     fn of_mut(object: &mut Object) -> Option<&mut Self> {
-        let Object::Hash(map) = object;
-        Some(map)
+        match object {
+            Object::Hash(map) => Some(map),
+            _ => None,
+        }
     }
 }
 

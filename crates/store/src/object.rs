@@ -8,6 +8,7 @@ use std::fmt;
 
 use crate::body::{Body, Form, PACKED_INLINE_MAX};
 use crate::hash::HashKey;
+use crate::list::List;
 use crate::map::Map;
 use crate::value::{Encoding, Kind};
 
@@ -16,6 +17,8 @@ use crate::value::{Encoding, Kind};
 pub enum Object {
     /// A hash.
     Hash(Map),
+    /// A list.
+    List(List),
 }
 
 /// One type of collection.
@@ -68,6 +71,7 @@ macro_rules! each {
     ($object:expr, $inner:ident => $body:expr) => {
         match $object {
             Object::Hash($inner) => $body,
+            Object::List($inner) => $body,
         }
     };
 }

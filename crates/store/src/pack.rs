@@ -11,6 +11,9 @@ use crate::element::{Encoded, checked_element};
 use crate::listpack::{COUNT_UNKNOWN, Packed, REDIS_END, START};
 use crate::value::ValueRef;
 
+/// Up to so many bytes are rather moved each time than given room in front.
+const SMALL_BYTES: usize = 1024;
+
 /// A run of elements that can be changed. Offsets are those of its [`Packed`], and void after any change.
 pub struct Pack {
     buffer: Vec<u8>,
@@ -39,6 +42,17 @@ impl Pack {
     /// A copy of `packed`, in a buffer of its length.
     pub fn from_packed(packed: Packed<'_>) -> Self {
         Self { buffer: packed.as_bytes().to_vec(), start: 0 }
+    }
+
+    /// Takes over a buffer that holds a run and nothing else.
+    pub fn from_bytes(buffer: Vec<u8>) -> Self {
+        debug_assert!(buffer.len() >= START);
+        Self { buffer, start: 0 }
+    }
+
+    /// The buffer, to be used again; what is in it is undefined.
+    pub fn into_buffer(self) -> Vec<u8> {
+        self.buffer
     }
 
     /// Reads a listpack of Redis from foreign bytes; `None` unless every one of them is right. Elements that Redis would
@@ -273,12 +287,21 @@ impl Pack {
         }
     }
 
-    /// Sees to `more` bytes of room in front of the run, and a quarter of what is used beyond.
+    /// Sees to `more` bytes of room in front of the run: by moving what is small, otherwise from the allocator, with room
+    /// for a quarter of what is used beyond.
     #[cold]
     fn room_in_front(&mut self, more: usize) {
         let used = self.buffer.len() - self.start;
-        let room = more + used / 4;
         let free = self.buffer.capacity() - self.buffer.len();
+        let missing = more - self.start;
+        if used <= SMALL_BYTES && free >= missing {
+            let length = self.buffer.len();
+            self.buffer.resize(length + missing, 0);
+            self.buffer.copy_within(self.start..length, more);
+            self.start = more;
+            return;
+        }
+        let room = more + used / 4;
         let mut buffer = Vec::with_capacity(room + used + free);
         buffer.resize(room, 0);
         buffer.extend_from_slice(self.as_bytes());
