@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use parking_lot::Mutex;
 use sleeve_store::{Options, SHARDS_DEFAULT, Store};
 
+use crate::blocking::Blocking;
 use crate::clock::{Instant, Ticker};
 use crate::config::{Config, Opt};
 use crate::doors::Doors;
@@ -36,6 +37,8 @@ pub struct Engine {
     pub gauges: Gauges,
     /// Who watches which key.
     pub watches: Watches,
+    /// Who waits for which key.
+    pub blocking: Blocking,
     /// CLIENT PAUSE.
     pub pause: Pause,
     /// When the engine was made.
@@ -80,6 +83,7 @@ impl Engine {
             stats: Stats::default(),
             gauges: Gauges::default(),
             watches: Watches::default(),
+            blocking: Blocking::default(),
             pause: Pause::default(),
             started: Instant::now(),
             ticker: Ticker::start(),

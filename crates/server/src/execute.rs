@@ -3,6 +3,8 @@
 //! The requests of a batch are prepared ahead in groups (`prepare`) and run in order, each under the locks that its row
 //! asks for.
 
+use std::sync::Arc;
+
 use sleeve_wire::commands::{Command, Flags, Row};
 use sleeve_wire::request::{Args, Batch};
 
@@ -16,10 +18,11 @@ use crate::log;
 use crate::output::Output;
 use crate::prepare::Found;
 use crate::request::{KeyAt, Request};
+use crate::serve;
 use crate::state::{Replies, State};
 
 /// Runs the requests of `batch`, which lie in `buffer`, and appends their replies to `output`. Returns how many were
-/// run: fewer than all when the peer is to be closed, or when a pause holds the next one.
+/// run: fewer than all when the peer is to be closed, when it waits for a key, or when a pause holds the next one.
 pub fn batch(state: &mut State, desk: &mut Desk, batch: &Batch, buffer: &[u8], output: &mut Output) -> usize {
     let mut prepared = std::mem::take(&mut desk.prepared);
     let mut cx = Cx::new(&desk.engine, &desk.counters, state, output, desk.now, call);
@@ -35,10 +38,16 @@ pub fn batch(state: &mut State, desk: &mut Desk, batch: &Batch, buffer: &[u8], o
             if cx.state.closing || !step(&mut cx, found, batch.get(index, buffer), keys) {
                 break 'groups;
             }
+            if cx.state.blocked.is_some() {
+                run = index + 1;
+                break 'groups;
+            }
         }
         run = end;
     }
     cx.settle_time();
+    let own = Arc::clone(&cx.state.peer);
+    cx.post_letters(Some(&own.mailbox));
     desk.prepared = prepared;
     run
 }
@@ -66,6 +75,8 @@ fn step(cx: &mut Cx<'_>, found: Found, args: Args<'_>, keys: &[KeyAt]) -> bool {
         Found::Arity(row) => reject(cx, Some(row), Error::arity(row.full_name)),
     }
     match cx.state.replies {
+        // What waits is answered later, and its reply is skipped then.
+        _ if cx.state.blocked.is_some() => {}
         Replies::On | Replies::SkipNext => {}
         Replies::Off => cx.out.rewind(mark),
         Replies::Skip => {
@@ -87,6 +98,9 @@ fn run(cx: &mut Cx<'_>, request: Request<'_>) {
         keys => cx.locks.take(keys.iter().map(|key| key.hash)),
     }
     call(cx, request);
+    if !cx.marked.is_empty() {
+        serve::marked(cx);
+    }
     cx.locks.end_command();
 }
 
@@ -110,8 +124,11 @@ pub fn call(cx: &mut Cx<'_>, request: Request<'_>) {
         counters.failed.add(1);
         answer_error(cx, &error);
     }
-    counters.calls.add(1);
-    cx.counters.executed.add(1);
+    if cx.state.serving.is_none() {
+        // What waited was counted when it began to.
+        counters.calls.add(1);
+        cx.counters.executed.add(1);
+    }
 }
 
 /// Keeps a command for EXEC.

@@ -4,6 +4,7 @@
 //! number of [`Local`]s may work on one engine from different threads at the same time, beside its workers.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::clock::Instant;
 use crate::desk::Desk;
@@ -55,15 +56,26 @@ pub struct Closed;
 
 impl Local {
     /// Executes the requests that these bytes complete and appends their replies to `replies`. An incomplete request
-    /// is kept and goes on with the next call.
+    /// is kept and goes on with the next call. Where a request waits for a key, the caller's thread waits with it.
     ///
     /// # Errors
     /// [`Closed`] once the session is over; replies that were due before are in `replies`.
     pub fn exchange(&mut self, requests: &[u8], replies: &mut Vec<u8>) -> Result<(), Closed> {
-        self.exchange_at(Instant::now(), requests, replies)
+        self.exchange_at(Instant::now(), requests, replies)?;
+        while let Some(waiter) = self.session.waiter() {
+            let left =
+                |now_ms: u64| waiter.deadline_ms.map(|at_ms| Duration::from_millis(at_ms.saturating_sub(now_ms)));
+            let left = left(Instant::now().monotonic_ms());
+            // A time beyond what the machine can count is never over.
+            let deadline = left.and_then(|left| std::time::Instant::now().checked_add(left));
+            self.mailbox.wait(deadline);
+            self.exchange_at(Instant::now(), &[], replies)?;
+        }
+        Ok(())
     }
 
-    /// As [`Local::exchange`], at a time that the caller names. Who replays a journal stops the clock at the epoch: the
+    /// As [`Local::exchange`], at a time that the caller names, and without waiting: the reply of a request that waits for
+    /// a key comes out of a later call. Who replays a journal stops the clock at the epoch: the
     /// journal itself says what has expired, and nothing may expire before it says so.
     ///
     /// # Errors
@@ -81,10 +93,13 @@ impl Local {
         if self.closed { Err(Closed) } else { Ok(()) }
     }
 
-    /// In how many milliseconds [`Local::exchange`] is to be called although there is nothing to send: a pause that
-    /// holds requests of this session is over then. None while it holds none. `wake` does not say so, because an engine
-    /// without workers has no thread that could.
+    /// In how many milliseconds [`Local::exchange_at`] is to be called although there is nothing to send: a pause that
+    /// holds requests of this session is over then, or the time of a request that waits for a key. None while there is
+    /// neither. `wake` does not say so, because an engine without workers has no thread that could.
     pub fn due_in_ms(&self) -> Option<u64> {
+        if let Some(waiter) = self.session.waiter() {
+            return waiter.deadline_ms.map(|at_ms| at_ms.saturating_sub(Instant::now().monotonic_ms()));
+        }
         let left_ms = || self.desk.engine.pause.until_ms().saturating_sub(Instant::now().wall_ms());
         self.session.is_paused().then(|| left_ms().max(0) as u64)
     }
@@ -93,6 +108,7 @@ impl Local {
         if self.session.is_paused() && self.desk.engine.pause.held(self.desk.now.wall_ms()).is_none() {
             self.session.resume(&mut self.desk, &mut self.output);
         }
+        self.session.time_out(&mut self.desk, &mut self.output);
         self.session.receive(requests, &mut self.desk, &mut self.output);
         self.tick();
         if self.session.state.closing {
@@ -111,6 +127,9 @@ impl Local {
         for letter in self.mailbox.collect() {
             match letter {
                 Letter::Close(_) | Letter::Stop => return self.end(),
+                Letter::Unblock { ticket, mut reply, .. } => {
+                    self.session.unblock(ticket, &mut reply, &mut self.desk, &mut self.output);
+                }
                 Letter::Resume => self.session.resume(&mut self.desk, &mut self.output),
                 Letter::Adopt(_) | Letter::Listen => {}
             }

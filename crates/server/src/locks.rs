@@ -56,6 +56,16 @@ impl<'s> Locks<'s> {
         }
     }
 
+    /// Whether the shard of a key is held.
+    pub fn holds(&self, hash: Hash) -> bool {
+        let wanted = self.store.shard_of(hash);
+        match &self.held {
+            Held::Nothing => false,
+            Held::One(index, _) => *index == wanted,
+            Held::Several(locked, _) => locked.set().contains(wanted),
+        }
+    }
+
     /// Whether no lock is held.
     pub fn is_empty(&self) -> bool {
         matches!(self.held, Held::Nothing)

@@ -1,13 +1,17 @@
 //! Letters between threads: how a command reaches a session that another thread owns.
 //!
 //! A letter never waits for its effect. The owner of the [`Mailbox`] is woken and reads its letters when it is done with
-//! what it does: a worker between two wake-ups, an embedded session at its next exchange. Any thread may post.
+//! what it does: a worker between two wake-ups, an embedded session at its next exchange. It is woken by the first letter
+//! in an empty box only, because it takes all that it finds. Any thread may post, holding no lock.
 
 use std::fmt;
 use std::mem::discriminant;
 use std::os::fd::OwnedFd;
+use std::time::Instant;
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
+
+use crate::output::Output;
 
 /// What one thread may ask of a session's owner.
 #[derive(Debug)]
@@ -16,6 +20,15 @@ pub enum Letter {
     Adopt(Accepted),
     /// Close the client with this id.
     Close(u64),
+    /// The client with this id waits no longer, if it is still this ticket that it waits with; it is owed this reply.
+    Unblock {
+        /// The client's id.
+        id: u64,
+        /// See [`crate::blocking::Waiter::ticket`].
+        ticket: u64,
+        /// The reply, whole.
+        reply: Output,
+    },
     /// The engine's doors have changed: watch those that there are now.
     Listen,
     /// Paused clients may go on, if nothing holds them any more.
@@ -45,6 +58,8 @@ pub struct Accepted {
 /// One owner's letters.
 pub struct Mailbox {
     letters: Mutex<Vec<Letter>>,
+    /// Wakes an owner that waits in [`Mailbox::wait`].
+    arrival: Condvar,
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -57,7 +72,7 @@ impl fmt::Debug for Mailbox {
 impl Mailbox {
     /// A mailbox whose owner is woken by `wake`, which must not block.
     pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
-        Self { letters: Mutex::default(), wake: Box::new(wake) }
+        Self { letters: Mutex::default(), arrival: Condvar::new(), wake: Box::new(wake) }
     }
 
     /// Posts a letter and wakes the owner; unless it says nothing that a letter does not say which still lies there, so
@@ -68,8 +83,34 @@ impl Mailbox {
             return;
         }
         letters.push(letter);
+        let is_first = letters.len() == 1;
         drop(letters);
-        (self.wake)();
+        if is_first {
+            self.arrival.notify_all();
+            (self.wake)();
+        }
+    }
+
+    /// Posts a letter of the owner to itself; it looks into the box before it waits for anything else.
+    pub fn post_unheard(&self, letter: Letter) {
+        self.letters.lock().push(letter);
+    }
+
+    /// Whether there is nothing to read.
+    pub fn is_empty(&self) -> bool {
+        self.letters.lock().is_empty()
+    }
+
+    /// Waits for a letter, until `deadline` if there is one.
+    pub fn wait(&self, deadline: Option<Instant>) {
+        let mut letters = self.letters.lock();
+        while letters.is_empty() {
+            match deadline {
+                None => self.arrival.wait(&mut letters),
+                Some(deadline) if self.arrival.wait_until(&mut letters, deadline).timed_out() => return,
+                Some(_) => {}
+            }
+        }
     }
 
     /// Takes all letters, oldest first.
@@ -94,9 +135,9 @@ mod tests {
             mailbox.post(Letter::Close(7));
             mailbox.post(Letter::Resume);
         }
-        assert_eq!(woken.load(Ordering::Relaxed), 1_001);
+        assert_eq!(woken.load(Ordering::Relaxed), 1, "the owner takes all that it finds");
         assert_eq!(mailbox.collect().iter().filter(|letter| matches!(letter, Letter::Resume)).count(), 1);
         mailbox.post(Letter::Resume);
-        assert_eq!(mailbox.collect().len(), 1);
+        assert_eq!((mailbox.collect().len(), woken.load(Ordering::Relaxed)), (1, 2));
     }
 }

@@ -64,6 +64,8 @@ pub struct Peer {
     pub doomed: AtomicBool,
     /// Waits for CLIENT PAUSE to end.
     pub paused: AtomicBool,
+    /// Waits for a key.
+    pub blocked: AtomicBool,
     /// Will be closed as soon as its replies have left.
     pub closing: AtomicBool,
 }
@@ -111,6 +113,7 @@ impl Peers {
             no_touch: AtomicBool::new(false),
             doomed: AtomicBool::new(false),
             paused: AtomicBool::new(false),
+            blocked: AtomicBool::new(false),
             closing: AtomicBool::new(false),
         });
         self.rows.lock().insert(id, Arc::clone(&peer));

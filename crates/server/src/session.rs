@@ -1,16 +1,17 @@
 //! One peer: bytes in, bytes out.
 //!
 //! A session never touches a socket or a clock. It is given what arrived and a place for the replies; it cuts requests,
-//! has them executed in order and keeps what is incomplete. The worker that owns its connection, or the embedding
-//! caller, calls it from one thread at a time.
+//! has them executed in order and keeps what is incomplete. While the peer waits for a key, or a pause holds it, it only
+//! keeps. The worker that owns its connection, or the embedding caller, calls it from one thread at a time.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use sleeve_wire::protocol_error::ProtocolError;
 use sleeve_wire::reply::Writer;
-use sleeve_wire::request::{Limits, Parser};
+use sleeve_wire::request::{Batch, Limits, Parser};
 
+use crate::blocking::Waiter;
 use crate::clock::Instant;
 use crate::config::{Class, Opt};
 use crate::desk::Desk;
@@ -27,7 +28,7 @@ pub struct Session {
     pub state: State,
     engine: Arc<Engine>,
     parser: Parser,
-    /// Bytes that arrived and could not be executed: an incomplete request, or all of them while the peer is paused.
+    /// Bytes that arrived and could not be executed: an incomplete request, or all of them while the peer is held.
     pending: Vec<u8>,
     paused: bool,
     /// Since when more replies wait than the soft limit allows, seconds of the monotonic clock.
@@ -57,12 +58,12 @@ impl Session {
     /// Executes every request that these bytes complete and appends the replies to `output`.
     pub fn receive(&mut self, bytes: &[u8], desk: &mut Desk, output: &mut Output) {
         desk.counters.input_bytes.add(bytes.len() as u64);
-        if self.pending.is_empty() && !self.paused {
+        if self.pending.is_empty() && !self.is_held() {
             let used = self.run(bytes, desk, output);
             self.pending.extend_from_slice(&bytes[used..]);
         } else {
             self.pending.extend_from_slice(bytes);
-            if !self.paused && self.pending.len() >= self.parser.wanted() {
+            if !self.is_held() && self.pending.len() >= self.parser.wanted() {
                 self.run_pending(desk, output);
             }
         }
@@ -78,6 +79,42 @@ impl Session {
         self.set_paused(false);
         self.run_pending(desk, output);
         self.state.publish(self.pending.len(), desk.now.wall_ms());
+    }
+
+    /// Ends the waiting for a key with this reply, if it is still this ticket that the peer waits with, and goes on.
+    pub fn unblock(&mut self, ticket: u64, reply: &mut Output, desk: &mut Desk, output: &mut Output) {
+        if self.state.blocked.take_if(|waiter| waiter.ticket == ticket).is_none() {
+            return;
+        }
+        match self.state.replies {
+            Replies::On | Replies::SkipNext => reply.move_to(output),
+            Replies::Off => {}
+            Replies::Skip => self.state.replies = Replies::On,
+        }
+        self.run_pending(desk, output);
+        self.state.publish(self.pending.len(), desk.now.wall_ms());
+    }
+
+    /// Ends the waiting for a key if its time is over. If it ends in another way right now, a letter says so.
+    pub fn time_out(&mut self, desk: &mut Desk, output: &mut Output) {
+        let now_ms = desk.now.monotonic_ms();
+        let is_due = |waiter: &&Arc<Waiter>| waiter.deadline_ms.is_some_and(|deadline_ms| deadline_ms <= now_ms);
+        let Some(waiter) = self.state.blocked.as_ref().filter(is_due).map(Arc::clone) else { return };
+        let Some(claim) = waiter.claim() else { return };
+        claim.finish(&self.engine.blocking);
+        let mut reply = Output::default();
+        waiter.on_timeout.write(&mut reply.bytes, waiter.protocol);
+        self.unblock(waiter.ticket, &mut reply, desk, output);
+    }
+
+    /// What the peer waits with, if it waits for a key.
+    pub fn waiter(&self) -> Option<&Arc<Waiter>> {
+        self.state.blocked.as_ref()
+    }
+
+    /// Whether nothing of this peer runs now: it waits for a key, or for the end of a pause.
+    pub fn is_held(&self) -> bool {
+        self.paused || self.state.blocked.is_some()
     }
 
     /// Whether CLIENT PAUSE holds requests of this peer.
@@ -100,6 +137,11 @@ impl Session {
     /// Lets go of everything that others know of this peer.
     pub fn close(&mut self) {
         self.state.watching.clear(&self.engine);
+        if let Some(waiter) = self.state.blocked.take()
+            && let Some(claim) = waiter.claim()
+        {
+            claim.finish(&self.engine.blocking);
+        }
         self.engine.peers.leave(self.state.peer.id);
     }
 
@@ -121,7 +163,7 @@ impl Session {
     /// Executes what is complete in `bytes`; returns how many bytes that was.
     fn run(&mut self, bytes: &[u8], desk: &mut Desk, output: &mut Output) -> usize {
         let mut used = 0;
-        while used < bytes.len() && !self.state.closing && !self.paused {
+        while used < bytes.len() && !self.state.closing && !self.is_held() {
             let rest = &bytes[used..];
             let mut batch = std::mem::take(&mut desk.batch);
             batch.clear();
@@ -134,8 +176,13 @@ impl Session {
                 && !self.state.closing
             {
                 self.parser = Parser::new();
-                self.set_paused(true);
+                self.set_paused(self.state.blocked.is_none());
                 return used + start;
+            }
+            if parsed.is_err() && self.state.blocked.is_some() {
+                // What cannot be understood is answered in its turn.
+                self.parser = Parser::new();
+                return used + end_of(run, rest, self.limits());
             }
             match parsed {
                 Ok(0) if was_empty => break,
@@ -179,6 +226,12 @@ impl Session {
             self.state.closing = true;
         }
     }
+}
+
+/// Where the first `count` requests of these bytes end; there are so many.
+fn end_of(count: usize, bytes: &[u8], limits: Limits) -> usize {
+    let limits = Limits { requests_max: count, ..limits };
+    Parser::new().parse(bytes, &limits, &mut Batch::new()).unwrap_or(0)
 }
 
 #[cfg(test)]

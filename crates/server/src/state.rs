@@ -8,6 +8,7 @@ use sleeve_wire::commands::Row;
 use sleeve_wire::reply::Protocol;
 use sleeve_wire::request::OwnedArgs;
 
+use crate::blocking::Waiter;
 use crate::engine::Engine;
 use crate::peer::Peer;
 use crate::watch::Flag;
@@ -35,6 +36,12 @@ pub struct State {
     pub closing: bool,
     /// CLIENT NO-TOUCH: reading does not renew a key's access clock.
     pub no_touch: bool,
+    /// No command may wait for a key: a script runs.
+    pub denies_blocking: bool,
+    /// What the client waits with; nothing of it runs until that is over.
+    pub blocked: Option<Arc<Waiter>>,
+    /// The waiter whose request runs, in a state that stands in for that of its session.
+    pub serving: Option<Arc<Waiter>>,
     /// The command that runs or ran last.
     pub row: Option<&'static Row>,
 }
@@ -93,7 +100,22 @@ impl State {
             replies: Replies::On,
             closing: false,
             no_touch: false,
+            denies_blocking: false,
+            blocked: None,
+            serving: None,
             row: None,
+        }
+    }
+
+    /// What the request of a client that waits sees of its session, which another thread owns.
+    pub fn stand_in(waiter: &Arc<Waiter>) -> Self {
+        Self {
+            database: waiter.database,
+            protocol: waiter.protocol,
+            no_touch: waiter.no_touch,
+            row: Some(waiter.row),
+            serving: Some(Arc::clone(waiter)),
+            ..Self::new(Arc::clone(&waiter.peer), true)
         }
     }
 

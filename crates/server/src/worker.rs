@@ -4,6 +4,7 @@
 //! background work in short slices. It executes where the bytes arrive: no request is ever handed to another thread.
 //! A new connection goes to the worker that has the fewest.
 
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
@@ -46,6 +47,10 @@ pub struct Worker {
     team: Arc<Team>,
     driver: Driver,
     sessions: Vec<Option<Session>>,
+    /// Where the session of a client is, by the client's id.
+    tokens: HashMap<u64, Token>,
+    /// When clients stop waiting for keys, monotonic milliseconds, each with its id.
+    deadlines: BTreeSet<(u64, u64)>,
     desk: Desk,
     output: Output,
     expiry: Expiry,
@@ -66,6 +71,8 @@ impl Worker {
             team,
             driver,
             sessions: Vec::new(),
+            tokens: HashMap::new(),
+            deadlines: BTreeSet::new(),
             desk: Desk::new(engine),
             output: Output::default(),
             expiry: Expiry::new(number, workers),
@@ -94,7 +101,9 @@ impl Worker {
 
     fn run(mut self) {
         while !self.stopping {
-            let timeout_ms = self.next_tick_ms.saturating_sub(self.desk.now.monotonic_ms());
+            let first_deadline_ms = self.deadlines.first().map_or(u64::MAX, |(deadline_ms, _)| *deadline_ms);
+            let wakes_ms = self.next_tick_ms.min(first_deadline_ms);
+            let timeout_ms = wakes_ms.saturating_sub(self.desk.now.monotonic_ms());
             let Ok(count) = self.driver.wait(timeout_ms) else { break };
             self.desk.now = Instant::now();
             for index in 0..count {
@@ -105,8 +114,15 @@ impl Worker {
                 let event = self.driver.event(index);
                 self.handle(event);
             }
+            if self.desk.now.monotonic_ms() >= first_deadline_ms {
+                self.time_out();
+            }
             if self.desk.now.monotonic_ms() >= self.next_tick_ms {
                 self.tick();
+            }
+            // What this thread has posted to itself has woken nobody.
+            while !self.team.members[self.number].0.is_empty() {
+                self.read_mail();
             }
         }
         self.driver.stop_listening();
@@ -170,7 +186,12 @@ impl Worker {
         if waiting == 0 && session.state.closing {
             return self.close(token);
         }
-        if session.state.closing || session.is_paused() {
+        if let Some(waiter) = session.waiter()
+            && let Some(deadline_ms) = waiter.deadline_ms
+        {
+            self.deadlines.insert((deadline_ms, waiter.peer.id));
+        }
+        if session.state.closing || session.is_held() {
             self.driver.hold(token, true);
         }
         if session.is_output_exceeded(waiting, self.desk.now) {
@@ -215,12 +236,15 @@ impl Worker {
         if self.sessions.len() <= token {
             self.sessions.resize_with(token + 1, || None);
         }
+        self.tokens.insert(peer.id, token);
         self.sessions[token] = Some(Session::new(&engine, peer));
     }
 
     fn close(&mut self, token: Token) {
         self.driver.close(token);
         if let Some(mut session) = self.sessions[token].take() {
+            self.tokens.remove(&session.state.peer.id);
+            forget_deadline(&mut self.deadlines, &session);
             session.close();
             self.team.members[self.number].1.fetch_sub(1, Ordering::Relaxed);
         }
@@ -231,10 +255,12 @@ impl Worker {
             match letter {
                 Letter::Adopt(accepted) => self.adopt(accepted),
                 Letter::Close(id) => {
-                    let is_meant = |session: &Option<Session>| session.as_ref().is_some_and(|s| s.state.peer.id == id);
-                    if let Some(token) = self.sessions.iter().position(is_meant) {
+                    if let Some(&token) = self.tokens.get(&id) {
                         self.close(token);
                     }
+                }
+                Letter::Unblock { id, ticket, mut reply } => {
+                    self.release(id, |session, desk, output| session.unblock(ticket, &mut reply, desk, output));
                 }
                 Letter::Listen => self.watch_doors(),
                 Letter::Resume => self.resume(),
@@ -251,6 +277,27 @@ impl Worker {
                 log::warning(&format!("A worker cannot watch a listening socket: {error}"));
             }
         }
+    }
+
+    /// Ends the waiting of those whose time is over.
+    fn time_out(&mut self) {
+        self.desk.now = Instant::now();
+        while let Some(&(deadline_ms, id)) = self.deadlines.first()
+            && deadline_ms <= self.desk.now.monotonic_ms()
+        {
+            self.deadlines.pop_first();
+            self.release(id, Session::time_out);
+        }
+    }
+
+    /// Does with the session of a client what may end its waiting, and sends what it is owed.
+    fn release(&mut self, id: u64, end: impl FnOnce(&mut Session, &mut Desk, &mut Output)) {
+        let Some(&token) = self.tokens.get(&id) else { return };
+        let Some(session) = &mut self.sessions[token] else { return };
+        forget_deadline(&mut self.deadlines, session);
+        end(session, &mut self.desk, &mut self.output);
+        self.driver.hold(token, session.is_held());
+        self.send(token);
     }
 
     /// Lets paused sessions try again.
@@ -300,7 +347,8 @@ impl Worker {
         let oldest_ms = self.desk.now.wall_ms() - timeout_s * 1_000;
         for token in 0..self.sessions.len() {
             let idle = |session: &Session| session.state.peer.active_ms.load(Ordering::Relaxed) < oldest_ms;
-            if self.sessions[token].as_ref().is_some_and(idle) {
+            let waits = |session: &Session| session.waiter().is_some();
+            if self.sessions[token].as_ref().is_some_and(|session| idle(session) && !waits(session)) {
                 self.close(token);
             }
         }
@@ -322,6 +370,15 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         self.desk.engine.leave_mailbox(&self.team.members[self.number].0);
+    }
+}
+
+/// Strikes out when this session stops waiting for a key, if it does.
+fn forget_deadline(deadlines: &mut BTreeSet<(u64, u64)>, session: &Session) {
+    if let Some(waiter) = session.waiter()
+        && let Some(deadline_ms) = waiter.deadline_ms
+    {
+        deadlines.remove(&(deadline_ms, waiter.peer.id));
     }
 }
 

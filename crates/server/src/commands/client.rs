@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use sleeve_wire::number;
+use sleeve_wire::reply::Writer;
 
 use crate::commands::client_filter::{Filter, skip_of};
 use crate::cx::Cx;
 use crate::error::{Error, Outcome};
 use crate::mail::Letter;
+use crate::output::Output;
 use crate::pause::Held;
 use crate::peer::Peer;
 use crate::request::Request;
@@ -132,7 +134,7 @@ fn flags(peer: &Peer) -> String {
     let marks = [
         ('x', peer.queued.load(Ordering::Relaxed) >= 0),
         ('d', set(&peer.doomed)),
-        ('b', set(&peer.paused)),
+        ('b', set(&peer.paused) || set(&peer.blocked)),
         ('c', set(&peer.closing)),
         ('U', peer.address.ends_with(":0") && peer.descriptor >= 0),
         ('e', set(&peer.no_evict)),
@@ -249,17 +251,32 @@ fn on_or_off(word: &[u8]) -> Result<bool, Error> {
     }
 }
 
-/// CLIENT UNBLOCK client-id \[TIMEOUT | ERROR\]. No command blocks yet, so there is never a client to unblock.
+/// CLIENT UNBLOCK client-id \[TIMEOUT | ERROR\]
 pub fn unblock(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if request.len() > 4 {
         return Err(Error::subcommand_syntax("CLIENT", request.arg(1)));
     }
-    if let Some(reason) = request.args.get(3)
-        && !(reason.eq_ignore_ascii_case(b"timeout") || reason.eq_ignore_ascii_case(b"error"))
-    {
-        return Err(Error::fixed("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"));
+    let is_error = match request.args.get(3) {
+        None => false,
+        Some(reason) if reason.eq_ignore_ascii_case(b"timeout") => false,
+        Some(reason) if reason.eq_ignore_ascii_case(b"error") => true,
+        Some(_) => return Err(Error::fixed("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")),
+    };
+    let id = number::parse_i64(request.arg(2)).ok_or(Error::NOT_INTEGER)?;
+    let waiter = cx.engine.blocking.of_client(id as u64);
+    let claim = waiter.as_ref().and_then(|waiter| waiter.claim());
+    let is_waiting = claim.is_some();
+    if let (Some(waiter), Some(claim)) = (&waiter, claim) {
+        claim.finish(&cx.engine.blocking);
+        let mut reply = Output::default();
+        if is_error {
+            Writer::new(&mut reply.bytes, waiter.protocol).error("UNBLOCKED client unblocked via CLIENT UNBLOCK");
+        } else {
+            waiter.on_timeout.write(&mut reply.bytes, waiter.protocol);
+        }
+        let letter = Letter::Unblock { id: waiter.peer.id, ticket: waiter.ticket, reply };
+        cx.post(&waiter.peer.mailbox, letter);
     }
-    number::parse_i64(request.arg(2)).ok_or(Error::NOT_INTEGER)?;
-    cx.reply().integer(0);
+    cx.reply().integer(i64::from(is_waiting));
     Ok(())
 }

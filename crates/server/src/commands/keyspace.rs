@@ -42,6 +42,7 @@ fn flush(cx: &mut Cx<'_>, request: Request<'_>, databases: Range<usize>) -> Outc
     let is_async = parse_async(cx, request)?;
     for database in databases.clone() {
         raise_watches(cx, database, None);
+        cx.touched_all(database as u32);
     }
     let mut flushed: Vec<Flushed> = Vec::new();
     cx.locks.for_each(|shard| {
@@ -83,6 +84,8 @@ pub fn swapdb(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if one != other {
         raise_watches(cx, one, Some(other));
         raise_watches(cx, other, Some(one));
+        cx.touched_all(one as u32);
+        cx.touched_all(other as u32);
         cx.locks.for_each(|shard| shard.swap(one, other));
     }
     cx.changed_many(1);

@@ -28,6 +28,7 @@ mod object;
 mod report;
 mod string;
 mod transaction;
+mod waiting;
 
 use sleeve_wire::commands::Command;
 

@@ -55,10 +55,14 @@ pub fn clients(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("maxclients", cx.engine.config.number(Opt::Maxclients));
     lines.add("client_recent_max_input_buffer", most(|peer| peer.input_bytes.load(Ordering::Relaxed)));
     lines.add("client_recent_max_output_buffer", most(|peer| peer.output_bytes.load(Ordering::Relaxed)));
-    lines.zeros(&["blocked_clients", "tracking_clients", "pubsub_clients"]);
+    let waiting = cx.engine.blocking.census();
+    lines.add("blocked_clients", waiting.clients);
+    lines.zeros(&["tracking_clients", "pubsub_clients"]);
     lines.add("watching_clients", watching.clone().count());
-    lines.zeros(&["clients_in_timeout_table"]);
+    lines.add("clients_in_timeout_table", waiting.timed);
     lines.add("total_watched_keys", watching.sum::<usize>());
+    lines.add("total_blocking_keys", waiting.keys);
+    lines.add("total_blocking_keys_on_nokey", waiting.keys_even_gone);
 }
 
 /// Where memory goes. `used_memory` is what `maxmemory` is compared with: keys, tables and the journal.
