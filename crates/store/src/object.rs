@@ -10,6 +10,7 @@ use crate::body::{Body, Form, PACKED_INLINE_MAX};
 use crate::hash::HashKey;
 use crate::list::List;
 use crate::map::Map;
+use crate::set::Set;
 use crate::value::{Encoding, Kind};
 
 /// A collection that does not lie in an entry.
@@ -19,6 +20,8 @@ pub enum Object {
     Hash(Map),
     /// A list.
     List(List),
+    /// A set.
+    Set(Set),
 }
 
 /// One type of collection.
@@ -72,6 +75,7 @@ macro_rules! each {
         match $object {
             Object::Hash($inner) => $body,
             Object::List($inner) => $body,
+            Object::Set($inner) => $body,
         }
     };
 }
