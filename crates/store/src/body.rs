@@ -39,6 +39,12 @@ pub enum Form {
     PackedSortedSet = 8,
     /// Fields and values of a hash in turn, as `listpack` packs them.
     PackedHash = 9,
+    /// The same of a hash that has outgrown the limits for packing.
+    WideHash = 10,
+    /// Fields, values and deadlines of a hash in turn, likewise.
+    TimedHash = 11,
+    /// The same of a hash that has outgrown the limits for packing.
+    WideTimedHash = 12,
 }
 
 /// A value in the shape in which it will be stored.

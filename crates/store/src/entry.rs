@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use crate::body::{Body, Form};
 use crate::bucket::{OUTSIDE, SPANS, VOLATILE};
-use crate::heap::{Heap, block_bytes, is_cell};
+use crate::heap::{Block, Heap, block_bytes};
 use crate::object::Object;
 use crate::value::{EMBEDDED_MAX, Encoding, Kind, ValueRef};
 
@@ -29,6 +29,8 @@ const HEADER_BYTES: usize = 8;
 const FORM_MASK: u8 = 0b0001_1111;
 const HAS_DEADLINE: u8 = 0b0010_0000;
 const HAS_LONG_KEY: u8 = 0b0100_0000;
+/// The block is a cell of the table's heap.
+const IN_CELL: u8 = 0b1000_0000;
 const LONG_KEY: usize = u16::MAX as usize;
 
 /// The first eight bytes, decoded.
@@ -46,6 +48,11 @@ impl Header {
         Self(u64::from(form as u8 | flags) | u64::from(clock & 0xff_ffff) << 8 | key << 32 | (tail_len as u64) << 48)
     }
 
+    /// The header of an entry in a block of this kind.
+    fn placed(self, is_cell: bool) -> Self {
+        Self(self.0 | if is_cell { u64::from(IN_CELL) } else { 0 })
+    }
+
     #[inline]
     fn form(self) -> Form {
         match self.0 as u8 & FORM_MASK {
@@ -58,7 +65,10 @@ impl Header {
             6 => Form::PackedSet,
             7 => Form::PackedIntegers,
             8 => Form::PackedSortedSet,
-            _ => Form::PackedHash,
+            9 => Form::PackedHash,
+            10 => Form::WideHash,
+            11 => Form::TimedHash,
+            _ => Form::WideTimedHash,
         }
     }
 
@@ -118,8 +128,9 @@ impl Entry {
 
     /// Builds an entry in `heap`.
     pub fn create(heap: &mut Heap, key: &[u8], body: Body<'_>, deadline: Option<i64>, clock: u32) -> Self {
-        let header = Header::new(body.form(), clock, deadline.is_some(), key.len(), body.tail_len());
-        let block = heap.allocate(entry_bytes(deadline.is_some(), key.len(), body.tail_len()));
+        let Block { start: block, is_cell } =
+            heap.allocate(entry_bytes(deadline.is_some(), key.len(), body.tail_len()));
+        let header = Header::new(body.form(), clock, deadline.is_some(), key.len(), body.tail_len()).placed(is_cell);
         let entry = Self(block);
         // SAFETY: the block is as large as the parts together; the header and the words after it are aligned to 8.
         unsafe {
@@ -174,13 +185,13 @@ impl Entry {
         let outside = self.release_outside(heap);
         last(self.key(), outside);
         // SAFETY: the block came from this heap with this size, and the entry ends here.
-        unsafe { heap.release(self.0, self.size()) };
+        unsafe { heap.release(self.block(), self.size()) };
     }
 
     /// Gives back the block of an entry whose value was taken out.
     pub fn destroy_taken(self, heap: &mut Heap) {
         // SAFETY: the block came from this heap with this size, and the entry ends here.
-        unsafe { heap.release(self.0, self.size()) };
+        unsafe { heap.release(self.block(), self.size()) };
     }
 
     /// Takes out what lies outside; then the tail is meaningless until it is written again.
@@ -213,10 +224,11 @@ impl Entry {
         if deadline.is_some() != header.has(HAS_DEADLINE) || block_bytes(size) != block_bytes(self.size()) {
             let moved = Self::create(heap, key, body, deadline, clock);
             // SAFETY: the block came from this heap with this size, and its place is taken by `moved`.
-            unsafe { heap.release(self.0, self.size()) };
+            unsafe { heap.release(self.block(), self.size()) };
             return (moved, outside);
         }
         let changed = Header::new(body.form(), clock, deadline.is_some(), key.len(), body.tail_len());
+        let changed = changed.placed(header.has(IN_CELL));
         // SAFETY: the block has room for `size` bytes, and key and deadline stay where they are. `body` cannot borrow
         // from the block: the table gives no reference to an entry while it is being changed.
         unsafe {
@@ -278,7 +290,7 @@ impl Entry {
                 let body = self.take_body(heap);
                 let moved = Self::create(heap, self.key(), body, deadline, self.clock());
                 // SAFETY: the block came from this heap with this size, and its place is taken by `moved`.
-                unsafe { heap.release(self.0, self.size()) };
+                unsafe { heap.release(self.block(), self.size()) };
                 moved
             }
         }
@@ -298,15 +310,15 @@ impl Entry {
         // SAFETY: the old block has `old_size` bytes, the new one `extra` more; the old one is released only after it
         // was copied, and only if the block had to change.
         unsafe {
-            let mut block = self.0;
+            let mut block = self.block();
             if block_bytes(old_size) != block_bytes(old_size + extra) {
-                block = heap.allocate(old_size + extra);
-                block.copy_from_nonoverlapping(self.0, old_size);
-                heap.release(self.0, old_size);
+                let moved = heap.allocate(old_size + extra);
+                moved.start.copy_from_nonoverlapping(self.0, old_size);
+                heap.release(std::mem::replace(&mut block, moved), old_size);
             }
-            block.cast::<u64>().write(changed.0);
-            block.add(old_size).write_bytes(0, extra);
-            Self(block)
+            block.start.cast::<u64>().write(changed.placed(block.is_cell).0);
+            block.start.add(old_size).write_bytes(0, extra);
+            Self(block.start)
         }
     }
 
@@ -396,9 +408,14 @@ impl Entry {
             Form::PackedList => Kind::List,
             Form::PackedSet | Form::PackedIntegers => Kind::Set,
             Form::PackedSortedSet => Kind::SortedSet,
-            Form::PackedHash => Kind::Hash,
+            Form::PackedHash | Form::WideHash | Form::TimedHash | Form::WideTimedHash => Kind::Hash,
             Form::Object => self.object().map_or(Kind::String, Object::kind),
         }
+    }
+
+    /// The block that the entry is in.
+    fn block(self) -> Block {
+        Block { start: self.0, is_cell: self.header().has(IN_CELL) }
     }
 
     #[inline]
@@ -513,6 +530,8 @@ impl Entry {
             Form::Whole | Form::Edited | Form::Shared => Encoding::Raw,
             Form::PackedIntegers => Encoding::Intset,
             Form::PackedList | Form::PackedSet | Form::PackedSortedSet | Form::PackedHash => Encoding::Listpack,
+            Form::TimedHash => Encoding::ListpackEx,
+            Form::WideHash | Form::WideTimedHash => Encoding::Hashtable,
             Form::Object => self.object().map_or(Encoding::Raw, Object::encoding),
         }
     }
@@ -522,7 +541,7 @@ impl Entry {
     pub fn slot_flags(self) -> u64 {
         let (header, size) = (self.header(), self.size());
         let volatile = if header.has(HAS_DEADLINE) { VOLATILE } else { 0 };
-        let outside = if is_cell(size) && !matches!(header.form(), Form::Shared | Form::Object) { 0 } else { OUTSIDE };
+        let outside = if header.has(IN_CELL) && !matches!(header.form(), Form::Shared | Form::Object) { 0 } else { OUTSIDE };
         let spans = if self.0.addr().get() % 64 + size.min(128) > 64 { SPANS } else { 0 };
         volatile | outside | spans
     }

@@ -36,6 +36,8 @@ pub(crate) struct Change<R> {
     pub result: R,
     /// Nothing is left: the key must go.
     pub is_empty: bool,
+    /// When some of what is left is to go; see [`Collection::due_ms`].
+    pub due_ms: Option<i64>,
 }
 
 /// What a write took out and did not free. Dropping it frees it: at once, or later on another thread.
@@ -64,6 +66,11 @@ impl<'a> EntryRef<'a> {
     #[inline]
     pub(crate) unsafe fn new(entry: Entry) -> Self {
         Self { entry, life: PhantomData }
+    }
+
+    /// The entry itself, which outlives this borrow only if its table lets it.
+    pub(crate) fn entry(&self) -> Entry {
+        self.entry
     }
 
     /// The key.
@@ -257,9 +264,9 @@ impl<'a> EntryMut<'a> {
         buffer.extend_from_slice(bytes);
         let mut collection = C::from_packed(hash_key, form, buffer);
         let result = change(&mut collection);
-        let is_empty = collection.is_empty();
+        let (is_empty, due_ms) = (collection.is_empty(), collection.due_ms());
         if is_empty {
-            return Some(Change { result, is_empty });
+            return Some(Change { result, is_empty, due_ms });
         }
         let (deadline, clock) = (entry.deadline(), entry.clock());
         if let Some(body) = inline(&collection) {
@@ -268,7 +275,7 @@ impl<'a> EntryMut<'a> {
         } else {
             drop(self.assign(Body::Object(Box::new(collection.into_object())), deadline, clock));
         }
-        Some(Change { result, is_empty })
+        Some(Change { result, is_empty, due_ms })
     }
 
     fn update_object<C: Collection, R>(&mut self, change: impl FnOnce(&mut C) -> R) -> Option<Change<R>> {
@@ -278,7 +285,7 @@ impl<'a> EntryMut<'a> {
             entry.change_object(self.heap, |object| {
                 let collection = C::of_mut(object)?;
                 let result = change(collection);
-                Some(Change { result, is_empty: collection.is_empty() })
+                Some(Change { result, is_empty: collection.is_empty(), due_ms: collection.due_ms() })
             })
         };
         let changed = changed.flatten()?;

@@ -11,6 +11,7 @@ use crate::hash::HashKey;
 use crate::list::List;
 use crate::map::Map;
 use crate::set::Set;
+use crate::sorted_set::SortedSet;
 use crate::value::{Encoding, Kind};
 
 /// A collection that does not lie in an entry.
@@ -22,6 +23,8 @@ pub enum Object {
     List(List),
     /// A set.
     Set(Set),
+    /// A sorted set.
+    SortedSet(SortedSet),
 }
 
 /// One type of collection.
@@ -59,6 +62,11 @@ pub trait Collection: Sized + 'static {
     /// The bytes that it owns.
     fn memory(&self) -> usize;
 
+    /// The time in milliseconds since the epoch when some of it is to go, if some of it is: a field with a deadline.
+    fn due_ms(&self) -> Option<i64> {
+        None
+    }
+
     /// The collection as an object.
     fn into_object(self) -> Object;
 
@@ -76,6 +84,7 @@ macro_rules! each {
             Object::Hash($inner) => $body,
             Object::List($inner) => $body,
             Object::Set($inner) => $body,
+            Object::SortedSet($inner) => $body,
         }
     };
 }
@@ -100,6 +109,11 @@ impl Object {
         size_of::<Self>() + each!(self, inner => inner.memory())
     }
 
+    /// When some of it is to go; see [`Collection::due_ms`].
+    pub(crate) fn due_ms(&self) -> Option<i64> {
+        each!(self, inner => inner.due_ms())
+    }
+
     /// Form and bytes, if they may lie in an entry.
     pub(crate) fn inline(&self) -> Option<(Form, &[u8])> {
         each!(self, inner => inner.packed()).filter(|(_, bytes)| bytes.len() <= PACKED_INLINE_MAX)
@@ -110,6 +124,16 @@ impl fmt::Debug for Object {
     /// Says what it is; what is in it may be millions of elements.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "Object({})", self.kind().name())
+    }
+}
+
+/// When some of what `body` is is to go; see [`Collection::due_ms`].
+#[inline]
+pub(crate) fn due_ms(body: &Body<'_>) -> Option<i64> {
+    match body {
+        Body::Object(object) => object.due_ms(),
+        Body::Packed(form, bytes) => Map::view(*form, bytes)?.due_ms(),
+        _ => None,
     }
 }
 

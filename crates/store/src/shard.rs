@@ -7,11 +7,12 @@
 //! the caller's mistake and finds nothing.
 
 use crate::body::Body;
+use crate::due::DueKeys;
 use crate::handle::{Change, EntryMut, EntryRef, Garbage, OwnedEntry};
 use crate::hash::{Hash, HashKey};
-use crate::object::{Collection, inline};
+use crate::object::{Collection, due_ms, inline};
 use crate::table::{Placement, Table};
-use crate::value::Value;
+use crate::value::{Deadline, Value, is_expired};
 use crate::walk::ExpireReport;
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -20,6 +21,8 @@ use std::marker::PhantomData;
 pub struct Shard {
     /// Grows to the highest database that was ever written.
     tables: Vec<Table>,
+    /// As many: the hashes in each whose fields expire.
+    pub(crate) due: Vec<DueKeys>,
     placement: Placement,
     /// Where packed collections are while they are changed.
     scratch: Vec<u8>,
@@ -46,17 +49,6 @@ pub enum FindMut<'a> {
     Expired(EntryMut<'a>),
     /// The key is there.
     Live(EntryMut<'a>),
-}
-
-/// What [`Shard::set`] does with the deadline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deadline {
-    /// The key will have none.
-    Clear,
-    /// It stays as it is; an expired key counts as missing.
-    Keep,
-    /// Milliseconds since the epoch.
-    At(i64),
 }
 
 /// When something happens.
@@ -110,14 +102,9 @@ impl Flushed {
     }
 }
 
-#[inline]
-fn is_expired(deadline: Option<i64>, now_ms: i64) -> bool {
-    deadline.is_some_and(|deadline| now_ms > deadline)
-}
-
 impl Shard {
     pub(crate) fn new(placement: Placement) -> Self {
-        Self { tables: Vec::new(), placement, scratch: Vec::new(), one_thread: PhantomData }
+        Self { tables: Vec::new(), due: Vec::new(), placement, scratch: Vec::new(), one_thread: PhantomData }
     }
 
     #[inline]
@@ -137,6 +124,7 @@ impl Shard {
     fn add_tables(&mut self, db: usize) {
         self.tables.reserve_exact(db + 1 - self.tables.len());
         self.tables.resize_with(db + 1, || Table::new(self.placement));
+        self.due.resize_with(db + 1, DueKeys::default);
     }
 
     /// Looks a key up.
@@ -217,6 +205,7 @@ impl Shard {
         moment: Moment,
     ) -> (Previous, Garbage) {
         let position = self.placement.position(hash);
+        self.follow(db, (hash, key), due_ms(&body));
         let table = self.table_mut(db);
         let fresh = match deadline {
             Deadline::At(deadline) => Some(deadline),
@@ -279,9 +268,11 @@ impl Shard {
             return Ok(None);
         }
         let hash_key = self.placement.hash_key;
-        let Change { result, is_empty } = entry.update(hash_key, &mut self.scratch, change).ok_or(OtherKind)?;
+        let Change { result, is_empty, due_ms } = entry.update(hash_key, &mut self.scratch, change).ok_or(OtherKind)?;
         if is_empty {
             drop(self.remove(db, hash, key));
+        } else if let Some(due_ms) = due_ms {
+            self.due[db].announce(hash, key, due_ms);
         }
         Ok(Some(Updated { result, emptied: is_empty, created: false }))
     }
@@ -314,6 +305,7 @@ impl Shard {
     pub fn remove(&mut self, db: usize, hash: Hash, key: &[u8]) -> Option<Garbage> {
         let position = self.placement.position(hash);
         let table = self.tables.get_mut(db)?;
+        self.due[db].forget(hash);
         let entry = table.remove(position, key)?;
         Some(Garbage::new(entry.destroy(&mut table.heap)))
     }
@@ -322,6 +314,7 @@ impl Shard {
     pub fn take(&mut self, db: usize, hash: Hash, key: &[u8]) -> Option<OwnedEntry> {
         let position = self.placement.position(hash);
         let table = self.tables.get_mut(db)?;
+        self.due[db].forget(hash);
         let entry = table.remove(position, key)?;
         let (deadline, clock) = (entry.deadline(), entry.clock());
         let owned = OwnedEntry::new(entry.take_body(&mut table.heap), deadline, clock);
@@ -367,12 +360,14 @@ impl Shard {
 
     /// The bytes of all keys and tables of this shard.
     pub fn memory(&self) -> usize {
-        self.tables.iter().map(Table::memory).sum::<usize>() + self.tables.capacity() * size_of::<Table>()
+        let due = self.due.iter().map(DueKeys::memory).sum::<usize>();
+        self.tables.iter().map(Table::memory).sum::<usize>() + self.tables.capacity() * size_of::<Table>() + due
     }
 
     /// Empties a database. None if there is nothing in it.
     pub fn flush(&mut self, db: usize) -> Option<Flushed> {
         let table = self.tables.get_mut(db)?;
+        self.due[db] = DueKeys::default();
         let flushed = std::mem::replace(table, Table::new(self.placement));
         (flushed.len() > 0).then_some(Flushed(flushed))
     }
@@ -384,6 +379,7 @@ impl Shard {
         }
         self.table_mut(one.max(other));
         self.tables.swap(one, other);
+        self.due.swap(one, other);
     }
 
     /// Shows all entries of a database, in no particular order, expired ones included.
@@ -408,9 +404,30 @@ impl Shard {
         budget_buckets: usize,
         mut on_expired: impl FnMut(&[u8], Garbage),
     ) -> ExpireReport {
+        let hash_key = self.placement.hash_key;
         match self.tables.get_mut(db) {
-            Some(table) if table.volatile_len() > 0 => table.expire_step(now_ms, budget_buckets, &mut on_expired),
+            Some(table) if table.volatile_len() > 0 => {
+                let due = &mut self.due[db];
+                table.expire_step(now_ms, budget_buckets, &mut |key, garbage| {
+                    if !due.is_empty() {
+                        due.forget(hash_key.hash(key));
+                    }
+                    on_expired(key, garbage);
+                })
+            }
             _ => ExpireReport { wrapped: true, ..ExpireReport::default() },
+        }
+    }
+
+    /// Keeps `due` right when the value of a key becomes another.
+    #[inline]
+    fn follow(&mut self, db: usize, (hash, key): (Hash, &[u8]), due_ms: Option<i64>) {
+        if due_ms.is_some() || self.due.get(db).is_some_and(|due| !due.is_empty()) {
+            self.table_mut(db);
+            self.due[db].forget(hash);
+            if let Some(due_ms) = due_ms {
+                self.due[db].announce(hash, key, due_ms);
+            }
         }
     }
 

@@ -48,6 +48,8 @@ pub enum Encoding {
     Raw,
     /// A packed sequence of elements: a small collection.
     Listpack,
+    /// A packed sequence of fields, values and deadlines: a small hash with fields that expire.
+    ListpackEx,
     /// A packed sorted sequence of integers: a small set of nothing else.
     Intset,
     /// A chain of packed sequences: a long list.
@@ -68,6 +70,7 @@ impl Encoding {
             Self::Embedded => "embstr",
             Self::Raw => "raw",
             Self::Listpack => "listpack",
+            Self::ListpackEx => "listpackex",
             Self::Intset => "intset",
             Self::Quicklist => "quicklist",
             Self::Hashtable => "hashtable",
@@ -79,6 +82,23 @@ impl Encoding {
 
 /// The longest string, in bytes, that is reported as `embstr`.
 pub const EMBEDDED_MAX: usize = 44;
+
+/// What is done with a deadline where a value is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deadline {
+    /// There will be none.
+    Clear,
+    /// It stays as it is; what has expired counts as missing.
+    Keep,
+    /// Milliseconds since the epoch.
+    At(i64),
+}
+
+/// Whether a deadline is over.
+#[inline]
+pub(crate) fn is_expired(deadline: Option<i64>, now_ms: i64) -> bool {
+    deadline.is_some_and(|deadline| now_ms > deadline)
+}
 
 /// A value to be stored.
 #[derive(Clone, Debug)]
@@ -104,6 +124,14 @@ pub enum ValueRef<'a> {
     Integer(i64),
     /// Bytes.
     Bytes(&'a [u8]),
+}
+
+impl<'a> ValueRef<'a> {
+    /// Bytes as an element of a collection: an integer if they read as one.
+    #[inline]
+    pub fn canonical(bytes: &'a [u8]) -> Self {
+        parse_integer(bytes).map_or(Self::Bytes(bytes), Self::Integer)
+    }
 }
 
 impl ValueRef<'_> {
