@@ -6,14 +6,23 @@
 //! and adds every key's digest. The recipe is that of Redis's `debug.c` (7.0).
 
 use sha1::{Digest as _, Sha1};
-use sleeve_store::{Digits, EntryRef};
+use sleeve_store::{Digits, EntryRef, Kind, List, ListRef};
 
 /// 20 bytes that stand for data.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Digest([u8; 20]);
 
-/// Redis's number for the type `string`.
-const STRING: u32 = 0;
+/// Redis's number for a type.
+fn type_number(kind: Kind) -> u32 {
+    match kind {
+        Kind::String => 0,
+        Kind::List => 1,
+        Kind::Set => 2,
+        Kind::SortedSet => 3,
+        Kind::Hash => 4,
+        Kind::Stream => 6,
+    }
+}
 
 impl Digest {
     /// Begins another database.
@@ -42,11 +51,20 @@ impl Digest {
     }
 
     fn mix_entry(&mut self, entry: &EntryRef<'_>) {
-        self.mix(&STRING.to_be_bytes());
-        self.mix(entry.value().bytes(&mut Digits::default()));
+        self.mix(&type_number(entry.kind()).to_be_bytes());
+        match entry.kind() {
+            Kind::String => self.mix(entry.value().bytes(&mut Digits::default())),
+            Kind::List => self.mix_list(entry),
+            Kind::Set | Kind::SortedSet | Kind::Hash | Kind::Stream => {}
+        }
         if entry.deadline().is_some() {
             self.add(b"!!expire!!");
         }
+    }
+
+    fn mix_list(&mut self, entry: &EntryRef<'_>) {
+        let elements = entry.collection::<List>().map(ListRef::iter);
+        elements.into_iter().flatten().for_each(|element| self.mix(element.bytes(&mut Digits::default())));
     }
 
     fn add(&mut self, bytes: &[u8]) {

@@ -24,6 +24,9 @@ mod key;
 mod keyspace;
 mod lcs;
 mod lines;
+mod list;
+mod list_find;
+mod list_move;
 mod object;
 mod report;
 mod string;
@@ -62,6 +65,23 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Command::SetRange => string::setrange(cx, request),
         Command::StrLen => string::strlen(cx, request),
         Command::SubStr => string::getrange(cx, request),
+        Command::LIndex => list::lindex(cx, request),
+        Command::LInsert => list::linsert(cx, request),
+        Command::LLen => list::llen(cx, request),
+        Command::LMove => list_move::lmove(cx, request),
+        Command::LMPop => list_move::lmpop(cx, request),
+        Command::LPop => list::lpop(cx, request),
+        Command::LPos => list_find::lpos(cx, request),
+        Command::LPush => list::lpush(cx, request),
+        Command::LPushX => list::lpushx(cx, request),
+        Command::LRange => list::lrange(cx, request),
+        Command::LRem => list::lrem(cx, request),
+        Command::LSet => list::lset(cx, request),
+        Command::LTrim => list::ltrim(cx, request),
+        Command::RPop => list::rpop(cx, request),
+        Command::RPopLPush => list_move::rpoplpush(cx, request),
+        Command::RPush => list::rpush(cx, request),
+        Command::RPushX => list::rpushx(cx, request),
         Command::BitCount => bitmap::bitcount(cx, request),
         Command::BitField => bitfield::bitfield(cx, request),
         Command::BitFieldRo => bitfield::bitfield_ro(cx, request),

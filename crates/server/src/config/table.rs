@@ -115,6 +115,7 @@ pub fn names() -> impl Iterator<Item = (&'static Row, &'static str)> {
 }
 
 const INT_MAX: i64 = i32::MAX as i64;
+const INT_MIN: i64 = i32::MIN as i64;
 const MEBIBYTE: u64 = 1 << 20;
 const LONG_MAX: u64 = i64::MAX as u64;
 
@@ -221,6 +222,10 @@ options! {
         "Whether DEL is UNLINK; freeing a string takes one step either way.";
     LazyfreeLazyUserFlush "lazyfree-lazy-user-flush" Kind::Flag, "no", Live,
         "Whether FLUSHALL and FLUSHDB are ASYNC unless they say otherwise.";
+    ListMaxListpackSize "list-max-listpack-size" = "list-max-ziplist-size" number(INT_MIN, INT_MAX), "-2", Live,
+        "How large a packed part of a list may be: so many elements, or for -1 to -5 4, 8, 16, 32 or 64 KiB.";
+    ListCompressDepth "list-compress-depth" Kind::Fixed(&["0"]), "0", Live,
+        "How many parts at each end of a list stay uncompressed when the others are compressed: none ever is.";
     JournalMaxBytes "journal-max-bytes" Kind::Memory { min: 16_384, max: LONG_MAX }, "64mb", Live,
         "Most bytes of effects that are kept for the journal's slowest reader; nothing is kept while nobody reads.";
 

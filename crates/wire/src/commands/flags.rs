@@ -220,6 +220,8 @@ pub enum Group {
     Connection,
     /// Keys of any type.
     Generic,
+    /// Lists.
+    List,
     /// The server.
     Server,
     /// Strings.
@@ -235,6 +237,7 @@ impl Group {
             Group::Bitmap => "bitmap",
             Group::Connection => "connection",
             Group::Generic => "generic",
+            Group::List => "list",
             Group::Server => "server",
             Group::String => "string",
             Group::Transactions => "transactions",

@@ -15,6 +15,7 @@
 //! Variant "name" of Parent, Group, arity N, since "1.0.0"    (`of` and `parent|name` for subcommands)
 //!     [FLAGS ...] [CATEGORIES ...]                           (those ACL categories that no flag implies)
 //!     keys (1; FLAGS) (2 to -1 step 2; FLAGS; "notes")       (`to` counts from the first, or from the end)
+//!          (2 counted; FLAGS)                                (argument 2 says how many follow it)
 //!     tips "..." "..."
 //!     deprecated "since" "what to use instead"
 //!     system true                                            (DOCS calls it a system command)
@@ -30,6 +31,8 @@ mod bitmap;
 mod connection;
 #[macro_use]
 mod key;
+#[macro_use]
+mod list;
 #[macro_use]
 mod string;
 #[macro_use]
@@ -139,6 +142,9 @@ macro_rules! key_spec {
     ($first:literal; $($flag:ident)*$(; $notes:literal)?) => {
         key_spec!(@ Find::Range { last: 0, step: 1, limit: 0 }, $first; $($flag)* $(; $notes)?)
     };
+    ($first:literal counted; $($flag:ident)*$(; $notes:literal)?) => {
+        key_spec!(@ Find::Count { count: 0, first: 1, step: 1 }, $first; $($flag)* $(; $notes)?)
+    };
     ($first:literal to $last:literal step $step:literal; $($flag:ident)*$(; $notes:literal)?) => {
         key_spec!(@ Find::Range { last: $last, step: $step, limit: 0 }, $first; $($flag)* $(; $notes)?)
     };
@@ -197,4 +203,4 @@ macro_rules! define {
     (@option) => { None };
 }
 
-string_rows! { [bitmap_rows key_rows connection_rows transaction_rows admin_rows define] }
+string_rows! { [list_rows bitmap_rows key_rows connection_rows transaction_rows admin_rows define] }
