@@ -4,7 +4,8 @@
 //! general allocator, which keeps blocks of one size together, a fifth of the table's memory would be such remains.
 //! Here all lengths share the regions: a region has 128 units of eight buckets, a word with one bit for each unit, and
 //! an array takes the first run of units that is free. Arrays that are shorter than 24 buckets belong to small tables,
-//! and those longer than a region do not occur in practice; both go to the global allocator.
+//! and those longer than a region do not occur in practice; both go to the global allocator, and so do the first few of
+//! each table, because a whole region would be too much for a table of some hundred keys.
 //!
 //! Used by the table that owns it, under its shard's lock.
 
@@ -12,19 +13,19 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
 use crate::bucket::Bucket;
+use crate::pages::{CHUNK_BYTES, allocate_chunk, release_chunk};
 
 const UNIT_BUCKETS: usize = 8;
 const REGION_BYTES: usize = 128 * UNIT_BUCKETS * size_of::<Bucket>();
+const _: () = assert!(REGION_BYTES == CHUNK_BYTES, "a region is a chunk");
+
+/// A table begins to use regions when this much lies in arrays of the global allocator.
+const SMALL_BYTES: usize = 16 * 1024;
 
 /// The lengths, in buckets, of the arrays that regions hold.
 const POOLED: std::ops::RangeInclusive<usize> = 24..=64;
 
 const UNITS_MAX: u32 = (*POOLED.end() / UNIT_BUCKETS) as u32;
-
-const REGION_LAYOUT: Layout = match Layout::from_size_align(REGION_BYTES, align_of::<Bucket>()) {
-    Ok(layout) => layout,
-    Err(_) => panic!("a region's alignment is a power of two"),
-};
 
 struct Region {
     start: NonNull<Bucket>,
@@ -35,6 +36,8 @@ struct Region {
 /// The regions of one table, in the order of their addresses.
 pub(crate) struct Arena {
     regions: Vec<Region>,
+    /// The bytes of arrays outside of the regions.
+    outside_bytes: usize,
     /// By units: no region before this one has a run of so many free units.
     first_with_room: [usize; UNITS_MAX as usize + 1],
 }
@@ -61,15 +64,16 @@ fn first_run(used: u128, units: u32) -> Option<u32> {
 
 impl Arena {
     pub const fn new() -> Self {
-        Self { regions: Vec::new(), first_with_room: [0; UNITS_MAX as usize + 1] }
+        Self { regions: Vec::new(), outside_bytes: 0, first_with_room: [0; UNITS_MAX as usize + 1] }
     }
 
     /// Returns an array of empty buckets. `length` is not zero.
     pub fn allocate(&mut self, length: usize) -> NonNull<Bucket> {
-        let array = if POOLED.contains(&length) {
+        let array = if POOLED.contains(&length) && self.outside_bytes >= SMALL_BYTES {
             self.allocate_units(units(length))
         } else {
             let layout = array_layout(length);
+            self.outside_bytes += layout.size();
             // SAFETY: the layout's size is not zero.
             let block = unsafe { alloc(layout) };
             NonNull::new(block.cast()).unwrap_or_else(|| handle_alloc_error(layout))
@@ -109,9 +113,7 @@ impl Arena {
 
     #[cold]
     fn add_region(&mut self, used: u128) -> NonNull<Bucket> {
-        // SAFETY: the layout's size is not zero.
-        let block = unsafe { alloc(REGION_LAYOUT) };
-        let start: NonNull<Bucket> = NonNull::new(block.cast()).unwrap_or_else(|| handle_alloc_error(REGION_LAYOUT));
+        let start: NonNull<Bucket> = allocate_chunk().cast();
         let index = self.regions.partition_point(|region| region.start < start);
         self.regions.insert(index, Region { start, used });
         // The regions behind it have moved one place on, so that a search begins one place early at worst.
@@ -124,13 +126,16 @@ impl Arena {
     /// # Safety
     /// `array` came from `allocate` of this arena with the same length and is not used again.
     pub unsafe fn release(&mut self, array: NonNull<Bucket>, length: usize) {
-        if !POOLED.contains(&length) {
-            // SAFETY: an array of this length came from `alloc` with this layout.
-            return unsafe { dealloc(array.as_ptr().cast(), array_layout(length)) };
-        }
-        let index = self.regions.partition_point(|region| region.start <= array) - 1;
+        let behind = self.regions.partition_point(|region| region.start <= array);
+        let inside = self.regions[..behind].last().map(|region| array.addr().get() - region.start.addr().get());
+        let Some(bytes) = inside.filter(|&bytes| bytes < REGION_BYTES) else {
+            let layout = array_layout(length);
+            self.outside_bytes -= layout.size();
+            // SAFETY: an array that is in no region came from `alloc` with this layout.
+            return unsafe { dealloc(array.as_ptr().cast(), layout) };
+        };
+        let index = behind - 1;
         let region = &mut self.regions[index];
-        let bytes = array.addr().get() - region.start.addr().get();
         region.used &= !(run(units(length)) << (bytes / size_of::<Bucket>() / UNIT_BUCKETS));
         if region.used == 0 && self.regions.len() > 1 {
             self.regions.remove(index).free();
@@ -144,8 +149,8 @@ impl Arena {
 
 impl Region {
     fn free(&self) {
-        // SAFETY: the region came from `alloc` with this layout, and its owner has let go of it.
-        unsafe { dealloc(self.start.as_ptr().cast(), REGION_LAYOUT) };
+        // SAFETY: the region is a chunk, and its owner has let go of it.
+        unsafe { release_chunk(self.start.cast()) };
     }
 }
 

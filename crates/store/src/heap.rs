@@ -1,9 +1,10 @@
-//! Where entries live: cells of equal size in 4 KiB slabs, one heap for each table.
+//! Where entries live: cells of equal size in slabs of one page, one heap for each table.
 //!
 //! General allocators round a small block up to 16 bytes; with one block for each key that is a tenth of the memory of
 //! a store of small values. Here cells come in steps of 8 bytes up to 128 and of 16 up to 256. A heap belongs to one
 //! table and is used under its shard's lock, so that neither side of an allocation costs an atomic operation, and
-//! emptying a table frees whole slabs. Larger blocks go to the global allocator. The heap counts the bytes in use,
+//! emptying a table frees whole slabs. Larger blocks go to the global allocator, and so do the first few KiB of each heap:
+//! a slab for each size would be too much for a small table, of which there may be very many. The heap counts the bytes in use,
 //! and is told about memory that entries own elsewhere. It does not know what is in a cell.
 //!
 //! A slab is aligned to its size, so a cell's address leads to its slab. Each size has two lists of slabs: those with
@@ -12,7 +13,10 @@
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::{self, NonNull};
 
-const SLAB_BYTES: usize = 4096;
+use crate::pages::{PAGE_BYTES as SLAB_BYTES, allocate_page, release_page};
+
+/// A heap begins to use slabs when this much lies in blocks of the global allocator that could be cells.
+const SMALL_BYTES: usize = 8192;
 const HEADER_BYTES: usize = size_of::<Slab>();
 const FINE_MAX: usize = 128;
 const CELL_MAX: usize = 256;
@@ -43,6 +47,14 @@ struct Class {
 pub(crate) struct Heap {
     classes: [Class; CLASSES],
     bytes: usize,
+    /// The bytes of blocks that could be cells and are not.
+    small_bytes: usize,
+}
+
+/// A block, and whether it is a cell; what is not comes from the global allocator.
+pub(crate) struct Block {
+    pub start: NonNull<u8>,
+    pub is_cell: bool,
 }
 
 /// The bytes that a block of `size` bytes really takes.
@@ -59,12 +71,6 @@ pub(crate) fn block_bytes(size: usize) -> usize {
     }
 }
 
-/// Whether a block of `size` bytes is a cell of a slab.
-#[inline]
-pub(crate) fn is_cell(size: usize) -> bool {
-    size <= CELL_MAX
-}
-
 #[inline]
 fn class_of(size: usize) -> usize {
     if size <= FINE_MAX {
@@ -79,18 +85,13 @@ fn cell_bytes(class: usize) -> usize {
     if class < FINE_CLASSES { CELL_MIN + class * 8 } else { FINE_MAX + (class - FINE_CLASSES + 1) * 16 }
 }
 
-const SLAB_LAYOUT: Layout = match Layout::from_size_align(SLAB_BYTES, SLAB_BYTES) {
-    Ok(layout) => layout,
-    Err(_) => panic!("the slab's size is a power of two"),
-};
-
 fn block_layout(size: usize) -> Layout {
     Layout::from_size_align(block_bytes(size), 8).expect("a block is smaller than the address space")
 }
 
 impl Heap {
     pub const fn new() -> Self {
-        Self { classes: [Class { partial: ptr::null_mut(), full: ptr::null_mut() }; CLASSES], bytes: 0 }
+        Self { classes: [Class { partial: ptr::null_mut(), full: ptr::null_mut() }; CLASSES], bytes: 0, small_bytes: 0 }
     }
 
     /// The bytes in use: cells, larger blocks, and what was added by [`Heap::own`].
@@ -110,13 +111,10 @@ impl Heap {
 
     /// Returns a block of at least `size` bytes, aligned to 8, with arbitrary content.
     #[inline]
-    pub fn allocate(&mut self, size: usize) -> NonNull<u8> {
+    pub fn allocate(&mut self, size: usize) -> Block {
         self.bytes += block_bytes(size);
-        if !is_cell(size) {
-            let layout = block_layout(size);
-            // SAFETY: the layout's size is not zero.
-            let block = unsafe { alloc(layout) };
-            return NonNull::new(block).unwrap_or_else(|| handle_alloc_error(layout));
+        if size > CELL_MAX || self.small_bytes < SMALL_BYTES {
+            return Block { start: self.allocate_outside(size), is_cell: false };
         }
         let class = class_of(size);
         if self.classes[class].partial.is_null() {
@@ -140,8 +138,19 @@ impl Heap {
                 unlink(&mut self.classes[class].partial, slab);
                 link(&mut self.classes[class].full, slab);
             }
-            NonNull::new_unchecked(slab.byte_add(usize::from(offset)).cast())
+            Block { start: NonNull::new_unchecked(slab.byte_add(usize::from(offset)).cast()), is_cell: true }
         }
+    }
+
+    #[cold]
+    fn allocate_outside(&mut self, size: usize) -> NonNull<u8> {
+        let layout = block_layout(size);
+        if size <= CELL_MAX {
+            self.small_bytes += layout.size();
+        }
+        // SAFETY: the layout's size is not zero.
+        let block = unsafe { alloc(layout) };
+        NonNull::new(block).unwrap_or_else(|| handle_alloc_error(layout))
     }
 
     /// Takes a block back.
@@ -149,11 +158,13 @@ impl Heap {
     /// # Safety
     /// `block` came from `allocate` of this heap with a size of the same [`block_bytes`], and is not used again.
     #[inline]
-    pub unsafe fn release(&mut self, block: NonNull<u8>, size: usize) {
+    pub unsafe fn release(&mut self, Block { start: block, is_cell }: Block, size: usize) {
         self.bytes -= block_bytes(size);
-        if !is_cell(size) {
-            // SAFETY: blocks of this size come from `alloc` with this layout.
-            return unsafe { dealloc(block.as_ptr(), block_layout(size)) };
+        if !is_cell {
+            let layout = block_layout(size);
+            self.small_bytes -= if size <= CELL_MAX { layout.size() } else { 0 };
+            // SAFETY: blocks that are no cells come from `alloc` with this layout.
+            return unsafe { dealloc(block.as_ptr(), layout) };
         }
         let class = class_of(size);
         let offset = block.addr().get() % SLAB_BYTES;
@@ -172,19 +183,16 @@ impl Heap {
             }
             if (*slab).used == 0 && !((*slab).next.is_null() && (*slab).previous.is_null()) {
                 unlink(&mut lists.partial, slab);
-                dealloc(slab.cast(), SLAB_LAYOUT);
+                release_page(NonNull::new_unchecked(slab.cast()));
             }
         }
     }
 
     #[cold]
     fn add_slab(&mut self, class: usize) {
-        // SAFETY: the layout's size is not zero; the block is large and aligned enough for a slab's header.
+        // SAFETY: a page is large and aligned enough for a slab's header.
         unsafe {
-            let slab = alloc(SLAB_LAYOUT).cast::<Slab>();
-            if slab.is_null() {
-                handle_alloc_error(SLAB_LAYOUT);
-            }
+            let slab = allocate_page().as_ptr().cast::<Slab>();
             slab.write(Slab {
                 next: ptr::null_mut(),
                 previous: ptr::null_mut(),
@@ -206,7 +214,7 @@ impl Drop for Heap {
                 // SAFETY: the slabs in the lists are alive, and each is in one list only.
                 unsafe {
                     let next = (*slab).next;
-                    dealloc(slab.cast(), SLAB_LAYOUT);
+                    release_page(NonNull::new_unchecked(slab.cast()));
                     slab = next;
                 }
             }
@@ -266,7 +274,7 @@ mod tests {
     #[test]
     fn blocks_never_overlap() {
         let mut heap = Heap::new();
-        let mut blocks: Vec<(NonNull<u8>, usize, u8)> = Vec::new();
+        let mut blocks: Vec<(Block, usize, u8)> = Vec::new();
         let rounds = if cfg!(miri) { 600 } else { 40_000 };
         let mut state = 1u64;
         for round in 0..rounds {
@@ -274,20 +282,20 @@ mod tests {
             let size = 1 + (state >> 33) as usize % 300;
             let block = heap.allocate(size);
             // SAFETY: the block has `size` bytes.
-            unsafe { block.write_bytes(round as u8, size) };
+            unsafe { block.start.write_bytes(round as u8, size) };
             blocks.push((block, size, round as u8));
             let drops = if round % 1000 > 600 { 2 } else { (state >> 62) as usize % 2 };
             for _ in 0..drops.min(blocks.len()) {
                 let (block, size, byte) = blocks.swap_remove((state >> 20) as usize % blocks.len());
                 // SAFETY: the block is in use, has `size` bytes, and is released once.
                 unsafe {
-                    let content = std::slice::from_raw_parts(block.as_ptr(), size);
+                    let content = std::slice::from_raw_parts(block.start.as_ptr(), size);
                     assert!(content.iter().all(|&seen| seen == byte));
                     heap.release(block, size);
                 }
             }
         }
-        let expected: usize = blocks.iter().map(|&(_, size, _)| block_bytes(size)).sum();
+        let expected: usize = blocks.iter().map(|(_, size, _)| block_bytes(*size)).sum();
         assert_eq!(heap.bytes(), expected);
         for (block, size, _) in blocks {
             // SAFETY: as above.
