@@ -18,7 +18,7 @@ fuzz_target!(|data: &[u8]| {
         return;
     }
     let Some(config) = loaded(data) else { return };
-    let rewritten = rewrite::merge(&config, data);
+    let rewritten = rewrite::merge(&config, &[], data);
     let again = loaded(&rewritten).unwrap_or_else(|| panic!("refused: {}", String::from_utf8_lossy(&rewritten)));
     assert_eq!(everything(&config), everything(&again), "{}", String::from_utf8_lossy(&rewritten));
 });

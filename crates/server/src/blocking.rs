@@ -23,6 +23,7 @@ use sleeve_wire::commands::Row;
 use sleeve_wire::reply::{Protocol, Writer};
 use sleeve_wire::request::OwnedArgs;
 
+use crate::acl::User;
 use crate::peer::Peer;
 use crate::request::Key;
 
@@ -86,6 +87,8 @@ pub struct Waiter {
     pub ticket: u64,
     /// The client.
     pub peer: Arc<Peer>,
+    /// The user that it is in.
+    pub user: Arc<User>,
     /// Its command.
     pub row: &'static Row,
     /// Its selected database.
@@ -192,6 +195,8 @@ impl Default for Blocking {
 pub struct Arrival<'a> {
     /// The client.
     pub peer: &'a Arc<Peer>,
+    /// The user that it is in.
+    pub user: &'a Arc<User>,
     /// Its command.
     pub row: &'static Row,
     /// See [`Waiter::database`].
@@ -224,6 +229,7 @@ impl Blocking {
             row: arrival.row,
             database,
             protocol: arrival.protocol,
+            user: Arc::clone(arrival.user),
             no_touch: arrival.no_touch,
             deadline_ms: arrival.deadline_ms,
             on_timeout: block.on_timeout,

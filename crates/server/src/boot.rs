@@ -112,6 +112,31 @@ fn open_doors(engine: &Engine) -> Result<(), StartError> {
     opened.inspect_err(|error| log::warning(&error.to_string()))
 }
 
+/// Makes the users that the configuration or its file of users describes.
+fn load_users(engine: &Engine) -> Result<(), StartError> {
+    let (config, lines) = (&engine.config, engine.config.users());
+    let (file, defaults) = (config.text(Opt::Aclfile), config.acl_defaults());
+    let loaded = if file.is_empty() {
+        engine.acl.add_configured(&lines, defaults)
+    } else if lines.is_empty() {
+        let loaded = engine.acl.load(&config.resolve(&file), &String::from_utf8_lossy(&file), defaults);
+        loaded.map(|_| ()).map_err(|error| format!("Aborting startup because of ACL errors: {error}"))
+    } else {
+        Err("Configuring users in the configuration file and at the same time setting an ACL file path is invalid. This \
+             setup is very likely to lead to configuration errors and security holes, please define either an ACL file \
+             or declare users directly in the configuration file, but not both."
+            .to_owned())
+    };
+    for user in engine.acl.all().iter().filter(|user| !user.enabled) {
+        let name = String::from_utf8_lossy(&user.name);
+        log::notice(&format!(
+            "The user '{name}' is disabled (there is no 'on' modifier in the user description). Make sure this is not a \
+             configuration error."
+        ));
+    }
+    loaded.map_err(StartError::Users).inspect_err(|error| log::warning(&error.to_string()))
+}
+
 /// A snapshot that Redis would load at the start holds somebody's data: that it is not read must not go unsaid.
 fn warn_of_unread_snapshot(config: &Config) {
     let path = config.resolve(&config.text(Opt::Dbfilename));
@@ -141,6 +166,9 @@ pub enum StartError {
     /// A socket that the configuration names cannot be opened.
     #[error("{0}")]
     Door(#[from] DoorError),
+    /// The users that the configuration names cannot be used.
+    #[error("{0}")]
+    Users(String),
     /// The configuration names no socket at all.
     #[error("Configured to not listen anywhere, exiting.")]
     Nowhere,
@@ -167,6 +195,7 @@ pub fn serve(words: &[Vec<u8>]) -> Result<(), StartError> {
     warn_of_unread_snapshot(&config);
     raise_descriptor_limit(&config);
     let engine = Engine::new(config);
+    load_users(&engine)?;
     open_doors(&engine)?;
     let pid_file = write_pid_file(&engine.config)?;
     let engine_of_signals = Arc::clone(&engine);

@@ -21,6 +21,7 @@ use crate::error::Error;
 use crate::locks::Locks;
 use crate::mail::{Letter, Mailbox};
 use crate::notify::{self, Class};
+use crate::outbox::Outbox;
 use crate::output::Output;
 use crate::request::{Key, Request};
 use crate::state::State;
@@ -55,6 +56,8 @@ pub struct Cx<'a> {
     pub(crate) marked: VecDeque<Place>,
     /// What is posted when the locks have been given back.
     pub(crate) letters: Vec<(Arc<Mailbox>, Letter)>,
+    /// Who is to be woken for what was published, and what the client published to itself.
+    pub(crate) outbox: Outbox,
 }
 
 impl<'a> Cx<'a> {
@@ -82,6 +85,7 @@ impl<'a> Cx<'a> {
             transaction: None,
             marked: VecDeque::new(),
             letters: Vec::new(),
+            outbox: Outbox::default(),
         }
     }
 
@@ -89,6 +93,14 @@ impl<'a> Cx<'a> {
     #[inline]
     pub fn reply(&mut self) -> Writer<'_> {
         Writer::new(&mut self.out.bytes, self.state.protocol)
+    }
+
+    /// Answers an error, and counts it.
+    #[cold]
+    pub fn refuse(&mut self, error: &Error) {
+        self.counters.errors_replied.add(1);
+        self.engine.stats.count_error(error.code());
+        self.reply().error(error.text());
     }
 
     /// The bytes of all data and of the journal; between two commands, as it gives back the lock of the last one.
@@ -128,7 +140,8 @@ impl Cx<'_> {
         let (database, now) = (self.state.database as usize, self.now);
         let Some(entry) = self.locks.shard(key.hash).get(database, key.hash, key.name, now.wall_ms()) else {
             self.counters.misses.add(1);
-            notify::publish(self.engine, self.state.database, Class::KeyMiss, "keymiss", key.name);
+            let by = (self.engine, self.state.own(), &mut self.outbox);
+            notify::publish(by, self.state.database, (Class::KeyMiss, "keymiss"), key.name);
             return None;
         };
         self.counters.hits.add(1);
@@ -170,7 +183,8 @@ impl Cx<'_> {
         let shard = self.locks.shard(key.hash);
         let Some(entry) = shard.get(database, key.hash, key.name, self.now.wall_ms()) else {
             self.counters.misses.add(1);
-            notify::publish(self.engine, self.state.database, Class::KeyMiss, "keymiss", key.name);
+            let by = (self.engine, self.state.own(), &mut self.outbox);
+            notify::publish(by, self.state.database, (Class::KeyMiss, "keymiss"), key.name);
             return Ok(false);
         };
         self.counters.hits.add(1);
@@ -404,9 +418,7 @@ impl Cx<'_> {
     /// Publishes an event about a key of another database.
     #[inline]
     pub fn notify_in(&mut self, database: u32, class: Class, event: &'static str, key: Key<'_>) {
-        if notify::is_wanted(&self.engine.config, class) {
-            notify::publish(self.engine, database, class, event, key.name);
-        }
+        notify::publish((self.engine, self.state.own(), &mut self.outbox), database, (class, event), key.name);
     }
 
     /// Says that `count` keys have changed whose watchers and waiters have been told in other ways (FLUSHALL, SWAPDB).
@@ -512,7 +524,7 @@ mod tests {
         let engine = Engine::new(Config::default());
         let (desk, mut output) = (Desk::new(&engine), Output::default());
         let arrival = Arrival { address: "test:0".into(), local_address: "test:0".into(), descriptor: -1 };
-        let mut state = State::new(engine.peers.enter(arrival, Arc::new(Mailbox::new(|| ())), 0), true);
+        let mut state = State::new(engine.peers.enter(arrival, Arc::new(Mailbox::new(|| ())), 0), engine.acl.default_user());
         let mut cx = Cx::new(&engine, &desk.counters, &mut state, &mut output, desk.now, |_, _| ());
         cx.state.executing = Some(2);
         cx.begin_transaction();

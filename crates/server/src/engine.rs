@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use parking_lot::Mutex;
 use sleeve_store::{Options, SHARDS_DEFAULT, Store};
 
+use crate::acl::Acl;
 use crate::blocking::Blocking;
 use crate::clock::{Instant, Ticker};
 use crate::config::{Config, Opt};
@@ -18,6 +19,7 @@ use crate::journal::Journal;
 use crate::mail::{Letter, Mailbox};
 use crate::pause::Pause;
 use crate::peer::Peers;
+use crate::pubsub::PubSub;
 use crate::stats::Stats;
 use crate::watch::Watches;
 
@@ -29,6 +31,8 @@ pub struct Engine {
     pub config: Config,
     /// The log of effects.
     pub journal: Arc<Journal>,
+    /// The users and what they may do.
+    pub acl: Acl,
     /// The clients.
     pub peers: Peers,
     /// The counters.
@@ -39,6 +43,8 @@ pub struct Engine {
     pub watches: Watches,
     /// Who waits for which key.
     pub blocking: Blocking,
+    /// Who listens to which channel.
+    pub pubsub: PubSub,
     /// CLIENT PAUSE.
     pub pause: Pause,
     /// When the engine was made.
@@ -78,12 +84,14 @@ impl Engine {
         Arc::new(Self {
             store: Store::new(options),
             journal: Arc::new(Journal::new(config.number(Opt::JournalMaxBytes) as usize)),
+            acl: acl_of(&config),
             config,
             peers: Peers::default(),
             stats: Stats::default(),
             gauges: Gauges::default(),
             watches: Watches::default(),
             blocking: Blocking::default(),
+            pubsub: PubSub::default(),
             pause: Pause::default(),
             started: Instant::now(),
             ticker: Ticker::start(),
@@ -142,6 +150,13 @@ impl Engine {
     pub fn port(&self) -> u32 {
         self.port.load(Ordering::Relaxed)
     }
+}
+
+/// The users before any are loaded: everybody, with the password that the options name.
+fn acl_of(config: &Config) -> Acl {
+    let acl = Acl::default();
+    acl.set_default_password(&config.text(Opt::Requirepass));
+    acl
 }
 
 /// The number of shards: one worker alone is best served by one lock, which it takes once for a whole batch.

@@ -84,6 +84,9 @@ fn step(cx: &mut Cx<'_>, found: Found, args: Args<'_>, keys: &[KeyAt]) -> bool {
             cx.state.replies = Replies::On;
         }
     }
+    if !cx.outbox.own.is_empty() {
+        cx.push_own();
+    }
     true
 }
 
@@ -122,7 +125,7 @@ pub fn call(cx: &mut Cx<'_>, request: Request<'_>) {
     if let Err(error) = outcome {
         cx.out.rewind(mark);
         counters.failed.add(1);
-        answer_error(cx, &error);
+        cx.refuse(&error);
     }
     if cx.state.serving.is_none() {
         // What waited was counted when it began to.
@@ -152,9 +155,9 @@ fn reject(cx: &mut Cx<'_>, row: Option<&'static Row>, error: Error) {
     if row.is_some_and(|row| row.id == Command::Exec) {
         cx.state.transaction = None;
         cx.state.watching.clear(cx.engine);
-        return answer_error(cx, &error.exec_refused());
+        return cx.refuse(&error.exec_refused());
     }
-    answer_error(cx, &error);
+    cx.refuse(&error);
 }
 
 /// Whether this is the beginning of an HTTP request that a browser was tricked into sending here.
@@ -167,13 +170,6 @@ fn is_cross_protocol(args: Args<'_>) -> bool {
         );
     }
     is
-}
-
-#[cold]
-fn answer_error(cx: &mut Cx<'_>, error: &Error) {
-    cx.counters.errors_replied.add(1);
-    cx.engine.stats.count_error(error.code());
-    cx.reply().error(error.text());
 }
 
 /// Redis shows at most so many bytes of what it did not understand.

@@ -1,7 +1,9 @@
 //! The reasons to refuse, queue or hold a command, in the order in which Redis tries them.
 
 use sleeve_wire::commands::{Command, Flags};
+use sleeve_wire::reply::Protocol;
 
+use crate::commands::permission;
 use crate::config::Opt;
 use crate::cx::Cx;
 use crate::error::Error;
@@ -19,13 +21,15 @@ pub enum Way {
     Hold,
 }
 
-/// Which way a request goes, or why it is refused. The table of reasons; each is a function below.
+/// Which way a request goes, or why it is refused. The table of reasons; each is a function below, but for the
+/// user's permissions, which EXEC and scripts ask for too.
 #[inline]
 pub fn pass(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<Way, Error> {
     debug_command(cx, request)?;
-    password(cx, request)?;
-    memory(cx, request)?;
+    permission::pass(cx, request)?;
     inside_multi(cx, request)?;
+    memory(cx, request)?;
+    listening(cx, request)?;
     if cx.engine.pause.is_begun() && is_held(cx, request) {
         return Ok(Way::Hold);
     }
@@ -51,15 +55,6 @@ fn debug_command(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
          local connection, otherwise you need to set this option in the configuration file, and then restart the \
          server.",
     ))
-}
-
-/// `requirepass` guards everything but the way in and out.
-#[inline]
-fn password(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
-    if cx.state.authenticated || request.row.flags.contains(Flags::NO_AUTH) {
-        return Ok(());
-    }
-    Err(Error::NO_AUTH)
 }
 
 /// `maxmemory` guards against what may grow.
@@ -89,6 +84,25 @@ fn inside_multi(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
         return Err(Error::fixed("ERR Command not allowed inside a transaction"));
     }
     Ok(())
+}
+
+/// A client of RESP2 that listens cannot tell replies from messages, so it asks for little else.
+#[inline]
+fn listening(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
+    if cx.state.subscriptions.is_none() || cx.state.protocol != Protocol::Resp2 || !cx.state.is_listening() {
+        return Ok(());
+    }
+    use Command::{
+        PSubscribe, PUnsubscribe, Ping, Quit, Reset, SSubscribe, SUnsubscribe, Subscribe, Unsubscribe,
+    };
+    match request.row.id {
+        PSubscribe | PUnsubscribe | Ping | Quit | Reset | SSubscribe | SUnsubscribe | Subscribe | Unsubscribe => Ok(()),
+        _ => Err(Error::new(format!(
+            "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this \
+             context",
+            request.row.full_name
+        ))),
+    }
 }
 
 #[inline]

@@ -13,6 +13,8 @@ use crate::mail::Mailbox;
 /// What a client calls itself.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
+    /// The user that it is in.
+    pub user: Box<[u8]>,
     /// CLIENT SETNAME, or empty.
     pub client: String,
     /// CLIENT SETINFO LIB-NAME, or empty.
@@ -48,6 +50,8 @@ pub struct Peer {
     pub queued_bytes: AtomicUsize,
     /// Number of watched keys.
     pub watched: AtomicUsize,
+    /// Channels, patterns and shard channels that it listens to.
+    pub listened: [AtomicUsize; 3],
     /// Bytes received and not yet executed.
     pub input_bytes: AtomicUsize,
     /// Bytes of replies that the socket has not taken.
@@ -88,6 +92,13 @@ pub struct Arrival {
     pub descriptor: i32,
 }
 
+impl Peer {
+    /// Whether it listens to any channel.
+    pub fn is_listening(&self) -> bool {
+        self.listened.iter().any(|count| count.load(Ordering::Relaxed) != 0)
+    }
+}
+
 impl Peers {
     /// Enters a client that has just come.
     pub fn enter(&self, arrival: Arrival, mailbox: Arc<Mailbox>, now_ms: i64) -> Arc<Peer> {
@@ -105,6 +116,7 @@ impl Peers {
             queued: AtomicI64::new(-1),
             queued_bytes: AtomicUsize::new(0),
             watched: AtomicUsize::new(0),
+            listened: Default::default(),
             input_bytes: AtomicUsize::new(0),
             output_bytes: AtomicUsize::new(0),
             protocol: AtomicU32::new(2),

@@ -15,6 +15,7 @@ use sleeve_wire::commands::Row;
 
 use crate::blocking::{Arrival, Block, Place, Waiter};
 use crate::clock::Instant;
+use crate::commands::permission;
 use crate::cx::Cx;
 use crate::engine::Engine;
 use crate::mail::{Letter, Mailbox};
@@ -84,7 +85,11 @@ fn serve(cx: &mut Cx<'_>, waiter: &Arc<Waiter>, aim: usize, keys: &[KeyAt]) {
     let (mut state, mut reply) = (State::stand_in(waiter), Output::default());
     std::mem::swap(cx.state, &mut state);
     std::mem::swap(cx.out, &mut reply);
-    (cx.call)(cx, Request::new(waiter.row, waiter.request(aim).args(), keys));
+    // What was allowed when the client began to wait may be so no longer.
+    match permission::check_unblocked(cx, waiter.row, waiter.request(aim).args()) {
+        Ok(()) => (cx.call)(cx, Request::new(waiter.row, waiter.request(aim).args(), keys)),
+        Err(error) => cx.refuse(&error),
+    }
     std::mem::swap(cx.state, &mut state);
     std::mem::swap(cx.out, &mut reply);
     if state.blocked.is_none() {
@@ -117,6 +122,7 @@ impl Cx<'_> {
             row,
             database: state.database,
             protocol: state.protocol,
+            user: &state.user,
             no_touch: state.no_touch,
             deadline_ms: block
                 .deadline_ms
@@ -132,7 +138,7 @@ impl Cx<'_> {
 
     /// Gives all locks back and posts the letters so far. The owner of the mailbox `own` looks into it by itself.
     pub(crate) fn post_letters(&mut self, own: Option<&Arc<Mailbox>>) {
-        if self.letters.is_empty() {
+        if self.letters.is_empty() && self.outbox.is_empty() {
             return;
         }
         self.locks.clear();
@@ -140,5 +146,6 @@ impl Cx<'_> {
             let is_own = own.is_some_and(|own| Arc::ptr_eq(own, &mailbox));
             if is_own { mailbox.post_unheard(letter) } else { mailbox.post(letter) }
         }
+        self.outbox.ring(own);
     }
 }

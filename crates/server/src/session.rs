@@ -44,9 +44,10 @@ const KEPT_BYTES: usize = 64 * 1024;
 impl Session {
     /// The session of a peer that has just come.
     pub fn new(engine: &Arc<Engine>, peer: Arc<Peer>) -> Self {
-        let authenticated = !engine.config.is_set(Opt::Requirepass);
+        let user = engine.acl.default_user();
+        peer.names.lock().user = user.name.clone();
         Self {
-            state: State::new(peer, authenticated),
+            state: State::new(peer, user),
             engine: Arc::clone(engine),
             parser: Parser::new(),
             pending: Vec::new(),
@@ -130,7 +131,8 @@ impl Session {
             self.over_soft_since_s = None;
             return false;
         }
-        let limit = self.engine.config.output_limit(Class::Normal);
+        let class = if self.state.is_listening() { Class::Pubsub } else { Class::Normal };
+        let limit = self.engine.config.output_limit(class);
         limit.is_exceeded(waiting as u64, &mut self.over_soft_since_s, now.monotonic_ms() / 1_000)
     }
 
@@ -142,6 +144,7 @@ impl Session {
         {
             claim.finish(&self.engine.blocking);
         }
+        self.state.unsubscribe_all(&self.engine);
         self.engine.peers.leave(self.state.peer.id);
     }
 
@@ -196,10 +199,11 @@ impl Session {
 
     fn limits(&self) -> Limits {
         let config = &self.engine.config;
+        let authenticated = self.state.authenticated || !self.engine.acl.asks_password();
         Limits {
             bulk_len_max: config.number(Opt::ProtoMaxBulkLen),
-            authenticated: self.state.authenticated,
-            requests_max: if self.state.authenticated { REQUESTS_MAX } else { 1 },
+            authenticated,
+            requests_max: if authenticated { REQUESTS_MAX } else { 1 },
             ..Limits::default()
         }
     }

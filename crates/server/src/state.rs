@@ -9,8 +9,12 @@ use sleeve_wire::reply::Protocol;
 use sleeve_wire::request::OwnedArgs;
 
 use crate::blocking::Waiter;
+use crate::acl::User;
 use crate::engine::Engine;
+use crate::message::Kind;
 use crate::peer::Peer;
+use crate::pubsub::Own;
+use crate::subscription::Subscriptions;
 use crate::watch::Flag;
 
 /// See the file's head. Owned by the session; no other thread sees it.
@@ -22,8 +26,15 @@ pub struct State {
     pub database: u32,
     /// The protocol of the replies.
     pub protocol: Protocol,
-    /// Whether the password was given, or none is needed.
+    /// The user that this client is in.
+    pub user: Arc<User>,
+    /// Whether it said who it is, or did not have to when it came.
     pub authenticated: bool,
+    /// The epoch of the users at which `user` was looked up.
+    pub user_seen_at: u64,
+    /// The epoch of the users at which nothing was forbidden to this client; 0 for none. While it is the present one,
+    /// nothing has to be looked at.
+    pub unrestricted_at: u64,
     /// Commands that wait for EXEC, after MULTI.
     pub transaction: Option<Transaction>,
     /// Commands of the EXEC that runs.
@@ -38,6 +49,8 @@ pub struct State {
     pub no_touch: bool,
     /// No command may wait for a key: a script runs.
     pub denies_blocking: bool,
+    /// What the client listens to, once it has subscribed to anything.
+    pub subscriptions: Option<Box<Subscriptions>>,
     /// What the client waits with; nothing of it runs until that is over.
     pub blocked: Option<Arc<Waiter>>,
     /// The waiter whose request runs, in a state that stands in for that of its session.
@@ -88,12 +101,16 @@ pub struct Watched {
 
 impl State {
     /// The state of a client that has just come.
-    pub fn new(peer: Arc<Peer>, authenticated: bool) -> Self {
+    pub fn new(peer: Arc<Peer>, user: Arc<User>) -> Self {
+        let authenticated = user.enabled && user.no_password;
         Self {
             peer,
             database: 0,
             protocol: Protocol::Resp2,
+            user,
             authenticated,
+            user_seen_at: 0,
+            unrestricted_at: 0,
             transaction: None,
             executing: None,
             watching: Watching::default(),
@@ -101,6 +118,7 @@ impl State {
             closing: false,
             no_touch: false,
             denies_blocking: false,
+            subscriptions: None,
             blocked: None,
             serving: None,
             row: None,
@@ -115,7 +133,40 @@ impl State {
             no_touch: waiter.no_touch,
             row: Some(waiter.row),
             serving: Some(Arc::clone(waiter)),
-            ..Self::new(Arc::clone(&waiter.peer), true)
+            ..Self::new(Arc::clone(&waiter.peer), Arc::clone(&waiter.user))
+        }
+    }
+
+    /// Makes this the client of another user, which was looked up just now.
+    pub fn log_in(&mut self, user: Arc<User>, authenticated: bool) {
+        self.peer.names.lock().user = user.name.clone();
+        self.user = user;
+        self.authenticated = authenticated;
+        (self.user_seen_at, self.unrestricted_at) = (0, 0);
+    }
+
+    /// This client as one that publishes, if it listens to anything itself.
+    #[inline]
+    pub fn own(&self) -> Option<Own<'_>> {
+        let subscriptions = self.subscriptions.as_deref()?;
+        Some(Own { id: self.peer.id, protocol: self.protocol, subscriptions })
+    }
+
+    /// Whether the client listens to anything.
+    #[inline]
+    pub fn is_listening(&self) -> bool {
+        self.subscriptions.as_ref().is_some_and(|subscriptions| !subscriptions.is_empty())
+    }
+
+    /// Listens to nothing any more.
+    pub fn unsubscribe_all(&mut self, engine: &Engine) {
+        let Some(subscriptions) = &mut self.subscriptions else { return };
+        for kind in [Kind::Channel, Kind::Pattern, Kind::Shard] {
+            let names: Vec<Arc<[u8]>> = subscriptions.names(kind).cloned().collect();
+            for name in names {
+                subscriptions.strike_out(kind, &name);
+                engine.pubsub.unsubscribe(kind, &name, &self.peer.mailbox);
+            }
         }
     }
 
@@ -135,6 +186,11 @@ impl State {
         peer.watched.store(self.watching.keys.len(), Ordering::Relaxed);
         peer.doomed.store(self.watching.is_raised(), Ordering::Relaxed);
         peer.closing.store(self.closing, Ordering::Relaxed);
+        if let Some(subscriptions) = &self.subscriptions {
+            for (count, kind) in peer.listened.iter().zip([Kind::Channel, Kind::Pattern, Kind::Shard]) {
+                count.store(subscriptions.len(kind), Ordering::Relaxed);
+            }
+        }
     }
 }
 

@@ -17,6 +17,7 @@ use crate::engine::Engine;
 use crate::expire::Expiry;
 use crate::log;
 use crate::mail::{Accepted, Letter, Mailbox};
+use crate::message::Message;
 use crate::output::Output;
 use crate::peer::Arrival;
 use crate::session::Session;
@@ -163,6 +164,11 @@ impl Worker {
 
     /// Sends what the session of this connection has just written.
     fn send(&mut self, token: Token) {
+        if let Some(session) = &mut self.sessions[token]
+            && let Some(subscriptions) = &mut session.state.subscriptions
+        {
+            self.desk.audience.update(token, session.state.peer.id, subscriptions);
+        }
         let sending = if self.output.is_empty() {
             // Nothing new, but what was written before may still wait.
             Sending::Waiting(self.driver.waiting(token))
@@ -245,14 +251,25 @@ impl Worker {
         if let Some(mut session) = self.sessions[token].take() {
             self.tokens.remove(&session.state.peer.id);
             forget_deadline(&mut self.deadlines, &session);
+            if let Some(subscriptions) = &mut session.state.subscriptions {
+                self.desk.audience.update(token, session.state.peer.id, subscriptions);
+                self.desk.audience.forget(session.state.peer.id, subscriptions);
+            }
             session.close();
             self.team.members[self.number].1.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
     fn read_mail(&mut self) {
-        for letter in self.team.members[self.number].0.collect() {
+        let letters = self.team.members[self.number].0.collect();
+        for letter in letters {
             match letter {
+                Letter::Message(message) => self.hear(&message),
+                Letter::Push { id, bytes } => {
+                    if let Some(&token) = self.tokens.get(&id) {
+                        self.driver.queue(token, &bytes);
+                    }
+                }
                 Letter::Adopt(accepted) => self.adopt(accepted),
                 Letter::Close(id) => {
                     if let Some(&token) = self.tokens.get(&id) {
@@ -265,6 +282,32 @@ impl Worker {
                 Letter::Listen => self.watch_doors(),
                 Letter::Resume => self.resume(),
                 Letter::Stop => self.stopping = true,
+            }
+        }
+        self.send_queued();
+    }
+
+    /// Gives a message to those of this worker's clients that listen. It leaves with all else that the mail brings them.
+    fn hear(&mut self, message: &Message) {
+        let (driver, sessions, counters) = (&mut self.driver, &self.sessions, &self.desk.counters);
+        self.desk.audience.for_each(message, |seat, form| {
+            let Some(session) = &sessions[seat.place] else { return };
+            if session.state.peer.id == seat.id && !session.state.closing {
+                let bytes = form.bytes(message, session.state.protocol);
+                counters.output_bytes.add(bytes.len() as u64);
+                driver.queue(seat.place, bytes);
+            }
+        });
+    }
+
+    /// Sends what the mail has brought to clients.
+    fn send_queued(&mut self) {
+        for token in self.driver.take_queued() {
+            self.desk.counters.writes.add(1);
+            match self.driver.send_queued(token) {
+                Sending::Done => self.after_sending(token, 0),
+                Sending::Waiting(count) => self.after_sending(token, count),
+                Sending::Broken => self.close(token),
             }
         }
     }
@@ -391,7 +434,7 @@ fn refusal_of(engine: &Engine, accepted: &Accepted) -> Option<&'static str> {
         Ok(address) => !address.ip().is_loopback(),
         Err(_) => false,
     };
-    let protects = engine.config.flag(Opt::ProtectedMode) && !engine.config.is_set(Opt::Requirepass);
+    let protects = engine.config.flag(Opt::ProtectedMode) && engine.acl.default_user().no_password;
     (from_elsewhere && protects).then_some(PROTECTED)
 }
 

@@ -73,8 +73,7 @@ fn plain_text(bytes: &[u8]) -> Option<String> {
 
 /// CLIENT INFO
 pub fn info(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
-    publish_self(cx);
-    let text = line(cx, &Arc::clone(&cx.state.peer));
+    let text = own_line(cx);
     cx.reply().verbatim(b"txt", text.as_bytes());
     Ok(())
 }
@@ -90,6 +89,12 @@ pub fn list(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let text: String = peers.iter().filter(|peer| filter.admits(peer)).map(|peer| line(cx, peer)).collect();
     cx.reply().verbatim(b"txt", text.as_bytes());
     Ok(())
+}
+
+/// This client as CLIENT LIST shows it.
+pub fn own_line(cx: &mut Cx<'_>) -> String {
+    publish_self(cx);
+    line(cx, &Arc::clone(&cx.state.peer))
 }
 
 fn publish_self(cx: &mut Cx<'_>) {
@@ -108,9 +113,9 @@ fn line(cx: &Cx<'_>, peer: &Peer) -> String {
         row => sleeve_wire::commands::all()[row as usize - 1].full_name,
     };
     format!(
-        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub=0 psub=0 ssub=0 multi={} qbuf={input} \
+        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={} qbuf={input} \
          qbuf-free=0 argv-mem=0 multi-mem={queued} rbs=0 rbp=0 obl=0 oll=0 omem={output} tot-mem={} events={} cmd={command} \
-         user=default redir=-1 resp={} lib-name={} lib-ver={}\n",
+         user={} redir=-1 resp={} lib-name={} lib-ver={}\n",
         peer.id,
         peer.address,
         peer.local_address,
@@ -120,9 +125,13 @@ fn line(cx: &Cx<'_>, peer: &Peer) -> String {
         (now_ms - peer.active_ms.load(Ordering::Relaxed)).max(0) / 1_000,
         flags(peer),
         peer.database.load(Ordering::Relaxed),
+        number(&peer.listened[0]),
+        number(&peer.listened[1]),
+        number(&peer.listened[2]),
         peer.queued.load(Ordering::Relaxed),
         input + output + queued + size_of::<Peer>(),
         if output == 0 { "r" } else { "rw" },
+        String::from_utf8_lossy(&names.user),
         peer.protocol.load(Ordering::Relaxed),
         names.library,
         names.library_version,
@@ -132,6 +141,7 @@ fn line(cx: &Cx<'_>, peer: &Peer) -> String {
 fn flags(peer: &Peer) -> String {
     let set = |flag: &std::sync::atomic::AtomicBool| flag.load(Ordering::Relaxed);
     let marks = [
+        ('P', peer.is_listening()),
         ('x', peer.queued.load(Ordering::Relaxed) >= 0),
         ('d', set(&peer.doomed)),
         ('b', set(&peer.paused) || set(&peer.blocked)),
@@ -156,6 +166,11 @@ pub fn kill(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         return Ok(());
     }
     let mut filter = Filter::of_kill(request)?;
+    if let Some(name) = &filter.user
+        && cx.engine.acl.get(name).is_none()
+    {
+        return Err(Error::new(format!("ERR No such user '{}'", String::from_utf8_lossy(name))));
+    }
     if skip_of(request)? {
         filter.except = Some(cx.state.peer.id);
     }
@@ -168,16 +183,21 @@ fn close_matching(cx: &mut Cx<'_>, filter: &Filter) -> i64 {
     let peers = cx.engine.peers.all();
     let mut closed = 0;
     for peer in peers.iter().filter(|peer| filter.admits(peer)) {
-        if peer.id == cx.state.peer.id {
-            cx.state.closing = true;
-        } else {
-            // It is gone at once for everybody who looks, and cannot be killed again while its owner is busy.
-            cx.engine.peers.leave(peer.id);
-            peer.mailbox.post(Letter::Close(peer.id));
-        }
+        close(cx, peer);
         closed += 1;
     }
     closed
+}
+
+/// Closes a client; the one that asks for it once it has the reply.
+pub fn close(cx: &mut Cx<'_>, peer: &Peer) {
+    if peer.id == cx.state.peer.id {
+        cx.state.closing = true;
+    } else {
+        // It is gone at once for everybody who looks, and cannot be killed again while its owner is busy.
+        cx.engine.peers.leave(peer.id);
+        peer.mailbox.post(Letter::Close(peer.id));
+    }
 }
 
 /// CLIENT PAUSE timeout \[WRITE | ALL\]

@@ -15,7 +15,11 @@ pub struct Filter {
     pub address: Option<String>,
     /// Our end.
     pub local_address: Option<String>,
-    /// Ordinary clients are the only ones there are: any other type fits nobody.
+    /// In this user.
+    pub user: Option<Box<[u8]>>,
+    /// Listens to channels, or does not: there are no other types of clients,
+    pub listening: Option<bool>,
+    /// so that these fit nobody.
     pub none: bool,
     /// Not this one.
     pub except: Option<u64>,
@@ -53,11 +57,7 @@ impl Filter {
                 b"type" => filter.take_type(value)?,
                 b"addr" => filter.address = text(),
                 b"laddr" => filter.local_address = text(),
-                b"user" if value == b"default" => {}
-                b"user" => {
-                    let name = String::from_utf8_lossy(value);
-                    return Err(Error::new(format!("ERR No such user '{name}'")));
-                }
+                b"user" => filter.user = Some(value.into()),
                 b"skipme" => {}
                 _ => return Err(Error::SYNTAX),
             }
@@ -67,8 +67,9 @@ impl Filter {
 
     fn take_type(&mut self, name: &[u8]) -> Result<(), Error> {
         match name.to_ascii_lowercase().as_slice() {
-            b"normal" => {}
-            b"slave" | b"replica" | b"pubsub" | b"master" => self.none = true,
+            b"normal" => self.listening = Some(false),
+            b"pubsub" => self.listening = Some(true),
+            b"slave" | b"replica" | b"master" => self.none = true,
             _ => {
                 let name = String::from_utf8_lossy(name);
                 return Err(Error::new(format!("ERR Unknown client type '{name}'")));
@@ -80,9 +81,11 @@ impl Filter {
     /// Whether a client fits.
     pub fn admits(&self, peer: &Peer) -> bool {
         !self.none
+            && self.listening.is_none_or(|listening| listening == peer.is_listening())
             && self.ids.as_ref().is_none_or(|ids| ids.contains(&peer.id))
             && self.address.as_ref().is_none_or(|address| *address == peer.address)
             && self.local_address.as_ref().is_none_or(|address| *address == peer.local_address)
+            && self.user.as_ref().is_none_or(|user| *user == peer.names.lock().user)
             && self.except != Some(peer.id)
     }
 }

@@ -38,6 +38,7 @@ pub fn set(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 pub fn reset_stat(cx: &mut Cx<'_>) -> Outcome {
     cx.engine.stats.reset();
     cx.engine.gauges.reset();
+    cx.engine.acl.log.reset_counts();
     cx.reply().ok();
     Ok(())
 }
@@ -46,7 +47,10 @@ pub fn reset_stat(cx: &mut Cx<'_>) -> Outcome {
 pub fn rewrite(cx: &mut Cx<'_>) -> Outcome {
     let config = &cx.engine.config;
     let file = config.file().ok_or(Error::fixed("ERR The server is running without a config file"))?;
-    write_back::rewrite(config, &file).map_err(|error| {
+    // Users that have a file of their own are not the configuration's.
+    let users = if config.is_set(Opt::Aclfile) { Vec::new() } else { cx.engine.acl.all() };
+    let users: Vec<_> = users.iter().map(|user| user.describe()).collect();
+    write_back::rewrite(config, &users, &file).map_err(|error| {
         let reason = value::reason(&error);
         log::warning(&format!("CONFIG REWRITE failed: {reason}"));
         Error::new(format!("ERR Rewriting config file: {reason}"))
@@ -64,6 +68,7 @@ fn apply(cx: &Cx<'_>, option: Opt) -> Result<(), String> {
             let bytes = usize::try_from(config.memory(option)).unwrap_or(usize::MAX);
             cx.engine.journal.set_bytes_max(bytes);
         }
+        Opt::Requirepass => cx.engine.acl.set_default_password(&config.text(option)),
         Opt::Loglevel => log::set_level(config.log_level()),
         Opt::Port | Opt::Bind => {
             let refusal = match option {

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use sleeve_wire::number;
 use sleeve_wire::reply::Protocol;
 
-use crate::commands::client;
-use crate::config::Opt;
+use crate::commands::permission;
+use crate::commands::{client, pubsub};
 use crate::cx::Cx;
 use crate::error::{Error, Outcome};
 use crate::request::Request;
@@ -16,6 +16,9 @@ use crate::state::Replies;
 pub fn ping(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     match request.args.get(1) {
         _ if request.len() > 2 => return Err(Error::arity("ping")),
+        message if cx.state.protocol == Protocol::Resp2 && cx.state.is_listening() => {
+            pubsub::pong(&mut cx.reply(), message.unwrap_or_default());
+        }
         Some(message) => cx.reply().bulk(message),
         None => cx.reply().simple("PONG"),
     }
@@ -56,33 +59,25 @@ pub fn auth(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         3 => (Some(request.arg(1)), request.arg(2)),
         _ => return Err(Error::SYNTAX),
     };
-    if user.is_none() && !cx.engine.config.is_set(Opt::Requirepass) {
+    if user.is_none() && cx.engine.acl.default_user().no_password {
         return Err(Error::fixed(
             "ERR AUTH <password> called without any password configured for the default user. Are you sure your \
              configuration is correct?",
         ));
     }
-    authenticate(cx, user.unwrap_or(b"default"), password)?;
+    authenticate(cx, (user.unwrap_or(b"default"), password), request.arg(0))?;
     cx.reply().ok();
     Ok(())
 }
 
-fn authenticate(cx: &mut Cx<'_>, user: &[u8], password: &[u8]) -> Outcome {
-    let expected = cx.engine.config.text(Opt::Requirepass);
-    if user != b"default" || !(expected.is_empty() || same_bytes(&expected, password)) {
+/// Lets the client in as this user if the password is right; `command` is what asks for it.
+fn authenticate(cx: &mut Cx<'_>, (user, password): (&[u8], &[u8]), command: &[u8]) -> Outcome {
+    let Some(admitted) = cx.engine.acl.admit(user, password) else {
+        permission::record_failed_login(cx, user, command);
         return Err(Error::fixed("WRONGPASS invalid username-password pair or user is disabled."));
-    }
-    cx.state.authenticated = true;
+    };
+    cx.state.log_in(admitted, true);
     Ok(())
-}
-
-/// Compares in a time that tells nothing of how much of a guess was right.
-fn same_bytes(expected: &[u8], given: &[u8]) -> bool {
-    let mut difference = expected.len() ^ given.len();
-    for (index, &byte) in given.iter().enumerate() {
-        difference |= usize::from(byte ^ expected[index % expected.len()]);
-    }
-    difference == 0
 }
 
 /// HELLO \[protover \[AUTH username password\] \[SETNAME clientname\]\]
@@ -97,8 +92,8 @@ pub fn hello(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         }),
     };
     let (login, name) = hello_options(request)?;
-    if let Some((user, password)) = login {
-        authenticate(cx, user, password)?;
+    if let Some(login) = login {
+        authenticate(cx, login, request.arg(0))?;
     }
     if !cx.state.authenticated {
         return Err(Error::fixed(
@@ -158,6 +153,7 @@ fn greet(cx: &mut Cx<'_>) {
 /// RESET
 pub fn reset(cx: &mut Cx<'_>) -> Outcome {
     let state = &mut *cx.state;
+    state.unsubscribe_all(cx.engine);
     state.transaction = None;
     state.watching.clear(cx.engine);
     state.database = 0;
@@ -167,7 +163,9 @@ pub fn reset(cx: &mut Cx<'_>) -> Outcome {
     state.peer.no_evict.store(false, Ordering::Relaxed);
     state.peer.no_touch.store(false, Ordering::Relaxed);
     state.peer.names.lock().client.clear();
-    state.authenticated = !cx.engine.config.is_set(Opt::Requirepass);
+    let user = cx.engine.acl.default_user();
+    let authenticated = user.enabled && user.no_password;
+    state.log_in(user, authenticated);
     cx.reply().simple("RESET");
     Ok(())
 }

@@ -3,6 +3,7 @@
 //! A command is a function of a [`Cx`] and a [`Request`] that writes its reply or returns why it refuses. It finds the
 //! locks of its keys held. The match below has no wildcard: a row without its function does not build.
 
+mod acl;
 mod admin;
 mod bitfield;
 mod bitmap;
@@ -28,7 +29,12 @@ mod list;
 mod list_find;
 mod list_move;
 mod object;
+pub mod permission;
+mod pubsub;
 mod report;
+mod set;
+mod set_algebra;
+mod set_random;
 mod string;
 mod transaction;
 mod waiting;
@@ -82,6 +88,23 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Command::RPopLPush => list_move::rpoplpush(cx, request),
         Command::RPush => list::rpush(cx, request),
         Command::RPushX => list::rpushx(cx, request),
+        Command::SAdd => set::sadd(cx, request),
+        Command::SCard => set::scard(cx, request),
+        Command::SDiff => set_algebra::sdiff(cx, request),
+        Command::SDiffStore => set_algebra::sdiffstore(cx, request),
+        Command::SInter => set_algebra::sinter(cx, request),
+        Command::SInterCard => set_algebra::sintercard(cx, request),
+        Command::SInterStore => set_algebra::sinterstore(cx, request),
+        Command::SIsMember => set::sismember(cx, request),
+        Command::SMIsMember => set::smismember(cx, request),
+        Command::SMembers => set::smembers(cx, request),
+        Command::SMove => set::smove(cx, request),
+        Command::SPop => set_random::spop(cx, request),
+        Command::SRandMember => set_random::srandmember(cx, request),
+        Command::SRem => set::srem(cx, request),
+        Command::SScan => set::sscan(cx, request),
+        Command::SUnion => set_algebra::sunion(cx, request),
+        Command::SUnionStore => set_algebra::sunionstore(cx, request),
         Command::BitCount => bitmap::bitcount(cx, request),
         Command::BitField => bitfield::bitfield(cx, request),
         Command::BitFieldRo => bitfield::bitfield_ro(cx, request),
@@ -121,6 +144,33 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Command::ObjectRefCount => object::refcount(cx, request),
         Command::MemoryHelp => help::help(cx, Command::Memory),
         Command::MemoryUsage => admin::memory_usage(cx, request),
+        Command::PSubscribe => pubsub::psubscribe(cx, request),
+        Command::Publish => pubsub::publish(cx, request),
+        Command::PubSubChannels => pubsub::channels(cx, request),
+        Command::PubSubHelp => help::help(cx, Command::PubSub),
+        Command::PubSubNumPat => pubsub::numpat(cx, request),
+        Command::PubSubNumSub => pubsub::numsub(cx, request),
+        Command::PubSubShardChannels => pubsub::shard_channels(cx, request),
+        Command::PubSubShardNumSub => pubsub::shard_numsub(cx, request),
+        Command::PUnsubscribe => pubsub::punsubscribe(cx, request),
+        Command::SPublish => pubsub::spublish(cx, request),
+        Command::SSubscribe => pubsub::ssubscribe(cx, request),
+        Command::Subscribe => pubsub::subscribe(cx, request),
+        Command::SUnsubscribe => pubsub::sunsubscribe(cx, request),
+        Command::Unsubscribe => pubsub::unsubscribe(cx, request),
+        Command::AclCat => acl::cat(cx, request),
+        Command::AclDelUser => acl::deluser(cx, request),
+        Command::AclDryRun => acl::dryrun(cx, request),
+        Command::AclGenPass => acl::genpass(cx, request),
+        Command::AclGetUser => acl::getuser(cx, request),
+        Command::AclHelp => help::help(cx, Command::Acl),
+        Command::AclList => acl::list(cx),
+        Command::AclLoad => acl::load(cx),
+        Command::AclLog => acl::log(cx, request),
+        Command::AclSave => acl::save(cx),
+        Command::AclSetUser => acl::setuser(cx, request),
+        Command::AclUsers => acl::users(cx),
+        Command::AclWhoAmI => acl::whoami(cx),
         Command::ConfigGet => config::get(cx, request),
         Command::ConfigHelp => help::help(cx, Command::Config),
         Command::ConfigResetStat => config::reset_stat(cx),
@@ -164,7 +214,7 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Command::Unwatch => transaction::unwatch(cx),
         Command::Exec => transaction::exec(cx),
         Command::Watch => transaction::watch(cx, request),
-        Command::Client | Command::Config | Command::Object | Command::Memory => {
+        Command::Acl | Command::Client | Command::PubSub | Command::Config | Command::Object | Command::Memory => {
             // A container runs as one of its subcommands; by itself it has too few arguments.
             Err(Error::arity(request.row.full_name))
         }

@@ -9,8 +9,10 @@ use std::sync::atomic::Ordering;
 use sleeve_wire::commands;
 
 use super::lines::Lines;
+use crate::acl::Reason;
 use crate::config::Opt;
 use crate::cx::Cx;
+use crate::message::Kind;
 use crate::process;
 
 /// What has no lines yet.
@@ -57,7 +59,8 @@ pub fn clients(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("client_recent_max_output_buffer", most(|peer| peer.output_bytes.load(Ordering::Relaxed)));
     let waiting = cx.engine.blocking.census();
     lines.add("blocked_clients", waiting.clients);
-    lines.zeros(&["tracking_clients", "pubsub_clients"]);
+    lines.zeros(&["tracking_clients"]);
+    lines.add("pubsub_clients", peers.iter().filter(|peer| peer.is_listening()).count());
     lines.add("watching_clients", watching.clone().count());
     lines.add("clients_in_timeout_table", waiting.timed);
     lines.add("total_watched_keys", watching.sum::<usize>());
@@ -152,7 +155,10 @@ pub fn stats(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.zeros(&["evicted_clients", "total_eviction_exceeded_time", "current_eviction_exceeded_time"]);
     lines.add("keyspace_hits", totals.hits);
     lines.add("keyspace_misses", totals.misses);
-    lines.zeros(&["pubsub_channels", "pubsub_patterns", "pubsubshard_channels", "latest_fork_usec", "total_forks"]);
+    lines.add("pubsub_channels", cx.engine.pubsub.len(Kind::Channel));
+    lines.add("pubsub_patterns", cx.engine.pubsub.len(Kind::Pattern));
+    lines.add("pubsubshard_channels", cx.engine.pubsub.len(Kind::Shard));
+    lines.zeros(&["latest_fork_usec", "total_forks"]);
     lines.zeros(&[
         "migrate_cached_sockets",
         "slave_expires_tracked_keys",
@@ -168,6 +174,11 @@ pub fn stats(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.zeros(&["io_threaded_reads_processed", "io_threaded_writes_processed"]);
     lines.add("client_query_buffer_limit_disconnections", totals.query_buffer_closed);
     lines.add("client_output_buffer_limit_disconnections", totals.output_buffer_closed);
+    let refused = &cx.engine.acl.log;
+    lines.add("acl_access_denied_auth", refused.count(Reason::Auth));
+    lines.add("acl_access_denied_cmd", refused.count(Reason::Command));
+    lines.add("acl_access_denied_key", refused.count(Reason::Key));
+    lines.add("acl_access_denied_channel", refused.count(Reason::Channel));
 }
 
 /// A master without replicas. Its replication offset is the journal's.

@@ -7,6 +7,7 @@
 use sleeve_store::Find;
 use sleeve_wire::commands::{Categories, Row};
 
+use super::permission;
 use crate::cx::Cx;
 use crate::error::{Error, Outcome};
 use crate::request::{KeyAt, Request};
@@ -79,7 +80,10 @@ pub fn exec(cx: &mut Cx<'_>) -> Outcome {
     cx.begin_transaction();
     cx.reply().array(transaction.queue.len());
     for ((row, args), keys) in transaction.queue.iter().zip(&keys) {
-        (cx.call)(cx, Request::new(row, args.args(), keys));
+        match permission::check_queued(cx, row, args.args()) {
+            Ok(()) => (cx.call)(cx, Request::new(row, args.args(), keys)),
+            Err(error) => cx.refuse(&error),
+        }
     }
     cx.end_transaction();
     cx.state.executing = None;

@@ -20,7 +20,7 @@ use super::value::reason;
 const INCLUDE_DEPTH_MAX: usize = 16;
 
 /// Redis's directives that are no options and that this server does not have yet.
-const UNBUILT: [&str; 4] = ["aclfile", "loadmodule", "rename-command", "user"];
+const UNBUILT: [&str; 2] = ["loadmodule", "rename-command"];
 
 /// Why the configuration cannot be used; shown to the operator as it is.
 #[derive(Debug)]
@@ -115,6 +115,9 @@ fn included(directive: &Directive) -> Option<&[u8]> {
 /// Gives one option the words of its line.
 fn assign(config: &Config, words: &[Vec<u8>]) -> Result<(), String> {
     let Some((name, values)) = words.split_first() else { return Ok(()) };
+    if name.eq_ignore_ascii_case(b"user") && !values.is_empty() {
+        return config.add_user(values);
+    }
     let Some((row, _)) = find(name) else {
         if UNBUILT.iter().any(|unbuilt| unbuilt.as_bytes().eq_ignore_ascii_case(name)) {
             return Err("This directive is not supported yet".into());

@@ -20,6 +20,7 @@ use super::choice::{Access, LogLevel, MaxmemoryPolicy};
 use super::limits::{Class, OutputLimit, OutputLimits};
 use super::table::{COUNT, Change, Kind, Opt, ROWS, Row, find, names};
 use super::value::{self, Value};
+use crate::acl::{self, Defaults};
 use crate::error::Error;
 
 /// All options of one engine.
@@ -30,6 +31,8 @@ pub struct Config {
     texts: RwLock<Vec<Arc<[u8]>>>,
     limits: [[AtomicU64; 3]; 3],
     file: RwLock<Option<PathBuf>>,
+    /// The words behind each `user` of the configuration file.
+    users: Mutex<Vec<Vec<Vec<u8>>>>,
     changing: Mutex<()>,
 }
 
@@ -49,6 +52,7 @@ impl Default for Config {
             texts: RwLock::new(vec![empty; COUNT]),
             limits: Default::default(),
             file: RwLock::default(),
+            users: Mutex::default(),
             changing: Mutex::default(),
         };
         for row in &ROWS {
@@ -104,6 +108,16 @@ impl Config {
         let [hard_bytes, soft_bytes, soft_seconds] =
             self.limits[class as usize].each_ref().map(|number| number.load(Ordering::Relaxed));
         OutputLimit { hard_bytes, soft_bytes, soft_seconds }
+    }
+
+    /// The users that the configuration file names: the words behind each `user`.
+    pub fn users(&self) -> Vec<Vec<Vec<u8>>> {
+        self.users.lock().clone()
+    }
+
+    /// What a new user begins with.
+    pub fn acl_defaults(&self) -> Defaults {
+        Defaults { all_channels: self.number(Opt::AclPubsubDefault) == 0 }
     }
 
     /// The least important lines that are still logged.
@@ -216,6 +230,17 @@ impl Config {
         let _changing = self.changing.lock();
         let value = value::parse(option.row().kind, words, &self.value(option))?;
         self.keep(option, &value);
+        Ok(())
+    }
+
+    /// Keeps the words behind `user` for the start, if they describe one.
+    ///
+    /// # Errors
+    /// The reason in Redis's words.
+    pub fn add_user(&self, words: &[Vec<u8>]) -> Result<(), String> {
+        let mut users = self.users.lock();
+        acl::check_line(words, &users, self.acl_defaults())?;
+        users.push(words.to_vec());
         Ok(())
     }
 

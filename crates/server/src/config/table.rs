@@ -183,6 +183,12 @@ options! {
         "Most clients connected at a time.";
     ProtectedMode "protected-mode" Kind::Flag, "yes", Live,
         "Whether only clients of this machine are served while there is no password.";
+    Aclfile "aclfile" Kind::Text, "", Startup,
+        "File of users, which ACL LOAD reads and ACL SAVE writes; empty keeps them in the configuration file.";
+    AcllogMaxLen "acllog-max-len" number(0, i64::MAX), "128", Live,
+        "Most refusals that ACL LOG remembers.";
+    AclPubsubDefault "acl-pubsub-default" Kind::Choice(&["allchannels", "resetchannels"]), "resetchannels", Live,
+        "Whether new users may use all channels or none.";
     Requirepass "requirepass" Kind::Text, "", Live,
         "Password that clients must give; empty asks for none.";
 
@@ -226,6 +232,14 @@ options! {
         "How large a packed part of a list may be: so many elements, or for -1 to -5 4, 8, 16, 32 or 64 KiB.";
     ListCompressDepth "list-compress-depth" Kind::Fixed(&["0"]), "0", Live,
         "How many parts at each end of a list stay uncompressed when the others are compressed: none ever is.";
+    SetMaxIntsetEntries "set-max-intset-entries" number(0, i64::MAX), "512", Live,
+        "Most members of a set of integers that is kept as a sorted run of them.";
+    SetMaxListpackEntries "set-max-listpack-entries" number(0, i64::MAX), "128", Live,
+        "Most members of a set that is kept packed.";
+    SetMaxListpackValue "set-max-listpack-value" number(0, i64::MAX), "64", Live,
+        "Longest member of a set that is kept packed, in bytes.";
+    HllSparseMaxBytes "hll-sparse-max-bytes" Kind::Memory { min: 0, max: LONG_MAX }, "3000", Live,
+        "Longest sparse form of a HyperLogLog, in bytes; a longer one becomes dense.";
     JournalMaxBytes "journal-max-bytes" Kind::Memory { min: 16_384, max: LONG_MAX }, "64mb", Live,
         "Most bytes of effects that are kept for the journal's slowest reader; nothing is kept while nobody reads.";
 

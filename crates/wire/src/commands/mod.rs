@@ -24,6 +24,8 @@
 //! ```
 
 #[macro_use]
+mod acl;
+#[macro_use]
 mod admin;
 #[macro_use]
 mod bitmap;
@@ -33,6 +35,12 @@ mod connection;
 mod key;
 #[macro_use]
 mod list;
+#[macro_use]
+mod scripting;
+#[macro_use]
+mod pubsub;
+#[macro_use]
+mod set;
 #[macro_use]
 mod string;
 #[macro_use]
@@ -203,4 +211,4 @@ macro_rules! define {
     (@option) => { None };
 }
 
-string_rows! { [list_rows bitmap_rows key_rows connection_rows transaction_rows admin_rows define] }
+string_rows! { [set_rows list_rows bitmap_rows key_rows connection_rows transaction_rows pubsub_rows admin_rows acl_rows define] }

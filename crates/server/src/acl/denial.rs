@@ -1,0 +1,197 @@
+//! Whether a user may run a request, and the words for why not.
+//!
+//! Where several selectors refuse, the answer names the one that came furthest, as in Redis: a key or a channel rather
+//! than the command, and the last such argument. Pure functions; any thread.
+
+use std::ops::Range;
+
+use sleeve_wire::commands::{Flags, KeyFlags, Row};
+use sleeve_wire::request::Args;
+
+use super::selector::Selector;
+use super::user::User;
+
+/// What a user lacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Denial {
+    /// The kind of permission.
+    pub reason: Reason,
+    /// The argument that is meant: the key or the channel.
+    pub index: usize,
+}
+
+/// The kinds of permission. In this order a later one says more about why no selector fits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// To run the command.
+    Command,
+    /// To touch a key.
+    Key,
+    /// To come in at all.
+    Auth,
+    /// To use a channel.
+    Channel,
+}
+
+impl Reason {
+    /// The word for it in ACL LOG.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Command => "command",
+            Self::Key => "key",
+            Self::Auth => "auth",
+            Self::Channel => "channel",
+        }
+    }
+}
+
+impl Denial {
+    /// What was refused: the command's full name, or the key or channel.
+    pub fn object<'a>(&self, row: &'static Row, args: Args<'a>) -> &'a [u8] {
+        match self.reason {
+            Reason::Command => row.full_name.as_bytes(),
+            _ => args.get(self.index).unwrap_or_default(),
+        }
+    }
+
+    /// The sentence of a refusal, without a code word. A peer is not told which key it was, as a script may have named
+    /// it; ACL DRYRUN is.
+    pub fn text(&self, user: &User, row: &'static Row, args: Args<'_>, names_object: bool) -> String {
+        let name = String::from_utf8_lossy(&user.name);
+        let object = String::from_utf8_lossy(self.object(row, args));
+        match (self.reason, names_object) {
+            (Reason::Key, true) => format!("User {name} has no permissions to access the '{object}' key"),
+            (Reason::Key, false) => "No permissions to access a key".to_owned(),
+            (Reason::Channel, true) => format!("User {name} has no permissions to access the '{object}' channel"),
+            (Reason::Channel, false) => "No permissions to access a channel".to_owned(),
+            (Reason::Command | Reason::Auth, _) => {
+                format!("User {name} has no permissions to run the '{object}' command")
+            }
+        }
+    }
+}
+
+/// Whether a user may run this request. `args` begins with the command's name and is as long as the row asks for.
+///
+/// # Errors
+/// What the user lacks.
+pub fn check(user: &User, row: &'static Row, args: Args<'_>) -> Result<(), Denial> {
+    if user.is_unrestricted() {
+        return Ok(());
+    }
+    let mut furthest = Denial { reason: Reason::Command, index: 0 };
+    for selector in user.selectors() {
+        match check_selector(selector, row, args) {
+            Ok(()) => return Ok(()),
+            Err(denial) if (denial.reason, denial.index) > (furthest.reason, furthest.index) => furthest = denial,
+            Err(_) => {}
+        }
+    }
+    Err(furthest)
+}
+
+/// Whether some selector that allows this request also allows every key to be read: SORT with BY and GET looks into keys
+/// that no argument names.
+pub fn may_access_all_keys(user: &User, row: &'static Row, args: Args<'_>) -> bool {
+    let allows =
+        |selector: &Selector| selector.allows_reading_all_keys() && check_selector(selector, row, args).is_ok();
+    user.is_unrestricted() || user.selectors().iter().any(allows)
+}
+
+fn check_selector(selector: &Selector, row: &'static Row, args: Args<'_>) -> Result<(), Denial> {
+    let first_argument = args.get(if row.parent.is_some() { 2 } else { 1 });
+    if !row.flags.contains(Flags::NO_AUTH) && !selector.commands.allows(row, first_argument) {
+        return Err(Denial { reason: Reason::Command, index: 0 });
+    }
+    if !selector.all_keys && !row.keys.is_empty() {
+        check_keys(selector, row, args)?;
+    }
+    if !selector.all_channels && row.flags.contains(Flags::PUBSUB) {
+        check_channels(selector, row, args)?;
+    }
+    Ok(())
+}
+
+fn check_keys(selector: &Selector, row: &'static Row, args: Args<'_>) -> Result<(), Denial> {
+    let keys = row.key_uses(args).filter(|(_, flags)| !flags.contains(KeyFlags::NOT_KEY));
+    for (index, flags) in keys {
+        let key = args.get(index).unwrap_or_default();
+        if !selector.allows_key(key, flags) {
+            return Err(Denial { reason: Reason::Key, index });
+        }
+    }
+    Ok(())
+}
+
+fn check_channels(selector: &Selector, row: &'static Row, args: Args<'_>) -> Result<(), Denial> {
+    let (channels, is_pattern) = channels_of(row, args.len());
+    for index in channels {
+        if !selector.allows_channel(args.get(index).unwrap_or_default(), is_pattern) {
+            return Err(Denial { reason: Reason::Channel, index });
+        }
+    }
+    Ok(())
+}
+
+/// Which arguments of a request name channels that it sends to or begins to hear, and whether they are patterns.
+fn channels_of(row: &'static Row, len: usize) -> (Range<usize>, bool) {
+    match row.name {
+        "publish" | "spublish" => (1..2, false),
+        "subscribe" | "ssubscribe" => (1..len, false),
+        "psubscribe" => (1..len, true),
+        _ => (0..0, false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sleeve_wire::commands;
+    use sleeve_wire::request::OwnedArgs;
+
+    use super::super::rule::Defaults;
+    use super::*;
+
+    fn answer(rules: &str, request: &str) -> String {
+        let mut user = User::new(1, b"u", Defaults::default());
+        for rule in rules.split(' ') {
+            let rule = rule.replace('_', " ");
+            user.apply(rule.as_bytes(), Defaults::default()).expect(&rule);
+        }
+        let owned = OwnedArgs::collect(request.split(' ').map(str::as_bytes));
+        let args = owned.args();
+        let row = commands::find(args.arg(0)).expect("a command");
+        match check(&user, row, args) {
+            Ok(()) => "allowed".to_owned(),
+            Err(denial) => denial.text(&user, row, args, true),
+        }
+    }
+
+    #[test]
+    fn commands_and_keys_have_to_be_allowed_by_the_same_selector() {
+        assert_eq!(answer("+get ~x", "get x"), "allowed");
+        assert_eq!(answer("+get ~x", "get y"), "User u has no permissions to access the 'y' key");
+        assert_eq!(answer("+get ~x", "set x 1"), "User u has no permissions to run the 'set' command");
+        assert_eq!(answer("+get ~x (+set_~y)", "set y 1"), "allowed");
+        assert_eq!(answer("+get ~x (+set_~y)", "set x 1"), "User u has no permissions to access the 'x' key");
+        assert_eq!(answer("+mget ~x", "mget x y z"), "User u has no permissions to access the 'y' key");
+        assert_eq!(answer("+mget ~x (+mget_~y_~x)", "mget x y z"), "User u has no permissions to access the 'z' key");
+    }
+
+    #[test]
+    fn reading_and_writing_are_allowed_apart() {
+        assert_eq!(answer("+@all %R~x", "get x"), "allowed");
+        assert_eq!(answer("+@all %R~x", "set x 1"), "User u has no permissions to access the 'x' key");
+        assert_eq!(answer("+@all %W~x", "set x 1"), "allowed");
+        assert_eq!(answer("+@all %W~x", "set x 1 get"), "User u has no permissions to access the 'x' key");
+        assert_eq!(answer("+@all %R~x %W~y", "copy x y"), "allowed");
+        assert_eq!(answer("+@all %R~x %W~y", "copy y x"), "User u has no permissions to access the 'y' key");
+        assert_eq!(answer("+@all %R~x", "type x"), "allowed");
+    }
+
+    #[test]
+    fn the_way_in_needs_no_permission() {
+        assert_eq!(answer("-@all", "auth u x"), "allowed");
+        assert_eq!(answer("+select|0", "select 0"), "allowed");
+        assert_eq!(answer("+select|0", "select 1"), "User u has no permissions to run the 'select' command");
+    }
+}

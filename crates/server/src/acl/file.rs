@@ -1,0 +1,159 @@
+//! Users as a text: the ACL file, one line a user, as `user name rule rule ...`.
+//!
+//! A file is taken whole or not at all: everything that is wrong with it is gathered first and said at once, in Redis's
+//! words. It is written beside its place, synced and renamed over it, so that a crash leaves the old file or the new one.
+//! The text is foreign bytes: nothing in it can panic. Any thread.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use super::rule::{Defaults, RuleError, merge_selectors};
+use super::selector::has_space;
+use super::user::User;
+
+/// Why a file of users cannot be used; shown as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileError(String);
+
+impl std::error::Error for FileError {}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+/// The text of a file, which is called `shown` in what is said about it.
+pub(super) fn read(path: &Path, shown: &str) -> Result<Vec<u8>, FileError> {
+    fs::read(path).map_err(|error| {
+        let reason = error.to_string();
+        let reason = reason.split(" (os error").next().unwrap_or_default();
+        FileError(format!("Error loading ACLs, opening file '{shown}': {reason}"))
+    })
+}
+
+/// The users of a text; they are numbered from `first_id` on.
+pub(super) fn parse(text: &[u8], shown: &str, first_id: u64, defaults: Defaults) -> Result<Vec<User>, FileError> {
+    let (mut users, mut errors, mut names) = (Vec::new(), String::new(), HashSet::new());
+    for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
+        let place = format!("{shown}:{}", index + 1);
+        let line = line.trim_ascii();
+        if line.is_empty() {
+            continue;
+        }
+        let words: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
+        let [b"user", name, words @ ..] = words.as_slice() else {
+            errors += &format!("{place} should start with user keyword followed by the username. ");
+            continue;
+        };
+        let shown_name = String::from_utf8_lossy(name);
+        if has_space(name) {
+            errors += &format!("'{place}: username '{shown_name}' contains invalid characters. ");
+            continue;
+        }
+        if !names.insert(name.to_vec()) {
+            errors += &format!("WARNING: Duplicate user '{shown_name}' found on line {}. ", index + 1);
+            continue;
+        }
+        let mut user = User::new(first_id + users.len() as u64, name, defaults);
+        apply(&mut user, words, &place, defaults, &mut errors);
+        users.push(user);
+    }
+    if errors.is_empty() {
+        return Ok(users);
+    }
+    errors += "WARNING: ACL errors detected, no change to the previously active ACL rules was performed";
+    Err(FileError(errors))
+}
+
+fn apply(user: &mut User, words: &[&[u8]], place: &str, defaults: Defaults, errors: &mut String) {
+    let Ok(rules) = merge_selectors(words) else {
+        *errors += &format!("{place}: Unmatched parenthesis in selector definition.");
+        return;
+    };
+    let mut is_broken = false;
+    for rule in &rules {
+        match user.apply(rule.trim_ascii(), defaults) {
+            Ok(()) => {}
+            Err(error @ RuleError::Unknown) => {
+                let rule = String::from_utf8_lossy(rule);
+                *errors += &format!("{place}: Error in applying operation '{rule}': {error}. ");
+            }
+            // After one rule that is none, what the next ones mean is anybody's guess; and a password may be among them.
+            Err(error) if !is_broken => {
+                is_broken = true;
+                *errors += &format!("{place}: {error}. ");
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// Users as lines of a file.
+pub fn text_of(users: &[Arc<User>]) -> Vec<u8> {
+    users.iter().flat_map(|user| [user.describe().as_slice(), b"\n"].concat()).collect()
+}
+
+/// Writes users into a file, in place of the old one at once.
+///
+/// # Errors
+/// What the disk says; the old file is untouched.
+pub fn save(users: &[Arc<User>], path: &Path) -> io::Result<()> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".{}.tmp", std::process::id()));
+    let beside = Path::new(&beside);
+    let written = write_synced(beside, &text_of(users)).and_then(|()| fs::rename(beside, path));
+    if written.is_err() {
+        // The first error is the one to report; a file that was never made cannot be removed either.
+        _ = fs::remove_file(beside);
+    }
+    written?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(folder)?.sync_all()
+}
+
+fn write_synced(path: &Path, text: &[u8]) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(text)?;
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Vec<String>, String> {
+        let users = parse(text.as_bytes(), "users.acl", 7, Defaults::default()).map_err(|error| error.to_string())?;
+        Ok(users.iter().map(|user| String::from_utf8_lossy(&user.describe()).into_owned()).collect())
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let text =
+            "user alice on nopass ~* resetchannels -@all +get (~x &* -@all +set)\nuser bob off resetchannels -@all\n";
+        let users = parse(text.as_bytes(), "users.acl", 7, Defaults::default()).expect("users");
+        let users: Vec<_> = users.into_iter().map(Arc::new).collect();
+        assert_eq!(String::from_utf8_lossy(&text_of(&users)), text);
+        assert_eq!(users[1].id, 8);
+    }
+
+    #[test]
+    fn everything_that_is_wrong_is_said_at_once() {
+        let text = "\r\nuser a +foo +bar ~x\nuser a on\nsomeone b\nuser c &x\tz <x #1\nuser d (+get";
+        let errors = read(text).expect_err("errors");
+        let expected = [
+            "users.acl:2: Error in applying operation '+foo': Unknown command or category name in ACL. ",
+            "users.acl:2: Error in applying operation '+bar': Unknown command or category name in ACL. ",
+            "WARNING: Duplicate user 'a' found on line 3. ",
+            "users.acl:4 should start with user keyword followed by the username. ",
+            "users.acl:5: Syntax error. ",
+            "users.acl:6: Unmatched parenthesis in selector definition.",
+            "WARNING: ACL errors detected, no change to the previously active ACL rules was performed",
+        ];
+        assert_eq!(errors, expected.concat());
+    }
+}

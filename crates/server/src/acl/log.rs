@@ -1,0 +1,169 @@
+//! What was refused to whom lately: the entries of ACL LOG, and how often each kind of refusal came.
+//!
+//! Like refusals within a minute are one entry with a count; only the latest few entries are compared, so that a flood of
+//! different ones costs little. Any thread, one at a time; the counters without a lock.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use super::denial::Reason;
+
+/// Entries that a new refusal is compared with.
+const COMPARED_MAX: usize = 10;
+/// Refusals this far apart are entries of their own.
+const GROUPING_MS_MAX: i64 = 60_000;
+
+/// Where a refused command came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Context {
+    /// A client.
+    TopLevel,
+    /// A client's transaction.
+    Multi,
+    /// A script.
+    Lua,
+}
+
+impl Context {
+    /// The word for it in ACL LOG.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::TopLevel => "toplevel",
+            Self::Multi => "multi",
+            Self::Lua => "lua",
+        }
+    }
+}
+
+/// One refusal, or several of the same kind.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// How often.
+    pub count: u64,
+    /// What was lacking.
+    pub reason: Reason,
+    /// Where it was asked for.
+    pub context: Context,
+    /// The command, key or channel.
+    pub object: Vec<u8>,
+    /// Who asked.
+    pub username: Vec<u8>,
+    /// The client that asked last, as CLIENT LIST shows it.
+    pub client: String,
+    /// Ascending from 0.
+    pub id: u64,
+    /// Wall clock at the first refusal, milliseconds.
+    pub created_ms: i64,
+    /// Wall clock at the last refusal, milliseconds.
+    pub updated_ms: i64,
+}
+
+impl Entry {
+    fn is_like(&self, other: &Self) -> bool {
+        self.reason == other.reason
+            && self.context == other.context
+            && (self.updated_ms - other.updated_ms).abs() <= GROUPING_MS_MAX
+            && self.object == other.object
+            && self.username == other.username
+    }
+}
+
+/// See the file's head.
+#[derive(Debug, Default)]
+pub struct Log {
+    kept: Mutex<Kept>,
+    /// Refusals by kind, in the order of [`Reason`].
+    counts: [AtomicU64; 4],
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    /// The latest first.
+    entries: VecDeque<Entry>,
+    next_id: u64,
+}
+
+impl Log {
+    /// Remembers a refusal, or counts it to a like one. At most `len_max` entries are kept.
+    pub fn add(&self, entry: Entry, len_max: usize) {
+        self.counts[entry.reason as usize].fetch_add(1, Ordering::Relaxed);
+        let kept = &mut *self.kept.lock();
+        let known = kept.entries.iter().take(COMPARED_MAX).position(|known| known.is_like(&entry));
+        match known.and_then(|at| kept.entries.remove(at)) {
+            Some(known) => kept.entries.push_front(Entry {
+                count: known.count + 1,
+                id: known.id,
+                created_ms: known.created_ms,
+                ..entry
+            }),
+            None if len_max == 0 => {}
+            None => {
+                kept.entries.push_front(Entry { id: kept.next_id, ..entry });
+                kept.next_id += 1;
+            }
+        }
+        kept.entries.truncate(len_max);
+    }
+
+    /// The latest `count` entries, the latest first.
+    pub fn latest(&self, count: usize) -> Vec<Entry> {
+        self.kept.lock().entries.iter().take(count).cloned().collect()
+    }
+
+    /// Forgets all entries.
+    pub fn clear(&self) {
+        self.kept.lock().entries.clear();
+    }
+
+    /// How often there was such a refusal since the counts were reset.
+    pub fn count(&self, reason: Reason) -> u64 {
+        self.counts[reason as usize].load(Ordering::Relaxed)
+    }
+
+    /// Begins to count anew.
+    pub fn reset_counts(&self) {
+        self.counts.iter().for_each(|count| count.store(0, Ordering::Relaxed));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(object: &str, updated_ms: i64) -> Entry {
+        Entry {
+            count: 1,
+            reason: Reason::Key,
+            context: Context::TopLevel,
+            object: object.into(),
+            username: b"u".to_vec(),
+            client: String::new(),
+            id: 0,
+            created_ms: updated_ms,
+            updated_ms,
+        }
+    }
+
+    #[test]
+    fn like_refusals_within_a_minute_are_one_entry() {
+        let log = Log::default();
+        for (object, at_ms) in [("a", 0), ("b", 10), ("a", 60_000), ("a", 120_001)] {
+            log.add(entry(object, at_ms), 128);
+        }
+        let seen: Vec<_> = log.latest(10).into_iter().map(|e| (e.object, e.count, e.id, e.created_ms)).collect();
+        let expected = [(b"a", 1, 2, 120_001), (b"a", 2, 0, 0), (b"b", 1, 1, 10)];
+        assert_eq!(seen, expected.map(|(object, count, id, created)| (object.to_vec(), count, id, created)));
+        assert_eq!(log.count(Reason::Key), 4);
+    }
+
+    #[test]
+    fn no_more_entries_are_kept_than_may_be() {
+        let log = Log::default();
+        (0..20).for_each(|n| log.add(entry(&n.to_string(), 0), 5));
+        assert_eq!(log.latest(100).len(), 5);
+        log.add(entry("x", 0), 0);
+        assert_eq!(log.latest(100).len(), 0);
+    }
+}

@@ -1,0 +1,27 @@
+//! Who may do what: users, their rules, and the record of what was refused.
+//!
+//! `commands` is the set of commands that a rule list allows, `selector` such a set with the keys and channels that go with
+//! it, `user` a name with passwords and selectors, each changed by one rule at a time and printed as rules again. `denial`
+//! decides whether a user may run a request, and says why not. `users` keeps all users of an engine, `file` reads and writes
+//! them as text, `log` remembers what was refused.
+//!
+//! Rules are Redis's (7.2), as are all texts. A user is never changed in place: a new one takes its place, and the epoch of
+//! [`Acl`] tells sessions to look again. This room knows no session, no option and no clock; it is handed what it needs.
+//! This file only names the others. Any thread.
+
+mod commands;
+mod denial;
+mod file;
+mod log;
+mod rule;
+mod selector;
+mod user;
+mod users;
+
+pub use denial::{Denial, Reason, check, may_access_all_keys};
+pub use file::save;
+pub use log::{Context, Entry};
+pub use rule::Defaults;
+pub use selector::Selector;
+pub use user::User;
+pub use users::{Acl, Changed, check_line, has_space};

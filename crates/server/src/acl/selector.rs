@@ -1,0 +1,197 @@
+//! One selector: commands together with the keys and channels that they may touch.
+//!
+//! A user's first selector is its root, which plain rules change; further ones are written in parentheses. A request is
+//! allowed if any one selector allows all of it. Plain data; any thread.
+
+use sleeve_wire::commands::KeyFlags;
+use sleeve_wire::pattern;
+
+use super::commands::Commands;
+use super::rule::{Defaults, RuleError};
+
+/// See the file's head.
+#[derive(Debug, Clone, Default)]
+pub struct Selector {
+    /// The commands.
+    pub commands: Commands,
+    /// Every key is allowed.
+    pub all_keys: bool,
+    /// Every channel is allowed.
+    pub all_channels: bool,
+    keys: Vec<KeyPattern>,
+    channels: Vec<Vec<u8>>,
+}
+
+/// Keys, and what may be done to them.
+#[derive(Debug, Clone)]
+struct KeyPattern {
+    pattern: Vec<u8>,
+    access: Access,
+}
+
+/// What may be done to a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Access {
+    read: bool,
+    write: bool,
+}
+
+impl Access {
+    /// What these flags of a key specification need.
+    fn needed(flags: KeyFlags) -> Self {
+        let writes = KeyFlags::INSERT.or(KeyFlags::DELETE).or(KeyFlags::UPDATE);
+        Self { read: flags.intersects(KeyFlags::ACCESS), write: flags.intersects(writes) }
+    }
+
+    fn covers(self, other: Self) -> bool {
+        (self.read || !other.read) && (self.write || !other.write)
+    }
+
+    fn sign(self) -> &'static [u8] {
+        match (self.read, self.write) {
+            (true, true) => b"~",
+            (true, false) => b"%R~",
+            (false, _) => b"%W~",
+        }
+    }
+}
+
+impl Selector {
+    /// A selector that allows nothing but what the defaults say.
+    pub fn new(defaults: Defaults) -> Self {
+        Self { all_channels: defaults.all_channels, ..Self::default() }
+    }
+
+    /// Whether nothing is forbidden.
+    pub fn is_unrestricted(&self) -> bool {
+        self.commands.is_all() && self.all_keys && self.all_channels
+    }
+
+    /// Applies one rule about commands, keys or channels.
+    ///
+    /// # Errors
+    /// Why it is none.
+    pub fn apply(&mut self, rule: &[u8]) -> Result<(), RuleError> {
+        match rule.to_ascii_lowercase().as_slice() {
+            b"allkeys" | b"~*" => self.set_keys(true),
+            b"resetkeys" => self.set_keys(false),
+            b"allchannels" | b"&*" => self.set_channels(true),
+            b"resetchannels" => self.set_channels(false),
+            b"allcommands" | b"+@all" => self.commands.allow_all(),
+            b"nocommands" | b"-@all" => self.commands.allow_none(),
+            [b'~' | b'%', ..] => self.add_keys(rule)?,
+            [b'&', ..] => self.add_channels(rule.get(1..).unwrap_or_default())?,
+            [b'+' | b'-', ..] => self.commands.apply(rule)?,
+            _ => return Err(RuleError::Syntax),
+        }
+        Ok(())
+    }
+
+    fn set_keys(&mut self, all: bool) {
+        self.all_keys = all;
+        self.keys.clear();
+    }
+
+    fn set_channels(&mut self, all: bool) {
+        self.all_channels = all;
+        self.channels.clear();
+    }
+
+    fn add_keys(&mut self, rule: &[u8]) -> Result<(), RuleError> {
+        if self.all_keys {
+            return Err(RuleError::AllKeysAlready);
+        }
+        let (access, pattern) = split_access(rule).ok_or(RuleError::Syntax)?;
+        if has_space(pattern) {
+            return Err(RuleError::Syntax);
+        }
+        match self.keys.iter_mut().find(|known| known.pattern == pattern) {
+            None => self.keys.push(KeyPattern { pattern: pattern.to_vec(), access }),
+            Some(KeyPattern { access: known, .. }) => {
+                *known = Access { read: known.read || access.read, write: known.write || access.write };
+            }
+        }
+        Ok(())
+    }
+
+    fn add_channels(&mut self, pattern: &[u8]) -> Result<(), RuleError> {
+        if self.all_channels {
+            return Err(RuleError::AllChannelsAlready);
+        }
+        if has_space(pattern) {
+            return Err(RuleError::Syntax);
+        }
+        if !self.channels.iter().any(|known| known == pattern) {
+            self.channels.push(pattern.to_vec());
+        }
+        Ok(())
+    }
+
+    /// Whether a request may do to a key what its specification's flags say.
+    pub fn allows_key(&self, key: &[u8], flags: KeyFlags) -> bool {
+        let needed = Access::needed(flags);
+        let covers = |known: &KeyPattern| known.access.covers(needed) && pattern::matches(&known.pattern, key, false);
+        self.all_keys || self.keys.iter().any(covers)
+    }
+
+    /// Whether every key may be read: what SORT needs that looks into other keys by pattern.
+    pub fn allows_reading_all_keys(&self) -> bool {
+        self.all_keys || self.keys.iter().any(|known| known.access.read && known.pattern == b"*")
+    }
+
+    /// Whether a channel may be used. A pattern that is subscribed to must be one of the allowed patterns itself.
+    pub fn allows_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
+        let covers = |known: &Vec<u8>| {
+            if is_pattern { known == channel } else { pattern::matches(known, channel, false) }
+        };
+        self.all_channels || self.channels.iter().any(covers)
+    }
+
+    /// The key rules: `~* %R~x`.
+    pub fn describe_keys(&self) -> Vec<u8> {
+        if self.all_keys {
+            return b"~*".to_vec();
+        }
+        let one = |known: &KeyPattern| [known.access.sign(), &known.pattern].concat();
+        self.keys.iter().map(one).collect::<Vec<_>>().join(&b' ')
+    }
+
+    /// The channel rules: `&a &b*`.
+    pub fn describe_channels(&self) -> Vec<u8> {
+        if self.all_channels {
+            return b"&*".to_vec();
+        }
+        self.channels.iter().map(|channel| [b"&", channel.as_slice()].concat()).collect::<Vec<_>>().join(&b' ')
+    }
+
+    /// All rules, as a line of the configuration has them.
+    pub fn describe(&self) -> Vec<u8> {
+        let reset = if self.all_channels { b"".as_slice() } else { b"resetchannels" };
+        let parts = [self.describe_keys(), reset.to_vec(), self.describe_channels(), self.commands.describe()];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(&b' ')
+    }
+}
+
+/// `~pattern`, `%R~pattern`, `%W~pattern` or `%RW~pattern`.
+fn split_access(rule: &[u8]) -> Option<(Access, &[u8])> {
+    let (sign, mut rest) = rule.split_first()?;
+    if *sign == b'~' {
+        return Some((Access { read: true, write: true }, rest));
+    }
+    let mut access = Access { read: false, write: false };
+    loop {
+        let (letter, after) = rest.split_first()?;
+        rest = after;
+        match letter.to_ascii_uppercase() {
+            b'R' if !access.read => access.read = true,
+            b'W' if !access.write => access.write = true,
+            b'~' if access.read || access.write => return Some((access, rest)),
+            _ => return None,
+        }
+    }
+}
+
+/// Whether a text holds what would end a word: white space or a zero byte.
+pub fn has_space(text: &[u8]) -> bool {
+    text.iter().any(|&byte| byte == 0 || byte == 0x0b || byte.is_ascii_whitespace())
+}
