@@ -99,6 +99,19 @@ impl<'s> Locks<'s> {
         }
     }
 
+    /// The same, for whoever reads several keys at once.
+    ///
+    /// # Panics
+    /// As [`Locks::shard`].
+    pub fn view(&self, hash: Hash) -> &Shard {
+        let wanted = self.store.shard_of(hash);
+        match &self.held {
+            Held::One(index, guard) if *index == wanted => guard,
+            Held::Several(locked, _) => locked.shard(wanted),
+            Held::One(..) | Held::Nothing => panic!("a key is used that the command's row does not name"),
+        }
+    }
+
     /// Runs `f` on one shard, taking its lock for that long when no locks are held.
     pub fn with<T>(&mut self, index: usize, f: impl FnOnce(&mut Shard) -> T) -> T {
         match &mut self.held {

@@ -162,6 +162,11 @@ impl Set {
         Self { members, hash_key }
     }
 
+    /// The secret with which its table hashes.
+    pub fn hash_key(&self) -> HashKey {
+        self.hash_key
+    }
+
     /// Prepares for `count` members of which `first` is one: what must become too large for its encoding takes the last
     /// one at once, and an empty set chooses where to begin.
     pub fn prepare(&mut self, first: &[u8], count: usize, limits: &SetLimits) {

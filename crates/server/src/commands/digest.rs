@@ -6,7 +6,7 @@
 //! and adds every key's digest. The recipe is that of Redis's `debug.c` (7.0).
 
 use sha1::{Digest as _, Sha1};
-use sleeve_store::{Digits, EntryRef, Kind, List, ListRef};
+use sleeve_store::{Digits, EntryRef, Kind, List, ListRef, Set};
 
 /// 20 bytes that stand for data.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -55,7 +55,8 @@ impl Digest {
         match entry.kind() {
             Kind::String => self.mix(entry.value().bytes(&mut Digits::default())),
             Kind::List => self.mix_list(entry),
-            Kind::Set | Kind::SortedSet | Kind::Hash | Kind::Stream => {}
+            Kind::Set => self.add_members(entry),
+            Kind::SortedSet | Kind::Hash | Kind::Stream => {}
         }
         if entry.deadline().is_some() {
             self.add(b"!!expire!!");
@@ -65,6 +66,12 @@ impl Digest {
     fn mix_list(&mut self, entry: &EntryRef<'_>) {
         let elements = entry.collection::<List>().map(ListRef::iter);
         elements.into_iter().flatten().for_each(|element| self.mix(element.bytes(&mut Digits::default())));
+    }
+
+    fn add_members(&mut self, entry: &EntryRef<'_>) {
+        if let Some(set) = entry.collection::<Set>() {
+            set.for_each(|member| self.add(member.bytes(&mut Digits::default())));
+        }
     }
 
     fn add(&mut self, bytes: &[u8]) {

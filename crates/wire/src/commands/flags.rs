@@ -218,12 +218,24 @@ pub enum Group {
     Bitmap,
     /// The connection itself.
     Connection,
+    /// Positions on the earth.
+    Geo,
     /// Keys of any type.
     Generic,
+    /// Strings that count approximately.
+    HyperLogLog,
     /// Lists.
     List,
+    /// Publishing and subscribing.
+    PubSub,
     /// The server.
     Server,
+    /// Sets.
+    Set,
+    /// Scripts and functions.
+    Scripting,
+    /// Sorted sets.
+    SortedSet,
     /// Strings.
     String,
     /// Transactions.
@@ -236,9 +248,15 @@ impl Group {
         match self {
             Group::Bitmap => "bitmap",
             Group::Connection => "connection",
+            Group::Geo => "geo",
             Group::Generic => "generic",
+            Group::HyperLogLog => "hyperloglog",
             Group::List => "list",
+            Group::PubSub => "pubsub",
             Group::Server => "server",
+            Group::Set => "set",
+            Group::Scripting => "scripting",
+            Group::SortedSet => "sorted-set",
             Group::String => "string",
             Group::Transactions => "transactions",
         }
