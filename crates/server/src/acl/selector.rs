@@ -179,8 +179,7 @@ fn split_access(rule: &[u8]) -> Option<(Access, &[u8])> {
         return Some((Access { read: true, write: true }, rest));
     }
     let mut access = Access { read: false, write: false };
-    loop {
-        let (letter, after) = rest.split_first()?;
+    while let Some((letter, after)) = rest.split_first() {
         rest = after;
         match letter.to_ascii_uppercase() {
             b'R' if !access.read => access.read = true,
@@ -189,6 +188,8 @@ fn split_access(rule: &[u8]) -> Option<(Access, &[u8])> {
             _ => return None,
         }
     }
+    // Without the tilde it is the empty pattern, as in Redis.
+    (access.read || access.write).then_some((access, rest))
 }
 
 /// Whether a text holds what would end a word: white space or a zero byte.
