@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use sleeve_wire::request::Batch;
 
+use crate::audience::Audience;
 use crate::clock::Instant;
 use crate::engine::Engine;
 use crate::prepare::Prepared;
@@ -21,6 +22,8 @@ pub struct Desk {
     pub counters: Arc<Counters>,
     /// The time of this wake-up.
     pub now: Instant,
+    /// Who of this thread's clients listens to what.
+    pub audience: Audience,
     /// The requests that are being executed.
     pub batch: Batch,
     /// What was found out about them ahead.
@@ -34,6 +37,7 @@ impl Desk {
             engine: Arc::clone(engine),
             counters: engine.stats.open(),
             now: Instant::now(),
+            audience: Audience::default(),
             batch: Batch::new(),
             prepared: Prepared::default(),
         }

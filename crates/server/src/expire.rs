@@ -15,6 +15,7 @@ use crate::config::Opt;
 use crate::engine::Engine;
 use crate::execute;
 use crate::notify::{self, Class};
+use crate::outbox::Outbox;
 use crate::request::Key;
 use crate::serve;
 use crate::stats::Counters;
@@ -100,18 +101,22 @@ impl Expiry {
         if shard.databases() <= database {
             return ExpireReport { wrapped: true, ..ExpireReport::default() };
         }
-        shard.expire_step(database, now_ms, BUCKETS_A_STEP, |key, garbage| {
+        let mut outbox = Outbox::default();
+        let report = shard.expire_step(database, now_ms, BUCKETS_A_STEP, |key, garbage| {
             drop(garbage);
             engine.watches.raise_expired(database as u32, key);
             if !engine.blocking.is_empty() {
                 let key = Key { name: key, hash: engine.store.hash(key) };
                 marked.extend(engine.blocking.mark(database as u32, key));
             }
-            notify::publish(engine, database as u32, Class::Expired, "expired", key);
+            notify::publish((engine, None, &mut outbox), database as u32, (Class::Expired, "expired"), key);
             if engine.journal.is_read() {
                 engine.journal.append(database as u32, [b"DEL".as_slice(), key].into_iter());
             }
-        })
+        });
+        drop(shard);
+        outbox.ring(None);
+        report
     }
 
     fn advance(&mut self, engine: &Engine) {

@@ -11,6 +11,7 @@ use crate::desk::Desk;
 use crate::engine::Engine;
 use crate::expire::Expiry;
 use crate::mail::{Letter, Mailbox};
+use crate::message::Message;
 use crate::output::Output;
 use crate::peer::Arrival;
 use crate::session::Session;
@@ -32,7 +33,7 @@ impl Engine {
     /// called although there is nothing to send: replies may have become due, or the session may have been closed. What
     /// becomes due by the mere passing of time is asked of [`Local::due_in_ms`].
     pub fn connect(self: &Arc<Self>, wake: impl Fn() + Send + Sync + 'static) -> Local {
-        let mailbox = Arc::new(Mailbox::new(wake));
+        let mailbox = Arc::new(Mailbox::bounded(wake));
         self.enter_mailbox(&mailbox);
         let arrival = Arrival { address: "embedded:0".into(), local_address: "embedded:0".into(), descriptor: -1 };
         let desk = Desk::new(self);
@@ -93,6 +94,17 @@ impl Local {
         if self.closed { Err(Closed) } else { Ok(()) }
     }
 
+    /// Waits until something comes that answers no request, such as a published message, or until the time is over; what
+    /// has come is appended to `replies`.
+    ///
+    /// # Errors
+    /// As [`Local::exchange`].
+    pub fn wait(&mut self, timeout: Duration, replies: &mut Vec<u8>) -> Result<(), Closed> {
+        let now = std::time::Instant::now();
+        self.mailbox.wait(now.checked_add(timeout));
+        self.exchange_at(Instant::now(), &[], replies)
+    }
+
     /// In how many milliseconds [`Local::exchange_at`] is to be called although there is nothing to send: a pause that
     /// holds requests of this session is over then, or the time of a request that waits for a key. None while there is
     /// neither. `wake` does not say so, because an engine without workers has no thread that could.
@@ -131,8 +143,20 @@ impl Local {
                     self.session.unblock(ticket, &mut reply, &mut self.desk, &mut self.output);
                 }
                 Letter::Resume => self.session.resume(&mut self.desk, &mut self.output),
+                Letter::Message(message) => self.hear(&message),
+                Letter::Push { bytes, .. } => self.output.push_shared(&bytes),
                 Letter::Adopt(_) | Letter::Listen => {}
             }
+        }
+    }
+
+    /// Gives the client a message that it listens to.
+    fn hear(&mut self, message: &Message) {
+        let state = &self.session.state;
+        if message.except != Some(state.peer.id)
+            && let Some(subscriptions) = &state.subscriptions
+        {
+            subscriptions.for_each_form(message, state.protocol, |bytes| self.output.push_shared(bytes));
         }
     }
 

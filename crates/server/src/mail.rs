@@ -7,10 +7,12 @@
 use std::fmt;
 use std::mem::discriminant;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Instant;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use crate::message::Message;
 use crate::output::Output;
 
 /// What one thread may ask of a session's owner.
@@ -28,6 +30,15 @@ pub enum Letter {
         ticket: u64,
         /// The reply, whole.
         reply: Output,
+    },
+    /// Somebody published this; the listeners among the owner's clients get it.
+    Message(Arc<Message>),
+    /// The client with this id is owed these bytes, which answer no request.
+    Push {
+        /// The client's id.
+        id: u64,
+        /// The bytes, in its protocol.
+        bytes: Arc<Vec<u8>>,
     },
     /// The engine's doors have changed: watch those that there are now.
     Listen,
@@ -57,57 +68,100 @@ pub struct Accepted {
 
 /// One owner's letters.
 pub struct Mailbox {
-    letters: Mutex<Vec<Letter>>,
+    pile: Mutex<Pile>,
+    /// The owner reads seldom: what may wait for it is bounded.
+    is_bounded: bool,
     /// Wakes an owner that waits in [`Mailbox::wait`].
     arrival: Condvar,
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
+#[derive(Debug, Default)]
+struct Pile {
+    letters: Vec<Letter>,
+    /// Bytes of the published messages among them.
+    message_bytes: usize,
+    /// The owner has been woken and has not looked yet.
+    is_rung: bool,
+}
+
 impl fmt::Debug for Mailbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mailbox").field("letters", &self.letters).finish_non_exhaustive()
+        f.debug_struct("Mailbox").field("pile", &self.pile).finish_non_exhaustive()
     }
 }
 
 impl Mailbox {
     /// A mailbox whose owner is woken by `wake`, which must not block.
     pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
-        Self { letters: Mutex::default(), arrival: Condvar::new(), wake: Box::new(wake) }
+        Self { pile: Mutex::default(), is_bounded: false, arrival: Condvar::new(), wake: Box::new(wake) }
+    }
+
+    /// The same for an owner that may not look for long: one client, which is closed when too many bytes of published
+    /// messages wait for it.
+    pub fn bounded(wake: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { is_bounded: true, ..Self::new(wake) }
     }
 
     /// Posts a letter and wakes the owner; unless it says nothing that a letter does not say which still lies there, so
     /// that an owner who seldom looks does not find a heap.
     pub fn post(&self, letter: Letter) {
-        let mut letters = self.letters.lock();
-        if letter.is_bare() && letters.iter().any(|other| discriminant(other) == discriminant(&letter)) {
+        let mut pile = self.pile.lock();
+        if letter.is_bare() && pile.letters.iter().any(|other| discriminant(other) == discriminant(&letter)) {
             return;
         }
-        letters.push(letter);
-        let is_first = letters.len() == 1;
-        drop(letters);
-        if is_first {
+        pile.letters.push(letter);
+        self.wake_unless_rung(pile);
+    }
+
+    fn wake_unless_rung(&self, mut pile: MutexGuard<'_, Pile>) {
+        let was_rung = std::mem::replace(&mut pile.is_rung, true);
+        drop(pile);
+        if !was_rung {
             self.arrival.notify_all();
             (self.wake)();
         }
     }
 
+    /// Puts a published message into the box, also with locks held; [`Mailbox::ring`] follows when they are given back.
+    /// An owner that is bounded and would have more than `bytes_max` of them (0 is no bound) is closed instead.
+    pub fn put_message(&self, message: Arc<Message>, bytes_max: u64) {
+        let mut pile = self.pile.lock();
+        pile.message_bytes += message.len();
+        if self.is_bounded && bytes_max != 0 && pile.message_bytes as u64 > bytes_max {
+            pile.letters.retain(|letter| !matches!(letter, Letter::Message(_)));
+            pile.letters.push(Letter::Stop);
+            pile.message_bytes = 0;
+        } else {
+            pile.letters.push(Letter::Message(message));
+        }
+    }
+
+    /// Wakes the owner, if there is something that it does not know of.
+    pub fn ring(&self) {
+        let pile = self.pile.lock();
+        if !pile.letters.is_empty() {
+            self.wake_unless_rung(pile);
+        }
+    }
+
     /// Posts a letter of the owner to itself; it looks into the box before it waits for anything else.
     pub fn post_unheard(&self, letter: Letter) {
-        self.letters.lock().push(letter);
+        self.pile.lock().letters.push(letter);
     }
 
     /// Whether there is nothing to read.
     pub fn is_empty(&self) -> bool {
-        self.letters.lock().is_empty()
+        self.pile.lock().letters.is_empty()
     }
 
     /// Waits for a letter, until `deadline` if there is one.
     pub fn wait(&self, deadline: Option<Instant>) {
-        let mut letters = self.letters.lock();
-        while letters.is_empty() {
+        let mut pile = self.pile.lock();
+        while pile.letters.is_empty() {
             match deadline {
-                None => self.arrival.wait(&mut letters),
-                Some(deadline) if self.arrival.wait_until(&mut letters, deadline).timed_out() => return,
+                None => self.arrival.wait(&mut pile),
+                Some(deadline) if self.arrival.wait_until(&mut pile, deadline).timed_out() => return,
                 Some(_) => {}
             }
         }
@@ -115,7 +169,7 @@ impl Mailbox {
 
     /// Takes all letters, oldest first.
     pub fn collect(&self) -> Vec<Letter> {
-        std::mem::take(&mut *self.letters.lock())
+        std::mem::take(&mut *self.pile.lock()).letters
     }
 }
 

@@ -6,8 +6,15 @@
 
 pub use crate::config::events::Class;
 use crate::config::events::{KEYEVENT, KEYSPACE};
-use crate::config::{Config, Opt};
+use crate::config::{Class as ClientClass, Config, Opt};
 use crate::engine::Engine;
+use crate::message::Kind;
+use crate::outbox::Outbox;
+use crate::pubsub::Own;
+
+/// Where an event happens: the engine, the client that caused it if it listens to anything itself, and who is to be woken
+/// when the locks have been given back.
+pub type By<'a> = (&'a Engine, Option<Own<'a>>, &'a mut Outbox);
 
 /// Whether events of this class are published at all.
 #[inline]
@@ -18,11 +25,22 @@ pub fn is_wanted(config: &Config, class: Class) -> bool {
 
 /// Publishes an event about a key, if anybody wants events of its class.
 #[inline]
-pub fn publish(engine: &Engine, database: u32, class: Class, event: &'static str, key: &[u8]) {
-    if is_wanted(&engine.config, class) {
-        publish_wanted(engine, database, event, key);
+pub fn publish(by: By<'_>, database: u32, (class, event): (Class, &'static str), key: &[u8]) {
+    if is_wanted(&by.0.config, class) {
+        publish_wanted(by, database, event, key);
     }
 }
 
 #[cold]
-fn publish_wanted(_engine: &Engine, _database: u32, _event: &'static str, _key: &[u8]) {}
+fn publish_wanted((engine, own, outbox): By<'_>, database: u32, event: &'static str, key: &[u8]) {
+    let bits = engine.config.number(Opt::NotifyKeyspaceEvents) as u32;
+    let bytes_max = engine.config.output_limit(ClientClass::Pubsub).hard_bytes;
+    if bits & KEYSPACE != 0 {
+        let channel = [format!("__keyspace@{database}__:").as_bytes(), key].concat();
+        engine.pubsub.publish((Kind::Channel, &channel), event.as_bytes(), (own, &mut *outbox, bytes_max));
+    }
+    if bits & KEYEVENT != 0 {
+        let channel = format!("__keyevent@{database}__:{event}");
+        engine.pubsub.publish((Kind::Channel, channel.as_bytes()), key, (own, outbox, bytes_max));
+    }
+}

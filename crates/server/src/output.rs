@@ -31,6 +31,9 @@ struct Shared {
 /// Values at least as long as this leave by reference.
 pub const SHARED_LEN_MIN: usize = 16 * 1024;
 
+/// Messages to many at least as long as this leave by reference: what waits for slow readers is held once.
+const SHARED_PUSH_LEN_MIN: usize = 1024;
+
 /// A buffer that has grown beyond this is given back when it is empty.
 const KEPT_BYTES: usize = 256 * 1024;
 
@@ -41,6 +44,15 @@ impl Output {
     /// Puts a value after the bytes written so far, without copying it.
     pub fn share(&mut self, value: Arc<Vec<u8>>) {
         self.shared.push_back(Shared { place: self.bytes.len(), value, sent: 0 });
+    }
+
+    /// Appends bytes that others are sent too: copied where that is cheaper than to hold them together.
+    pub fn push_shared(&mut self, bytes: &Arc<Vec<u8>>) {
+        if bytes.len() < SHARED_PUSH_LEN_MIN {
+            self.bytes.extend_from_slice(bytes);
+        } else {
+            self.share(Arc::clone(bytes));
+        }
     }
 
     /// Replies with the string of an entry, by reference if it is large. The form is the same in both protocols.

@@ -142,7 +142,8 @@ fn describe(reply: &mut Writer<'_>, row: &Row) {
     reply.array(10);
     reply.bulk(row.full_name.as_bytes());
     reply.integer(i64::from(row.arity));
-    words(reply, "", row.flags.names());
+    let is_shown = |name: &&str| *name != "may_replicate";
+    words(reply, "", row.flags.names().filter(is_shown));
     reply.integer(first);
     reply.integer(last);
     reply.integer(step);

@@ -39,6 +39,8 @@ pub struct Driver {
     is_resting: bool,
     connections: Vec<Option<Connection>>,
     free: Vec<Token>,
+    /// Connections to which something was queued that has not been sent.
+    queued: Vec<Token>,
     /// Closed in this wake-up: events for them may still be under way.
     closed: Vec<Token>,
 }
@@ -59,6 +61,10 @@ impl std::fmt::Debug for Events {
 struct Connection {
     socket: OwnedFd,
     waiting: Output,
+    /// The kernel takes no more at present: it reports when it does.
+    full: bool,
+    /// Stands in the driver's list of those to which something was queued.
+    queued: bool,
     /// Nothing is received until the session can go on.
     held: bool,
 }
@@ -93,6 +99,7 @@ impl Driver {
             is_resting: false,
             connections: Vec::new(),
             free: Vec::new(),
+            queued: Vec::new(),
             closed: Vec::new(),
         })
     }
@@ -133,7 +140,7 @@ impl Driver {
             self.free.push(token);
             return Err(error.into());
         }
-        self.connections[token] = Some(Connection { socket, waiting: Output::default(), held: false });
+        self.connections[token] = Some(Connection { socket, waiting: Output::default(), full: false, queued: false, held: false });
         Ok(token)
     }
 
@@ -227,6 +234,7 @@ impl Driver {
                 Sending::Waiting(count) => Event::Sent(token, count),
                 Sending::Done => {
                     connection.waiting = Output::default();
+                    connection.full = false;
                     _ = modify(&self.poll, token, connection);
                     Event::Sent(token, 0)
                 }
@@ -255,6 +263,43 @@ impl Driver {
             output.clear();
         }
         sending
+    }
+
+    /// Adds bytes that others are sent too to what waits, without sending: [`Driver::send_queued`] follows.
+    #[inline]
+    pub fn queue(&mut self, token: Token, bytes: &Arc<Vec<u8>>) {
+        let Some(connection) = self.connections.get_mut(token).and_then(Option::as_mut) else { return };
+        connection.waiting.push_shared(bytes);
+        if !std::mem::replace(&mut connection.queued, true) {
+            self.queued.push(token);
+        }
+    }
+
+    /// The connections to which something was queued since the last call.
+    pub fn take_queued(&mut self) -> Vec<Token> {
+        std::mem::take(&mut self.queued)
+    }
+
+    /// Sends what was queued, behind what already waits.
+    pub fn send_queued(&mut self, token: Token) -> Sending {
+        let Some(connection) = self.connections.get_mut(token).and_then(Option::as_mut) else {
+            return Sending::Waiting(0);
+        };
+        connection.queued = false;
+        if connection.full {
+            return Sending::Waiting(connection.waiting.len());
+        }
+        match flush(connection) {
+            Sending::Done => {
+                connection.waiting = Output::default();
+                Sending::Done
+            }
+            Sending::Waiting(count) => {
+                connection.full = true;
+                modify(&self.poll, token, connection).map_or(Sending::Broken, |()| Sending::Waiting(count))
+            }
+            Sending::Broken => Sending::Broken,
+        }
     }
 
     /// How many bytes wait for the peer to read.
@@ -296,6 +341,7 @@ fn send_or_keep(poll: &OwnedFd, token: Token, connection: &mut Connection, outpu
     match send_pieces(&connection.socket, output) {
         Sending::Waiting(count) => {
             output.move_to(&mut connection.waiting);
+            connection.full = true;
             modify(poll, token, connection).map_or(Sending::Broken, |()| Sending::Waiting(count))
         }
         end => end,

@@ -122,7 +122,8 @@ fn keyword(args: Args<'_>, word: &str, from: i8) -> Option<usize> {
 }
 
 impl Row {
-    /// The indexes of the arguments that are keys, in order of the specifications. `args` begins with the command's
+    /// The indexes of the arguments that are keys, in order of the specifications; what is only named like one, for
+    /// routing, is none. `args` begins with the command's
     /// name (a subcommand's container first).
     #[inline]
     pub fn key_positions<'a>(&self, args: Args<'a>) -> KeyPositions<'a> {
@@ -133,7 +134,11 @@ impl Row {
     #[inline]
     pub const fn lone_key(&self) -> Option<usize> {
         match self.keys {
-            [KeySpec { begin: Begin::Index(index), find: Find::Range { last: 0, .. }, .. }] => Some(*index as usize),
+            [KeySpec { flags, begin: Begin::Index(index), find: Find::Range { last: 0, .. }, .. }]
+                if !flags.contains(KeyFlags::NOT_KEY) =>
+            {
+                Some(*index as usize)
+            }
             _ => None,
         }
     }
@@ -225,7 +230,10 @@ impl Iterator for KeyPositions<'_> {
             if let Some(index) = self.in_run() {
                 return Some(index);
             }
-            self.run = self.specs.next()?.run(self.args);
+            let spec = self.specs.next()?;
+            if !spec.flags.contains(KeyFlags::NOT_KEY) {
+                self.run = spec.run(self.args);
+            }
         }
     }
 }
@@ -247,6 +255,9 @@ impl Iterator for KeyUses<'_> {
                 return Some((index, self.flags));
             }
             let spec = self.positions.specs.next()?;
+            if spec.flags.contains(KeyFlags::NOT_KEY) {
+                continue;
+            }
             let varies = spec.flags.contains(KeyFlags::VARIABLE_FLAGS);
             self.flags = self.varying.filter(|_| varies).unwrap_or(spec.flags);
             self.positions.run = spec.run(self.positions.args);

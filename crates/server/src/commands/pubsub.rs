@@ -1,0 +1,164 @@
+//! SUBSCRIBE, PUBLISH and their family, and PUBSUB, which looks at what there is.
+
+use std::sync::Arc;
+
+use sleeve_wire::reply::Writer;
+
+use crate::cx::Cx;
+use crate::error::{Error, Outcome};
+use crate::message::Kind;
+use crate::request::Request;
+
+/// SUBSCRIBE channel \[channel ...\]
+pub fn subscribe(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    listen(cx, request, Kind::Channel)
+}
+
+/// PSUBSCRIBE pattern \[pattern ...\]
+pub fn psubscribe(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    listen(cx, request, Kind::Pattern)
+}
+
+/// SSUBSCRIBE shardchannel \[shardchannel ...\]
+pub fn ssubscribe(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    listen(cx, request, Kind::Shard)
+}
+
+/// UNSUBSCRIBE \[channel ...\]
+pub fn unsubscribe(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    stop_listening(cx, request, Kind::Channel)
+}
+
+/// PUNSUBSCRIBE \[pattern ...\]
+pub fn punsubscribe(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    stop_listening(cx, request, Kind::Pattern)
+}
+
+/// SUNSUBSCRIBE \[shardchannel ...\]
+pub fn sunsubscribe(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    stop_listening(cx, request, Kind::Shard)
+}
+
+fn listen(cx: &mut Cx<'_>, request: Request<'_>, kind: Kind) -> Outcome {
+    if cx.state.denies_blocking {
+        // A script could never read what it subscribes to.
+        let name = request.row.name.to_uppercase();
+        return Err(Error::new(format!("ERR {name} isn't allowed for a DENY BLOCKING client")));
+    }
+    for name in request.args.from(1).iter() {
+        let subscriptions = cx.state.subscriptions.get_or_insert_default();
+        if !subscriptions.contains(kind, name) {
+            let (shared, since) = cx.engine.pubsub.subscribe(kind, name, &cx.state.peer.mailbox);
+            subscriptions.enter(kind, shared, since);
+        }
+        confirm(cx, request.row.name, kind, Some(name));
+    }
+    Ok(())
+}
+
+fn stop_listening(cx: &mut Cx<'_>, request: Request<'_>, kind: Kind) -> Outcome {
+    let subscriptions = cx.state.subscriptions.as_ref();
+    let names: Vec<Arc<[u8]>> = match request.len() {
+        1 => subscriptions.map(|subscriptions| subscriptions.names(kind).cloned().collect()).unwrap_or_default(),
+        _ => request.args.from(1).iter().map(Arc::from).collect(),
+    };
+    for name in &names {
+        let listened = cx.state.subscriptions.as_mut();
+        if listened.is_some_and(|subscriptions| subscriptions.strike_out(kind, name)) {
+            cx.engine.pubsub.unsubscribe(kind, name, &cx.state.peer.mailbox);
+        }
+        confirm(cx, request.row.name, kind, Some(name));
+    }
+    if names.is_empty() {
+        confirm(cx, request.row.name, kind, None);
+    }
+    Ok(())
+}
+
+/// Says what was done with a name, and how many names the client listens to now: shard channels are counted apart.
+fn confirm(cx: &mut Cx<'_>, word: &str, kind: Kind, name: Option<&[u8]>) {
+    let len = |kind| cx.state.subscriptions.as_ref().map_or(0, |subscriptions| subscriptions.len(kind));
+    let count = if kind == Kind::Shard { len(kind) } else { len(Kind::Channel) + len(Kind::Pattern) };
+    let mut reply = cx.reply();
+    reply.push(3);
+    reply.bulk(word.as_bytes());
+    reply.bulk_or_null(name);
+    reply.integer(count as i64);
+}
+
+/// PUBLISH channel message
+pub fn publish(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    publish_to(cx, request, Kind::Channel)
+}
+
+/// SPUBLISH shardchannel message
+pub fn spublish(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    publish_to(cx, request, Kind::Shard)
+}
+
+fn publish_to(cx: &mut Cx<'_>, request: Request<'_>, kind: Kind) -> Outcome {
+    let receivers = cx.publish(kind, request.arg(1), request.arg(2));
+    if cx.is_recording() {
+        // No key has changed, but who listens at a copy of this engine is to hear it too.
+        cx.record(&[request.row.name.to_uppercase().as_bytes(), request.arg(1), request.arg(2)]);
+    }
+    cx.reply().integer(receivers as i64);
+    Ok(())
+}
+
+/// PUBSUB CHANNELS \[pattern\]
+pub fn channels(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    list(cx, request, Kind::Channel)
+}
+
+/// PUBSUB SHARDCHANNELS \[pattern\]
+pub fn shard_channels(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    list(cx, request, Kind::Shard)
+}
+
+fn list(cx: &mut Cx<'_>, request: Request<'_>, kind: Kind) -> Outcome {
+    if request.len() > 3 {
+        return Err(Error::subcommand_syntax("PUBSUB", request.arg(1)));
+    }
+    let names = cx.engine.pubsub.names(kind, request.args.get(2));
+    let mut reply = cx.reply();
+    reply.array(names.len());
+    names.iter().for_each(|name| reply.bulk(name));
+    Ok(())
+}
+
+/// PUBSUB NUMSUB \[channel ...\]
+pub fn numsub(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    count(cx, request, Kind::Channel)
+}
+
+/// PUBSUB SHARDNUMSUB \[shardchannel ...\]
+pub fn shard_numsub(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    count(cx, request, Kind::Shard)
+}
+
+fn count(cx: &mut Cx<'_>, request: Request<'_>, kind: Kind) -> Outcome {
+    let names = request.args.from(2);
+    cx.reply().array(2 * names.len());
+    for name in names.iter() {
+        let listeners = cx.engine.pubsub.listeners(kind, name);
+        let mut reply = cx.reply();
+        reply.bulk(name);
+        reply.integer(listeners as i64);
+    }
+    Ok(())
+}
+
+/// PUBSUB NUMPAT
+pub fn numpat(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
+    let patterns = cx.engine.pubsub.len(Kind::Pattern);
+    cx.reply().integer(patterns as i64);
+    Ok(())
+}
+
+/// What PING answers a client of RESP2 that listens: there, every answer looks like a message.
+pub fn pong(reply: &mut Writer<'_>, message: &[u8]) {
+    reply.array(2);
+    reply.bulk(b"pong");
+    reply.bulk(message);
+}

@@ -1,0 +1,103 @@
+//! One published message, as all who listen share it.
+//!
+//! A message is put into reply bytes once for each protocol and each pattern, however many listen, by whoever needs the
+//! form first; after that it is a shared reference. Immutable; any thread.
+
+use std::sync::{Arc, OnceLock};
+
+use sleeve_wire::reply::{Protocol, Writer};
+
+/// What can be listened to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Kind {
+    /// A channel.
+    Channel,
+    /// All channels that match a pattern.
+    Pattern,
+    /// A shard channel.
+    Shard,
+}
+
+/// How many kinds there are.
+pub const KINDS: usize = 3;
+
+/// The reply bytes of one form, by protocol.
+type Forms = [OnceLock<Arc<Vec<u8>>>; 2];
+
+/// See the file's head.
+#[derive(Debug)]
+pub struct Message {
+    /// A channel's or a shard channel's.
+    pub kind: Kind,
+    /// The channel.
+    pub channel: Arc<[u8]>,
+    /// The patterns with listeners that match the channel.
+    pub patterns: Vec<Arc<[u8]>>,
+    /// Its number; who began to listen at this number or later does not get it.
+    pub number: u64,
+    /// The client that published it and has it already.
+    pub except: Option<u64>,
+    payload: Box<[u8]>,
+    plain: Forms,
+    matched: Vec<Forms>,
+}
+
+impl Message {
+    /// A message to the listeners of a channel and of these patterns.
+    pub fn new(
+        (kind, channel): (Kind, Arc<[u8]>),
+        patterns: Vec<Arc<[u8]>>,
+        payload: &[u8],
+        (number, except): (u64, Option<u64>),
+    ) -> Self {
+        let matched = patterns.iter().map(|_| Forms::default()).collect();
+        Self { kind, channel, patterns, number, except, payload: payload.into(), plain: Forms::default(), matched }
+    }
+
+    /// The bytes for who listens to the channel.
+    pub fn bytes(&self, protocol: Protocol) -> &Arc<Vec<u8>> {
+        let word: &[u8] = if self.kind == Kind::Shard { b"smessage" } else { b"message" };
+        self.plain[form(protocol)].get_or_init(|| write(protocol, &[word, &self.channel, &self.payload]))
+    }
+
+    /// The bytes for who listens to pattern number `index`.
+    pub fn pattern_bytes(&self, index: usize, protocol: Protocol) -> &Arc<Vec<u8>> {
+        let pattern = &self.patterns[index];
+        let words = || [b"pmessage".as_slice(), pattern, &self.channel, &self.payload];
+        self.matched[index][form(protocol)].get_or_init(|| write(protocol, &words()))
+    }
+
+    /// Bytes that it holds of what was published.
+    pub fn len(&self) -> usize {
+        self.payload.len() + self.channel.len()
+    }
+}
+
+fn form(protocol: Protocol) -> usize {
+    usize::from(protocol == Protocol::Resp3)
+}
+
+fn write(protocol: Protocol, words: &[&[u8]]) -> Arc<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(words.iter().map(|word| word.len() + 16).sum());
+    let mut reply = Writer::new(&mut bytes, protocol);
+    reply.push(words.len());
+    words.iter().for_each(|word| reply.bulk(word));
+    Arc::new(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_has_one_form_for_each_protocol_and_pattern() {
+        let message =
+            Message::new((Kind::Channel, b"c".as_slice().into()), vec![b"?".as_slice().into()], b"hi", (1, None));
+        assert_eq!(**message.bytes(Protocol::Resp3), b">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$2\r\nhi\r\n");
+        assert!(
+            message.pattern_bytes(0, Protocol::Resp2).starts_with(b"*4\r\n$8\r\npmessage\r\n$1\r\n?\r\n$1\r\nc\r\n")
+        );
+        assert!(Arc::ptr_eq(message.bytes(Protocol::Resp2), message.bytes(Protocol::Resp2)));
+    }
+}

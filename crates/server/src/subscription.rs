@@ -1,0 +1,82 @@
+//! What one client listens to.
+//!
+//! The client's own state keeps the names; `pubsub` counts them for the whole engine and `audience` knows, for one thread,
+//! who listens to what. A change is made here and there at once by the command, and waits here until the thread has taken
+//! it over into its `audience`. One thread.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use sleeve_wire::reply::Protocol;
+
+use crate::message::{KINDS, Kind, Message};
+
+/// See the file's head.
+#[derive(Debug, Default)]
+pub struct Subscriptions {
+    names: [BTreeSet<Arc<[u8]>>; KINDS],
+    changes: Vec<Change>,
+}
+
+/// What the thread's audience has not heard of yet.
+#[derive(Debug)]
+pub struct Change {
+    /// What kind of name it is.
+    pub kind: Kind,
+    /// The name.
+    pub name: Arc<[u8]>,
+    /// The number of the last message that came before; none when the client listens no longer.
+    pub since: Option<u64>,
+}
+
+impl Subscriptions {
+    /// Enters a name that `pubsub` counts, from message `since` on.
+    pub fn enter(&mut self, kind: Kind, name: Arc<[u8]>, since: u64) {
+        self.names[kind as usize].insert(Arc::clone(&name));
+        self.changes.push(Change { kind, name, since: Some(since) });
+    }
+
+    /// Strikes out a name; whether it was there.
+    pub fn strike_out(&mut self, kind: Kind, name: &[u8]) -> bool {
+        let Some(name) = self.names[kind as usize].take(name) else { return false };
+        self.changes.push(Change { kind, name, since: None });
+        true
+    }
+
+    /// Whether the client listens to this.
+    pub fn contains(&self, kind: Kind, name: &[u8]) -> bool {
+        self.names[kind as usize].contains(name)
+    }
+
+    /// Names of one kind, in order.
+    pub fn names(&self, kind: Kind) -> impl Iterator<Item = &Arc<[u8]>> {
+        self.names[kind as usize].iter()
+    }
+
+    /// How many names of one kind there are.
+    pub fn len(&self, kind: Kind) -> usize {
+        self.names[kind as usize].len()
+    }
+
+    /// Whether the client listens to nothing.
+    pub fn is_empty(&self) -> bool {
+        self.names.iter().all(BTreeSet::is_empty)
+    }
+
+    /// What has changed since the last call.
+    pub fn take_changes(&mut self) -> Vec<Change> {
+        std::mem::take(&mut self.changes)
+    }
+
+    /// Shows the bytes that a message is to this client: none, or one for each name that it came to.
+    pub fn for_each_form(&self, message: &Message, protocol: Protocol, mut show: impl FnMut(&Arc<Vec<u8>>)) {
+        if self.contains(message.kind, &message.channel) {
+            show(message.bytes(protocol));
+        }
+        for (index, pattern) in message.patterns.iter().enumerate() {
+            if self.contains(Kind::Pattern, pattern) {
+                show(message.pattern_bytes(index, protocol));
+            }
+        }
+    }
+}
