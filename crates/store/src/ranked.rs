@@ -18,6 +18,9 @@ pub struct Ranked {
     order: Order,
 }
 
+// SAFETY: the order's addresses are those of entries that the table beside it owns, and both move together.
+unsafe impl Send for Ranked {}
+
 /// A cursor is the upper 48 bits of a position in the table.
 const CURSOR_SHIFT: u32 = 16;
 
