@@ -7,50 +7,18 @@
 
 use std::collections::{VecDeque, vec_deque};
 
+use crate::list_limit::ListLimit;
 use crate::listpack::{Elements, Packed};
 use crate::pack::Pack;
 use crate::value::ValueRef;
 
-/// How large a pack of a list may be: the option `list-max-listpack-size`.
+/// One of the two ends of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ListLimit {
-    bytes: usize,
-    count: Option<usize>,
-}
-
-/// The most bytes in a pack that is limited by a count.
-const BYTES_SAFE: usize = 8192;
-
-/// What Redis takes an element to need beyond its text, in bytes, when it asks whether a pack has room for it.
-const ELEMENT_EXTRA_BYTES: usize = 8;
-
-impl ListLimit {
-    /// Reads the option: a positive number is a count of elements, -1 to -5 are 4, 8, 16, 32 and 64 KiB.
-    pub fn new(option: i64) -> Self {
-        match usize::try_from(option) {
-            Ok(count) => Self { bytes: BYTES_SAFE, count: Some(count.max(1)) },
-            Err(_) => Self { bytes: 4096 << (option.max(-5).unsigned_abs() - 1), count: None },
-        }
-    }
-
-    /// Whether a pack of this many elements may have this many bytes, counted as Redis does.
-    pub(crate) fn allows(self, redis_bytes: usize, count: usize) -> bool {
-        redis_bytes <= self.bytes && self.count.is_none_or(|limit| count <= limit)
-    }
-
-    /// Whether a list of this size, in one pack, is small enough to be packed again: half of the limit.
-    pub(crate) fn allows_return(self, redis_bytes: usize, count: usize) -> bool {
-        match self.count {
-            Some(limit) => count <= limit / 2,
-            None => redis_bytes <= self.bytes / 2,
-        }
-    }
-
-    /// Whether a pack has room for `value`.
-    fn takes(self, node: &Node, value: ValueRef<'_>) -> bool {
-        let bytes = node.pack.as_packed().redis_bytes() + value.len() + ELEMENT_EXTRA_BYTES;
-        self.allows(bytes, node.count + 1)
-    }
+pub enum End {
+    /// Where the first element is; `LEFT` in commands.
+    Front,
+    /// Where the last element is; `RIGHT` in commands.
+    Back,
 }
 
 #[derive(Clone)]
@@ -64,6 +32,15 @@ impl Node {
     fn new(pack: Pack) -> Self {
         let count = pack.len();
         Self { pack, count }
+    }
+
+    fn takes(&self, value: ValueRef<'_>, limit: ListLimit) -> bool {
+        limit.takes(self.pack.as_packed(), self.count, value)
+    }
+
+    /// Whether it has one element, too large to share a pack.
+    fn is_alone(&self, limit: ListLimit) -> bool {
+        self.count == 1 && self.pack.as_packed().first().is_some_and(|first| limit.is_large(first))
     }
 }
 
@@ -130,7 +107,7 @@ impl Chain {
     /// Puts `value` before the first element.
     pub(crate) fn push_front(&mut self, value: ValueRef<'_>, limit: ListLimit) {
         match self.nodes.front() {
-            Some(node) if limit.takes(node, value) => self.edit(0, |pack| pack.push_front(value)),
+            Some(node) if node.takes(value, limit) => self.edit(0, |pack| pack.push_front(value)),
             full => {
                 if full.is_some() {
                     self.edit(0, give_back_spare);
@@ -146,7 +123,7 @@ impl Chain {
     pub(crate) fn push_back(&mut self, value: ValueRef<'_>, limit: ListLimit) {
         let last = self.nodes.len().saturating_sub(1);
         match self.nodes.back() {
-            Some(node) if limit.takes(node, value) => self.edit(last, |pack| pack.push_back(value)),
+            Some(node) if node.takes(value, limit) => self.edit(last, |pack| pack.push_back(value)),
             full => {
                 if full.is_some() {
                     self.edit(last, give_back_spare);
@@ -274,67 +251,94 @@ impl Chain {
         Place { offset: self.nodes[place.node].pack.as_packed().after(place.offset), ..place }
     }
 
-    /// Puts `value` in the place of an element, which gets a pack of its own where the new one has no room.
+    /// Puts `value` in the place of an element. A large one gets a pack of its own; another one stays where it is, even
+    /// beyond the limit.
     pub(crate) fn replace(&mut self, place: Place, value: ValueRef<'_>, limit: ListLimit) {
         let Place { node, offset } = place;
-        let packed = self.nodes[node].pack.as_packed();
-        let less = packed.after(offset) - offset;
-        let bytes = packed.redis_bytes() - less + value.len() + ELEMENT_EXTRA_BYTES;
-        if limit.allows(bytes, self.nodes[node].count) || self.nodes[node].count == 1 {
-            self.edit(node, |pack| pack.replace_at(offset, value));
-            return;
+        match (limit.is_large(value), self.nodes[node].is_alone(limit)) {
+            (true, true) | (false, false) => _ = self.edit(node, |pack| pack.replace_at(offset, value)),
+            (false, true) => {
+                self.insert(self.behind(place), End::Back, value, limit);
+                self.remove_node(node);
+            }
+            (true, false) => {
+                let tail = self.edit(node, |pack| {
+                    pack.remove_range(offset, 1);
+                    pack.split_off(offset)
+                });
+                self.insert_node(node + 1, [value].into_iter().collect());
+                if !tail.is_empty() {
+                    self.insert_node(node + 2, tail);
+                }
+                self.drop_if_empty(node);
+            }
         }
-        self.edit(node, |pack| pack.remove_range(offset, 1));
-        self.insert(place, value, limit);
     }
 
-    /// Inserts `value` at a place.
-    pub(crate) fn insert(&mut self, place: Place, value: ValueRef<'_>, limit: ListLimit) {
+    /// Inserts `value` at a place, which is that of another element, or behind it: `side` says which.
+    pub(crate) fn insert(&mut self, place: Place, side: End, value: ValueRef<'_>, limit: ListLimit) {
         let Place { node, offset } = place;
-        if limit.takes(&self.nodes[node], value) {
+        if self.nodes[node].takes(value, limit) {
             self.edit(node, |pack| pack.insert_at(offset, value));
             return;
         }
         let packed = self.nodes[node].pack.as_packed();
         let at_front = offset == packed.iter().offset();
         let at_back = offset == packed.bytes_len();
-        if at_front && node > 0 && limit.takes(&self.nodes[node - 1], value) {
+        if at_front && node > 0 && self.nodes[node - 1].takes(value, limit) {
             self.edit(node - 1, |pack| pack.push_back(value));
-        } else if at_back && self.nodes.get(node + 1).is_some_and(|next| limit.takes(next, value)) {
+        } else if at_back && self.nodes.get(node + 1).is_some_and(|next| next.takes(value, limit)) {
             self.edit(node + 1, |pack| pack.push_front(value));
         } else if at_front || at_back {
             self.insert_node(node + usize::from(at_back), [value].into_iter().collect());
         } else {
-            self.split_and_insert(place, value, limit);
+            self.split_and_insert(place, side, value, limit);
         }
     }
 
-    fn split_and_insert(&mut self, Place { node, offset }: Place, value: ValueRef<'_>, limit: ListLimit) {
+    /// Splits a full pack at a place. `value` goes with the part that is further from the element beside which it is
+    /// inserted, as in Redis.
+    fn split_and_insert(&mut self, place: Place, side: End, value: ValueRef<'_>, limit: ListLimit) {
+        let Place { node, offset } = place;
         let tail = self.edit(node, |pack| pack.split_off(offset));
         self.edit(node, give_back_spare);
         self.insert_node(node + 1, tail);
-        if limit.takes(&self.nodes[node], value) {
-            self.edit(node, |pack| pack.push_back(value));
-        } else if limit.takes(&self.nodes[node + 1], value) {
-            self.edit(node + 1, |pack| pack.push_front(value));
-        } else {
+        if limit.is_large(value) {
             self.insert_node(node + 1, [value].into_iter().collect());
             return;
         }
-        self.join(node + 1, limit);
-        if node > 0 {
-            self.join(node - 1, limit);
+        match side {
+            End::Front => self.edit(node, |pack| pack.push_back(value)),
+            End::Back => self.edit(node + 1, |pack| pack.push_front(value)),
         }
+        self.join_around(node + usize::from(side == End::Front), limit);
     }
 
-    /// Joins a node with the next one if they fit into one.
-    fn join(&mut self, node: usize, limit: ListLimit) {
-        let (Some(one), Some(next)) = (self.nodes.get(node), self.nodes.get(node + 1)) else { return };
-        let (bytes, more) = (one.pack.as_packed().redis_bytes(), next.pack.as_packed().redis_bytes());
-        if limit.allows(bytes + more, one.count + next.count) {
+    /// Joins neighbours that fit into one pack: the two before a node, the two behind it, and those with the node.
+    fn join_around(&mut self, mut node: usize, limit: ListLimit) {
+        if node >= 2 && self.join(node - 2, limit) {
+            node -= 1;
+        }
+        self.join(node + 1, limit);
+        if node >= 1 && self.join(node - 1, limit) {
+            node -= 1;
+        }
+        self.join(node, limit);
+    }
+
+    /// Joins a node with the next one if they fit into one; whether they did.
+    fn join(&mut self, node: usize, limit: ListLimit) -> bool {
+        let (Some(one), Some(next)) = (self.nodes.get(node), self.nodes.get(node + 1)) else { return false };
+        if one.is_alone(limit) || next.is_alone(limit) {
+            return false;
+        }
+        let bytes = one.pack.as_packed().redis_bytes() + next.pack.as_packed().redis_bytes();
+        let fits = limit.allows(bytes - Packed::EMPTY.redis_bytes(), one.count + next.count);
+        if fits {
             let next = self.remove_node(node + 1);
             self.edit(node, |pack| pack.append(next.as_packed()));
         }
+        fits
     }
 
     /// Removes up to `count` elements equal to `value` from the front on; says how many there were.
@@ -342,7 +346,7 @@ impl Chain {
         let mut removed = 0;
         for node in 0..self.nodes.len() {
             if removed < count {
-                removed += self.edit_if(node, value, |pack| remove_in(pack, value, count - removed));
+                removed += self.edit_if(node, value, |pack| pack.remove_equal(value, count - removed));
             }
         }
         self.drop_empty();
@@ -354,7 +358,7 @@ impl Chain {
         let mut removed = 0;
         for node in (0..self.nodes.len()).rev() {
             if removed < count {
-                removed += self.edit_if(node, value, |pack| remove_in_back(pack, value, count - removed));
+                removed += self.edit_if(node, value, |pack| pack.remove_equal_back(value, count - removed));
             }
         }
         self.drop_empty();
@@ -413,33 +417,6 @@ impl Chain {
             node.count != 0
         });
     }
-}
-
-/// Removes up to `count` elements equal to `value` from the front on; says how many there were.
-pub(crate) fn remove_in(pack: &mut Pack, value: ValueRef<'_>, count: usize) -> usize {
-    let (mut removed, mut offset) = (0, pack.as_packed().iter().offset());
-    while removed < count {
-        let Some(found) = pack.as_packed().find_from(offset, value, 0) else { break };
-        // What is behind moves up, and the free room in front may have taken the rest: the offset stays right, as it
-        // counts from where the run begins.
-        pack.remove_range(found, 1);
-        (removed, offset) = (removed + 1, found);
-    }
-    removed
-}
-
-/// Likewise, from the back on.
-pub(crate) fn remove_in_back(pack: &mut Pack, value: ValueRef<'_>, count: usize) -> usize {
-    let (mut removed, mut offset) = (0, pack.as_packed().bytes_len());
-    while removed < count {
-        let Some(before) = pack.as_packed().before(offset) else { break };
-        offset = before;
-        if pack.as_packed().is_at(offset, value) {
-            pack.remove_range(offset, 1);
-            removed += 1;
-        }
-    }
-    removed
 }
 
 /// Gives back what a pack that will not grow has in reserve, if it is worth a copy.

@@ -5,8 +5,9 @@
 //! are no keys and no commands; indexes count from the front, and negative ones are the caller's to translate.
 
 use crate::body::Form;
-use crate::chain::{Chain, Items, ItemsBack, ListLimit, Place, remove_in, remove_in_back};
+use crate::chain::{Chain, End, Items, ItemsBack, Place};
 use crate::hash::HashKey;
+use crate::list_limit::ListLimit;
 use crate::listpack::Packed;
 use crate::object::{Collection, Object};
 use crate::pack::Pack;
@@ -31,15 +32,6 @@ pub enum ListRef<'a> {
     Packed(Packed<'a>),
     /// A chain of packs.
     Chain(&'a Chain),
-}
-
-/// One of the two ends of a list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// Where the first element is; `LEFT` in commands.
-    Front,
-    /// Where the last element is; `RIGHT` in commands.
-    Back,
 }
 
 impl List {
@@ -142,7 +134,7 @@ impl List {
             Self::Chain(chain) => {
                 let Some(found) = chain.find(pivot) else { return false };
                 let place: Place = if side == End::Front { found } else { chain.behind(found) };
-                chain.insert(place, value, limit);
+                chain.insert(place, side, value, limit);
             }
         }
         true
@@ -152,8 +144,8 @@ impl List {
     pub fn remove<'v>(&mut self, end: End, value: impl Into<ValueRef<'v>>, count: usize) -> usize {
         let value = value.into();
         match (self, end) {
-            (Self::Packed(pack), End::Front) => remove_in(pack, value, count),
-            (Self::Packed(pack), End::Back) => remove_in_back(pack, value, count),
+            (Self::Packed(pack), End::Front) => pack.remove_equal(value, count),
+            (Self::Packed(pack), End::Back) => pack.remove_equal_back(value, count),
             (Self::Chain(chain), End::Front) => chain.remove(value, count),
             (Self::Chain(chain), End::Back) => chain.remove_back(value, count),
         }
@@ -163,7 +155,7 @@ impl List {
     #[inline]
     pub fn shrink(&mut self, limit: ListLimit) {
         if matches!(self, Self::Chain(_)) {
-            self.pack_if(|packed| limit.allows_return(packed.redis_bytes(), packed.len()));
+            self.pack_if(|packed| limit.allows_return(packed));
         }
     }
 

@@ -175,6 +175,33 @@ impl Pack {
         removed
     }
 
+    /// Removes up to `count` elements equal to `value` from the front on; says how many there were.
+    pub fn remove_equal<'v>(&mut self, value: impl Into<ValueRef<'v>>, count: usize) -> usize {
+        let value = value.into();
+        let (mut removed, mut offset) = (0, START);
+        while removed < count {
+            let Some(found) = self.as_packed().find_from(offset, value, 0) else { break };
+            self.remove_range(found, 1);
+            (removed, offset) = (removed + 1, found);
+        }
+        removed
+    }
+
+    /// Removes up to `count` elements equal to `value` from the back on; says how many there were.
+    pub fn remove_equal_back<'v>(&mut self, value: impl Into<ValueRef<'v>>, count: usize) -> usize {
+        let wanted = Encoded::new(value.into());
+        let (mut removed, mut offset) = (0, self.as_bytes().len());
+        while removed < count {
+            let Some(before) = self.as_packed().before(offset) else { break };
+            offset = before;
+            if wanted.is_at(self.as_bytes(), offset) {
+                self.remove_range(offset, 1);
+                removed += 1;
+            }
+        }
+        removed
+    }
+
     /// Removes the first element, if there is one.
     #[inline]
     pub fn pop_front(&mut self) -> bool {
