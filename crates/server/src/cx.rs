@@ -3,6 +3,8 @@
 //! A [`Cx`] lives as long as one batch. Commands reach the keyspace through it alone: that is where keys expire when they
 //! are looked at, where watchers hear of changes and where effects are recorded, so no command can forget any of it.
 
+mod timing;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -15,7 +17,7 @@ use sleeve_wire::request::OwnedArgs;
 
 use crate::access;
 use crate::blocking::Place;
-use crate::clock::{self, Instant};
+use crate::clock::Instant;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::locks::Locks;
@@ -45,11 +47,17 @@ pub struct Cx<'a> {
     pub call: fn(&mut Cx<'_>, Request<'_>),
     /// The row whose time is being taken, since `ticks`.
     timed: Option<&'static Row>,
+    /// How often it has run meanwhile.
+    timed_calls: u64,
     ticks: u64,
+    /// Ticks from which on a command may have been slow; 0 has every command looked at.
+    slow_ticks: u64,
     /// Keys that the running command has changed.
     changes: u64,
     /// The running command has recorded its effect in its own words.
     is_recorded: bool,
+    /// A script has asked that its effects are not recorded.
+    is_unrecorded: bool,
     /// Effects since EXEC began, while one runs that is recorded.
     transaction: Option<Vec<(u32, OwnedArgs)>>,
     /// Keys that have changed and that somebody waits for; they are served when the outermost command is over.
@@ -79,9 +87,12 @@ impl<'a> Cx<'a> {
             locks: Locks::new(&engine.store),
             call,
             timed: None,
+            timed_calls: 0,
             ticks: 0,
+            slow_ticks: timing::slow_ticks(engine),
             changes: 0,
             is_recorded: false,
+            is_unrecorded: false,
             transaction: None,
             marked: VecDeque::new(),
             letters: Vec::new(),
@@ -427,28 +438,6 @@ impl Cx<'_> {
     }
 }
 
-/// Taking time. The clock is read where another command begins than the one before, so that a batch of equal ones reads it
-/// twice and each row's sum is right all the same.
-impl Cx<'_> {
-    /// A command of this row begins.
-    #[inline]
-    pub(crate) fn time(&mut self, row: &'static Row) {
-        if self.timed.is_none_or(|timed| timed.id != row.id) {
-            self.settle_time();
-            self.timed = Some(row);
-        }
-    }
-
-    /// Gives the time since the last look to the row that it belongs to.
-    pub(crate) fn settle_time(&mut self) {
-        let now = clock::ticks();
-        if let Some(timed) = self.timed.take() {
-            self.counters.commands[timed.id as usize].elapsed_ticks.add(now.wrapping_sub(self.ticks));
-        }
-        self.ticks = now;
-    }
-}
-
 /// Recording effects. A command that changes something and says nothing here is recorded as it came.
 impl Cx<'_> {
     /// Whether effects are wanted at all: if not, there is no need to put one into words.
@@ -464,7 +453,14 @@ impl Cx<'_> {
     /// Records an effect on the selected database in other words than the request's.
     pub fn record(&mut self, effect: &[&[u8]]) {
         self.is_recorded = true;
-        self.append(self.state.database, effect);
+        if !self.is_unrecorded {
+            self.append(self.state.database, effect);
+        }
+    }
+
+    /// Whether the effects of the commands that follow are recorded: `redis.set_repl`.
+    pub fn keep_record(&mut self, is_kept: bool) {
+        self.is_unrecorded = !is_kept;
     }
 
     fn append(&mut self, database: u32, effect: &[&[u8]]) {
@@ -491,7 +487,7 @@ impl Cx<'_> {
             return;
         }
         self.counters.changes.add(self.changes);
-        if !self.is_recorded && self.is_recording() {
+        if !self.is_recorded && !self.is_unrecorded && self.is_recording() {
             let effect: Vec<&[u8]> = request.args.iter().collect();
             self.append(self.state.database, &effect);
         }

@@ -16,10 +16,13 @@ use crate::config::{Config, Opt};
 use crate::doors::Doors;
 use crate::gauge::Gauges;
 use crate::journal::Journal;
+use crate::latency::Latency;
+use crate::lua::scripts::Scripts;
 use crate::mail::{Letter, Mailbox};
 use crate::pause::Pause;
 use crate::peer::Peers;
 use crate::pubsub::PubSub;
+use crate::slowlog::SlowLog;
 use crate::stats::Stats;
 use crate::watch::Watches;
 
@@ -37,6 +40,10 @@ pub struct Engine {
     pub peers: Peers,
     /// The counters.
     pub stats: Stats,
+    /// The latest slow commands.
+    pub slowlog: SlowLog,
+    /// When something was slow.
+    pub latency: Latency,
     /// Rates and peaks.
     pub gauges: Gauges,
     /// Who watches which key.
@@ -45,6 +52,8 @@ pub struct Engine {
     pub blocking: Blocking,
     /// Who listens to which channel.
     pub pubsub: PubSub,
+    /// The scripts and libraries.
+    pub scripts: Arc<Scripts>,
     /// CLIENT PAUSE.
     pub pause: Pause,
     /// When the engine was made.
@@ -88,10 +97,13 @@ impl Engine {
             config,
             peers: Peers::default(),
             stats: Stats::default(),
+            slowlog: SlowLog::default(),
+            latency: Latency::default(),
             gauges: Gauges::default(),
             watches: Watches::default(),
             blocking: Blocking::default(),
             pubsub: PubSub::default(),
+            scripts: Arc::default(),
             pause: Pause::default(),
             started: Instant::now(),
             ticker: Ticker::start(),

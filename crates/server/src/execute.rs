@@ -95,6 +95,8 @@ fn step(cx: &mut Cx<'_>, found: Found, args: Args<'_>, keys: &[KeyAt]) -> bool {
 fn run(cx: &mut Cx<'_>, request: Request<'_>) {
     cx.state.row = Some(request.row);
     match request.key_places() {
+        // A script takes what it needs itself, when it is known that it may run.
+        _ if request.row.runs_script() => cx.locks.clear(),
         [] if is_about_all_keys(request.row) => cx.locks.take_all(),
         [] => cx.locks.clear(),
         [key] => cx.locks.take_one(key.hash),
@@ -119,7 +121,11 @@ pub fn call(cx: &mut Cx<'_>, request: Request<'_>) {
     let mark = cx.out.mark();
     cx.time(request.row);
     cx.begin();
+    let began_ticks = cx.begin_alone(&request);
     let outcome = families::run(cx, request);
+    if let Some(began_ticks) = began_ticks {
+        cx.end_alone(&request, began_ticks);
+    }
     cx.end(&request);
     let counters = &cx.counters.commands[request.row.id as usize];
     if let Err(error) = outcome {

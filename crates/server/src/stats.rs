@@ -8,10 +8,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use hdrhistogram::Histogram;
 use parking_lot::Mutex;
-use sleeve_wire::commands;
+use sleeve_wire::commands::{self, Row};
 
 use crate::gauge::Traffic;
+use crate::histogram::{self, Histograms};
 
 /// A number with one writer.
 #[derive(Debug, Default)]
@@ -52,12 +54,14 @@ macro_rules! totals {
             $($(#[doc = $doc])+ pub $name: Count,)+
             /// One row for each command, in the order of the command table.
             pub commands: Box<[CommandCounters]>,
+            /// How long commands took, while `latency-tracking` is on.
+            pub latencies: Histograms,
         }
 
         impl Default for Counters {
             fn default() -> Self {
                 let commands = commands::all().iter().map(|_| CommandCounters::default()).collect();
-                Self { $($name: Count::default(),)+ commands }
+                Self { $($name: Count::default(),)+ commands, latencies: Histograms::default() }
             }
         }
 
@@ -149,6 +153,8 @@ pub struct Stats {
     errors: Mutex<BTreeMap<String, u64>>,
     /// What blocks of threads that have gone had counted.
     retired: Mutex<Totals>,
+    /// Likewise how long their commands took.
+    retired_latencies: Histograms,
     /// The sums at the last CONFIG RESETSTAT.
     base: Mutex<Totals>,
 }
@@ -166,6 +172,7 @@ impl Stats {
         let mut blocks = self.blocks.lock();
         blocks.retain(|open| !Arc::ptr_eq(open, block));
         self.retired.lock().add(block);
+        self.retired_latencies.absorb(&block.latencies);
     }
 
     /// Counts an error reply by its code word.
@@ -200,6 +207,14 @@ impl Stats {
         }
     }
 
+    /// How long the executions of a command took since the last reset, in nanoseconds; None if there were none.
+    pub fn latency(&self, row: &Row) -> Option<Histogram<u64>> {
+        let mut sum = histogram::empty();
+        self.retired_latencies.add_to(row.id as usize, &mut sum);
+        self.blocks.lock().iter().for_each(|block| block.latencies.add_to(row.id as usize, &mut sum));
+        (!sum.is_empty()).then_some(sum)
+    }
+
     /// Effects of writes since the start, whatever was reset.
     pub fn changes(&self) -> u64 {
         self.sums().changes
@@ -209,6 +224,8 @@ impl Stats {
     pub fn reset(&self) {
         *self.base.lock() = self.sums();
         self.errors.lock().clear();
+        self.retired_latencies.clear();
+        self.blocks.lock().iter().for_each(|block| block.latencies.clear());
     }
 
     fn sums(&self) -> Totals {

@@ -41,7 +41,7 @@ static SECTIONS: [Section; 13] = [
     section("modules", "Modules", true, report::nothing),
     section("commandstats", "Commandstats", false, report::commands),
     section("errorstats", "Errorstats", true, report::errors),
-    section("latencystats", "Latencystats", false, report::nothing),
+    section("latencystats", "Latencystats", false, report::latencies),
     section("cluster", "Cluster", true, report::cluster),
     section("keyspace", "Keyspace", true, report::keyspace),
 ];

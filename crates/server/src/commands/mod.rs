@@ -17,12 +17,16 @@ mod debug;
 mod digest;
 mod docs;
 mod expiry;
+mod function;
+mod function_dump;
 mod help;
+mod hyperloglog;
 mod info;
 mod introspect;
 mod iteration;
 mod key;
 mod keyspace;
+mod latency;
 mod lcs;
 mod lines;
 mod list;
@@ -35,6 +39,8 @@ mod report;
 mod set;
 mod set_algebra;
 mod set_random;
+mod slowlog;
+mod script;
 mod string;
 mod transaction;
 mod waiting;
@@ -105,6 +111,11 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Command::SScan => set::sscan(cx, request),
         Command::SUnion => set_algebra::sunion(cx, request),
         Command::SUnionStore => set_algebra::sunionstore(cx, request),
+        Command::PfAdd => hyperloglog::pfadd(cx, request),
+        Command::PfCount => hyperloglog::pfcount(cx, request),
+        Command::PfDebug => hyperloglog::pfdebug(cx, request),
+        Command::PfMerge => hyperloglog::pfmerge(cx, request),
+        Command::PfSelfTest => hyperloglog::pfselftest(cx, request),
         Command::BitCount => bitmap::bitcount(cx, request),
         Command::BitField => bitfield::bitfield(cx, request),
         Command::BitFieldRo => bitfield::bitfield_ro(cx, request),
@@ -142,6 +153,38 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Command::ObjectHelp => help::help(cx, Command::Object),
         Command::ObjectIdleTime => object::idletime(cx, request),
         Command::ObjectRefCount => object::refcount(cx, request),
+        Command::LatencyDoctor => latency::doctor(cx),
+        Command::LatencyGraph => latency::graph(cx, request),
+        Command::LatencyHelp => help::help(cx, Command::Latency),
+        Command::LatencyHistogram => latency::histogram(cx, request),
+        Command::LatencyHistory => latency::history(cx, request),
+        Command::LatencyLatest => latency::latest(cx),
+        Command::LatencyReset => latency::reset(cx, request),
+        Command::SlowLogGet => slowlog::get(cx, request),
+        Command::SlowLogHelp => help::help(cx, Command::SlowLog),
+        Command::SlowLogLen => slowlog::len(cx),
+        Command::SlowLogReset => slowlog::reset(cx),
+        Command::Eval => script::eval(cx, request),
+        Command::EvalRo => script::eval_ro(cx, request),
+        Command::EvalSha => script::evalsha(cx, request),
+        Command::EvalShaRo => script::evalsha_ro(cx, request),
+        Command::FCall => function::fcall(cx, request),
+        Command::FCallRo => function::fcall_ro(cx, request),
+        Command::FunctionDelete => function::delete(cx, request),
+        Command::FunctionDump => function_dump::dump(cx),
+        Command::FunctionFlush => function::flush(cx, request),
+        Command::FunctionHelp => help::help(cx, Command::Function),
+        Command::FunctionKill => function::kill(cx),
+        Command::FunctionList => function::list(cx, request),
+        Command::FunctionLoad => function::load(cx, request),
+        Command::FunctionRestore => function_dump::restore(cx, request),
+        Command::FunctionStats => function::stats(cx),
+        Command::ScriptDebug => script::debug(cx, request),
+        Command::ScriptExists => script::exists(cx, request),
+        Command::ScriptFlush => script::flush(cx, request),
+        Command::ScriptHelp => help::help(cx, Command::Script),
+        Command::ScriptKill => script::kill(cx),
+        Command::ScriptLoad => script::load(cx, request),
         Command::MemoryHelp => help::help(cx, Command::Memory),
         Command::MemoryUsage => admin::memory_usage(cx, request),
         Command::PSubscribe => pubsub::psubscribe(cx, request),
@@ -214,7 +257,8 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Command::Unwatch => transaction::unwatch(cx),
         Command::Exec => transaction::exec(cx),
         Command::Watch => transaction::watch(cx, request),
-        Command::Acl | Command::Client | Command::PubSub | Command::Config | Command::Object | Command::Memory => {
+        Command::Acl | Command::Latency | Command::SlowLog | Command::Client | Command::PubSub | Command::Config | Command::Object | Command::Memory | Command::Script
+        | Command::Function => {
             // A container runs as one of its subcommands; by itself it has too few arguments.
             Err(Error::arity(request.row.full_name))
         }

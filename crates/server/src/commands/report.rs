@@ -231,6 +231,21 @@ pub fn commands(cx: &mut Cx<'_>, lines: &mut Lines) {
     }
 }
 
+/// Percentiles of the execution times of each command that has run.
+pub fn latencies(cx: &mut Cx<'_>, lines: &mut Lines) {
+    let wanted = cx.engine.config.text(Opt::LatencyTrackingInfoPercentiles).to_vec();
+    let wanted = String::from_utf8_lossy(&wanted).into_owned();
+    for row in commands::all() {
+        let Some(histogram) = cx.engine.stats.latency(row) else { continue };
+        let value = |percentile: &str| {
+            let time_ns = histogram.value_at_percentile(percentile.parse().unwrap_or(0.0));
+            format!("p{percentile}={:.3}", time_ns as f64 / 1_000.0)
+        };
+        let values: Vec<String> = wanted.split_whitespace().map(value).collect();
+        lines.add(&format!("latency_percentiles_usec_{}", row.full_name), values.join(","));
+    }
+}
+
 /// How often each error was answered, by its first word.
 pub fn errors(cx: &mut Cx<'_>, lines: &mut Lines) {
     for (code, count) in cx.engine.stats.totals().errors {

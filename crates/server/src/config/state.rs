@@ -194,7 +194,7 @@ impl Config {
             Kind::OutputLimits => {
                 Value::Limits([Class::Normal, Class::Replica, Class::Pubsub].map(|class| self.output_limit(class)))
             }
-            Kind::Text | Kind::Words { .. } | Kind::Folder | Kind::Fixed(_) => Value::Text(self.text(option).to_vec()),
+            Kind::Text | Kind::Words { .. } | Kind::Percentiles | Kind::Folder | Kind::Fixed(_) => Value::Text(self.text(option).to_vec()),
             _ => Value::Number(self.number(option)),
         }
     }
@@ -211,7 +211,7 @@ impl Config {
         match row.kind {
             // Where "here" is shall be asked when somebody wants to know, not by every engine that is made.
             Kind::Folder | Kind::Text => Value::Text(row.default.into()),
-            Kind::Words { .. } | Kind::Fixed(_) | Kind::OutputLimits => {
+            Kind::Words { .. } | Kind::Percentiles | Kind::Fixed(_) | Kind::OutputLimits => {
                 let words: Vec<_> = row.default.split(' ').map(str::as_bytes).collect();
                 value::parse(row.kind, &words, &none).unwrap_or(none)
             }
@@ -353,7 +353,7 @@ impl Config {
 /// The words of a value that came as one argument.
 fn words_of(kind: Kind, text: &[u8]) -> Vec<&[u8]> {
     match kind {
-        Kind::Words { .. } | Kind::OutputLimits => text.split(|&byte| byte == b' ').collect(),
+        Kind::Words { .. } | Kind::Percentiles | Kind::OutputLimits => text.split(|&byte| byte == b' ').collect(),
         _ => vec![text],
     }
 }

@@ -37,6 +37,7 @@ pub fn parse(kind: Kind, words: &[&[u8]], current: &Value) -> Result<Value, Stri
             _ => Err("wrong number of arguments".into()),
         },
         Kind::Words { max, too_many } => parse_words(words, max, too_many),
+        Kind::Percentiles => parse_percentiles(words),
         Kind::Fixed(accepted) => parse_fixed(accepted, &words.join(&b' ')),
         _ => match words {
             [word] => parse_one(kind, word),
@@ -66,7 +67,7 @@ fn parse_one(kind: Kind, word: &[u8]) -> Result<Value, String> {
         Kind::Choice(choices) => parse_choice(word, choices),
         Kind::Folder => parse_folder(word),
         Kind::Events => events::parse(word).map(|bits| Value::Number(i64::from(bits))),
-        Kind::Text | Kind::Words { .. } | Kind::OutputLimits | Kind::Fixed(_) => Ok(Value::Text(word.to_vec())),
+        Kind::Text | Kind::Words { .. } | Kind::Percentiles | Kind::OutputLimits | Kind::Fixed(_) => Ok(Value::Text(word.to_vec())),
     }
 }
 
@@ -141,6 +142,19 @@ fn parse_words(words: &[&[u8]], max: usize, too_many: &str) -> Result<Value, Str
         return Err("a word holds a space or a control character: write the words apart, each without quotes".into());
     }
     Ok(Value::Text(present.join(&b' ')))
+}
+
+fn parse_percentiles(words: &[&[u8]]) -> Result<Value, String> {
+    let present = words.iter().flat_map(|word| word.split(|&byte| byte == b' ')).filter(|word| !word.is_empty());
+    let mut shown = Vec::new();
+    for word in present {
+        let number = std::str::from_utf8(word).ok().and_then(|text| text.parse::<f64>().ok());
+        match number.filter(|number| (0.0..=100.0).contains(number)) {
+            Some(number) => shown.push(number.to_string()),
+            None => return Err("Invalid latency-tracking-info-percentiles parameters".into()),
+        }
+    }
+    Ok(Value::Text(shown.join(" ").into_bytes()))
 }
 
 fn parse_fixed(accepted: &[&str], text: &[u8]) -> Result<Value, String> {

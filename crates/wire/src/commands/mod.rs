@@ -32,9 +32,13 @@ mod bitmap;
 #[macro_use]
 mod connection;
 #[macro_use]
+mod hyperloglog;
+#[macro_use]
 mod key;
 #[macro_use]
 mod list;
+#[macro_use]
+mod monitoring;
 #[macro_use]
 mod scripting;
 #[macro_use]
@@ -112,6 +116,13 @@ impl Row {
     pub fn is_container(&self) -> bool {
         ROWS.get(self.id as usize + 1)
             .is_some_and(|next| matches!(next.parent, Some(parent) if parent as u16 == self.id as u16))
+    }
+
+    /// Whether this runs a script or function, which may use keys that no argument names.
+    #[inline]
+    pub const fn runs_script(&self) -> bool {
+        use Command::{Eval, EvalRo, EvalSha, EvalShaRo, FCall, FCallRo};
+        matches!(self.id, Eval | EvalRo | EvalSha | EvalShaRo | FCall | FCallRo)
     }
 
     /// The subcommands, in the order of the table.
@@ -211,4 +222,4 @@ macro_rules! define {
     (@option) => { None };
 }
 
-string_rows! { [set_rows list_rows bitmap_rows key_rows connection_rows transaction_rows pubsub_rows admin_rows acl_rows define] }
+string_rows! { [set_rows hyperloglog_rows list_rows bitmap_rows key_rows connection_rows transaction_rows scripting_rows pubsub_rows admin_rows monitoring_rows acl_rows define] }

@@ -1,0 +1,97 @@
+//! Taking the time that commands take: for INFO, for LATENCY, and for the slow log.
+
+use sleeve_wire::commands::{Flags, Row};
+
+use super::Cx;
+use crate::clock;
+use crate::config::Opt;
+use crate::engine::Engine;
+use crate::request::Request;
+use crate::slowlog;
+
+/// Taking time. The clock is read where another command begins than the one before, so that a batch of equal ones reads it
+/// twice and each row's sum is right all the same.
+impl Cx<'_> {
+    /// A command of this row begins.
+    #[inline]
+    pub(crate) fn time(&mut self, row: &'static Row) {
+        if self.timed.is_none_or(|timed| timed.id != row.id) {
+            self.settle_time();
+            self.timed = Some(row);
+        }
+        self.timed_calls += 1;
+    }
+
+    /// Gives the time since the last look to the row that it belongs to.
+    pub(crate) fn settle_time(&mut self) {
+        let now = clock::ticks();
+        if let Some(timed) = self.timed.take() {
+            let (ticks, calls) = (now.wrapping_sub(self.ticks), std::mem::take(&mut self.timed_calls));
+            self.counters.commands[timed.id as usize].elapsed_ticks.add(ticks);
+            if self.engine.config.flag(Opt::LatencyTracking) {
+                let each_ns = self.engine.ticker.nanoseconds(ticks / calls.max(1));
+                self.counters.latencies.record(timed.id as usize, each_ns, calls);
+            }
+        }
+        self.ticks = now;
+    }
+
+    /// When a command begins whose own time is looked at: any that could take long by itself, and every one where even
+    /// short times are asked for.
+    #[inline]
+    pub(crate) fn begin_alone(&self, request: &Request<'_>) -> Option<u64> {
+        let is_short = request.row.complexity == "O(1)" || request.len() <= ARGUMENTS_FEW;
+        (self.slow_ticks == 0 || !(is_short && request.row.flags.contains(Flags::FAST))).then(clock::ticks)
+    }
+
+    /// Enters a command in the slow log and tells the latency monitor, if it was slow.
+    #[inline]
+    pub(crate) fn end_alone(&mut self, request: &Request<'_>, began_ticks: u64) {
+        let ticks = clock::ticks().wrapping_sub(began_ticks);
+        if ticks >= self.slow_ticks {
+            self.enter_slow(request, ticks);
+        }
+    }
+
+    #[cold]
+    fn enter_slow(&mut self, request: &Request<'_>, ticks: u64) {
+        let (engine, now) = (self.engine, self.now);
+        let duration_us = engine.ticker.nanoseconds(ticks) / 1_000;
+        let over = |option: Opt, least: i64, unit_us: u64| {
+            let bound = engine.config.number(option);
+            bound >= least && duration_us / unit_us >= bound as u64
+        };
+        if over(Opt::SlowlogLogSlowerThan, 0, 1) && !request.row.flags.contains(Flags::SKIP_SLOWLOG) {
+            let peer = &self.state.peer;
+            let entry = slowlog::Entry {
+                id: 0,
+                time_s: now.wall_ms() / 1_000,
+                duration_us,
+                arguments: slowlog::shortened(request),
+                address: peer.address.clone(),
+                name: peer.names.lock().client.clone(),
+            };
+            engine.slowlog.add(entry, engine.config.number(Opt::SlowlogMaxLen) as usize);
+        }
+        if over(Opt::LatencyMonitorThreshold, 1, 1_000) {
+            let event = if request.row.flags.contains(Flags::FAST) { "fast-command" } else { "command" };
+            engine.latency.add(event, now.wall_ms() / 1_000, duration_us / 1_000);
+        }
+    }
+}
+
+/// A command with at most so many arguments that is called fast is so.
+const ARGUMENTS_FEW: usize = 64;
+
+/// Where shorter times than these microseconds count as slow, every command's own time is taken.
+const TIMED_ALONE_US: i64 = 1_000;
+
+/// The fewest ticks that a time has which the slow log or the latency monitor asks for.
+pub(super) fn slow_ticks(engine: &Engine) -> u64 {
+    let slow_us = engine.config.number(Opt::SlowlogLogSlowerThan);
+    if engine.config.number(Opt::LatencyMonitorThreshold) > 0 || (0..TIMED_ALONE_US).contains(&slow_us) {
+        return 0;
+    }
+    // No processor counts more slowly than five nanoseconds a tick.
+    u64::try_from(slow_us).map_or(u64::MAX, |slow_us| slow_us.saturating_mul(200))
+}

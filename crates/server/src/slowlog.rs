@@ -1,0 +1,112 @@
+//! The slow log: the latest commands that took longer than `slowlog-log-slower-than` microseconds to execute.
+//!
+//! Who runs commands says what was slow; nothing is measured here. Arguments are kept shortened, so that an entry has a
+//! bounded size, and passwords are not kept. Any thread may add or read.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use sleeve_wire::commands::Command;
+
+use crate::request::Request;
+
+/// Arguments that an entry keeps, the note about the others included.
+const ARGUMENTS_MAX: usize = 32;
+
+/// Bytes of an argument that an entry keeps.
+const ARGUMENT_BYTES_MAX: usize = 128;
+
+/// Options whose values are passwords or lead to them.
+const SECRET_OPTIONS: [&str; 6] =
+    ["requirepass", "masterauth", "masteruser", "tls-key-file-pass", "tls-client-key-file-pass", "tls-key-file"];
+
+/// One slow command.
+#[derive(Debug)]
+pub struct Entry {
+    /// Ascending, unique in the life of the engine.
+    pub id: u64,
+    /// When it ended, seconds of the Unix epoch.
+    pub time_s: i64,
+    /// How long it took, in microseconds.
+    pub duration_us: u64,
+    /// Name and arguments, shortened.
+    pub arguments: Vec<Vec<u8>>,
+    /// The client's address.
+    pub address: String,
+    /// What the client calls itself.
+    pub name: String,
+}
+
+/// See the file's head; one an engine.
+#[derive(Debug, Default)]
+pub struct SlowLog {
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    next_id: u64,
+    /// Newest first.
+    entries: VecDeque<Arc<Entry>>,
+}
+
+impl SlowLog {
+    /// Adds an entry, whose id is given here, and keeps the latest `entries_max`.
+    pub fn add(&self, mut entry: Entry, entries_max: usize) {
+        let mut kept = self.kept.lock();
+        entry.id = kept.next_id;
+        kept.next_id += 1;
+        kept.entries.push_front(Arc::new(entry));
+        kept.entries.truncate(entries_max);
+    }
+
+    /// The latest `count` entries, newest first.
+    pub fn latest(&self, count: usize) -> Vec<Arc<Entry>> {
+        self.kept.lock().entries.iter().take(count).cloned().collect()
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.kept.lock().entries.len()
+    }
+
+    /// Forgets all entries.
+    pub fn reset(&self) {
+        self.kept.lock().entries.clear();
+    }
+}
+
+/// The arguments of a request as an entry keeps them.
+pub fn shortened(request: &Request<'_>) -> Vec<Vec<u8>> {
+    let count = request.len();
+    let shown = if count > ARGUMENTS_MAX { ARGUMENTS_MAX - 1 } else { count };
+    let mut arguments: Vec<Vec<u8>> = (0..shown)
+        .map(|index| match request.arg(index) {
+            _ if is_secret(request, index) => b"(redacted)".to_vec(),
+            argument if argument.len() <= ARGUMENT_BYTES_MAX => argument.to_vec(),
+            argument => {
+                let more = argument.len() - ARGUMENT_BYTES_MAX;
+                [&argument[..ARGUMENT_BYTES_MAX], format!("... ({more} more bytes)").as_bytes()].concat()
+            }
+        })
+        .collect();
+    if shown < count {
+        arguments.push(format!("... ({} more arguments)", count - shown).into_bytes());
+    }
+    arguments
+}
+
+/// Whether an argument is a password, or may be one.
+fn is_secret(request: &Request<'_>, index: usize) -> bool {
+    let argument_is = |at: usize, word: &str| {
+        request.args.get(at).is_some_and(|argument| argument.eq_ignore_ascii_case(word.as_bytes()))
+    };
+    match request.row.id {
+        Command::Auth => index > 0,
+        Command::AclSetUser => index > 1,
+        Command::Hello => (index >= 1 && argument_is(index - 1, "auth")) || (index >= 2 && argument_is(index - 2, "auth")),
+        Command::ConfigSet => index > 2 && index % 2 == 1 && SECRET_OPTIONS.iter().any(|name| argument_is(index - 1, name)),
+        _ => false,
+    }
+}

@@ -1,0 +1,96 @@
+//! Commands that tell what was slow.
+//!
+//! Rows only; what a row says is explained in `mod.rs`.
+
+macro_rules! monitoring_rows {
+    ([$next:ident $($rest:ident)*] $($done:tt)*) => { $next! { [$($rest)*] $($done)*
+
+Latency "latency", Server, arity -2, since "2.8.13"
+    [] []
+    summary "Holds the commands of the latency monitor."
+    complexity "Depends on subcommand."
+    grammar "";
+
+LatencyDoctor "latency|doctor" of Latency, Server, arity 2, since "2.8.13"
+    [ADMIN NOSCRIPT LOADING STALE] []
+    tips "nondeterministic_output" "request_policy:all_nodes" "response_policy:special"
+    summary "Says in words what was slow and what may help."
+    complexity "O(1)"
+    grammar "";
+
+LatencyGraph "latency|graph" of Latency, Server, arity 3, since "2.8.13"
+    [ADMIN NOSCRIPT LOADING STALE] []
+    tips "nondeterministic_output" "request_policy:all_nodes" "response_policy:special"
+    summary "Draws the latencies of an event."
+    complexity "O(1)"
+    grammar "event";
+
+LatencyHelp "latency|help" of Latency, Server, arity 2, since "2.8.13"
+    [LOADING STALE] []
+    summary "Lists the subcommands of LATENCY."
+    complexity "O(1)"
+    grammar "";
+
+LatencyHistogram "latency|histogram" of Latency, Server, arity -2, since "7.0.0"
+    [ADMIN NOSCRIPT LOADING STALE] []
+    tips "nondeterministic_output" "request_policy:all_nodes" "response_policy:special"
+    summary "Gives the distribution of the execution times of some or all commands."
+    complexity "O(N) where N is the number of commands with latency information being retrieved."
+    grammar "[COMMAND...]";
+
+LatencyHistory "latency|history" of Latency, Server, arity 3, since "2.8.13"
+    [ADMIN NOSCRIPT LOADING STALE] []
+    tips "nondeterministic_output" "request_policy:all_nodes" "response_policy:special"
+    summary "Gives the times and latencies of an event."
+    complexity "O(1)"
+    grammar "event";
+
+LatencyLatest "latency|latest" of Latency, Server, arity 2, since "2.8.13"
+    [ADMIN NOSCRIPT LOADING STALE] []
+    tips "nondeterministic_output" "request_policy:all_nodes" "response_policy:special"
+    summary "Gives the latest and the greatest latency of every event."
+    complexity "O(1)"
+    grammar "";
+
+LatencyReset "latency|reset" of Latency, Server, arity -2, since "2.8.13"
+    [ADMIN NOSCRIPT LOADING STALE] []
+    tips "request_policy:all_nodes" "response_policy:all_succeeded"
+    summary "Forgets the latencies of some or all events."
+    complexity "O(1)"
+    grammar "[event...]";
+
+SlowLog "slowlog", Server, arity -2, since "2.2.12"
+    [] []
+    summary "Holds the commands of the slow log."
+    complexity "Depends on subcommand."
+    grammar "";
+
+SlowLogGet "slowlog|get" of SlowLog, Server, arity -2, since "2.2.12"
+    [ADMIN LOADING STALE] []
+    tips "request_policy:all_nodes" "nondeterministic_output"
+    summary "Gives the latest entries of the slow log."
+    complexity "O(N) where N is the number of entries returned"
+    grammar "[count:integer]";
+
+SlowLogHelp "slowlog|help" of SlowLog, Server, arity 2, since "6.2.0"
+    [LOADING STALE] []
+    summary "Lists the subcommands of SLOWLOG."
+    complexity "O(1)"
+    grammar "";
+
+SlowLogLen "slowlog|len" of SlowLog, Server, arity 2, since "2.2.12"
+    [ADMIN LOADING STALE] []
+    tips "request_policy:all_nodes" "response_policy:agg_sum" "nondeterministic_output"
+    summary "Counts the entries of the slow log."
+    complexity "O(1)"
+    grammar "";
+
+SlowLogReset "slowlog|reset" of SlowLog, Server, arity 2, since "2.2.12"
+    [ADMIN LOADING STALE] []
+    tips "request_policy:all_nodes" "response_policy:all_succeeded"
+    summary "Forgets all entries of the slow log."
+    complexity "O(N) where N is the number of entries in the slowlog"
+    grammar "";
+
+    } };
+}
