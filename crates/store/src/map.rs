@@ -216,6 +216,20 @@ impl<'a> MapRef<'a> {
         }
     }
 
+    /// The number of fields whose time is not over. It counts them one by one if any has a deadline.
+    pub fn live_len(self, now_ms: i64) -> usize {
+        let has_deadlines = match self.0 {
+            InnerRef::Packed(small) => small.shape.timed,
+            InnerRef::Table(fields) => fields.due_ms().is_some(),
+        };
+        if !has_deadlines {
+            return self.len();
+        }
+        let mut live = 0;
+        self.for_each(now_ms, |_, _| live += 1);
+        live
+    }
+
     /// When [`Map::expire`] has something to do, in milliseconds since the epoch; never if no field has a deadline.
     #[inline]
     pub fn due_ms(self) -> Option<i64> {

@@ -6,7 +6,7 @@
 //! and adds every key's digest. The recipe is that of Redis's `debug.c` (7.0).
 
 use sha1::{Digest as _, Sha1};
-use sleeve_store::{Digits, EntryRef, Kind, List, ListRef, Set};
+use sleeve_store::{Digits, EntryRef, Kind, List, ListRef, Map, Set};
 
 /// 20 bytes that stand for data.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -56,11 +56,26 @@ impl Digest {
             Kind::String => self.mix(entry.value().bytes(&mut Digits::default())),
             Kind::List => self.mix_list(entry),
             Kind::Set => self.add_members(entry),
-            Kind::SortedSet | Kind::Hash | Kind::Stream => {}
+            Kind::Hash => self.add_fields(entry),
+            Kind::SortedSet | Kind::Stream => {}
         }
         if entry.deadline().is_some() {
             self.add(b"!!expire!!");
         }
+    }
+
+    /// Fields count in any order, each with its value and with a mark if it has a deadline.
+    fn add_fields(&mut self, entry: &EntryRef<'_>) {
+        let Some(map) = entry.collection::<Map>() else { return };
+        map.for_each_with_deadline(i64::MIN, |field, value, deadline| {
+            let mut digest = Self::default();
+            digest.mix(field.bytes(&mut Digits::default()));
+            digest.mix(value.bytes(&mut Digits::default()));
+            if deadline.is_some() {
+                digest.add(b"!!hexpire!!");
+            }
+            self.add(&digest.0);
+        });
     }
 
     fn mix_list(&mut self, entry: &EntryRef<'_>) {

@@ -19,6 +19,10 @@ mod docs;
 mod expiry;
 mod function;
 mod function_dump;
+mod hash;
+mod hash_expiry;
+mod hash_timed;
+mod hash_walk;
 mod help;
 mod hyperloglog;
 mod info;
@@ -39,10 +43,15 @@ mod report;
 mod set;
 mod set_algebra;
 mod set_random;
-mod slowlog;
 mod script;
+mod slowlog;
 mod string;
 mod transaction;
+mod zset;
+mod zset_algebra;
+mod zset_pop;
+mod zset_random;
+mod zset_range;
 mod waiting;
 
 use sleeve_wire::commands::Command;
@@ -55,6 +64,41 @@ use crate::request::Request;
 #[inline]
 pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     match request.row.id {
+        Command::BZMPop => zset_pop::bzmpop(cx, request),
+        Command::BZPopMax => zset_pop::bzpopmax(cx, request),
+        Command::BZPopMin => zset_pop::bzpopmin(cx, request),
+        Command::ZAdd => zset::zadd(cx, request),
+        Command::ZCard => zset::zcard(cx, request),
+        Command::ZCount => zset_range::zcount(cx, request),
+        Command::ZDiff => zset_algebra::zdiff(cx, request),
+        Command::ZDiffStore => zset_algebra::zdiffstore(cx, request),
+        Command::ZIncrBy => zset::zincrby(cx, request),
+        Command::ZInter => zset_algebra::zinter(cx, request),
+        Command::ZInterCard => zset_algebra::zintercard(cx, request),
+        Command::ZInterStore => zset_algebra::zinterstore(cx, request),
+        Command::ZLexCount => zset_range::zlexcount(cx, request),
+        Command::ZMPop => zset_pop::zmpop(cx, request),
+        Command::ZMScore => zset::zmscore(cx, request),
+        Command::ZPopMax => zset_pop::zpopmax(cx, request),
+        Command::ZPopMin => zset_pop::zpopmin(cx, request),
+        Command::ZRandMember => zset_random::zrandmember(cx, request),
+        Command::ZRange => zset_range::zrange(cx, request),
+        Command::ZRangeByLex => zset_range::zrangebylex(cx, request),
+        Command::ZRangeByScore => zset_range::zrangebyscore(cx, request),
+        Command::ZRangeStore => zset_range::zrangestore(cx, request),
+        Command::ZRank => zset::zrank(cx, request),
+        Command::ZRem => zset::zrem(cx, request),
+        Command::ZRemRangeByLex => zset_range::zremrangebylex(cx, request),
+        Command::ZRemRangeByRank => zset_range::zremrangebyrank(cx, request),
+        Command::ZRemRangeByScore => zset_range::zremrangebyscore(cx, request),
+        Command::ZRevRange => zset_range::zrevrange(cx, request),
+        Command::ZRevRangeByLex => zset_range::zrevrangebylex(cx, request),
+        Command::ZRevRangeByScore => zset_range::zrevrangebyscore(cx, request),
+        Command::ZRevRank => zset::zrevrank(cx, request),
+        Command::ZScan => zset_random::zscan(cx, request),
+        Command::ZScore => zset::zscore(cx, request),
+        Command::ZUnion => zset_algebra::zunion(cx, request),
+        Command::ZUnionStore => zset_algebra::zunionstore(cx, request),
         Command::Append => string::append(cx, request),
         Command::Decr => string::decr(cx, request),
         Command::DecrBy => string::decrby(cx, request),
@@ -116,6 +160,34 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Command::PfDebug => hyperloglog::pfdebug(cx, request),
         Command::PfMerge => hyperloglog::pfmerge(cx, request),
         Command::PfSelfTest => hyperloglog::pfselftest(cx, request),
+        Command::HDel => hash::hdel(cx, request),
+        Command::HExists => hash::hexists(cx, request),
+        Command::HExpire => hash_expiry::hexpire(cx, request),
+        Command::HExpireAt => hash_expiry::hexpireat(cx, request),
+        Command::HExpireTime => hash_expiry::hexpiretime(cx, request),
+        Command::HGet => hash::hget(cx, request),
+        Command::HGetAll => hash::hgetall(cx, request),
+        Command::HGetDel => hash_timed::hgetdel(cx, request),
+        Command::HGetEx => hash_timed::hgetex(cx, request),
+        Command::HIncrBy => hash::hincrby(cx, request),
+        Command::HIncrByFloat => hash::hincrbyfloat(cx, request),
+        Command::HKeys => hash::hkeys(cx, request),
+        Command::HLen => hash::hlen(cx, request),
+        Command::HMGet => hash::hmget(cx, request),
+        Command::HMSet => hash::hmset(cx, request),
+        Command::HPExpire => hash_expiry::hpexpire(cx, request),
+        Command::HPExpireAt => hash_expiry::hpexpireat(cx, request),
+        Command::HPExpireTime => hash_expiry::hpexpiretime(cx, request),
+        Command::HPTtl => hash_expiry::hpttl(cx, request),
+        Command::HPersist => hash_expiry::hpersist(cx, request),
+        Command::HRandField => hash_walk::hrandfield(cx, request),
+        Command::HScan => hash_walk::hscan(cx, request),
+        Command::HSet => hash::hset(cx, request),
+        Command::HSetEx => hash_timed::hsetex(cx, request),
+        Command::HSetNx => hash::hsetnx(cx, request),
+        Command::HStrLen => hash::hstrlen(cx, request),
+        Command::HTtl => hash_expiry::httl(cx, request),
+        Command::HVals => hash::hvals(cx, request),
         Command::BitCount => bitmap::bitcount(cx, request),
         Command::BitField => bitfield::bitfield(cx, request),
         Command::BitFieldRo => bitfield::bitfield_ro(cx, request),

@@ -262,6 +262,10 @@ options! {
         "Most members of a set that is kept packed.";
     SetMaxListpackValue "set-max-listpack-value" number(0, i64::MAX), "64", Live,
         "Longest member of a set that is kept packed, in bytes.";
+    ZsetMaxListpackEntries "zset-max-listpack-entries" = "zset-max-ziplist-entries" number(0, i64::MAX), "128", Live,
+        "Most members of a sorted set that is kept packed.";
+    ZsetMaxListpackValue "zset-max-listpack-value" = "zset-max-ziplist-value" Kind::Memory { min: 0, max: LONG_MAX }, "64", Live,
+        "Longest member of a sorted set that is kept packed, in bytes.";
     HllSparseMaxBytes "hll-sparse-max-bytes" Kind::Memory { min: 0, max: LONG_MAX }, "3000", Live,
         "Longest sparse form of a HyperLogLog, in bytes; a longer one becomes dense.";
     JournalMaxBytes "journal-max-bytes" Kind::Memory { min: 16_384, max: LONG_MAX }, "64mb", Live,

@@ -222,6 +222,8 @@ pub enum Group {
     Geo,
     /// Keys of any type.
     Generic,
+    /// Hashes.
+    Hash,
     /// Strings that count approximately.
     HyperLogLog,
     /// Lists.
@@ -250,6 +252,7 @@ impl Group {
             Group::Connection => "connection",
             Group::Geo => "geo",
             Group::Generic => "generic",
+            Group::Hash => "hash",
             Group::HyperLogLog => "hyperloglog",
             Group::List => "list",
             Group::PubSub => "pubsub",

@@ -8,7 +8,7 @@
 use super::{Command, ROWS, Row};
 
 /// Power of two, at most half full.
-const SLOTS: usize = 512;
+const SLOTS: usize = 1024;
 /// The parent of what has no parent.
 const TOP: u16 = u16::MAX;
 /// The row of an empty slot.

@@ -34,6 +34,8 @@ mod connection;
 #[macro_use]
 mod hyperloglog;
 #[macro_use]
+mod hash;
+#[macro_use]
 mod key;
 #[macro_use]
 mod list;
@@ -45,6 +47,8 @@ mod scripting;
 mod pubsub;
 #[macro_use]
 mod set;
+#[macro_use]
+mod sorted_set;
 #[macro_use]
 mod string;
 #[macro_use]
@@ -222,4 +226,4 @@ macro_rules! define {
     (@option) => { None };
 }
 
-string_rows! { [set_rows hyperloglog_rows list_rows bitmap_rows key_rows connection_rows transaction_rows scripting_rows pubsub_rows admin_rows monitoring_rows acl_rows define] }
+string_rows! { [sorted_set_rows hash_rows set_rows hyperloglog_rows list_rows bitmap_rows key_rows connection_rows transaction_rows scripting_rows pubsub_rows admin_rows monitoring_rows acl_rows define] }
