@@ -20,6 +20,7 @@ use crate::blocking::Place;
 use crate::clock::Instant;
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::field_expiry::{self, FIELDS_A_LOOK};
 use crate::locks::Locks;
 use crate::mail::{Letter, Mailbox};
 use crate::notify::{self, Class};
@@ -304,10 +305,32 @@ impl Cx<'_> {
         let shard = self.locks.shard(key.hash);
         let is_due = shard.volatile_len(database) != 0
             && matches!(shard.find(database, key.hash, key.name, now_ms), Find::Expired(_));
+        let has_due_fields = shard.has_due_fields(database, now_ms);
         if is_due {
             self.expire(key);
+        } else if has_due_fields {
+            self.expire_fields(key);
         }
         is_due
+    }
+
+    /// Removes the fields of a hash whose time has come, all of a small one and some of a large one, as
+    /// [`Cx::expire_if_due`] removes keys. They are recorded apart from what the command does.
+    #[cold]
+    fn expire_fields(&mut self, key: Key<'_>) {
+        let (database, now_ms) = (self.state.database, self.now.wall_ms());
+        let shard = self.locks.shard(key.hash);
+        if !shard.is_due(database as usize, key.hash, now_ms) || self.engine.pause.held(now_ms).is_some() {
+            return;
+        }
+        let expired = shard.expire_fields(database as usize, (key.hash, key.name), now_ms, FIELDS_A_LOOK);
+        let Some(expired) = expired else { return };
+        self.touched_in(database, key);
+        self.notify_in(database, Class::Hash, "hexpired", key);
+        if expired.emptied {
+            self.notify_in(database, Class::Generic, "del", key);
+        }
+        self.append(database, &field_expiry::effect(key.name, &expired));
     }
 
     #[cold]

@@ -11,6 +11,7 @@ use sleeve_store::{Options, SHARDS_DEFAULT, Store};
 
 use crate::acl::Acl;
 use crate::blocking::Blocking;
+use crate::client_memory::ClientMemory;
 use crate::clock::{Instant, Ticker};
 use crate::config::{Config, Opt};
 use crate::doors::Doors;
@@ -38,6 +39,8 @@ pub struct Engine {
     pub acl: Acl,
     /// The clients.
     pub peers: Peers,
+    /// The memory of all clients together.
+    pub client_memory: ClientMemory,
     /// The counters.
     pub stats: Stats,
     /// The latest slow commands.
@@ -96,6 +99,7 @@ impl Engine {
             acl: acl_of(&config),
             config,
             peers: Peers::default(),
+            client_memory: ClientMemory::default(),
             stats: Stats::default(),
             slowlog: SlowLog::default(),
             latency: Latency::default(),
@@ -128,6 +132,11 @@ impl Engine {
     /// Tells everybody that a pause may have ended.
     pub fn post_resume(&self) {
         self.mailboxes().iter().for_each(|mailbox| mailbox.post(Letter::Resume));
+    }
+
+    /// Tells everybody that users may do less now.
+    pub fn post_users(&self) {
+        self.mailboxes().iter().for_each(|mailbox| mailbox.post(Letter::Users));
     }
 
     /// Tells everybody to stop.

@@ -43,6 +43,16 @@ pub fn set_level(level: LogLevel) {
     }
 }
 
+/// Something that only helps to find an error.
+pub fn debug(text: &str) {
+    line(LogLevel::Debug, '.', text);
+}
+
+/// Something that is seldom of use.
+pub fn verbose(text: &str) {
+    line(LogLevel::Verbose, '-', text);
+}
+
 /// Something an operator wants to see once.
 pub fn notice(text: &str) {
     line(LogLevel::Notice, '*', text);

@@ -93,8 +93,9 @@ impl Prepared {
     }
 }
 
+/// What the name of a request stands for.
 #[inline]
-fn find(args: Args<'_>) -> Found {
+pub fn find(args: Args<'_>) -> Found {
     let Some(row) = args.get(0).and_then(commands::find) else { return Found::Unknown };
     let row = match args.get(1) {
         Some(name) if row.is_container() => match commands::find_sub(row.id, name) {

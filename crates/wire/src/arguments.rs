@@ -64,6 +64,12 @@ impl<'a> Args<'a> {
         Args { buf: self.buf, spans: self.spans.get(n..).unwrap_or_default() }
     }
 
+    /// The first `n` arguments (all when there are fewer).
+    #[inline]
+    pub fn first(self, n: usize) -> Args<'a> {
+        Args { buf: self.buf, spans: self.spans.get(..n).unwrap_or(self.spans) }
+    }
+
     /// All arguments in order.
     #[inline]
     pub fn iter(self) -> ArgsIter<'a> {

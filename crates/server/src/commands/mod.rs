@@ -45,6 +45,14 @@ mod set_algebra;
 mod set_random;
 mod script;
 mod slowlog;
+mod stream;
+mod stream_group;
+mod stream_id;
+mod stream_info;
+mod stream_pending;
+mod stream_read;
+mod stream_reply;
+mod stream_trim;
 mod string;
 mod transaction;
 mod zset;
@@ -188,6 +196,29 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Command::HStrLen => hash::hstrlen(cx, request),
         Command::HTtl => hash_expiry::httl(cx, request),
         Command::HVals => hash::hvals(cx, request),
+        Command::XAck => stream_group::xack(cx, request),
+        Command::XAdd => stream::xadd(cx, request),
+        Command::XAutoClaim => stream_pending::xautoclaim(cx, request),
+        Command::XClaim => stream_pending::xclaim(cx, request),
+        Command::XDel => stream::xdel(cx, request),
+        Command::XGroupCreate => stream_group::create(cx, request),
+        Command::XGroupCreateConsumer => stream_group::create_consumer(cx, request),
+        Command::XGroupDelConsumer => stream_group::delete_consumer(cx, request),
+        Command::XGroupDestroy => stream_group::destroy(cx, request),
+        Command::XGroupHelp => help::help(cx, Command::XGroup),
+        Command::XGroupSetId => stream_group::set_id(cx, request),
+        Command::XInfoConsumers => stream_info::consumers(cx, request),
+        Command::XInfoGroups => stream_info::groups(cx, request),
+        Command::XInfoHelp => help::help(cx, Command::XInfo),
+        Command::XInfoStream => stream_info::stream(cx, request),
+        Command::XLen => stream::xlen(cx, request),
+        Command::XPending => stream_pending::xpending(cx, request),
+        Command::XRange => stream::xrange(cx, request),
+        Command::XRead => stream_read::xread(cx, request),
+        Command::XReadGroup => stream_read::xreadgroup(cx, request),
+        Command::XRevRange => stream::xrevrange(cx, request),
+        Command::XSetId => stream::xsetid(cx, request),
+        Command::XTrim => stream::xtrim(cx, request),
         Command::BitCount => bitmap::bitcount(cx, request),
         Command::BitField => bitfield::bitfield(cx, request),
         Command::BitFieldRo => bitfield::bitfield_ro(cx, request),
@@ -329,7 +360,7 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Command::Unwatch => transaction::unwatch(cx),
         Command::Exec => transaction::exec(cx),
         Command::Watch => transaction::watch(cx, request),
-        Command::Acl | Command::Latency | Command::SlowLog | Command::Client | Command::PubSub | Command::Config | Command::Object | Command::Memory | Command::Script
+        Command::XGroup | Command::XInfo | Command::Acl | Command::Latency | Command::SlowLog | Command::Client | Command::PubSub | Command::Config | Command::Object | Command::Memory | Command::Script
         | Command::Function => {
             // A container runs as one of its subcommands; by itself it has too few arguments.
             Err(Error::arity(request.row.full_name))

@@ -35,6 +35,8 @@ pub enum Kind {
         /// Greatest value in bytes.
         max: u64,
     },
+    /// Bytes, or a percentage of something else, which is kept as a negative number.
+    MemoryOrPercent,
     /// File permissions, written in octal.
     Octal {
         /// Greatest value.
@@ -217,6 +219,8 @@ options! {
         "Longest argument of a request and longest string, in bytes.";
     ClientQueryBufferLimit "client-query-buffer-limit" Kind::Memory { min: MEBIBYTE, max: LONG_MAX }, "1gb", Live,
         "Most bytes of unexecuted requests that one client may pile up.";
+    MaxmemoryClients "maxmemory-clients" Kind::MemoryOrPercent, "0", Live,
+        "Bytes that all clients may take together, or a percentage of 'maxmemory', before the largest are closed; 0 sets no limit.";
     ClientOutputBufferLimit "client-output-buffer-limit" Kind::OutputLimits,
         "normal 0 0 0 slave 256mb 64mb 60 pubsub 32mb 8mb 60", Live,
         "Bytes of unread replies at which a client is disconnected, by class: at once, or after seconds over the soft one.";
@@ -254,6 +258,10 @@ options! {
         "Longest field or value of a small hash, in bytes.";
     ListMaxListpackSize "list-max-listpack-size" = "list-max-ziplist-size" number(INT_MIN, INT_MAX), "-2", Live,
         "How large a packed part of a list may be: so many elements, or for -1 to -5 4, 8, 16, 32 or 64 KiB.";
+    StreamNodeMaxBytes "stream-node-max-bytes" Kind::Memory { min: 0, max: LONG_MAX }, "4096", Live,
+        "How many bytes one block of a stream may have; 0 is no limit.";
+    StreamNodeMaxEntries "stream-node-max-entries" number(0, i64::MAX), "100", Live,
+        "How many entries one block of a stream may have; 0 is no limit.";
     ListCompressDepth "list-compress-depth" Kind::Fixed(&["0"]), "0", Live,
         "How many parts at each end of a list stay uncompressed when the others are compressed: none ever is.";
     SetMaxIntsetEntries "set-max-intset-entries" number(0, i64::MAX), "512", Live,
@@ -320,8 +328,6 @@ options! {
         "Whether this server is a node of a cluster; it cannot be one yet.";
     EnableModuleCommand "enable-module-command" NO, "no", Startup,
         "Who may load modules: nobody, as there are none.";
-    MaxmemoryClients "maxmemory-clients" Kind::Fixed(&["0"]), "0", Live,
-        "Bytes that all clients' buffers may take together; there is no such limit yet.";
     TlsPort "tls-port" Kind::Fixed(&["0"]), "0", Live,
         "TCP port to listen on with TLS; there is no TLS yet.";
     IoThreads "io-threads" Kind::Fixed(&["1"]), "1", Startup,

@@ -228,6 +228,8 @@ pub enum Group {
     HyperLogLog,
     /// Lists.
     List,
+    /// Streams.
+    Stream,
     /// Publishing and subscribing.
     PubSub,
     /// The server.
@@ -255,6 +257,7 @@ impl Group {
             Group::Hash => "hash",
             Group::HyperLogLog => "hyperloglog",
             Group::List => "list",
+            Group::Stream => "stream",
             Group::PubSub => "pubsub",
             Group::Server => "server",
             Group::Set => "set",

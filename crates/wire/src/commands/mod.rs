@@ -15,6 +15,7 @@
 //! Variant "name" of Parent, Group, arity N, since "1.0.0"    (`of` and `parent|name` for subcommands)
 //!     [FLAGS ...] [CATEGORIES ...]                           (those ACL categories that no flag implies)
 //!     keys (1; FLAGS) (2 to -1 step 2; FLAGS; "notes")       (`to` counts from the first, or from the end)
+//!          (after "WORD" 1, half; FLAGS)                      (the first half of what follows a word)
 //!          (2 counted; FLAGS)                                (argument 2 says how many follow it)
 //!     tips "..." "..."
 //!     deprecated "since" "what to use instead"
@@ -49,6 +50,8 @@ mod pubsub;
 mod set;
 #[macro_use]
 mod sorted_set;
+#[macro_use]
+mod stream;
 #[macro_use]
 mod string;
 #[macro_use]
@@ -171,6 +174,14 @@ macro_rules! key_spec {
     ($first:literal to $last:literal step $step:literal; $($flag:ident)*$(; $notes:literal)?) => {
         key_spec!(@ Find::Range { last: $last, step: $step, limit: 0 }, $first; $($flag)* $(; $notes)?)
     };
+    (after $word:literal $from:literal, half; $($flag:ident)*) => {
+        KeySpec {
+            flags: KeyFlags::EMPTY$(.or(KeyFlags::$flag))*,
+            begin: Begin::Keyword($word, $from),
+            find: Find::Range { last: -1, step: 1, limit: 2 },
+            notes: "",
+        }
+    };
     (@ $find:expr, $first:literal; $($flag:ident)*$(; $notes:literal)?) => {
         KeySpec {
             flags: KeyFlags::EMPTY$(.or(KeyFlags::$flag))*,
@@ -226,4 +237,4 @@ macro_rules! define {
     (@option) => { None };
 }
 
-string_rows! { [sorted_set_rows hash_rows set_rows hyperloglog_rows list_rows bitmap_rows key_rows connection_rows transaction_rows scripting_rows pubsub_rows admin_rows monitoring_rows acl_rows define] }
+string_rows! { [stream_rows sorted_set_rows hash_rows set_rows hyperloglog_rows list_rows bitmap_rows key_rows connection_rows transaction_rows scripting_rows pubsub_rows admin_rows monitoring_rows acl_rows define] }

@@ -1,0 +1,33 @@
+//! Scripting: Lua 5.1 with what Redis 7.2 gives to scripts.
+//!
+//! From top to bottom: `evaluate` runs a script for a command; `station` keeps each thread's Lua states, `script_room` and
+//! `libraries` what is compiled and loaded in them, `realm` is one state and `sandbox` what a script may reach in it;
+//! `api` is the table `redis`, which finds the running command (`scene`) on the `stage`; `inbound` and `outbound` turn
+//! replies into values and values into replies; `json_*`, `msgpack`, `structs`, `bit` and `random` are the libraries.
+//! `scripts`, `flags` and `running` know nothing of Lua: they are what an engine keeps of its scripts.
+
+pub mod evaluate;
+pub mod flags;
+pub mod running;
+pub mod scripts;
+
+mod api;
+mod bit;
+mod inbound;
+mod json;
+mod json_decode;
+mod json_encode;
+mod libraries;
+mod msgpack;
+mod numbers;
+mod outbound;
+mod pulse;
+mod raised;
+mod random;
+mod realm;
+mod sandbox;
+mod scene;
+mod script_room;
+mod stage;
+mod station;
+mod structs;

@@ -1,0 +1,44 @@
+//! What happens while a script runs for long: others are answered, and it may be ended.
+//!
+//! The hook of a Lua state comes here every so many instructions. Once the script has run for longer than
+//! `busy-reply-threshold`, what runs is published, and the thread's own clients are served by the function that its worker
+//! has left for that ([`crate::busy`]): with one worker nobody else could. Runs on the script's thread.
+
+use sleeve_wire::arguments::OwnedArgs;
+
+use super::running::{Facts, Kind};
+use super::scene::Scene;
+use super::stage;
+
+use crate::clock::Instant;
+use crate::config::Opt;
+
+/// Looks at the clock and serves others if it is time.
+///
+/// # Errors
+/// Why the script has to end.
+pub fn feel() -> Result<(), String> {
+    stage::with(look).unwrap_or(Ok(()))
+}
+
+fn look(scene: &mut Scene<'_, '_>) -> Result<(), String> {
+    let running = &scene.cx.engine.scripts.running;
+    let threshold_ms = scene.cx.engine.config.number(Opt::BusyReplyThreshold);
+    let elapsed_ms = running.elapsed_ms(|| Instant::now().monotonic_ms()).unwrap_or(0);
+    if threshold_ms > 0 && elapsed_ms as i64 >= threshold_ms {
+        running.publish(|| facts(scene));
+    }
+    if running.is_killed() {
+        let what = match scene.kind {
+            Kind::Script => "SCRIPT KILL",
+            Kind::Function => "FUNCTION KILL",
+        };
+        return Err(format!("ERR Script killed by user with {what}."));
+    }
+    Ok(())
+}
+
+fn facts(scene: &Scene<'_, '_>) -> Facts {
+    let request = OwnedArgs::collect(scene.request.args.iter());
+    Facts { kind: scene.kind, name: scene.name.to_vec(), request }
+}

@@ -1,0 +1,129 @@
+//! One Lua state: made, closed in, compiling, calling.
+//!
+//! A thread has a realm for scripts and one for libraries, as Redis has two. Memory is bounded by `lua-memory-max`; a realm
+//! in which that was reached is thrown away. Every so many instructions the `pulse` of the running script is felt, which
+//! is how a script that runs too long is ended. Owned and used by one thread.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use mlua::chunk::ChunkMode;
+use mlua::{Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, VmState};
+
+use super::pulse;
+use super::raised::{self, Uncaught};
+use super::sandbox::{READ_ONLY, Sandbox};
+
+/// Instructions of Lua between two looks at the clock.
+const PULSE_INSTRUCTIONS: u32 = 100_000;
+
+/// See the file's head.
+pub struct Realm {
+    /// The state.
+    pub lua: Lua,
+    /// What its scripts reach.
+    pub sandbox: Sandbox,
+    handler: Function,
+    uncaught: Rc<RefCell<Option<Uncaught>>>,
+}
+
+impl Realm {
+    /// A new state with at most so many bytes.
+    ///
+    /// # Errors
+    /// The bytes do not even suffice for its libraries.
+    pub fn new(bytes_max: usize) -> mlua::Result<Self> {
+        let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH | StdLib::OS;
+        let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
+        let sandbox = Sandbox::close(&lua)?;
+        let uncaught = Rc::new(RefCell::new(None));
+        let caught = Rc::clone(&uncaught);
+        let handler = lua.create_function(move |lua, error: Value| {
+            *caught.borrow_mut() = Some(Uncaught::at_the_top(lua, error));
+            Ok(())
+        })?;
+        let realm = Self { lua, sandbox, handler, uncaught };
+        realm.feel_pulse(PULSE_INSTRUCTIONS)?;
+        realm.lua.set_memory_limit(bytes_max)?;
+        Ok(realm)
+    }
+
+    fn feel_pulse(&self, instructions: u32) -> mlua::Result<()> {
+        let triggers = HookTriggers::new().every_nth_instruction(instructions);
+        self.lua.set_global_hook(triggers, |lua, _| {
+            pulse::feel().map_err(|text| {
+                // A script may catch this and go on; then the next instruction raises it again.
+                let again = HookTriggers::new().every_nth_instruction(1);
+                _ = lua.set_global_hook(again, |_, _| pulse::feel().map(|()| VmState::Continue).map_err(raised::raise));
+                raised::raise(text)
+            })?;
+            Ok(VmState::Continue)
+        })
+    }
+
+    /// A function of this source, whose first line is left out when it is a shebang.
+    ///
+    /// # Errors
+    /// What Lua says of the text.
+    pub fn compile(&self, source: &[u8], name: &str) -> Result<Function, String> {
+        let shebang = if source.starts_with(b"#!") { source.iter().position(|&byte| byte == b'\n') } else { None };
+        let text = &source[shebang.unwrap_or(0)..];
+        if text.first() == Some(&0x1b) {
+            return Err(format!("{name}:1: unexpected symbol near 'char(27)'"));
+        }
+        let chunk = self.lua.load(text).set_name(format!("@{name}")).set_mode(ChunkMode::Text);
+        chunk.into_function().map_err(|error| raised::text_of(&error))
+    }
+
+    /// A table of strings.
+    ///
+    /// # Errors
+    /// Lua has no memory left.
+    pub fn strings<'a>(&self, strings: impl Iterator<Item = &'a [u8]>) -> mlua::Result<Table> {
+        self.lua.create_sequence_from(strings.map(LuaString::wrap))
+    }
+
+    /// Calls a function without arguments.
+    ///
+    /// # Errors
+    /// What the function raised and did not catch.
+    pub fn call(&self, function: &Function) -> Result<Value, Uncaught> {
+        let returned = self.sandbox.xpcall.call::<(bool, Value)>((function, &self.handler));
+        self.settle(returned)
+    }
+
+    /// Calls a function with two tables.
+    ///
+    /// # Errors
+    /// What the function raised and did not catch.
+    pub fn call_with(&self, function: &Function, keys: Table, args: Table) -> Result<Value, Uncaught> {
+        let returned = self.sandbox.enter.call::<(bool, Value)>((function, &self.handler, keys, args));
+        self.settle(returned)
+    }
+
+    fn settle(&self, returned: mlua::Result<(bool, Value)>) -> Result<Value, Uncaught> {
+        let uncaught = self.uncaught.borrow_mut().take();
+        match returned {
+            Ok((true, value)) if !self.sandbox.was_changed() => Ok(value),
+            Ok((true, _)) => Err(Uncaught { text: format!("ERR {READ_ONLY}").into_bytes(), place: None }),
+            Ok((false, error)) => Err(uncaught.unwrap_or_else(|| Uncaught::at_the_top(&self.lua, error))),
+            Err(error) => {
+                let text = format!("ERR {}", raised::text_of(&error)).into_bytes();
+                Err(uncaught.unwrap_or(Uncaught { text, place: None }))
+            }
+        }
+    }
+
+    /// Makes ready for the next script after one that was ended.
+    ///
+    /// # Errors
+    /// Lua has no memory left.
+    pub fn recover(&self) -> mlua::Result<()> {
+        self.feel_pulse(PULSE_INSTRUCTIONS)
+    }
+
+    /// The bytes that the state takes.
+    pub fn used_bytes(&self) -> usize {
+        self.lua.used_memory()
+    }
+}
