@@ -14,6 +14,7 @@ use crate::clock::{Instant, monotonic_ns};
 use crate::config::Opt;
 use crate::engine::Engine;
 use crate::execute;
+use crate::field_expiry;
 use crate::notify::{self, Class};
 use crate::outbox::Outbox;
 use crate::request::Key;
@@ -69,16 +70,17 @@ impl Expiry {
         }
         let effort = Effort::of(engine.config.number(Opt::ActiveExpireEffort));
         let ends_ns = monotonic_ns() + effort.slice_us * 1_000;
-        let mut report = ExpireReport::default();
+        let (mut report, mut are_fields_left) = (ExpireReport::default(), false);
         let mut places_left = engine.store.shards().div_ceil(self.stride) * engine.store.databases();
         while places_left > 0 {
             let mut marked = Vec::new();
-            let step = self.step_shard(engine, now.wall_ms(), &mut marked);
+            let (step, fields_left) = self.step_shard(engine, now.wall_ms(), &mut marked);
             if !marked.is_empty() {
                 serve::gone((engine, counters, now), execute::call, marked);
             }
             report.add(step);
-            if step.wrapped {
+            are_fields_left = fields_left;
+            if step.wrapped && !fields_left {
                 places_left -= 1;
                 self.advance(engine);
             }
@@ -87,19 +89,21 @@ impl Expiry {
             }
         }
         counters.expired.add(report.expired as u64);
-        let is_busy = places_left > 0 && report.expired * 100 >= report.sampled.max(1) * effort.busy_percent;
+        let many_expired = report.expired * 100 >= report.sampled.max(1) * effort.busy_percent;
+        let is_busy = places_left > 0 && (many_expired || are_fields_left);
         if is_busy { BUSY_PAUSE_MS } else { round_ms }
     }
 
-    /// Removes what is due from a few buckets; `marked` gets the keys that somebody waits for.
-    fn step_shard(&self, engine: &Engine, now_ms: i64, marked: &mut Vec<Place>) -> ExpireReport {
+    /// Removes the keys that are due from a few buckets, and the fields that are from a few hashes: what it did about keys,
+    /// and whether more fields are due. `marked` gets the keys that somebody waits for.
+    fn step_shard(&self, engine: &Engine, now_ms: i64, marked: &mut Vec<Place>) -> (ExpireReport, bool) {
         if self.shard >= engine.store.shards() {
-            return ExpireReport { wrapped: true, ..ExpireReport::default() };
+            return (ExpireReport { wrapped: true, ..ExpireReport::default() }, false);
         }
         let database = self.database;
         let mut shard = engine.store.lock(self.shard);
         if shard.databases() <= database {
-            return ExpireReport { wrapped: true, ..ExpireReport::default() };
+            return (ExpireReport { wrapped: true, ..ExpireReport::default() }, false);
         }
         let mut outbox = Outbox::default();
         let report = shard.expire_step(database, now_ms, BUCKETS_A_STEP, |key, garbage| {
@@ -114,9 +118,10 @@ impl Expiry {
                 engine.journal.append(database as u32, [b"DEL".as_slice(), key].into_iter());
             }
         });
+        let fields_left = field_expiry::step(engine, &mut shard, database, now_ms, marked, &mut outbox);
         drop(shard);
         outbox.ring(None);
-        report
+        (report, fields_left)
     }
 
     fn advance(&mut self, engine: &Engine) {
