@@ -148,17 +148,24 @@ pub fn push_f64(out: &mut Vec<u8>, value: f64) {
         return out.extend_from_slice(b"nan");
     }
     let magnitude = value.abs();
-    if magnitude <= INTEGRAL_MAX && magnitude.fract() == 0.0 {
+    if magnitude <= INTEGRAL_MAX && magnitude.fract() == 0.0 && !is_negative_zero(value) {
         return push_i64(out, value as i64);
     }
     if value.is_sign_negative() {
         out.push(b'-');
+    }
+    if magnitude == 0.0 {
+        return out.push(b'0');
     }
     if value.is_infinite() {
         return out.extend_from_slice(b"inf");
     }
     let (digits, exponent) = shortest(magnitude);
     push_decimal(out, &digits, exponent);
+}
+
+fn is_negative_zero(value: f64) -> bool {
+    value == 0.0 && value.is_sign_negative()
 }
 
 /// Up to 2^62 a double without fraction is written as an integer.
@@ -208,5 +215,28 @@ fn push_scientific(out: &mut Vec<u8>, digits: &[u8], exponent: i32) {
         }
     }
     out.extend_from_slice(if exponent < 0 { b"e-" } else { b"e+" });
+    push_i64(out, i64::from(exponent.abs()));
+}
+
+/// Appends a double with seventeen significant digits and without the zeros at their end, as C's `%.17g` prints it: what
+/// Redis shows of scores where it does not look for the fewest digits.
+pub fn push_f64_17(out: &mut Vec<u8>, value: f64) {
+    if !value.is_finite() {
+        return push_f64(out, value);
+    }
+    let text = format!("{value:.16e}");
+    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-4..17).contains(&exponent) {
+        let decimals = usize::try_from(16 - exponent).unwrap_or(0);
+        let plain = format!("{value:.decimals$}");
+        let short = if decimals > 0 { plain.trim_end_matches('0').trim_end_matches('.') } else { &plain };
+        return out.extend_from_slice(short.as_bytes());
+    }
+    out.extend_from_slice(digits.trim_end_matches('0').trim_end_matches('.').as_bytes());
+    out.extend_from_slice(if exponent < 0 { b"e-" } else { b"e+" });
+    if exponent.abs() < 10 {
+        out.push(b'0');
+    }
     push_i64(out, i64::from(exponent.abs()));
 }

@@ -159,7 +159,7 @@ fn long_doubles_add_as_incrbyfloat_does() {
 fn doubles_read_and_print_as_redis_does() {
     for (value, text) in [
         (0.0, "0"),
-        (-0.0, "0"),
+        (-0.0, "-0"),
         (-7.0, "-7"),
         (4611686018427389000.0, "4611686018427389000"),
         (2.75, "2.75"),
@@ -194,4 +194,34 @@ fn hostile_patterns_end_soon() {
     assert!(pattern::matches(b"[^", b"x", false) && !pattern::matches(b"[", b"x", false));
     assert!(!pattern::matches(b"h[a-e]llo[", b"hallo", false));
     assert!(pattern::matches(b"[\xf0-\x10]", b"\xff", false) && !pattern::matches(b"[\xf0-\x10]", b"\x20", false));
+}
+
+#[test]
+fn seventeen_digits_are_those_of_c() {
+    let cases = [
+        (0.1, "0.10000000000000001"),
+        (3e-8, "2.9999999999999997e-08"),
+        (1e300, "1.0000000000000001e+300"),
+        (-1.5, "-1.5"),
+        (-0.0, "-0"),
+        (0.0, "0"),
+        (1e16, "10000000000000000"),
+        (1e20, "1e+20"),
+        (123456.789, "123456.789"),
+        (0.0001, "0.0001"),
+        (5e-324, "4.9406564584124654e-324"),
+        (f64::NEG_INFINITY, "-inf"),
+    ];
+    for (value, expected) in cases {
+        let mut text = Vec::new();
+        number::push_f64_17(&mut text, value);
+        assert_eq!(String::from_utf8_lossy(&text), expected);
+    }
+}
+
+#[test]
+fn a_negative_zero_keeps_its_sign() {
+    let mut text = Vec::new();
+    number::push_f64(&mut text, -0.0);
+    assert_eq!(text, b"-0");
 }

@@ -6,7 +6,8 @@
 //! and adds every key's digest. The recipe is that of Redis's `debug.c` (7.0).
 
 use sha1::{Digest as _, Sha1};
-use sleeve_store::{Digits, EntryRef, Kind, List, ListRef, Map, Set};
+use sleeve_store::{Digits, EntryRef, Kind, List, ListRef, Map, Set, SortedSet};
+use sleeve_wire::number;
 
 /// 20 bytes that stand for data.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -57,7 +58,8 @@ impl Digest {
             Kind::List => self.mix_list(entry),
             Kind::Set => self.add_members(entry),
             Kind::Hash => self.add_fields(entry),
-            Kind::SortedSet | Kind::Stream => {}
+            Kind::SortedSet => self.add_scored(entry),
+            Kind::Stream => {}
         }
         if entry.deadline().is_some() {
             self.add(b"!!expire!!");
@@ -87,6 +89,18 @@ impl Digest {
         if let Some(set) = entry.collection::<Set>() {
             set.for_each(|member| self.add(member.bytes(&mut Digits::default())));
         }
+    }
+
+    /// Members count in any order, each with its score.
+    fn add_scored(&mut self, entry: &EntryRef<'_>) {
+        let Some(set) = entry.collection::<SortedSet>() else { return };
+        set.visit(0..set.len(), false, |name, score| {
+            let (mut digest, mut text) = (Self::default(), Vec::new());
+            digest.mix(name.bytes(&mut Digits::default()));
+            number::push_f64_17(&mut text, score);
+            digest.mix(&text);
+            self.add(&digest.0);
+        });
     }
 
     fn add(&mut self, bytes: &[u8]) {

@@ -1,6 +1,7 @@
 //! What the commands that walk a whole database share: cursor, filter, and what they do with keys whose time has come.
 
 use sleeve_store::EntryRef;
+use sleeve_wire::request::Args;
 use sleeve_wire::{number, pattern};
 
 use crate::cx::Cx;
@@ -54,6 +55,24 @@ pub fn parse_cursor(text: &[u8]) -> Result<u64, Error> {
 pub fn parse_count(text: &[u8]) -> Result<usize, Error> {
     let count = number::parse_i64(text).ok_or(Error::NOT_INTEGER)?;
     usize::try_from(count).ok().filter(|count| *count > 0).ok_or(Error::SYNTAX)
+}
+
+/// The options of a walk over a collection, `[MATCH pattern] [COUNT count]`: the pattern, if it leaves anything out, and
+/// the count.
+pub fn parse_walk(options: Args<'_>) -> Result<(Option<&[u8]>, usize), Error> {
+    let (mut filter, mut count) = (None, 10);
+    let mut options = options.iter();
+    while let Some(option) = options.next() {
+        let value = options.next().ok_or(Error::SYNTAX)?;
+        if option.eq_ignore_ascii_case(b"count") {
+            count = parse_count(value)?;
+        } else if option.eq_ignore_ascii_case(b"match") {
+            filter = Some(value).filter(|pattern| *pattern != b"*");
+        } else {
+            return Err(Error::SYNTAX);
+        }
+    }
+    Ok((filter, count))
 }
 
 /// Whether a key's time has come.
