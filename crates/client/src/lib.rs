@@ -53,6 +53,7 @@ pub(crate) mod client;
 pub(crate) mod cmd;
 pub mod commands;
 pub(crate) mod config;
+pub(crate) mod counted;
 pub(crate) mod decode;
 #[cfg(feature = "embedded")]
 pub(crate) mod embedded;
@@ -91,7 +92,7 @@ pub use error::{Effect, Error, ErrorKind};
 pub use lease::Lease;
 pub use options::{
     BitField, BitOperation, BitRange, BitUnit, ClientFilter, ClientType, CommandFilter, CopyOptions, ExpireIf, Expiry,
-    FlushMode, LcsOptions, PauseMode, ScanOptions, SetOptions, Switch, Unblock,
+    FlushMode, LcsOptions, MembersScan, PauseMode, ScanOptions, SetOptions, Switch, Unblock,
 };
 pub use reply::Reply;
 pub use request::{Request, ToArg, ToArgs};
@@ -105,6 +106,8 @@ pub mod prelude {
     pub use crate::commands::admin::AdminCommands;
     pub use crate::commands::bitmap::BitmapCommands;
     pub use crate::commands::connection::ConnectionCommands;
+    pub use crate::commands::hyperloglog::HyperLogLogCommands;
     pub use crate::commands::key::KeyCommands;
+    pub use crate::commands::set::SetCommands;
     pub use crate::commands::string::StringCommands;
 }

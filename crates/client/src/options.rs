@@ -301,6 +301,22 @@ impl ToArgs for ScanOptions {
     }
 }
 
+/// What SSCAN, HSCAN and ZSCAN can be told.
+#[derive(Clone, Debug, Default)]
+pub struct MembersScan {
+    /// Only members that this glob pattern matches.
+    pub pattern: Option<String>,
+    /// About how much work one call does, in members.
+    pub count: Option<u64>,
+}
+
+impl ToArgs for MembersScan {
+    fn write_to(&self, request: &mut Request) {
+        request.arg(self.pattern.as_ref().map(|pattern| ("MATCH", pattern)));
+        request.arg(self.count.map(|count| ("COUNT", count)));
+    }
+}
+
 /// Which connections CLIENT KILL ends: those that all of these are true of.
 #[derive(Clone, Debug, Default)]
 pub struct ClientFilter {

@@ -34,5 +34,7 @@ pub(crate) use commands;
 pub mod admin;
 pub mod bitmap;
 pub mod connection;
+pub mod hyperloglog;
 pub mod key;
+pub mod set;
 pub mod string;

@@ -1,0 +1,15 @@
+//! HyperLogLog commands, one line each.
+
+use crate::request::{ToArg, ToArgs};
+
+super::commands! {
+    /// Commands that count different elements approximately, in 12 KiB whatever their number.
+    HyperLogLogCommands {
+        /// Counts elements; answers whether the count may have changed.
+        pfadd(key: impl ToArg, elements: impl ToArgs) -> bool = ["PFADD", key, elements];
+        /// About how many different elements the keys have counted together, to 0.81 per cent.
+        pfcount(keys: impl ToArgs) -> u64 = ["PFCOUNT", keys];
+        /// Has the destination count what each of the sources has.
+        pfmerge(destination: impl ToArg, sources: impl ToArgs) -> () = ["PFMERGE", destination, sources];
+    }
+}
