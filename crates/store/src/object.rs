@@ -12,6 +12,7 @@ use crate::list::List;
 use crate::map::Map;
 use crate::set::Set;
 use crate::sorted_set::SortedSet;
+use crate::stream::Stream;
 use crate::value::{Encoding, Kind};
 
 /// A collection that does not lie in an entry.
@@ -25,6 +26,8 @@ pub enum Object {
     Set(Set),
     /// A sorted set.
     SortedSet(SortedSet),
+    /// A stream.
+    Stream(Stream),
 }
 
 /// One type of collection.
@@ -85,6 +88,7 @@ macro_rules! each {
             Object::List($inner) => $body,
             Object::Set($inner) => $body,
             Object::SortedSet($inner) => $body,
+            Object::Stream($inner) => $body,
         }
     };
 }

@@ -6,7 +6,7 @@
 //! and adds every key's digest. The recipe is that of Redis's `debug.c` (7.0).
 
 use sha1::{Digest as _, Sha1};
-use sleeve_store::{Digits, EntryRef, Kind, List, ListRef, Map, Set, SortedSet};
+use sleeve_store::{Digits, EntryRef, Kind, List, ListRef, Map, Set, SortedSet, Stream, StreamId};
 use sleeve_wire::number;
 
 /// 20 bytes that stand for data.
@@ -59,7 +59,7 @@ impl Digest {
             Kind::Set => self.add_members(entry),
             Kind::Hash => self.add_fields(entry),
             Kind::SortedSet => self.add_scored(entry),
-            Kind::Stream => {}
+            Kind::Stream => self.mix_entries(entry),
         }
         if entry.deadline().is_some() {
             self.add(b"!!expire!!");
@@ -101,6 +101,18 @@ impl Digest {
             digest.mix(&text);
             self.add(&digest.0);
         });
+    }
+
+    /// The entries of a stream in their order; its groups do not count.
+    fn mix_entries(&mut self, entry: &EntryRef<'_>) {
+        let Some(stream) = entry.collection::<Stream>() else { return };
+        for entry in stream.range(StreamId::MIN, StreamId::MAX) {
+            self.mix(format!("{}.{}", entry.id.ms, entry.id.seq).as_bytes());
+            for (name, value) in entry.fields() {
+                self.mix(name.bytes(&mut Digits::default()));
+                self.mix(value.bytes(&mut Digits::default()));
+            }
+        }
     }
 
     fn add(&mut self, bytes: &[u8]) {

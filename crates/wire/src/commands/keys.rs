@@ -72,10 +72,12 @@ impl KeySpec {
     fn run(&self, args: Args<'_>) -> Run {
         let begin = match self.begin {
             Begin::Index(index) => usize::from(index),
-            Begin::Keyword(word, from) => match keyword(args, word, from) {
-                Some(begin) => begin,
-                None => return Run::default(),
-            },
+            Begin::Keyword(word, from) => {
+                // A group or a consumer may be called as the word is, so the options of XREAD are read in order.
+                let begin = if word == "STREAMS" { streams(args) } else { keyword(args, word, from) };
+                let Some(begin) = begin else { return Run::default() };
+                begin
+            }
             Begin::Unknown => return Run::default(),
         };
         match self.find {
@@ -107,6 +109,21 @@ fn range_end(begin: usize, len: usize, last: i8, limit: u8) -> usize {
         (begin + len.saturating_sub(begin) / usize::from(limit)).saturating_sub(from_end)
     };
     end.min(len)
+}
+
+/// The index after the word STREAMS of XREAD and XREADGROUP.
+fn streams(args: Args<'_>) -> Option<usize> {
+    let mut at = 1;
+    loop {
+        let option = args.get(at)?;
+        at += match option.len() {
+            7 if option.eq_ignore_ascii_case(b"streams") => return Some(at + 1),
+            5 if option.eq_ignore_ascii_case(b"group") => 3,
+            5 if option.eq_ignore_ascii_case(b"noack") => 1,
+            5 if option.eq_ignore_ascii_case(b"count") || option.eq_ignore_ascii_case(b"block") => 2,
+            _ => return None,
+        };
+    }
 }
 
 /// The index after `word`, sought as Redis seeks it: forwards from a positive index, backwards from a negative one.

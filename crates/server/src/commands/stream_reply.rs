@@ -1,0 +1,73 @@
+//! How streams look in replies.
+
+use sleeve_store::{StreamEntry, StreamId, ValueRef};
+use sleeve_wire::number::Digits;
+use sleeve_wire::reply::{Protocol, Writer};
+
+/// Writes an id.
+pub(super) fn id(reply: &mut Writer<'_>, id: StreamId) {
+    match (i64::try_from(id.ms), i64::try_from(id.seq)) {
+        (Ok(ms), Ok(seq)) => {
+            let (ms, seq) = (Digits::new(ms), Digits::new(seq));
+            reply.bulk_header(ms.as_bytes().len() + 1 + seq.as_bytes().len());
+            reply.out.extend_from_slice(ms.as_bytes());
+            reply.out.push(b'-');
+            reply.out.extend_from_slice(seq.as_bytes());
+            reply.bulk_end();
+        }
+        _ => reply.bulk(id.to_string().as_bytes()),
+    }
+}
+
+/// Writes an entry: its id, and its names and values in turn.
+pub(super) fn entry(reply: &mut Writer<'_>, entry: &StreamEntry<'_>) {
+    reply.array(2);
+    id(reply, entry.id);
+    reply.array(2 * entry.fields_len());
+    for (name, value) in entry.fields() {
+        element(reply, name);
+        element(reply, value);
+    }
+}
+
+fn element(reply: &mut Writer<'_>, value: ValueRef<'_>) {
+    match value {
+        ValueRef::Integer(number) => reply.bulk_integer(number),
+        ValueRef::Bytes(bytes) => reply.bulk(bytes),
+    }
+}
+
+/// Writes an array of the entries that come, at most `count` of them; how many it were.
+pub(super) fn entries<'a>(
+    reply: &mut Writer<'_>,
+    entries: impl Iterator<Item = StreamEntry<'a>>,
+    count: usize,
+) -> usize {
+    counted_array(reply, |reply| entries.take(count).map(|found| entry(reply, &found)).count())
+}
+
+/// Writes an array whose length `write` knows when it has written its elements.
+pub(super) fn counted_array(reply: &mut Writer<'_>, write: impl FnOnce(&mut Writer<'_>) -> usize) -> usize {
+    let start = reply.out.len();
+    let count = write(reply);
+    insert(reply, start, |head| head.array(count));
+    count
+}
+
+/// Writes what a head says before what was written from `start` on.
+pub(super) fn insert(reply: &mut Writer<'_>, start: usize, write: impl FnOnce(&mut Writer<'_>)) {
+    let mut head = Vec::new();
+    write(&mut Writer::new(&mut head, reply.protocol));
+    reply.out.splice(start..start, head);
+}
+
+/// Runs `write` with a writer that borrows nothing else, for commands that read the data meanwhile.
+pub(super) fn apart<T>(
+    cx: &mut crate::cx::Cx<'_>,
+    write: impl FnOnce(&mut crate::cx::Cx<'_>, &mut Writer<'_>) -> T,
+) -> T {
+    let (mut bytes, protocol): (Vec<u8>, Protocol) = (std::mem::take(&mut cx.out.bytes), cx.state.protocol);
+    let result = write(cx, &mut Writer::new(&mut bytes, protocol));
+    cx.out.bytes = bytes;
+    result
+}
