@@ -14,6 +14,7 @@ use crate::blocking::Blocking;
 use crate::client_memory::ClientMemory;
 use crate::clock::{Instant, Ticker};
 use crate::config::{Config, Opt};
+use crate::cx::Candidates;
 use crate::doors::Doors;
 use crate::gauge::Gauges;
 use crate::journal::Journal;
@@ -25,6 +26,7 @@ use crate::peer::Peers;
 use crate::pubsub::PubSub;
 use crate::slowlog::SlowLog;
 use crate::stats::Stats;
+use crate::tracking::Tracking;
 use crate::watch::Watches;
 
 /// Databases, configuration, journal, clients and counters of one running Sleeve.
@@ -57,6 +59,10 @@ pub struct Engine {
     pub pubsub: PubSub,
     /// The scripts and libraries.
     pub scripts: Arc<Scripts>,
+    /// Which keys may go when memory is short.
+    pub candidates: Candidates,
+    /// Who must hear of changes to keys that it has read.
+    pub tracking: Tracking,
     /// CLIENT PAUSE.
     pub pause: Pause,
     /// When the engine was made.
@@ -108,6 +114,8 @@ impl Engine {
             blocking: Blocking::default(),
             pubsub: PubSub::default(),
             scripts: Arc::default(),
+            candidates: Candidates::default(),
+            tracking: Tracking::default(),
             pause: Pause::default(),
             started: Instant::now(),
             ticker: Ticker::start(),

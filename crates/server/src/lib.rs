@@ -8,6 +8,7 @@ pub mod clock;
 pub mod config;
 pub mod engine;
 pub mod histogram;
+mod invalidation;
 mod journal;
 mod latency;
 pub mod local;
@@ -50,6 +51,7 @@ mod slowlog;
 mod state;
 mod stats;
 mod subscription;
+mod tracking;
 mod watch;
 mod worker;
 

@@ -10,6 +10,7 @@ use crate::clock::Instant;
 use crate::desk::Desk;
 use crate::engine::Engine;
 use crate::expire::Expiry;
+use crate::invalidation::{self, Delivery};
 use crate::mail::{Letter, Mailbox};
 use crate::message::Message;
 use crate::output::Output;
@@ -142,11 +143,26 @@ impl Local {
                 Letter::Unblock { ticket, mut reply, .. } => {
                     self.session.unblock(ticket, &mut reply, &mut self.desk, &mut self.output);
                 }
+                Letter::Users if !self.session.may_listen() => return self.end(),
                 Letter::Resume => self.session.resume(&mut self.desk, &mut self.output),
                 Letter::Message(message) => self.hear(&message),
                 Letter::Push { bytes, .. } => self.output.push_shared(&bytes),
-                Letter::Adopt(_) | Letter::Listen => {}
+                Letter::Invalidate { keys, .. } => self.invalidate(keys),
+                Letter::Redirected { keys, .. } => {
+                    let bytes = invalidation::forwarded(&self.session.state, &keys);
+                    self.output.bytes.extend(bytes.unwrap_or_default());
+                }
+                Letter::Adopt(_) | Letter::Listen | Letter::Users => {}
             }
+        }
+    }
+
+    /// Tells the client that keys have changed which it has read.
+    fn invalidate(&mut self, keys: Option<Arc<Vec<u8>>>) {
+        match invalidation::deliver(&self.desk.engine, &mut self.session.state, keys) {
+            Delivery::Nothing => {}
+            Delivery::Push(bytes) => self.output.bytes.extend_from_slice(&bytes),
+            Delivery::Forward(peer, keys) => peer.mailbox.post(Letter::Redirected { id: peer.id, keys }),
         }
     }
 

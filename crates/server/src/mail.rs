@@ -40,8 +40,24 @@ pub enum Letter {
         /// The bytes, in its protocol.
         bytes: Arc<Vec<u8>>,
     },
+    /// The client with this id has read keys that have changed: an array of them, or nothing for all keys.
+    Invalidate {
+        /// The client's id.
+        id: u64,
+        /// The array as it goes out.
+        keys: Option<Arc<Vec<u8>>>,
+    },
+    /// The same about another client, which has the client with this id told.
+    Redirected {
+        /// The client's id.
+        id: u64,
+        /// What goes out.
+        keys: Arc<Vec<u8>>,
+    },
     /// The engine's doors have changed: watch those that there are now.
     Listen,
+    /// Users may do less now: close clients that listen to what theirs may not.
+    Users,
     /// Paused clients may go on, if nothing holds them any more.
     Resume,
     /// Close everything and return.
@@ -51,7 +67,7 @@ pub enum Letter {
 impl Letter {
     /// Whether its kind is all that it says.
     fn is_bare(&self) -> bool {
-        matches!(self, Self::Listen | Self::Resume | Self::Stop)
+        matches!(self, Self::Listen | Self::Users | Self::Resume | Self::Stop)
     }
 }
 
@@ -121,6 +137,11 @@ impl Mailbox {
             self.arrival.notify_all();
             (self.wake)();
         }
+    }
+
+    /// Puts a letter into the box, also with locks held; [`Mailbox::ring`] follows when they are given back.
+    pub fn put(&self, letter: Letter) {
+        self.pile.lock().letters.push(letter);
     }
 
     /// Puts a published message into the box, also with locks held; [`Mailbox::ring`] follows when they are given back.

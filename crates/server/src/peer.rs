@@ -48,14 +48,24 @@ pub struct Peer {
     pub queued: AtomicI64,
     /// Bytes that the MULTI queue holds.
     pub queued_bytes: AtomicUsize,
+    /// Bytes of the names of keys that it watches and of channels that it listens to.
+    pub names_bytes: AtomicUsize,
     /// Number of watched keys.
     pub watched: AtomicUsize,
     /// Channels, patterns and shard channels that it listens to.
     pub listened: [AtomicUsize; 3],
+    /// CLIENT TRACKING: the client that is told instead, 0 for itself, -1 where it does not track.
+    pub redirect: AtomicI64,
+    /// The client that is told instead has gone.
+    pub broken: AtomicBool,
+    /// It tracks in broadcasting mode.
+    pub broadcast: AtomicBool,
     /// Bytes received and not yet executed.
     pub input_bytes: AtomicUsize,
     /// Bytes of replies that the socket has not taken.
     pub output_bytes: AtomicUsize,
+    /// Its part of the memory of all clients; see [`crate::client_memory`].
+    pub weight: AtomicI64,
     /// 2 or 3.
     pub protocol: AtomicU32,
     /// The last command as an index of the command table, plus one; 0 before the first.
@@ -93,6 +103,71 @@ pub struct Arrival {
 }
 
 impl Peer {
+    /// Bytes that it takes: requests and replies on their way, names that it waits to hear of, and what is
+    /// known of it.
+    pub fn bytes(&self) -> usize {
+        let parts = [&self.input_bytes, &self.output_bytes, &self.queued_bytes, &self.names_bytes];
+        parts.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum::<usize>() + size_of::<Self>()
+    }
+
+    /// One client as CLIENT LIST shows it: Redis's fields in Redis's order, with the line's end.
+    pub fn line(&self, now_ms: i64) -> String {
+        let peer = self;
+        let names = peer.names.lock().clone();
+        let number = |count: &AtomicUsize| count.load(Ordering::Relaxed);
+        let (input, output, queued) =
+            (number(&peer.input_bytes), number(&peer.output_bytes), number(&peer.queued_bytes));
+        let command = match peer.command.load(Ordering::Relaxed) {
+            0 => "NULL",
+            row => sleeve_wire::commands::all()[row as usize - 1].full_name,
+        };
+        format!(
+            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={} qbuf={input} \
+             qbuf-free=0 argv-mem=0 multi-mem={queued} rbs=0 rbp=0 obl=0 oll=0 omem={output} tot-mem={} events={} cmd={command} \
+             user={} redir={} resp={} lib-name={} lib-ver={}\n",
+            peer.id,
+            peer.address,
+            peer.local_address,
+            peer.descriptor,
+            names.client,
+            (now_ms - peer.created_ms).max(0) / 1_000,
+            (now_ms - peer.active_ms.load(Ordering::Relaxed)).max(0) / 1_000,
+            peer.flags(),
+            peer.database.load(Ordering::Relaxed),
+            number(&peer.listened[0]),
+            number(&peer.listened[1]),
+            number(&peer.listened[2]),
+            peer.queued.load(Ordering::Relaxed),
+            peer.bytes(),
+            if output == 0 { "r" } else { "rw" },
+            String::from_utf8_lossy(&names.user),
+            peer.redirect.load(Ordering::Relaxed),
+            peer.protocol.load(Ordering::Relaxed),
+            names.library,
+            names.library_version,
+        )
+    }
+
+    fn flags(&self) -> String {
+        let peer = self;
+        let set = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        let marks = [
+            ('P', peer.is_listening()),
+            ('x', peer.queued.load(Ordering::Relaxed) >= 0),
+            ('b', set(&peer.paused) || set(&peer.blocked)),
+            ('t', peer.redirect.load(Ordering::Relaxed) >= 0),
+            ('R', set(&peer.broken)),
+            ('B', set(&peer.broadcast)),
+            ('d', set(&peer.doomed)),
+            ('c', set(&peer.closing)),
+            ('U', peer.address.ends_with(":0") && peer.descriptor >= 0),
+            ('e', set(&peer.no_evict)),
+            ('T', set(&peer.no_touch)),
+        ];
+        let text: String = marks.iter().filter(|(_, on)| *on).map(|(mark, _)| mark).collect();
+        if text.is_empty() { "N".into() } else { text }
+    }
+
     /// Whether it listens to any channel.
     pub fn is_listening(&self) -> bool {
         self.listened.iter().any(|count| count.load(Ordering::Relaxed) != 0)
@@ -115,10 +190,15 @@ impl Peers {
             database: AtomicU32::new(0),
             queued: AtomicI64::new(-1),
             queued_bytes: AtomicUsize::new(0),
+            names_bytes: AtomicUsize::new(0),
             watched: AtomicUsize::new(0),
             listened: Default::default(),
+            redirect: AtomicI64::new(-1),
+            broken: AtomicBool::new(false),
+            broadcast: AtomicBool::new(false),
             input_bytes: AtomicUsize::new(0),
             output_bytes: AtomicUsize::new(0),
+            weight: AtomicI64::new(0),
             protocol: AtomicU32::new(2),
             command: AtomicU32::new(0),
             no_evict: AtomicBool::new(false),

@@ -17,6 +17,7 @@ use crate::config::{Class, Opt};
 use crate::desk::Desk;
 use crate::engine::Engine;
 use crate::execute;
+use crate::message::Kind;
 use crate::output::Output;
 use crate::peer::Peer;
 use crate::state::{Replies, State};
@@ -136,8 +137,18 @@ impl Session {
         limit.is_exceeded(waiting as u64, &mut self.over_soft_since_s, now.monotonic_ms() / 1_000)
     }
 
+    /// Whether the user, as it is now, may listen to all that this peer listens to.
+    pub fn may_listen(&self) -> bool {
+        let (Some(subscriptions), user) = (&self.state.subscriptions, &self.state.user) else { return true };
+        let Some(user) = self.engine.acl.get(&user.name).filter(|known| known.id == user.id) else { return false };
+        [Kind::Channel, Kind::Pattern, Kind::Shard].into_iter().all(|kind| {
+            subscriptions.names(kind).all(|name| user.allows_channel(name, kind == Kind::Pattern))
+        })
+    }
+
     /// Lets go of everything that others know of this peer.
     pub fn close(&mut self) {
+        self.engine.client_memory.forget(&self.state.peer);
         self.state.watching.clear(&self.engine);
         if let Some(waiter) = self.state.blocked.take()
             && let Some(claim) = waiter.claim()
@@ -145,6 +156,7 @@ impl Session {
             claim.finish(&self.engine.blocking);
         }
         self.state.unsubscribe_all(&self.engine);
+        self.state.stop_tracking(&self.engine);
         self.engine.peers.leave(self.state.peer.id);
     }
 

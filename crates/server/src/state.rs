@@ -8,13 +8,14 @@ use sleeve_wire::commands::Row;
 use sleeve_wire::reply::Protocol;
 use sleeve_wire::request::OwnedArgs;
 
-use crate::blocking::Waiter;
 use crate::acl::User;
+use crate::blocking::Waiter;
 use crate::engine::Engine;
 use crate::message::Kind;
 use crate::peer::Peer;
 use crate::pubsub::Own;
 use crate::subscription::Subscriptions;
+use crate::tracking::Changer;
 use crate::watch::Flag;
 
 /// See the file's head. Owned by the session; no other thread sees it.
@@ -51,12 +52,35 @@ pub struct State {
     pub denies_blocking: bool,
     /// What the client listens to, once it has subscribed to anything.
     pub subscriptions: Option<Box<Subscriptions>>,
+    /// Whether and how the keys that the client reads are remembered for it.
+    pub tracking: Option<Box<Track>>,
     /// What the client waits with; nothing of it runs until that is over.
     pub blocked: Option<Arc<Waiter>>,
     /// The waiter whose request runs, in a state that stands in for that of its session.
     pub serving: Option<Arc<Waiter>>,
     /// The command that runs or ran last.
     pub row: Option<&'static Row>,
+}
+
+/// CLIENT TRACKING: what the client asked for.
+#[derive(Debug, Clone, Default)]
+pub struct Track {
+    /// The client that is told instead; 0 for none.
+    pub redirect: u64,
+    /// The client hears of every change below its prefixes.
+    pub broadcast: bool,
+    /// Only keys of commands behind CLIENT CACHING YES are remembered.
+    pub opt_in: bool,
+    /// All but those behind CLIENT CACHING NO are.
+    pub opt_out: bool,
+    /// Its own changes are no news to it.
+    pub no_loop: bool,
+    /// CLIENT CACHING was the last command.
+    pub caching: bool,
+    /// The client to be told instead has gone.
+    pub broken: bool,
+    /// The prefixes that it follows, where it broadcasts.
+    pub prefixes: Vec<Box<[u8]>>,
 }
 
 /// CLIENT REPLY.
@@ -88,6 +112,8 @@ pub struct Transaction {
 pub struct Watching {
     flag: Flag,
     keys: HashSet<Watched>,
+    /// What the keys take.
+    bytes: usize,
 }
 
 /// One watched key.
@@ -119,6 +145,7 @@ impl State {
             no_touch: false,
             denies_blocking: false,
             subscriptions: None,
+            tracking: None,
             blocked: None,
             serving: None,
             row: None,
@@ -158,6 +185,21 @@ impl State {
         self.subscriptions.as_ref().is_some_and(|subscriptions| !subscriptions.is_empty())
     }
 
+    /// This client as one that changes keys, if anybody tracks.
+    #[inline]
+    pub fn changer(&self) -> Changer {
+        // Whoever waited is told by letter, like everybody else.
+        let no_loop = self.tracking.as_ref().is_some_and(|tracking| tracking.no_loop);
+        self.serving.is_none().then_some((self.peer.id, no_loop))
+    }
+
+    /// The keys that it reads are remembered no longer.
+    pub fn stop_tracking(&mut self, engine: &Engine) {
+        if let Some(tracking) = self.tracking.take() {
+            engine.tracking.leave(self.peer.id, &tracking.prefixes);
+        }
+    }
+
     /// Listens to nothing any more.
     pub fn unsubscribe_all(&mut self, engine: &Engine) {
         let Some(subscriptions) = &mut self.subscriptions else { return };
@@ -184,8 +226,14 @@ impl State {
         let queued_bytes = self.transaction.as_ref().map_or(0, |transaction| transaction.bytes);
         peer.queued_bytes.store(queued_bytes, Ordering::Relaxed);
         peer.watched.store(self.watching.keys.len(), Ordering::Relaxed);
+        let listened_bytes = self.subscriptions.as_ref().map_or(0, |subscriptions| subscriptions.bytes());
+        peer.names_bytes.store(self.watching.bytes + listened_bytes, Ordering::Relaxed);
         peer.doomed.store(self.watching.is_raised(), Ordering::Relaxed);
         peer.closing.store(self.closing, Ordering::Relaxed);
+        let tracking = self.tracking.as_deref();
+        peer.redirect.store(tracking.map_or(-1, |tracking| tracking.redirect as i64), Ordering::Relaxed);
+        peer.broken.store(tracking.is_some_and(|tracking| tracking.broken), Ordering::Relaxed);
+        peer.broadcast.store(tracking.is_some_and(|tracking| tracking.broadcast), Ordering::Relaxed);
         if let Some(subscriptions) = &self.subscriptions {
             for (count, kind) in peer.listened.iter().zip([Kind::Channel, Kind::Pattern, Kind::Shard]) {
                 count.store(subscriptions.len(kind), Ordering::Relaxed);
@@ -199,11 +247,13 @@ impl Watching {
     pub fn add(&mut self, engine: &Engine, database: u32, key: &[u8], expired: bool) {
         if self.keys.insert(Watched { database, key: key.into() }) {
             engine.watches.add(database, key, &self.flag, expired);
+            self.bytes += size_of::<Watched>() + key.len();
         }
     }
 
     /// Watches nothing any more and forgets what has changed.
     pub fn clear(&mut self, engine: &Engine) {
+        self.bytes = 0;
         for watched in std::mem::take(&mut self.keys) {
             engine.watches.remove(watched.database, &watched.key, &self.flag);
         }

@@ -127,6 +127,8 @@ totals! {
     changes,
     /// Error replies.
     errors_replied,
+    /// Clients closed because all together had more than `maxmemory-clients`.
+    clients_evicted,
     /// Clients closed because their query buffer outgrew `client-query-buffer-limit`.
     query_buffer_closed,
     /// Clients closed because their output outgrew `client-output-buffer-limit`.

@@ -16,6 +16,8 @@ use crate::message::{KINDS, Kind, Message};
 pub struct Subscriptions {
     names: [BTreeSet<Arc<[u8]>>; KINDS],
     changes: Vec<Change>,
+    /// What the names take, though others share them.
+    bytes: usize,
 }
 
 /// What the thread's audience has not heard of yet.
@@ -32,6 +34,7 @@ pub struct Change {
 impl Subscriptions {
     /// Enters a name that `pubsub` counts, from message `since` on.
     pub fn enter(&mut self, kind: Kind, name: Arc<[u8]>, since: u64) {
+        self.bytes += name.len() + size_of::<Arc<[u8]>>();
         self.names[kind as usize].insert(Arc::clone(&name));
         self.changes.push(Change { kind, name, since: Some(since) });
     }
@@ -39,6 +42,7 @@ impl Subscriptions {
     /// Strikes out a name; whether it was there.
     pub fn strike_out(&mut self, kind: Kind, name: &[u8]) -> bool {
         let Some(name) = self.names[kind as usize].take(name) else { return false };
+        self.bytes -= name.len() + size_of::<Arc<[u8]>>();
         self.changes.push(Change { kind, name, since: None });
         true
     }
@@ -56,6 +60,11 @@ impl Subscriptions {
     /// How many names of one kind there are.
     pub fn len(&self, kind: Kind) -> usize {
         self.names[kind as usize].len()
+    }
+
+    /// What the names take, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Whether the client listens to nothing.

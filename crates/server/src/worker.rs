@@ -4,6 +4,8 @@
 //! background work in short slices. It executes where the bytes arrive: no request is ever handed to another thread.
 //! A new connection goes to the worker that has the fewest.
 
+mod limits;
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,6 +17,7 @@ use crate::desk::Desk;
 use crate::driver::{Driver, Event, Listener, Sending, Token};
 use crate::engine::Engine;
 use crate::expire::Expiry;
+use crate::invalidation::{self, Delivery};
 use crate::log;
 use crate::mail::{Accepted, Letter, Mailbox};
 use crate::message::Message;
@@ -200,10 +203,8 @@ impl Worker {
         if session.state.closing || session.is_held() {
             self.driver.hold(token, true);
         }
-        if session.is_output_exceeded(waiting, self.desk.now) {
-            self.desk.counters.output_buffer_closed.add(1);
-            self.close(token);
-        }
+        self.close_if_unread(token, waiting);
+        self.weigh(token);
     }
 
     /// Gives a new connection to the worker that has the fewest.
@@ -265,6 +266,14 @@ impl Worker {
         for letter in letters {
             match letter {
                 Letter::Message(message) => self.hear(&message),
+                Letter::Invalidate { id, keys } => self.invalidate(id, keys),
+                Letter::Redirected { id, keys } => {
+                    if let Some((token, session)) = session_of(&self.tokens, &mut self.sessions, id)
+                        && let Some(bytes) = invalidation::forwarded(&session.state, &keys)
+                    {
+                        self.driver.queue(token, &Arc::new(bytes));
+                    }
+                }
                 Letter::Push { id, bytes } => {
                     if let Some(&token) = self.tokens.get(&id) {
                         self.driver.queue(token, &bytes);
@@ -280,6 +289,7 @@ impl Worker {
                     self.release(id, |session, desk, output| session.unblock(ticket, &mut reply, desk, output));
                 }
                 Letter::Listen => self.watch_doors(),
+                Letter::Users => self.close_forbidden(),
                 Letter::Resume => self.resume(),
                 Letter::Stop => self.stopping = true,
             }
@@ -298,6 +308,16 @@ impl Worker {
                 driver.queue(seat.place, bytes);
             }
         });
+    }
+
+    /// Tells a client that keys have changed which it has read.
+    fn invalidate(&mut self, id: u64, keys: Option<Arc<Vec<u8>>>) {
+        let Some((token, session)) = session_of(&self.tokens, &mut self.sessions, id) else { return };
+        match invalidation::deliver(&self.desk.engine, &mut session.state, keys) {
+            Delivery::Nothing => {}
+            Delivery::Push(bytes) => self.driver.queue(token, &Arc::new(bytes)),
+            Delivery::Forward(peer, keys) => peer.mailbox.post(Letter::Redirected { id: peer.id, keys }),
+        }
     }
 
     /// Sends what the mail has brought to clients.
@@ -375,37 +395,11 @@ impl Worker {
         } else if self.sessions.iter().flatten().any(Session::is_paused) {
             self.resume();
         }
+        self.weigh_all();
         if now.monotonic_ms() >= self.next_idle_check_ms {
             self.next_idle_check_ms = now.monotonic_ms() + 1_000;
-            self.close_idle(engine.config.number(Opt::Timeout));
+            self.close_idle();
             self.close_unread();
-        }
-    }
-
-    /// Closes clients that have been silent for longer than `timeout`, where that is set.
-    fn close_idle(&mut self, timeout_s: i64) {
-        if timeout_s == 0 {
-            return;
-        }
-        let oldest_ms = self.desk.now.wall_ms() - timeout_s * 1_000;
-        for token in 0..self.sessions.len() {
-            let idle = |session: &Session| session.state.peer.active_ms.load(Ordering::Relaxed) < oldest_ms;
-            let waits = |session: &Session| session.waiter().is_some();
-            if self.sessions[token].as_ref().is_some_and(|session| idle(session) && !waits(session)) {
-                self.close(token);
-            }
-        }
-    }
-
-    /// Closes clients that have left too much unread for too long.
-    fn close_unread(&mut self) {
-        for token in 0..self.sessions.len() {
-            let Some(session) = &mut self.sessions[token] else { continue };
-            let waiting = session.state.peer.output_bytes.load(Ordering::Relaxed);
-            if session.is_output_exceeded(waiting, self.desk.now) {
-                self.desk.counters.output_buffer_closed.add(1);
-                self.close(token);
-            }
         }
     }
 }
@@ -414,6 +408,16 @@ impl Drop for Worker {
     fn drop(&mut self) {
         self.desk.engine.leave_mailbox(&self.team.members[self.number].0);
     }
+}
+
+/// The session of a client, and where it is.
+fn session_of<'a>(
+    tokens: &HashMap<u64, Token>,
+    sessions: &'a mut [Option<Session>],
+    id: u64,
+) -> Option<(Token, &'a mut Session)> {
+    let token = *tokens.get(&id)?;
+    Some((token, sessions.get_mut(token)?.as_mut()?))
 }
 
 /// Strikes out when this session stops waiting for a key, if it does.

@@ -147,6 +147,11 @@ impl Selector {
         self.all_channels || self.channels.iter().any(covers)
     }
 
+    /// Whether no channel is allowed.
+    pub fn has_no_channel(&self) -> bool {
+        !self.all_channels && self.channels.is_empty()
+    }
+
     /// The key rules: `~* %R~x`.
     pub fn describe_keys(&self) -> Vec<u8> {
         if self.all_keys {

@@ -79,6 +79,16 @@ impl User {
         &self.selectors
     }
 
+    /// Whether some selector allows a channel, whatever the command.
+    pub fn allows_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
+        self.selectors.iter().any(|selector| selector.allows_channel(channel, is_pattern))
+    }
+
+    /// Whether there is no channel that it may use.
+    pub fn has_no_channel(&self) -> bool {
+        self.selectors.iter().all(Selector::has_no_channel)
+    }
+
     /// The hexadecimal hashes of the passwords.
     pub fn passwords(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.passwords.iter().map(|hash| &**hash)

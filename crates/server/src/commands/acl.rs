@@ -90,7 +90,22 @@ pub fn setuser(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let set = cx.engine.acl.set_user(name, &rules, cx.engine.config.acl_defaults());
     set.map_err(|reason| Error::new(format!("ERR {reason}")))?;
     cx.reply().ok();
+    expel_listeners(cx, name);
     Ok(())
+}
+
+/// Closes the clients of a user that listen to channels which it may not use any more. Their owners know to which they
+/// listen, unless it may use none.
+fn expel_listeners(cx: &mut Cx<'_>, name: &[u8]) {
+    let has_no_channel = cx.engine.acl.get(name).is_some_and(|user| user.has_no_channel());
+    if has_no_channel {
+        for peer in cx.engine.peers.all() {
+            if peer.is_listening() && *peer.names.lock().user == *name {
+                client::close(cx, &peer);
+            }
+        }
+    }
+    cx.engine.post_users();
 }
 
 /// ACL DELUSER username \[username ...\]
@@ -258,6 +273,7 @@ pub fn load(cx: &mut Cx<'_>) -> Outcome {
     let loaded = cx.engine.acl.load(&path, &name, cx.engine.config.acl_defaults());
     let changed = loaded.map_err(|error| Error::new(format!("ERR {error}")))?;
     cx.reply().ok();
+    cx.engine.post_users();
     expel(cx, &changed);
     Ok(())
 }

@@ -1,6 +1,5 @@
 //! CLIENT: what clients are called, who is here, and how one is closed, held or silenced.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use sleeve_wire::number;
@@ -86,7 +85,7 @@ pub fn list(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Some(ids) => ids.iter().filter_map(|&id| cx.engine.peers.find(id)).collect(),
         None => cx.engine.peers.all(),
     };
-    let text: String = peers.iter().filter(|peer| filter.admits(peer)).map(|peer| line(cx, peer)).collect();
+    let text: String = peers.iter().filter(|peer| filter.admits(peer)).map(|peer| peer.line(cx.now.wall_ms())).collect();
     cx.reply().verbatim(b"txt", text.as_bytes());
     Ok(())
 }
@@ -94,64 +93,12 @@ pub fn list(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 /// This client as CLIENT LIST shows it.
 pub fn own_line(cx: &mut Cx<'_>) -> String {
     publish_self(cx);
-    line(cx, &Arc::clone(&cx.state.peer))
+    cx.state.peer.line(cx.now.wall_ms())
 }
 
 fn publish_self(cx: &mut Cx<'_>) {
     let peer = &cx.state.peer;
     cx.state.publish(peer.input_bytes.load(Ordering::Relaxed), cx.now.wall_ms());
-}
-
-/// One client as CLIENT LIST shows it: Redis's fields in Redis's order.
-fn line(cx: &Cx<'_>, peer: &Peer) -> String {
-    let now_ms = cx.now.wall_ms();
-    let names = peer.names.lock().clone();
-    let number = |count: &std::sync::atomic::AtomicUsize| count.load(Ordering::Relaxed);
-    let (input, output, queued) = (number(&peer.input_bytes), number(&peer.output_bytes), number(&peer.queued_bytes));
-    let command = match peer.command.load(Ordering::Relaxed) {
-        0 => "NULL",
-        row => sleeve_wire::commands::all()[row as usize - 1].full_name,
-    };
-    format!(
-        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={} qbuf={input} \
-         qbuf-free=0 argv-mem=0 multi-mem={queued} rbs=0 rbp=0 obl=0 oll=0 omem={output} tot-mem={} events={} cmd={command} \
-         user={} redir=-1 resp={} lib-name={} lib-ver={}\n",
-        peer.id,
-        peer.address,
-        peer.local_address,
-        peer.descriptor,
-        names.client,
-        (now_ms - peer.created_ms).max(0) / 1_000,
-        (now_ms - peer.active_ms.load(Ordering::Relaxed)).max(0) / 1_000,
-        flags(peer),
-        peer.database.load(Ordering::Relaxed),
-        number(&peer.listened[0]),
-        number(&peer.listened[1]),
-        number(&peer.listened[2]),
-        peer.queued.load(Ordering::Relaxed),
-        input + output + queued + size_of::<Peer>(),
-        if output == 0 { "r" } else { "rw" },
-        String::from_utf8_lossy(&names.user),
-        peer.protocol.load(Ordering::Relaxed),
-        names.library,
-        names.library_version,
-    )
-}
-
-fn flags(peer: &Peer) -> String {
-    let set = |flag: &std::sync::atomic::AtomicBool| flag.load(Ordering::Relaxed);
-    let marks = [
-        ('P', peer.is_listening()),
-        ('x', peer.queued.load(Ordering::Relaxed) >= 0),
-        ('d', set(&peer.doomed)),
-        ('b', set(&peer.paused) || set(&peer.blocked)),
-        ('c', set(&peer.closing)),
-        ('U', peer.address.ends_with(":0") && peer.descriptor >= 0),
-        ('e', set(&peer.no_evict)),
-        ('T', set(&peer.no_touch)),
-    ];
-    let text: String = marks.iter().filter(|(_, on)| *on).map(|(mark, _)| mark).collect();
-    if text.is_empty() { "N".into() } else { text }
 }
 
 /// CLIENT KILL ip:port | option value ...

@@ -59,7 +59,7 @@ pub fn clients(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("client_recent_max_output_buffer", most(|peer| peer.output_bytes.load(Ordering::Relaxed)));
     let waiting = cx.engine.blocking.census();
     lines.add("blocked_clients", waiting.clients);
-    lines.zeros(&["tracking_clients"]);
+    lines.add("tracking_clients", cx.engine.tracking.clients());
     lines.add("pubsub_clients", peers.iter().filter(|peer| peer.is_listening()).count());
     lines.add("watching_clients", watching.clone().count());
     lines.add("clients_in_timeout_table", waiting.timed);
@@ -104,14 +104,7 @@ pub fn memory(cx: &mut Cx<'_>, lines: &mut Lines) {
 
 /// Bytes of all clients' requests and replies on their way.
 fn client_bytes(cx: &Cx<'_>) -> usize {
-    let peers = cx.engine.peers.all();
-    let bytes = |peer: &crate::peer::Peer| {
-        [&peer.input_bytes, &peer.output_bytes, &peer.queued_bytes]
-            .map(|bytes| bytes.load(Ordering::Relaxed))
-            .iter()
-            .sum::<usize>()
-    };
-    peers.iter().map(|peer| bytes(peer)).sum()
+    cx.engine.peers.all().iter().map(|peer| peer.bytes()).sum()
 }
 
 /// Snapshots and logs: there are none yet, so nothing has been saved since the start.
@@ -152,7 +145,8 @@ pub fn stats(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
     lines.add("expired_keys", totals.expired);
     lines.add("evicted_keys", totals.evicted);
-    lines.zeros(&["evicted_clients", "total_eviction_exceeded_time", "current_eviction_exceeded_time"]);
+    lines.add("evicted_clients", totals.clients_evicted);
+    lines.zeros(&["total_eviction_exceeded_time", "current_eviction_exceeded_time"]);
     lines.add("keyspace_hits", totals.hits);
     lines.add("keyspace_misses", totals.misses);
     lines.add("pubsub_channels", cx.engine.pubsub.len(Kind::Channel));
@@ -166,8 +160,12 @@ pub fn stats(cx: &mut Cx<'_>, lines: &mut Lines) {
         "active_defrag_misses",
     ]);
     lines.zeros(&["active_defrag_key_hits", "active_defrag_key_misses", "total_active_defrag_time"]);
-    lines.zeros(&["current_active_defrag_time", "tracking_total_keys", "tracking_total_items"]);
-    lines.zeros(&["tracking_total_prefixes", "unexpected_error_replies"]);
+    lines.zeros(&["current_active_defrag_time"]);
+    let (keys, items, prefixes) = cx.engine.tracking.census();
+    lines.add("tracking_total_keys", keys);
+    lines.add("tracking_total_items", items);
+    lines.add("tracking_total_prefixes", prefixes);
+    lines.zeros(&["unexpected_error_replies"]);
     lines.add("total_error_replies", totals.errors_replied);
     lines.add("total_reads_processed", totals.reads);
     lines.add("total_writes_processed", totals.writes);

@@ -75,6 +75,11 @@ impl MaxmemoryPolicy {
         }
     }
 
+    /// Whether only keys with a deadline may go.
+    pub fn is_volatile(self) -> bool {
+        matches!(self, Self::VolatileLru | Self::VolatileLfu | Self::VolatileRandom | Self::VolatileTtl)
+    }
+
     /// Whether keys count how often they are used instead of when.
     pub fn is_lfu(self) -> bool {
         matches!(self, Self::VolatileLfu | Self::AllkeysLfu)

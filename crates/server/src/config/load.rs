@@ -80,8 +80,7 @@ pub fn load(config: &Config, arguments: &Arguments, standard_input: impl Read) -
         text.push(b'\n');
         text.extend(&arguments.lines);
     }
-    apply(config, &text, 0)?;
-    config.check().map_err(LoadError::Whole)
+    apply(config, &text, 0)
 }
 
 /// Gives `config` the lines of one text.

@@ -110,6 +110,14 @@ impl Config {
         OutputLimit { hard_bytes, soft_bytes, soft_seconds }
     }
 
+    /// Bytes that all clients may take together; 0 sets no limit.
+    pub fn client_bytes_max(&self) -> u64 {
+        match self.number(Opt::MaxmemoryClients) {
+            bytes @ 0.. => bytes as u64,
+            percent => (u128::from(self.memory(Opt::Maxmemory)) * u128::from(percent.unsigned_abs()) / 100) as u64,
+        }
+    }
+
     /// The users that the configuration file names: the words behind each `user`.
     pub fn users(&self) -> Vec<Vec<Vec<u8>>> {
         self.users.lock().clone()
@@ -244,19 +252,6 @@ impl Config {
         Ok(())
     }
 
-    /// What no single option can know: a pair of values that this server cannot serve.
-    ///
-    /// # Errors
-    /// The reason.
-    pub fn check(&self) -> Result<(), String> {
-        if self.memory(Opt::Maxmemory) != 0 && self.maxmemory_policy() != MaxmemoryPolicy::NoEviction {
-            return Err(
-                "eviction is not supported yet: with 'maxmemory' set, 'maxmemory-policy' must be noeviction".into()
-            );
-        }
-        Ok(())
-    }
-
     /// CONFIG SET: takes all pairs or none, and returns the options whose value is another now. `local` says whether the
     /// peer counts as local for protected options. `apply` is called for each changed option once all are set; when it
     /// refuses one, the old values come back and it is called again for those already applied.
@@ -286,11 +281,6 @@ impl Config {
                 }
             }
         }
-        let suspect = undo.last().map_or("", |(option, _)| option.name());
-        self.check().map_err(|reason| {
-            self.restore(&undo);
-            failed(suspect.as_bytes(), &reason)
-        })?;
         for (index, (option, _)) in undo.iter().enumerate() {
             if let Err(reason) = apply(*option) {
                 self.restore(&undo);

@@ -231,25 +231,31 @@ options! {
     Shards "shards" Kind::PowerOfTwo { max: 256 }, "0", Startup,
         "Into how many separately locked parts the keyspace is split, a power of two; 0 is 1 for one worker, else 64.";
     Maxmemory "maxmemory" Kind::Memory { min: 0, max: u64::MAX }, "0", Live,
-        "Bytes of data at which writes that may grow it are refused; 0 sets no limit.";
+        "Bytes of data above which keys are evicted, or else writes that may grow it are refused; 0 sets no limit.";
     MaxmemoryPolicy "maxmemory-policy" POLICIES, "noeviction", Live,
-        "Which access clock keys carry (LRU or LFU); nothing is evicted yet, so 'maxmemory' asks for 'noeviction'.";
+        "Which keys are evicted when 'maxmemory' is reached, and so which access clock keys carry (LRU or LFU).";
+    MaxmemorySamples "maxmemory-samples" number(1, INT_MAX), "5", Live,
+        "Keys of each database that are looked at for every eviction; more find better ones.";
+    MaxmemoryEvictionTenacity "maxmemory-eviction-tenacity" number(0, 100), "10", Live,
+        "How long one command may evict: 10 is half a millisecond, 100 no limit.";
     LfuLogFactor "lfu-log-factor" number(0, INT_MAX), "10", Live,
         "How slowly the LFU counter of a key grows with its hits.";
     LfuDecayTime "lfu-decay-time" number(0, INT_MAX), "1", Live,
         "Minutes after which the LFU counter of an unused key falls by one; 0 never.";
     NotifyKeyspaceEvents "notify-keyspace-events" Kind::Events, "", Live,
         "Which events about keys are published, a letter for each class, and to which channels (K, E); empty is none.";
+    TrackingTableMaxKeys "tracking-table-max-keys" number(0, i64::MAX), "1000000", Live,
+        "Most keys that are remembered for clients that cache them; 0 sets no limit.";
     ActiveExpireEffort "active-expire-effort" number(1, 10), "1", Live,
         "How much time goes into finding expired keys that nobody asks for.";
     LazyfreeLazyEviction "lazyfree-lazy-eviction" Kind::Flag, "no", Live,
-        "Whether evicted values are freed later; freeing a string takes one step either way.";
+        "Whether large values that are evicted are freed by another thread.";
     LazyfreeLazyExpire "lazyfree-lazy-expire" Kind::Flag, "no", Live,
-        "Whether expired values are freed later; freeing a string takes one step either way.";
+        "Whether large values that expire are freed by another thread.";
     LazyfreeLazyServerDel "lazyfree-lazy-server-del" Kind::Flag, "no", Live,
-        "Whether overwritten values are freed later; freeing a string takes one step either way.";
+        "Whether large values that are overwritten are freed by another thread.";
     LazyfreeLazyUserDel "lazyfree-lazy-user-del" Kind::Flag, "no", Live,
-        "Whether DEL is UNLINK; freeing a string takes one step either way.";
+        "Whether DEL is UNLINK, which frees large values on another thread.";
     LazyfreeLazyUserFlush "lazyfree-lazy-user-flush" Kind::Flag, "no", Live,
         "Whether FLUSHALL and FLUSHDB are ASYNC unless they say otherwise.";
     HashMaxListpackEntries "hash-max-listpack-entries" = "hash-max-ziplist-entries" number(0, i64::MAX), "512", Live,

@@ -63,6 +63,7 @@ fn parse_one(kind: Kind, word: &[u8]) -> Result<Value, String> {
             }
         }
         Kind::Memory { min, max } => parse_memory(word, min, max),
+        Kind::MemoryOrPercent => parse_memory_or_percent(word),
         Kind::Octal { max } => parse_octal(word, max),
         Kind::Choice(choices) => parse_choice(word, choices),
         Kind::Folder => parse_folder(word),
@@ -80,6 +81,7 @@ pub fn show(kind: Kind, value: &Value) -> Vec<u8> {
             usize::try_from(*number).ok().and_then(|at| choices.get(at)).unwrap_or(&"").as_bytes().to_vec()
         }
         (Kind::Octal { .. }, Value::Number(number)) => format!("{number:o}").into_bytes(),
+        (Kind::MemoryOrPercent, Value::Number(number)) if *number < 0 => format!("{}%", -number).into_bytes(),
         (Kind::Memory { .. }, Value::Number(number)) => (*number as u64).to_string().into_bytes(),
         (Kind::Folder, Value::Text(text)) => absolute(text),
         (Kind::Events, Value::Number(number)) => events::show(*number as u32).into_bytes(),
@@ -114,6 +116,18 @@ fn parse_memory(word: &[u8], min: u64, max: u64) -> Result<Value, String> {
         None => Err("argument must be a memory value".into()),
         Some(bytes) if (min..=max).contains(&bytes) => Ok(Value::Number(bytes as i64)),
         Some(_) => Err(format!("argument must be between {min} and {max} inclusive")),
+    }
+}
+
+fn parse_memory_or_percent(word: &[u8]) -> Result<Value, String> {
+    let Some(percent) = word.strip_suffix(b"%") else {
+        let bytes = size::parse(word).and_then(|bytes| i64::try_from(bytes).ok());
+        return bytes.map(Value::Number).ok_or_else(|| "argument must be a memory or percent value".into());
+    };
+    match parse_i64(percent) {
+        Some(percent) if (0..=100).contains(&percent) => Ok(Value::Number(-percent)),
+        Some(percent) if percent > 100 => Err("percentage argument must be less or equal to 100".into()),
+        _ => Err("argument must be a memory or percent value".into()),
     }
 }
 

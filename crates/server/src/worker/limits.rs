@@ -1,0 +1,102 @@
+//! What a worker's clients may not exceed: silence, unread replies, memory, and what their user may listen to.
+//!
+//! The worker looks at all of its own clients from time to time; those of others are the business of their owners.
+
+use std::sync::atomic::Ordering;
+
+use super::Worker;
+use crate::config::Opt;
+use crate::driver::Token;
+use crate::log;
+use crate::mail::Letter;
+use crate::session::Session;
+
+impl Worker {
+    /// Closes clients that have been silent for longer than `timeout`, where that is set. Who waits for a key or listens
+    /// to a channel is meant to be silent.
+    pub(super) fn close_idle(&mut self) {
+        let timeout_s = self.desk.engine.config.number(Opt::Timeout);
+        if timeout_s == 0 {
+            return;
+        }
+        let oldest_ms = self.desk.now.wall_ms() - timeout_s * 1_000;
+        self.close_where(|session| {
+            let is_silent = session.state.peer.active_ms.load(Ordering::Relaxed) < oldest_ms;
+            is_silent && session.waiter().is_none() && !session.state.is_listening()
+        });
+    }
+
+    /// Closes clients that listen to what their user may not any more.
+    pub(super) fn close_forbidden(&mut self) {
+        self.close_where(|session| !session.may_listen());
+    }
+
+    fn close_where(&mut self, is_meant: impl Fn(&Session) -> bool) {
+        for token in 0..self.sessions.len() {
+            if self.sessions[token].as_ref().is_some_and(&is_meant) {
+                self.close(token);
+            }
+        }
+    }
+
+    /// Closes clients that have left too much unread for too long.
+    pub(super) fn close_unread(&mut self) {
+        for token in 0..self.sessions.len() {
+            let Some(session) = &self.sessions[token] else { continue };
+            let waiting = session.state.peer.output_bytes.load(Ordering::Relaxed);
+            self.close_if_unread(token, waiting);
+        }
+    }
+
+    /// Closes a client if `waiting` bytes are more than may lie unread.
+    #[inline]
+    pub(super) fn close_if_unread(&mut self, token: Token, waiting: usize) {
+        let now = self.desk.now;
+        if let Some(session) = &mut self.sessions[token]
+            && session.is_output_exceeded(waiting, now)
+        {
+            log::warning(&format!(
+                "Client {} is closed for overcoming of output buffer limits.",
+                session.state.peer.line(now.wall_ms()).trim_end()
+            ));
+            self.desk.counters.output_buffer_closed.add(1);
+            self.close(token);
+        }
+    }
+
+    /// Weighs all clients of this worker, if that is asked for.
+    pub(super) fn weigh_all(&mut self) {
+        let engine = &self.desk.engine;
+        if engine.config.client_bytes_max() != 0 {
+            self.sessions.iter().flatten().for_each(|session| engine.client_memory.weigh(&session.state.peer));
+            self.make_room();
+        }
+    }
+
+    /// Weighs one client that has just been worked for, if that is asked for.
+    #[inline]
+    pub(super) fn weigh(&self, token: Token) {
+        let engine = &self.desk.engine;
+        if engine.config.number(Opt::MaxmemoryClients) != 0
+            && let Some(session) = &self.sessions[token]
+        {
+            engine.client_memory.weigh(&session.state.peer);
+            self.make_room();
+        }
+    }
+
+    /// Closes the largest clients, whosever they are, while all together have too much memory.
+    fn make_room(&self) {
+        let engine = &self.desk.engine;
+        let bytes_max = engine.config.client_bytes_max();
+        if bytes_max == 0 || !engine.client_memory.exceeds(bytes_max) {
+            return;
+        }
+        for peer in engine.client_memory.choose(&engine.peers, bytes_max) {
+            log::notice(&format!("Evicting client: {}", peer.line(self.desk.now.wall_ms()).trim_end()));
+            self.desk.counters.clients_evicted.add(1);
+            engine.peers.leave(peer.id);
+            peer.mailbox.post(Letter::Close(peer.id));
+        }
+    }
+}
