@@ -3,7 +3,10 @@
 //! A [`Cx`] lives as long as one batch. Commands reach the keyspace through it alone: that is where keys expire when they
 //! are looked at, where watchers hear of changes and where effects are recorded, so no command can forget any of it.
 
+mod eviction;
 mod timing;
+
+pub use eviction::{Candidates, Room};
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,8 +21,10 @@ use sleeve_wire::request::OwnedArgs;
 use crate::access;
 use crate::blocking::Place;
 use crate::clock::Instant;
+use crate::config::Opt;
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::free;
 use crate::field_expiry::{self, FIELDS_A_LOOK};
 use crate::locks::Locks;
 use crate::mail::{Letter, Mailbox};
@@ -339,9 +344,14 @@ impl Cx<'_> {
             return;
         }
         let database = self.state.database;
-        drop(self.locks.shard(key.hash).remove(database as usize, key.hash, key.name));
+        if let Some(garbage) = self.locks.shard(key.hash).remove(database as usize, key.hash, key.name) {
+            free::now_or_later(garbage, self.engine.config.flag(Opt::LazyfreeLazyExpire));
+        }
         self.counters.expired.add(1);
         self.engine.watches.raise_expired(database, key.name);
+        if self.engine.tracking.is_used() {
+            self.engine.tracking.changed(key.name, self.state.changer(), &mut self.outbox);
+        }
         self.marked.extend(self.engine.blocking.mark(database, key));
         self.notify_in(database, Class::Expired, "expired", key);
         self.append(database, &[b"DEL", key.name]);
@@ -372,7 +382,7 @@ impl Cx<'_> {
         let (database, moment) = (self.state.database as usize, self.moment());
         let shard = self.locks.shard(key.hash);
         let (previous, garbage) = shard.set(database, key.hash, key.name, value, deadline, moment);
-        drop(garbage);
+        free::now_or_later(garbage, self.engine.config.flag(Opt::LazyfreeLazyServerDel));
         if previous == Previous::Expired {
             self.counters.expired.add(1);
             self.notify(Class::Expired, "expired", key);
@@ -434,6 +444,9 @@ impl Cx<'_> {
         self.engine.watches.raise(database, key.name);
         if let Some(place) = self.engine.blocking.mark(database, key) {
             self.marked.push_back(place);
+        }
+        if self.engine.tracking.is_used() {
+            self.engine.tracking.changed(key.name, self.state.changer(), &mut self.outbox);
         }
     }
 

@@ -84,10 +84,20 @@ fn step(cx: &mut Cx<'_>, found: Found, args: Args<'_>, keys: &[KeyAt]) -> bool {
             cx.state.replies = Replies::On;
         }
     }
-    if !cx.outbox.own.is_empty() {
+    if !cx.outbox.owes_nothing_to_itself() {
         cx.push_own();
     }
+    if cx.state.tracking.is_some() {
+        cx.forget_caching(row_of(found));
+    }
     true
+}
+
+fn row_of(found: Found) -> Option<&'static Row> {
+    match found {
+        Found::Command(row) | Found::UnknownSubcommand(row) | Found::Arity(row) => Some(row),
+        Found::Unknown => None,
+    }
 }
 
 /// Locks what the row names, calls, unlocks.
@@ -132,6 +142,9 @@ pub fn call(cx: &mut Cx<'_>, request: Request<'_>) {
         cx.out.rewind(mark);
         counters.failed.add(1);
         cx.refuse(&error);
+    }
+    if cx.state.tracking.is_some() {
+        cx.remember_reads(&request);
     }
     if cx.state.serving.is_none() {
         // What waited was counted when it began to.

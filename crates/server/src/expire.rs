@@ -15,6 +15,7 @@ use crate::config::Opt;
 use crate::engine::Engine;
 use crate::execute;
 use crate::field_expiry;
+use crate::free;
 use crate::notify::{self, Class};
 use crate::outbox::Outbox;
 use crate::request::Key;
@@ -107,11 +108,14 @@ impl Expiry {
         }
         let mut outbox = Outbox::default();
         let report = shard.expire_step(database, now_ms, BUCKETS_A_STEP, |key, garbage| {
-            drop(garbage);
+            free::now_or_later(garbage, engine.config.flag(Opt::LazyfreeLazyExpire));
             engine.watches.raise_expired(database as u32, key);
             if !engine.blocking.is_empty() {
                 let key = Key { name: key, hash: engine.store.hash(key) };
                 marked.extend(engine.blocking.mark(database as u32, key));
+            }
+            if engine.tracking.is_used() {
+                engine.tracking.changed(key, None, &mut outbox);
             }
             notify::publish((engine, None, &mut outbox), database as u32, (Class::Expired, "expired"), key);
             if engine.journal.is_read() {
@@ -120,6 +124,7 @@ impl Expiry {
         });
         let fields_left = field_expiry::step(engine, &mut shard, database, now_ms, marked, &mut outbox);
         drop(shard);
+        engine.tracking.broadcast(&mut outbox);
         outbox.ring(None);
         (report, fields_left)
     }

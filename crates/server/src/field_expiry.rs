@@ -39,6 +39,9 @@ pub fn step(
         let Some(expired) = shard.expire_fields(database, (hash, &name), now_ms, FIELDS_A_LOOK) else { continue };
         let number = database as u32;
         engine.watches.raise(number, &name);
+        if engine.tracking.is_used() {
+            engine.tracking.changed(&name, None, outbox);
+        }
         marked.extend(engine.blocking.mark(number, Key { name: &name, hash }));
         notify::publish((engine, None, &mut *outbox), number, (Class::Hash, "hexpired"), &name);
         if expired.emptied {

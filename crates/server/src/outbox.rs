@@ -12,6 +12,10 @@ use crate::mail::Mailbox;
 #[derive(Debug, Default)]
 pub struct Outbox {
     bells: Vec<Arc<Mailbox>>,
+    /// Keys that the client itself must read again, or nothing at all for all keys; see `tracking`.
+    pub invalid: Vec<Option<Box<[u8]>>>,
+    /// Keys that those who follow prefixes must hear of, and who changed them; see `tracking`.
+    pub changed: Vec<(Box<[u8]>, Option<u64>)>,
     /// Messages to the publishing client itself, as reply bytes.
     pub own: Vec<Arc<Vec<u8>>>,
 }
@@ -24,10 +28,16 @@ impl Outbox {
         }
     }
 
-    /// Whether nobody is to be woken.
+    /// Whether nobody else is owed anything.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.bells.is_empty()
+        self.bells.is_empty() && self.changed.is_empty()
+    }
+
+    /// Whether the client itself is owed nothing behind its reply.
+    #[inline]
+    pub fn owes_nothing_to_itself(&self) -> bool {
+        self.own.is_empty() && self.invalid.is_empty()
     }
 
     /// Wakes who has got letters, holding no lock. The owner of the mailbox `own` looks into it by itself.

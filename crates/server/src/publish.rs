@@ -1,8 +1,14 @@
-//! What a running command may publish: messages, and events about keys.
+//! What a running command may tell others: messages, and that keys have changed which they have read.
 
-use crate::config::{Class as ClientClass, Config};
+use sleeve_wire::commands::{Command, Flags, Group, Row};
+
+use crate::config::{Class as ClientClass, Config, Opt};
 use crate::cx::Cx;
+use crate::invalidation::{self, Delivery};
+use crate::mail::Letter;
 use crate::message::Kind;
+use crate::request::Request;
+use crate::tracking;
 
 /// Bytes of messages that may wait for an embedded listener that does not look, 0 for no bound.
 pub fn waiting_bytes_max(config: &Config) -> u64 {
@@ -20,8 +26,51 @@ impl Cx<'_> {
     /// Writes what the client has published to itself, behind the reply of the command that did it.
     #[cold]
     pub fn push_own(&mut self) {
+        for key in std::mem::take(&mut self.outbox.invalid) {
+            let keys = key.map(|key| tracking::array_of(&[&key]));
+            match invalidation::deliver(self.engine, self.state, keys) {
+                Delivery::Nothing => {}
+                Delivery::Push(bytes) => self.out.bytes.extend_from_slice(&bytes),
+                Delivery::Forward(peer, keys) => self.post(&peer.mailbox, Letter::Redirected { id: peer.id, keys }),
+            }
+        }
         for bytes in self.outbox.own.drain(..) {
             self.out.push_shared(&bytes);
+        }
+    }
+
+    /// Remembers the keys that a command has read, for a client that tracks. Their shards are still locked.
+    #[cold]
+    pub fn remember_reads(&mut self, request: &Request<'_>) {
+        let Some(tracking) = &self.state.tracking else { return };
+        let reads = request.row.flags.contains(Flags::READONLY) && request.row.group != Group::Scripting;
+        let is_meant = !(tracking.opt_in && !tracking.caching || tracking.opt_out && tracking.caching);
+        if !reads || tracking.broadcast || !is_meant {
+            return;
+        }
+        let keys_max = self.engine.config.number(Opt::TrackingTableMaxKeys) as usize;
+        for key in request.keys() {
+            self.engine.tracking.remember(self.state.peer.id, key.name, keys_max, &mut self.outbox);
+        }
+    }
+
+    /// Forgets CLIENT CACHING behind the command that it was about.
+    #[cold]
+    pub fn forget_caching(&mut self, row: Option<&'static Row>) {
+        let is_about_client = row.is_some_and(|row| row.parent == Some(Command::Client) || row.id == Command::Client);
+        if let Some(tracking) = &mut self.state.tracking
+            && self.state.transaction.is_none()
+            && !is_about_client
+        {
+            tracking.caching = false;
+        }
+    }
+
+    /// Tells clients that track that all keys have changed.
+    pub fn invalidate_all(&mut self) {
+        if self.engine.tracking.is_used() {
+            let by = self.state.changer().map(|(id, _)| id);
+            self.engine.tracking.changed_all(by, &mut self.outbox);
         }
     }
 }

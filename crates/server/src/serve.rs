@@ -142,6 +142,7 @@ impl Cx<'_> {
             return;
         }
         self.locks.clear();
+        self.engine.tracking.broadcast(&mut self.outbox);
         for (mailbox, letter) in self.letters.drain(..) {
             let is_own = own.is_some_and(|own| Arc::ptr_eq(own, &mailbox));
             if is_own { mailbox.post_unheard(letter) } else { mailbox.post(letter) }

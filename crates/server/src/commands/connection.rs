@@ -154,6 +154,7 @@ fn greet(cx: &mut Cx<'_>) {
 pub fn reset(cx: &mut Cx<'_>) -> Outcome {
     let state = &mut *cx.state;
     state.unsubscribe_all(cx.engine);
+    state.stop_tracking(cx.engine);
     state.transaction = None;
     state.watching.clear(cx.engine);
     state.database = 0;

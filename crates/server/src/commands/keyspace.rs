@@ -44,6 +44,7 @@ fn flush(cx: &mut Cx<'_>, request: Request<'_>, databases: Range<usize>) -> Outc
         raise_watches(cx, database, None);
         cx.touched_all(database as u32);
     }
+    cx.invalidate_all();
     let mut flushed: Vec<Flushed> = Vec::new();
     cx.locks.for_each(|shard| {
         let written = databases.start..databases.end.min(shard.databases());

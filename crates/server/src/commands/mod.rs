@@ -54,6 +54,7 @@ mod stream_read;
 mod stream_reply;
 mod stream_trim;
 mod string;
+mod tracking;
 mod transaction;
 mod zset;
 mod zset_algebra;
@@ -334,6 +335,10 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Command::Info => info::info(cx, request),
         Command::Shutdown => admin::shutdown(cx, request),
         Command::Time => admin::time(cx),
+        Command::ClientCaching => tracking::caching(cx, request),
+        Command::ClientGetRedir => tracking::get_redir(cx, request),
+        Command::ClientTracking => tracking::tracking(cx, request),
+        Command::ClientTrackingInfo => tracking::tracking_info(cx, request),
         Command::ClientGetName => client::get_name_reply(cx, request),
         Command::ClientHelp => help::help(cx, Command::Client),
         Command::ClientId => client::id(cx, request),

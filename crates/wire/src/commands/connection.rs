@@ -17,9 +17,21 @@ Client "client", Connection, arity -2, since "2.4.0"
     complexity "Depends on subcommand."
     grammar "";
 
+ClientCaching "client|caching" of Client, Connection, arity 3, since "6.0.0"
+    [NOSCRIPT LOADING STALE] [CONNECTION]
+    summary "Says whether the keys of the next command are to be remembered for this connection."
+    complexity "O(1)"
+    grammar "mode=<YES|NO>";
+
 ClientGetName "client|getname" of Client, Connection, arity 2, since "2.6.9"
     [NOSCRIPT LOADING STALE] [CONNECTION]
     summary "Gives the name of this connection."
+    complexity "O(1)"
+    grammar "";
+
+ClientGetRedir "client|getredir" of Client, Connection, arity 2, since "6.0.0"
+    [NOSCRIPT LOADING STALE] [CONNECTION]
+    summary "Gives the number of the connection that is told instead of this one what has changed."
     complexity "O(1)"
     grammar "";
 
@@ -94,6 +106,18 @@ ClientSetName "client|setname" of Client, Connection, arity 3, since "2.6.9"
     summary "Names this connection."
     complexity "O(1)"
     grammar "connection-name";
+
+ClientTracking "client|tracking" of Client, Connection, arity -3, since "6.0.0"
+    [NOSCRIPT LOADING STALE] [CONNECTION]
+    summary "Has this connection told when keys change that it has read, or no longer."
+    complexity "O(1). Some options may introduce additional complexity."
+    grammar "status=<ON|OFF> [REDIRECT client-id:integer] [PREFIX prefix...+] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]";
+
+ClientTrackingInfo "client|trackinginfo" of Client, Connection, arity 2, since "6.2.0"
+    [NOSCRIPT LOADING STALE] [CONNECTION]
+    summary "Says what this connection is told about changing keys."
+    complexity "O(1)"
+    grammar "";
 
 ClientUnblock "client|unblock" of Client, Connection, arity -3, since "5.0.0"
     [ADMIN NOSCRIPT LOADING STALE] [CONNECTION]
