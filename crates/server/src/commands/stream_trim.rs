@@ -9,6 +9,8 @@ use crate::cx::Cx;
 use crate::error::Error;
 use crate::request::Request;
 
+const LIMIT_WITHOUT_TILDE: Error = Error::fixed("ERR syntax error, LIMIT cannot be used without the special ~ option");
+
 /// How a stream is trimmed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Trim {
@@ -111,16 +113,16 @@ impl Options {
                     "ERR syntax error, LIMIT cannot be used without specifying a trimming strategy",
                 ));
             }
-            return if is_add {
-                Ok(())
-            } else {
-                Err(Error::fixed("ERR syntax error, XTRIM must be called with at least one trimming strategy"))
+            return match limit {
+                _ if !is_add => {
+                    Err(Error::fixed("ERR syntax error, XTRIM must be called with at least one trimming strategy"))
+                }
+                Some(_) => Err(LIMIT_WITHOUT_TILDE),
+                None => Ok(()),
             };
         };
         trim.removed_max = match (limit, trim.in_blocks) {
-            (Some(_), false) => {
-                return Err(Error::fixed("ERR syntax error, LIMIT cannot be used without the special ~ option"));
-            }
+            (Some(_), false) => return Err(LIMIT_WITHOUT_TILDE),
             (Some(0), true) | (None, false) => None,
             (limit, true) => limit.or(Some(match cx.engine.config.number(Opt::StreamNodeMaxEntries) {
                 0 => 10_000,
