@@ -63,7 +63,7 @@ fn begin(cx: &mut Cx<'_>, mut wanted: Track) -> Outcome {
         return Err(Error::fixed("ERR OPTIN and OPTOUT are not compatible with BCAST"));
     }
     if wanted.opt_in && wanted.opt_out {
-        return Err(Error::fixed("ERR You can't use both OPTIN mode and OPTOUT mode"));
+        return Err(Error::fixed("ERR You can't specify both OPTIN mode and OPTOUT mode"));
     }
     if old.is_some_and(|old| wanted.opt_in && old.opt_out || wanted.opt_out && old.opt_in) {
         return Err(Error::fixed(
