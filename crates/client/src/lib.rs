@@ -92,7 +92,7 @@ pub use error::{Effect, Error, ErrorKind};
 pub use lease::Lease;
 pub use options::{
     BitField, BitOperation, BitRange, BitUnit, ClientFilter, ClientType, CommandFilter, CopyOptions, ExpireIf, Expiry,
-    FlushMode, LcsOptions, MembersScan, PauseMode, ScanOptions, SetOptions, Switch, Unblock,
+    FieldsIf, FlushMode, LcsOptions, MembersScan, PauseMode, ScanOptions, SetOptions, Switch, Unblock,
 };
 pub use reply::Reply;
 pub use request::{Request, ToArg, ToArgs};
@@ -106,6 +106,7 @@ pub mod prelude {
     pub use crate::commands::admin::AdminCommands;
     pub use crate::commands::bitmap::BitmapCommands;
     pub use crate::commands::connection::ConnectionCommands;
+    pub use crate::commands::hash::HashCommands;
     pub use crate::commands::hyperloglog::HyperLogLogCommands;
     pub use crate::commands::key::KeyCommands;
     pub use crate::commands::set::SetCommands;

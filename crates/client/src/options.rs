@@ -124,6 +124,13 @@ words! {
         /// Only if the new one is sooner; no time to live counts as the latest.
         Sooner = "LT",
     }
+    /// When HSETEX sets its fields.
+    FieldsIf {
+        /// Only if none of them is there.
+        Absent = "FNX",
+        /// Only if all of them are there.
+        Present = "FXX",
+    }
     /// What BITOP does with its sources.
     BitOperation {
         /// Bits that are set in all.

@@ -34,6 +34,7 @@ pub(crate) use commands;
 pub mod admin;
 pub mod bitmap;
 pub mod connection;
+pub mod hash;
 pub mod hyperloglog;
 pub mod key;
 pub mod set;
