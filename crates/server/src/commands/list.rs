@@ -91,6 +91,14 @@ fn pop(cx: &mut Cx<'_>, request: Request<'_>, end: End) -> Outcome {
 }
 
 fn pop_one(cx: &mut Cx<'_>, key: Key<'_>, end: End) -> Outcome {
+    if !pop_element(cx, key, end)? {
+        cx.reply().null();
+    }
+    Ok(())
+}
+
+/// Replies with an element that is popped; false, and no reply, when the key is missing.
+pub fn pop_element(cx: &mut Cx<'_>, key: Key<'_>, end: End) -> Result<bool, Error> {
     let limit = limit(cx);
     let popped = change(cx, key, |list, reply| {
         if let Some(element) = list.as_ref().end(end) {
@@ -99,11 +107,9 @@ fn pop_one(cx: &mut Cx<'_>, key: Key<'_>, end: End) -> Outcome {
         list.pop(end);
         list.shrink(limit);
     })?;
-    match popped {
-        Some(updated) => removed(cx, key, pop_event(end), updated.emptied),
-        None => cx.reply().null(),
-    }
-    Ok(())
+    let Some(updated) = popped else { return Ok(false) };
+    removed(cx, key, pop_event(end), updated.emptied);
+    Ok(true)
 }
 
 fn pop_some(cx: &mut Cx<'_>, request: Request<'_>, end: End) -> Outcome {
@@ -134,6 +140,15 @@ pub fn pop_many(cx: &mut Cx<'_>, key: Key<'_>, end: End, count: usize) -> Result
     let Some(updated) = popped else { return Ok(false) };
     removed(cx, key, pop_event(end), updated.emptied);
     Ok(true)
+}
+
+/// Records a pop as LPOP or RPOP of so many elements.
+pub fn record_pop(cx: &mut Cx<'_>, key: Key<'_>, end: End, count: usize) {
+    let name: &[u8] = if end == End::Front { b"LPOP" } else { b"RPOP" };
+    match count {
+        1 => cx.record(&[name, key.name]),
+        _ => cx.record(&[name, key.name, number::Digits::new(count as i64).as_bytes()]),
+    }
 }
 
 /// Writes an array of up to `count` elements from an end on.

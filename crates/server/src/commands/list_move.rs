@@ -3,7 +3,7 @@
 use sleeve_store::{End, List, ListRef, ValueRef};
 use sleeve_wire::number;
 
-use crate::commands::list::{limit, pop_event, pop_many, push_event, removed};
+use crate::commands::list::{self, limit, pop_event, pop_many, push_event, record_pop, removed};
 use crate::cx::Cx;
 use crate::error::{Error, Outcome};
 use crate::notify::Class;
@@ -69,6 +69,18 @@ fn moved(cx: &mut Cx<'_>, (source, destination): (Key<'_>, Key<'_>), (from, to):
     removed(cx, source, pop_event(from), emptied);
 }
 
+/// Records a move as LMOVE.
+pub fn record_move(cx: &mut Cx<'_>, (source, destination): (Key<'_>, Key<'_>), (from, to): (End, End)) {
+    cx.record(&[b"LMOVE", source.name, destination.name, word(from), word(to)]);
+}
+
+fn word(end: End) -> &'static [u8] {
+    match end {
+        End::Front => b"LEFT",
+        End::Back => b"RIGHT",
+    }
+}
+
 /// An element between two lists.
 enum Taken {
     Integer(i64),
@@ -95,7 +107,7 @@ impl Taken {
     }
 
     fn write(&self, cx: &mut Cx<'_>) {
-        crate::commands::list::write(&mut cx.reply(), self.value());
+        list::write(&mut cx.reply(), self.value());
     }
 }
 
@@ -143,11 +155,6 @@ pub fn pop_first(cx: &mut Cx<'_>, request: Request<'_>, end: End, count: usize) 
         return Ok(true);
     }
     Ok(false)
-}
-
-fn record_pop(cx: &mut Cx<'_>, key: Key<'_>, end: End, count: usize) {
-    let name: &[u8] = if end == End::Front { b"LPOP" } else { b"RPOP" };
-    cx.record(&[name, key.name, number::Digits::new(count as i64).as_bytes()]);
 }
 
 /// LEFT or RIGHT.

@@ -36,6 +36,7 @@ mod lines;
 mod list;
 mod list_find;
 mod list_move;
+mod list_wait;
 mod object;
 pub mod permission;
 mod pubsub;
@@ -130,6 +131,11 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Command::SetRange => string::setrange(cx, request),
         Command::StrLen => string::strlen(cx, request),
         Command::SubStr => string::getrange(cx, request),
+        Command::BLMove => list_wait::blmove(cx, request),
+        Command::BLMPop => list_wait::blmpop(cx, request),
+        Command::BLPop => list_wait::blpop(cx, request),
+        Command::BRPop => list_wait::brpop(cx, request),
+        Command::BRPopLPush => list_wait::brpoplpush(cx, request),
         Command::LIndex => list::lindex(cx, request),
         Command::LInsert => list::linsert(cx, request),
         Command::LLen => list::llen(cx, request),

@@ -5,6 +5,42 @@
 macro_rules! list_rows {
     ([$next:ident $($rest:ident)*] $($done:tt)*) => { $next! { [$($rest)*] $($done)*
 
+BLMove "blmove", List, arity 6, since "6.2.0"
+    [WRITE DENYOOM NOSCRIPT BLOCKING] [LIST]
+    keys (1; RW ACCESS DELETE) (2; RW INSERT)
+    summary "As LMOVE, and waits for the source where there is none."
+    complexity "O(1)"
+    grammar "source:key destination:key#1 wherefrom=<LEFT|RIGHT> whereto=<LEFT|RIGHT> timeout:double";
+
+BLMPop "blmpop", List, arity -5, since "7.0.0"
+    [WRITE BLOCKING MOVABLE_KEYS] [LIST]
+    keys (2 counted; RW ACCESS DELETE)
+    summary "As LMPOP, and waits for one of the lists where there is none."
+    complexity "O(N+M) where N is the number of provided keys and M is the number of elements returned."
+    grammar "timeout:double numkeys:integer key... where=<LEFT|RIGHT> [COUNT count:integer]";
+
+BLPop "blpop", List, arity -3, since "2.0.0"
+    [WRITE NOSCRIPT BLOCKING] [LIST]
+    keys (1 to -2 step 1; RW ACCESS DELETE)
+    summary "Takes the first element of the first list that is not empty, and waits where there is none."
+    complexity "O(N) where N is the number of provided keys."
+    grammar "key... timeout:double";
+
+BRPop "brpop", List, arity -3, since "2.0.0"
+    [WRITE NOSCRIPT BLOCKING] [LIST]
+    keys (1 to -2 step 1; RW ACCESS DELETE)
+    summary "Takes the last element of the first list that is not empty, and waits where there is none."
+    complexity "O(N) where N is the number of provided keys."
+    grammar "key... timeout:double";
+
+BRPopLPush "brpoplpush", List, arity 4, since "2.2.0"
+    [WRITE DENYOOM NOSCRIPT BLOCKING] [LIST]
+    keys (1; RW ACCESS DELETE) (2; RW INSERT)
+    deprecated "6.2.0" "`BLMOVE` with the `RIGHT` and `LEFT` arguments"
+    summary "As RPOPLPUSH, and waits for the source where there is none."
+    complexity "O(1)"
+    grammar "source:key destination:key#1 timeout:double";
+
 LIndex "lindex", List, arity 3, since "1.0.0"
     [READONLY] [LIST]
     keys (1; RO ACCESS)
