@@ -45,6 +45,8 @@ pub enum Form {
     TimedHash = 11,
     /// The same of a hash that has outgrown the limits for packing.
     WideTimedHash = 12,
+    /// Nothing: the key is all there is, behind a header of two bytes.
+    Member = 13,
 }
 
 /// A value in the shape in which it will be stored.
@@ -57,6 +59,8 @@ pub(crate) enum Body<'a> {
     Object(Box<Object>),
     /// A collection of at most [`PACKED_INLINE_MAX`] bytes in one of the packed forms.
     Packed(Form, &'a [u8]),
+    /// No value: the key is a member of a set.
+    Member,
 }
 
 impl<'a> Body<'a> {
@@ -92,6 +96,7 @@ impl<'a> Body<'a> {
             Self::Shared(_) => Form::Shared,
             Self::Object(_) => Form::Object,
             Self::Packed(form, _) => *form,
+            Self::Member => Form::Member,
         }
     }
 
@@ -102,6 +107,7 @@ impl<'a> Body<'a> {
             Self::Integer(_) | Self::Shared(_) | Self::Object(_) => 8,
             Self::Whole(bytes) | Self::Edited(bytes) | Self::Packed(_, bytes) => bytes.len(),
             Self::Zeros(length) => *length,
+            Self::Member => 0,
         }
     }
 }

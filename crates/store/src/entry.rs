@@ -7,7 +7,8 @@
 //!
 //! The deadline is there if its flag is set, and the second key length if the key has 65,535 bytes or more. The tail
 //! is the value: the bytes of a short string or of a small packed collection, the eight bytes of an integer, or the
-//! address of a longer string's shared buffer or of a larger collection.
+//! address of a longer string's shared buffer or of a larger collection. A member of a set has neither, and a header of two
+//! bytes (see `header`).
 //!
 //! An [`Entry`] is an address without a lifetime. This file says how the block is read and written; who owns it, and
 //! when, is the table's business. Only code that holds the shard's lock gets here.
@@ -18,6 +19,7 @@ use std::sync::Arc;
 
 use crate::body::{Body, Form};
 use crate::bucket::{OUTSIDE, SPANS, VOLATILE};
+use crate::header::{FORM_MASK, HAS_DEADLINE, HAS_LONG_KEY, HEADER_BYTES, Header, IN_CELL, MEMBER_MAX, entry_bytes};
 use crate::heap::{Block, Heap, block_bytes};
 use crate::object::Object;
 use crate::value::{EMBEDDED_MAX, Encoding, Kind, ValueRef};
@@ -25,69 +27,9 @@ use crate::value::{EMBEDDED_MAX, Encoding, Kind, ValueRef};
 /// What a shared buffer takes besides its bytes: two counts, and the vector's three words.
 const SHARED_BYTES: usize = 40;
 
-const HEADER_BYTES: usize = 8;
-const FORM_MASK: u8 = 0b0001_1111;
-const HAS_DEADLINE: u8 = 0b0010_0000;
-const HAS_LONG_KEY: u8 = 0b0100_0000;
-/// The block is a cell of the table's heap.
-const IN_CELL: u8 = 0b1000_0000;
-const LONG_KEY: usize = u16::MAX as usize;
-
-/// The first eight bytes, decoded.
-#[derive(Clone, Copy)]
-struct Header(u64);
-
 /// The address of a living entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entry(NonNull<u8>);
-
-impl Header {
-    fn new(form: Form, clock: u32, deadline: bool, key_len: usize, tail_len: usize) -> Self {
-        let flags = if deadline { HAS_DEADLINE } else { 0 } | if key_len >= LONG_KEY { HAS_LONG_KEY } else { 0 };
-        let key = key_len.min(LONG_KEY) as u64;
-        Self(u64::from(form as u8 | flags) | u64::from(clock & 0xff_ffff) << 8 | key << 32 | (tail_len as u64) << 48)
-    }
-
-    /// The header of an entry in a block of this kind.
-    fn placed(self, is_cell: bool) -> Self {
-        Self(self.0 | if is_cell { u64::from(IN_CELL) } else { 0 })
-    }
-
-    #[inline]
-    fn form(self) -> Form {
-        match self.0 as u8 & FORM_MASK {
-            0 => Form::Integer,
-            1 => Form::Whole,
-            2 => Form::Edited,
-            3 => Form::Shared,
-            4 => Form::Object,
-            5 => Form::PackedList,
-            6 => Form::PackedSet,
-            7 => Form::PackedIntegers,
-            8 => Form::PackedSortedSet,
-            9 => Form::PackedHash,
-            10 => Form::WideHash,
-            11 => Form::TimedHash,
-            _ => Form::WideTimedHash,
-        }
-    }
-
-    #[inline]
-    fn has(self, flag: u8) -> bool {
-        self.0 as u8 & flag != 0
-    }
-
-    #[inline]
-    fn tail_len(self) -> usize {
-        (self.0 >> 48) as usize
-    }
-
-    /// The bytes before the key.
-    #[inline]
-    fn key_offset(self) -> usize {
-        HEADER_BYTES + 8 * usize::from(self.has(HAS_DEADLINE)) + 8 * usize::from(self.has(HAS_LONG_KEY))
-    }
-}
 
 /// What an entry owns outside of its block.
 #[derive(Debug, Default)]
@@ -96,11 +38,6 @@ pub(crate) enum Outside {
     Nothing,
     Buffer(Arc<Vec<u8>>),
     Object(Box<Object>),
-}
-
-/// The size of an entry with these parts.
-fn entry_bytes(deadline: bool, key_len: usize, tail_len: usize) -> usize {
-    HEADER_BYTES + 8 * usize::from(deadline) + 8 * usize::from(key_len >= LONG_KEY) + key_len + tail_len
 }
 
 /// The bytes that a shared buffer takes.
@@ -128,9 +65,13 @@ impl Entry {
 
     /// Builds an entry in `heap`.
     pub fn create(heap: &mut Heap, key: &[u8], body: Body<'_>, deadline: Option<i64>, clock: u32) -> Self {
-        let Block { start: block, is_cell } =
-            heap.allocate(entry_bytes(deadline.is_some(), key.len(), body.tail_len()));
-        let header = Header::new(body.form(), clock, deadline.is_some(), key.len(), body.tail_len()).placed(is_cell);
+        let body = match body {
+            Body::Member if key.len() > MEMBER_MAX || deadline.is_some() => Body::Whole(&[]),
+            body => body,
+        };
+        let (form, has_deadline, tail_len) = (body.form(), deadline.is_some(), body.tail_len());
+        let Block { start: block, is_cell } = heap.allocate(entry_bytes(form, has_deadline, key.len(), tail_len));
+        let header = Header::new(form, clock, has_deadline, key.len(), tail_len).placed(is_cell);
         let entry = Self(block);
         // SAFETY: the block is as large as the parts together; the header and the words after it are aligned to 8.
         unsafe {
@@ -161,6 +102,7 @@ impl Entry {
                     tail.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
                 }
                 Body::Zeros(length) => tail.write_bytes(0, length),
+                Body::Member => {}
                 Body::Shared(buffer) => {
                     heap.own(shared_bytes(&buffer));
                     tail.cast::<usize>().write_unaligned(Arc::into_raw(buffer).expose_provenance());
@@ -220,8 +162,12 @@ impl Entry {
     pub fn assign(self, heap: &mut Heap, body: Body<'_>, deadline: Option<i64>, clock: u32) -> (Self, Outside) {
         let outside = self.release_outside(heap);
         let (header, key) = (self.header(), self.key());
-        let size = entry_bytes(deadline.is_some(), key.len(), body.tail_len());
-        if deadline.is_some() != header.has(HAS_DEADLINE) || block_bytes(size) != block_bytes(self.size()) {
+        let size = entry_bytes(body.form(), deadline.is_some(), key.len(), body.tail_len());
+        let is_alike = deadline.is_some() == header.has(HAS_DEADLINE)
+            && !header.is_member()
+            && !matches!(body, Body::Member)
+            && block_bytes(size) == block_bytes(self.size());
+        if !is_alike {
             let moved = Self::create(heap, key, body, deadline, clock);
             // SAFETY: the block came from this heap with this size, and its place is taken by `moved`.
             unsafe { heap.release(self.block(), self.size()) };
@@ -252,7 +198,7 @@ impl Entry {
                 matches!(header.form(), Form::Whole | Form::Edited) && bytes.len() == header.tail_len()
             }
             Body::Packed(form, bytes) => header.form() == *form && bytes.len() == header.tail_len(),
-            Body::Zeros(_) | Body::Shared(_) | Body::Object(_) => false,
+            Body::Zeros(_) | Body::Shared(_) | Body::Object(_) | Body::Member => false,
         };
         if !fits || deadline.is_some() != header.has(HAS_DEADLINE) {
             return false;
@@ -270,7 +216,7 @@ impl Entry {
                 Body::Whole(bytes) | Body::Edited(bytes) | Body::Packed(_, bytes) => {
                     tail.copy_from_nonoverlapping(NonNull::from(*bytes).cast(), bytes.len());
                 }
-                Body::Zeros(_) | Body::Shared(_) | Body::Object(_) => {}
+                Body::Zeros(_) | Body::Shared(_) | Body::Object(_) | Body::Member => {}
             }
         }
         true
@@ -394,7 +340,7 @@ impl Entry {
     pub fn packed<'a>(self) -> Option<(Form, &'a [u8])> {
         let header = self.header();
         match header.form() {
-            Form::Integer | Form::Whole | Form::Edited | Form::Shared | Form::Object => None,
+            Form::Integer | Form::Whole | Form::Edited | Form::Shared | Form::Object | Form::Member => None,
             // SAFETY: the tail of these forms has this many initialised bytes.
             form => Some((form, unsafe { std::slice::from_raw_parts(self.tail().as_ptr(), header.tail_len()) })),
         }
@@ -404,7 +350,7 @@ impl Entry {
     #[inline]
     pub fn kind(self) -> Kind {
         match self.header().form() {
-            Form::Integer | Form::Whole | Form::Edited | Form::Shared => Kind::String,
+            Form::Integer | Form::Whole | Form::Edited | Form::Shared | Form::Member => Kind::String,
             Form::PackedList => Kind::List,
             Form::PackedSet | Form::PackedIntegers => Kind::Set,
             Form::PackedSortedSet => Kind::SortedSet,
@@ -430,7 +376,7 @@ impl Entry {
             // SAFETY: an entry with the flag has the length in the word before the key.
             unsafe { self.0.add(header.key_offset() - 8).cast::<u64>().read() as usize }
         } else {
-            (header.0 >> 32) as usize & LONG_KEY
+            header.key_len()
         }
     }
 
@@ -470,11 +416,14 @@ impl Entry {
 
     #[inline]
     pub fn clock(self) -> u32 {
-        (self.header().0 >> 8) as u32 & 0xff_ffff
+        self.header().clock()
     }
 
     #[inline]
     pub fn set_clock(self, clock: u32) {
+        if self.header().is_member() {
+            return;
+        }
         let [low, middle, high, _] = clock.to_le_bytes();
         // SAFETY: bytes 1, 2 and 3 of the block are the clock, and no reference is ever made to them.
         unsafe { self.0.add(1).cast::<[u8; 3]>().write([low, middle, high]) };
@@ -516,6 +465,7 @@ impl Entry {
             return Body::Packed(form, bytes);
         }
         match (self.header().form(), self.value()) {
+            (Form::Member, _) => Body::Member,
             (_, ValueRef::Integer(number)) => Body::Integer(number),
             (Form::Edited, ValueRef::Bytes(bytes)) => Body::Edited(bytes),
             (_, ValueRef::Bytes(bytes)) => Body::Whole(bytes),
@@ -527,7 +477,7 @@ impl Entry {
         match header.form() {
             Form::Integer => Encoding::Integer,
             Form::Whole if header.tail_len() <= EMBEDDED_MAX => Encoding::Embedded,
-            Form::Whole | Form::Edited | Form::Shared => Encoding::Raw,
+            Form::Whole | Form::Edited | Form::Shared | Form::Member => Encoding::Raw,
             Form::PackedIntegers => Encoding::Intset,
             Form::PackedList | Form::PackedSet | Form::PackedSortedSet | Form::PackedHash => Encoding::Listpack,
             Form::TimedHash => Encoding::ListpackEx,
@@ -541,7 +491,8 @@ impl Entry {
     pub fn slot_flags(self) -> u64 {
         let (header, size) = (self.header(), self.size());
         let volatile = if header.has(HAS_DEADLINE) { VOLATILE } else { 0 };
-        let outside = if header.has(IN_CELL) && !matches!(header.form(), Form::Shared | Form::Object) { 0 } else { OUTSIDE };
+        let outside =
+            if header.has(IN_CELL) && !matches!(header.form(), Form::Shared | Form::Object) { 0 } else { OUTSIDE };
         let spans = if self.0.addr().get() % 64 + size.min(128) > 64 { SPANS } else { 0 };
         volatile | outside | spans
     }

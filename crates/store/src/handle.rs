@@ -174,6 +174,7 @@ impl OwnedEntry {
         let value = match body {
             Body::Integer(number) => OwnedValue::Integer(number),
             Body::Whole(bytes) => OwnedValue::Whole(bytes.into()),
+            Body::Member => OwnedValue::Whole(Box::default()),
             Body::Edited(bytes) => OwnedValue::Edited(bytes.into()),
             Body::Zeros(length) => OwnedValue::Edited(vec![0; length].into()),
             Body::Shared(buffer) => OwnedValue::Shared(buffer),

@@ -19,6 +19,7 @@ mod field_expiry;
 mod fields;
 mod handle;
 mod hash;
+mod header;
 mod heap;
 mod hyperloglog;
 mod intset;

@@ -304,7 +304,7 @@ fn add_to_table(table: &mut Table, member: ValueRef<'_>) -> bool {
     if table.find(position, member).is_some() {
         return false;
     }
-    table.insert(position, member, Body::Whole(&[]), None, 0);
+    table.insert(position, member, Body::Member, None, 0);
     true
 }
 
