@@ -33,6 +33,7 @@ pub fn table(lua: &Lua) -> mlua::Result<Table> {
     for (name, of, min, max) in numbers {
         let settings = Rc::clone(&settings);
         let set = move |lua: &Lua, args: MultiValue| {
+            check_count(lua, &args, 1, name)?;
             set_number(lua, &args, (1, name), of(&mut settings.borrow_mut()), (min, max))
         };
         cjson.raw_set(name, lua.create_function(set)?)?;
@@ -134,8 +135,8 @@ fn set_switch(lua: &Lua, args: &MultiValue, function: &str, switch: &mut bool) -
         Some(Value::Boolean(on)) => *switch = *on,
         word if is_word(word, b"on") => *switch = true,
         word if is_word(word, b"off") => *switch = false,
-        Some(Value::String(text)) => {
-            let why = format!("invalid option '{}'", text.to_string_lossy());
+        Some(value @ (Value::String(_) | Value::Integer(_) | Value::Number(_))) => {
+            let why = format!("invalid option '{}'", value.to_string()?);
             return Err(bad_argument(lua, 1, function, why));
         }
         Some(other) => {

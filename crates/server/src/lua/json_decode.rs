@@ -96,7 +96,9 @@ impl Decoder<'_> {
 
     fn descend(&self, depth: i64) -> mlua::Result<()> {
         if depth > self.settings.decode_depth_max.min(DEPTH_MAX) {
-            return Err(complain(self.lua, format_args!("Found too many nested data structures ({depth})")));
+            let at = self.at;
+            let text = format!("Found too many nested data structures ({depth}) at character {at}");
+            return Err(complain(self.lua, text));
         }
         Ok(())
     }
@@ -164,7 +166,7 @@ impl Decoder<'_> {
             b':' => self.short(Kind::Colon),
             b',' => self.short(Kind::Comma),
             0 => Kind::End,
-            b'"' => self.string(),
+            b'"' => return self.string_token(start),
             b'-' | b'0'..=b'9' => self.number(),
             _ => self.word(),
         };
@@ -206,18 +208,21 @@ impl Decoder<'_> {
         }
     }
 
-    fn string(&mut self) -> Kind {
+    /// A string, or what is wrong with it and where.
+    fn string_token(&mut self, start: usize) -> Token {
         let mut text = Vec::new();
         self.at += 1;
         loop {
-            let Some(&byte) = self.text.get(self.at) else { return Kind::Wrong("unexpected end of string") };
+            let place = self.at;
+            let Some(&byte) = self.text.get(place) else {
+                return Token { kind: Kind::Wrong("unexpected end of string"), start: place };
+            };
             self.at += 1;
             match byte {
-                b'"' => return Kind::String(text),
-                0 if self.at >= self.text.len() => return Kind::Wrong("unexpected end of string"),
+                b'"' => return Token { kind: Kind::String(text), start },
                 b'\\' => {
                     if let Err(why) = self.escape(&mut text) {
-                        return Kind::Wrong(why);
+                        return Token { kind: Kind::Wrong(why), start: place };
                     }
                 }
                 _ => text.push(byte),
@@ -268,15 +273,15 @@ impl Decoder<'_> {
     }
 }
 
-/// Whether this begins with a number that `strtod` reads but JSON does not have: a leading zero, hexadecimal, infinite or
-/// none.
+/// Whether this begins with a number that `strtod` reads but JSON does not have: a plus, a leading zero, hexadecimal,
+/// infinite or none.
 fn is_invalid_number(text: &[u8]) -> bool {
-    let text = text.strip_prefix(b"+").or_else(|| text.strip_prefix(b"-")).unwrap_or(text);
-    match text {
+    match text.strip_prefix(b"-").unwrap_or(text) {
+        [b'+', ..] => text[0] == b'+',
         [b'0', next, ..] => next.is_ascii_digit() || next.eq_ignore_ascii_case(&b'x'),
         [b'0'] => false,
         [b'1'..=b'9', ..] => false,
-        _ => ["inf", "nan"]
+        text => ["inf", "nan"]
             .iter()
             .any(|word| text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word.as_bytes()))),
     }
@@ -331,15 +336,15 @@ mod tests {
             ("{\"a\" 1}", "Expected colon but found T_NUMBER at character 6"),
             ("{\"a\":1 1}", "Expected comma or object end but found T_NUMBER at character 8"),
             ("1 1", "Expected the end but found T_NUMBER at character 3"),
-            ("\"a", "Expected value but found unexpected end of string at character 1"),
-            ("\"\\x\"", "Expected value but found invalid escape code at character 1"),
+            ("\"a", "Expected value but found unexpected end of string at character 3"),
+            ("\"\\x\"", "Expected value but found invalid escape code at character 2"),
             ("foo", "Expected value but found invalid token at character 1"),
         ] {
             assert_eq!(run(&format!("return cjson.decode([==[{text}]==])")), format!("t:1: {why}"), "{text}");
         }
         let deep = run("return cjson.decode(string.rep('[', 100000))");
-        assert_eq!(deep, "t:1: Found too many nested data structures (1001)");
+        assert_eq!(deep, "t:1: Found too many nested data structures (1001) at character 1001");
         let itself = run("local a = {} a[1] = a return cjson.encode(a)");
-        assert_eq!(itself, "t:1: Cannot serialise, excessive depth (1001)");
+        assert_eq!(itself, "t:1: Cannot serialise, excessive nesting (1001)");
     }
 }

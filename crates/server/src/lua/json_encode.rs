@@ -125,7 +125,7 @@ impl Encoder<'_> {
 
     fn table(&mut self, table: &Table, depth: i64) -> mlua::Result<()> {
         if depth > self.settings.encode_depth_max.min(DEPTH_MAX) {
-            return Err(complain(self.lua, format_args!("Cannot serialise, excessive depth ({depth})")));
+            return Err(complain(self.lua, format_args!("Cannot serialise, excessive nesting ({depth})")));
         }
         match self.array_len(table)? {
             Some(len) if len > 0 => self.array(table, len, depth),
@@ -193,7 +193,7 @@ impl Encoder<'_> {
                     self.value(&key, depth)?;
                     self.out.push(b'"');
                 }
-                _ => return Err(self.refuse("table", "table key must be a number or string")),
+                other => return Err(self.refuse(type_name(&other), "table key must be a number or string")),
             }
             self.out.push(b':');
             self.value(&value, depth)?;

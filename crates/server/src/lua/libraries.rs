@@ -134,12 +134,12 @@ impl LibraryRoom {
         if let Some(callable) = self.callable.get(name) {
             return Ok(callable.clone());
         }
-        let callable = self.find(scripts, name)?;
-        self.callable.insert(name.to_vec(), callable.clone());
+        let (own_name, callable) = self.find(scripts, name)?;
+        self.callable.insert(own_name, callable.clone());
         Ok(callable)
     }
 
-    fn find(&mut self, scripts: &Scripts, name: &[u8]) -> Result<Callable, Error> {
+    fn find(&mut self, scripts: &Scripts, name: &[u8]) -> Result<(Vec<u8>, Callable), Error> {
         const NOT_FOUND: Error = Error::fixed("ERR Function not found");
         let name = std::str::from_utf8(name).map_err(|_| NOT_FOUND)?;
         let library = scripts.library_of(name).ok_or(NOT_FOUND)?;
@@ -150,9 +150,9 @@ impl LibraryRoom {
             }
         }
         let loaded = self.loaded.get(&library.name).ok_or(NOT_FOUND)?;
-        let function = loaded.functions.get(name).cloned().ok_or(NOT_FOUND)?;
-        let flags = library.function(name).map(|facts| facts.flags).unwrap_or_default();
-        Ok(Callable { function, flags })
+        let facts = library.function(name).ok_or(NOT_FOUND)?;
+        let function = loaded.functions.get(&facts.name).cloned().ok_or(NOT_FOUND)?;
+        Ok((facts.name.clone().into_bytes(), Callable { function, flags: facts.flags }))
     }
 }
 

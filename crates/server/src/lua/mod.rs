@@ -12,6 +12,7 @@ pub mod running;
 pub mod scripts;
 
 mod api;
+mod base;
 mod bit;
 mod inbound;
 mod json;

@@ -242,7 +242,7 @@ impl<'a> Reader<'a> {
             0xcc => Value::Number(f64::from(u8::from_be_bytes(self.take_array()?))),
             0xcd => Value::Number(f64::from(u16::from_be_bytes(self.take_array()?))),
             0xce => Value::Number(f64::from(u32::from_be_bytes(self.take_array()?))),
-            0xcf => Value::Number(u64::from_be_bytes(self.take_array()?) as f64),
+            0xcf => Value::Number(u64::from_be_bytes(self.take_array()?).cast_signed() as f64),
             0xd0 => Value::Number(f64::from(i8::from_be_bytes(self.take_array()?))),
             0xd1 => Value::Number(f64::from(i16::from_be_bytes(self.take_array()?))),
             0xd2 => Value::Number(f64::from(i32::from_be_bytes(self.take_array()?))),

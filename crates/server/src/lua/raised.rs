@@ -30,13 +30,7 @@ pub fn raise(text: impl Into<Vec<u8>>) -> mlua::Error {
 /// An error string that begins with where in the script the running function was called, as C functions of Lua raise it.
 #[cold]
 pub fn complain(lua: &Lua, text: impl fmt::Display) -> mlua::Error {
-    complain_at(lua, 1, text)
-}
-
-/// The same in the name of a function that is `level` calls above the running one.
-#[cold]
-pub fn complain_at(lua: &Lua, level: usize, text: impl fmt::Display) -> mlua::Error {
-    mlua::Error::RuntimeError(format!("{}{text}", position(lua, level)))
+    mlua::Error::RuntimeError(format!("{}{text}", position(lua)))
 }
 
 /// An argument that a library function cannot take, in Lua's own words.
@@ -45,9 +39,9 @@ pub fn bad_argument(lua: &Lua, number: usize, function: &str, why: impl fmt::Dis
     complain(lua, format_args!("bad argument #{number} to '{function}' ({why})"))
 }
 
-/// `user_script:3: ` when the function at this level, which called the one below, is at line 3.
-fn position(lua: &Lua, level: usize) -> String {
-    let at = lua.inspect_stack(level, |frame| {
+/// `user_script:3: ` when the function that calls the running one is at line 3.
+fn position(lua: &Lua) -> String {
+    let at = lua.inspect_stack(1, |frame| {
         let line = frame.current_line()?;
         let source = frame.source().short_src?.into_owned();
         Some(format!("{source}:{line}: "))

@@ -12,7 +12,8 @@ use mlua::{Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Va
 
 use super::pulse;
 use super::raised::{self, Uncaught};
-use super::sandbox::{READ_ONLY, Sandbox};
+use super::base::READ_ONLY;
+use super::sandbox::Sandbox;
 
 /// Instructions of Lua between two looks at the clock.
 const PULSE_INSTRUCTIONS: u32 = 100_000;

@@ -9,11 +9,9 @@ use mlua::chunk::ChunkMode;
 use mlua::{Function, Lua, MultiValue, Table, Value};
 
 use super::bit::type_name;
-use super::raised::{self, complain, complain_at, raise};
-use super::{bit, json, msgpack, random, structs};
-
-/// The words for every attempt to change what is shared.
-pub const READ_ONLY: &str = "Attempt to modify a readonly table";
+use super::base::READ_ONLY;
+use super::raised::{self, complain, raise};
+use super::{base, bit, json, msgpack, random, structs};
 
 /// Functions of the base library that scripts keep as they are.
 const KEPT: [&str; 15] = [
@@ -64,18 +62,18 @@ impl Sandbox {
         let behind = lua.create_table()?;
         behind.raw_set("__index", missing)?;
         real.set_metatable(Some(behind))?;
-        let prelude = prelude(lua, &lua.create_table()?)?;
+        let prelude = prelude(lua)?;
         let mut sandbox = Self {
             globals: lua.create_table()?,
             shown: lua.create_table()?,
             real,
             xpcall: open.get("xpcall")?,
-            enter: prelude.functions.get("enter")?,
-            reals: prelude.reals,
+            enter: prelude.get("enter")?,
+            reals: lua.create_table()?,
             hidden: Vec::new(),
             refuse,
         };
-        sandbox.fill(lua, &open, &prelude.functions)?;
+        sandbox.fill(lua, &open, &prelude)?;
         sandbox.hide_strings(lua)?;
         sandbox.hide_globals(lua)?;
         lua.set_globals(sandbox.globals.clone())?;
@@ -118,9 +116,10 @@ impl Sandbox {
         for name in KEPT {
             self.real.raw_set(name, open.raw_get::<Value>(name)?)?;
         }
-        for name in ["pcall", "xpcall", "pairs", "rawget", "rawset", "setmetatable"] {
+        for name in ["pcall", "xpcall"] {
             self.real.raw_set(name, prelude.raw_get::<Value>(name)?)?;
         }
+        base::add(lua, &self.real, &self.reals, open.raw_get("next")?)?;
         self.real.raw_set("loadstring", lua.create_function(|lua, args: MultiValue| loadstring(lua, &args))?)?;
         self.real.raw_set("load", lua.create_function(|lua, args: MultiValue| load(lua, &args))?)?;
         let coroutine: Table = open.raw_get("coroutine")?;
@@ -166,24 +165,11 @@ impl Sandbox {
     }
 }
 
-struct Prelude {
-    reals: Table,
-    functions: Table,
-}
-
-fn prelude(lua: &Lua, reals: &Table) -> mlua::Result<Prelude> {
+/// The functions of `prelude.lua`.
+fn prelude(lua: &Lua) -> mlua::Result<Table> {
     let shown = lua.create_function(raised::shown)?;
     let plain = lua.create_function(raised::plain)?;
-    let wrong = lua.create_function(|lua, (number, function, why, value): (i64, String, String, Option<Value>)| {
-        let got = value.map(|value| format!(", got {}", if value.is_nil() { "no value" } else { type_name(&value) }));
-        let got = got.unwrap_or_default();
-        let text = format!("bad argument #{number} to '{function}' ({why}{got})");
-        Err::<(), _>(complain_at(lua, 2, text))
-    })?;
-    let read_only = lua.create_function(|_, ()| Err::<(), _>(mlua::Error::runtime(READ_ONLY)))?;
-    let chunk = lua.load(include_str!("prelude.lua")).set_name("=prelude");
-    let functions = chunk.call((reals, shown, plain, wrong, read_only))?;
-    Ok(Prelude { reals: reals.clone(), functions })
+    lua.load(include_str!("prelude.lua")).set_name("=prelude").call((shown, plain))
 }
 
 fn no_global(lua: &Lua, name: &Value) -> mlua::Error {

@@ -100,7 +100,9 @@ impl Scene<'_, '_> {
         let args = Args::new(&words.bytes, &words.spans);
         hash_keys(&cx.engine.store, row, args, &mut words.keys);
         let outer = std::mem::replace(&mut cx.state.protocol, *protocol);
+        let denied = std::mem::replace(&mut cx.state.denies_blocking, true);
         (cx.call)(cx, Request::new(row, args, &words.keys));
+        cx.state.denies_blocking = denied;
         cx.state.protocol = outer;
         cx.time(request.row);
         Ok(())

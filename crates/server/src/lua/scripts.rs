@@ -41,6 +41,7 @@ pub struct Script {
 #[derive(Debug, Default, Clone)]
 pub struct Libraries {
     by_name: BTreeMap<String, Arc<Library>>,
+    /// By names in lower case.
     functions: HashMap<String, Arc<Library>>,
 }
 
@@ -101,9 +102,9 @@ impl Scripts {
         self.libraries.read().clone()
     }
 
-    /// The library that has this function.
+    /// The library that has this function, in whatever case its name is given.
     pub fn library_of(&self, function: &str) -> Option<Arc<Library>> {
-        self.libraries.read().functions.get(function).cloned()
+        self.libraries.read().functions.get(&function.to_ascii_lowercase()).cloned()
     }
 
     /// Puts other libraries in the place of those that there are.
@@ -147,7 +148,7 @@ impl Libraries {
     /// A function of `library` that another library already has.
     pub fn collision<'a>(&self, library: &'a Library) -> Option<&'a str> {
         let taken = |function: &&FunctionFacts| {
-            self.functions.get(&function.name).is_some_and(|owner| owner.name != library.name)
+            self.functions.get(&function.name.to_ascii_lowercase()).is_some_and(|owner| owner.name != library.name)
         };
         library.functions.iter().find(taken).map(|function| function.name.as_str())
     }
@@ -156,7 +157,7 @@ impl Libraries {
     pub fn insert(&mut self, library: Arc<Library>) {
         self.remove(&library.name);
         for function in &library.functions {
-            self.functions.insert(function.name.clone(), Arc::clone(&library));
+            self.functions.insert(function.name.to_ascii_lowercase(), Arc::clone(&library));
         }
         self.by_name.insert(library.name.clone(), library);
     }
@@ -165,7 +166,7 @@ impl Libraries {
     pub fn remove(&mut self, name: &str) -> bool {
         let Some(library) = self.by_name.remove(name) else { return false };
         for function in &library.functions {
-            self.functions.remove(&function.name);
+            self.functions.remove(&function.name.to_ascii_lowercase());
         }
         true
     }
@@ -174,7 +175,7 @@ impl Libraries {
 impl Library {
     /// What is known of one of its functions.
     pub fn function(&self, name: &str) -> Option<&FunctionFacts> {
-        self.functions.iter().find(|function| function.name == name)
+        self.functions.iter().find(|function| function.name.eq_ignore_ascii_case(name))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The table `struct`: values to and from the bytes of C structures, as in Roberto Ierusalimschy's library 0.2.
 //!
-//! A format is a row of letters: `>` `<` `=` byte order, `!n` alignment, `b` `h` `l` `T` `i` with sizes, `f` `d`, `s`
+//! A format is a row of letters: `>` `<` byte order, `!n` alignment, `b` `h` `l` `T` `i` with sizes, `f` `d`, `s`
 //! (ended by a zero), `cn` (of that many bytes), `x` (a zero), a space (nothing). Formats and bytes are foreign: every
 //! place is checked. Runs on the script's thread.
 
@@ -29,14 +29,16 @@ pub fn table(lua: &Lua) -> mlua::Result<Table> {
 /// Reads a format letter by letter.
 struct Format<'a> {
     lua: &'a Lua,
+    /// Who asks, for errors.
+    function: &'static str,
     rest: &'a [u8],
     is_little: bool,
     alignment: usize,
 }
 
 impl<'a> Format<'a> {
-    fn new(lua: &'a Lua, text: &'a [u8]) -> Self {
-        Self { lua, rest: text, is_little: cfg!(target_endian = "little"), alignment: 1 }
+    fn new(lua: &'a Lua, function: &'static str, text: &'a [u8]) -> Self {
+        Self { lua, function, rest: text, is_little: cfg!(target_endian = "little"), alignment: 1 }
     }
 
     /// The next letter that stands for a value, with its size; those that steer are obeyed.
@@ -47,11 +49,10 @@ impl<'a> Format<'a> {
                 b' ' => {}
                 b'>' => self.is_little = false,
                 b'<' => self.is_little = true,
-                b'=' => self.is_little = cfg!(target_endian = "little"),
                 b'!' => {
                     let alignment = self.number(ALIGNMENT_MAX)?;
                     if !alignment.is_power_of_two() {
-                        return Err(complain(self.lua, "alignment is not a power of 2"));
+                        return Err(complain(self.lua, format_args!("alignment {alignment} is not a power of 2")));
                     }
                     self.alignment = alignment;
                 }
@@ -70,9 +71,11 @@ impl<'a> Format<'a> {
                     }
                     return Ok(Some((letter, size)));
                 }
+                // Only the size of a format is asked for without a word about letters that mean nothing.
+                _ if self.function == "size" => {}
                 other => {
-                    let letter = char::from(other);
-                    return Err(complain(self.lua, format_args!("invalid format option '{letter}'")));
+                    let why = format!("invalid format option '{}'", char::from(other));
+                    return Err(bad_argument(self.lua, 1, self.function, why));
                 }
             }
         }
@@ -123,7 +126,7 @@ fn number(lua: &Lua, args: &MultiValue, place: usize, function: &str) -> mlua::R
         Some(value) if !value.is_nil() => lua.coerce_number(value.clone())?,
         _ => None,
     };
-    let found = arg.map_or("no value", type_name);
+    let found = arg.map_or("nil", type_name);
     number.ok_or_else(|| bad_argument(lua, place, function, format_args!("number expected, got {found}")))
 }
 
@@ -131,7 +134,7 @@ fn number(lua: &Lua, args: &MultiValue, place: usize, function: &str) -> mlua::R
 fn pack(lua: &Lua, args: &MultiValue) -> mlua::Result<mlua::LuaString> {
     let text = format_of(lua, args, "pack")?;
     let text = text.as_bytes();
-    let mut format = Format::new(lua, &text);
+    let mut format = Format::new(lua, "pack", &text);
     let mut out = Vec::new();
     let mut arg = 2;
     while let Some((letter, size)) = format.next()? {
@@ -185,12 +188,12 @@ fn unpack(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
     let data = string(lua, args, 2, "unpack")?;
     let data = data.as_bytes();
     let place = if args.get(2).is_none_or(Value::is_nil) { 1.0 } else { number(lua, args, 3, "unpack")? };
-    if place < 1.0 {
+    if (0.0..1.0).contains(&place) {
         return Err(bad_argument(lua, 3, "unpack", "offset must be 1 or greater"));
     }
     let too_short = || bad_argument(lua, 2, "unpack", "data string too short");
-    let mut at = place as usize - 1;
-    let mut format = Format::new(lua, &text);
+    let mut at = if place < 0.0 { usize::MAX } else { place as usize - 1 };
+    let mut format = Format::new(lua, "unpack", &text);
     let mut values = MultiValue::new();
     while let Some((letter, mut size)) = format.next()? {
         at = at.saturating_add(format.padding(at, letter, size));
@@ -240,13 +243,13 @@ fn read_number(letter: u8, bytes: &[u8], is_little: bool) -> f64 {
 fn size(lua: &Lua, args: &MultiValue) -> mlua::Result<f64> {
     let text = format_of(lua, args, "size")?;
     let text = text.as_bytes();
-    let mut format = Format::new(lua, &text);
+    let mut format = Format::new(lua, "size", &text);
     let mut at = 0_usize;
     while let Some((letter, size)) = format.next()? {
         at += format.padding(at, letter, size);
         match (letter, size) {
-            (b's', _) => return Err(bad_argument(lua, 1, "size", "variable-size format in 's'")),
-            (b'c', 0) => return Err(bad_argument(lua, 1, "size", "variable-size format in 'c0'")),
+            (b's', _) => return Err(bad_argument(lua, 1, "size", "option 's' has no fixed size")),
+            (b'c', 0) => return Err(bad_argument(lua, 1, "size", "option 'c0' has no fixed size")),
             _ => at = at.saturating_add(size),
         }
         if at > i32::MAX as usize {
@@ -293,10 +296,10 @@ mod tests {
     #[test]
     fn formats_and_bytes_are_checked() {
         for (script, why) in [
-            ("struct.pack('z', 1)", "invalid format option 'z'"),
+            ("struct.pack('z', 1)", "bad argument #1 to 'pack' (invalid format option 'z')"),
             ("struct.pack('i33', 1)", "integral size 33 is larger than limit of 32"),
             ("struct.pack('i99999999999', 1)", "integral size overflow"),
-            ("struct.pack('!3i', 1)", "alignment is not a power of 2"),
+            ("struct.pack('!3i', 1)", "alignment 3 is not a power of 2"),
             ("struct.pack('c5', 'abc')", "bad argument #3 to 'pack' (string too short)"),
             ("struct.unpack('i', 'abc')", "bad argument #2 to 'unpack' (data string too short)"),
             ("struct.unpack('c0', 'abc')", "format 'c0' needs a previous size"),
