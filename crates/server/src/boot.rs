@@ -18,6 +18,7 @@ use crate::engine::Engine;
 use crate::log;
 use crate::mail::Mailbox;
 use crate::process;
+use crate::tls;
 use crate::worker::{Team, Worker};
 
 /// Workers that serve an engine; dropping it, or [`Server::stop`], closes their connections and listeners.
@@ -112,6 +113,15 @@ fn open_doors(engine: &Engine) -> Result<(), StartError> {
     opened.inspect_err(|error| log::warning(&error.to_string()))
 }
 
+/// Reads what TLS needs, if it is served at all.
+fn load_certificate(engine: &Engine) -> Result<(), StartError> {
+    if engine.config.number(Opt::TlsPort) != 0 {
+        let made = tls::load(&engine.config).inspect_err(|reason| log::warning(reason));
+        engine.tls.set(made.map_err(|_| StartError::Tls).inspect_err(|error| log::warning(&error.to_string()))?);
+    }
+    Ok(())
+}
+
 /// Makes the users that the configuration or its file of users describes.
 fn load_users(engine: &Engine) -> Result<(), StartError> {
     let (config, lines) = (&engine.config, engine.config.users());
@@ -169,6 +179,9 @@ pub enum StartError {
     /// The users that the configuration names cannot be used.
     #[error("{0}")]
     Users(String),
+    /// What TLS needs cannot be used; the log says why.
+    #[error("Failed to configure TLS. Check logs for more info.")]
+    Tls,
     /// The configuration names no socket at all.
     #[error("Configured to not listen anywhere, exiting.")]
     Nowhere,
@@ -196,6 +209,7 @@ pub fn serve(words: &[Vec<u8>]) -> Result<(), StartError> {
     raise_descriptor_limit(&config);
     let engine = Engine::new(config);
     load_users(&engine)?;
+    load_certificate(&engine)?;
     open_doors(&engine)?;
     let pid_file = write_pid_file(&engine.config)?;
     let engine_of_signals = Arc::clone(&engine);

@@ -46,6 +46,8 @@ struct Wanted {
     address: SocketAddr,
     /// Whether it may be missing on this machine.
     is_optional: bool,
+    /// Whether what comes there speaks TLS.
+    is_tls: bool,
 }
 
 impl Doors {
@@ -107,14 +109,17 @@ impl Doors {
 /// machine's own exclude each other; if the new ones cannot be had, the old ones are opened again.
 fn replace(config: &Config, tcp: &mut Vec<Arc<Listener>>) -> Result<(), DoorError> {
     let wanted = wanted(config)?;
-    let is_wanted = |listener: &Listener| wanted.iter().any(|wanted| Some(wanted.address) == listener.address());
+    let is_same = |wanted: &Wanted, listener: &Listener| {
+        Some(wanted.address) == listener.address() && wanted.is_tls == listener.is_tls()
+    };
+    let is_wanted = |listener: &Listener| wanted.iter().any(|wanted| is_same(wanted, listener));
     let (mut kept, gone): (Vec<_>, Vec<_>) = tcp.drain(..).partition(|listener| is_wanted(listener));
     gone.iter().for_each(|listener| listener.close());
-    let is_new = |wanted: &&Wanted| !kept.iter().any(|listener| listener.address() == Some(wanted.address));
+    let is_new = |wanted: &&Wanted| !kept.iter().any(|listener| is_same(wanted, listener));
     let new: Vec<Wanted> = wanted.iter().filter(is_new).copied().collect();
     let opened = open_all(config, &new).inspect_err(|_| {
-        let old = gone.iter().filter_map(|listener| listener.address());
-        let old: Vec<_> = old.map(|address| Wanted { address, is_optional: true }).collect();
+        let old = gone.iter().filter_map(|listener| Some((listener.address()?, listener.is_tls())));
+        let old: Vec<_> = old.map(|(address, is_tls)| Wanted { address, is_optional: true, is_tls }).collect();
         // They were ours a moment ago; should one be lost nevertheless, the log says so and the others serve on.
         for wanted in &old {
             match open_all(config, std::slice::from_ref(wanted)) {
@@ -130,14 +135,19 @@ fn replace(config: &Config, tcp: &mut Vec<Arc<Listener>>) -> Result<(), DoorErro
 
 /// The TCP addresses that the options name.
 fn wanted(config: &Config) -> Result<Vec<Wanted>, DoorError> {
-    let port = config.number(Opt::Port) as u16;
+    let mut all = wanted_at(config, config.number(Opt::Port) as u16, false)?;
+    all.extend(wanted_at(config, config.number(Opt::TlsPort) as u16, true)?);
+    Ok(all)
+}
+
+fn wanted_at(config: &Config, port: u16, is_tls: bool) -> Result<Vec<Wanted>, DoorError> {
     let text = config.text(Opt::Bind);
     let text = String::from_utf8_lossy(&text);
     let words = text.split_whitespace().filter(|_| port != 0);
     let one = |word: &str| {
         let (is_optional, name) = word.strip_prefix('-').map_or((false, word), |name| (true, name));
         match address_of(name) {
-            Ok(ip) => Some(Ok(Wanted { address: SocketAddr::new(ip, port), is_optional })),
+            Ok(ip) => Some(Ok(Wanted { address: SocketAddr::new(ip, port), is_optional, is_tls })),
             Err(error) if is_optional && is_absent(&error) => None,
             Err(error) => Some(Err(DoorError { what: format!("Could not understand the address '{name}'"), error })),
         }
@@ -148,9 +158,9 @@ fn wanted(config: &Config) -> Result<Vec<Wanted>, DoorError> {
 fn open_all(config: &Config, wanted: &[Wanted]) -> Result<Vec<Arc<Listener>>, DoorError> {
     let (backlog, keepalive_s) = (config.number(Opt::TcpBacklog) as i32, config.number(Opt::TcpKeepalive) as u64);
     let mut opened = Vec::new();
-    for &Wanted { address, is_optional } in wanted {
+    for &Wanted { address, is_optional, is_tls } in wanted {
         match bind_tcp(address, backlog, keepalive_s) {
-            Ok(listener) => opened.push(Arc::new(listener)),
+            Ok(listener) => opened.push(Arc::new(listener.with_tls(is_tls))),
             Err(error) if is_optional && is_absent(&error) => {}
             Err(error) => {
                 return Err(DoorError {

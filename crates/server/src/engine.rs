@@ -27,6 +27,7 @@ use crate::pubsub::PubSub;
 use crate::slowlog::SlowLog;
 use crate::stats::Stats;
 use crate::tracking::Tracking;
+use crate::tls::Tls;
 use crate::watch::Watches;
 
 /// Databases, configuration, journal, clients and counters of one running Sleeve.
@@ -75,6 +76,8 @@ pub struct Engine {
     pub debug: Debug,
     /// The sockets that the options name.
     pub doors: Doors,
+    /// What connections with TLS begin with.
+    pub tls: Tls,
     /// The port that is served, 0 when none is.
     pub port: AtomicU32,
     mailboxes: Mutex<Vec<Arc<Mailbox>>>,
@@ -122,6 +125,7 @@ impl Engine {
             run_id: random_hex(),
             debug: Debug { active_expire: true.into() },
             doors: Doors::default(),
+            tls: Tls::default(),
             port: AtomicU32::new(0),
             mailboxes: Mutex::default(),
         })

@@ -35,6 +35,7 @@ mod log;
 mod lua;
 mod mail;
 mod message;
+mod monitor;
 mod notify;
 mod outbox;
 mod output;
@@ -52,6 +53,7 @@ mod state;
 mod stats;
 mod subscription;
 mod tracking;
+mod tls;
 mod watch;
 mod worker;
 

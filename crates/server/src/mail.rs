@@ -80,6 +80,8 @@ pub struct Accepted {
     pub address: String,
     /// Our own end's address as CLIENT LIST prints it.
     pub local_address: String,
+    /// Whether it speaks TLS.
+    pub is_tls: bool,
 }
 
 /// One owner's letters.

@@ -5,6 +5,7 @@
 //! A new connection goes to the worker that has the fewest.
 
 mod limits;
+mod sealed;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use crate::message::Message;
 use crate::output::Output;
 use crate::peer::Arrival;
 use crate::session::Session;
+use sealed::Channels;
 
 /// All workers of one engine, as they see each other.
 #[derive(Debug)]
@@ -51,6 +53,7 @@ pub struct Worker {
     team: Arc<Team>,
     driver: Driver,
     sessions: Vec<Option<Session>>,
+    channels: Channels,
     /// Where the session of a client is, by the client's id.
     tokens: HashMap<u64, Token>,
     /// When clients stop waiting for keys, monotonic milliseconds, each with its id.
@@ -75,6 +78,7 @@ impl Worker {
             team,
             driver,
             sessions: Vec::new(),
+            channels: Channels::default(),
             tokens: HashMap::new(),
             deadlines: BTreeSet::new(),
             desk: Desk::new(engine),
@@ -137,6 +141,7 @@ impl Worker {
 
     fn handle(&mut self, event: Event) {
         match event {
+            Event::Received(token, count) if self.channels.has(token) => self.receive_sealed(token, count),
             Event::Received(token, count) => {
                 if let Some(session) = &mut self.sessions[token] {
                     self.desk.counters.reads.add(1);
@@ -171,6 +176,9 @@ impl Worker {
             && let Some(subscriptions) = &mut session.state.subscriptions
         {
             self.desk.audience.update(token, session.state.peer.id, subscriptions);
+        }
+        if self.channels.has(token) {
+            self.seal(token);
         }
         let sending = if self.output.is_empty() {
             // Nothing new, but what was written before may still wait.
@@ -225,14 +233,21 @@ impl Worker {
         let refusal = refusal_of(&engine, &accepted);
         if let Some(text) = refusal {
             self.desk.counters.connections_rejected.add(1);
-            _ = rustix::net::send(&accepted.socket, text.as_bytes(), rustix::net::SendFlags::NOSIGNAL);
+            if !accepted.is_tls {
+                _ = rustix::net::send(&accepted.socket, text.as_bytes(), rustix::net::SendFlags::NOSIGNAL);
+            }
             clients.fetch_sub(1, Ordering::Relaxed);
             return;
         }
-        let Ok(token) = self.driver.adopt(accepted.socket) else {
+        let channel = if accepted.is_tls { engine.tls.channel() } else { None };
+        let adopted = if accepted.is_tls && channel.is_none() { None } else { self.driver.adopt(accepted.socket).ok() };
+        let Some(token) = adopted else {
             clients.fetch_sub(1, Ordering::Relaxed);
             return;
         };
+        if let Some(channel) = channel {
+            self.channels.insert(token, channel);
+        }
         self.desk.counters.connections.add(1);
         let arrival = Arrival {
             address: accepted.address,
@@ -248,6 +263,9 @@ impl Worker {
     }
 
     fn close(&mut self, token: Token) {
+        if self.channels.has(token) {
+            self.take_leave(token);
+        }
         self.driver.close(token);
         if let Some(mut session) = self.sessions[token].take() {
             self.tokens.remove(&session.state.peer.id);
@@ -276,7 +294,7 @@ impl Worker {
                 }
                 Letter::Push { id, bytes } => {
                     if let Some(&token) = self.tokens.get(&id) {
-                        self.driver.queue(token, &bytes);
+                        self.channels.queue(&mut self.driver, token, &bytes);
                     }
                 }
                 Letter::Adopt(accepted) => self.adopt(accepted),
@@ -300,12 +318,13 @@ impl Worker {
     /// Gives a message to those of this worker's clients that listen. It leaves with all else that the mail brings them.
     fn hear(&mut self, message: &Message) {
         let (driver, sessions, counters) = (&mut self.driver, &self.sessions, &self.desk.counters);
+        let channels = &mut self.channels;
         self.desk.audience.for_each(message, |seat, form| {
             let Some(session) = &sessions[seat.place] else { return };
             if session.state.peer.id == seat.id && !session.state.closing {
                 let bytes = form.bytes(message, session.state.protocol);
                 counters.output_bytes.add(bytes.len() as u64);
-                driver.queue(seat.place, bytes);
+                channels.queue(driver, seat.place, bytes);
             }
         });
     }

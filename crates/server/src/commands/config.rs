@@ -11,6 +11,7 @@ use crate::error::{Error, Outcome};
 use crate::log;
 use crate::process;
 use crate::request::Request;
+use crate::tls;
 
 /// CONFIG GET parameter \[parameter ...\]
 pub fn get(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
@@ -29,7 +30,13 @@ pub fn set(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let words: Vec<&[u8]> = request.args.from(2).iter().collect();
     let (pairs, []) = words.as_chunks::<2>() else { return Err(Error::SYNTAX) };
     let pairs: Vec<_> = pairs.iter().map(|&[name, value]| (name, value)).collect();
-    cx.engine.config.set(&pairs, cx.is_local(), |option| apply(cx, option))?;
+    let changed = cx.engine.config.set(&pairs, cx.is_local(), |option| apply(cx, option))?;
+    let bytes_max = cx.engine.config.memory(Opt::Maxmemory);
+    let is_tighter = changed.iter().any(|option| matches!(option, Opt::Maxmemory | Opt::MaxmemoryPolicy));
+    // In a transaction other locks are held than eviction needs; the next write will do it.
+    if is_tighter && bytes_max != 0 && cx.state.executing.is_none() {
+        cx.make_room(bytes_max);
+    }
     cx.reply().ok();
     Ok(())
 }
@@ -70,18 +77,46 @@ fn apply(cx: &Cx<'_>, option: Opt) -> Result<(), String> {
         }
         Opt::Requirepass => cx.engine.acl.set_default_password(&config.text(option)),
         Opt::Loglevel => log::set_level(config.log_level()),
-        Opt::Port | Opt::Bind => {
+        Opt::Port | Opt::TlsPort | Opt::Bind => {
+            if option == Opt::TlsPort && config.number(option) != 0 {
+                load_certificate(cx)?;
+            }
             let refusal = match option {
-                Opt::Port => "Unable to listen on this port. Check server logs.",
+                Opt::Port | Opt::TlsPort => "Unable to listen on this port. Check server logs.",
                 _ => "Failed to bind to specified addresses.",
             };
             cx.engine.doors.reopen(config, refusal)?;
             cx.engine.port.store(config.number(Opt::Port) as u32, Ordering::Relaxed);
         }
+        Opt::TlsCertFile
+        | Opt::TlsKeyFile
+        | Opt::TlsCaCertFile
+        | Opt::TlsCaCertDir
+        | Opt::TlsAuthClients
+        | Opt::TlsProtocols
+        | Opt::TlsCiphers
+        | Opt::TlsCiphersuites
+        | Opt::TlsPreferServerCiphers
+        | Opt::TlsSessionCaching
+        | Opt::TlsSessionCacheSize
+            if config.number(Opt::TlsPort) != 0 =>
+        {
+            load_certificate(cx)?;
+        }
         Opt::TcpKeepalive => cx.engine.doors.set_keepalive(config.number(option) as u64),
         Opt::Maxclients => return raise_clients(config.number(option) as u64),
         _ => {}
     }
+    Ok(())
+}
+
+/// Has new connections begin with what the options and their files say now.
+fn load_certificate(cx: &Cx<'_>) -> Result<(), String> {
+    let made = tls::load(&cx.engine.config).map_err(|reason| {
+        log::warning(&reason);
+        "Unable to update TLS configuration. Check server logs.".to_owned()
+    })?;
+    cx.engine.tls.set(made);
     Ok(())
 }
 

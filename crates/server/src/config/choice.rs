@@ -48,6 +48,28 @@ pub enum Access {
     Local,
 }
 
+/// Whether clients that come with TLS show a certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientCertificates {
+    /// They are not asked.
+    NotAsked,
+    /// Who has none that is trusted is turned away.
+    Required,
+    /// Who shows one that is not trusted is turned away.
+    Optional,
+}
+
+impl ClientCertificates {
+    /// The answer at this position of the table's list; required for any other number.
+    pub fn at(position: i64) -> Self {
+        match position {
+            0 => Self::NotAsked,
+            2 => Self::Optional,
+            _ => Self::Required,
+        }
+    }
+}
+
 impl LogLevel {
     /// The level at this position of the table's list; the most important for any other number.
     pub fn at(position: i64) -> Self {

@@ -17,7 +17,7 @@ pub mod state;
 pub mod table;
 pub mod value;
 
-pub use choice::{Access, LogLevel, MaxmemoryPolicy};
+pub use choice::{Access, ClientCertificates, LogLevel, MaxmemoryPolicy};
 pub use limits::{Class, OutputLimit};
 pub use state::Config;
 pub use table::Opt;

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use parking_lot::{Mutex, RwLock};
 use sleeve_wire::pattern;
 
-use super::choice::{Access, LogLevel, MaxmemoryPolicy};
+use super::choice::{Access, ClientCertificates, LogLevel, MaxmemoryPolicy};
 use super::limits::{Class, OutputLimit, OutputLimits};
 use super::table::{COUNT, Change, Kind, Opt, ROWS, Row, find, names};
 use super::value::{self, Value};
@@ -116,6 +116,11 @@ impl Config {
             bytes @ 0.. => bytes as u64,
             percent => (u128::from(self.memory(Opt::Maxmemory)) * u128::from(percent.unsigned_abs()) / 100) as u64,
         }
+    }
+
+    /// Whether clients that come with TLS show a certificate.
+    pub fn client_certificates(&self) -> ClientCertificates {
+        ClientCertificates::at(self.number(Opt::TlsAuthClients))
     }
 
     /// The users that the configuration file names: the words behind each `user`.
@@ -270,7 +275,7 @@ impl Config {
         for Wanted { row, name, text } in wanted {
             let old = self.value(row.option);
             match value::parse(row.kind, &words_of(row.kind, text), &old) {
-                Ok(new) if new == old => {}
+                Ok(new) if new == old && !is_about_a_file(row.option) => {}
                 Ok(new) => {
                     self.keep(row.option, &new);
                     undo.push((row.option, old));
@@ -338,6 +343,12 @@ impl Config {
         };
         self.numbers[option as usize].store(number, Ordering::Relaxed);
     }
+}
+
+/// Whether an option names a file that may have another content now, so that setting it to its own value means
+/// something.
+fn is_about_a_file(option: Opt) -> bool {
+    matches!(option, Opt::TlsCertFile | Opt::TlsKeyFile | Opt::TlsCaCertFile | Opt::TlsCaCertDir)
 }
 
 /// The words of a value that came as one argument.

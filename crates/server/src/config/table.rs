@@ -179,6 +179,32 @@ options! {
         "Path of a Unix socket to listen on as well.";
     UnixSocketPerm "unixsocketperm" Kind::Octal { max: 0o777 }, "0", Startup,
         "Permissions of the Unix socket, in octal; 0 leaves them to the process's mask.";
+    TlsPort "tls-port" number(0, 65_535), "0", Live,
+        "TCP port to listen on with TLS; 0 listens on none.";
+    TlsCertFile "tls-cert-file" Kind::Text, "", Live,
+        "PEM file with the server's certificate and those that lead from it to one that clients trust.";
+    TlsKeyFile "tls-key-file" Kind::Text, "", Live,
+        "PEM file with the key of the certificate, without a pass phrase.";
+    TlsKeyFilePass "tls-key-file-pass" Kind::Fixed(&[""]), "", Live,
+        "Pass phrase of the key file: none, as keys under a pass phrase cannot be read.";
+    TlsCaCertFile "tls-ca-cert-file" Kind::Text, "", Live,
+        "PEM file with the certificates that clients' certificates must lead to.";
+    TlsCaCertDir "tls-ca-cert-dir" Kind::Text, "", Live,
+        "Folder of such files.";
+    TlsAuthClients "tls-auth-clients" Kind::Choice(&["no", "yes", "optional"]), "yes", Live,
+        "Whether clients must show a certificate, may, or are not asked for one.";
+    TlsProtocols "tls-protocols" Kind::Text, "", Live,
+        "Versions of TLS that are spoken: TLSv1.2, TLSv1.3, or both; empty is both.";
+    TlsCiphers "tls-ciphers" Kind::Text, "", Live,
+        "Cipher suites of TLS 1.2 in OpenSSL's names, separated by colons; empty is all that are safe.";
+    TlsCiphersuites "tls-ciphersuites" Kind::Text, "", Live,
+        "Cipher suites of TLS 1.3, separated by colons; empty is all.";
+    TlsPreferServerCiphers "tls-prefer-server-ciphers" Kind::Flag, "no", Live,
+        "Whether the server's order of cipher suites counts instead of the client's.";
+    TlsSessionCaching "tls-session-caching" Kind::Flag, "yes", Live,
+        "Whether clients that come again may shorten the handshake.";
+    TlsSessionCacheSize "tls-session-cache-size" number(1, INT_MAX), "20480", Live,
+        "How many clients are remembered for that.";
     Timeout "timeout" number(0, INT_MAX), "0", Live,
         "Seconds after which an idle client is disconnected; 0 never.";
     TcpKeepalive "tcp-keepalive" number(0, INT_MAX), "300", Live,
@@ -334,8 +360,6 @@ options! {
         "Whether this server is a node of a cluster; it cannot be one yet.";
     EnableModuleCommand "enable-module-command" NO, "no", Startup,
         "Who may load modules: nobody, as there are none.";
-    TlsPort "tls-port" Kind::Fixed(&["0"]), "0", Live,
-        "TCP port to listen on with TLS; there is no TLS yet.";
     IoThreads "io-threads" Kind::Fixed(&["1"]), "1", Startup,
         "Threads that only move bytes; 'workers' says how many threads there are here.";
     IoThreadsDoReads "io-threads-do-reads" NO, "no", Startup,

@@ -19,6 +19,7 @@ pub struct Listener {
     socket: OwnedFd,
     place: Place,
     keepalive_s: AtomicU64,
+    is_tls: bool,
 }
 
 #[derive(Debug)]
@@ -41,7 +42,7 @@ pub fn bind_tcp(address: SocketAddr, backlog: i32, keepalive_s: u64) -> io::Resu
     net::bind(&socket, &address)?;
     net::listen(&socket, backlog)?;
     let bound = SocketAddr::try_from(net::getsockname(&socket)?)?;
-    Ok(Listener { socket, place: Place::Tcp(bound), keepalive_s: keepalive_s.into() })
+    Ok(Listener { socket, place: Place::Tcp(bound), keepalive_s: keepalive_s.into(), is_tls: false })
 }
 
 /// Binds a Unix socket, replacing what a dead process left at its path. `mode` 0 leaves the permissions to the umask.
@@ -57,10 +58,21 @@ pub fn bind_unix(path: &Path, backlog: i32, mode: u32) -> io::Result<Listener> {
         rustix::fs::chmod(path, Mode::from_raw_mode(mode))?;
     }
     net::listen(&socket, backlog)?;
-    Ok(Listener { socket, place: Place::Unix(path.to_owned()), keepalive_s: 0.into() })
+    Ok(Listener { socket, place: Place::Unix(path.to_owned()), keepalive_s: 0.into(), is_tls: false })
 }
 
 impl Listener {
+    /// Says that what comes here speaks TLS.
+    pub fn with_tls(mut self, is_tls: bool) -> Self {
+        self.is_tls = is_tls;
+        self
+    }
+
+    /// Whether what comes here speaks TLS.
+    pub fn is_tls(&self) -> bool {
+        self.is_tls
+    }
+
     /// The address and port, for TCP.
     pub fn address(&self) -> Option<SocketAddr> {
         match self.place {
@@ -109,7 +121,7 @@ impl Listener {
                 (text_of(net::getpeername(&socket)), text_of(net::getsockname(&socket).map(Some)))
             }
         };
-        Ok(Accepted { socket, address, local_address })
+        Ok(Accepted { socket, address, local_address, is_tls: self.is_tls })
     }
 
     fn tune(&self, socket: &OwnedFd) -> io::Result<()> {
