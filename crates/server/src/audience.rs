@@ -6,9 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use sleeve_wire::reply::Protocol;
-
-use crate::message::{KINDS, Kind, Message};
+use crate::message::{Form, KINDS, Kind, Message};
 use crate::subscription::Subscriptions;
 
 /// See the file's head.
@@ -28,25 +26,6 @@ pub struct Seat {
     since: u64,
 }
 
-/// In which of its forms a listener gets a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
-    /// As a listener of the channel.
-    Plain,
-    /// As a listener of the pattern with this number.
-    Matched(usize),
-}
-
-impl Form {
-    /// The bytes of a message in this form.
-    pub fn bytes(self, message: &Message, protocol: Protocol) -> &Arc<Vec<u8>> {
-        match self {
-            Self::Plain => message.bytes(protocol),
-            Self::Matched(index) => message.pattern_bytes(index, protocol),
-        }
-    }
-}
-
 impl Audience {
     /// Takes over what has changed for the client with this id, whose session is at `place`.
     pub fn update(&mut self, place: usize, id: u64, subscriptions: &mut Subscriptions) {
@@ -63,7 +42,7 @@ impl Audience {
 
     /// Lets a client go that listens to nothing any more.
     pub fn forget(&mut self, id: u64, subscriptions: &Subscriptions) {
-        for kind in [Kind::Channel, Kind::Pattern, Kind::Shard] {
+        for kind in Kind::ALL {
             subscriptions.names(kind).for_each(|name| self.leave(kind, name, id));
         }
     }

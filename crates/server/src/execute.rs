@@ -107,6 +107,7 @@ fn run(cx: &mut Cx<'_>, request: Request<'_>) {
     match request.key_places() {
         // A script takes what it needs itself, when it is known that it may run.
         _ if request.row.runs_script() => cx.locks.clear(),
+        _ if request.row.describes_keys() => cx.locks.take_all(),
         [] if is_about_all_keys(request.row) => cx.locks.take_all(),
         [] => cx.locks.clear(),
         [key] => cx.locks.take_one(key.hash),
@@ -132,7 +133,15 @@ pub fn call(cx: &mut Cx<'_>, request: Request<'_>) {
     cx.time(request.row);
     cx.begin();
     let began_ticks = cx.begin_alone(&request);
+    let is_monitored = cx.engine.pubsub.is_monitored();
+    if is_monitored && request.row.runs_script() {
+        // What the script runs is shown behind it.
+        cx.show_to_monitors(&request);
+    }
     let outcome = families::run(cx, request);
+    if is_monitored && !request.row.runs_script() {
+        cx.show_to_monitors(&request);
+    }
     if let Some(began_ticks) = began_ticks {
         cx.end_alone(&request, began_ticks);
     }

@@ -5,7 +5,7 @@ use sleeve_wire::reply::Protocol;
 
 use crate::commands::permission;
 use crate::config::Opt;
-use crate::cx::Cx;
+use crate::cx::{Cx, Room};
 use crate::error::Error;
 use crate::pause::Held;
 use crate::request::Request;
@@ -61,7 +61,7 @@ fn debug_command(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
 #[inline]
 fn memory(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     let bytes_max = cx.engine.config.memory(Opt::Maxmemory);
-    if bytes_max == 0 || !may_grow(cx, request) || cx.used_bytes() <= bytes_max {
+    if bytes_max == 0 || !may_grow(cx, request) || cx.make_room(bytes_max) != Room::Nothing {
         return Ok(());
     }
     Err(Error::OUT_OF_MEMORY)
@@ -89,6 +89,9 @@ fn inside_multi(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
 /// A client of RESP2 that listens cannot tell replies from messages, so it asks for little else.
 #[inline]
 fn listening(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
+    if cx.state.is_monitor() && request.row.flags.intersects(Flags::WRITE.or(Flags::READONLY).or(Flags::MAY_REPLICATE)) {
+        return Err(Error::fixed("ERR Replica can't interact with the keyspace"));
+    }
     if cx.state.subscriptions.is_none() || cx.state.protocol != Protocol::Resp2 || !cx.state.is_listening() {
         return Ok(());
     }

@@ -172,7 +172,8 @@ impl Local {
         if message.except != Some(state.peer.id)
             && let Some(subscriptions) = &state.subscriptions
         {
-            subscriptions.for_each_form(message, state.protocol, |bytes| self.output.push_shared(bytes));
+            let forms = subscriptions.forms(message);
+            forms.for_each(|form| self.output.push_shared(form.bytes(message, state.protocol)));
         }
     }
 

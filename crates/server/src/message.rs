@@ -17,10 +17,36 @@ pub enum Kind {
     Pattern,
     /// A shard channel.
     Shard,
+    /// The commands of all clients: MONITOR.
+    Monitor,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; KINDS] = [Self::Channel, Self::Pattern, Self::Shard, Self::Monitor];
 }
 
 /// How many kinds there are.
-pub const KINDS: usize = 3;
+pub const KINDS: usize = 4;
+
+/// In which of its forms a listener gets a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// As a listener of the channel.
+    Plain,
+    /// As a listener of the pattern with this number.
+    Matched(usize),
+}
+
+impl Form {
+    /// The bytes of a message in this form.
+    pub fn bytes(self, message: &Message, protocol: Protocol) -> &Arc<Vec<u8>> {
+        match self {
+            Self::Plain => message.bytes(protocol),
+            Self::Matched(index) => message.pattern_bytes(index, protocol),
+        }
+    }
+}
 
 /// The reply bytes of one form, by protocol.
 type Forms = [OnceLock<Arc<Vec<u8>>>; 2];
@@ -57,7 +83,12 @@ impl Message {
 
     /// The bytes for who listens to the channel.
     pub fn bytes(&self, protocol: Protocol) -> &Arc<Vec<u8>> {
-        let word: &[u8] = if self.kind == Kind::Shard { b"smessage" } else { b"message" };
+        let word: &[u8] = match self.kind {
+            // What is shown is a whole reply already.
+            Kind::Monitor => return self.plain[0].get_or_init(|| Arc::new(self.payload.to_vec())),
+            Kind::Shard => b"smessage",
+            Kind::Channel | Kind::Pattern => b"message",
+        };
         self.plain[form(protocol)].get_or_init(|| write(protocol, &[word, &self.channel, &self.payload]))
     }
 

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use crate::mail::Mailbox;
+use crate::message::{Form, Message};
 
 /// See the file's head.
 #[derive(Debug, Default)]
@@ -16,8 +17,8 @@ pub struct Outbox {
     pub invalid: Vec<Option<Box<[u8]>>>,
     /// Keys that those who follow prefixes must hear of, and who changed them; see `tracking`.
     pub changed: Vec<(Box<[u8]>, Option<u64>)>,
-    /// Messages to the publishing client itself, as reply bytes.
-    pub own: Vec<Arc<Vec<u8>>>,
+    /// Messages to the publishing client itself, each in one of its forms.
+    pub own: Vec<(Arc<Message>, Form)>,
 }
 
 impl Outbox {

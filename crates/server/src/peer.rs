@@ -58,6 +58,8 @@ pub struct Peer {
     pub redirect: AtomicI64,
     /// The client that is told instead has gone.
     pub broken: AtomicBool,
+    /// It is shown the commands of all others.
+    pub monitors: AtomicBool,
     /// It tracks in broadcasting mode.
     pub broadcast: AtomicBool,
     /// Bytes received and not yet executed.
@@ -152,6 +154,7 @@ impl Peer {
         let peer = self;
         let set = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
         let marks = [
+            ('O', set(&peer.monitors)),
             ('P', peer.is_listening()),
             ('x', peer.queued.load(Ordering::Relaxed) >= 0),
             ('b', set(&peer.paused) || set(&peer.blocked)),
@@ -195,6 +198,7 @@ impl Peers {
             listened: Default::default(),
             redirect: AtomicI64::new(-1),
             broken: AtomicBool::new(false),
+            monitors: AtomicBool::new(false),
             broadcast: AtomicBool::new(false),
             input_bytes: AtomicUsize::new(0),
             output_bytes: AtomicUsize::new(0),

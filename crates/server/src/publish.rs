@@ -7,6 +7,7 @@ use crate::cx::Cx;
 use crate::invalidation::{self, Delivery};
 use crate::mail::Letter;
 use crate::message::Kind;
+use crate::monitor;
 use crate::request::Request;
 use crate::tracking;
 
@@ -34,8 +35,19 @@ impl Cx<'_> {
                 Delivery::Forward(peer, keys) => self.post(&peer.mailbox, Letter::Redirected { id: peer.id, keys }),
             }
         }
-        for bytes in self.outbox.own.drain(..) {
-            self.out.push_shared(&bytes);
+        for (message, form) in self.outbox.own.drain(..) {
+            self.out.push_shared(form.bytes(&message, self.state.protocol));
+        }
+    }
+
+    /// Shows a command that runs to those who monitor.
+    #[cold]
+    pub fn show_to_monitors(&mut self, request: &Request<'_>) {
+        let is_shown = !request.row.flags.intersects(Flags::ADMIN.or(Flags::SKIP_MONITOR)) || request.row.runs_script();
+        if is_shown && self.state.serving.is_none() {
+            let from = (&*self.state.peer, self.state.denies_blocking);
+            let line = monitor::line(request.row.id, request.args, from, (self.now, self.state.database));
+            self.publish(Kind::Monitor, b"", &line);
         }
     }
 

@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use sleeve_wire::pattern;
-use sleeve_wire::reply::Protocol;
 
 use crate::mail::Mailbox;
 use crate::message::{KINDS, Kind, Message};
@@ -24,6 +23,7 @@ use crate::subscription::Subscriptions;
 #[derive(Debug, Default)]
 pub struct PubSub {
     listened: AtomicUsize,
+    monitors: AtomicUsize,
     book: Mutex<Book>,
 }
 
@@ -46,8 +46,6 @@ struct Branch {
 pub struct Own<'a> {
     /// Its id.
     pub id: u64,
-    /// Its protocol.
-    pub protocol: Protocol,
     /// What it listens to.
     pub subscriptions: &'a Subscriptions,
 }
@@ -56,7 +54,7 @@ impl PubSub {
     /// Counts one more listener; the name as all share it, and the number of the last message before.
     pub fn subscribe(&self, kind: Kind, name: &[u8], mailbox: &Arc<Mailbox>) -> (Arc<[u8]>, u64) {
         let mut book = self.book.lock();
-        self.listened.fetch_add(1, Ordering::Relaxed);
+        self.counter(kind).fetch_add(1, Ordering::Relaxed);
         let since = book.last_number;
         let names = &mut book.names[kind as usize];
         let shared = names.get_key_value(name).map_or_else(|| Arc::from(name), |(shared, _)| Arc::clone(shared));
@@ -81,7 +79,7 @@ impl PubSub {
         if branches.is_empty() {
             names.remove(name);
         }
-        self.listened.fetch_sub(1, Ordering::Relaxed);
+        self.counter(kind).fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Publishes a message and says to how many. Its receivers are woken with `outbox`; what the publisher itself gets is
@@ -93,7 +91,7 @@ impl PubSub {
         payload: &[u8],
         (own, outbox, waiting_bytes_max): (Option<Own<'_>>, &mut Outbox, u64),
     ) -> usize {
-        if self.listened.load(Ordering::Relaxed) == 0 {
+        if self.counter(to.0).load(Ordering::Relaxed) == 0 {
             return 0;
         }
         self.publish_listened(to, payload, (own, outbox, waiting_bytes_max))
@@ -138,9 +136,19 @@ impl PubSub {
         book.last_number = numbers.0;
         drop(book);
         if let Some(own) = own {
-            own.subscriptions.for_each_form(&message, own.protocol, |bytes| outbox.own.push(Arc::clone(bytes)));
+            outbox.own.extend(own.subscriptions.forms(&message).map(|form| (Arc::clone(&message), form)));
         }
         count
+    }
+
+    /// Whether anybody is shown the commands of all clients.
+    #[inline]
+    pub fn is_monitored(&self) -> bool {
+        self.monitors.load(Ordering::Relaxed) != 0
+    }
+
+    fn counter(&self, kind: Kind) -> &AtomicUsize {
+        if kind == Kind::Monitor { &self.monitors } else { &self.listened }
     }
 
     /// The names of one kind that somebody listens to, and that match a pattern if there is one.

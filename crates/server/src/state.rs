@@ -176,7 +176,13 @@ impl State {
     #[inline]
     pub fn own(&self) -> Option<Own<'_>> {
         let subscriptions = self.subscriptions.as_deref()?;
-        Some(Own { id: self.peer.id, protocol: self.protocol, subscriptions })
+        Some(Own { id: self.peer.id, subscriptions })
+    }
+
+    /// Whether the client is shown the commands of all others.
+    #[inline]
+    pub fn is_monitor(&self) -> bool {
+        self.subscriptions.as_ref().is_some_and(|subscriptions| subscriptions.len(Kind::Monitor) != 0)
     }
 
     /// Whether the client listens to anything.
@@ -203,7 +209,7 @@ impl State {
     /// Listens to nothing any more.
     pub fn unsubscribe_all(&mut self, engine: &Engine) {
         let Some(subscriptions) = &mut self.subscriptions else { return };
-        for kind in [Kind::Channel, Kind::Pattern, Kind::Shard] {
+        for kind in Kind::ALL {
             let names: Vec<Arc<[u8]>> = subscriptions.names(kind).cloned().collect();
             for name in names {
                 subscriptions.strike_out(kind, &name);
@@ -230,6 +236,7 @@ impl State {
         peer.names_bytes.store(self.watching.bytes + listened_bytes, Ordering::Relaxed);
         peer.doomed.store(self.watching.is_raised(), Ordering::Relaxed);
         peer.closing.store(self.closing, Ordering::Relaxed);
+        peer.monitors.store(self.is_monitor(), Ordering::Relaxed);
         let tracking = self.tracking.as_deref();
         peer.redirect.store(tracking.map_or(-1, |tracking| tracking.redirect as i64), Ordering::Relaxed);
         peer.broken.store(tracking.is_some_and(|tracking| tracking.broken), Ordering::Relaxed);

@@ -7,9 +7,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use sleeve_wire::reply::Protocol;
-
-use crate::message::{KINDS, Kind, Message};
+use crate::message::{Form, KINDS, Kind, Message};
 
 /// See the file's head.
 #[derive(Debug, Default)]
@@ -67,9 +65,9 @@ impl Subscriptions {
         self.bytes
     }
 
-    /// Whether the client listens to nothing.
+    /// Whether the client listens to no channel in any way.
     pub fn is_empty(&self) -> bool {
-        self.names.iter().all(BTreeSet::is_empty)
+        [Kind::Channel, Kind::Pattern, Kind::Shard].iter().all(|kind| self.len(*kind) == 0)
     }
 
     /// What has changed since the last call.
@@ -77,15 +75,11 @@ impl Subscriptions {
         std::mem::take(&mut self.changes)
     }
 
-    /// Shows the bytes that a message is to this client: none, or one for each name that it came to.
-    pub fn for_each_form(&self, message: &Message, protocol: Protocol, mut show: impl FnMut(&Arc<Vec<u8>>)) {
-        if self.contains(message.kind, &message.channel) {
-            show(message.bytes(protocol));
-        }
-        for (index, pattern) in message.patterns.iter().enumerate() {
-            if self.contains(Kind::Pattern, pattern) {
-                show(message.pattern_bytes(index, protocol));
-            }
-        }
+    /// In which forms this client gets a message: none, or one for each name that it came to.
+    pub fn forms<'a>(&'a self, message: &'a Message) -> impl Iterator<Item = Form> + 'a {
+        let plain = self.contains(message.kind, &message.channel).then_some(Form::Plain);
+        let patterns = message.patterns.iter().enumerate();
+        let matched = patterns.filter(|(_, pattern)| self.contains(Kind::Pattern, pattern));
+        plain.into_iter().chain(matched.map(|(index, _)| Form::Matched(index)))
     }
 }

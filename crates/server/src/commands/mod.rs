@@ -39,6 +39,7 @@ mod list_move;
 mod list_wait;
 mod object;
 pub mod permission;
+mod monitor;
 mod pubsub;
 mod report;
 mod set;
@@ -54,6 +55,7 @@ mod stream_pending;
 mod stream_read;
 mod stream_reply;
 mod stream_trim;
+mod sort;
 mod string;
 mod tracking;
 mod transaction;
@@ -243,6 +245,8 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Command::Rename => key::rename(cx, request),
         Command::RenameNx => key::renamenx(cx, request),
         Command::Scan => key::scan(cx, request),
+        Command::Sort => sort::sort(cx, request),
+        Command::SortRo => sort::sort_ro(cx, request),
         Command::Touch => key::touch(cx, request),
         Command::Type => key::kind(cx, request),
         Command::Unlink => key::unlink(cx, request),
@@ -297,6 +301,7 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Command::ScriptLoad => script::load(cx, request),
         Command::MemoryHelp => help::help(cx, Command::Memory),
         Command::MemoryUsage => admin::memory_usage(cx, request),
+        Command::Monitor => monitor::monitor(cx),
         Command::PSubscribe => pubsub::psubscribe(cx, request),
         Command::Publish => pubsub::publish(cx, request),
         Command::PubSubChannels => pubsub::channels(cx, request),

@@ -148,6 +148,12 @@ MemoryUsage "memory|usage" of Memory, Server, arity -3, since "4.0.0"
     complexity "O(N) where N is the number of samples."
     grammar "key [SAMPLES count:integer]";
 
+Monitor "monitor", Server, arity 1, since "1.0.0"
+    [ADMIN NOSCRIPT LOADING STALE] []
+    summary "Shows the commands of all clients as they run."
+    complexity ""
+    grammar "";
+
 Shutdown "shutdown", Server, arity -1, since "1.0.0"
     [ADMIN NOSCRIPT LOADING STALE NO_MULTI ALLOW_BUSY] []
     summary "Stops the server, saving first where that is configured."
