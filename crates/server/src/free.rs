@@ -5,6 +5,8 @@
 
 use std::thread;
 
+use sleeve_store::Garbage;
+
 /// What is larger than this, in bytes, costs more to free than a thread costs to start.
 const ELSEWHERE_BYTES_MIN: usize = 1024 * 1024;
 
@@ -12,6 +14,14 @@ const ELSEWHERE_BYTES_MIN: usize = 1024 * 1024;
 pub fn elsewhere<T: Send + 'static>(garbage: T) {
     let free = thread::Builder::new().name("sleeve-free".into()).spawn(move || drop(garbage));
     drop(free);
+}
+
+/// Frees what a write has left, on another thread if that is asked for and worth it.
+pub fn now_or_later(garbage: Garbage, is_later: bool) {
+    let bytes = garbage.bytes();
+    if is_later {
+        elsewhere_if_large(garbage, bytes);
+    }
 }
 
 /// Frees on another thread what takes many bytes, and here what does not.

@@ -394,6 +394,12 @@ impl Shard {
         self.table(db)?.random(random)
     }
 
+    /// An entry of a database with a deadline that `random` chooses, expired or not. None if none was found in a short
+    /// search, which is always so where there is none.
+    pub fn random_volatile(&self, db: usize, random: u64) -> Option<EntryRef<'_>> {
+        self.table(db)?.random_volatile(random)
+    }
+
     /// Looks at up to `budget_buckets` buckets of a database, from where the last step ended, and removes the keys
     /// that have expired. `on_expired` is given each of them and what it leaves to be freed. A database without
     /// volatile keys costs nothing.

@@ -127,6 +127,25 @@ impl Table {
         self.first_from(random).or_else(|| self.first_from(0))
     }
 
+    /// An entry with a deadline near a place that `random` chooses; None if none was met there, although there may be some.
+    pub fn random_volatile(&self, random: u64) -> Option<EntryRef<'_>> {
+        if self.volatile_len() == 0 {
+            return None;
+        }
+        let (mut position, mut found) = (Some(scramble(random)), None);
+        for _ in 0..VOLATILE_STEPS_MAX {
+            // Behind the end of the table is its beginning.
+            let step = self.walk(position.unwrap_or(0), 1, |entry| {
+                found = found.or(entry.deadline().is_some().then_some(entry));
+            });
+            if found.is_some() {
+                return found;
+            }
+            position = step.next;
+        }
+        None
+    }
+
     /// The first entry that a walk from `position` meets.
     fn first_from(&self, position: u64) -> Option<EntryRef<'_>> {
         let (mut position, mut found) = (Some(position), None);
@@ -210,6 +229,9 @@ impl Table {
         }
     }
 }
+
+/// Steps of a search for an entry with a deadline.
+const VOLATILE_STEPS_MAX: usize = 1_000;
 
 /// Blind guesses at a random slot before a walk looks for the next entry. Some one in five hits: a table is rarely less
 /// than a third full, and a segment is rarely passed over more often than every second time.

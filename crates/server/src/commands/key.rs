@@ -138,7 +138,7 @@ fn put_under(cx: &mut Cx<'_>, from: Key<'_>, to: Key<'_>) {
     }
     let Some(entry) = cx.locks.shard(from.hash).take(database, from.hash, from.name) else { return };
     let (previous, garbage) = cx.locks.shard(to.hash).put(database, to.hash, to.name, entry, now_ms);
-    drop(garbage);
+    free::now_or_later(garbage, engine.config.flag(Opt::LazyfreeLazyServerDel));
     // Redis counts a renaming as one change.
     cx.touched_in(database as u32, from);
     cx.changed(to);
@@ -198,7 +198,7 @@ pub fn copy(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         entry.clock = clock;
         let now_ms = cx.now.wall_ms();
         let (previous, garbage) = cx.locks.shard(to.hash).put(database as usize, to.hash, to.name, entry, now_ms);
-        drop(garbage);
+        free::now_or_later(garbage, cx.engine.config.flag(Opt::LazyfreeLazyServerDel));
         cx.changed_in(database, to);
         if previous != Previous::Live {
             cx.notify_in(database, Class::New, "new", to);

@@ -1,0 +1,206 @@
+//! Eviction: making room when `maxmemory` is reached.
+//!
+//! As in Redis, keys are sampled, the best of them are remembered between two evictions, and the best of those goes. A
+//! sample comes from one shard, whose lock is held for that long only, and so does an eviction; a command that needs much
+//! room gives up after the time that `maxmemory-eviction-tenacity` stands for and leaves the rest to the commands after
+//! it.
+
+use parking_lot::Mutex;
+use sleeve_store::EntryRef;
+
+use super::Cx;
+use crate::access;
+use crate::clock::{Instant, monotonic_ns};
+use crate::config::{Config, MaxmemoryPolicy, Opt};
+use crate::free;
+use crate::notify::Class;
+use crate::request::Key;
+
+/// What came of making room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Room {
+    /// The data is below the limit.
+    Enough,
+    /// It is not, but there is more that may go.
+    Later,
+    /// It is not, and nothing more may go.
+    Nothing,
+}
+
+/// A key that may go.
+#[derive(Debug)]
+struct Candidate {
+    /// The higher, the sooner.
+    score: u64,
+    database: usize,
+    name: Box<[u8]>,
+}
+
+/// The best candidates so far, the best last.
+#[derive(Debug, Default)]
+pub struct Candidates(Mutex<Vec<Candidate>>);
+
+/// Candidates that are remembered.
+const CANDIDATES_MAX: usize = 16;
+
+/// Draws that may fail, because a shard has no such key or none was met, before it is believed that there is none.
+const TRIES_MAX: usize = 64;
+
+/// Evictions between two looks at the sum of all shards, which costs a lock each.
+const EVICTIONS_A_LOOK: usize = 16;
+
+impl Cx<'_> {
+    /// Evicts until the data takes at most `bytes_max`, as the policy says. Between two commands, as it gives back the
+    /// locks of the last one.
+    #[cold]
+    pub(crate) fn make_room(&mut self, bytes_max: u64) -> Room {
+        let policy = self.engine.config.maxmemory_policy();
+        let mut used_bytes = self.used_bytes();
+        if used_bytes <= bytes_max {
+            return Room::Enough;
+        }
+        if policy == MaxmemoryPolicy::NoEviction || self.engine.pause.held(self.now.wall_ms()).is_some() {
+            return Room::Nothing;
+        }
+        let began_ns = monotonic_ns();
+        let limit_us = time_limit_us(self.engine.config.number(Opt::MaxmemoryEvictionTenacity));
+        let mut room = Room::Enough;
+        'evicting: while used_bytes > bytes_max {
+            for _ in 0..EVICTIONS_A_LOOK {
+                let Some(freed_bytes) = self.evict_one(policy) else {
+                    room = Room::Nothing;
+                    break 'evicting;
+                };
+                used_bytes = used_bytes.saturating_sub(freed_bytes);
+                if used_bytes <= bytes_max {
+                    break;
+                }
+            }
+            used_bytes = self.used_bytes();
+            if used_bytes > bytes_max && (monotonic_ns() - began_ns) / 1_000 > limit_us {
+                room = Room::Later;
+                break;
+            }
+        }
+        let took_ms = (monotonic_ns() - began_ns) / 1_000_000;
+        let slow_ms = self.engine.config.number(Opt::LatencyMonitorThreshold) as u64;
+        if slow_ms > 0 && took_ms >= slow_ms {
+            self.engine.latency.add("eviction-cycle", self.now.wall_ms() / 1_000, took_ms);
+        }
+        room
+    }
+
+    /// Evicts one key; how many bytes that gave back. None if no key may go.
+    fn evict_one(&mut self, policy: MaxmemoryPolicy) -> Option<u64> {
+        let engine = self.engine;
+        for _ in 0..TRIES_MAX {
+            let candidate = match policy {
+                MaxmemoryPolicy::AllkeysRandom | MaxmemoryPolicy::VolatileRandom => self.draw(policy).pop(),
+                _ => {
+                    self.gather(policy);
+                    engine.candidates.0.lock().pop()
+                }
+            };
+            // What was remembered may be gone, or no longer volatile; then the next best is as good.
+            if let Some(candidate) = candidate
+                && let Some(freed_bytes) = self.evict(&candidate, policy)
+            {
+                return Some(freed_bytes);
+            }
+        }
+        None
+    }
+
+    /// Samples some keys of each database and remembers the best.
+    fn gather(&mut self, policy: MaxmemoryPolicy) {
+        for _ in 0..self.engine.config.number(Opt::MaxmemorySamples) {
+            let drawn = self.draw(policy);
+            let mut candidates = self.engine.candidates.0.lock();
+            for candidate in drawn {
+                let is_same = |known: &Candidate| known.database == candidate.database && known.name == candidate.name;
+                if !candidates.iter().any(is_same) {
+                    let place = candidates.partition_point(|known| known.score < candidate.score);
+                    candidates.insert(place, candidate);
+                }
+            }
+            let excess = candidates.len().saturating_sub(CANDIDATES_MAX);
+            candidates.drain(..excess);
+        }
+    }
+
+    /// A random key of each database of a random shard in which there are any that may go.
+    fn draw(&mut self, policy: MaxmemoryPolicy) -> Vec<Candidate> {
+        let (engine, now, shards) = (self.engine, self.now, self.engine.store.shards());
+        let (first, random) = (fastrand::usize(..shards), fastrand::u64(..));
+        let mut drawn = Vec::new();
+        for step in 0..shards {
+            self.locks.with((first + step) % shards, |shard| {
+                drawn.extend((0..shard.databases()).filter_map(|database| {
+                    let entry = match policy.is_volatile() {
+                        true => shard.random_volatile(database, random),
+                        false => shard.random(database, random),
+                    }?;
+                    let score = score(&engine.config, policy, &entry, now);
+                    Some(Candidate { score, database, name: entry.key().into() })
+                }));
+            });
+            if !drawn.is_empty() {
+                break;
+            }
+        }
+        drawn
+    }
+
+    fn evict(&mut self, candidate: &Candidate, policy: MaxmemoryPolicy) -> Option<u64> {
+        let (engine, database) = (self.engine, candidate.database);
+        let key = Key { name: &candidate.name, hash: engine.store.hash(&candidate.name) };
+        self.locks.take_one(key.hash);
+        let shard = self.locks.shard(key.hash);
+        let before = shard.memory();
+        let is_meant = shard.get(database, key.hash, key.name, i64::MIN).is_some_and(|entry| {
+            !policy.is_volatile() || entry.deadline().is_some()
+        });
+        if !is_meant {
+            self.locks.clear();
+            return None;
+        }
+        let garbage = shard.remove(database, key.hash, key.name)?;
+        let freed_bytes = before.saturating_sub(shard.memory()) as u64;
+        free::now_or_later(garbage, engine.config.flag(Opt::LazyfreeLazyEviction));
+        self.counters.evicted.add(1);
+        self.touched_in(database as u32, key);
+        self.notify_in(database as u32, Class::Evicted, "evicted", key);
+        self.append(database as u32, &[b"DEL", key.name]);
+        self.locks.clear();
+        Some(freed_bytes)
+    }
+}
+
+/// How much sooner than others a key goes: by how long it has not been used, how seldom, or how soon it expires.
+fn score(config: &Config, policy: MaxmemoryPolicy, entry: &EntryRef<'_>, now: Instant) -> u64 {
+    match policy {
+        MaxmemoryPolicy::VolatileTtl => u64::MAX - entry.deadline().unwrap_or(i64::MAX).max(0) as u64,
+        policy if policy.is_lfu() => u64::from(255 - access::frequency(config, entry.clock(), now)),
+        _ => u64::from(access::idle_s(entry.clock(), now)),
+    }
+}
+
+/// How long one command may evict: half a millisecond by default, Redis's steps below and above.
+fn time_limit_us(tenacity: i64) -> u64 {
+    match tenacity {
+        0..=10 => 50 * tenacity as u64,
+        11..100 => (500.0 * 1.15f64.powi(tenacity as i32 - 10)) as u64,
+        _ => u64::MAX,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tenacity_goes_from_no_time_to_no_limit() {
+        assert_eq!([0, 10, 11, 100].map(time_limit_us), [0, 500, 575, u64::MAX]);
+        assert!((99..100).all(|tenacity| time_limit_us(tenacity) > 60_000_000));
+    }
+}

@@ -1,0 +1,112 @@
+//! Eviction, seen from outside: which keys go, that the limit holds, and that what goes is recorded.
+
+use std::sync::Arc;
+
+use sleeve_server::{Config, Engine, Local, Opt};
+
+const LIMIT_BYTES: usize = 1 << 20;
+
+fn engine(policy: &str) -> Arc<Engine> {
+    let config = Config::default();
+    let options = [
+        (Opt::Maxmemory, LIMIT_BYTES.to_string()),
+        (Opt::MaxmemoryPolicy, policy.to_owned()),
+        (Opt::MaxmemoryEvictionTenacity, "100".to_owned()),
+        (Opt::MaxmemorySamples, "10".to_owned()),
+    ];
+    for (option, value) in options {
+        config.assign(option, &[value.as_bytes()]).expect("an option of the table");
+    }
+    Engine::new(config)
+}
+
+fn ask(local: &mut Local, line: &str) -> String {
+    let mut replies = Vec::new();
+    local.exchange(format!("{line}\r\n").as_bytes(), &mut replies).expect("nothing here ends a session");
+    String::from_utf8_lossy(&replies).into_owned()
+}
+
+fn fill(local: &mut Local, name: &str, options: &str, count: usize) -> usize {
+    let value = "x".repeat(200);
+    (0..count).filter(|index| ask(local, &format!("SET {name}:{index} {value}{options}")) == "+OK\r\n").count()
+}
+
+fn present(local: &mut Local, name: &str, count: usize) -> usize {
+    (0..count).filter(|index| ask(local, &format!("EXISTS {name}:{index}")) == ":1\r\n").count()
+}
+
+#[test]
+fn without_a_policy_writes_that_may_grow_are_refused() {
+    let engine = engine("noeviction");
+    let mut local = engine.connect(|| {});
+    let taken = fill(&mut local, "key", "", 7_000);
+    assert!(taken > 2_000 && taken < 7_000);
+    assert!(ask(&mut local, "SET more 1").starts_with("-OOM command not allowed"));
+    assert_eq!(ask(&mut local, "DEL key:0"), ":1\r\n");
+    assert_eq!(present(&mut local, "key", taken), taken - 1);
+}
+
+#[test]
+fn every_policy_keeps_the_data_within_the_limit() {
+    for policy in ["allkeys-lru", "allkeys-lfu", "allkeys-random"] {
+        let engine = engine(policy);
+        let mut local = engine.connect(|| {});
+        assert_eq!(fill(&mut local, "key", "", 10_000), 10_000, "{policy}");
+        let left = present(&mut local, "key", 10_000);
+        assert!((2_000..7_000).contains(&left), "{policy}: {left} keys are left");
+        // One write may go over the limit, and the next one makes up for it.
+        assert!(engine.used_bytes() <= LIMIT_BYTES as u64 + 4_096, "{policy}");
+    }
+}
+
+#[test]
+fn volatile_policies_leave_other_keys_alone() {
+    for policy in ["volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl"] {
+        let engine = engine(policy);
+        let mut local = engine.connect(|| {});
+        assert_eq!(fill(&mut local, "kept", "", 1_000), 1_000, "{policy}");
+        assert_eq!(fill(&mut local, "volatile", " EX 1000", 7_000), 7_000, "{policy}");
+        assert_eq!(present(&mut local, "kept", 3_000), 1_000, "{policy}");
+        assert!(present(&mut local, "volatile", 7_000) < 4_000, "{policy}");
+        // When no volatile key is left, nothing may go.
+        assert!(fill(&mut local, "more", "", 7_000) < 7_000, "{policy}");
+    }
+}
+
+#[test]
+fn the_keys_that_expire_first_go_first() {
+    let engine = engine("volatile-ttl");
+    let mut local = engine.connect(|| {});
+    fill(&mut local, "short", " EX 100", 2_000);
+    fill(&mut local, "long", " EX 100000", 4_000);
+    let (short, long) = (present(&mut local, "short", 2_000), present(&mut local, "long", 4_000));
+    assert!(short < 1_700 && long > 3_900, "{short} of those that expire soon and {long} of the others are left");
+}
+
+#[test]
+fn the_keys_that_are_used_often_stay() {
+    let engine = engine("allkeys-lfu");
+    let mut local = engine.connect(|| {});
+    fill(&mut local, "used", "", 300);
+    for _ in 0..30 {
+        (0..300).for_each(|index| _ = ask(&mut local, &format!("GET used:{index}")));
+    }
+    fill(&mut local, "other", "", 10_000);
+    assert!(present(&mut local, "used", 300) > 270);
+}
+
+#[test]
+fn what_was_evicted_is_recorded() {
+    let (full, mut copy) = (engine("allkeys-random"), Vec::new());
+    let mut reader = full.journal.subscribe();
+    let mut local = full.connect(|| {});
+    for round in 0..40 {
+        fill(&mut local, &format!("round{round}"), "", 200);
+        reader.read(&mut copy).expect("the journal keeps more than this");
+    }
+    let roomy = Engine::new(Config::default());
+    let mut twin = roomy.connect(|| {});
+    twin.exchange(&copy, &mut Vec::new()).expect("the journal is made of requests");
+    assert_eq!(ask(&mut local, "DBSIZE"), ask(&mut twin, "DBSIZE"));
+    assert!(ask(&mut local, "INFO stats").lines().any(|line| line.starts_with("evicted_keys:") && line.len() > 15));
+}
