@@ -44,6 +44,17 @@ impl List {
         list
     }
 
+    /// A list of these elements.
+    pub fn collect<'v, V: Into<ValueRef<'v>>>(elements: impl Iterator<Item = V>, limit: ListLimit) -> Self {
+        let mut list = Self::Packed(Pack::with_room_behind(FIRST_BYTES));
+        for element in elements {
+            let element = element.into();
+            list.prepare(element.len(), 1, limit);
+            list.push(End::Back, element, limit);
+        }
+        list
+    }
+
     /// Makes the list a chain if it is one pack and `bytes` of text in `count` more elements would be too much for that.
     /// Redis decides this before it pushes, inserts or replaces, and by these sums.
     pub fn prepare(&mut self, bytes: usize, count: usize, limit: ListLimit) {

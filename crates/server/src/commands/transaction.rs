@@ -101,7 +101,8 @@ fn hash_queue(cx: &Cx<'_>, transaction: &Transaction) -> Vec<Vec<KeyAt>> {
 
 fn lock(cx: &mut Cx<'_>, transaction: &Transaction, keys: &[Vec<KeyAt>]) {
     let mut queue = transaction.queue.iter().zip(keys);
-    if queue.any(|((row, _), keys)| row.runs_script() || (keys.is_empty() && is_about_all_keys(row))) {
+    let may_use_any = |row: &Row| row.runs_script() || row.describes_keys();
+    if queue.any(|((row, _), keys)| may_use_any(row) || (keys.is_empty() && is_about_all_keys(row))) {
         return cx.locks.take_all();
     }
     let watched = cx.state.watching.keys().iter().map(|watched| cx.engine.store.hash(&watched.key));

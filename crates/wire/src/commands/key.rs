@@ -172,6 +172,30 @@ Scan "scan", Generic, arity -2, since "2.8.0"
     complexity "O(1) per call; O(N) for a complete walk, where N is the number of keys"
     grammar "cursor:integer [MATCH pattern] [COUNT count:integer] [TYPE type@6.0.0]";
 
+Sort "sort", Generic, arity -2, since "1.0.0"
+    [WRITE DENYOOM MOVABLE_KEYS] [SET SORTEDSET LIST DANGEROUS]
+    keys (1; RO ACCESS)
+        (unknown; RO ACCESS; "For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from the \
+            content of the key we sort")
+        (unknown; OW UPDATE; "For the optional STORE keyword. It is marked 'unknown' because the keyword can appear anywhere \
+            in the argument array")
+    summary "Gives the elements of a list, set or sorted set in an order of their own, or stores them as a list."
+    complexity "O(N+M*log(M)) where N is the number of elements in the list or set to sort, and M the number of returned \
+        elements. When the elements are not sorted, complexity is O(N)."
+    grammar "key [BY pattern:pattern#1] [LIMIT offset_count=<offset:integer count:integer>] [GET pattern:pattern#1...+] \
+        [order=<ASC|DESC>] [sorting=ALPHA] [STORE destination:key#2]";
+
+SortRo "sort_ro", Generic, arity -2, since "7.0.0"
+    [READONLY MOVABLE_KEYS] [SET SORTEDSET LIST DANGEROUS]
+    keys (1; RO ACCESS)
+        (unknown; RO ACCESS; "For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from the \
+            content of the key we sort")
+    summary "Gives the elements of a list, set or sorted set in an order of their own."
+    complexity "O(N+M*log(M)) where N is the number of elements in the list or set to sort, and M the number of returned \
+        elements. When the elements are not sorted, complexity is O(N)."
+    grammar "key [BY pattern:pattern#1] [LIMIT offset_count=<offset:integer count:integer>] [GET pattern:pattern#1...+] \
+        [order=<ASC|DESC>] [sorting=ALPHA]";
+
 Touch "touch", Generic, arity -2, since "3.2.1"
     [READONLY FAST] [KEYSPACE]
     keys (1 to -1 step 1; RO)

@@ -78,6 +78,11 @@ impl KeySpec {
                 let Some(begin) = begin else { return Run::default() };
                 begin
             }
+            // Of the keys that no position tells, the one that SORT overwrites can be found all the same.
+            Begin::Unknown if self.flags.contains(KeyFlags::OW) => match sort_destination(args) {
+                Some(index) => return Run { start: index, end: index + 1, step: 1 },
+                None => return Run::default(),
+            },
             Begin::Unknown => return Run::default(),
         };
         match self.find {
@@ -184,6 +189,23 @@ impl Row {
         }
         range.unwrap_or((0, 0, 0))
     }
+}
+
+/// The index of the key that SORT stores to; of several STORE the last counts.
+fn sort_destination(args: Args<'_>) -> Option<usize> {
+    let (mut index, mut destination) = (2, None);
+    while let Some(word) = args.get(index) {
+        let is = |option: &str| word.eq_ignore_ascii_case(option.as_bytes());
+        if is("store") && index + 1 < args.len() {
+            destination = Some(index + 1);
+        }
+        index += match () {
+            () if is("limit") => 3,
+            () if is("get") || is("by") || is("store") => 2,
+            () => 1,
+        };
+    }
+    destination
 }
 
 /// What SET and BITFIELD do to their key depends on their options.

@@ -17,6 +17,7 @@
 //!     keys (1; FLAGS) (2 to -1 step 2; FLAGS; "notes")       (`to` counts from the first, or from the end)
 //!          (after "WORD" 1, half; FLAGS)                      (the first half of what follows a word)
 //!          (2 counted; FLAGS)                                (argument 2 says how many follow it)
+//!          (unknown; FLAGS; "notes")                         (no position tells)
 //!     tips "..." "..."
 //!     deprecated "since" "what to use instead"
 //!     system true                                            (DOCS calls it a system command)
@@ -132,6 +133,12 @@ impl Row {
         matches!(self.id, Eval | EvalRo | EvalSha | EvalShaRo | FCall | FCallRo)
     }
 
+    /// Whether this looks into keys that its arguments only describe: SORT with BY and GET.
+    #[inline]
+    pub const fn describes_keys(&self) -> bool {
+        matches!(self.id, Command::Sort | Command::SortRo)
+    }
+
     /// The subcommands, in the order of the table.
     pub fn subcommands(&self) -> impl Iterator<Item = &'static Row> + use<> {
         let id = self.id;
@@ -180,6 +187,14 @@ macro_rules! key_spec {
             begin: Begin::Keyword($word, $from),
             find: Find::Range { last: -1, step: 1, limit: 2 },
             notes: "",
+        }
+    };
+    (unknown; $($flag:ident)*; $notes:literal) => {
+        KeySpec {
+            flags: KeyFlags::EMPTY$(.or(KeyFlags::$flag))*,
+            begin: Begin::Unknown,
+            find: Find::Unknown,
+            notes: $notes,
         }
     };
     (@ $find:expr, $first:literal; $($flag:ident)*$(; $notes:literal)?) => {
