@@ -1,9 +1,11 @@
 //! The address options that `bench` and `cli` share, and the URLs that say the same in one word.
 //!
-//! `redis://[[user:]password@]host[:port][/db]` and `unix://[[user:]password@]/path[?db=n]`. A part that a URL leaves out
+//! `redis://[[user:]password@]host[:port][/db]`, `rediss://` for the same with TLS, and `unix://[[user:]password@]/path[?db=n]`. A part that a URL leaves out
 //! is taken from the other options. Whatever cannot be understood is an error that names the part.
 
 use std::path::PathBuf;
+
+use sleeve::Tls;
 
 use crate::endpoint::{Endpoint, Login};
 
@@ -29,6 +31,27 @@ pub struct Address {
     /// Server URL: redis://user:password@host:port/db or unix://path?db=n
     #[arg(short = 'u', long = "url", value_name = "url")]
     pub url: Option<String>,
+    /// Establish a secure TLS connection
+    #[arg(long)]
+    pub tls: bool,
+    /// CA certificate file to verify with, instead of the system's
+    #[arg(long, value_name = "file")]
+    pub cacert: Option<PathBuf>,
+    /// Directory of CA certificates to verify with, instead of the system's
+    #[arg(long, value_name = "dir")]
+    pub cacertdir: Option<PathBuf>,
+    /// Client certificate to authenticate with
+    #[arg(long, value_name = "file", requires = "key")]
+    pub cert: Option<PathBuf>,
+    /// Private key file to authenticate with
+    #[arg(long, value_name = "file", requires = "cert")]
+    pub key: Option<PathBuf>,
+    /// Server name that the certificate must be for
+    #[arg(long, value_name = "host")]
+    pub sni: Option<String>,
+    /// Allow insecure TLS connections by skipping certificate validation
+    #[arg(long)]
+    pub insecure: bool,
     /// Start the session in RESP3 protocol mode
     #[arg(short = '3')]
     pub resp3: bool,
@@ -49,12 +72,34 @@ impl Address {
             Some(path) => Endpoint::Unix(path.clone()),
             None => Endpoint::Tcp { host: self.host.clone(), port: self.port },
         };
-        let Some(url) = &self.url else { return Ok((named, login)) };
+        let Some(url) = &self.url else { return Ok((self.secure(named, self.tls), login)) };
         let url = Url::parse(url)?;
         login.user = url.user.or(login.user);
         login.password = url.password.or(login.password);
         login.database = database.or(url.database).unwrap_or(0);
-        Ok((url.endpoint, login))
+        Ok((self.secure(url.endpoint, self.tls || url.is_secure), login))
+    }
+
+    /// The end point with TLS, if that is asked for.
+    fn secure(&self, endpoint: Endpoint, wanted: bool) -> Endpoint {
+        let Endpoint::Tcp { host, port } = endpoint else { return endpoint };
+        if !wanted {
+            return Endpoint::Tcp { host, port };
+        }
+        let mut tls = Tls::new().insecure(self.insecure);
+        if let Some(file) = &self.cacert {
+            tls = tls.ca_file(file);
+        }
+        if let Some(folder) = &self.cacertdir {
+            tls = tls.ca_folder(folder);
+        }
+        if let (Some(certificate), Some(key)) = (&self.cert, &self.key) {
+            tls = tls.certificate(certificate, key);
+        }
+        if let Some(name) = &self.sni {
+            tls = tls.server_name(name);
+        }
+        Endpoint::Tls { host, port, tls: Box::new(tls) }
     }
 }
 
@@ -63,6 +108,8 @@ impl Address {
 pub struct Url {
     /// Where it leads.
     pub endpoint: Endpoint,
+    /// Whether it asks for TLS.
+    pub is_secure: bool,
     /// User name.
     pub user: Option<String>,
     /// Password.
@@ -72,7 +119,7 @@ pub struct Url {
 }
 
 impl Url {
-    /// Reads a `redis://` or `unix://` URL.
+    /// Reads a `redis://`, `rediss://` or `unix://` URL.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (scheme, rest) = text.split_once("://").ok_or_else(|| format!("Invalid URI scheme in '{text}'"))?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -82,14 +129,14 @@ impl Url {
             None => ("", credentials),
         };
         let (endpoint, path) = match scheme {
-            "redis" => host_and_path(place)?,
+            "redis" | "rediss" => host_and_path(place)?,
             "unix" | "redis+unix" => (Endpoint::Unix(decode(place)?.into()), ""),
-            "rediss" => return Err("TLS is not supported: use redis://".to_owned()),
             _ => return Err(format!("Invalid URI scheme '{scheme}'")),
         };
         let database = query.split('&').find_map(|pair| pair.strip_prefix("db=")).unwrap_or(path);
         Ok(Self {
             endpoint,
+            is_secure: scheme == "rediss",
             user: some(decode(user)?),
             password: some(decode(password)?),
             database: match database {
@@ -154,13 +201,14 @@ mod tests {
         assert_eq!(url.database, Some(3));
         assert_eq!(Url::parse("redis://secret@[::1]").unwrap().endpoint, tcp("::1", 6379));
         assert_eq!(Url::parse("redis://secret@[::1]").unwrap().password.as_deref(), Some("secret"));
+        assert!(Url::parse("rediss://h").unwrap().is_secure);
         let unix = Url::parse("unix:///run/s.sock?db=2").unwrap();
         assert_eq!((unix.endpoint, unix.database), (Endpoint::Unix("/run/s.sock".into()), Some(2)));
     }
 
     #[test]
     fn bad_urls_are_refused() {
-        for bad in ["", "host:1", "http://host", "redis://h:99999", "redis://h/x", "redis://%4/0", "rediss://h"] {
+        for bad in ["", "host:1", "http://host", "redis://h:99999", "redis://h/x", "redis://%4/0"] {
             assert!(Url::parse(bad).is_err(), "{bad}");
         }
     }

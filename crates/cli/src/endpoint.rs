@@ -11,6 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use crate::replies::Replies;
+use crate::sealed::Sealed;
 
 /// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +23,15 @@ pub enum Endpoint {
         /// TCP port.
         port: u16,
     },
+    /// The same with TLS.
+    Tls {
+        /// Name or address.
+        host: String,
+        /// TCP port.
+        port: u16,
+        /// Whom to believe and what to show.
+        tls: Box<sleeve::Tls>,
+    },
     /// The path of a Unix socket.
     Unix(PathBuf),
 }
@@ -30,31 +40,41 @@ impl Endpoint {
     /// Connects and blocks until the connection stands. Nagle's delay is off.
     pub fn connect(&self) -> io::Result<Stream> {
         match self {
-            Self::Tcp { host, port } => {
-                let stream = TcpStream::connect((host.as_str(), *port))?;
-                stream.set_nodelay(true)?;
-                Ok(Stream::Tcp(stream))
+            Self::Tcp { host, port } => tcp(host, *port).map(Stream::Tcp),
+            Self::Tls { host, port, tls } => {
+                let sealed = Sealed::new(tcp(host, *port)?, tls, host)?;
+                Ok(Stream::Tls(Box::new(sealed)))
             }
             Self::Unix(path) => Ok(Stream::Unix(UnixStream::connect(path)?)),
         }
     }
 }
 
+fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect((host, port))?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
 impl std::fmt::Display for Endpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
-            Self::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Self::Tcp { host, port } | Self::Tls { host, port, .. } if host.contains(':') => {
+                write!(f, "[{host}]:{port}")
+            }
+            Self::Tcp { host, port } | Self::Tls { host, port, .. } => write!(f, "{host}:{port}"),
             Self::Unix(path) => write!(f, "{}", path.display()),
         }
     }
 }
 
-/// A connected byte stream of either kind.
+/// A connected byte stream of any kind.
 #[derive(Debug)]
 pub enum Stream {
     /// Over TCP.
     Tcp(TcpStream),
+    /// Over TCP with TLS.
+    Tls(Box<Sealed>),
     /// Over a Unix socket.
     Unix(UnixStream),
 }
@@ -64,6 +84,10 @@ impl Stream {
     pub fn set_nonblocking(&self, on: bool) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.set_nonblocking(on),
+            Self::Tls(sealed) => {
+                sealed.set_nonblocking(on);
+                Ok(())
+            }
             Self::Unix(stream) => stream.set_nonblocking(on),
         }
     }
@@ -72,18 +96,24 @@ impl Stream {
     pub fn set_read_timeout(&self, limit: Option<std::time::Duration>) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.set_read_timeout(limit),
+            Self::Tls(sealed) => {
+                sealed.set_read_timeout(limit);
+                Ok(())
+            }
             Self::Unix(stream) => stream.set_read_timeout(limit),
         }
     }
 
     /// Whether the peer runs on this machine: a Unix socket, or the same address at both ends.
     pub fn is_local(&self) -> bool {
-        match self {
-            Self::Unix(_) => true,
-            Self::Tcp(stream) => match (stream.local_addr(), stream.peer_addr()) {
-                (Ok(here), Ok(there)) => here.ip() == there.ip() || there.ip().is_loopback(),
-                _ => false,
-            },
+        let stream = match self {
+            Self::Unix(_) => return true,
+            Self::Tcp(stream) => stream,
+            Self::Tls(sealed) => sealed.stream(),
+        };
+        match (stream.local_addr(), stream.peer_addr()) {
+            (Ok(here), Ok(there)) => here.ip() == there.ip() || there.ip().is_loopback(),
+            _ => false,
         }
     }
 }
@@ -92,6 +122,7 @@ impl Read for &Stream {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match self {
             Stream::Tcp(stream) => (&mut &*stream).read(into),
+            Stream::Tls(sealed) => sealed.read(into),
             Stream::Unix(stream) => (&mut &*stream).read(into),
         }
     }
@@ -101,6 +132,7 @@ impl Write for &Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Stream::Tcp(stream) => (&mut &*stream).write(bytes),
+            Stream::Tls(sealed) => sealed.write(bytes),
             Stream::Unix(stream) => (&mut &*stream).write(bytes),
         }
     }
@@ -114,6 +146,7 @@ impl AsFd for Stream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Tcp(stream) => stream.as_fd(),
+            Self::Tls(sealed) => sealed.as_fd(),
             Self::Unix(stream) => stream.as_fd(),
         }
     }

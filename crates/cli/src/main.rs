@@ -8,6 +8,7 @@ mod bench;
 mod endpoint;
 mod output;
 mod replies;
+mod sealed;
 mod serve;
 mod shell;
 mod tour;

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::Error;
+use crate::tls::Tls;
 
 /// Where the server is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Endpoint {
-    /// `redis://host:port`
+    /// `redis://host:port`, or `rediss://host:port` with TLS
     Tcp {
         /// A name or an address.
         host: String,
@@ -64,6 +65,7 @@ pub type ErrorHook = Arc<dyn Fn(&Error) + Send + Sync>;
 #[derive(Clone)]
 pub struct Config {
     pub(crate) endpoint: Endpoint,
+    pub(crate) tls: Option<Tls>,
     pub(crate) user: Option<String>,
     pub(crate) password: Option<String>,
     pub(crate) database: u32,
@@ -89,6 +91,7 @@ impl Config {
     pub fn new(endpoint: Endpoint) -> Self {
         Self {
             endpoint,
+            tls: None,
             user: None,
             password: None,
             database: 0,
@@ -102,6 +105,12 @@ impl Config {
             backoff_max: Duration::from_secs(2),
             error_hook: None,
         }
+    }
+
+    /// Speaks TLS over TCP, as `rediss://` does.
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
+        self
     }
 
     /// Who to log in as; without this the server's default user.

@@ -58,7 +58,7 @@ fn live(link: &Link) {
 /// Connects, greets, and lets what is gathered go.
 fn establish(link: &Link) -> Result<Arc<Socket>, Refusal> {
     let deadline = Instant::now() + link.config.connect_timeout;
-    let socket = Arc::new(connect(&link.config.endpoint, link.config.connect_timeout)?);
+    let socket = Arc::new(connect(&link.config, &link.bell)?);
     let greeting = greet(&socket, &link.config, deadline)?;
     link.databases.store(greeting.databases, Ordering::Relaxed);
     let mut done = Completions::default();
@@ -83,6 +83,9 @@ fn serve(link: &Link, socket: &Socket, done: &mut Completions) -> Cause {
             Err(cause) => return cause,
         };
         link.finish(done);
+        if let Err(error) = socket.flush() {
+            return error.into();
+        }
         let ready = if sleep.lone {
             link.bell.wait(Some(LONE_TICK)).map(|()| Readiness { rung: true, ..Readiness::default() })
         } else {

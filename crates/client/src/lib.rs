@@ -29,6 +29,7 @@
 //!
 //! - [`Batch`]: commands that leave together. [`Transaction`]: commands that run as one, if their [`Condition`]s hold.
 //!   [`Client::watch`]: read, decide and write, or begin again. [`Lease`]: a connection of one's own for a while.
+//! - [`Client::subscribe`]: channels as a stream of messages that outlives its connection ([`Subscription`]).
 //! - [`ToArg`], [`ToArgs`] and [`FromReply`]: which Rust values travel, and how to add one's own.
 //! - [`Config`]: URLs (`redis://`, `unix://`, `embedded://`), timeouts, the bound on the queue, reconnecting. A command that
 //!   never left is sent on the next connection; one that left and was not answered fails, and [`Error::effect`] says that
@@ -37,7 +38,8 @@
 //!
 //! # Inside
 //!
-//! From top to bottom; a file uses only files below it. `client`, `batch`, `transaction`, `lease` (where calls begin) and
+//! From top to bottom; a file uses only files below it. `client`, `batch`, `transaction`, `lease`, `subscription` (with `listener` or `seat`;
+//! where calls begin) and
 //! `commands` (a line a command) → `origin`, `route` (over a connection, or into an engine) → `io` (the connection's thread)
 //! and `lone` (a caller that reads for itself) → `read`, `link` (requests in, somebody writes them) → `intake` (frames to
 //! their askers), `pipe` (**the spine**: order, databases, what a broken connection loses) → `exchange` (a transaction on the
@@ -61,11 +63,14 @@ pub(crate) mod entry;
 pub(crate) mod error;
 pub(crate) mod exchange;
 pub(crate) mod handshake;
+pub(crate) mod inbox;
 pub(crate) mod intake;
 pub(crate) mod io;
 pub(crate) mod lease;
 pub(crate) mod link;
+pub(crate) mod listener;
 pub(crate) mod lone;
+pub(crate) mod news;
 pub(crate) mod options;
 pub(crate) mod origin;
 pub(crate) mod payload;
@@ -75,10 +80,15 @@ pub(crate) mod refusal;
 pub(crate) mod reply;
 pub(crate) mod request;
 pub(crate) mod route;
+#[cfg(feature = "embedded")]
+pub(crate) mod seat;
 #[cfg(test)]
 mod simulation;
+pub(crate) mod seal;
 pub(crate) mod slot;
 pub(crate) mod socket;
+pub(crate) mod tls;
+pub(crate) mod subscription;
 pub(crate) mod transaction;
 pub(crate) mod url;
 pub(crate) mod value;
@@ -90,13 +100,17 @@ pub use config::{Config, Endpoint, ErrorHook, Protocol, QueueFull};
 pub use decode::FromReply;
 pub use error::{Effect, Error, ErrorKind};
 pub use lease::Lease;
+pub use news::{Message, News};
 pub use options::{
     BitField, BitOperation, BitRange, BitUnit, ClientFilter, ClientType, CommandFilter, CopyOptions, ExpireIf, Expiry,
     FieldsIf, FlushMode, LcsOptions, MembersScan, PauseMode, ScanOptions, SetOptions, Switch, Unblock,
 };
 pub use reply::Reply;
 pub use request::{Request, ToArg, ToArgs};
+pub use seal::Seal;
 pub use sleeve_wire::frame::{Frame, FrameError, Items};
+pub use tls::Tls;
+pub use subscription::{Next, Subscription};
 pub use transaction::{Condition, Transaction};
 pub use value::Value;
 
@@ -109,6 +123,7 @@ pub mod prelude {
     pub use crate::commands::hash::HashCommands;
     pub use crate::commands::hyperloglog::HyperLogLogCommands;
     pub use crate::commands::key::KeyCommands;
+    pub use crate::commands::pubsub::PubSubCommands;
     pub use crate::commands::set::SetCommands;
     pub use crate::commands::string::StringCommands;
 }

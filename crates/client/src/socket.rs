@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::net::{RecvFlags, SendFlags, Shutdown, sockopt};
 
-use crate::config::Endpoint;
+use crate::config::{Config, Endpoint};
+use crate::seal::Seal;
 
 /// How long a peer that acknowledges nothing is believed to be alive. The kernel ends the connection then.
 const PEER_SILENCE_MAX: Duration = Duration::from_secs(30);
@@ -20,6 +21,8 @@ const PEER_SILENCE_MAX: Duration = Duration::from_secs(30);
 /// A connected stream that never blocks.
 pub(crate) struct Socket {
     fd: OwnedFd,
+    /// TLS, with what wakes the thread that sends what waits for room.
+    seal: Option<(Seal, Bell)>,
 }
 
 /// What a wait on a socket ended with.
@@ -33,13 +36,28 @@ pub(crate) struct Readiness {
 impl Socket {
     /// Sends as much as the kernel takes now.
     pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        if let Some((seal, bell)) = &self.seal {
+            let count = seal.send(&self.fd, bytes)?;
+            if seal.has_residue() {
+                bell.ring();
+            }
+            return Ok(count);
+        }
         Ok(rustix::io::retry_on_intr(|| rustix::net::send(&self.fd, bytes, SendFlags::NOSIGNAL))?)
     }
 
     /// Receives what is there now; 0 when the peer has closed.
     pub(crate) fn receive(&self, room: &mut [u8]) -> io::Result<usize> {
+        if let Some((seal, _)) = &self.seal {
+            return seal.receive(&self.fd, room);
+        }
         let (count, _) = rustix::io::retry_on_intr(|| rustix::net::recv(&self.fd, &mut *room, RecvFlags::empty()))?;
         Ok(count)
+    }
+
+    /// Sends what TLS has encrypted and the kernel would not take, if it does now.
+    pub(crate) fn flush(&self) -> io::Result<()> {
+        self.seal.as_ref().map_or(Ok(()), |(seal, _)| seal.flush(&self.fd))
     }
 
     /// Ends both directions, so that whoever waits on the stream is told.
@@ -50,7 +68,11 @@ impl Socket {
 
     /// Sleeps until there is something to read, room to write (if asked for), the bell rings, or the time is up.
     pub(crate) fn wait(&self, bell: Option<&Bell>, write: bool, timeout: Option<Duration>) -> io::Result<Readiness> {
-        let flags = if write { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        let seal = self.seal.as_ref().map(|(seal, _)| seal);
+        let has_plain = seal.is_some_and(Seal::has_plain);
+        let has_residue = seal.is_some_and(Seal::has_residue);
+        let timeout = if has_plain { Some(Duration::ZERO) } else { timeout };
+        let flags = if write || has_residue { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
         let stream = PollFd::new(&self.fd, flags);
         let bell = bell.map(|bell| PollFd::new(&bell.fd, PollFlags::IN));
         let timeout = timeout.map(timespec);
@@ -66,8 +88,11 @@ impl Socket {
                 (fds[0].revents(), PollFlags::empty())
             }
         };
+        if has_residue && stream.contains(PollFlags::OUT) {
+            self.flush()?;
+        }
         Ok(Readiness {
-            readable: stream.intersects(PollFlags::IN | PollFlags::ERR | PollFlags::HUP),
+            readable: has_plain || stream.intersects(PollFlags::IN | PollFlags::ERR | PollFlags::HUP),
             writable: stream.intersects(PollFlags::OUT | PollFlags::ERR | PollFlags::HUP),
             rung: !bell.is_empty(),
         })
@@ -96,6 +121,11 @@ impl Bell {
         Ok(Self { fd: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)? })
     }
 
+    /// Another handle to the same bell.
+    fn twin(&self) -> io::Result<Self> {
+        Ok(Self { fd: self.fd.try_clone()? })
+    }
+
     /// Rings; the next or present wait ends.
     pub(crate) fn ring(&self) {
         // It fails only when it has been rung 2^64 times without being heard.
@@ -114,20 +144,29 @@ impl Bell {
     }
 }
 
-/// Opens a stream to the server, trying each of its addresses in turn.
-pub(crate) fn connect(endpoint: &Endpoint, timeout: Duration) -> io::Result<Socket> {
-    match endpoint {
-        Endpoint::Tcp { host, port } => tcp(host, *port, timeout),
+/// Opens a stream to the server, trying each of its addresses in turn. The bell is that of the thread which waits for it.
+pub(crate) fn connect(config: &Config, bell: &Bell) -> io::Result<Socket> {
+    let timeout = config.connect_timeout;
+    match &config.endpoint {
+        Endpoint::Tcp { host, port } => {
+            let deadline = Instant::now() + timeout;
+            let fd = tcp(host, *port, timeout)?;
+            let seal = match &config.tls {
+                None => None,
+                Some(tls) => Some((Seal::handshake(&fd, tls, host, deadline)?, bell.twin()?)),
+            };
+            Ok(Socket { fd, seal })
+        }
         Endpoint::Unix(path) => {
             let stream = UnixStream::connect(path)?;
             stream.set_nonblocking(true)?;
-            Ok(Socket { fd: stream.into() })
+            Ok(Socket { fd: stream.into(), seal: None })
         }
         Endpoint::Embedded(_) => Err(io::Error::other("an embedded engine has no socket")),
     }
 }
 
-fn tcp(host: &str, port: u16, timeout: Duration) -> io::Result<Socket> {
+fn tcp(host: &str, port: u16, timeout: Duration) -> io::Result<OwnedFd> {
     let deadline = Instant::now() + timeout;
     let mut last = io::Error::new(io::ErrorKind::NotFound, format!("{host} has no address"));
     for address in (host, port).to_socket_addrs()? {
@@ -140,7 +179,7 @@ fn tcp(host: &str, port: u16, timeout: Duration) -> io::Result<Socket> {
                 stream.set_nodelay(true)?;
                 stream.set_nonblocking(true)?;
                 watch_peer(&stream)?;
-                return Ok(Socket { fd: stream.into() });
+                return Ok(stream.into());
             }
             Err(error) => last = error,
         }

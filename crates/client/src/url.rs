@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::config::{Config, Endpoint, Protocol, QueueFull};
 use crate::error::{Error, ErrorKind};
+use crate::tls::Tls;
 
 fn bad(what: impl Into<String>) -> Error {
     Error::unsent(ErrorKind::Configuration, what.into())
@@ -11,11 +12,12 @@ fn bad(what: impl Into<String>) -> Error {
 
 impl Config {
     /// Reads a URL: `redis://[user:password@]host[:port][/database]`, `unix://[user:password@]/path` or
-    /// `embedded://[name]`, each with query options.
+    /// `embedded://[name]`, each with query options. `rediss://` is `redis://` with TLS.
     ///
     /// The options are `db`, `name` (CLIENT SETNAME), `protocol` (`2` or `3`), `connect_timeout`, `command_timeout`,
     /// `backoff_min` and `backoff_max` (such as `250ms` or `5s`; `command_timeout=none`), `queue` (bytes, such as `16mb`)
-    /// and `queue_full` (`wait` or `fail`). A user, a password or a path may be percent-encoded.
+    /// and `queue_full` (`wait` or `fail`); with `rediss://` also `ca` and `ca_folder` (whom to believe instead of the
+    /// system's authorities), `cert` and `key` (what to show a server that asks), `server_name`, and `insecure=yes`. A user, a password or a path may be percent-encoded.
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration), with a sentence that names the part that cannot be read.
@@ -25,9 +27,9 @@ impl Config {
 }
 
 fn read(text: &str) -> Result<Config, Error> {
-    let (scheme, rest) = text
-        .split_once("://")
-        .ok_or_else(|| bad(format!("\"{text}\" is no URL: it must begin with redis://, unix:// or embedded://")))?;
+    let (scheme, rest) = text.split_once("://").ok_or_else(|| {
+        bad(format!("\"{text}\" is no URL: it must begin with redis://, rediss://, unix:// or embedded://"))
+    })?;
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
     let (credentials, place) = match rest.rsplit_once('@') {
         Some((credentials, place)) => (Some(credentials), place),
@@ -35,10 +37,12 @@ fn read(text: &str) -> Result<Config, Error> {
     };
     let mut config = match scheme {
         "redis" => tcp(place)?,
+        "rediss" => tcp(place)?.tls(Tls::new()),
         "unix" => Config::new(unix(place)?),
         "embedded" => Config::new(embedded(place)?),
-        "rediss" => return Err(bad("rediss:// needs TLS, which this client does not speak")),
-        other => return Err(bad(format!("\"{other}://\" is unknown: use redis://, unix:// or embedded://"))),
+        other => {
+            return Err(bad(format!("\"{other}://\" is unknown: use redis://, rediss://, unix:// or embedded://")));
+        }
     };
     if let Some(credentials) = credentials {
         let (user, password) = credentials.split_once(':').unwrap_or((credentials, ""));
@@ -86,6 +90,13 @@ fn embedded(place: &str) -> Result<Endpoint, Error> {
 }
 
 fn option(config: &mut Config, name: &str, value: &str) -> Result<(), Error> {
+    if let Some(tls) = config.tls.take() {
+        let (tls, is_known) = tls_option(tls, name, value)?;
+        config.tls = Some(tls);
+        if is_known {
+            return Ok(());
+        }
+    }
     match name {
         "db" => config.database = number(value, "database")?,
         "name" => config.name = Some(value.to_owned()),
@@ -112,6 +123,26 @@ fn option(config: &mut Config, name: &str, value: &str) -> Result<(), Error> {
         other => return Err(bad(format!("the option \"{other}\" is unknown"))),
     }
     Ok(())
+}
+
+/// What an option says about TLS, and whether it says anything.
+fn tls_option(mut tls: Tls, name: &str, value: &str) -> Result<(Tls, bool), Error> {
+    match name {
+        "ca" => tls.ca_file = Some(value.into()),
+        "ca_folder" => tls.ca_folder = Some(value.into()),
+        "cert" => tls.certificate = Some(value.into()),
+        "key" => tls.key = Some(value.into()),
+        "server_name" => tls.server_name = Some(value.to_owned()),
+        "insecure" => {
+            tls.insecure = match value {
+                "yes" => true,
+                "no" => false,
+                other => return Err(bad(format!("insecure \"{other}\" is unknown: yes or no"))),
+            }
+        }
+        _ => return Ok((tls, false)),
+    }
+    Ok((tls, true))
 }
 
 fn number(text: &str, what: &str) -> Result<u32, Error> {
@@ -183,6 +214,9 @@ mod tests {
         let config = read("redis://:secret@host?db=2&command_timeout=none&protocol=2").unwrap();
         assert_eq!((config.user, config.password.as_deref(), config.database), (None, Some("secret"), 2));
         assert_eq!((config.command_timeout, config.protocol), (None, Protocol::Resp2));
+        let config = read("rediss://h:1/2?ca=a%2Fb.pem&cert=c&key=k&server_name=s&insecure=yes&name=x").unwrap();
+        let tls = Tls::new().ca_file("a/b.pem").certificate("c", "k").server_name("s").insecure(true);
+        assert_eq!((config.tls, config.database, config.name.as_deref()), (Some(tls), 2, Some("x")));
         assert_eq!(read("unix:///run/a.sock").unwrap().endpoint, Endpoint::Unix("/run/a.sock".into()));
         assert_eq!(read("embedded://").unwrap().endpoint, Endpoint::Embedded(None));
         assert_eq!(read("embedded://x").unwrap().endpoint, Endpoint::Embedded(Some("x".to_owned())));
@@ -193,6 +227,8 @@ mod tests {
         for (url, part) in [
             ("localhost:6379", "no URL"),
             ("http://x", "unknown"),
+            ("rediss://h?insecure=maybe", "yes or no"),
+            ("redis://h?ca=x", "unknown"),
             ("redis://h:x", "no port"),
             ("redis://h/x", "no database"),
             ("redis://h?speed=9", "speed"),

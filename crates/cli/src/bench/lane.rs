@@ -131,7 +131,8 @@ impl Lane {
                     self.send_rest(index)?;
                 }
                 if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
-                    self.receive(index, &mut buffer)?;
+                    // What TLS has decrypted and a full buffer left behind is in no socket that could report it.
+                    while self.receive(index, &mut buffer)? == buffer.len() {}
                 }
             }
             progress.fetch_add(before - self.unanswered, Ordering::Relaxed);
@@ -179,12 +180,13 @@ impl Lane {
     }
 
     /// Reads what has arrived, records it, and sends the next batch when this one is complete.
-    fn receive(&mut self, index: usize, buffer: &mut [u8]) -> io::Result<()> {
-        let Some(peer) = self.peers.get_mut(index) else { return Ok(()) };
+    /// Reads once; returns how many bytes that brought.
+    fn receive(&mut self, index: usize, buffer: &mut [u8]) -> io::Result<usize> {
+        let Some(peer) = self.peers.get_mut(index) else { return Ok(0) };
         let length = match (&peer.stream).read(buffer) {
             Ok(0) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "Server closed the connection")),
             Ok(length) => length,
-            Err(error) if is_temporary(&error) => return Ok(()),
+            Err(error) if is_temporary(&error) => return Ok(0),
             Err(error) => return Err(error),
         };
         let now = Instant::now();
@@ -200,12 +202,14 @@ impl Lane {
         self.latencies.saturating_record_n(microseconds.max(1), count as u64);
         self.unanswered -= count as u64;
         if count == 0 || peer.waiting > 0 {
-            return Ok(());
+            return Ok(length);
         }
         if self.share.keep_alive {
-            return self.send(index, now);
+            self.send(index, now)?;
+        } else {
+            self.reopen(index)?;
         }
-        self.reopen(index)
+        Ok(length)
     }
 
     fn reopen(&mut self, index: usize) -> io::Result<()> {

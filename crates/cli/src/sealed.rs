@@ -1,0 +1,84 @@
+//! A TCP stream with TLS that blocks or not, as its owner likes: the tools' use of the client's seal.
+//!
+//! The seal itself never blocks, so that a thread that reads does not keep another from writing; waiting is done here.
+//! Writing always waits until all of it has left. Any thread.
+
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::Timespec;
+use sleeve::{Seal, Tls};
+
+/// How long an attempt to agree with the server on keys may take.
+const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// See the file's head.
+#[derive(Debug)]
+pub struct Sealed {
+    stream: TcpStream,
+    seal: Seal,
+    never_waits: AtomicBool,
+    /// How long a read waits, in milliseconds; 0 for as long as it takes.
+    read_ms_max: AtomicU64,
+}
+
+impl Sealed {
+    /// Agrees with the server on keys.
+    pub fn new(stream: TcpStream, tls: &Tls, host: &str) -> io::Result<Self> {
+        let seal = Seal::handshake(&stream, tls, host, Instant::now() + HANDSHAKE_TIME_MAX)?;
+        Ok(Self { stream, seal, never_waits: AtomicBool::new(false), read_ms_max: AtomicU64::new(0) })
+    }
+
+    /// The stream under it.
+    pub fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// Whether reads return at once.
+    pub fn set_nonblocking(&self, on: bool) {
+        self.never_waits.store(on, Ordering::Relaxed);
+    }
+
+    /// Limits how long a read waits.
+    pub fn set_read_timeout(&self, limit: Option<Duration>) {
+        self.read_ms_max.store(limit.map_or(0, |limit| limit.as_millis().max(1) as u64), Ordering::Relaxed);
+    }
+
+    /// Reads what there is; 0 when the peer has closed.
+    pub fn read(&self, into: &mut [u8]) -> io::Result<usize> {
+        let limit_ms = self.read_ms_max.load(Ordering::Relaxed);
+        let deadline = (limit_ms != 0).then(|| Instant::now() + Duration::from_millis(limit_ms));
+        loop {
+            match self.seal.receive(&self.stream, into) {
+                Err(error)
+                    if error.kind() == io::ErrorKind::WouldBlock && !self.never_waits.load(Ordering::Relaxed) => {}
+                outcome => return outcome,
+            }
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            let left = left.and_then(|left| Timespec::try_from(left).ok());
+            match poll(&mut [PollFd::new(&self.stream, PollFlags::IN)], left.as_ref()) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Writes everything.
+    pub fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.seal.send_all(&self.stream, bytes)?;
+        Ok(bytes.len())
+    }
+}
+
+impl AsFd for Sealed {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}

@@ -1,0 +1,169 @@
+//! What a connection with TLS begins with: whom to believe, and what to show.
+//!
+//! Plain data, made into rustls's own form when a connection is made, so that files are read anew each time. Any thread.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+
+/// How to speak TLS with a server. The default believes the certificate authorities that the system believes.
+///
+/// ```no_run
+/// use sleeve::{Client, Config, Tls};
+///
+/// let tls = Tls::new().ca_file("ca.crt").certificate("client.crt", "client.key");
+/// let client = Client::new(Config::from_url("redis://localhost:6380")?.tls(tls))?;
+/// # Ok::<(), sleeve::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tls {
+    pub(crate) ca_file: Option<PathBuf>,
+    pub(crate) ca_folder: Option<PathBuf>,
+    pub(crate) certificate: Option<PathBuf>,
+    pub(crate) key: Option<PathBuf>,
+    pub(crate) server_name: Option<String>,
+    pub(crate) insecure: bool,
+}
+
+impl Tls {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A PEM file of authorities to believe instead of the system's.
+    pub fn ca_file(mut self, file: impl Into<PathBuf>) -> Self {
+        self.ca_file = Some(file.into());
+        self
+    }
+
+    /// A folder of such files.
+    pub fn ca_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.ca_folder = Some(folder.into());
+        self
+    }
+
+    /// PEM files with the certificate to show and its key, for a server that asks.
+    pub fn certificate(mut self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        self.certificate = Some(certificate.into());
+        self.key = Some(key.into());
+        self
+    }
+
+    /// The name that the server's certificate must be for, and that the server is told; the host's without this.
+    pub fn server_name(mut self, name: impl Into<String>) -> Self {
+        self.server_name = Some(name.into());
+        self
+    }
+
+    /// Believes whoever answers. What is said is encrypted, but nobody knows to whom.
+    pub fn insecure(mut self, insecure: bool) -> Self {
+        self.insecure = insecure;
+        self
+    }
+
+    /// The name that is asked for at this host.
+    pub(crate) fn name_of(&self, host: &str) -> io::Result<ServerName<'static>> {
+        let name = self.server_name.as_deref().unwrap_or(host);
+        ServerName::try_from(name.to_owned()).map_err(|error| wrong(format!("\"{name}\" is no server's name: {error}")))
+    }
+
+    /// rustls's form of it.
+    pub(crate) fn client_config(&self) -> io::Result<Arc<ClientConfig>> {
+        let provider = Arc::new(ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| wrong(error.to_string()))?;
+        let builder = if self.insecure {
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody { provider }))
+        } else {
+            builder.with_root_certificates(self.roots()?)
+        };
+        let config = match (&self.certificate, &self.key) {
+            (Some(certificate), Some(key)) => {
+                let chain = certificates(certificate)?;
+                let key =
+                    PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(format!("{}: {error}", key.display())))?;
+                builder.with_client_auth_cert(chain, key).map_err(|error| wrong(error.to_string()))?
+            }
+            (None, None) => builder.with_no_client_auth(),
+            _ => return Err(wrong("a certificate and its key go together".to_owned())),
+        };
+        Ok(Arc::new(config))
+    }
+
+    fn roots(&self) -> io::Result<RootCertStore> {
+        let mut roots = RootCertStore::empty();
+        let mut files: Vec<PathBuf> = self.ca_file.iter().cloned().collect();
+        if let Some(folder) = &self.ca_folder {
+            let entries = std::fs::read_dir(folder).map_err(|error| wrong(format!("{}: {error}", folder.display())))?;
+            files.extend(entries.filter_map(Result::ok).map(|entry| entry.path()).filter(|path| path.is_file()));
+        }
+        for file in &files {
+            for certificate in certificates(file)? {
+                roots.add(certificate).map_err(|error| wrong(format!("{}: {error}", file.display())))?;
+            }
+        }
+        if self.ca_file.is_none() && self.ca_folder.is_none() {
+            // What the system keeps and nobody can read is of no use to anybody else either.
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+        Ok(roots)
+    }
+}
+
+fn certificates(file: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
+    let failed = |error| wrong(format!("{}: {error}", file.display()));
+    CertificateDer::pem_file_iter(file).map_err(failed)?.collect::<Result<_, _>>().map_err(failed)
+}
+
+fn wrong(what: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, what)
+}
+
+/// Believes any certificate, as long as the peer has its key.
+#[derive(Debug)]
+struct Anybody {
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
