@@ -29,6 +29,7 @@ use crate::origin::Origin;
 use crate::reply::Reply;
 use crate::request::{Request, ToArgs};
 use crate::route::Route;
+use crate::subscription::Subscription;
 use crate::transaction::Transaction;
 
 /// A server, or an engine in this process, as something to send commands to.
@@ -196,6 +197,44 @@ macro_rules! handle {
             /// made fails the commands, not this.
             pub fn lease(&self) -> Result<Lease, Error> {
                 Lease::new(self.origin.clone(), self.database)
+            }
+
+            /// Listens to channels, on a connection of its own that is made again when it is lost. Waits until the server
+            /// has confirmed it, so that what is published from now on comes.
+            ///
+            /// ```no_run
+            /// # use sleeve::{Client, News, prelude::*};
+            /// # let client = Client::connect("redis://localhost")?;
+            /// for news in &client.subscribe(["news", "weather"])? {
+            ///     match news? {
+            ///         News::Message(message) => println!("{}: {:?}", message.channel_text(), message.payload),
+            ///         News::Resumed => println!("(some messages may be missing)"),
+            ///     }
+            /// }
+            /// # Ok::<(), sleeve::Error>(())
+            /// ```
+            ///
+            /// # Errors
+            /// [`ErrorKind::Connect`](crate::ErrorKind::Connect) when no connection can be made,
+            /// [`ErrorKind::Server`](crate::ErrorKind::Server) when the server refuses.
+            pub fn subscribe(&self, channels: impl ToArgs) -> Result<Subscription, Error> {
+                Subscription::open(&self.origin.route, "SUBSCRIBE", channels)
+            }
+
+            /// Listens to all channels whose names match glob patterns; see [`subscribe`](Self::subscribe).
+            ///
+            /// # Errors
+            /// As for [`subscribe`](Self::subscribe).
+            pub fn psubscribe(&self, patterns: impl ToArgs) -> Result<Subscription, Error> {
+                Subscription::open(&self.origin.route, "PSUBSCRIBE", patterns)
+            }
+
+            /// Listens to shard channels; see [`subscribe`](Self::subscribe).
+            ///
+            /// # Errors
+            /// As for [`subscribe`](Self::subscribe).
+            pub fn ssubscribe(&self, channels: impl ToArgs) -> Result<Subscription, Error> {
+                Subscription::open(&self.origin.route, "SSUBSCRIBE", channels)
             }
 
             /// Reads, decides and writes with nobody changing the keys in between, or begins again.

@@ -124,6 +124,11 @@ impl Embedded {
         Self::enter(self.house.clone(), self.config.clone())
     }
 
+    /// The engine itself.
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.house.engine
+    }
+
     pub(crate) fn config(&self) -> &Config {
         &self.config
     }

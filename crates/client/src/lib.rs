@@ -38,13 +38,13 @@
 //!
 //! # Inside
 //!
-//! From top to bottom; a file uses only files below it. `client`, `batch`, `transaction`, `lease`, `subscription` (with `listener` or `seat`;
-//! where calls begin) and
-//! `commands` (a line a command) → `origin`, `route` (over a connection, or into an engine) → `io` (the connection's thread)
-//! and `lone` (a caller that reads for itself) → `read`, `link` (requests in, somebody writes them) → `intake` (frames to
-//! their askers), `pipe` (**the spine**: order, databases, what a broken connection loses) → `exchange` (a transaction on the
-//! wire), `slot` (where an answer lands), `payload`, `request`, `decode`. `pipe` and `intake` take bytes and give bytes, so
-//! that a whole life of cuts and timeouts is simulated in one thread from one seed.
+//! From top to bottom; a file uses only files below it. `client`, `batch`, `transaction`, `lease`, `subscription` (with
+//! `listener` or `seat`; where calls begin) and `commands` (a line a command) → `origin`, `route` (over a connection,
+//! or into an engine) → `io` (the connection's thread) and `lone` (a caller that reads for itself) → `read`, `link`
+//! (requests in, somebody writes them) → `intake` (frames to their askers), `pipe` (**the spine**: order, databases,
+//! what a broken connection loses) → `exchange` (a transaction on the wire), `slot` (where an answer lands), `payload`,
+//! `request`, `decode`. `pipe` and `intake` take bytes and give bytes, so that a whole life of cuts and timeouts is
+//! simulated in one thread from one seed.
 #![warn(unreachable_pub)]
 
 pub(crate) mod argument;

@@ -37,5 +37,6 @@ pub mod connection;
 pub mod hash;
 pub mod hyperloglog;
 pub mod key;
+pub mod pubsub;
 pub mod set;
 pub mod string;

@@ -1,0 +1,139 @@
+//! Where the thread of a subscription leaves what has come, and where its readers wait for it.
+//!
+//! It holds a bounded number of bytes: when the readers are slower than the publishers the thread stops reading, and the
+//! server's own limit decides what becomes of so slow a subscriber. Any thread.
+
+use std::collections::VecDeque;
+use std::task::Waker;
+use std::time::Instant;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::error::Error;
+use crate::news::News;
+
+/// See the file's head.
+pub(crate) struct Inbox {
+    state: Mutex<State>,
+    changed: Condvar,
+    bytes_max: usize,
+}
+
+#[derive(Default)]
+struct State {
+    news: VecDeque<News>,
+    bytes: usize,
+    wakers: Vec<Waker>,
+    /// Nothing will come any more, and why.
+    ended: Option<Error>,
+    /// The server has confirmed all names at least once.
+    begun: bool,
+    /// Nobody reads any more.
+    dropped: bool,
+}
+
+impl Inbox {
+    pub(crate) fn new(bytes_max: usize) -> Self {
+        Self { state: Mutex::default(), changed: Condvar::new(), bytes_max }
+    }
+
+    /// Leaves something for the readers, once there is room; false when nobody reads any more.
+    pub(crate) fn put(&self, news: News) -> bool {
+        let mut state = self.state.lock();
+        while state.bytes > self.bytes_max && !state.dropped {
+            self.changed.wait(&mut state);
+        }
+        state.bytes += weight(&news);
+        state.news.push_back(news);
+        let is_wanted = !state.dropped;
+        let wakers = std::mem::take(&mut state.wakers);
+        drop(state);
+        self.changed.notify_all();
+        wakers.into_iter().for_each(Waker::wake);
+        is_wanted
+    }
+
+    /// All names are confirmed.
+    pub(crate) fn begin(&self) {
+        self.state.lock().begun = true;
+        self.changed.notify_all();
+    }
+
+    /// Nothing will come any more.
+    pub(crate) fn end(&self, error: Error) {
+        let mut state = self.state.lock();
+        state.ended.get_or_insert(error);
+        let wakers = std::mem::take(&mut state.wakers);
+        drop(state);
+        self.changed.notify_all();
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Nobody reads any more.
+    pub(crate) fn abandon(&self) {
+        self.state.lock().dropped = true;
+        self.changed.notify_all();
+    }
+
+    /// Whether nobody reads any more.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.state.lock().dropped
+    }
+
+    /// Waits until all names are confirmed for the first time.
+    pub(crate) fn wait_begun(&self) -> Result<(), Error> {
+        let mut state = self.state.lock();
+        loop {
+            match &state.ended {
+                _ if state.begun => return Ok(()),
+                Some(error) => return Err(error.clone()),
+                None => self.changed.wait(&mut state),
+            }
+        }
+    }
+
+    /// The next, or none when the time is up; forever without a time.
+    pub(crate) fn wait(&self, deadline: Option<Instant>) -> Result<Option<News>, Error> {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(taken) = self.take(&mut state) {
+                return taken.map(Some);
+            }
+            match deadline {
+                None => self.changed.wait(&mut state),
+                Some(deadline) if self.changed.wait_until(&mut state, deadline).timed_out() => {
+                    return self.take(&mut state).transpose();
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// The next, if it is there; else this waker is woken when it is.
+    pub(crate) fn poll(&self, waker: &Waker) -> Option<Result<News, Error>> {
+        let mut state = self.state.lock();
+        let taken = self.take(&mut state);
+        if taken.is_none() && !state.wakers.iter().any(|known| known.will_wake(waker)) {
+            state.wakers.push(waker.clone());
+        }
+        taken
+    }
+
+    fn take(&self, state: &mut State) -> Option<Result<News, Error>> {
+        match state.news.pop_front() {
+            Some(news) => {
+                state.bytes -= weight(&news);
+                self.changed.notify_all();
+                Some(Ok(news))
+            }
+            None => state.ended.clone().map(Err),
+        }
+    }
+}
+
+fn weight(news: &News) -> usize {
+    match news {
+        News::Message(message) => 64 + message.channel.len() + message.payload.len(),
+        News::Resumed => 64,
+    }
+}

@@ -1,0 +1,104 @@
+//! What a subscription brings: messages, and that some may be missing.
+//!
+//! Decoding is the reader's business, on its own thread. It takes bytes and gives values; no socket, no clock.
+
+use sleeve_wire::frame::{Frame, decode};
+
+use crate::decode::FromReply;
+use crate::error::Error;
+
+/// What a [`Subscription`](crate::Subscription) brings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// Somebody published this.
+    Message(Message),
+    /// The connection was lost, and made again just now: what was published meanwhile is missing.
+    Resumed,
+}
+
+impl News {
+    /// The message, if it is one.
+    pub fn into_message(self) -> Option<Message> {
+        match self {
+            Self::Message(message) => Some(message),
+            Self::Resumed => None,
+        }
+    }
+}
+
+/// A published message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Where it was published.
+    pub channel: Vec<u8>,
+    /// The pattern by which it came here, where it was subscribed by one.
+    pub pattern: Option<Vec<u8>>,
+    /// What was published.
+    pub payload: Vec<u8>,
+}
+
+impl Message {
+    /// The channel as text; bytes that are none are replaced.
+    pub fn channel_text(&self) -> String {
+        String::from_utf8_lossy(&self.channel).into_owned()
+    }
+
+    /// The payload as any type that a reply can be turned into.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Conversion`](crate::ErrorKind::Conversion) when it is none.
+    pub fn payload_as<T: FromReply>(&self) -> Result<T, Error> {
+        T::from_reply(Frame::Bulk(&self.payload))
+    }
+}
+
+/// What a frame on a subscriber's connection says.
+pub(crate) enum Word {
+    /// One more name is confirmed.
+    Confirmed,
+    /// A message.
+    Message(Message),
+    /// The server refuses.
+    Refused(Error),
+    /// Nothing that concerns a subscription.
+    Other,
+}
+
+/// Reads a frame, which has been cut out whole.
+pub(crate) fn read(frame: &[u8]) -> Word {
+    let items = match decode(frame) {
+        Ok((Frame::Push(items) | Frame::Array(items), _)) => items,
+        Ok((Frame::Error(text), _)) => return Word::Refused(Error::server(text)),
+        _ => return Word::Other,
+    };
+    let words: Vec<Frame<'_>> = items.filter_map(Result::ok).collect();
+    match words.as_slice() {
+        [Frame::Bulk(b"subscribe" | b"psubscribe" | b"ssubscribe"), ..] => Word::Confirmed,
+        [Frame::Bulk(b"message" | b"smessage"), Frame::Bulk(channel), Frame::Bulk(payload)] => {
+            Word::Message(Message { channel: channel.to_vec(), pattern: None, payload: payload.to_vec() })
+        }
+        [Frame::Bulk(b"pmessage"), Frame::Bulk(pattern), Frame::Bulk(channel), Frame::Bulk(payload)] => {
+            let pattern = Some(pattern.to_vec());
+            Word::Message(Message { channel: channel.to_vec(), pattern, payload: payload.to_vec() })
+        }
+        _ => Word::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_read_in_both_protocols() {
+        for mark in ["*", ">"] {
+            let bytes = format!("{mark}4\r\n$8\r\npmessage\r\n$1\r\n*\r\n$1\r\nc\r\n$2\r\n42\r\n");
+            let Word::Message(message) = read(bytes.as_bytes()) else { panic!("a message") };
+            assert_eq!((message.channel_text(), message.payload_as::<i64>()), ("c".into(), Ok(42)));
+            assert_eq!(message.pattern.as_deref(), Some(b"*".as_slice()));
+        }
+        assert!(matches!(read(b"*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n"), Word::Confirmed));
+        assert!(matches!(read(b"-NOPERM no\r\n"), Word::Refused(_)));
+        assert!(matches!(read(b"*2\r\n$10\r\ninvalidate\r\n*-1\r\n"), Word::Other));
+    }
+}

@@ -1,0 +1,176 @@
+//! Channels that are listened to, as a stream of messages that outlives its connection.
+//!
+//! A subscription has a connection of its own, or a session of the embedded engine. When the connection is lost it is made
+//! again and everything is subscribed again; the stream says that this has happened, because messages may be missing. It
+//! ends when it is dropped. It may be read from any thread; each message goes to one reader.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, ErrorKind};
+use crate::inbox::Inbox;
+use crate::listener::{self, Listener};
+use crate::news::News;
+use crate::request::{Request, ToArgs};
+use crate::route::Route;
+#[cfg(feature = "embedded")]
+use crate::seat::Seat;
+use crate::socket::Bell;
+
+/// Channels that are listened to; see [`Client::subscribe`](crate::Client::subscribe).
+///
+/// ```
+/// # #[cfg(feature = "embedded")] {
+/// use sleeve::{Client, News, prelude::*};
+///
+/// let client = Client::embedded();
+/// let subscription = client.subscribe(["news"])?;
+/// client.publish("news", "hello").wait()?;
+/// let Some(News::Message(message)) = subscription.next().wait_for(std::time::Duration::from_secs(5))? else {
+///     panic!("nothing came");
+/// };
+/// assert_eq!(message.payload, b"hello");
+/// # }
+/// # Ok::<(), sleeve::Error>(())
+/// ```
+///
+/// In async code `subscription.next().await` is the same, in any runtime. As an iterator it waits for each:
+/// `for news in &subscription`.
+pub struct Subscription {
+    source: Source,
+}
+
+enum Source {
+    Remote(Arc<Listener>),
+    #[cfg(feature = "embedded")]
+    Local(Seat),
+}
+
+impl Subscription {
+    /// Subscribes to these names with the command of this name, and waits until the server has confirmed it.
+    pub(crate) fn open(route: &Route, command: &str, names: impl ToArgs) -> Result<Self, Error> {
+        let mut count = 0;
+        let write = |request: &mut Request| {
+            request.word(command);
+            let before = request.len();
+            request.arg(names);
+            count = request.len() - before;
+        };
+        let request = Request::with(write, <[u8]>::to_vec)?;
+        if count == 0 {
+            return Err(Error::usage(format!("{command} needs at least one name")));
+        }
+        match route {
+            Route::Remote(link) => Self::remote(link.config.clone(), request, count),
+            #[cfg(feature = "embedded")]
+            Route::Local(embedded) => {
+                let bytes_max = embedded.config().queue_bytes_max;
+                Ok(Self { source: Source::Local(Seat::open(embedded.engine(), request, count, bytes_max)?) })
+            }
+        }
+    }
+
+    fn remote(config: crate::Config, request: Vec<u8>, names: usize) -> Result<Self, Error> {
+        let failed = |error| Error::unsent(ErrorKind::Connect, format!("cannot start a subscription: {error}"));
+        let (inbox, bell) = (Inbox::new(config.queue_bytes_max), Bell::new().map_err(failed)?);
+        let listener = Arc::new(Listener { config, inbox, bell, request, names });
+        listener::start(Arc::clone(&listener)).map_err(failed)?;
+        let subscription = Self { source: Source::Remote(Arc::clone(&listener)) };
+        listener.inbox.wait_begun()?;
+        Ok(subscription)
+    }
+
+    /// What comes next; to be awaited, or waited for.
+    pub fn next(&self) -> Next<'_> {
+        Next { subscription: self }
+    }
+
+    /// What comes next, or `None` when the time is up.
+    ///
+    /// # Errors
+    /// Why nothing will come any more.
+    pub fn recv_timeout(&self, timeout: Duration) -> Result<Option<News>, Error> {
+        // A time beyond what the machine can count is never over.
+        self.wait_until(Instant::now().checked_add(timeout))
+    }
+
+    fn wait_until(&self, deadline: Option<Instant>) -> Result<Option<News>, Error> {
+        match &self.source {
+            Source::Remote(listener) => listener.inbox.wait(deadline),
+            #[cfg(feature = "embedded")]
+            Source::Local(seat) => seat.wait(deadline),
+        }
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        match &self.source {
+            Source::Remote(listener) => {
+                listener.inbox.abandon();
+                listener.bell.ring();
+            }
+            #[cfg(feature = "embedded")]
+            Source::Local(_) => {}
+        }
+    }
+}
+
+impl std::fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Subscription").finish_non_exhaustive()
+    }
+}
+
+impl Iterator for &Subscription {
+    type Item = Result<News, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        Some(Subscription::next(self).wait())
+    }
+}
+
+/// What a subscription brings next. Dropped, it takes nothing away from who asks later.
+#[derive(Debug)]
+#[must_use = "nothing happens until it is awaited or waited for"]
+pub struct Next<'a> {
+    subscription: &'a Subscription,
+}
+
+impl Next<'_> {
+    /// Waits for it.
+    ///
+    /// # Errors
+    /// Why nothing will come any more.
+    pub fn wait(self) -> Result<News, Error> {
+        loop {
+            if let Some(news) = self.subscription.wait_until(None)? {
+                return Ok(news);
+            }
+        }
+    }
+
+    /// Waits for it for at most this long; `None` when the time is up.
+    ///
+    /// # Errors
+    /// Why nothing will come any more.
+    pub fn wait_for(self, timeout: Duration) -> Result<Option<News>, Error> {
+        self.subscription.recv_timeout(timeout)
+    }
+}
+
+impl Future for Next<'_> {
+    type Output = Result<News, Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let polled = match &self.subscription.source {
+            Source::Remote(listener) => listener.inbox.poll(cx.waker()),
+            #[cfg(feature = "embedded")]
+            Source::Local(seat) => seat.poll(cx.waker()),
+        };
+        polled.map_or(Poll::Pending, Poll::Ready)
+    }
+}
