@@ -88,6 +88,7 @@ pub(crate) mod seal;
 pub(crate) mod slot;
 pub(crate) mod socket;
 pub(crate) mod tls;
+pub(crate) mod stream;
 pub(crate) mod subscription;
 pub(crate) mod transaction;
 pub(crate) mod url;
@@ -108,6 +109,7 @@ pub use options::{
 pub use reply::Reply;
 pub use request::{Request, ToArg, ToArgs};
 pub use seal::Seal;
+pub use stream::{ClaimOptions, GroupStart, ReadOptions, StreamTrim};
 pub use sleeve_wire::frame::{Frame, FrameError, Items};
 pub use tls::Tls;
 pub use subscription::{Next, Subscription};
@@ -125,5 +127,6 @@ pub mod prelude {
     pub use crate::commands::key::KeyCommands;
     pub use crate::commands::pubsub::PubSubCommands;
     pub use crate::commands::set::SetCommands;
+    pub use crate::commands::stream::StreamCommands;
     pub use crate::commands::string::StringCommands;
 }

@@ -39,4 +39,5 @@ pub mod hyperloglog;
 pub mod key;
 pub mod pubsub;
 pub mod set;
+pub mod stream;
 pub mod string;

@@ -1,0 +1,74 @@
+//! Stream commands, one line each.
+//!
+//! An id travels as its text (`1700000000000-0`, `*`, `$`, `-`, `+`, `>`). Entries come as pairs of an id and what their
+//! names and values are taken for, such as `Vec<(String, HashMap<String, String>)>`; what XREAD and XREADGROUP answer as
+//! pairs of a stream and its entries, or nil.
+
+use crate::request::{ToArg, ToArgs};
+use crate::stream::{ClaimOptions, GroupStart, ReadOptions, StreamTrim};
+
+super::commands! {
+    /// Commands on streams: entries in the order of their ids, and groups of consumers.
+    StreamCommands {
+        /// Acknowledges entries that were delivered in a group; answers how many.
+        xack(key: impl ToArg, group: impl ToArg, ids: impl ToArgs) -> u64 = ["XACK", key, group, ids];
+        /// Adds an entry, with an id of the server's; answers the id.
+        xadd(key: impl ToArg, fields: impl ToArgs) -> String = ["XADD", key, "*", fields];
+        /// Adds an entry under this id (`5-1`, `5-*`), which must be above the last one.
+        xadd_id(key: impl ToArg, id: impl ToArg, fields: impl ToArgs) -> String = ["XADD", key, id, fields];
+        /// Adds an entry and trims the stream.
+        xadd_trim(key: impl ToArg, trim: StreamTrim, fields: impl ToArgs) -> String = ["XADD", key, trim, "*", fields];
+        /// Adds an entry if the stream is there; nil if it is not.
+        xadd_present(key: impl ToArg, fields: impl ToArgs) -> Option<String> = ["XADD", key, "NOMKSTREAM", "*", fields];
+        /// Gives a consumer entries that others have had for longer than this; answers where to go on, the entries, and the
+        /// ids of those that are deleted.
+        xautoclaim<T>(key: impl ToArg, group: impl ToArg, consumer: impl ToArg, idle_ms_min: u64, start: impl ToArg, count: u64) -> T = ["XAUTOCLAIM", key, group, consumer, idle_ms_min, start, "COUNT", count];
+        /// Gives a consumer entries that others have had for longer than this; answers the entries.
+        xclaim<T>(key: impl ToArg, group: impl ToArg, consumer: impl ToArg, idle_ms_min: u64, ids: impl ToArgs, options: ClaimOptions) -> T = ["XCLAIM", key, group, consumer, idle_ms_min, ids, options];
+        /// Deletes entries; answers how many were there.
+        xdel(key: impl ToArg, ids: impl ToArgs) -> u64 = ["XDEL", key, ids];
+        /// Creates a group that begins to read after an id.
+        xgroup_create(key: impl ToArg, group: impl ToArg, start: GroupStart) -> () = ["XGROUP", "CREATE", key, group, start];
+        /// Creates a consumer; answers whether it is new.
+        xgroup_createconsumer(key: impl ToArg, group: impl ToArg, consumer: impl ToArg) -> bool = ["XGROUP", "CREATECONSUMER", key, group, consumer];
+        /// Removes a consumer; answers how many entries it had not acknowledged.
+        xgroup_delconsumer(key: impl ToArg, group: impl ToArg, consumer: impl ToArg) -> u64 = ["XGROUP", "DELCONSUMER", key, group, consumer];
+        /// Removes a group; answers whether it was there.
+        xgroup_destroy(key: impl ToArg, group: impl ToArg) -> bool = ["XGROUP", "DESTROY", key, group];
+        /// Sets the id after which a group goes on reading.
+        xgroup_setid(key: impl ToArg, group: impl ToArg, id: impl ToArg) -> () = ["XGROUP", "SETID", key, group, id];
+        /// Facts about the consumers of a group.
+        xinfo_consumers<T>(key: impl ToArg, group: impl ToArg) -> T = ["XINFO", "CONSUMERS", key, group];
+        /// Facts about the groups of a stream.
+        xinfo_groups<T>(key: impl ToArg) -> T = ["XINFO", "GROUPS", key];
+        /// Facts about a stream.
+        xinfo_stream<T>(key: impl ToArg) -> T = ["XINFO", "STREAM", key];
+        /// All about a stream, with up to so many entries of each kind.
+        xinfo_stream_full<T>(key: impl ToArg, count: u64) -> T = ["XINFO", "STREAM", key, "FULL", "COUNT", count];
+        /// The number of entries.
+        xlen(key: impl ToArg) -> u64 = ["XLEN", key];
+        /// What a group has not acknowledged, in sum: how many, the first and the last id, and how many each consumer has.
+        xpending<T>(key: impl ToArg, group: impl ToArg) -> T = ["XPENDING", key, group];
+        /// What a group has not acknowledged between two ids: each with its consumer, its idle time in milliseconds and how
+        /// often it was delivered.
+        xpending_range<T>(key: impl ToArg, group: impl ToArg, start: impl ToArg, end: impl ToArg, count: u64) -> T = ["XPENDING", key, group, start, end, count];
+        /// The same for one consumer.
+        xpending_consumer<T>(key: impl ToArg, group: impl ToArg, start: impl ToArg, end: impl ToArg, count: u64, consumer: impl ToArg) -> T = ["XPENDING", key, group, start, end, count, consumer];
+        /// The entries between two ids.
+        xrange<T>(key: impl ToArg, start: impl ToArg, end: impl ToArg) -> T = ["XRANGE", key, start, end];
+        /// The first so many entries between two ids.
+        xrange_count<T>(key: impl ToArg, start: impl ToArg, end: impl ToArg, count: u64) -> T = ["XRANGE", key, start, end, "COUNT", count];
+        /// The entries of streams after an id each.
+        xread<T>(options: ReadOptions, keys: impl ToArgs, ids: impl ToArgs) -> T = ["XREAD", options, "STREAMS", keys, ids];
+        /// The entries of streams that are new to a group (`>`), or that the consumer has not acknowledged.
+        xreadgroup<T>(group: impl ToArg, consumer: impl ToArg, options: ReadOptions, keys: impl ToArgs, ids: impl ToArgs) -> T = ["XREADGROUP", "GROUP", group, consumer, options, "STREAMS", keys, ids];
+        /// The entries between two ids, the last one first.
+        xrevrange<T>(key: impl ToArg, end: impl ToArg, start: impl ToArg) -> T = ["XREVRANGE", key, end, start];
+        /// The last so many entries between two ids, the last one first.
+        xrevrange_count<T>(key: impl ToArg, end: impl ToArg, start: impl ToArg, count: u64) -> T = ["XREVRANGE", key, end, start, "COUNT", count];
+        /// Sets the last id of a stream.
+        xsetid(key: impl ToArg, last_id: impl ToArg) -> () = ["XSETID", key, last_id];
+        /// Removes entries from the beginning; answers how many.
+        xtrim(key: impl ToArg, trim: StreamTrim) -> u64 = ["XTRIM", key, trim];
+    }
+}

@@ -1,0 +1,171 @@
+//! What the commands on streams can be told, as types that cannot be mistaken for each other.
+//!
+//! Each writes the words that the server documents, in the order in which it wants them. Pure data; any thread.
+
+use std::time::Duration;
+
+use crate::request::{Request, ToArgs};
+
+/// How a stream is trimmed by XADD and XTRIM.
+///
+/// ```
+/// use sleeve::StreamTrim;
+///
+/// let about_a_thousand = StreamTrim::last(1_000).roughly();
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamTrim {
+    words: [String; 2],
+    roughly: bool,
+    limit: Option<u64>,
+}
+
+impl StreamTrim {
+    /// The last so many entries stay.
+    pub fn last(count: u64) -> Self {
+        Self { words: ["MAXLEN".to_owned(), count.to_string()], roughly: false, limit: None }
+    }
+
+    /// Entries from this id on stay.
+    pub fn from_id(id: impl Into<String>) -> Self {
+        Self { words: ["MINID".to_owned(), id.into()], roughly: false, limit: None }
+    }
+
+    /// A few more may stay, where that saves the server work.
+    pub fn roughly(mut self) -> Self {
+        self.roughly = true;
+        self
+    }
+
+    /// At most so many entries go at once; only together with [`StreamTrim::roughly`].
+    pub fn at_most(mut self, count: u64) -> Self {
+        self.limit = Some(count);
+        self
+    }
+}
+
+impl ToArgs for StreamTrim {
+    fn write_to(&self, request: &mut Request) {
+        let [strategy, threshold] = &self.words;
+        request.arg(strategy).arg(self.roughly.then_some("~")).arg(threshold);
+        request.arg(self.limit.map(|limit| ("LIMIT", limit)));
+    }
+}
+
+/// What XREAD and XREADGROUP can be told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadOptions {
+    count: Option<u64>,
+    block: Option<Duration>,
+    no_ack: bool,
+}
+
+impl ReadOptions {
+    /// All there is, without waiting.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// At most so many entries of each stream.
+    pub fn count(mut self, count: u64) -> Self {
+        self.count = Some(count);
+        self
+    }
+
+    /// Waits so long for entries where there are none; zero is for ever.
+    pub fn block(mut self, time: Duration) -> Self {
+        self.block = Some(time);
+        self
+    }
+
+    /// What is delivered counts as acknowledged (XREADGROUP only).
+    pub fn no_ack(mut self) -> Self {
+        self.no_ack = true;
+        self
+    }
+}
+
+impl ToArgs for ReadOptions {
+    fn write_to(&self, request: &mut Request) {
+        request.arg(self.count.map(|count| ("COUNT", count)));
+        request.arg(self.block.map(|time| ("BLOCK", time.as_millis())));
+        request.arg(self.no_ack.then_some("NOACK"));
+    }
+}
+
+/// Where a new group begins to read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupStart {
+    id: String,
+    makes_stream: bool,
+}
+
+impl GroupStart {
+    /// With the first entry.
+    pub fn first() -> Self {
+        Self::after("0")
+    }
+
+    /// With entries that are added from now on.
+    pub fn new_entries() -> Self {
+        Self::after("$")
+    }
+
+    /// After this id.
+    pub fn after(id: impl Into<String>) -> Self {
+        Self { id: id.into(), makes_stream: false }
+    }
+
+    /// MKSTREAM: a stream that is missing is created.
+    pub fn make_stream(mut self) -> Self {
+        self.makes_stream = true;
+        self
+    }
+}
+
+impl ToArgs for GroupStart {
+    fn write_to(&self, request: &mut Request) {
+        request.arg(&self.id).arg(self.makes_stream.then_some("MKSTREAM"));
+    }
+}
+
+/// What XCLAIM can be told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClaimOptions {
+    idle: Option<Duration>,
+    deliveries: Option<u64>,
+    force: bool,
+}
+
+impl ClaimOptions {
+    /// Nothing out of the ordinary.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The entries count as delivered so long ago.
+    pub fn idle(mut self, time: Duration) -> Self {
+        self.idle = Some(time);
+        self
+    }
+
+    /// The entries count as delivered so often.
+    pub fn deliveries(mut self, count: u64) -> Self {
+        self.deliveries = Some(count);
+        self
+    }
+
+    /// Entries that nobody has got are claimed too.
+    pub fn force(mut self) -> Self {
+        self.force = true;
+        self
+    }
+}
+
+impl ToArgs for ClaimOptions {
+    fn write_to(&self, request: &mut Request) {
+        request.arg(self.idle.map(|time| ("IDLE", time.as_millis())));
+        request.arg(self.deliveries.map(|count| ("RETRYCOUNT", count)));
+        request.arg(self.force.then_some("FORCE"));
+    }
+}
