@@ -37,6 +37,7 @@ pub mod connection;
 pub mod hash;
 pub mod hyperloglog;
 pub mod key;
+pub mod list;
 pub mod pubsub;
 pub mod set;
 pub mod stream;

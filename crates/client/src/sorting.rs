@@ -1,0 +1,126 @@
+//! What the commands on lists, and SORT, can be told: ends, sides, and where to look.
+//!
+//! Each writes the words that the server documents. Pure data; any thread.
+
+use crate::request::{Request, ToArg, ToArgs};
+
+/// One of the two ends of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListEnd {
+    /// Where the first element is.
+    Left,
+    /// Where the last element is.
+    Right,
+}
+
+impl ToArgs for ListEnd {
+    fn write_to(&self, request: &mut Request) {
+        request.word(match self {
+            Self::Left => "LEFT",
+            Self::Right => "RIGHT",
+        });
+    }
+}
+
+impl ToArg for ListEnd {}
+
+/// On which side of another element LINSERT puts one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListSide {
+    /// In front of it.
+    Before,
+    /// Behind it.
+    After,
+}
+
+impl ToArgs for ListSide {
+    fn write_to(&self, request: &mut Request) {
+        request.word(match self {
+            Self::Before => "BEFORE",
+            Self::After => "AFTER",
+        });
+    }
+}
+
+impl ToArg for ListSide {}
+
+/// What LPOS can be told.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PosOptions {
+    /// Which match is the first that counts: 1 is the first, -1 the last, from where the search then goes backwards.
+    pub rank: Option<i64>,
+    /// How many elements are compared at most; 0 for all.
+    pub compared_max: Option<u64>,
+}
+
+impl ToArgs for PosOptions {
+    fn write_to(&self, request: &mut Request) {
+        request.arg(self.rank.map(|rank| ("RANK", rank)));
+        request.arg(self.compared_max.map(|count| ("MAXLEN", count)));
+    }
+}
+
+/// What SORT can be told.
+///
+/// ```
+/// use sleeve::SortOptions;
+///
+/// // The three heaviest, each with its name.
+/// let heaviest = SortOptions::new().by("weight_*").descending().limit(0, 3).get("#").get("name_*");
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct SortOptions {
+    by: Option<String>,
+    limit: Option<(u64, i64)>,
+    gets: Vec<String>,
+    is_descending: bool,
+    is_alpha: bool,
+}
+
+impl SortOptions {
+    /// By number, the least first.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// By what the keys hold that this pattern names, its `*` being the element.
+    pub fn by(mut self, pattern: impl Into<String>) -> Self {
+        self.by = Some(pattern.into());
+        self
+    }
+
+    /// Only so many, or all if negative, after the first `skipped`.
+    pub fn limit(mut self, skipped: u64, count: i64) -> Self {
+        self.limit = Some((skipped, count));
+        self
+    }
+
+    /// Instead of each element what the key holds that this pattern names; `#` is the element. Can be said repeatedly.
+    pub fn get(mut self, pattern: impl Into<String>) -> Self {
+        self.gets.push(pattern.into());
+        self
+    }
+
+    /// The greatest first.
+    pub fn descending(mut self) -> Self {
+        self.is_descending = true;
+        self
+    }
+
+    /// By text instead of number.
+    pub fn alpha(mut self) -> Self {
+        self.is_alpha = true;
+        self
+    }
+}
+
+impl ToArgs for SortOptions {
+    fn write_to(&self, request: &mut Request) {
+        request.arg(self.by.as_ref().map(|pattern| ("BY", pattern)));
+        request.arg(self.limit.map(|(skipped, count)| ("LIMIT", skipped, count)));
+        for pattern in &self.gets {
+            request.word("GET").arg(pattern);
+        }
+        request.arg(self.is_descending.then_some("DESC")).arg(self.is_alpha.then_some("ALPHA"));
+    }
+}
