@@ -10,6 +10,7 @@
 //! Nothing here owns an entry. Only `order` calls, which has the promise that they live.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use crate::entry::Entry;
 use crate::prefetch::prefetch;
@@ -18,8 +19,11 @@ use crate::value::ValueRef;
 /// The most members of a leaf.
 pub(crate) const LEAF_MAX: usize = 64;
 
-/// A leaf's memory grows and shrinks by so many members: a cache line, and what allocators round to.
-const STEP: usize = 8;
+/// How many members ahead a visit asks for entries.
+const AHEAD: usize = 6;
+
+/// Members whose words share a cache line.
+const LINE: usize = 8;
 
 const ADDRESS_BITS: u32 = 48;
 const GRADE_MAX: u64 = 0xffff;
@@ -173,14 +177,6 @@ impl Leaf {
         self.links[index].member()
     }
 
-    /// Asks for the entry at `index`, if there is one.
-    #[inline]
-    pub fn prefetch(&self, index: usize) {
-        if let Some(link) = self.links.get(index) {
-            link.member().prefetch();
-        }
-    }
-
     #[inline]
     fn grade(&self, sortable: u64) -> u64 {
         (sortable.saturating_sub(self.base) >> self.shift).min(GRADE_MAX)
@@ -189,7 +185,7 @@ impl Leaf {
     /// The links with the same grade as a score.
     #[inline]
     fn candidates(&self, sortable: u64) -> (usize, usize) {
-        self.links.chunks(STEP).for_each(|line| prefetch(line.as_ptr().cast()));
+        self.links.chunks(LINE).for_each(|line| prefetch(line.as_ptr().cast()));
         let grade = self.grade(sortable);
         let low = self.links.partition_point(|link| link.grade() < grade);
         let same = self.links[low..].partition_point(|link| link.grade() == grade);
@@ -214,7 +210,9 @@ impl Leaf {
     /// Puts a member before the one at `index`, where it belongs.
     pub fn insert(&mut self, index: usize, member: Member) {
         if self.links.len() == self.links.capacity() {
-            self.links.reserve_exact(STEP);
+            self.links.reserve_exact(self.links.len().max(LINE));
+        }
+        if self.links.len().is_multiple_of(LINE) {
             self.lay_scale();
         }
         let link = Link::new(self.grade(member.sortable()), member);
@@ -225,19 +223,14 @@ impl Leaf {
     pub fn remove(&mut self, index: usize, count: usize, show: &mut dyn FnMut(Member)) -> usize {
         let end = self.links.len().min(index.saturating_add(count));
         self.links.drain(index..end).for_each(|link| show(link.member()));
-        if self.links.capacity() - self.links.len() >= 2 * STEP {
-            self.links.shrink_to(self.links.len().next_multiple_of(STEP));
-        }
         end - index
     }
 
     /// Takes the members from `index` on into a leaf of their own.
     pub fn split_off(&mut self, index: usize) -> Self {
-        let mut links = Vec::new();
-        links.reserve_exact((self.links.len() - index).next_multiple_of(STEP));
-        links.extend_from_slice(&self.links[index..]);
-        self.links.truncate(index);
-        self.links.shrink_to(index.next_multiple_of(STEP));
+        // Leaves that are split will be filled: all of them have the same size, so that no memory lies idle between.
+        let mut links = Vec::with_capacity(LEAF_MAX);
+        links.extend(self.links.drain(index..));
         let mut right = Self { links, ..*self };
         self.lay_scale();
         right.lay_scale();
@@ -245,13 +238,44 @@ impl Leaf {
     }
 
     /// Takes over the members of the leaf behind this one.
-    pub fn append(&mut self, right: &Self) {
-        self.links.reserve_exact((self.links.len() + right.links.len()).next_multiple_of(STEP) - self.links.len());
-        for link in &right.links {
+    pub fn append(&mut self, right: &mut Self) {
+        self.take_from_right(right, right.len());
+    }
+
+    /// Takes over the first `count` members of the leaf behind this one.
+    pub fn take_from_right(&mut self, right: &mut Self, count: usize) {
+        right.links[..count].iter().for_each(|link| link.member().prefetch());
+        self.links.reserve_exact(count.max(LEAF_MAX - self.links.len()));
+        for link in right.links.drain(..count) {
             let grade = self.grade(link.member().sortable());
             self.links.push(Link::new(grade, link.member()));
         }
         self.lay_scale();
+    }
+
+    /// Takes over the last `count` members of the leaf in front of this one.
+    pub fn take_from_left(&mut self, left: &mut Self, count: usize) {
+        let kept = left.links.len() - count;
+        left.links[kept..].iter().for_each(|link| link.member().prefetch());
+        self.links.reserve_exact(count.max(LEAF_MAX - self.links.len()));
+        let moved: Vec<Member> = left.links.drain(kept..).map(Link::member).collect();
+        self.links.splice(0..0, moved.iter().map(|member| Link::new(0, *member)));
+        for (at, member) in moved.iter().enumerate() {
+            self.links[at] = Link::new(self.grade(member.sortable()), *member);
+        }
+        self.lay_scale();
+    }
+
+    /// Shows the members that are so many steps from the first, or from the last if `is_reverse`.
+    pub fn visit(&self, steps: Range<usize>, is_reverse: bool, show: &mut dyn FnMut(Member)) {
+        let member = |step: usize| self.member(if is_reverse { self.links.len() - 1 - step } else { step });
+        steps.clone().take(AHEAD).for_each(|step| member(step).prefetch());
+        for step in steps.clone() {
+            if step + AHEAD < steps.end {
+                member(step + AHEAD).prefetch();
+            }
+            show(member(step));
+        }
     }
 
     /// Lays the scale anew if it has become too short or too coarse.

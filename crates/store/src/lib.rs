@@ -9,6 +9,7 @@
 
 mod arena;
 mod body;
+mod branch;
 mod bucket;
 mod cardinality;
 mod chain;
@@ -37,6 +38,7 @@ mod object;
 mod order;
 mod prefetch;
 mod ranked;
+pub mod rdb;
 mod scored;
 mod segment;
 mod set;
@@ -65,7 +67,7 @@ pub use locked::{Locked, SHARDS_MAX, ShardGuard, ShardSet};
 pub use map::{Map, MapLimits, MapRef};
 pub use object::{Collection, Object};
 pub use pack::Pack;
-pub use set::{Set, SetLimits, SetRef};
+pub use set::{MemberPlace, Set, SetLimits, SetRef};
 pub use shard::{Find, FindMut, Flushed, Moment, OtherKind, Previous, Shard, Updated};
 pub use sorted_set::{NameBound, NameRange, SortedSet, SortedSetLimits, SortedSetRef};
 pub use store::{Options, SHARDS_DEFAULT, Shards, Store};
