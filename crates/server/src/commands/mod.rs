@@ -16,9 +16,13 @@ mod deadline;
 mod debug;
 mod digest;
 mod docs;
+mod dump;
 mod expiry;
 mod function;
 mod function_dump;
+mod geo;
+mod geo_search;
+mod geohash;
 mod hash;
 mod hash_expiry;
 mod hash_timed;
@@ -76,6 +80,16 @@ use crate::request::Request;
 #[inline]
 pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     match request.row.id {
+        Command::GeoAdd => geo::geoadd(cx, request),
+        Command::GeoDist => geo::geodist(cx, request),
+        Command::GeoHash => geo::geohash(cx, request),
+        Command::GeoPos => geo::geopos(cx, request),
+        Command::GeoRadius => geo_search::georadius(cx, request),
+        Command::GeoRadiusByMember => geo_search::georadiusbymember(cx, request),
+        Command::GeoSearch => geo_search::geosearch(cx, request),
+        Command::GeoSearchStore => geo_search::geosearchstore(cx, request),
+        Command::GeoRadiusRo => geo_search::georadius_ro(cx, request),
+        Command::GeoRadiusByMemberRo => geo_search::georadiusbymember_ro(cx, request),
         Command::BZMPop => zset_pop::bzmpop(cx, request),
         Command::BZPopMax => zset_pop::bzpopmax(cx, request),
         Command::BZPopMin => zset_pop::bzpopmin(cx, request),
@@ -236,6 +250,8 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Command::GetBit => bitmap::getbit(cx, request),
         Command::SetBit => bitmap::setbit(cx, request),
         Command::Copy => key::copy(cx, request),
+        Command::Dump => dump::dump(cx, request),
+        Command::Restore => dump::restore(cx, request),
         Command::Del => key::del(cx, request),
         Command::Exists => key::exists(cx, request),
         Command::Keys => key::keys(cx, request),

@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use sleeve_store::{Collection, Digits, Set, SetRef, SortedSet, SortedSetRef, ValueRef};
+use sleeve_store::{Digits, Set, SetRef, SortedSet, SortedSetRef, ValueRef};
 use sleeve_wire::number;
 use sleeve_wire::reply::Writer;
 
@@ -192,11 +192,14 @@ pub fn zdiffstore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 fn keep(cx: &mut Cx<'_>, request: Request<'_>, operation: Operation, event: &'static str) -> Outcome {
     let keys = key_count(request, 2)?;
     let limits = limits(cx);
-    let mut stored = SortedSet::new(cx.locks.shard(request.key(0).hash).hash_key());
+    let hash_key = cx.locks.shard(request.key(0).hash).hash_key();
     let inputs = read_all(cx, request, 1)?;
     let takes = Takes { weights: operation != Operation::Difference, scores: false, limit: false };
     let options = Options::parse(request, 3 + keys, keys, takes)?;
-    for (name, score) in combine(inputs, &options, operation) {
+    let result = combine(inputs, &options, operation);
+    let longest = result.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let mut stored = SortedSet::with_room(hash_key, result.len(), longest, limits);
+    for (name, score) in result {
         stored.set(&name, score, limits);
     }
     store(cx, request.key(0), stored, event);

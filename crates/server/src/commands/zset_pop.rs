@@ -83,8 +83,8 @@ fn pop_counted(cx: &mut Cx<'_>, request: Request<'_>, side: Side) -> Outcome {
 }
 
 fn parse_count(text: &[u8]) -> Result<usize, Error> {
-    let count = number::parse_i64(text).ok_or(Error::NOT_INTEGER)?;
-    usize::try_from(count).map_err(|_| Error::fixed("ERR value is out of range, must be positive"))
+    let count = number::parse_i64(text).and_then(|count| usize::try_from(count).ok());
+    count.ok_or(Error::fixed("ERR value is out of range, must be positive"))
 }
 
 /// ZMPOP numkeys key \[key ...\] MIN|MAX \[COUNT count\]

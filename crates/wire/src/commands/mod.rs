@@ -34,6 +34,8 @@ mod bitmap;
 #[macro_use]
 mod connection;
 #[macro_use]
+mod geo;
+#[macro_use]
 mod hyperloglog;
 #[macro_use]
 mod hash;
@@ -181,6 +183,14 @@ macro_rules! key_spec {
     ($first:literal to $last:literal step $step:literal; $($flag:ident)*$(; $notes:literal)?) => {
         key_spec!(@ Find::Range { last: $last, step: $step, limit: 0 }, $first; $($flag)* $(; $notes)?)
     };
+    (after $word:literal $from:literal; $($flag:ident)*) => {
+        KeySpec {
+            flags: KeyFlags::EMPTY$(.or(KeyFlags::$flag))*,
+            begin: Begin::Keyword($word, $from),
+            find: Find::Range { last: 0, step: 1, limit: 0 },
+            notes: "",
+        }
+    };
     (after $word:literal $from:literal, half; $($flag:ident)*) => {
         KeySpec {
             flags: KeyFlags::EMPTY$(.or(KeyFlags::$flag))*,
@@ -252,4 +262,4 @@ macro_rules! define {
     (@option) => { None };
 }
 
-string_rows! { [stream_rows sorted_set_rows hash_rows set_rows hyperloglog_rows list_rows bitmap_rows key_rows connection_rows transaction_rows scripting_rows pubsub_rows admin_rows monitoring_rows acl_rows define] }
+string_rows! { [geo_rows stream_rows sorted_set_rows hash_rows set_rows hyperloglog_rows list_rows bitmap_rows key_rows connection_rows transaction_rows scripting_rows pubsub_rows admin_rows monitoring_rows acl_rows define] }
