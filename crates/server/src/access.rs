@@ -42,6 +42,17 @@ pub fn frequency(config: &Config, clock: u32, now: Instant) -> u32 {
     (clock & 0xff).saturating_sub(elapsed.checked_div(period).unwrap_or(0))
 }
 
+/// The clock of a key that was last used so long ago, under an LRU policy; under another it is as fresh.
+pub fn idle_for(config: &Config, idle_s: i64, now: Instant) -> u32 {
+    let is_lfu = config.maxmemory_policy().is_lfu();
+    if is_lfu { fresh(config, now) } else { second(now).wrapping_sub(idle_s as u32) & CLOCK_MASK }
+}
+
+/// The clock of a key that is used so often, under an LFU policy; under another it is as fresh.
+pub fn used(config: &Config, count: u32, now: Instant) -> u32 {
+    if config.maxmemory_policy().is_lfu() { minute(now) << 8 | count } else { fresh(config, now) }
+}
+
 #[cold]
 fn count_one_more(config: &Config, clock: u32, now: Instant) -> u32 {
     let count = frequency(config, clock, now);

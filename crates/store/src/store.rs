@@ -82,6 +82,11 @@ impl Store {
         self.shards.len()
     }
 
+    /// The secret with which collections hash; see [`Collection::new`](crate::Collection::new).
+    pub fn hash_key(&self) -> HashKey {
+        self.hash_key
+    }
+
     /// The keyed hash of a key.
     #[inline]
     pub fn hash(&self, key: &[u8]) -> Hash {

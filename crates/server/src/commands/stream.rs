@@ -80,7 +80,8 @@ pub fn xadd(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-fn limits(cx: &Cx<'_>) -> BlockLimits {
+/// How large a block of entries may become.
+pub(super) fn limits(cx: &Cx<'_>) -> BlockLimits {
     let config = &cx.engine.config;
     BlockLimits {
         bytes_max: config.memory(Opt::StreamNodeMaxBytes) as usize,

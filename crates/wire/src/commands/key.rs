@@ -21,6 +21,15 @@ Del "del", Generic, arity -2, since "1.0.0"
         elements"
     grammar "key...";
 
+Dump "dump", Generic, arity 2, since "2.6.0"
+    [READONLY] [KEYSPACE]
+    keys (1; RO ACCESS)
+    tips "nondeterministic_output"
+    summary "Gives what a key holds as bytes that RESTORE takes."
+    complexity "O(1) to access the key and additional O(N*M) to serialize it, where N is the number of its elements and M \
+        their average size"
+    grammar "key";
+
 Exists "exists", Generic, arity -2, since "1.0.0"
     [READONLY FAST] [KEYSPACE]
     keys (1 to -1 step 1; RO)
@@ -164,6 +173,15 @@ RenameNx "renamenx", Generic, arity 3, since "1.0.0"
     summary "Gives a key another name, unless that name is taken."
     complexity "O(1)"
     grammar "key newkey:key#1";
+
+Restore "restore", Generic, arity -4, since "2.6.0"
+    [WRITE DENYOOM] [KEYSPACE DANGEROUS]
+    keys (1; OW UPDATE)
+    summary "Makes a key from the bytes that DUMP gave."
+    complexity "O(1) to create the key and additional O(N*M) to reconstruct the value, where N is the number of its \
+        elements and M their average size; for sorted sets O(N*M*log(N))"
+    grammar "key ttl:integer serialized-value [REPLACE@3.0.0] [ABSTTL@5.0.0] [IDLETIME seconds:integer@5.0.0] \
+        [FREQ frequency:integer@5.0.0]";
 
 Scan "scan", Generic, arity -2, since "2.8.0"
     [READONLY] [KEYSPACE]

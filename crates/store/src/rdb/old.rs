@@ -1,0 +1,74 @@
+//! The packed forms of Redis before version 7: ziplists, and the zipmaps of version 2.4. They are read, never written.
+//!
+//! A ziplist is its length in bytes (32 bits), the place of its last element (32), their number (16), the elements and the
+//! byte 255. An element begins with the length of the one before it, in one byte or, after a 254, in four.
+
+use std::borrow::Cow;
+
+use super::scan::{Bad, Input};
+use crate::value::Digits;
+
+/// The elements of a ziplist.
+pub fn ziplist(bytes: &[u8]) -> Result<Vec<Cow<'_, [u8]>>, Bad> {
+    let mut input = Input::new(bytes);
+    input.take(10)?;
+    let mut elements = Vec::new();
+    loop {
+        match input.byte()? {
+            255 if input.is_empty() => return Ok(elements),
+            255 => return Err(Bad),
+            254 => _ = input.take(4)?,
+            _ => {}
+        }
+        elements.push(element(&mut input)?);
+    }
+}
+
+fn element<'a>(input: &mut Input<'a>) -> Result<Cow<'a, [u8]>, Bad> {
+    let head = input.byte()?;
+    let length = match head >> 6 {
+        0 => usize::from(head & 63),
+        1 => usize::from(head & 63) << 8 | usize::from(input.byte()?),
+        2 => input.take(4)?.iter().fold(0, |length, &byte| length << 8 | usize::from(byte)),
+        _ => {
+            let number = match head {
+                0xc0 => little_endian(input.take(2)?),
+                0xd0 => little_endian(input.take(4)?),
+                0xe0 => little_endian(input.take(8)?),
+                0xf0 => little_endian(input.take(3)?),
+                0xfe => little_endian(input.take(1)?),
+                0xf1..=0xfd => i64::from(head & 15) - 1,
+                _ => return Err(Bad),
+            };
+            return Ok(Cow::Owned(Digits::default().write(number).to_vec()));
+        }
+    };
+    input.take(length).map(Cow::Borrowed)
+}
+
+/// A signed number of up to eight bytes, lowest first.
+fn little_endian(bytes: &[u8]) -> i64 {
+    let unused_bits = 64 - 8 * bytes.len() as u32;
+    let number = bytes.iter().rev().fold(0_u64, |number, &byte| number << 8 | u64::from(byte));
+    (number << unused_bits) as i64 >> unused_bits
+}
+
+/// The fields and values of a zipmap in turn: a count, then lengths in one byte or, after a 254, in four; behind the length
+/// of a value stands how many bytes behind the value are unused.
+pub fn zipmap(bytes: &[u8]) -> Result<Vec<Cow<'_, [u8]>>, Bad> {
+    let mut input = Input::new(bytes);
+    input.byte()?;
+    let mut elements = Vec::new();
+    loop {
+        let is_value = elements.len() % 2 == 1;
+        let length = match input.byte()? {
+            255 if !is_value && input.is_empty() => return Ok(elements),
+            255 => return Err(Bad),
+            254 => input.take(4)?.iter().rev().fold(0, |length, &byte| length << 8 | usize::from(byte)),
+            length => usize::from(length),
+        };
+        let unused = if is_value { usize::from(input.byte()?) } else { 0 };
+        elements.push(Cow::Borrowed(input.take(length)?));
+        input.take(unused)?;
+    }
+}
