@@ -33,7 +33,7 @@ impl Worker {
 
     fn close_where(&mut self, is_meant: impl Fn(&Session) -> bool) {
         for token in 0..self.sessions.len() {
-            if self.sessions[token].as_ref().is_some_and(&is_meant) {
+            if self.sessions[token].as_deref().is_some_and(|session| is_meant(session)) {
                 self.close(token);
             }
         }

@@ -1,0 +1,210 @@
+//! TLS from the outside: whose certificate is believed by whom, and that bytes arrive as they were said.
+//!
+//! Certificates are made here, by an authority that exists for one test. What holds for Sleeve's server is held for
+//! redis-server where our client is the one that is looked at.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair, KeyUsagePurpose};
+use sleeve::prelude::*;
+use sleeve::{Client, Config, Endpoint, ErrorKind, Tls};
+use sleeve_tests::server::free_port;
+use sleeve_tests::{Kind, Server};
+
+/// An authority with a certificate for the server and one for a client, in a folder of its own.
+struct Authority {
+    folder: PathBuf,
+    name: String,
+}
+
+impl Authority {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("sleeve-tls-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let authority = Self { folder, name: format!("authority of {name}") };
+        authority.issue();
+        authority
+    }
+
+    /// Makes everything anew, as if all certificates had been replaced.
+    fn issue(&self) {
+        let ca_key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::new(Vec::new()).expect("parameters");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        params.distinguished_name.push(DnType::CommonName, self.name.as_str());
+        let ca = params.self_signed(&ca_key).expect("a certificate");
+        self.write("ca.crt", &ca.pem());
+        for name in ["server", "client"] {
+            let key = KeyPair::generate().expect("a key");
+            let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+            let mut params = CertificateParams::new(names).expect("parameters");
+            params.distinguished_name.push(DnType::CommonName, name);
+            let certificate = params.signed_by(&key, &ca, &ca_key).expect("a certificate");
+            self.write(&format!("{name}.crt"), &certificate.pem());
+            self.write(&format!("{name}.key"), &key.serialize_pem());
+        }
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.folder.join(name), text).expect("written");
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.folder.join(name).display().to_string()
+    }
+
+    /// A server that speaks TLS at the port that is returned, and what it says beside that.
+    fn serve(&self, kind: Kind, more: &[&str]) -> (Server, u16) {
+        let port = free_port();
+        let (certificate, key, ca) = (self.file("server.crt"), self.file("server.key"), self.file("ca.crt"));
+        let tls_port = port.to_string();
+        let words = ["--tls-port", &tls_port, "--tls-cert-file", &certificate, "--tls-key-file", &key];
+        let words = [&words[..], &["--tls-ca-cert-file", &ca], more].concat();
+        (Server::start_with(kind, &words), port)
+    }
+
+    fn believing(&self) -> Tls {
+        Tls::new().ca_file(self.file("ca.crt"))
+    }
+
+    fn showing(&self) -> Tls {
+        self.believing().certificate(self.file("client.crt"), self.file("client.key"))
+    }
+}
+
+impl Drop for Authority {
+    fn drop(&mut self) {
+        _ = std::fs::remove_dir_all(Path::new(&self.folder));
+    }
+}
+
+fn connect(port: u16, tls: Tls) -> Result<Client, sleeve::Error> {
+    Client::connect_with(Config::new(Endpoint::Tcp { host: "localhost".to_owned(), port }).tls(tls))
+}
+
+fn kinds() -> [Kind; 2] {
+    [Kind::Sleeve, Kind::Redis]
+}
+
+#[test]
+fn bytes_of_any_length_go_both_ways() {
+    let authority = Authority::new("bytes");
+    for kind in kinds() {
+        let (_server, port) = authority.serve(kind, &[]);
+        let client = connect(port, authority.showing()).unwrap();
+        let large: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 251) as u8).collect();
+        client.set("large", &large).wait().unwrap();
+        assert!(client.get::<Vec<u8>>("large").wait().unwrap() == large, "{}", kind.name());
+        let replies: Vec<_> = (0..10_000).map(|n| client.set(format!("k{n}"), n)).collect();
+        replies.into_iter().for_each(|reply| _ = reply.wait().unwrap());
+        let replies: Vec<_> = (0..10_000).map(|n| client.get::<i64>(format!("k{n}"))).collect();
+        let values: Vec<i64> = replies.into_iter().map(|reply| reply.wait().unwrap()).collect();
+        assert!(values.into_iter().eq(0..10_000));
+        let many: Vec<_> = (0..20).map(|_| client.get::<Vec<u8>>("large")).collect();
+        assert!(many.into_iter().all(|reply| reply.wait().unwrap() == large));
+    }
+}
+
+#[test]
+fn threads_share_one_connection() {
+    let authority = Authority::new("threads");
+    let (_server, port) = authority.serve(Kind::Sleeve, &["--workers", "2"]);
+    let client = connect(port, authority.showing()).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| (0..500).for_each(|_| _ = client.incr("count").wait().unwrap()));
+        }
+    });
+    assert_eq!(client.get::<i64>("count").wait().unwrap(), 4_000);
+}
+
+#[test]
+fn who_is_not_believed_is_turned_away() {
+    let authority = Authority::new("belief");
+    let other = Authority::new("other");
+    for kind in kinds() {
+        let (server, port) = authority.serve(kind, &[]);
+        for (tls, why) in [
+            (authority.believing(), "Certificate"),
+            (authority.believing().certificate(other.file("client.crt"), other.file("client.key")), ""),
+            (other.believing(), "UnknownIssuer"),
+            (Tls::new(), "UnknownIssuer"),
+            (authority.showing().server_name("elsewhere"), "not valid for name"),
+        ] {
+            let error = connect(port, tls).map(drop).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Connect, "{error}");
+            assert!(error.message().contains(why), "{}: {error}", kind.name());
+        }
+        connect(port, authority.showing().server_name("127.0.0.1")).unwrap();
+        connect(port, other.showing().insecure(true)).map(drop).unwrap_err();
+        let mut plain = server.connect();
+        assert_eq!(plain.command(&["CONFIG", "SET", "tls-auth-clients", "optional"]).unwrap(), b"+OK\r\n");
+        connect(port, authority.believing()).unwrap();
+        connect(port, authority.believing().insecure(true)).unwrap();
+        assert_eq!(plain.command(&["CONFIG", "SET", "tls-auth-clients", "no"]).unwrap(), b"+OK\r\n");
+        connect(port, authority.believing()).unwrap();
+    }
+}
+
+#[test]
+fn urls_say_all_of_it() {
+    let authority = Authority::new("urls");
+    let (_server, port) = authority.serve(Kind::Sleeve, &["--requirepass", ""]);
+    let [ca, certificate, key] = ["ca.crt", "client.crt", "client.key"].map(|name| authority.file(name));
+    let url = format!("rediss://localhost:{port}/3?ca={ca}&cert={certificate}&key={key}&name=sealed");
+    let client = Client::connect(&url).unwrap();
+    let info: String = client.client_info().wait().unwrap();
+    assert!(info.contains(" db=3 ") && info.contains(" name=sealed "), "{info}");
+    let error = Client::connect(&format!("rediss://localhost:{port}?ca=/missing.crt")).map(drop).unwrap_err();
+    assert!(error.message().contains("/missing.crt"), "{error}");
+}
+
+#[test]
+fn certificates_are_read_anew_when_they_are_set_again() {
+    let authority = Authority::new("renewed");
+    let (server, port) = authority.serve(Kind::Sleeve, &[]);
+    let before = connect(port, authority.showing()).unwrap();
+    authority.issue();
+    connect(port, authority.showing()).map(drop).expect_err("the server has the old certificate");
+    let mut plain = server.connect();
+    let [certificate, key, ca] = ["server.crt", "server.key", "ca.crt"].map(|name| authority.file(name));
+    let set = ["CONFIG", "SET", "tls-cert-file", &certificate, "tls-key-file", &key, "tls-ca-cert-file", &ca];
+    assert_eq!(plain.command(&set).unwrap(), b"+OK\r\n");
+    connect(port, authority.showing()).unwrap();
+    before.ping().wait().expect("who is there stays");
+    let refused = plain.command(&["CONFIG", "SET", "tls-cert-file", "/missing.crt"]).unwrap();
+    let reason = "- Unable to update TLS configuration. Check server logs.\r\n";
+    assert!(String::from_utf8_lossy(&refused).ends_with(reason), "{}", String::from_utf8_lossy(&refused));
+    connect(port, authority.showing()).unwrap();
+}
+
+#[test]
+fn a_plain_request_is_no_handshake() {
+    let authority = Authority::new("plain");
+    let (server, port) = authority.serve(Kind::Sleeve, &[]);
+    let address = std::net::SocketAddr::from(([127, 0, 0, 1], port));
+    let mut plain = sleeve_tests::Connection::open(address).unwrap();
+    plain.send(b"*1\r\n$4\r\nPING\r\n").unwrap();
+    assert_eq!(plain.read_to_end().unwrap().first(), Some(&21), "an alert and the end");
+    assert!(server.log().contains("Error accepting a client connection"), "{}", server.log());
+}
+
+#[test]
+fn redis_cli_comes_with_tls_too() {
+    let authority = Authority::new("cli");
+    let (_server, port) = authority.serve(Kind::Sleeve, &[]);
+    let help = Command::new("redis-cli").arg("--help").output().expect("redis-cli is there");
+    let help = [help.stdout, help.stderr].concat();
+    if !String::from_utf8_lossy(&help).contains("--tls ") {
+        println!("this redis-cli was built without TLS");
+        return;
+    }
+    let [ca, certificate, key] = ["ca.crt", "client.crt", "client.key"].map(|name| authority.file(name));
+    let said = Command::new("redis-cli")
+        .args(["-p", &port.to_string(), "--tls", "--cacert", &ca, "--cert", &certificate, "--key", &key, "PING"])
+        .output()
+        .expect("redis-cli runs");
+    assert_eq!(String::from_utf8_lossy(&said.stdout), "PONG\n");
+}
