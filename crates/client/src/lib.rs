@@ -80,17 +80,17 @@ pub(crate) mod refusal;
 pub(crate) mod reply;
 pub(crate) mod request;
 pub(crate) mod route;
+pub(crate) mod seal;
 #[cfg(feature = "embedded")]
 pub(crate) mod seat;
 #[cfg(test)]
 mod simulation;
-pub(crate) mod seal;
 pub(crate) mod slot;
 pub(crate) mod socket;
 pub(crate) mod sorting;
-pub(crate) mod tls;
 pub(crate) mod stream;
 pub(crate) mod subscription;
+pub(crate) mod tls;
 pub(crate) mod transaction;
 pub(crate) mod url;
 pub(crate) mod value;
@@ -110,11 +110,11 @@ pub use options::{
 pub use reply::Reply;
 pub use request::{Request, ToArg, ToArgs};
 pub use seal::Seal;
-pub use stream::{ClaimOptions, GroupStart, ReadOptions, StreamTrim};
 pub use sleeve_wire::frame::{Frame, FrameError, Items};
 pub use sorting::{ListEnd, ListSide, PosOptions, SortOptions};
-pub use tls::Tls;
+pub use stream::{ClaimOptions, GroupStart, ReadOptions, StreamTrim};
 pub use subscription::{Next, Subscription};
+pub use tls::Tls;
 pub use transaction::{Condition, Transaction};
 pub use value::Value;
 

@@ -24,8 +24,8 @@ use crate::clock::Instant;
 use crate::config::Opt;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::free;
 use crate::field_expiry::{self, FIELDS_A_LOOK};
+use crate::free;
 use crate::locks::Locks;
 use crate::mail::{Letter, Mailbox};
 use crate::notify::{self, Class};
@@ -556,7 +556,8 @@ mod tests {
         let engine = Engine::new(Config::default());
         let (desk, mut output) = (Desk::new(&engine), Output::default());
         let arrival = Arrival { address: "test:0".into(), local_address: "test:0".into(), descriptor: -1 };
-        let mut state = State::new(engine.peers.enter(arrival, Arc::new(Mailbox::new(|| ())), 0), engine.acl.default_user());
+        let mut state =
+            State::new(engine.peers.enter(arrival, Arc::new(Mailbox::new(|| ())), 0), engine.acl.default_user());
         let mut cx = Cx::new(&engine, &desk.counters, &mut state, &mut output, desk.now, |_, _| ());
         cx.state.executing = Some(2);
         cx.begin_transaction();

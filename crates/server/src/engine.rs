@@ -26,8 +26,8 @@ use crate::peer::Peers;
 use crate::pubsub::PubSub;
 use crate::slowlog::SlowLog;
 use crate::stats::Stats;
-use crate::tracking::Tracking;
 use crate::tls::Tls;
+use crate::tracking::Tracking;
 use crate::watch::Watches;
 
 /// Databases, configuration, journal, clients and counters of one running Sleeve.

@@ -32,6 +32,8 @@ pub fn batch(state: &mut State, desk: &mut Desk, batch: &Batch, buffer: &[u8], o
             cx.now = Instant::now();
         }
         let database = cx.state.database as usize;
+        // A script may have the locks for long, and it may be this thread's own.
+        let database = (!desk.engine.scripts.running.is_any()).then_some(database);
         let end = prepared.fill((batch, buffer), run, (&desk.engine.store, &mut cx.locks), database);
         for ((found, keys), index) in prepared.group().zip(run..end) {
             run = index;

@@ -3,6 +3,7 @@
 use sleeve_wire::commands::{Command, Flags};
 use sleeve_wire::reply::Protocol;
 
+use crate::clock::Instant;
 use crate::commands::permission;
 use crate::config::Opt;
 use crate::cx::{Cx, Room};
@@ -27,6 +28,7 @@ pub enum Way {
 pub fn pass(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<Way, Error> {
     debug_command(cx, request)?;
     permission::pass(cx, request)?;
+    busy(cx, request)?;
     inside_multi(cx, request)?;
     memory(cx, request)?;
     listening(cx, request)?;
@@ -56,6 +58,41 @@ fn debug_command(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
          server.",
     ))
 }
+
+/// While a script has all shards for longer than `busy-reply-threshold`, only what ends it or needs no data may run.
+#[inline]
+fn busy(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
+    if cx.engine.scripts.running.is_any() { wait_for_script(cx, request) } else { Ok(()) }
+}
+
+/// A script of this thread has been running for so long already, or nothing else would run here; one of another thread is
+/// waited for until it is over or has.
+#[cold]
+fn wait_for_script(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
+    let running = &cx.engine.scripts.running;
+    let threshold_ms = match cx.engine.config.number(Opt::BusyReplyThreshold) {
+        0 => u64::MAX,
+        threshold_ms => threshold_ms as u64,
+    };
+    while let Some(elapsed_ms) = running.elapsed_ms(|| Instant::now().monotonic_ms()) {
+        if elapsed_ms >= threshold_ms {
+            let is_allowed = request.row.flags.contains(Flags::ALLOW_BUSY) && request.key_places().is_empty();
+            let is_gentle_end = request.row.id == Command::Shutdown
+                && !request.args.iter().any(|word| word.eq_ignore_ascii_case(b"nosave"));
+            return if is_allowed && !is_gentle_end { Ok(()) } else { Err(running.busy()) };
+        }
+        if elapsed_ms < PATIENCE_MS {
+            return Ok(());
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+    Ok(())
+}
+
+/// A script that has run for less will soon be over, and the lock that it holds is waited for as any other.
+const PATIENCE_MS: u64 = 5;
+/// How often a script that has run for longer is looked at.
+const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(1);
 
 /// `maxmemory` guards against what may grow.
 #[inline]
@@ -89,15 +126,14 @@ fn inside_multi(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
 /// A client of RESP2 that listens cannot tell replies from messages, so it asks for little else.
 #[inline]
 fn listening(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
-    if cx.state.is_monitor() && request.row.flags.intersects(Flags::WRITE.or(Flags::READONLY).or(Flags::MAY_REPLICATE)) {
+    if cx.state.is_monitor() && request.row.flags.intersects(Flags::WRITE.or(Flags::READONLY).or(Flags::MAY_REPLICATE))
+    {
         return Err(Error::fixed("ERR Replica can't interact with the keyspace"));
     }
     if cx.state.subscriptions.is_none() || cx.state.protocol != Protocol::Resp2 || !cx.state.is_listening() {
         return Ok(());
     }
-    use Command::{
-        PSubscribe, PUnsubscribe, Ping, Quit, Reset, SSubscribe, SUnsubscribe, Subscribe, Unsubscribe,
-    };
+    use Command::{PSubscribe, PUnsubscribe, Ping, Quit, Reset, SSubscribe, SUnsubscribe, Subscribe, Unsubscribe};
     match request.row.id {
         PSubscribe | PUnsubscribe | Ping | Quit | Reset | SSubscribe | SUnsubscribe | Subscribe | Unsubscribe => Ok(()),
         _ => Err(Error::new(format!(

@@ -50,7 +50,9 @@ impl Histograms {
         for (own, other) in self.0.iter().zip(&other.0) {
             if let Some(other) = &*other.lock() {
                 let mut own = own.lock();
-                own.get_or_insert_with(|| Box::new(empty())).add(&**other).expect("all histograms have the same bounds");
+                own.get_or_insert_with(|| Box::new(empty()))
+                    .add(&**other)
+                    .expect("all histograms have the same bounds");
             }
         }
     }

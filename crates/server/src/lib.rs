@@ -14,9 +14,10 @@ mod latency;
 pub mod local;
 
 mod access;
-mod audience;
 mod acl;
+mod audience;
 mod blocking;
+mod busy;
 mod client_memory;
 mod commands;
 mod cx;
@@ -52,8 +53,8 @@ mod slowlog;
 mod state;
 mod stats;
 mod subscription;
-mod tracking;
 mod tls;
+mod tracking;
 mod watch;
 mod worker;
 

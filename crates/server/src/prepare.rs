@@ -1,13 +1,14 @@
 //! Looking ahead: what is found out about a batch before it runs.
 //!
 //! A batch of pipelined requests is prepared in groups. A first pass looks every command up, hashes every key and asks the
-//! processor for its bucket; a second asks for the entries; then the group runs, and finds both in the cache. What was
-//! learned about the data is only a hint for the cache; the run itself looks everything up under its locks.
+//! processor for its bucket; a second asks for the entries; then the group runs, and finds both in the cache. Where members
+//! of large sets are sought, two more passes do the same for them. What was learned about the data is only a hint for the
+//! cache; the run itself looks everything up under its locks.
 
 use std::ops::Range;
 
-use sleeve_store::Store;
-use sleeve_wire::commands::{self, Row};
+use sleeve_store::{EntryRef, MemberPlace, Set, SetRef, Store};
+use sleeve_wire::commands::{self, Group, Row};
 use sleeve_wire::request::{Args, Batch};
 
 use crate::locks::Locks;
@@ -21,6 +22,7 @@ const GROUP_KEYS: usize = 64;
 pub struct Prepared {
     requests: Vec<Ready>,
     keys: Vec<KeyAt>,
+    members: Vec<(KeyAt, usize, MemberPlace)>,
 }
 
 #[derive(Debug)]
@@ -51,12 +53,13 @@ impl Prepared {
 
     /// Looks up and hashes requests from `first` on, until the group is full; returns where the next group begins. A
     /// key's bucket is asked for as soon as it is hashed, and its entry when all are: a lone key is not worth either.
+    /// Without a database nothing is fetched and no lock is taken.
     pub fn fill(
         &mut self,
         (batch, buffer): (&Batch, &[u8]),
         first: usize,
         (store, locks): (&Store, &mut Locks<'_>),
-        database: usize,
+        database: Option<usize>,
     ) -> usize {
         self.requests.clear();
         self.keys.clear();
@@ -66,20 +69,52 @@ impl Prepared {
             let ready = self.look_up(store, batch.get(next, buffer));
             self.requests.push(ready);
             next += 1;
-            if batch.len() > 1 || self.keys.len() > 1 {
+            if let Some(database) = database
+                && (batch.len() > 1 || self.keys.len() > 1)
+            {
                 for key in &self.keys[before..] {
                     locks.take_one(key.hash);
                     locks.shard(key.hash).prefetch_bucket(database, key.hash);
                 }
             }
         }
-        if self.keys.len() > 1 {
+        if let Some(database) = database
+            && self.keys.len() > 1
+        {
             for key in &self.keys {
                 locks.take_one(key.hash);
                 locks.shard(key.hash).prefetch_entry(database, key.hash);
             }
+            self.fetch_members((batch, buffer), first, locks, database);
         }
         next
+    }
+
+    /// Asks for the buckets of the members that the requests are about, and then for their entries.
+    fn fetch_members(
+        &mut self,
+        (batch, buffer): (&Batch, &[u8]),
+        first: usize,
+        locks: &mut Locks<'_>,
+        database: usize,
+    ) {
+        self.members.clear();
+        for (index, ready) in (first..).zip(&self.requests) {
+            let Found::Command(row) = ready.found else { continue };
+            let args = batch.get(index, buffer);
+            if !matches!(row.group, Group::Set) || row.lone_key().is_none() || args.len() < 3 {
+                continue;
+            }
+            let key = self.keys[ready.keys.start as usize];
+            let member = args.arg(args.len() - 1);
+            let place = large_set(locks, database, args, key).and_then(|set| set.prefetch_bucket(member));
+            self.members.extend(place.map(|place| (key, index, place)));
+        }
+        for &(key, index, place) in &self.members {
+            if let Some(set) = large_set(locks, database, batch.get(index, buffer), key) {
+                set.prefetch_entry(place);
+            }
+        }
     }
 
     #[inline]
@@ -91,6 +126,13 @@ impl Prepared {
         }
         Ready { found, keys: first..self.keys.len() as u32 }
     }
+}
+
+/// The set of a key, whatever its deadline.
+fn large_set<'l>(locks: &'l mut Locks<'_>, database: usize, args: Args<'_>, key: KeyAt) -> Option<SetRef<'l>> {
+    locks.take_one(key.hash);
+    let name = args.get(key.index as usize)?;
+    locks.shard(key.hash).get(database, key.hash, name, i64::MIN).as_ref().and_then(EntryRef::collection::<Set>)
 }
 
 /// What the name of a request stands for.

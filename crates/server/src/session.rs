@@ -141,9 +141,9 @@ impl Session {
     pub fn may_listen(&self) -> bool {
         let (Some(subscriptions), user) = (&self.state.subscriptions, &self.state.user) else { return true };
         let Some(user) = self.engine.acl.get(&user.name).filter(|known| known.id == user.id) else { return false };
-        [Kind::Channel, Kind::Pattern, Kind::Shard].into_iter().all(|kind| {
-            subscriptions.names(kind).all(|name| user.allows_channel(name, kind == Kind::Pattern))
-        })
+        [Kind::Channel, Kind::Pattern, Kind::Shard]
+            .into_iter()
+            .all(|kind| subscriptions.names(kind).all(|name| user.allows_channel(name, kind == Kind::Pattern)))
     }
 
     /// Lets go of everything that others know of this peer.

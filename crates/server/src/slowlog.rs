@@ -105,8 +105,12 @@ fn is_secret(request: &Request<'_>, index: usize) -> bool {
     match request.row.id {
         Command::Auth => index > 0,
         Command::AclSetUser => index > 1,
-        Command::Hello => (index >= 1 && argument_is(index - 1, "auth")) || (index >= 2 && argument_is(index - 2, "auth")),
-        Command::ConfigSet => index > 2 && index % 2 == 1 && SECRET_OPTIONS.iter().any(|name| argument_is(index - 1, name)),
+        Command::Hello => {
+            (index >= 1 && argument_is(index - 1, "auth")) || (index >= 2 && argument_is(index - 2, "auth"))
+        }
+        Command::ConfigSet => {
+            index > 2 && index % 2 == 1 && SECRET_OPTIONS.iter().any(|name| argument_is(index - 1, name))
+        }
         _ => false,
     }
 }

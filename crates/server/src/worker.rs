@@ -4,6 +4,7 @@
 //! background work in short slices. It executes where the bytes arrive: no request is ever handed to another thread.
 //! A new connection goes to the worker that has the fewest.
 
+mod attendance;
 mod limits;
 mod sealed;
 
@@ -52,14 +53,22 @@ pub struct Worker {
     number: usize,
     team: Arc<Team>,
     driver: Driver,
-    sessions: Vec<Option<Session>>,
+    sessions: Vec<Option<Box<Session>>>,
     channels: Channels,
     /// Where the session of a client is, by the client's id.
     tokens: HashMap<u64, Token>,
     /// When clients stop waiting for keys, monotonic milliseconds, each with its id.
     deadlines: BTreeSet<(u64, u64)>,
-    desk: Desk,
+    desk: Box<Desk>,
+    /// The desk that is used while the other one is in use further down the stack.
+    spare: Option<Box<Desk>>,
     output: Output,
+    /// Whose sessions are running something, and are not in their places.
+    running: Vec<Token>,
+    /// Those of them that are to be closed when they are done.
+    doomed: Vec<Token>,
+    /// Other clients were served while a session ran.
+    has_attended: bool,
     expiry: Expiry,
     next_tick_ms: u64,
     next_idle_check_ms: u64,
@@ -81,8 +90,12 @@ impl Worker {
             channels: Channels::default(),
             tokens: HashMap::new(),
             deadlines: BTreeSet::new(),
-            desk: Desk::new(engine),
+            desk: Box::new(Desk::new(engine)),
+            spare: None,
             output: Output::default(),
+            running: Vec::new(),
+            doomed: Vec::new(),
+            has_attended: false,
             expiry: Expiry::new(number, workers),
             next_tick_ms: 0,
             next_idle_check_ms: 0,
@@ -143,9 +156,11 @@ impl Worker {
         match event {
             Event::Received(token, count) if self.channels.has(token) => self.receive_sealed(token, count),
             Event::Received(token, count) => {
-                if let Some(session) = &mut self.sessions[token] {
-                    self.desk.counters.reads.add(1);
-                    session.receive(&self.driver.buffer()[..count], &mut self.desk, &mut self.output);
+                let received = self.with_session(token, |session, bytes, desk, output| {
+                    desk.counters.reads.add(1);
+                    session.receive(&bytes[..count], desk, output);
+                });
+                if received.is_some() {
                     self.send(token);
                 }
             }
@@ -259,10 +274,13 @@ impl Worker {
             self.sessions.resize_with(token + 1, || None);
         }
         self.tokens.insert(peer.id, token);
-        self.sessions[token] = Some(Session::new(&engine, peer));
+        self.sessions[token] = Some(Box::new(Session::new(&engine, peer)));
     }
 
     fn close(&mut self, token: Token) {
+        if self.is_running(token) {
+            return self.doomed.push(token);
+        }
         if self.channels.has(token) {
             self.take_leave(token);
         }
@@ -386,9 +404,8 @@ impl Worker {
     fn resume(&mut self) {
         self.desk.now = Instant::now();
         for token in 0..self.sessions.len() {
-            let Some(session) = &mut self.sessions[token] else { continue };
-            if session.is_paused() {
-                session.resume(&mut self.desk, &mut self.output);
+            if self.sessions[token].as_ref().is_some_and(|session| session.is_paused()) {
+                self.with_session(token, |session, _, desk, output| session.resume(desk, output));
                 self.driver.hold(token, false);
                 self.send(token);
             }
@@ -411,7 +428,7 @@ impl Worker {
                 let pause_left_ms = (engine.pause.until_ms() - now.wall_ms()).max(1) as u64;
                 self.next_tick_ms = self.next_tick_ms.min(now.monotonic_ms() + pause_left_ms);
             }
-        } else if self.sessions.iter().flatten().any(Session::is_paused) {
+        } else if self.sessions.iter().flatten().any(|session| session.is_paused()) {
             self.resume();
         }
         self.weigh_all();
@@ -432,7 +449,7 @@ impl Drop for Worker {
 /// The session of a client, and where it is.
 fn session_of<'a>(
     tokens: &HashMap<u64, Token>,
-    sessions: &'a mut [Option<Session>],
+    sessions: &'a mut [Option<Box<Session>>],
     id: u64,
 ) -> Option<(Token, &'a mut Session)> {
     let token = *tokens.get(&id)?;

@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use sleeve_server::config::{Config, MaxmemoryPolicy, Opt, arguments, load, rewrite};
+use sleeve_server::config::{Config, Opt, arguments, load, rewrite};
 
 /// What CONFIG SET answers to one pair, recorded: empty for OK.
 const RECORDED: &[(&str, &str, &str)] = &[

@@ -72,20 +72,25 @@ pub(crate) fn find(packed: Packed<'_>, name: &[u8]) -> Option<(usize, f64)> {
 
 /// Adds a member that is not there yet.
 pub(crate) fn insert(pack: &mut Pack, name: &[u8], score: f64) {
-    let packed = pack.as_packed();
-    let mut at = packed.iter();
-    let mut offset = packed.bytes_len();
-    // Scores often come in order: then the place is behind the last.
-    let is_last = pairs(packed).next_back().is_none_or(|last| is_before(last, name, score));
-    while !is_last {
-        offset = at.offset();
-        let (Some(other), Some(value)) = (at.next(), at.next()) else { break };
-        if !is_before((other, score_of(value)), name, score) {
-            break;
-        }
-    }
+    let offset = place_of(pack.as_packed(), name, score);
     let offset = pack.insert_at(offset, name);
     insert_score(pack, offset, score);
+}
+
+/// Where the first member begins that is not before this one.
+fn place_of(packed: Packed<'_>, name: &[u8], score: f64) -> usize {
+    // Scores often come in order: then the place is behind the last.
+    if pairs(packed).next_back().is_none_or(|last| is_before(last, name, score)) {
+        return packed.bytes_len();
+    }
+    let mut at = packed.iter();
+    loop {
+        let offset = at.offset();
+        let (Some(other), Some(value)) = (at.next(), at.next()) else { return offset };
+        if !is_before((other, score_of(value)), name, score) {
+            return offset;
+        }
+    }
 }
 
 fn is_before((other, value): (ValueRef<'_>, f64), name: &[u8], score: f64) -> bool {

@@ -426,22 +426,28 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// Asks the processor for the line of the table where a member's slot should be: the first of two passes over many.
+    /// Asks the processor for the line of the table where a member's slot should be: the first of two passes over many
+    /// members. The result is for the second; a small set needs neither.
     #[inline]
-    pub fn prefetch_bucket(self, member: &[u8]) {
-        if let Shown::Table(table) = self.0 {
-            table.prefetch_bucket(table.position(member));
-        }
+    pub fn prefetch_bucket(self, member: &[u8]) -> Option<MemberPlace> {
+        let Shown::Table(table) = self.0 else { return None };
+        let position = table.position(member);
+        table.prefetch_bucket(position);
+        Some(MemberPlace(position))
     }
 
     /// Asks the processor for the lines of the entry that probably is the member's: the second pass.
     #[inline]
-    pub fn prefetch_entry(self, member: &[u8]) {
+    pub fn prefetch_entry(self, place: MemberPlace) {
         if let Shown::Table(table) = self.0 {
-            table.prefetch_entry(table.position(member));
+            table.prefetch_entry(place.0);
         }
     }
 }
+
+/// Where a member of a large set should be.
+#[derive(Clone, Copy, Debug)]
+pub struct MemberPlace(u64);
 
 /// How many members a step of a walk over all asks for: little enough that stopping early costs little.
 const WALK_ENTRIES: usize = 512;

@@ -323,7 +323,14 @@ impl Shard {
     }
 
     /// Puts a value with its deadline and clock under a key, whatever was there.
-    pub fn put(&mut self, db: usize, hash: Hash, key: &[u8], mut entry: OwnedEntry, now_ms: i64) -> (Previous, Garbage) {
+    pub fn put(
+        &mut self,
+        db: usize,
+        hash: Hash,
+        key: &[u8],
+        mut entry: OwnedEntry,
+        now_ms: i64,
+    ) -> (Previous, Garbage) {
         let deadline = entry.deadline.map_or(Deadline::Clear, Deadline::At);
         let moment = Moment { now_ms, clock: entry.clock };
         self.store(db, hash, key, entry.body(), deadline, moment)

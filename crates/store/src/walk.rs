@@ -114,7 +114,7 @@ impl Table {
             // A position finds a segment the more easily the fewer bits it fixes, however few buckets it has: that is made
             // up for here, so that every slot of the table is equally likely.
             let weight = (segment.length() as u64) << segment.depth;
-            if (u128::from(scramble(chosen)) * u128::from(weight_max) >> 64) as u64 >= weight {
+            if ((u128::from(scramble(chosen)) * u128::from(weight_max)) >> 64) as u64 >= weight {
                 continue;
             }
             let bucket = ((chosen >> 32) as usize * segment.length()) >> 32;

@@ -81,7 +81,9 @@ fn run_remote(
 /// The client's own words for an address.
 pub fn client_config(endpoint: &Endpoint, login: &Login) -> Config {
     let mut config = Config::new(match endpoint {
-        Endpoint::Tcp { host, port } | Endpoint::Tls { host, port, .. } => sleeve::Endpoint::Tcp { host: host.clone(), port: *port },
+        Endpoint::Tcp { host, port } | Endpoint::Tls { host, port, .. } => {
+            sleeve::Endpoint::Tcp { host: host.clone(), port: *port }
+        }
         Endpoint::Unix(path) => sleeve::Endpoint::Unix(path.clone()),
     });
     if let Endpoint::Tls { tls, .. } = endpoint {

@@ -85,7 +85,8 @@ pub fn list(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Some(ids) => ids.iter().filter_map(|&id| cx.engine.peers.find(id)).collect(),
         None => cx.engine.peers.all(),
     };
-    let text: String = peers.iter().filter(|peer| filter.admits(peer)).map(|peer| peer.line(cx.now.wall_ms())).collect();
+    let text: String =
+        peers.iter().filter(|peer| filter.admits(peer)).map(|peer| peer.line(cx.now.wall_ms())).collect();
     cx.reply().verbatim(b"txt", text.as_bytes());
     Ok(())
 }

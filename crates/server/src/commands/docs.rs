@@ -32,7 +32,11 @@ fn entry(reply: &mut Writer<'_>, row: &Row) {
     let flags: Vec<_> = flags.into_iter().filter_map(|(is_set, name)| is_set.then_some(name)).collect();
     let optional = [!flags.is_empty(), !arguments.is_empty(), subcommands != 0].map(usize::from);
     reply.bulk(row.full_name.as_bytes());
-    reply.map(3 + usize::from(!row.complexity.is_empty()) + optional.iter().sum::<usize>() + 2 * usize::from(row.deprecated.is_some()));
+    reply.map(
+        3 + usize::from(!row.complexity.is_empty())
+            + optional.iter().sum::<usize>()
+            + 2 * usize::from(row.deprecated.is_some()),
+    );
     text(reply, "summary", row.summary);
     text(reply, "since", row.since);
     text(reply, "group", row.group.name());

@@ -36,11 +36,15 @@ fn reply_fields(cx: &mut Cx<'_>, key: Key<'_>, fields: &[&[u8]]) -> Result<bool,
     let now_ms = cx.now.wall_ms();
     let found = read(cx, key, |map, reply| write_fields(reply, map, fields, now_ms))?;
     if found.is_none() {
-        let mut reply = cx.reply();
-        reply.array(fields.len());
-        fields.iter().for_each(|_| reply.null());
+        write_nulls(cx, fields.len());
     }
     Ok(found.is_some())
+}
+
+fn write_nulls(cx: &mut Cx<'_>, count: usize) {
+    let mut reply = cx.reply();
+    reply.array(count);
+    (0..count).for_each(|_| reply.null());
 }
 
 /// HGETEX key \[EX seconds | PX ms | EXAT seconds | PXAT ms | PERSIST\] FIELDS numfields field \[field ...\]
@@ -56,9 +60,11 @@ pub fn hgetex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         at = 4;
     }
     let fields = fields_at(request, at, BAD_COUNT)?;
+    if at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
+        return reply_and_delete(cx, key, &fields);
+    }
     if reply_fields(cx, key, &fields)? {
         match at_ms {
-            Some(at_ms) if at_ms <= now_ms => delete(cx, key, &fields)?,
             Some(at_ms) => expire(cx, key, &fields, at_ms)?,
             None if persists => persist_all(cx, key, &fields)?,
             None => {}
@@ -94,12 +100,26 @@ fn persist_all(cx: &mut Cx<'_>, key: Key<'_>, fields: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-fn delete(cx: &mut Cx<'_>, key: Key<'_>, fields: &[&[u8]]) -> Outcome {
-    let now_ms = cx.now.wall_ms();
-    let remove = |map: &mut Map| fields.iter().filter(|field| map.remove(field, now_ms)).count();
-    if let Some(updated) = cx.update_present::<Map, _>(key, remove)?.filter(|updated| updated.result > 0) {
+/// Replies with the values of fields and removes each, so that one that is named twice is null the second time.
+fn reply_and_delete(cx: &mut Cx<'_>, key: Key<'_>, fields: &[&[u8]]) -> Outcome {
+    let (mut bytes, protocol, now_ms) = (std::mem::take(&mut cx.out.bytes), cx.state.protocol, cx.now.wall_ms());
+    let updated = cx.update_present::<Map, _>(key, |map| {
+        let mut reply = Writer::new(&mut bytes, protocol);
+        reply.array(fields.len());
+        let mut take = |field: &&[u8]| {
+            write_or_null(&mut reply, map.as_ref().get(field, now_ms));
+            map.remove(field, now_ms)
+        };
+        fields.iter().copied().filter(|field| take(field)).collect::<Vec<&[u8]>>()
+    });
+    cx.out.bytes = bytes;
+    let Some(updated) = updated? else {
+        write_nulls(cx, fields.len());
+        return Ok(());
+    };
+    if !updated.result.is_empty() {
         removed(cx, key, &updated);
-        record_fields(cx, &[b"HDEL", key.name], fields);
+        record_fields(cx, &[b"HDEL", key.name], &updated.result);
     }
     Ok(())
 }
@@ -109,10 +129,7 @@ pub fn hgetdel(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let key = request.key(0);
     cx.peek_as::<Map>(key)?;
     let fields = fields_at(request, 2, BAD_COUNT)?;
-    if reply_fields(cx, key, &fields)? {
-        delete(cx, key, &fields)?;
-    }
-    Ok(())
+    reply_and_delete(cx, key, &fields)
 }
 
 /// What HSETEX was told.

@@ -41,16 +41,17 @@ mod list;
 mod list_find;
 mod list_move;
 mod list_wait;
+mod monitor;
 mod object;
 pub mod permission;
-mod monitor;
 mod pubsub;
 mod report;
+mod script;
 mod set;
 mod set_algebra;
 mod set_random;
-mod script;
 mod slowlog;
+mod sort;
 mod stream;
 mod stream_group;
 mod stream_id;
@@ -59,16 +60,15 @@ mod stream_pending;
 mod stream_read;
 mod stream_reply;
 mod stream_trim;
-mod sort;
 mod string;
 mod tracking;
 mod transaction;
+mod waiting;
 mod zset;
 mod zset_algebra;
 mod zset_pop;
 mod zset_random;
 mod zset_range;
-mod waiting;
 
 use sleeve_wire::commands::Command;
 
@@ -392,7 +392,17 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Command::Unwatch => transaction::unwatch(cx),
         Command::Exec => transaction::exec(cx),
         Command::Watch => transaction::watch(cx, request),
-        Command::XGroup | Command::XInfo | Command::Acl | Command::Latency | Command::SlowLog | Command::Client | Command::PubSub | Command::Config | Command::Object | Command::Memory | Command::Script
+        Command::XGroup
+        | Command::XInfo
+        | Command::Acl
+        | Command::Latency
+        | Command::SlowLog
+        | Command::Client
+        | Command::PubSub
+        | Command::Config
+        | Command::Object
+        | Command::Memory
+        | Command::Script
         | Command::Function => {
             // A container runs as one of its subcommands; by itself it has too few arguments.
             Err(Error::arity(request.row.full_name))

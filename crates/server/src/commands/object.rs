@@ -58,7 +58,8 @@ pub fn idletime(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 /// OBJECT FREQ key
 pub fn freq(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (engine, now) = (cx.engine, cx.now);
-    let count = look_quietly(cx, request.key(0), |entry| i64::from(access::frequency(&engine.config, entry.clock(), now)));
+    let count =
+        look_quietly(cx, request.key(0), |entry| i64::from(access::frequency(&engine.config, entry.clock(), now)));
     if count.is_some() && !engine.config.maxmemory_policy().is_lfu() {
         return Err(Error::fixed(
             "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when \

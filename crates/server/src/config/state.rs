@@ -207,7 +207,9 @@ impl Config {
             Kind::OutputLimits => {
                 Value::Limits([Class::Normal, Class::Replica, Class::Pubsub].map(|class| self.output_limit(class)))
             }
-            Kind::Text | Kind::Words { .. } | Kind::Percentiles | Kind::Folder | Kind::Fixed(_) => Value::Text(self.text(option).to_vec()),
+            Kind::Text | Kind::Words { .. } | Kind::Percentiles | Kind::Folder | Kind::Fixed(_) => {
+                Value::Text(self.text(option).to_vec())
+            }
             _ => Value::Number(self.number(option)),
         }
     }

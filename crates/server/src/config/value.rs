@@ -68,7 +68,9 @@ fn parse_one(kind: Kind, word: &[u8]) -> Result<Value, String> {
         Kind::Choice(choices) => parse_choice(word, choices),
         Kind::Folder => parse_folder(word),
         Kind::Events => events::parse(word).map(|bits| Value::Number(i64::from(bits))),
-        Kind::Text | Kind::Words { .. } | Kind::Percentiles | Kind::OutputLimits | Kind::Fixed(_) => Ok(Value::Text(word.to_vec())),
+        Kind::Text | Kind::Words { .. } | Kind::Percentiles | Kind::OutputLimits | Kind::Fixed(_) => {
+            Ok(Value::Text(word.to_vec()))
+        }
     }
 }
 

@@ -157,9 +157,9 @@ impl Cx<'_> {
         self.locks.take_one(key.hash);
         let shard = self.locks.shard(key.hash);
         let before = shard.memory();
-        let is_meant = shard.get(database, key.hash, key.name, i64::MIN).is_some_and(|entry| {
-            !policy.is_volatile() || entry.deadline().is_some()
-        });
+        let is_meant = shard
+            .get(database, key.hash, key.name, i64::MIN)
+            .is_some_and(|entry| !policy.is_volatile() || entry.deadline().is_some());
         if !is_meant {
             self.locks.clear();
             return None;

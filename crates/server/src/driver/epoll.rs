@@ -140,7 +140,8 @@ impl Driver {
             self.free.push(token);
             return Err(error.into());
         }
-        self.connections[token] = Some(Connection { socket, waiting: Output::default(), full: false, queued: false, held: false });
+        self.connections[token] =
+            Some(Connection { socket, waiting: Output::default(), full: false, queued: false, held: false });
         Ok(token)
     }
 
@@ -164,9 +165,9 @@ impl Driver {
         }
     }
 
-    /// What event `index` of this wake-up was. Bytes that arrived are at the start of [`Driver::buffer`].
+    /// What event `index` of this wake-up was. Bytes that arrived are at the start of the buffer that [`Driver::take_buffer`] gives.
     pub fn event(&mut self, index: usize) -> Event {
-        let epoll::Event { flags, data } = self.events.0[index];
+        let Some(&epoll::Event { flags, data }) = self.events.0.get(index) else { return Event::Nothing };
         match data.u64() {
             WAKER => {
                 _ = rustix::io::read(&*self.waker.0, &mut [0; 8]);
@@ -177,10 +178,21 @@ impl Driver {
         }
     }
 
-    /// The bytes of the last [`Event::Received`].
+    /// Forgets the events of this wake-up that have not been looked at; what is still so is reported by the next one.
+    pub fn forget_events(&mut self) {
+        self.events.0.clear();
+    }
+
+    /// Takes the buffer with the bytes of the last [`Event::Received`]; what is received meanwhile has another one.
     #[inline]
-    pub fn buffer(&self) -> &[u8] {
-        &self.buffer
+    pub fn take_buffer(&mut self) -> Box<[u8]> {
+        std::mem::take(&mut self.buffer)
+    }
+
+    /// Puts the buffer back.
+    #[inline]
+    pub fn put_buffer(&mut self, buffer: Box<[u8]>) {
+        self.buffer = buffer;
     }
 
     fn accept(&mut self, index: usize) -> Event {
@@ -242,6 +254,9 @@ impl Driver {
         }
         if connection.held && flags.contains(EventFlags::RDHUP) {
             return Event::Closed(token);
+        }
+        if self.buffer.is_empty() {
+            self.buffer = vec![0; BUFFER_LEN].into_boxed_slice();
         }
         match net::recv(&connection.socket, &mut *self.buffer, RecvFlags::empty()) {
             Ok((0, _)) => Event::Closed(token),

@@ -9,6 +9,7 @@ use sleeve_wire::arguments::OwnedArgs;
 use super::running::{Facts, Kind};
 use super::scene::Scene;
 use super::stage;
+use crate::busy;
 
 use crate::clock::Instant;
 use crate::config::Opt;
@@ -27,6 +28,7 @@ fn look(scene: &mut Scene<'_, '_>) -> Result<(), String> {
     let elapsed_ms = running.elapsed_ms(|| Instant::now().monotonic_ms()).unwrap_or(0);
     if threshold_ms > 0 && elapsed_ms as i64 >= threshold_ms {
         running.publish(|| facts(scene));
+        busy::attend();
     }
     if running.is_killed() {
         let what = match scene.kind {

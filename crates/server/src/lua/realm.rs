@@ -10,9 +10,9 @@ use std::rc::Rc;
 use mlua::chunk::ChunkMode;
 use mlua::{Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, VmState};
 
+use super::base::READ_ONLY;
 use super::pulse;
 use super::raised::{self, Uncaught};
-use super::base::READ_ONLY;
 use super::sandbox::Sandbox;
 
 /// Instructions of Lua between two looks at the clock.

@@ -79,6 +79,17 @@ impl Running {
         }
     }
 
+    /// Has it end whatever it has done: the server stops.
+    pub fn end_at_once(&self) {
+        self.is_killed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether one runs.
+    #[inline]
+    pub fn is_any(&self) -> bool {
+        self.since_ms.load(Ordering::Relaxed) != 0
+    }
+
     /// Whether somebody wants it to end.
     pub fn is_killed(&self) -> bool {
         self.is_killed.load(Ordering::Relaxed)

@@ -8,8 +8,8 @@
 use mlua::chunk::ChunkMode;
 use mlua::{Function, Lua, MultiValue, Table, Value};
 
-use super::bit::type_name;
 use super::base::READ_ONLY;
+use super::bit::type_name;
 use super::raised::{self, complain, raise};
 use super::{base, bit, json, msgpack, random, structs};
 

@@ -55,16 +55,16 @@ impl Worker {
     /// Gives a session what its peer said, of what has arrived on a connection with TLS.
     pub(super) fn receive_sealed(&mut self, token: Token, count: usize) {
         let Some(mut channel) = self.channels.remove(token) else { return };
-        let Some(session) = &mut self.sessions[token] else { return };
-        let opened = match channel.open(&self.driver.buffer()[..count]) {
+        let opened = self.with_session(token, |session, bytes, desk, output| match channel.open(&bytes[..count]) {
             Ok([]) => Ok(()),
             Ok(plain) => {
-                self.desk.counters.reads.add(1);
-                session.receive(plain, &mut self.desk, &mut self.output);
+                desk.counters.reads.add(1);
+                session.receive(plain, desk, output);
                 Ok(())
             }
             Err(error) => Err(error),
-        };
+        });
+        let Some((opened, session)) = opened.zip(self.sessions[token].as_mut()) else { return };
         let (handshaking, has_ended) = (channel.is_handshaking(), channel.has_ended());
         self.channels.insert(token, channel);
         if let Err(error) = &opened {

@@ -92,7 +92,11 @@ fn unpacked(bytes: &[u8]) -> Result<Vec<Cow<'static, [u8]>>, Bad> {
 }
 
 /// So many strings, each at once where it is wanted.
-fn strings<'a>(input: &mut Input<'a>, each: usize, mut take: impl FnMut(&[Cow<'a, [u8]>]) -> Result<(), Bad>) -> Result<(), Bad> {
+fn strings<'a>(
+    input: &mut Input<'a>,
+    each: usize,
+    mut take: impl FnMut(&[Cow<'a, [u8]>]) -> Result<(), Bad>,
+) -> Result<(), Bad> {
     let count = input.len()?;
     let mut group = Vec::with_capacity(each);
     for _ in 0..count {

@@ -1,0 +1,73 @@
+//! Serving a worker's clients while it runs a script for one of them.
+//!
+//! Whatever a session needs to run is put out of the worker's reach first: the session itself, the desk, the output and
+//! the buffer that its bytes lie in. The worker can then be used meanwhile, which happens when a script has run for longer
+//! than `busy-reply-threshold` ([`crate::busy`]): it looks for events and handles them as ever, and the gates see to it
+//! that only what may be done meanwhile is done.
+
+use super::Worker;
+use crate::busy;
+use crate::desk::Desk;
+use crate::driver::{Event, Token};
+use crate::output::Output;
+use crate::session::Session;
+
+impl Worker {
+    /// Has a session run something, given the bytes of the last event; none when there is no such session.
+    pub(super) fn with_session<R>(
+        &mut self,
+        token: Token,
+        work: impl FnOnce(&mut Session, &[u8], &mut Desk, &mut Output) -> R,
+    ) -> Option<R> {
+        let mut session = self.sessions[token].take()?;
+        let spare = self.spare.take().unwrap_or_else(|| Box::new(Desk::new(&self.desk.engine)));
+        let mut desk = std::mem::replace(&mut self.desk, spare);
+        std::mem::swap(&mut self.desk.audience, &mut desk.audience);
+        self.desk.now = desk.now;
+        let mut output = std::mem::take(&mut self.output);
+        let buffer = self.driver.take_buffer();
+        self.running.push(token);
+        let result = busy::with_attendant(self, Self::attend, || work(&mut session, &buffer, &mut desk, &mut output));
+        self.running.pop();
+        self.driver.put_buffer(buffer);
+        self.output = output;
+        std::mem::swap(&mut self.desk.audience, &mut desk.audience);
+        self.spare = Some(std::mem::replace(&mut self.desk, desk));
+        if std::mem::take(&mut self.has_attended) {
+            self.driver.hold(token, session.is_held());
+        }
+        if let Some(index) = self.doomed.iter().position(|&doomed| doomed == token) {
+            self.doomed.swap_remove(index);
+            session.state.closing = true;
+        }
+        self.sessions[token] = Some(session);
+        Some(result)
+    }
+
+    /// Whether a session is running something further down the stack.
+    pub(super) fn is_running(&self, token: Token) -> bool {
+        self.running.contains(&token)
+    }
+
+    /// Handles what has happened meanwhile.
+    #[cold]
+    fn attend(&mut self) {
+        for index in 0..self.running.len() {
+            self.driver.hold(self.running[index], true);
+        }
+        self.desk.now = crate::clock::Instant::now();
+        let Ok(count) = self.driver.wait(0) else { return };
+        for index in 0..count {
+            match self.driver.event(index) {
+                // It is found closed again when its script is over.
+                Event::Closed(token) | Event::Sent(token, _) if self.is_running(token) => {}
+                event => self.handle(event),
+            }
+        }
+        self.driver.forget_events();
+        self.has_attended = true;
+        if self.stopping {
+            self.desk.engine.scripts.running.end_at_once();
+        }
+    }
+}
