@@ -5,49 +5,12 @@
 
 use std::sync::Arc;
 
-use crate::object::Object;
+use crate::form::{Form, PACKED_INLINE_MAX};
+use crate::object::{Collection, Object};
 use crate::value::{Value, parse_integer};
 
 /// The longest string, in bytes, that is kept in the entry itself.
 pub const INLINE_MAX: usize = 4096;
-
-/// The longest packed collection, in bytes, that is kept in the entry itself. Each change of one copies it, so it is
-/// smaller than [`INLINE_MAX`].
-pub(crate) const PACKED_INLINE_MAX: usize = 1024;
-
-/// What the tail of an entry is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Form {
-    /// Eight bytes.
-    Integer = 0,
-    /// A string that was written whole.
-    Whole = 1,
-    /// A string that was changed in place.
-    Edited = 2,
-    /// The address of an `Arc<Vec<u8>>`.
-    Shared = 3,
-    /// The address of a `Box<Object>`.
-    Object = 4,
-    /// The elements of a list, as `listpack` packs them.
-    PackedList = 5,
-    /// The members of a set, likewise.
-    PackedSet = 6,
-    /// The members of a set, as `intset` packs them.
-    PackedIntegers = 7,
-    /// Members and scores of a sorted set in turn, as `listpack` packs them.
-    PackedSortedSet = 8,
-    /// Fields and values of a hash in turn, as `listpack` packs them.
-    PackedHash = 9,
-    /// The same of a hash that has outgrown the limits for packing.
-    WideHash = 10,
-    /// Fields, values and deadlines of a hash in turn, likewise.
-    TimedHash = 11,
-    /// The same of a hash that has outgrown the limits for packing.
-    WideTimedHash = 12,
-    /// Nothing: the key is all there is, behind a header of two bytes.
-    Member = 13,
-}
 
 /// A value in the shape in which it will be stored.
 pub(crate) enum Body<'a> {
@@ -56,7 +19,7 @@ pub(crate) enum Body<'a> {
     Edited(&'a [u8]),
     Zeros(usize),
     Shared(Arc<Vec<u8>>),
-    Object(Box<Object>),
+    Object(Object),
     /// A collection of at most [`PACKED_INLINE_MAX`] bytes in one of the packed forms.
     Packed(Form, &'a [u8]),
     /// No value: the key is a member of a set.
@@ -85,6 +48,12 @@ impl<'a> Body<'a> {
 
     fn whole(bytes: &'a [u8]) -> Self {
         if bytes.len() <= INLINE_MAX { Self::Whole(bytes) } else { Self::Shared(Arc::new(bytes.to_vec())) }
+    }
+
+    /// A collection that may lie in an entry; None if it may not.
+    pub fn inline<C: Collection>(collection: &'a C) -> Option<Self> {
+        let (form, bytes) = collection.packed()?;
+        (bytes.len() <= PACKED_INLINE_MAX).then_some(Self::Packed(form, bytes))
     }
 
     /// What the tail will be.

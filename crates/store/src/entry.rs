@@ -17,33 +17,19 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::body::{Body, Form};
+use crate::body::Body;
 use crate::bucket::{OUTSIDE, SPANS, VOLATILE};
+use crate::form::Form;
 use crate::header::{FORM_MASK, HAS_DEADLINE, HAS_LONG_KEY, HEADER_BYTES, Header, IN_CELL, MEMBER_MAX, entry_bytes};
 use crate::heap::{Block, Heap, block_bytes};
-use crate::object::Object;
+use crate::object::{Object, ObjectRef};
+use crate::outside::{Outside, shared_bytes};
+use crate::same_bytes::same_bytes;
 use crate::value::{EMBEDDED_MAX, Encoding, Kind, ValueRef};
-
-/// What a shared buffer takes besides its bytes: two counts, and the vector's three words.
-const SHARED_BYTES: usize = 40;
 
 /// The address of a living entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entry(NonNull<u8>);
-
-/// What an entry owns outside of its block.
-#[derive(Debug, Default)]
-pub(crate) enum Outside {
-    #[default]
-    Nothing,
-    Buffer(Arc<Vec<u8>>),
-    Object(Box<Object>),
-}
-
-/// The bytes that a shared buffer takes.
-pub(crate) fn shared_bytes(buffer: &Arc<Vec<u8>>) -> usize {
-    block_bytes(SHARED_BYTES) + block_bytes(buffer.capacity())
-}
 
 // All methods but `create` and `at` rely on one fact: an `Entry` is the address of a block that `create` filled and
 // that was not destroyed since, and that nobody else uses at the same time.
@@ -109,7 +95,7 @@ impl Entry {
                 }
                 Body::Object(object) => {
                     heap.own(object.memory());
-                    tail.cast::<usize>().write_unaligned(Box::into_raw(object).expose_provenance());
+                    tail.cast::<usize>().write_unaligned(object.into_address());
                 }
             }
         }
@@ -142,9 +128,9 @@ impl Entry {
             heap.disown(shared_bytes(&buffer));
             return Outside::Buffer(ManuallyDrop::into_inner(buffer));
         }
-        let Some(object) = self.object_address() else { return Outside::Nothing };
-        // SAFETY: the address came from `Box::into_raw`, and the entry, which owned it, lets go of it here.
-        let object = unsafe { Box::from_raw(object.as_ptr()) };
+        let Some(address) = self.object_address() else { return Outside::Nothing };
+        // SAFETY: the address came from an object that the entry owned, and the entry lets go of it here.
+        let object = unsafe { Object::from_address(address) };
         heap.disown(object.memory());
         Outside::Object(object)
     }
@@ -306,20 +292,20 @@ impl Entry {
         unsafe { self.write_tail(heap, self.tail(), Body::Shared(buffer)) };
     }
 
-    fn object_address(self) -> Option<NonNull<Object>> {
+    #[inline]
+    fn object_address(self) -> Option<usize> {
         if self.header().form() != Form::Object {
             return None;
         }
-        // SAFETY: the tail of this form is the address that `Box::into_raw` gave.
-        let address = unsafe { self.tail().cast::<usize>().read_unaligned() };
-        NonNull::new(std::ptr::with_exposed_provenance_mut(address))
+        // SAFETY: the tail of this form is an address.
+        Some(unsafe { self.tail().cast::<usize>().read_unaligned() })
     }
 
     /// The collection outside of the block, if the value is one. The lifetime is bounded by whoever made the entry.
     #[inline]
-    pub fn object<'a>(self) -> Option<&'a Object> {
+    pub fn object<'a>(self) -> Option<ObjectRef<'a>> {
         // SAFETY: the object lives as long as the entry owns it.
-        self.object_address().map(|object| unsafe { object.as_ref() })
+        self.object_address().map(|address| unsafe { ObjectRef::at(address) })
     }
 
     /// Changes the collection outside of the block, which there is, and tells `heap` what it takes then.
@@ -327,10 +313,10 @@ impl Entry {
     /// # Safety
     /// Nothing else refers to the entry's value meanwhile.
     pub unsafe fn change_object<R>(self, heap: &mut Heap, change: impl FnOnce(&mut Object) -> R) -> Option<R> {
-        // SAFETY: the object lives as long as the entry owns it, and nothing else refers to it.
-        let object = unsafe { self.object_address()?.as_mut() };
+        // SAFETY: the object lives as long as the entry owns it, which it does afterwards as well.
+        let mut object = ManuallyDrop::new(unsafe { Object::from_address(self.object_address()?) });
         heap.disown(object.memory());
-        let result = change(object);
+        let result = change(&mut object);
         heap.own(object.memory());
         Some(result)
     }
@@ -355,7 +341,7 @@ impl Entry {
             Form::PackedSet | Form::PackedIntegers => Kind::Set,
             Form::PackedSortedSet => Kind::SortedSet,
             Form::PackedHash | Form::WideHash | Form::TimedHash | Form::WideTimedHash => Kind::Hash,
-            Form::Object => self.object().map_or(Kind::String, Object::kind),
+            Form::Object => self.object().map_or(Kind::String, ObjectRef::kind),
         }
     }
 
@@ -454,7 +440,7 @@ impl Entry {
     pub fn copy_body<'a>(self) -> Body<'a> {
         match (self.shared(), self.object()) {
             (Some(buffer), _) => Body::Shared(Arc::clone(&buffer)),
-            (_, Some(object)) => Body::Object(Box::new(object.clone())),
+            (_, Some(object)) => Body::Object(object.copy()),
             _ => self.inline_body(),
         }
     }
@@ -482,7 +468,7 @@ impl Entry {
             Form::PackedList | Form::PackedSet | Form::PackedSortedSet | Form::PackedHash => Encoding::Listpack,
             Form::TimedHash => Encoding::ListpackEx,
             Form::WideHash | Form::WideTimedHash => Encoding::Hashtable,
-            Form::Object => self.object().map_or(Encoding::Raw, Object::encoding),
+            Form::Object => self.object().map_or(Encoding::Raw, ObjectRef::encoding),
         }
     }
 
@@ -505,28 +491,5 @@ impl Entry {
             _ => 0,
         };
         block_bytes(self.size()) + outside
-    }
-}
-
-/// Compares two byte strings; quick for the lengths that keys have.
-#[inline]
-fn same_bytes(one: &[u8], other: &[u8]) -> bool {
-    if one.len() != other.len() {
-        return false;
-    }
-    let word = |bytes: &[u8], at: usize| bytes[at..].first_chunk::<8>().map(|chunk| u64::from_le_bytes(*chunk));
-    match one.len() {
-        8..=64 => {
-            let last = one.len() - 8;
-            let mut at = 0;
-            while at < last {
-                if word(one, at) != word(other, at) {
-                    return false;
-                }
-                at += 8;
-            }
-            word(one, last) == word(other, last)
-        }
-        _ => one == other,
     }
 }

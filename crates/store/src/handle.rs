@@ -7,12 +7,14 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use crate::body::{Body, Form, INLINE_MAX};
+use crate::body::{Body, INLINE_MAX};
 use crate::bucket::{Slot, VOLATILE};
-use crate::entry::{Entry, Outside};
+use crate::entry::Entry;
+use crate::form::Form;
 use crate::hash::HashKey;
 use crate::heap::Heap;
-use crate::object::{Collection, Object, inline};
+use crate::object::{Collection, Object, ObjectRef};
+use crate::outside::Outside;
 use crate::value::{Digits, Encoding, Kind, Value, ValueRef};
 
 /// An entry borrowed from a locked shard.
@@ -95,7 +97,7 @@ impl<'a> EntryRef<'a> {
     pub fn collection<C: Collection>(&self) -> Option<C::Ref<'a>> {
         match self.entry.packed() {
             Some((form, bytes)) => C::view(form, bytes),
-            None => self.entry.object().and_then(C::of).map(C::as_ref),
+            None => self.entry.object().and_then(ObjectRef::get).map(C::as_ref),
         }
     }
 
@@ -165,7 +167,7 @@ enum OwnedValue {
     Edited(Box<[u8]>),
     Shared(Arc<Vec<u8>>),
     /// Nothing once it was moved out.
-    Object(Option<Box<Object>>),
+    Object(Option<Object>),
     Packed(Form, Box<[u8]>),
 }
 
@@ -270,11 +272,11 @@ impl<'a> EntryMut<'a> {
             return Some(Change { result, is_empty, due_ms });
         }
         let (deadline, clock) = (entry.deadline(), entry.clock());
-        if let Some(body) = inline(&collection) {
+        if let Some(body) = Body::inline(&collection) {
             drop(self.assign(body, deadline, clock));
             *scratch = collection.into_buffer().unwrap_or_default();
         } else {
-            drop(self.assign(Body::Object(Box::new(collection.into_object())), deadline, clock));
+            drop(self.assign(Body::Object(Object::new(collection)), deadline, clock));
         }
         Some(Change { result, is_empty, due_ms })
     }
@@ -284,13 +286,13 @@ impl<'a> EntryMut<'a> {
         // SAFETY: no other reference to the entry exists while `self` is borrowed.
         let changed = unsafe {
             entry.change_object(self.heap, |object| {
-                let collection = C::of_mut(object)?;
+                let collection = object.get_mut::<C>()?;
                 let result = change(collection);
                 Some(Change { result, is_empty: collection.is_empty(), due_ms: collection.due_ms() })
             })
         };
         let changed = changed.flatten()?;
-        if let Some((form, bytes)) = entry.object().and_then(Object::inline) {
+        if let Some((form, bytes)) = entry.object().and_then(ObjectRef::inline) {
             // The bytes lie in the object that the new body replaces, and are gone when it is dropped.
             let (bytes, deadline, clock) = (bytes.to_vec(), entry.deadline(), entry.clock());
             drop(self.assign(Body::Packed(form, &bytes), deadline, clock));

@@ -12,7 +12,7 @@
 //! of the word are already the key's. A block has at least 16 bytes, so the whole word can be read all the same. Plain
 //! arithmetic on one word; only `entry` uses it.
 
-use crate::body::Form;
+use crate::form::Form;
 
 pub(crate) const HEADER_BYTES: usize = 8;
 pub(crate) const FORM_MASK: u8 = 0b0001_1111;

@@ -4,12 +4,12 @@
 //! single pack of half the limit, as in Redis 7.2. The limit is an argument of every change that can grow the list. Here
 //! are no keys and no commands; indexes count from the front, and negative ones are the caller's to translate.
 
-use crate::body::Form;
 use crate::chain::{Chain, End, Items, ItemsBack, Place};
+use crate::form::Form;
 use crate::hash::HashKey;
 use crate::list_limit::ListLimit;
 use crate::listpack::Packed;
-use crate::object::{Collection, Object};
+use crate::object::Collection;
 use crate::pack::Pack;
 use crate::value::{Encoding, Kind, ValueRef};
 
@@ -304,24 +304,6 @@ impl Collection for List {
         match self {
             Self::Packed(pack) => pack.memory_bytes(),
             Self::Chain(chain) => size_of::<Chain>() + chain.memory(),
-        }
-    }
-
-    fn into_object(self) -> Object {
-        Object::List(self)
-    }
-
-    fn of(object: &Object) -> Option<&Self> {
-        match object {
-            Object::List(list) => Some(list),
-            _ => None,
-        }
-    }
-
-    fn of_mut(object: &mut Object) -> Option<&mut Self> {
-        match object {
-            Object::List(list) => Some(list),
-            _ => None,
         }
     }
 }

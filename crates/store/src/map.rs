@@ -6,11 +6,11 @@
 //! more. As in Redis no hash becomes small again. Time is an argument: a field whose deadline is over is never shown, is
 //! counted until it is removed, and is removed by [`Map::expire`]. Here are no keys and no commands.
 
-use crate::body::Form;
 use crate::fields::Fields;
+use crate::form::Form;
 use crate::hash::HashKey;
 use crate::listpack::Packed;
-use crate::object::{Collection, Object};
+use crate::object::Collection;
 use crate::pack::Pack;
 use crate::packed_map::{Item, PackedMap, PackedMapRef, Shape};
 use crate::value::{Deadline, Digits, Encoding, Kind, ValueRef, is_expired};
@@ -110,24 +110,6 @@ impl Collection for Map {
         match &self.inner {
             Inner::Packed(small) => small.pack.memory_bytes(),
             Inner::Table(fields) => fields.memory(),
-        }
-    }
-
-    fn into_object(self) -> Object {
-        Object::Hash(self)
-    }
-
-    fn of(object: &Object) -> Option<&Self> {
-        match object {
-            Object::Hash(map) => Some(map),
-            _ => None,
-        }
-    }
-
-    fn of_mut(object: &mut Object) -> Option<&mut Self> {
-        match object {
-            Object::Hash(map) => Some(map),
-            _ => None,
         }
     }
 

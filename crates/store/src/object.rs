@@ -3,35 +3,21 @@
 //! A small collection is packed and lies in its key's entry; a larger one is an [`Object`] of its own, to which the entry
 //! points. A type has an owned form, which is changed, and a borrowed form, which is read; both hide where the bytes
 //! lie. What the types are and do is in their own files, and nothing here knows of keys, deadlines or commands.
+//!
+//! An object is one address, eight bytes in an entry. Where it points, what the collection's type can do stands before the
+//! collection itself: the store needs to know of no type, and the types may be built of the store's own tables.
 
+use std::any::TypeId;
 use std::fmt;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
 
-use crate::body::{Body, Form, PACKED_INLINE_MAX};
+use crate::form::{Form, PACKED_INLINE_MAX};
 use crate::hash::HashKey;
-use crate::list::List;
-use crate::map::Map;
-use crate::set::Set;
-use crate::sorted_set::SortedSet;
-use crate::stream::Stream;
 use crate::value::{Encoding, Kind};
 
-/// A collection that does not lie in an entry.
-#[derive(Clone)]
-pub enum Object {
-    /// A hash.
-    Hash(Map),
-    /// A list.
-    List(List),
-    /// A set.
-    Set(Set),
-    /// A sorted set.
-    SortedSet(SortedSet),
-    /// A stream.
-    Stream(Stream),
-}
-
 /// One type of collection.
-pub trait Collection: Sized + 'static {
+pub trait Collection: Clone + Send + 'static {
     /// Its name for commands.
     const KIND: Kind;
 
@@ -69,80 +55,181 @@ pub trait Collection: Sized + 'static {
     fn due_ms(&self) -> Option<i64> {
         None
     }
-
-    /// The collection as an object.
-    fn into_object(self) -> Object;
-
-    /// The collection of this type in an object; None if it is of another.
-    fn of(object: &Object) -> Option<&Self>;
-
-    /// Likewise, to be changed.
-    fn of_mut(object: &mut Object) -> Option<&mut Self>;
 }
 
-/// Runs `$body` with `$inner` naming the collection in an object, whatever its type.
-macro_rules! each {
-    ($object:expr, $inner:ident => $body:expr) => {
-        match $object {
-            Object::Hash($inner) => $body,
-            Object::List($inner) => $body,
-            Object::Set($inner) => $body,
-            Object::SortedSet($inner) => $body,
-            Object::Stream($inner) => $body,
+/// What an object points to. The layout is that of C so that `abilities` is first, whatever `C` is.
+#[repr(C)]
+struct Boxed<C> {
+    abilities: &'static Abilities,
+    collection: C,
+}
+
+/// The form of packed bytes, and the bytes.
+type Packed<'a> = (Form, &'a [u8]);
+
+/// What is done with an object whose type is not known. The functions are for objects of the type only.
+struct Abilities {
+    type_id: TypeId,
+    kind: Kind,
+    encoding: fn(ObjectRef<'_>) -> Encoding,
+    memory: fn(ObjectRef<'_>) -> usize,
+    due_ms: fn(ObjectRef<'_>) -> Option<i64>,
+    packed: for<'a> fn(ObjectRef<'a>) -> Option<Packed<'a>>,
+    copy: fn(ObjectRef<'_>) -> Object,
+    drop: fn(&mut Object),
+}
+
+impl Abilities {
+    const fn of<C: Collection>() -> &'static Self {
+        const {
+            &Self {
+                type_id: TypeId::of::<C>(),
+                kind: C::KIND,
+                encoding: |object| object.known::<C>().encoding(),
+                memory: |object| size_of::<Boxed<C>>() + object.known::<C>().memory(),
+                due_ms: |object| object.known::<C>().due_ms(),
+                packed: |object| object.known::<C>().packed(),
+                copy: |object| Object::new(object.known::<C>().clone()),
+                drop: |object| {
+                    // SAFETY: `Object::new` made the address of such a box, and the object ends here.
+                    drop(unsafe { Box::from_raw(object.0.cast::<Boxed<C>>().as_ptr()) });
+                },
+            }
         }
-    };
+    }
 }
 
-fn kind_of<C: Collection>(_: &C) -> Kind {
-    C::KIND
-}
+/// A collection that does not lie in an entry, whatever its type.
+pub(crate) struct Object(NonNull<&'static Abilities>);
+
+// SAFETY: an object owns its collection alone, and collections may go to another thread.
+unsafe impl Send for Object {}
 
 impl Object {
-    /// The type.
-    pub fn kind(&self) -> Kind {
-        each!(self, inner => kind_of(inner))
+    pub fn new<C: Collection>(collection: C) -> Self {
+        let boxed = Box::new(Boxed { abilities: Abilities::of::<C>(), collection });
+        Self(NonNull::from(Box::leak(boxed)).cast())
     }
 
-    /// How it is kept, as OBJECT ENCODING names it.
-    pub fn encoding(&self) -> Encoding {
-        each!(self, inner => inner.encoding())
+    /// The address, to be kept instead of the object.
+    pub fn into_address(self) -> usize {
+        std::mem::ManuallyDrop::new(self).0.as_ptr().expose_provenance()
+    }
+
+    /// The object again.
+    ///
+    /// # Safety
+    /// `address` is from [`Object::into_address`], and this is the only object with it that is used or dropped.
+    pub unsafe fn from_address(address: usize) -> Self {
+        // SAFETY: it is the address of a box.
+        Self(unsafe { NonNull::new_unchecked(std::ptr::with_exposed_provenance_mut(address)) })
+    }
+
+    pub fn view(&self) -> ObjectRef<'_> {
+        ObjectRef { address: self.0, life: PhantomData }
     }
 
     /// The bytes that it takes, its own included.
     pub fn memory(&self) -> usize {
-        size_of::<Self>() + each!(self, inner => inner.memory())
+        self.view().memory()
     }
 
-    /// When some of it is to go; see [`Collection::due_ms`].
-    pub(crate) fn due_ms(&self) -> Option<i64> {
-        each!(self, inner => inner.due_ms())
+    /// The collection, to be changed, if it is of this type.
+    pub fn get_mut<C: Collection>(&mut self) -> Option<&mut C> {
+        // SAFETY: the box is of this type, and nobody else has it while `self` is borrowed.
+        self.view().is::<C>().then(|| unsafe { &mut self.0.cast::<Boxed<C>>().as_mut().collection })
     }
+}
 
-    /// Form and bytes, if they may lie in an entry.
-    pub(crate) fn inline(&self) -> Option<(Form, &[u8])> {
-        each!(self, inner => inner.packed()).filter(|(_, bytes)| bytes.len() <= PACKED_INLINE_MAX)
+impl Drop for Object {
+    fn drop(&mut self) {
+        (self.view().abilities().drop)(self);
+    }
+}
+
+impl Clone for Object {
+    fn clone(&self) -> Self {
+        self.view().copy()
     }
 }
 
 impl fmt::Debug for Object {
     /// Says what it is; what is in it may be millions of elements.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Object({})", self.kind().name())
+        write!(formatter, "Object({})", self.view().kind().name())
     }
 }
 
-/// When some of what `body` is is to go; see [`Collection::due_ms`].
-#[inline]
-pub(crate) fn due_ms(body: &Body<'_>) -> Option<i64> {
-    match body {
-        Body::Object(object) => object.due_ms(),
-        Body::Packed(form, bytes) => Map::view(*form, bytes)?.due_ms(),
-        _ => None,
-    }
+/// An object that is borrowed.
+#[derive(Clone, Copy)]
+pub(crate) struct ObjectRef<'a> {
+    address: NonNull<&'static Abilities>,
+    life: PhantomData<&'a Object>,
 }
 
-/// Form and bytes of a collection that may lie in an entry.
-pub(crate) fn inline<C: Collection>(collection: &C) -> Option<Body<'_>> {
-    let (form, bytes) = collection.packed()?;
-    (bytes.len() <= PACKED_INLINE_MAX).then_some(Body::Packed(form, bytes))
+impl<'a> ObjectRef<'a> {
+    /// # Safety
+    /// `address` is from [`Object::into_address`], and nobody changes the object or drops it during `'a`.
+    #[inline]
+    pub unsafe fn at(address: usize) -> Self {
+        // SAFETY: it is the address of a box.
+        let address = unsafe { NonNull::new_unchecked(std::ptr::with_exposed_provenance_mut(address)) };
+        Self { address, life: PhantomData }
+    }
+
+    #[inline]
+    fn abilities(self) -> &'static Abilities {
+        // SAFETY: every box begins with this reference, and it lives during `'a`.
+        unsafe { self.address.as_ref() }
+    }
+
+    #[inline]
+    fn is<C: Collection>(self) -> bool {
+        self.abilities().type_id == TypeId::of::<C>()
+    }
+
+    /// The collection, which is of this type.
+    #[inline]
+    fn known<C: Collection>(self) -> &'a C {
+        assert!(self.is::<C>());
+        // SAFETY: the box is of this type and lives, unchanged, during `'a`.
+        unsafe { &self.address.cast::<Boxed<C>>().as_ref().collection }
+    }
+
+    /// The collection, if it is of this type.
+    #[inline]
+    pub fn get<C: Collection>(self) -> Option<&'a C> {
+        self.is::<C>().then(|| self.known())
+    }
+
+    /// The type.
+    #[inline]
+    pub fn kind(self) -> Kind {
+        self.abilities().kind
+    }
+
+    /// How it is kept, as OBJECT ENCODING names it.
+    pub fn encoding(self) -> Encoding {
+        (self.abilities().encoding)(self)
+    }
+
+    /// The bytes that it takes, its own included.
+    pub fn memory(self) -> usize {
+        (self.abilities().memory)(self)
+    }
+
+    /// When some of it is to go; see [`Collection::due_ms`].
+    pub fn due_ms(self) -> Option<i64> {
+        (self.abilities().due_ms)(self)
+    }
+
+    /// Form and bytes, if they may lie in an entry.
+    pub fn inline(self) -> Option<Packed<'a>> {
+        (self.abilities().packed)(self).filter(|(_, bytes)| bytes.len() <= PACKED_INLINE_MAX)
+    }
+
+    /// Another object with the same collection in it.
+    pub fn copy(self) -> Object {
+        (self.abilities().copy)(self)
+    }
 }

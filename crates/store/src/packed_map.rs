@@ -5,7 +5,7 @@
 //! keeps one packed, is the [`Shape`]; both are for good, as in Redis. It knows the time only as an argument: a field whose
 //! deadline is over is not found, and stays until it is removed. Used by `map` alone. Plain data, any thread.
 
-use crate::body::Form;
+use crate::form::Form;
 use crate::listpack::Packed;
 use crate::pack::Pack;
 use crate::value::{Deadline, Encoding, ValueRef, is_expired};

@@ -5,12 +5,13 @@
 //! that the caller passes in, by the rules of Redis 7.2, and never goes back by itself. It knows neither keys nor commands.
 //! Plain data; changed by whoever holds the lock of its shard.
 
-use crate::body::{Body, Form};
+use crate::body::Body;
+use crate::form::Form;
 use crate::handle::EntryRef;
 use crate::hash::HashKey;
 use crate::intset::{IntegerSet, Integers};
 use crate::listpack::Packed;
-use crate::object::{Collection, Object};
+use crate::object::Collection;
 use crate::pack::Pack;
 use crate::table::{Placement, Table};
 use crate::value::{Digits, Encoding, Kind, ValueRef};
@@ -130,26 +131,6 @@ impl Collection for Set {
             Members::Integers(integers) => integers.memory_bytes(),
             Members::Packed(pack) => pack.memory_bytes(),
             Members::Table(table) => size_of::<Table>() + table.memory(),
-        }
-    }
-
-    fn into_object(self) -> Object {
-        Object::Set(self)
-    }
-
-    #[inline]
-    fn of(object: &Object) -> Option<&Self> {
-        match object {
-            Object::Set(set) => Some(set),
-            _ => None,
-        }
-    }
-
-    #[inline]
-    fn of_mut(object: &mut Object) -> Option<&mut Self> {
-        match object {
-            Object::Set(set) => Some(set),
-            _ => None,
         }
     }
 }

@@ -10,7 +10,8 @@ use crate::body::Body;
 use crate::due::DueKeys;
 use crate::handle::{Change, EntryMut, EntryRef, Garbage, OwnedEntry};
 use crate::hash::{Hash, HashKey};
-use crate::object::{Collection, due_ms, inline};
+use crate::map::Map;
+use crate::object::{Collection, Object};
 use crate::table::{Placement, Table};
 use crate::value::{Deadline, Value, is_expired};
 use crate::walk::ExpireReport;
@@ -286,10 +287,10 @@ impl Shard {
         deadline: Deadline,
         moment: Moment,
     ) -> (Previous, Garbage) {
-        match inline(&collection) {
+        match Body::inline(&collection) {
             Some(body) => self.store(db, hash, key, body, deadline, moment),
             None => {
-                let body = Body::Object(Box::new(collection.into_object()));
+                let body = Body::Object(Object::new(collection));
                 self.store(db, hash, key, body, deadline, moment)
             }
         }
@@ -476,5 +477,15 @@ impl Shard {
             }
             None => (None, 0, 0),
         }
+    }
+}
+
+/// When some of what `body` is is to go; see [`Collection::due_ms`].
+#[inline]
+fn due_ms(body: &Body<'_>) -> Option<i64> {
+    match body {
+        Body::Object(object) => object.view().due_ms(),
+        Body::Packed(form, bytes) => Map::view(*form, bytes)?.due_ms(),
+        _ => None,
     }
 }

@@ -7,11 +7,11 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use crate::body::Form;
+use crate::form::Form;
 use crate::hash::HashKey;
 use crate::leaf::{Target, sortable};
 use crate::listpack::Packed;
-use crate::object::{Collection, Object};
+use crate::object::Collection;
 use crate::order::Span;
 use crate::pack::Pack;
 use crate::ranked::Ranked;
@@ -407,24 +407,6 @@ impl Collection for SortedSet {
         match &self.members {
             Members::Packed(pack) => pack.memory_bytes(),
             Members::Ranked(ranked) => size_of::<Ranked>() + ranked.memory(),
-        }
-    }
-
-    fn into_object(self) -> Object {
-        Object::SortedSet(self)
-    }
-
-    fn of(object: &Object) -> Option<&Self> {
-        match object {
-            Object::SortedSet(set) => Some(set),
-            _ => None,
-        }
-    }
-
-    fn of_mut(object: &mut Object) -> Option<&mut Self> {
-        match object {
-            Object::SortedSet(set) => Some(set),
-            _ => None,
         }
     }
 }

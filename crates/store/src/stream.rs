@@ -8,10 +8,10 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Range;
 
-use crate::body::Form;
+use crate::form::Form;
 use crate::hash::HashKey;
 use crate::listpack::Packed;
-use crate::object::{Collection, Object};
+use crate::object::Collection;
 use crate::stream_block::{Block, BlockLimits, Cursor, StreamEntry};
 use crate::stream_group::StreamGroup;
 use crate::stream_id::StreamId;
@@ -406,23 +406,5 @@ impl Collection for Stream {
     fn memory(&self) -> usize {
         let of_block = size_of::<StreamId>() + size_of::<Block>();
         self.blocks_bytes + self.blocks.len() * of_block + self.groups_bytes
-    }
-
-    fn into_object(self) -> Object {
-        Object::Stream(self)
-    }
-
-    fn of(object: &Object) -> Option<&Self> {
-        match object {
-            Object::Stream(stream) => Some(stream),
-            _ => None,
-        }
-    }
-
-    fn of_mut(object: &mut Object) -> Option<&mut Self> {
-        match object {
-            Object::Stream(stream) => Some(stream),
-            _ => None,
-        }
     }
 }
