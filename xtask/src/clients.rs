@@ -1,14 +1,18 @@
-//! Real clients against a server: redis-cli, redis-benchmark, and the libraries of `tests/clients/`.
+//! Real clients against a server: the tools, and the libraries and frameworks of `tests/clients/`.
 //!
-//! Each library has one small program there that takes host and port, runs the same scenario, prints what it did and
-//! ends with 0 only if every answer was right.
+//! Each library has one small program there that takes host and port, runs its scenario, prints what it did and ends
+//! with 0 only if every answer was right. Each is run against a server with one worker, and one with two.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::Command;
 
-use crate::peers::{self, Peers};
+use crate::peers::{self, Library, Peers};
 use crate::steps::{Count, Steps, build_sleeve, output_of};
+use crate::tools;
 use sleeve_tests::{Kind, Server, Settings};
+
+/// How long one program may take. Only one that hangs gets near it.
+const SECONDS_MAX: &str = "180";
 
 /// Which server the clients talk to.
 #[derive(Debug, clap::Args)]
@@ -16,29 +20,40 @@ pub struct Options {
     /// The server
     #[arg(long, default_value = "sleeve", value_parser = ["sleeve", "redis", "valkey"])]
     server: String,
+    /// Only the clients whose name has this part
+    name: Option<String>,
 }
 
 /// `cargo xtask clients`.
 pub fn run(options: &Options) -> Result<(), String> {
-    let peers = peers::set_up()?;
+    let mut peers = peers::set_up()?;
     let kind = Kind::parse(&options.server).ok_or("no such server")?;
     let binary = if kind == Kind::Sleeve { build_sleeve("checked")? } else { kind.binary()? };
-    let server = Server::launch(kind, &binary, Settings::default())?;
+    let part = options.name.as_deref().unwrap_or_default();
+    peers.libraries.retain(|library| library.name.contains(part));
     let mut steps = Steps::default();
-    steps.step("client libraries", || check(&peers, &server));
+    check(&mut steps, &peers, kind, &binary, part);
     steps.close()
 }
 
-/// Runs every client against a running server.
-///
-/// # Errors
-/// None; a client that fails is counted.
-pub fn check(peers: &Peers, server: &Server) -> Result<Count, String> {
+/// Runs every client against servers of this kind: for Sleeve one with one worker, and one with two.
+pub fn check(steps: &mut Steps, peers: &Peers, kind: Kind, binary: &Path, part: &str) {
+    let workers: &[&str] = if kind == Kind::Sleeve { &["1", "2"] } else { &[""] };
+    for workers in workers {
+        let arguments = if workers.is_empty() { vec![] } else { vec!["--workers".to_owned(), (*workers).to_owned()] };
+        let name = if workers.is_empty() { "clients".to_owned() } else { format!("clients, {workers} workers") };
+        steps.step(&name, || {
+            let server = Server::launch(kind, binary, Settings { arguments, password: None })?;
+            Ok(check_one(peers, &server.port().to_string(), part))
+        });
+    }
+}
+
+fn check_one(peers: &Peers, port: &str, part: &str) -> Count {
     let mut count = Count { skipped: peers.skipped.len(), ..Count::default() };
     for (name, reason) in &peers.skipped {
         println!("    {name}: skipped, {reason}");
     }
-    let port = server.port().to_string();
     let mut tally = |name: &str, outcome: Result<String, String>| match outcome {
         Ok(said) => {
             println!("    {name}: {said}");
@@ -49,49 +64,19 @@ pub fn check(peers: &Peers, server: &Server) -> Result<Count, String> {
             count.failed += 1;
         }
     };
-    tally("redis-cli", redis_cli(&port));
-    tally("redis-benchmark", redis_benchmark(&port));
+    for (name, check) in tools::ALL.into_iter().filter(|(name, _)| name.contains(part)) {
+        tally(name, check(port));
+    }
     for library in &peers.libraries {
-        let mut words = library.command.iter().cloned();
-        let mut command = Command::new(words.next().unwrap_or_else(PathBuf::new));
-        command.args(words).args(["127.0.0.1", &port]);
-        let said = output_of(&mut command);
-        tally(library.name, said.map(|said| said.trim().lines().last().unwrap_or_default().to_owned()));
+        tally(library.name, run_library(library, port));
     }
-    Ok(count)
+    count
 }
 
-fn redis_cli(port: &str) -> Result<String, String> {
-    let exchanges: &[(&[&str], &str)] = &[
-        (&["PING"], "PONG"),
-        (&["SET", "cli:key", "a value"], "OK"),
-        (&["GET", "cli:key"], "a value"),
-        (&["GET", "cli:none"], ""),
-        (&["-n", "3", "INCR", "cli:counter"], "1"),
-        (&["-n", "3", "DEL", "cli:counter"], "1"),
-        (&["-3", "--json", "MGET", "cli:key", "cli:none"], "[\"a value\",null]"),
-        (&["--no-raw", "SETRANGE", "cli:key", "2", "n"], "(integer) 7"),
-        (&["--csv", "MGET", "cli:key", "cli:none"], "\"a nalue\",NULL"),
-        (&["--scan", "--pattern", "cli:*"], "cli:key"),
-        (&["DEL", "cli:key"], "1"),
-    ];
-    for (arguments, expected) in exchanges {
-        let said = output_of(Command::new("redis-cli").args(["-h", "127.0.0.1", "-p", port]).args(*arguments))?;
-        if said.trim_end() != *expected {
-            return Err(format!("{arguments:?} printed {said:?} instead of {expected:?}"));
-        }
-    }
-    Ok(format!("{} exchanges", exchanges.len()))
-}
-
-fn redis_benchmark(port: &str) -> Result<String, String> {
-    let tests = "ping_inline,ping_mbulk,set,get,incr,mset";
-    let options = ["-h", "127.0.0.1", "-p", port, "-q", "--csv", "-n", "20000", "-P", "16", "-r", "10000", "-t", tests];
-    let said = output_of(Command::new("redis-benchmark").args(options))?;
-    if said.contains("rror") {
-        return Err(said);
-    }
-    let lines = said.lines().filter(|line| line.starts_with('"')).count();
-    // A heading, and one line for each test.
-    if lines == 7 { Ok("6 tests".to_owned()) } else { Err(format!("it printed {lines} lines\n{said}")) }
+fn run_library(library: &Library, port: &str) -> Result<String, String> {
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after=5", SECONDS_MAX]).args(&library.command).args(["127.0.0.1", port]);
+    // Python would leave what it compiled beside the programs.
+    let said = output_of(command.env("PYTHONDONTWRITEBYTECODE", "1"))?;
+    Ok(said.trim().lines().last().unwrap_or_default().to_owned())
 }

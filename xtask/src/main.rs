@@ -8,6 +8,7 @@ mod clients;
 mod fuzz;
 mod peers;
 mod steps;
+mod tools;
 mod verify;
 
 use std::process::ExitCode;
@@ -48,7 +49,7 @@ enum Chore {
     Doc,
     /// Install what the tests compare with: redis-server, Valkey and the client libraries
     Peers,
-    /// Talk to a server through redis-cli, redis-benchmark and the client libraries
+    /// Talk to a server through redis-cli, redis-benchmark, client libraries and frameworks
     Clients(clients::Options),
 }
 

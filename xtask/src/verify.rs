@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::clients;
 use crate::peers;
 use crate::steps::{Steps, build_sleeve, cargo, run, run_tests};
-use sleeve_tests::{Kind, Server, Settings};
+use sleeve_tests::Kind;
 
 /// The profile of every test.
 const PROFILE: &str = "checked";
@@ -41,10 +41,7 @@ pub fn test() -> Result<(), String> {
         let mut tests = tests(&["--workspace", "--no-fail-fast"]);
         run_tests(tests.env("SLEEVE_BIN", &sleeve))
     });
-    steps.step("client libraries", || {
-        let server = Server::launch(Kind::Sleeve, &sleeve, Settings::default())?;
-        clients::check(&peers, &server)
-    });
+    clients::check(&mut steps, &peers, Kind::Sleeve, &sleeve, "");
     steps.close()
 }
 
