@@ -11,10 +11,10 @@ use sleeve_store::{Options, SHARDS_DEFAULT, Store};
 
 use crate::acl::Acl;
 use crate::blocking::Blocking;
+use crate::candidates::Candidates;
 use crate::client_memory::ClientMemory;
 use crate::clock::{Instant, Ticker};
 use crate::config::{Config, Opt};
-use crate::cx::Candidates;
 use crate::doors::Doors;
 use crate::gauge::Gauges;
 use crate::journal::Journal;

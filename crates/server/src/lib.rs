@@ -18,6 +18,7 @@ mod acl;
 mod audience;
 mod blocking;
 mod busy;
+mod candidates;
 mod client_memory;
 mod commands;
 mod cx;

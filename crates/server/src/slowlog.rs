@@ -9,6 +9,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use sleeve_wire::commands::Command;
 
+use crate::config::{Config, Opt};
 use crate::request::Request;
 
 /// Arguments that an entry keeps, the note about the others included.
@@ -113,4 +114,17 @@ fn is_secret(request: &Request<'_>, index: usize) -> bool {
         }
         _ => false,
     }
+}
+
+/// Where shorter times than these microseconds count as slow, every command's own time is taken.
+const TIMED_ALONE_US: i64 = 1_000;
+
+/// The fewest ticks that a time has which the slow log or the latency monitor asks for.
+pub fn slow_ticks(config: &Config) -> u64 {
+    let slow_us = config.number(Opt::SlowlogLogSlowerThan);
+    if config.number(Opt::LatencyMonitorThreshold) > 0 || (0..TIMED_ALONE_US).contains(&slow_us) {
+        return 0;
+    }
+    // No processor counts more slowly than five nanoseconds a tick.
+    u64::try_from(slow_us).map_or(u64::MAX, |slow_us| slow_us.saturating_mul(200))
 }

@@ -5,6 +5,7 @@
 //! A new connection goes to the worker that has the fewest.
 
 mod attendance;
+mod channels;
 mod limits;
 mod sealed;
 
@@ -26,7 +27,7 @@ use crate::message::Message;
 use crate::output::Output;
 use crate::peer::Arrival;
 use crate::session::Session;
-use sealed::Channels;
+use channels::Channels;
 
 /// All workers of one engine, as they see each other.
 #[derive(Debug)]

@@ -5,11 +5,11 @@
 //! room gives up after the time that `maxmemory-eviction-tenacity` stands for and leaves the rest to the commands after
 //! it.
 
-use parking_lot::Mutex;
 use sleeve_store::EntryRef;
 
 use super::Cx;
 use crate::access;
+use crate::candidates::Candidate;
 use crate::clock::{Instant, monotonic_ns};
 use crate::config::{Config, MaxmemoryPolicy, Opt};
 use crate::free;
@@ -26,22 +26,6 @@ pub enum Room {
     /// It is not, and nothing more may go.
     Nothing,
 }
-
-/// A key that may go.
-#[derive(Debug)]
-struct Candidate {
-    /// The higher, the sooner.
-    score: u64,
-    database: usize,
-    name: Box<[u8]>,
-}
-
-/// The best candidates so far, the best last.
-#[derive(Debug, Default)]
-pub struct Candidates(Mutex<Vec<Candidate>>);
-
-/// Candidates that are remembered.
-const CANDIDATES_MAX: usize = 16;
 
 /// Draws that may fail, because a shard has no such key or none was met, before it is believed that there is none.
 const TRIES_MAX: usize = 64;
@@ -98,7 +82,7 @@ impl Cx<'_> {
                 MaxmemoryPolicy::AllkeysRandom | MaxmemoryPolicy::VolatileRandom => self.draw(policy).pop(),
                 _ => {
                     self.gather(policy);
-                    engine.candidates.0.lock().pop()
+                    engine.candidates.take_best()
                 }
             };
             // What was remembered may be gone, or no longer volatile; then the next best is as good.
@@ -115,16 +99,7 @@ impl Cx<'_> {
     fn gather(&mut self, policy: MaxmemoryPolicy) {
         for _ in 0..self.engine.config.number(Opt::MaxmemorySamples) {
             let drawn = self.draw(policy);
-            let mut candidates = self.engine.candidates.0.lock();
-            for candidate in drawn {
-                let is_same = |known: &Candidate| known.database == candidate.database && known.name == candidate.name;
-                if !candidates.iter().any(is_same) {
-                    let place = candidates.partition_point(|known| known.score < candidate.score);
-                    candidates.insert(place, candidate);
-                }
-            }
-            let excess = candidates.len().saturating_sub(CANDIDATES_MAX);
-            candidates.drain(..excess);
+            self.engine.candidates.remember(drawn);
         }
     }
 

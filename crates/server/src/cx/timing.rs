@@ -5,7 +5,6 @@ use sleeve_wire::commands::{Flags, Row};
 use super::Cx;
 use crate::clock;
 use crate::config::Opt;
-use crate::engine::Engine;
 use crate::request::Request;
 use crate::slowlog;
 
@@ -82,16 +81,3 @@ impl Cx<'_> {
 
 /// A command with at most so many arguments that is called fast is so.
 const ARGUMENTS_FEW: usize = 64;
-
-/// Where shorter times than these microseconds count as slow, every command's own time is taken.
-const TIMED_ALONE_US: i64 = 1_000;
-
-/// The fewest ticks that a time has which the slow log or the latency monitor asks for.
-pub(super) fn slow_ticks(engine: &Engine) -> u64 {
-    let slow_us = engine.config.number(Opt::SlowlogLogSlowerThan);
-    if engine.config.number(Opt::LatencyMonitorThreshold) > 0 || (0..TIMED_ALONE_US).contains(&slow_us) {
-        return 0;
-    }
-    // No processor counts more slowly than five nanoseconds a tick.
-    u64::try_from(slow_us).map_or(u64::MAX, |slow_us| slow_us.saturating_mul(200))
-}

@@ -2,54 +2,10 @@
 //!
 //! A token without a channel is a plain connection and costs one look into a table that is empty where there is no TLS.
 
-use std::sync::Arc;
-
 use super::Worker;
-use crate::driver::{Driver, Token};
+use crate::driver::Token;
 use crate::log;
 use crate::output::Output;
-use crate::tls::Channel;
-
-/// The channels of a worker's connections, by token.
-#[derive(Debug, Default)]
-pub(super) struct Channels(Vec<Option<Box<Channel>>>);
-
-impl Channels {
-    /// Whether a connection speaks TLS.
-    #[inline]
-    pub fn has(&self, token: Token) -> bool {
-        self.0.get(token).is_some_and(Option::is_some)
-    }
-
-    /// Puts a channel between a connection and its session.
-    pub fn insert(&mut self, token: Token, channel: Box<Channel>) {
-        if self.0.len() <= token {
-            self.0.resize_with(token + 1, || None);
-        }
-        self.0[token] = Some(channel);
-    }
-
-    fn get(&mut self, token: Token) -> Option<&mut Channel> {
-        self.0.get_mut(token)?.as_deref_mut()
-    }
-
-    fn remove(&mut self, token: Token) -> Option<Box<Channel>> {
-        self.0.get_mut(token)?.take()
-    }
-
-    /// Has bytes leave with all else that the mail brings to a connection.
-    #[inline]
-    pub fn queue(&mut self, driver: &mut Driver, token: Token, bytes: &Arc<Vec<u8>>) {
-        match self.get(token) {
-            None => driver.queue(token, bytes),
-            Some(channel) => {
-                let mut sealed = Vec::new();
-                channel.seal([bytes.as_slice()], &mut sealed);
-                driver.queue(token, &Arc::new(sealed));
-            }
-        }
-    }
-}
 
 impl Worker {
     /// Gives a session what its peer said, of what has arrived on a connection with TLS.

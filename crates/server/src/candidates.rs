@@ -1,0 +1,45 @@
+//! The keys that are the best to evict next: found by sampling, and remembered between two evictions.
+//!
+//! Whoever evicts, on any thread, adds what he has drawn and takes the best. A candidate is a name only: it may have gone
+//! meanwhile, which whoever takes it finds out.
+
+use parking_lot::Mutex;
+
+/// A key that may go.
+#[derive(Debug)]
+pub struct Candidate {
+    /// The higher, the sooner.
+    pub score: u64,
+    /// Its database.
+    pub database: usize,
+    /// Its name.
+    pub name: Box<[u8]>,
+}
+
+/// The best candidates so far, the best last.
+#[derive(Debug, Default)]
+pub struct Candidates(Mutex<Vec<Candidate>>);
+
+/// Candidates that are remembered.
+const CANDIDATES_MAX: usize = 16;
+
+impl Candidates {
+    /// Adds keys, and forgets the worst where there are too many.
+    pub fn remember(&self, drawn: Vec<Candidate>) {
+        let mut candidates = self.0.lock();
+        for candidate in drawn {
+            let is_same = |known: &Candidate| known.database == candidate.database && known.name == candidate.name;
+            if !candidates.iter().any(is_same) {
+                let place = candidates.partition_point(|known| known.score < candidate.score);
+                candidates.insert(place, candidate);
+            }
+        }
+        let excess = candidates.len().saturating_sub(CANDIDATES_MAX);
+        candidates.drain(..excess);
+    }
+
+    /// The best, which is forgotten.
+    pub fn take_best(&self) -> Option<Candidate> {
+        self.0.lock().pop()
+    }
+}
