@@ -165,9 +165,12 @@ fn parse_percentiles(words: &[&[u8]]) -> Result<Value, String> {
     let mut shown = Vec::new();
     for word in present {
         let number = std::str::from_utf8(word).ok().and_then(|text| text.parse::<f64>().ok());
-        match number.filter(|number| (0.0..=100.0).contains(number)) {
-            Some(number) => shown.push(number.to_string()),
-            None => return Err("Invalid latency-tracking-info-percentiles parameters".into()),
+        match number {
+            Some(number) if (0.0..=100.0).contains(&number) => shown.push(number.to_string()),
+            Some(number) if !number.is_nan() => {
+                return Err("latency-tracking-info-percentiles parameters should sit between [0.0,100.0]".into());
+            }
+            _ => return Err("Invalid latency-tracking-info-percentiles parameters".into()),
         }
     }
     Ok(Value::Text(shown.join(" ").into_bytes()))
