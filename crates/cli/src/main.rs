@@ -4,6 +4,7 @@
 //! the server, replies from the client.
 
 mod address;
+mod allocator;
 mod bench;
 mod endpoint;
 mod output;
@@ -40,6 +41,7 @@ enum Command {
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    allocator::enter();
     let mut words = std::env::args_os();
     if serve::is_asked_for_by(words.next().as_deref()) {
         return serve::run_words(words.collect());

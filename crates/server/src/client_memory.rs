@@ -1,7 +1,7 @@
 //! The memory of all clients together, and who has to go when it is too much (`maxmemory-clients`).
 //!
 //! Each client's requests and replies on their way are weighed by the thread that owns it, when it has worked for it and
-//! at every tick, and only while the option is set. The sum is one atomic, to which a thread adds what has changed. When
+//! at every tick, and only while that option or `maxmemory` is set. The sum is one atomic, to which a thread adds what has changed. When
 //! it is over the limit, whoever notices closes the largest clients that have not asked to stay. A client that is chosen
 //! is taken from the sum at once, so that two threads never choose for the same excess. Any thread.
 
@@ -39,6 +39,12 @@ impl ClientMemory {
             self.sum_bytes.fetch_sub(old, Ordering::Relaxed);
         }
         old != GONE
+    }
+
+    /// The bytes of all clients that are weighed.
+    #[inline]
+    pub fn sum(&self) -> u64 {
+        self.sum_bytes.load(Ordering::Relaxed).max(0) as u64
     }
 
     /// Whether all clients together have more than `bytes_max`.

@@ -26,6 +26,7 @@ use crate::config::Opt;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::field_expiry::{self, FIELDS_A_LOOK};
+use crate::footprint::Footprint;
 use crate::free;
 use crate::locks::Locks;
 use crate::mail::{Letter, Mailbox};
@@ -122,10 +123,19 @@ impl<'a> Cx<'a> {
         self.reply().error(error.text());
     }
 
-    /// The bytes of all data and of the journal; between two commands, as it gives back the lock of the last one.
-    pub fn used_bytes(&mut self) -> u64 {
-        self.locks.clear();
-        self.engine.used_bytes()
+    /// Where memory goes, seen through the locks that the command holds.
+    pub fn footprint(&mut self) -> Footprint {
+        let mut data_bytes = 0;
+        self.locks.for_each(|shard| data_bytes += shard.memory() as u64);
+        self.engine.footprint(data_bytes)
+    }
+
+    /// Weighs everything anew, where the estimate may be out of date: what is weighed only while `maxmemory` is set.
+    pub fn weigh_all(&mut self) {
+        let engine = self.engine;
+        (0..engine.store.shards())
+            .for_each(|index| self.locks.with(index, |shard| engine.estimate.note(index, shard.memory())));
+        engine.peers.all().iter().for_each(|peer| engine.client_memory.weigh(peer));
     }
 
     /// Whether the peer is on this machine.
@@ -257,9 +267,9 @@ impl Cx<'_> {
         key: Key<'_>,
         change: impl FnOnce(&mut C) -> R,
     ) -> Result<Updated<R>, Error> {
-        self.renew(key);
-        let (database, moment) = (self.state.database as usize, self.moment());
-        let updated = self.locks.shard(key.hash).update(database, (key.hash, key.name), moment, change);
+        self.expire_if_due(key);
+        let (database, moment, renew) = (self.state.database as usize, self.moment(), renewal(self));
+        let updated = self.locks.shard(key.hash).update(database, (key.hash, key.name), moment, renew, change);
         let updated = updated.map_err(|OtherKind| Error::WRONG_TYPE)?;
         if updated.created && !updated.emptied {
             self.notify(Class::New, "new", key);
@@ -273,20 +283,10 @@ impl Cx<'_> {
         key: Key<'_>,
         change: impl FnOnce(&mut C) -> R,
     ) -> Result<Option<Updated<R>>, Error> {
-        self.renew(key);
-        let (database, now_ms) = (self.state.database as usize, self.now.wall_ms());
-        let updated = self.locks.shard(key.hash).update_present(database, (key.hash, key.name), now_ms, change);
+        self.expire_if_due(key);
+        let (database, now_ms, renew) = (self.state.database as usize, self.now.wall_ms(), renewal(self));
+        let updated = self.locks.shard(key.hash).update_present(database, (key.hash, key.name), now_ms, renew, change);
         updated.map_err(|OtherKind| Error::WRONG_TYPE)
-    }
-
-    /// Renews the access clock of a key that is about to be changed.
-    fn renew(&mut self, key: Key<'_>) {
-        let (engine, now, is_silent) = (self.engine, self.now, self.state.no_touch);
-        if let Some(entry) = self.peek(key)
-            && !is_silent
-        {
-            access::touch(&engine.config, &entry, now);
-        }
     }
 
     /// The entry of a key, to be changed; a key that is missing is first set to `value`.
@@ -357,6 +357,17 @@ impl Cx<'_> {
         self.marked.extend(self.engine.blocking.mark(database, key));
         self.notify_in(database, Class::Expired, "expired", key);
         self.append(database, &[b"DEL", key.name]);
+    }
+}
+
+/// What renews the access clock of a key that is about to be changed.
+#[inline]
+fn renewal<'a>(cx: &Cx<'a>) -> impl FnOnce(&EntryRef<'_>) + use<'a> {
+    let (engine, now, is_silent) = (cx.engine, cx.now, cx.state.no_touch);
+    move |entry| {
+        if !is_silent {
+            access::touch(&engine.config, entry, now);
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use crate::client_memory::ClientMemory;
 use crate::clock::{Instant, Ticker};
 use crate::config::{Config, Opt};
 use crate::doors::Doors;
+use crate::footprint::{Estimate, Footprint};
 use crate::gauge::Gauges;
 use crate::journal::Journal;
 use crate::latency::Latency;
@@ -52,6 +53,8 @@ pub struct Engine {
     pub latency: Latency,
     /// Rates and peaks.
     pub gauges: Gauges,
+    /// About how much memory is in use.
+    pub estimate: Estimate,
     /// Who watches which key.
     pub watches: Watches,
     /// Who waits for which key.
@@ -113,6 +116,7 @@ impl Engine {
             slowlog: SlowLog::default(),
             latency: Latency::default(),
             gauges: Gauges::default(),
+            estimate: Estimate::new(options.shards),
             watches: Watches::default(),
             blocking: Blocking::default(),
             pubsub: PubSub::default(),
@@ -166,17 +170,61 @@ impl Engine {
         self.config.rounds_a_second(self.peers.len())
     }
 
-    /// Samples rates and peaks if that is due; whoever ticks calls it, with no shard locked.
+    /// Samples rates and peaks if that is due; whoever ticks calls it, with no shard locked. A shard that is in use is not
+    /// waited for: what it weighed last will do.
     pub fn sample(&self, now: Instant) {
         let now_ms = now.monotonic_ms();
-        if self.gauges.is_due(now_ms) {
-            self.gauges.sample(now_ms, self.stats.traffic(), self.used_bytes());
+        if !self.gauges.is_due(now_ms) {
+            return;
         }
+        for index in 0..self.store.shards() {
+            if let Some(shard) = self.store.try_lock(index) {
+                self.estimate.note(index, shard.memory());
+            }
+        }
+        self.gauges.sample(now_ms, self.stats.traffic(), self.estimate.shards() + self.weigh_overhead().overhead());
     }
 
-    /// The bytes of all data and of the journal.
+    /// Whether the memory of clients is kept account of: if anything bounds it.
+    #[inline]
+    pub fn weighs_clients(&self) -> bool {
+        self.config.memory(Opt::Maxmemory) != 0 || self.config.number(Opt::MaxmemoryClients) != 0
+    }
+
+    /// About how many bytes everything takes, while `maxmemory` is set. Costs a few loads.
+    #[inline]
+    pub fn estimated_bytes(&self) -> u64 {
+        self.estimate.total() + self.client_memory.sum()
+    }
+
+    /// Brings the estimate up to date as to what is in no shard; all of that.
+    fn weigh_overhead(&self) -> Footprint {
+        let footprint = self.footprint(0);
+        self.estimate.note_overhead(footprint.overhead() - footprint.clients);
+        footprint
+    }
+
+    /// The bytes of everything, as `maxmemory` counts. Locks each shard once, so the caller holds none.
     pub fn used_bytes(&self) -> u64 {
-        (self.store.memory() + self.journal.memory_bytes()) as u64
+        for index in 0..self.store.shards() {
+            self.estimate.note(index, self.store.lock(index).memory());
+        }
+        self.estimate.shards() + self.weigh_overhead().overhead()
+    }
+
+    /// Where memory goes, the shards taking `data_bytes`. No shard is locked for it.
+    pub fn footprint(&self, data_bytes: u64) -> Footprint {
+        let (scripts, libraries) = (&self.scripts, self.scripts.libraries());
+        let running = |bytes: &std::sync::atomic::AtomicUsize| bytes.load(Ordering::Relaxed) as u64;
+        Footprint {
+            data: data_bytes,
+            fixed: self.store.fixed_memory() as u64,
+            journal: self.journal.memory_bytes() as u64,
+            clients: self.peers.bytes() as u64,
+            scripts: running(&scripts.script_bytes) + scripts.size().1 as u64,
+            functions: running(&scripts.library_bytes) + libraries.bytes() as u64,
+            tracking: self.tracking.bytes() as u64,
+        }
     }
 
     /// The port that is served, 0 when none is.

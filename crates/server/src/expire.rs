@@ -24,6 +24,8 @@ use crate::stats::Counters;
 
 /// Buckets that are looked at while one lock is held.
 const BUCKETS_A_STEP: usize = 256;
+/// A value of so many bytes takes long to free.
+const LARGE_BYTES_MIN: usize = 64 << 10;
 /// The pause between slices while many keys have expired, in milliseconds.
 const BUSY_PAUSE_MS: u64 = 3;
 
@@ -70,7 +72,8 @@ impl Expiry {
             return round_ms;
         }
         let effort = Effort::of(engine.config.number(Opt::ActiveExpireEffort));
-        let ends_ns = monotonic_ns() + effort.slice_us * 1_000;
+        let began_ns = monotonic_ns();
+        let ends_ns = began_ns + effort.slice_us * 1_000;
         let (mut report, mut are_fields_left) = (ExpireReport::default(), false);
         let mut places_left = engine.store.shards().div_ceil(self.stride) * engine.store.databases();
         while places_left > 0 {
@@ -90,6 +93,11 @@ impl Expiry {
             }
         }
         counters.expired.add(report.expired as u64);
+        let took_us = (monotonic_ns() - began_ns) / 1_000;
+        let slow_ms = engine.config.number(Opt::LatencyMonitorThreshold) as u64;
+        if slow_ms > 0 && took_us / 1_000 >= slow_ms {
+            engine.latency.add("expire-cycle", now.wall_ms() / 1_000, took_us / 1_000);
+        }
         let many_expired = report.expired * 100 >= report.sampled.max(1) * effort.busy_percent;
         let is_busy = places_left > 0 && (many_expired || are_fields_left);
         if is_busy { BUSY_PAUSE_MS } else { round_ms }
@@ -102,13 +110,15 @@ impl Expiry {
             return (ExpireReport { wrapped: true, ..ExpireReport::default() }, false);
         }
         let database = self.database;
-        let mut shard = engine.store.lock(self.shard);
-        if shard.databases() <= database {
-            return (ExpireReport { wrapped: true, ..ExpireReport::default() }, false);
-        }
-        let mut outbox = Outbox::default();
+        // Who has it may be a script that runs for long; nobody's clients wait for this.
+        let free = engine.store.try_lock(self.shard).filter(|shard| shard.databases() > database);
+        let Some(mut shard) = free else { return (ExpireReport { wrapped: true, ..ExpireReport::default() }, false) };
+        let (mut outbox, mut large) = (Outbox::default(), Vec::new());
         let report = shard.expire_step(database, now_ms, BUCKETS_A_STEP, |key, garbage| {
-            free::now_or_later(garbage, engine.config.flag(Opt::LazyfreeLazyExpire));
+            // What takes long to free is freed when nobody waits for the shard.
+            if garbage.bytes() >= LARGE_BYTES_MIN {
+                large.push(garbage);
+            }
             engine.watches.raise_expired(database as u32, key);
             if !engine.blocking.is_empty() {
                 let key = Key { name: key, hash: engine.store.hash(key) };
@@ -123,7 +133,10 @@ impl Expiry {
             }
         });
         let fields_left = field_expiry::step(engine, &mut shard, database, now_ms, marked, &mut outbox);
+        engine.estimate.note(self.shard, shard.memory());
         drop(shard);
+        let is_later = engine.config.flag(Opt::LazyfreeLazyExpire);
+        large.into_iter().for_each(|garbage| free::now_or_later(garbage, is_later));
         engine.tracking.broadcast(&mut outbox);
         outbox.ring(None);
         (report, fields_left)

@@ -1,13 +1,13 @@
 //! The reasons to refuse, queue or hold a command, in the order in which Redis tries them.
 
-use sleeve_wire::commands::{Command, Flags};
+use sleeve_wire::commands::{Categories, Command, Flags};
 use sleeve_wire::reply::Protocol;
 
-use crate::clock::Instant;
 use crate::commands::permission;
 use crate::config::Opt;
 use crate::cx::{Cx, Room};
 use crate::error::Error;
+use crate::patience;
 use crate::pause::Held;
 use crate::request::Request;
 
@@ -26,7 +26,7 @@ pub enum Way {
 /// user's permissions, which EXEC and scripts ask for too.
 #[inline]
 pub fn pass(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<Way, Error> {
-    debug_command(cx, request)?;
+    protected_command(cx, request)?;
     permission::pass(cx, request)?;
     busy(cx, request)?;
     inside_multi(cx, request)?;
@@ -42,66 +42,73 @@ pub fn pass(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<Way, Error> {
     })
 }
 
-/// `enable-debug-command` guards DEBUG.
+/// `enable-debug-command` guards DEBUG, and `enable-module-command` what would load modules.
 #[inline]
-fn debug_command(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
-    if request.row.id != Command::Debug {
+fn protected_command(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
+    match request.row.id {
+        Command::Debug => guard(cx, Opt::EnableDebugCommand, "DEBUG", "enable-debug-command"),
+        Command::ModuleLoad | Command::ModuleLoadEx | Command::ModuleUnload => {
+            guard(cx, Opt::EnableModuleCommand, "MODULE", "enable-module-command")
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cold]
+fn guard(cx: &Cx<'_>, option: Opt, command: &str, option_name: &str) -> Result<(), Error> {
+    if cx.engine.config.access(option).allows(cx.is_local()) {
         return Ok(());
     }
-    let allowed = cx.engine.config.access(Opt::EnableDebugCommand).allows(cx.is_local());
-    if allowed {
-        return Ok(());
-    }
-    Err(Error::fixed(
-        "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a \
-         local connection, otherwise you need to set this option in the configuration file, and then restart the \
-         server.",
-    ))
+    Err(Error::new(format!(
+        "ERR {command} command not allowed. If the {option_name} option is set to \"local\", you can run it from a local \
+         connection, otherwise you need to set this option in the configuration file, and then restart the server."
+    )))
 }
 
 /// While a script has all shards for longer than `busy-reply-threshold`, only what ends it or needs no data may run.
+/// Before that, who needs a shard waits for its lock.
 #[inline]
 fn busy(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     if cx.engine.scripts.running.is_any() { wait_for_script(cx, request) } else { Ok(()) }
 }
 
-/// A script of this thread has been running for so long already, or nothing else would run here; one of another thread is
-/// waited for until it is over or has.
 #[cold]
 fn wait_for_script(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
-    let running = &cx.engine.scripts.running;
-    let threshold_ms = match cx.engine.config.number(Opt::BusyReplyThreshold) {
-        0 => u64::MAX,
-        threshold_ms => threshold_ms as u64,
-    };
-    while let Some(elapsed_ms) = running.elapsed_ms(|| Instant::now().monotonic_ms()) {
-        if elapsed_ms >= threshold_ms {
-            let is_allowed = request.row.flags.contains(Flags::ALLOW_BUSY) && request.key_places().is_empty();
-            let is_gentle_end = request.row.id == Command::Shutdown
-                && !request.args.iter().any(|word| word.eq_ignore_ascii_case(b"nosave"));
-            return if is_allowed && !is_gentle_end { Ok(()) } else { Err(running.busy()) };
+    let is_allowed = request.row.flags.contains(Flags::ALLOW_BUSY) && request.key_places().is_empty();
+    let is_gentle_end = request.row.id == Command::Shutdown
+        && !request.args.iter().any(|word| word.eq_ignore_ascii_case(b"nosave"));
+    loop {
+        if let Err(busy) = patience::check(cx.engine) {
+            return if is_allowed && !is_gentle_end { Ok(()) } else { Err(busy) };
         }
-        if elapsed_ms < PATIENCE_MS {
+        if is_allowed || !looks_at_all_keys(request) || !cx.engine.scripts.running.is_any() {
             return Ok(());
         }
         std::thread::sleep(LOOK_AGAIN);
     }
-    Ok(())
 }
 
-/// A script that has run for less will soon be over, and the lock that it holds is waited for as any other.
-const PATIENCE_MS: u64 = 5;
-/// How often a script that has run for longer is looked at.
+/// Whether a request that names no keys may take locks one after the other, where it could not be told that they will
+/// not come free.
+fn looks_at_all_keys(request: &Request<'_>) -> bool {
+    let about_all = Categories::KEYSPACE.or(Categories::ADMIN).or(Categories::DANGEROUS);
+    request.key_places().is_empty() && request.row.categories.intersects(about_all)
+}
+
+/// How often a script is looked at that such a request waits for.
 const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(1);
 
-/// `maxmemory` guards against what may grow.
+/// `maxmemory` guards against what may grow. Room is made for whatever comes, because clients take memory too.
 #[inline]
 fn memory(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     let bytes_max = cx.engine.config.memory(Opt::Maxmemory);
-    if bytes_max == 0 || !may_grow(cx, request) || cx.make_room(bytes_max) != Room::Nothing {
+    if bytes_max == 0 || cx.engine.estimated_bytes() <= bytes_max {
         return Ok(());
     }
-    Err(Error::OUT_OF_MEMORY)
+    match cx.make_room(bytes_max) {
+        Room::Nothing if may_grow(cx, request) => Err(Error::OUT_OF_MEMORY),
+        _ => Ok(()),
+    }
 }
 
 fn may_grow(cx: &Cx<'_>, request: &Request<'_>) -> bool {

@@ -3,6 +3,7 @@
 //! [`Engine`] is one running Sleeve. [`Engine::connect`] opens a session in the caller's thread; [`boot`] serves it over
 //! TCP and Unix sockets.
 
+pub mod allocator;
 pub mod boot;
 pub mod clock;
 pub mod config;
@@ -29,6 +30,7 @@ mod error;
 mod execute;
 mod expire;
 mod field_expiry;
+mod footprint;
 mod free;
 mod gates;
 mod gauge;
@@ -41,6 +43,7 @@ mod monitor;
 mod notify;
 mod outbox;
 mod output;
+mod patience;
 mod pause;
 mod peer;
 mod prepare;

@@ -8,6 +8,9 @@
 //! A single lock outlives its command until the next one of the batch wants another: with one shard, which is what one
 //! worker has, a whole batch takes its lock once. Nothing is sent and nothing is waited for meanwhile.
 
+use std::time::Duration;
+
+use crate::footprint::Estimate;
 use sleeve_store::{Flushed, Hash, Locked, Shard, ShardGuard, ShardSet, Shards, Store};
 
 /// Shards locked for one command or transaction. Unlocks when cleared or dropped.
@@ -37,6 +40,55 @@ impl<'s> Locks<'s> {
             self.held = Held::Nothing;
             self.held = Held::One(index, self.store.lock(index));
         }
+    }
+
+    /// Takes the one shard of a key, or keeps it if it is held alone; false, and nothing is held, when it does not come
+    /// free in time.
+    #[inline]
+    pub fn take_one_within(&mut self, hash: Hash, patience: Duration) -> bool {
+        let index = self.store.shard_of(hash);
+        if !matches!(self.held, Held::One(held, _) if held == index) {
+            self.held = Held::Nothing;
+            let Some(guard) = self.store.lock_within(index, patience) else { return false };
+            self.held = Held::One(index, guard);
+        }
+        true
+    }
+
+    /// Takes the one shard of a key, or keeps it if it is held alone, unless another thread has it.
+    #[inline]
+    pub fn take_one_now(&mut self, hash: Hash) -> bool {
+        let index = self.store.shard_of(hash);
+        if !matches!(self.held, Held::One(held, _) if held == index) {
+            self.held = Held::Nothing;
+            let Some(guard) = self.store.try_lock(index) else { return false };
+            self.held = Held::One(index, guard);
+        }
+        true
+    }
+
+    /// Takes the shards of these keys instead of what is held; false, and nothing is held, when they do not come free in
+    /// time.
+    pub fn take_within(&mut self, hashes: impl Iterator<Item = Hash>, patience: Duration) -> bool {
+        let set = hashes.map(|hash| self.store.shard_of(hash)).collect();
+        self.take_set_within(set, patience)
+    }
+
+    /// Takes all shards instead of the one that is held, as [`Locks::take_within`]; if several are, they must be all of
+    /// them.
+    pub fn take_all_within(&mut self, patience: Duration) -> bool {
+        let is_held = matches!(self.held, Held::Several(..));
+        is_held || self.take_set_within(ShardSet::all(self.store.shards()), patience)
+    }
+
+    fn take_set_within(&mut self, set: ShardSet, patience: Duration) -> bool {
+        self.held = Held::Nothing;
+        if set.is_empty() {
+            return true;
+        }
+        let Some(locked) = self.store.lock_set_within(set, patience) else { return false };
+        self.held = Held::Several(locked, Vec::new());
+        true
     }
 
     /// Takes the shards of these keys instead of what is held.
@@ -83,6 +135,17 @@ impl<'s> Locks<'s> {
     #[inline]
     pub fn clear(&mut self) {
         self.held = Held::Nothing;
+    }
+
+    /// Says what the shards that are held weigh now.
+    pub fn weigh(&self, estimate: &Estimate) {
+        match &self.held {
+            Held::Nothing => {}
+            Held::One(index, guard) => estimate.note(*index, guard.memory()),
+            Held::Several(locked, _) => {
+                locked.set().iter().for_each(|index| estimate.note(index, locked.shard(index).memory()));
+            }
+        }
     }
 
     /// The locked shard of a key.

@@ -231,6 +231,11 @@ impl Peers {
         self.rows.lock().values().cloned().collect()
     }
 
+    /// The bytes that all clients take.
+    pub fn bytes(&self) -> usize {
+        self.rows.lock().values().map(|peer| peer.bytes()).sum()
+    }
+
     /// How many clients there are.
     pub fn len(&self) -> usize {
         self.rows.lock().len()

@@ -35,7 +35,12 @@ struct Table {
     readers: HashMap<Arc<[u8]>, Readers>,
     keys: Vec<Arc<[u8]>>,
     items: usize,
+    name_bytes: usize,
 }
+
+/// What a key that is remembered costs beside its name, and what each client under it costs, estimated.
+const KEY_BYTES: usize = 120;
+const ITEM_BYTES: usize = 24;
 
 #[derive(Debug)]
 struct Readers {
@@ -70,6 +75,12 @@ impl Tracking {
     pub fn census(&self) -> (usize, usize, usize) {
         let table = self.table.lock();
         (table.keys.len(), table.items, self.prefixes.lock().len())
+    }
+
+    /// The bytes that the keys take which are remembered.
+    pub fn bytes(&self) -> usize {
+        let table = self.table.lock();
+        table.name_bytes + table.keys.len() * KEY_BYTES + table.items * ITEM_BYTES
     }
 
     /// A client begins to track. It may do so again with other options; its old prefixes stay.
@@ -192,6 +203,7 @@ impl Table {
             None => {
                 let key: Arc<[u8]> = key.into();
                 self.readers.insert(Arc::clone(&key), Readers { ids: [id].into(), place: self.keys.len() });
+                self.name_bytes += key.len();
                 self.keys.push(key);
                 true
             }
@@ -203,6 +215,7 @@ impl Table {
     fn remove(&mut self, key: &[u8]) -> BTreeSet<u64> {
         let Some(Readers { ids, place }) = self.readers.remove(key) else { return BTreeSet::new() };
         self.items -= ids.len();
+        self.name_bytes -= key.len();
         self.keys.swap_remove(place);
         if let Some(moved) = self.keys.get(place)
             && let Some(readers) = self.readers.get_mut(moved)

@@ -1,6 +1,4 @@
-//! TIME, SHUTDOWN and MEMORY USAGE.
-
-use sleeve_wire::number;
+//! TIME and SHUTDOWN.
 
 use crate::cx::Cx;
 use crate::error::{Error, Outcome};
@@ -64,23 +62,4 @@ impl ShutdownOptions {
         let is_contradiction = (options.save && options.no_save) || (options.abort && goes_on);
         if is_contradiction { Err(Error::SYNTAX) } else { Ok(options) }
     }
-}
-
-/// MEMORY USAGE key \[SAMPLES count\]
-pub fn memory_usage(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let mut options = request.args.from(3).iter();
-    while let Some(word) = options.next() {
-        let count = options.next().filter(|_| word.eq_ignore_ascii_case(b"samples")).ok_or(Error::SYNTAX)?;
-        // A string is one piece: however many samples are asked for, it is weighed whole.
-        if number::parse_i64(count).ok_or(Error::NOT_INTEGER)? < 0 {
-            return Err(Error::SYNTAX);
-        }
-    }
-    let bytes = cx.peek(request.key(0)).map(|entry| entry.memory_usage());
-    let mut reply = cx.reply();
-    match bytes {
-        Some(bytes) => reply.integer(bytes as i64),
-        None => reply.null(),
-    }
-    Ok(())
 }

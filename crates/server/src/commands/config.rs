@@ -31,6 +31,9 @@ pub fn set(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (pairs, []) = words.as_chunks::<2>() else { return Err(Error::SYNTAX) };
     let pairs: Vec<_> = pairs.iter().map(|&[name, value]| (name, value)).collect();
     let changed = cx.engine.config.set(&pairs, cx.is_local(), |option| apply(cx, option))?;
+    if changed.contains(&Opt::Maxmemory) {
+        cx.weigh_all();
+    }
     let bytes_max = cx.engine.config.memory(Opt::Maxmemory);
     let is_tighter = changed.iter().any(|option| matches!(option, Opt::Maxmemory | Opt::MaxmemoryPolicy));
     // In a transaction other locks are held than eviction needs; the next write will do it.

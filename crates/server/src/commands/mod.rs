@@ -41,6 +41,9 @@ mod list;
 mod list_find;
 mod list_move;
 mod list_wait;
+mod lolwut;
+mod memory;
+mod module;
 mod monitor;
 mod object;
 pub mod permission;
@@ -315,8 +318,17 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Command::ScriptHelp => help::help(cx, Command::Script),
         Command::ScriptKill => script::kill(cx),
         Command::ScriptLoad => script::load(cx, request),
+        Command::LolWut => lolwut::lolwut(cx, request),
+        Command::MemoryDoctor => memory::doctor(cx),
         Command::MemoryHelp => help::help(cx, Command::Memory),
-        Command::MemoryUsage => admin::memory_usage(cx, request),
+        Command::MemoryMallocStats => memory::malloc_stats(cx),
+        Command::MemoryPurge => memory::purge(cx),
+        Command::MemoryStats => memory::stats(cx),
+        Command::MemoryUsage => memory::usage(cx, request),
+        Command::ModuleHelp => help::help(cx, Command::Module),
+        Command::ModuleList => module::list(cx),
+        Command::ModuleLoad | Command::ModuleLoadEx => module::load(),
+        Command::ModuleUnload => module::unload(),
         Command::Monitor => monitor::monitor(cx),
         Command::PSubscribe => pubsub::psubscribe(cx, request),
         Command::Publish => pubsub::publish(cx, request),
@@ -402,6 +414,7 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         | Command::Config
         | Command::Object
         | Command::Memory
+        | Command::Module
         | Command::Script
         | Command::Function => {
             // A container runs as one of its subcommands; by itself it has too few arguments.

@@ -10,8 +10,10 @@ use sleeve_wire::commands;
 
 use super::lines::Lines;
 use crate::acl::Reason;
+use crate::allocator;
 use crate::config::Opt;
 use crate::cx::Cx;
+use crate::engine::Engine;
 use crate::message::Kind;
 use crate::process;
 
@@ -68,13 +70,11 @@ pub fn clients(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("total_blocking_keys_on_nokey", waiting.keys_even_gone);
 }
 
-/// Where memory goes. `used_memory` is what `maxmemory` is compared with: keys, tables and the journal.
+/// Where memory goes. `used_memory` is what `maxmemory` is compared with.
 pub fn memory(cx: &mut Cx<'_>, lines: &mut Lines) {
     let engine = cx.engine;
-    let mut dataset_bytes = 0;
-    cx.locks.for_each(|shard| dataset_bytes += shard.memory() as u64);
-    let (fixed_bytes, journal_bytes) = (engine.store.fixed_memory() as u64, engine.journal.memory_bytes() as u64);
-    let used_bytes = dataset_bytes + fixed_bytes + journal_bytes;
+    let footprint = cx.footprint();
+    let (used_bytes, fixed_bytes) = (footprint.total(), footprint.fixed);
     let resident_bytes = process::resident_bytes();
     let peak_bytes = engine.gauges.peak_bytes(used_bytes);
     let maxmemory = engine.config.memory(Opt::Maxmemory);
@@ -83,28 +83,42 @@ pub fn memory(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.size("used_memory_rss", resident_bytes);
     lines.size("used_memory_peak", peak_bytes);
     lines.add("used_memory_peak_perc", percent(used_bytes, peak_bytes));
-    lines.add("used_memory_overhead", fixed_bytes + journal_bytes);
+    lines.add("used_memory_overhead", footprint.overhead());
     lines.add("used_memory_startup", fixed_bytes);
-    lines.add("used_memory_dataset", dataset_bytes);
-    lines.add("used_memory_dataset_perc", percent(dataset_bytes, used_bytes - fixed_bytes));
+    lines.add("used_memory_dataset", footprint.data);
+    lines.add("used_memory_dataset_perc", percent(footprint.data, used_bytes - fixed_bytes));
     lines.size("total_system_memory", process::machine_bytes());
-    lines.size("used_memory_lua", 0);
-    lines.size("used_memory_scripts", 0);
-    lines.zeros(&["number_of_cached_scripts", "number_of_functions", "number_of_libraries"]);
+    scripts(engine, lines);
     lines.size("maxmemory", maxmemory);
     lines.add("maxmemory_policy", engine.config.choice(Opt::MaxmemoryPolicy));
     lines.add("mem_fragmentation_ratio", format!("{:.2}", resident_bytes as f64 / used_bytes.max(1) as f64));
     lines.add("mem_fragmentation_bytes", resident_bytes as i64 - used_bytes as i64);
     lines.zeros(&["mem_not_counted_for_evict", "mem_replication_backlog", "mem_clients_slaves"]);
-    lines.add("mem_clients_normal", client_bytes(cx));
+    lines.add("mem_clients_normal", footprint.clients);
     lines.zeros(&["mem_cluster_links", "mem_aof_buffer"]);
-    lines.add("mem_journal", journal_bytes);
+    lines.add("mem_journal", footprint.journal);
+    lines.add("mem_tracking", footprint.tracking);
+    lines.add("mem_allocator", allocator::chosen().map_or("unknown", |allocator| allocator.name));
     lines.zeros(&["active_defrag_running", "lazyfree_pending_objects", "lazyfreed_objects"]);
 }
 
-/// Bytes of all clients' requests and replies on their way.
-fn client_bytes(cx: &Cx<'_>) -> usize {
-    cx.engine.peers.all().iter().map(|peer| peer.bytes()).sum()
+/// What scripts and functions take, in the Lua states of all threads and beside them.
+fn scripts(engine: &Engine, lines: &mut Lines) {
+    let (scripts, libraries) = (&engine.scripts, engine.scripts.libraries());
+    let eval_bytes = scripts.script_bytes.load(Ordering::Relaxed) as u64;
+    let function_bytes = scripts.library_bytes.load(Ordering::Relaxed) as u64;
+    let (count, source_bytes) = scripts.size();
+    let library_bytes = libraries.bytes() as u64;
+    lines.size("used_memory_lua", eval_bytes);
+    lines.add("used_memory_vm_eval", eval_bytes);
+    lines.add("used_memory_scripts_eval", source_bytes);
+    lines.add("number_of_cached_scripts", count);
+    lines.add("number_of_functions", libraries.functions_len());
+    lines.add("number_of_libraries", libraries.len());
+    lines.add("used_memory_vm_functions", function_bytes);
+    lines.size("used_memory_vm_total", eval_bytes + function_bytes);
+    lines.add("used_memory_functions", library_bytes);
+    lines.size("used_memory_scripts", source_bytes as u64 + library_bytes);
 }
 
 /// Snapshots and logs: there are none yet, so nothing has been saved since the start.

@@ -358,8 +358,8 @@ options! {
         "Replicas that must be connected for writes to be taken; there are no replicas yet.";
     ClusterEnabled "cluster-enabled" NO, "no", Startup,
         "Whether this server is a node of a cluster; it cannot be one yet.";
-    EnableModuleCommand "enable-module-command" NO, "no", Startup,
-        "Who may load modules: nobody, as there are none.";
+    EnableModuleCommand "enable-module-command" ACCESS, "no", Startup,
+        "Who may ask for a module to be loaded, which is answered with an error, as there are none.";
     IoThreads "io-threads" Kind::Fixed(&["1"]), "1", Startup,
         "Threads that only move bytes; 'workers' says how many threads there are here.";
     IoThreadsDoReads "io-threads-do-reads" NO, "no", Startup,

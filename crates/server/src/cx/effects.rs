@@ -3,6 +3,7 @@
 use sleeve_wire::request::OwnedArgs;
 
 use super::Cx;
+use crate::config::Opt;
 use crate::request::Request;
 
 /// Recording effects. A command that changes something and says nothing here is recorded as it came.
@@ -54,6 +55,9 @@ impl Cx<'_> {
             return;
         }
         self.counters.changes.add(self.changes);
+        if self.engine.config.memory(Opt::Maxmemory) != 0 {
+            self.locks.weigh(&self.engine.estimate);
+        }
         if !self.is_recorded && !self.is_unrecorded && self.is_recording() {
             let effect: Vec<&[u8]> = request.args.iter().collect();
             self.append(self.state.database, &effect);

@@ -19,7 +19,7 @@ use crate::request::Key;
 /// What came of making room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Room {
-    /// The data is below the limit.
+    /// Everything is below the limit.
     Enough,
     /// It is not, but there is more that may go.
     Later,
@@ -30,52 +30,49 @@ pub enum Room {
 /// Draws that may fail, because a shard has no such key or none was met, before it is believed that there is none.
 const TRIES_MAX: usize = 64;
 
-/// Evictions between two looks at the sum of all shards, which costs a lock each.
-const EVICTIONS_A_LOOK: usize = 16;
-
 impl Cx<'_> {
-    /// Evicts until the data takes at most `bytes_max`, as the policy says. Between two commands, as it gives back the
+    /// Evicts until everything takes at most `bytes_max`, as the policy says. Between two commands, as it gives back the
     /// locks of the last one.
     #[cold]
     pub(crate) fn make_room(&mut self, bytes_max: u64) -> Room {
-        let policy = self.engine.config.maxmemory_policy();
-        let mut used_bytes = self.used_bytes();
-        if used_bytes <= bytes_max {
-            return Room::Enough;
-        }
-        if policy == MaxmemoryPolicy::NoEviction || self.engine.pause.held(self.now.wall_ms()).is_some() {
+        let engine = self.engine;
+        let policy = engine.config.maxmemory_policy();
+        if policy == MaxmemoryPolicy::NoEviction || engine.pause.held(self.now.wall_ms()).is_some() {
             return Room::Nothing;
         }
+        if engine.scripts.running.is_any() {
+            // It has all shards, and nobody waits for them only to evict.
+            return Room::Later;
+        }
+        self.locks.clear();
         let began_ns = monotonic_ns();
-        let limit_us = time_limit_us(self.engine.config.number(Opt::MaxmemoryEvictionTenacity));
+        let limit_us = time_limit_us(engine.config.number(Opt::MaxmemoryEvictionTenacity));
+        let elapsed_us = || (monotonic_ns() - began_ns) / 1_000;
         let mut room = Room::Enough;
-        'evicting: while used_bytes > bytes_max {
-            for _ in 0..EVICTIONS_A_LOOK {
-                let Some(freed_bytes) = self.evict_one(policy) else {
-                    room = Room::Nothing;
-                    break 'evicting;
-                };
-                used_bytes = used_bytes.saturating_sub(freed_bytes);
-                if used_bytes <= bytes_max {
-                    break;
-                }
+        while engine.estimated_bytes() > bytes_max {
+            if self.evict_one(policy).is_none() {
+                room = Room::Nothing;
+                break;
             }
-            used_bytes = self.used_bytes();
-            if used_bytes > bytes_max && (monotonic_ns() - began_ns) / 1_000 > limit_us {
+            if elapsed_us() > limit_us {
                 room = Room::Later;
                 break;
             }
         }
-        let took_ms = (monotonic_ns() - began_ns) / 1_000_000;
-        let slow_ms = self.engine.config.number(Opt::LatencyMonitorThreshold) as u64;
-        if slow_ms > 0 && took_ms >= slow_ms {
-            self.engine.latency.add("eviction-cycle", self.now.wall_ms() / 1_000, took_ms);
-        }
+        self.report("eviction-cycle", elapsed_us());
         room
     }
 
-    /// Evicts one key; how many bytes that gave back. None if no key may go.
-    fn evict_one(&mut self, policy: MaxmemoryPolicy) -> Option<u64> {
+    /// Tells the latency monitor, if it wants to know of what took so long.
+    fn report(&self, event: &'static str, took_us: u64) {
+        let slow_ms = self.engine.config.number(Opt::LatencyMonitorThreshold) as u64;
+        if slow_ms > 0 && took_us / 1_000 >= slow_ms {
+            self.engine.latency.add(event, self.now.wall_ms() / 1_000, took_us / 1_000);
+        }
+    }
+
+    /// Evicts one key. None if no key may go.
+    fn evict_one(&mut self, policy: MaxmemoryPolicy) -> Option<()> {
         let engine = self.engine;
         for _ in 0..TRIES_MAX {
             let candidate = match policy {
@@ -86,10 +83,8 @@ impl Cx<'_> {
                 }
             };
             // What was remembered may be gone, or no longer volatile; then the next best is as good.
-            if let Some(candidate) = candidate
-                && let Some(freed_bytes) = self.evict(&candidate, policy)
-            {
-                return Some(freed_bytes);
+            if candidate.is_some_and(|candidate| self.evict(&candidate, policy)) {
+                return Some(());
             }
         }
         None
@@ -126,28 +121,30 @@ impl Cx<'_> {
         drawn
     }
 
-    fn evict(&mut self, candidate: &Candidate, policy: MaxmemoryPolicy) -> Option<u64> {
+    /// Evicts a key, if it is still there and may go. Its value is freed when the shard's lock has been given back.
+    fn evict(&mut self, candidate: &Candidate, policy: MaxmemoryPolicy) -> bool {
         let (engine, database) = (self.engine, candidate.database);
         let key = Key { name: &candidate.name, hash: engine.store.hash(&candidate.name) };
         self.locks.take_one(key.hash);
         let shard = self.locks.shard(key.hash);
-        let before = shard.memory();
         let is_meant = shard
             .get(database, key.hash, key.name, i64::MIN)
             .is_some_and(|entry| !policy.is_volatile() || entry.deadline().is_some());
-        if !is_meant {
+        let garbage = if is_meant { shard.remove(database, key.hash, key.name) } else { None };
+        let Some(garbage) = garbage else {
             self.locks.clear();
-            return None;
-        }
-        let garbage = shard.remove(database, key.hash, key.name)?;
-        let freed_bytes = before.saturating_sub(shard.memory()) as u64;
-        free::now_or_later(garbage, engine.config.flag(Opt::LazyfreeLazyEviction));
+            return false;
+        };
+        let began_ns = monotonic_ns();
         self.counters.evicted.add(1);
         self.touched_in(database as u32, key);
         self.notify_in(database as u32, Class::Evicted, "evicted", key);
         self.append(database as u32, &[b"DEL", key.name]);
+        self.locks.weigh(&engine.estimate);
         self.locks.clear();
-        Some(freed_bytes)
+        free::now_or_later(garbage, engine.config.flag(Opt::LazyfreeLazyEviction));
+        self.report("eviction-del", (monotonic_ns() - began_ns) / 1_000);
+        true
     }
 }
 

@@ -26,6 +26,7 @@ use crate::config::Opt;
 use crate::cx::Cx;
 use crate::error::{Error, Outcome};
 use crate::output::Output;
+use crate::patience;
 use crate::request::Request;
 
 /// How a request names its script.
@@ -47,6 +48,7 @@ pub fn eval(cx: &mut Cx<'_>, request: Request<'_>, named: Named, read_only: bool
     station::with(&scripts, |station| {
         let (digest, compiled) = find_script(cx, station, request.arg(1), named)?;
         let permits = permits(cx, compiled.flags, read_only)?;
+        lock(cx)?;
         let run = Run { request, name: &digest, kind: Kind::Script, permits };
         let Station { scripts: Some(room), words: memory, .. } = station else { return Err(script_room::NO_MEMORY) };
         let globals = &room.realm.sandbox.real;
@@ -73,6 +75,7 @@ pub fn fcall(cx: &mut Cx<'_>, request: Request<'_>, read_only: bool) -> Outcome 
         let callable = room.function(&scripts, request.arg(1))?;
         let words = split(request.args, Error::fixed("ERR Bad number of keys provided"))?;
         let permits = permits(cx, Some(callable.flags), read_only)?;
+        lock(cx)?;
         let run = Run { request, name: request.arg(1), kind: Kind::Function, permits };
         let Station { libraries: Some(room), words: memory, .. } = station else { return Err(script_room::NO_MEMORY) };
         let table = |strings: Args<'_>| room.realm.strings(strings.iter()).map_err(|_| script_room::NO_MEMORY);
@@ -110,14 +113,6 @@ pub fn load_library(cx: &Cx<'_>, code: &[u8]) -> Result<std::sync::Arc<Library>,
     station::with(&cx.engine.scripts, |station| library_room(cx, station)?.load(name, code))
 }
 
-/// The bytes that this thread's Lua states take.
-pub fn used_bytes(cx: &Cx<'_>) -> (usize, usize) {
-    station::with(&cx.engine.scripts, |station| {
-        let scripts = station.scripts.as_ref().map_or(0, |room| room.realm.used_bytes());
-        (scripts, station.libraries.as_ref().map_or(0, |room| room.realm.used_bytes()))
-    })
-}
-
 fn bytes_max(cx: &Cx<'_>) -> usize {
     usize::try_from(cx.engine.config.memory(Opt::LuaMemoryMax)).unwrap_or(usize::MAX)
 }
@@ -135,7 +130,7 @@ fn script_room<'a>(cx: &Cx<'_>, station: &'a mut Station) -> Result<&'a mut Scri
 fn library_room<'a>(cx: &Cx<'_>, station: &'a mut Station) -> Result<&'a mut LibraryRoom, Error> {
     match &mut station.libraries {
         Some(room) => Ok(room),
-        none => Ok(none.insert(LibraryRoom::new(bytes_max(cx))?)),
+        none => Ok(none.insert(LibraryRoom::new(&cx.engine.scripts, bytes_max(cx))?)),
     }
 }
 
@@ -198,9 +193,17 @@ fn permits(cx: &mut Cx<'_>, flags: Option<ScriptFlags>, read_only: bool) -> Resu
 }
 
 /// Inside EXEC the question was asked before it began, and the shards are locked.
-fn is_memory_full(cx: &mut Cx<'_>) -> bool {
+fn is_memory_full(cx: &Cx<'_>) -> bool {
     let bytes_max = cx.engine.config.memory(Opt::Maxmemory);
-    bytes_max != 0 && cx.state.executing.is_none() && cx.used_bytes() > bytes_max
+    bytes_max != 0 && cx.state.executing.is_none() && cx.engine.estimated_bytes() > bytes_max
+}
+
+/// Takes all shards; inside EXEC that has been done.
+fn lock(cx: &mut Cx<'_>) -> Outcome {
+    match cx.state.executing {
+        Some(_) => Ok(()),
+        None => patience::until(cx.engine, |patience| cx.locks.take_all_within(patience)),
+    }
 }
 
 /// One run.
@@ -211,7 +214,7 @@ struct Run<'s> {
     permits: Permits,
 }
 
-/// Runs what `call` calls and replies; false when the realm should not be used again.
+/// Runs what `call` calls, with all shards locked, and replies; false when the realm should not be used again.
 fn play(
     cx: &mut Cx<'_>,
     run: Run<'_>,
@@ -221,7 +224,6 @@ fn play(
 ) -> bool {
     let is_outermost = cx.state.executing.is_none();
     if is_outermost {
-        cx.locks.take_all();
         cx.state.executing = Some(1);
         cx.begin_transaction();
     }
@@ -241,6 +243,7 @@ fn play(
     let returned = stage::enter(&mut scene, || call(realm));
     let protocol = scene.protocol;
     *memory = scene.words;
+    realm.weigh();
     let running = &cx.engine.scripts.running;
     let was_killed = running.is_killed();
     running.end();

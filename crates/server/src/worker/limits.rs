@@ -67,7 +67,7 @@ impl Worker {
     /// Weighs all clients of this worker, if that is asked for.
     pub(super) fn weigh_all(&mut self) {
         let engine = &self.desk.engine;
-        if engine.config.client_bytes_max() != 0 {
+        if engine.weighs_clients() {
             self.sessions.iter().flatten().for_each(|session| engine.client_memory.weigh(&session.state.peer));
             self.make_room();
         }
@@ -77,7 +77,7 @@ impl Worker {
     #[inline]
     pub(super) fn weigh(&self, token: Token) {
         let engine = &self.desk.engine;
-        if engine.config.number(Opt::MaxmemoryClients) != 0
+        if engine.weighs_clients()
             && let Some(session) = &self.sessions[token]
         {
             engine.client_memory.weigh(&session.state.peer);

@@ -129,15 +129,49 @@ Info "info", Server, arity -1, since "1.0.0"
     complexity "O(1)"
     grammar "[section...]";
 
+LolWut "lolwut", Server, arity -1, since "5.0.0"
+    [READONLY FAST] []
+    summary "Draws something for the joy of it, and says which version this is."
+    complexity ""
+    grammar "[VERSION version:integer]";
+
 Memory "memory", Server, arity -2, since "4.0.0"
     [] []
     summary "Holds the commands that look into memory use."
     complexity "Depends on subcommand."
     grammar "";
 
+MemoryDoctor "memory|doctor" of Memory, Server, arity 2, since "4.0.0"
+    [] []
+    tips "nondeterministic_output" "request_policy:all_shards" "response_policy:special"
+    summary "Says in words how memory is doing and what may help."
+    complexity "O(1)"
+    grammar "";
+
 MemoryHelp "memory|help" of Memory, Server, arity 2, since "4.0.0"
     [LOADING STALE] []
     summary "Lists the subcommands of MEMORY."
+    complexity "O(1)"
+    grammar "";
+
+MemoryMallocStats "memory|malloc-stats" of Memory, Server, arity 2, since "4.0.0"
+    [] []
+    tips "nondeterministic_output" "request_policy:all_shards" "response_policy:special"
+    summary "Tells what the allocator knows of its own work."
+    complexity "Depends on how much memory is allocated, could be slow"
+    grammar "";
+
+MemoryPurge "memory|purge" of Memory, Server, arity 2, since "4.0.0"
+    [] []
+    tips "request_policy:all_shards" "response_policy:all_succeeded"
+    summary "Gives memory that is free back to the system."
+    complexity "Depends on how much memory is allocated, could be slow"
+    grammar "";
+
+MemoryStats "memory|stats" of Memory, Server, arity 2, since "4.0.0"
+    [] []
+    tips "nondeterministic_output" "request_policy:all_shards" "response_policy:special"
+    summary "Tells where memory goes."
     complexity "O(1)"
     grammar "";
 
@@ -147,6 +181,43 @@ MemoryUsage "memory|usage" of Memory, Server, arity -3, since "4.0.0"
     summary "Estimates the memory that a key and its value take, in bytes."
     complexity "O(N) where N is the number of samples."
     grammar "key [SAMPLES count:integer]";
+
+Module "module", Server, arity -2, since "4.0.0"
+    [] []
+    summary "Holds the commands about modules, of which there are none."
+    complexity "Depends on subcommand."
+    grammar "";
+
+ModuleHelp "module|help" of Module, Server, arity 2, since "5.0.0"
+    [LOADING STALE] []
+    summary "Lists the subcommands of MODULE."
+    complexity "O(1)"
+    grammar "";
+
+ModuleList "module|list" of Module, Server, arity 2, since "4.0.0"
+    [ADMIN NOSCRIPT] []
+    tips "nondeterministic_output_order"
+    summary "Lists the loaded modules: none."
+    complexity "O(N) where N is the number of loaded modules."
+    grammar "";
+
+ModuleLoad "module|load" of Module, Server, arity -3, since "4.0.0"
+    [ADMIN NOSCRIPT NO_ASYNC_LOADING] []
+    summary "Would load a module; answers that there are none."
+    complexity "O(1)"
+    grammar "path [arg...]";
+
+ModuleLoadEx "module|loadex" of Module, Server, arity -3, since "7.0.0"
+    [ADMIN NOSCRIPT NO_ASYNC_LOADING] []
+    summary "Would load a module with options; answers that there are none."
+    complexity "O(1)"
+    grammar "path [CONFIG configs=<name value>...+] [ARGS args=<arg>...]";
+
+ModuleUnload "module|unload" of Module, Server, arity 3, since "4.0.0"
+    [ADMIN NOSCRIPT NO_ASYNC_LOADING] []
+    summary "Would unload a module; answers that there is none of this name."
+    complexity "O(1)"
+    grammar "name";
 
 Monitor "monitor", Server, arity 1, since "1.0.0"
     [ADMIN NOSCRIPT LOADING STALE] []
