@@ -62,6 +62,7 @@ pub(crate) mod embedded;
 pub(crate) mod entry;
 pub(crate) mod error;
 pub(crate) mod exchange;
+pub(crate) mod geo;
 pub(crate) mod handshake;
 pub(crate) mod inbox;
 pub(crate) mod intake;
@@ -75,6 +76,7 @@ pub(crate) mod options;
 pub(crate) mod origin;
 pub(crate) mod payload;
 pub(crate) mod pipe;
+pub(crate) mod ranking;
 pub(crate) mod read;
 pub(crate) mod refusal;
 pub(crate) mod reply;
@@ -101,12 +103,14 @@ pub use cmd::Cmd;
 pub use config::{Config, Endpoint, ErrorHook, Protocol, QueueFull};
 pub use decode::FromReply;
 pub use error::{Effect, Error, ErrorKind};
+pub use geo::{GeoArea, GeoCentre, GeoOptions, GeoUnit};
 pub use lease::Lease;
 pub use news::{Message, News};
 pub use options::{
     BitField, BitOperation, BitRange, BitUnit, ClientFilter, ClientType, CommandFilter, CopyOptions, ExpireIf, Expiry,
-    FieldsIf, FlushMode, LcsOptions, MembersScan, PauseMode, ScanOptions, SetOptions, Switch, Unblock,
+    FieldsIf, FlushMode, LcsOptions, MembersScan, PauseMode, RestoreOptions, ScanOptions, SetOptions, Switch, Unblock,
 };
+pub use ranking::{AddOptions, CombineOptions, RankEnd, RankRange};
 pub use reply::Reply;
 pub use request::{Request, ToArg, ToArgs};
 pub use seal::Seal;
@@ -124,12 +128,14 @@ pub mod prelude {
     pub use crate::commands::admin::AdminCommands;
     pub use crate::commands::bitmap::BitmapCommands;
     pub use crate::commands::connection::ConnectionCommands;
+    pub use crate::commands::geo::GeoCommands;
     pub use crate::commands::hash::HashCommands;
     pub use crate::commands::hyperloglog::HyperLogLogCommands;
     pub use crate::commands::key::KeyCommands;
     pub use crate::commands::list::ListCommands;
     pub use crate::commands::pubsub::PubSubCommands;
     pub use crate::commands::set::SetCommands;
+    pub use crate::commands::sorted_set::SortedSetCommands;
     pub use crate::commands::stream::StreamCommands;
     pub use crate::commands::string::StringCommands;
 }

@@ -289,6 +289,27 @@ impl ToArgs for CopyOptions {
     }
 }
 
+/// What RESTORE can be told.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RestoreOptions {
+    /// Whether a key of this name is overwritten.
+    pub replace: bool,
+    /// Whether the time is one of the clock, in milliseconds since the epoch, instead of a time to live.
+    pub is_absolute: bool,
+    /// For how many seconds the key counts as unused, where eviction goes by use.
+    pub idle_s: Option<u64>,
+    /// How often the key counts as used, where eviction goes by that; not together with `idle_s`.
+    pub frequency: Option<u8>,
+}
+
+impl ToArgs for RestoreOptions {
+    fn write_to(&self, request: &mut Request) {
+        request.arg(self.replace.then_some("REPLACE")).arg(self.is_absolute.then_some("ABSTTL"));
+        request.arg(self.idle_s.map(|seconds| ("IDLETIME", seconds)));
+        request.arg(self.frequency.map(|count| ("FREQ", count)));
+    }
+}
+
 /// What SCAN can be told.
 #[derive(Clone, Debug, Default)]
 pub struct ScanOptions {

@@ -1,6 +1,6 @@
 //! Commands on keys of any type, one line each.
 
-use crate::options::{CopyOptions, ExpireIf, ScanOptions};
+use crate::options::{CopyOptions, ExpireIf, RestoreOptions, ScanOptions};
 use crate::request::{ToArg, ToArgs};
 
 super::commands! {
@@ -10,6 +10,8 @@ super::commands! {
         copy(source: impl ToArg, destination: impl ToArg, options: CopyOptions) -> bool = ["COPY", source, destination, options];
         /// Deletes keys; answers how many were there.
         del(keys: impl ToArgs) -> u64 = ["DEL", keys];
+        /// The value in the form of Redis's files, for `restore` of any server; nil if it is not there.
+        dump(key: impl ToArg) -> Option<Box<[u8]>> = ["DUMP", key];
         /// How many of the keys are there; one that is named twice counts twice.
         exists(keys: impl ToArgs) -> u64 = ["EXISTS", keys];
         /// Has the key go away after this many seconds; answers whether it is there.
@@ -58,6 +60,8 @@ super::commands! {
         rename(key: impl ToArg, name: impl ToArg) -> () = ["RENAME", key, name];
         /// Gives the key another name if nothing has it; answers whether it did.
         renamenx(key: impl ToArg, name: impl ToArg) -> bool = ["RENAMENX", key, name];
+        /// Makes a key of a dump, with this time to live in milliseconds, or 0 for none.
+        restore(key: impl ToArg, ttl_ms: u64, dump: impl ToArg, options: RestoreOptions) -> () = ["RESTORE", key, ttl_ms, dump, options];
         /// Some of the keys, and the cursor for the next call. Begin with 0; the end is reached when 0 comes back.
         scan<T>(cursor: u64, options: ScanOptions) -> (u64, Vec<T>) = ["SCAN", cursor, options];
         /// Marks keys as used; answers how many are there.

@@ -1,0 +1,46 @@
+//! Geo commands, one line each.
+//!
+//! Members come alone, or, with more, as arrays that begin with the member: distance, hash and position follow in this
+//! order, such as `Vec<(String, f64, (f64, f64))>`.
+
+use crate::geo::{GeoArea, GeoOptions, GeoUnit};
+use crate::ranking::AddOptions;
+use crate::request::{ToArg, ToArgs};
+
+super::commands! {
+    /// Commands on positions: sorted sets whose scores are places on the earth.
+    GeoCommands {
+        /// Adds members, given as longitude, latitude (degrees) and member; answers how many are new.
+        geoadd(key: impl ToArg, positions: impl ToArgs) -> u64 = ["GEOADD", key, positions];
+        /// As `geoadd`, under a condition; comparisons are not for positions.
+        geoadd_with(key: impl ToArg, options: AddOptions, positions: impl ToArgs) -> u64 = ["GEOADD", key, options, positions];
+        /// The distance between two members, or nil if one is not there.
+        geodist(key: impl ToArg, one: impl ToArg, other: impl ToArg, unit: GeoUnit) -> Option<f64> = ["GEODIST", key, one, other, unit];
+        /// The positions of members as geohash texts of 11 characters, nil for one that is not there.
+        geohash(key: impl ToArg, members: impl ToArgs) -> Vec<Option<String>> = ["GEOHASH", key, members];
+        /// Longitude and latitude of members, nil for one that is not there.
+        geopos(key: impl ToArg, members: impl ToArgs) -> Vec<Option<(f64, f64)>> = ["GEOPOS", key, members];
+        /// The members around a position. The old form of `geosearch`.
+        georadius<T>(key: impl ToArg, longitude: f64, latitude: f64, radius: f64, unit: GeoUnit, options: GeoOptions) -> T = ["GEORADIUS", key, longitude, latitude, radius, unit, options];
+        /// As `georadius`, of servers that take no writes.
+        georadius_ro<T>(key: impl ToArg, longitude: f64, latitude: f64, radius: f64, unit: GeoUnit, options: GeoOptions) -> T = ["GEORADIUS_RO", key, longitude, latitude, radius, unit, options];
+        /// As `georadius`, and stores the members with their positions; answers how many.
+        georadius_store(key: impl ToArg, longitude: f64, latitude: f64, radius: f64, unit: GeoUnit, options: GeoOptions, destination: impl ToArg) -> u64 = ["GEORADIUS", key, longitude, latitude, radius, unit, options, "STORE", destination];
+        /// As `georadius`, and stores the members with their distances for scores; answers how many.
+        georadius_storedist(key: impl ToArg, longitude: f64, latitude: f64, radius: f64, unit: GeoUnit, options: GeoOptions, destination: impl ToArg) -> u64 = ["GEORADIUS", key, longitude, latitude, radius, unit, options, "STOREDIST", destination];
+        /// The members around another one. The old form of `geosearch`.
+        georadiusbymember<T>(key: impl ToArg, member: impl ToArg, radius: f64, unit: GeoUnit, options: GeoOptions) -> T = ["GEORADIUSBYMEMBER", key, member, radius, unit, options];
+        /// As `georadiusbymember`, of servers that take no writes.
+        georadiusbymember_ro<T>(key: impl ToArg, member: impl ToArg, radius: f64, unit: GeoUnit, options: GeoOptions) -> T = ["GEORADIUSBYMEMBER_RO", key, member, radius, unit, options];
+        /// As `georadiusbymember`, and stores the members with their positions; answers how many.
+        georadiusbymember_store(key: impl ToArg, member: impl ToArg, radius: f64, unit: GeoUnit, options: GeoOptions, destination: impl ToArg) -> u64 = ["GEORADIUSBYMEMBER", key, member, radius, unit, options, "STORE", destination];
+        /// As `georadiusbymember`, and stores the members with their distances for scores; answers how many.
+        georadiusbymember_storedist(key: impl ToArg, member: impl ToArg, radius: f64, unit: GeoUnit, options: GeoOptions, destination: impl ToArg) -> u64 = ["GEORADIUSBYMEMBER", key, member, radius, unit, options, "STOREDIST", destination];
+        /// The members in an area.
+        geosearch<T>(key: impl ToArg, area: GeoArea, options: GeoOptions) -> T = ["GEOSEARCH", key, area, options];
+        /// Stores the members in an area with their positions; answers how many.
+        geosearchstore(destination: impl ToArg, source: impl ToArg, area: GeoArea, options: GeoOptions) -> u64 = ["GEOSEARCHSTORE", destination, source, area, options];
+        /// Stores the members in an area with their distances for scores; answers how many.
+        geosearchstore_storedist(destination: impl ToArg, source: impl ToArg, area: GeoArea, options: GeoOptions) -> u64 = ["GEOSEARCHSTORE", destination, source, area, options, "STOREDIST"];
+    }
+}
