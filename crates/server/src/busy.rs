@@ -17,6 +17,7 @@ struct Attendant {
 
 thread_local! {
     static ATTENDANT: Cell<Option<Attendant>> = const { Cell::new(None) };
+    static IS_ATTENDING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Puts back who attended before.
@@ -44,10 +45,25 @@ unsafe fn call<W>(worker: *mut (), how: *const ()) {
     serve(worker);
 }
 
+/// Whether this thread serves others further up its stack, within [`attend`].
+pub fn is_attending() -> bool {
+    IS_ATTENDING.get()
+}
+
+/// Puts back whether the thread was attending.
+struct StopAttending(bool);
+
+impl Drop for StopAttending {
+    fn drop(&mut self) {
+        IS_ATTENDING.set(self.0);
+    }
+}
+
 /// Serves the thread's other clients, if somebody knows how.
 pub fn attend() {
     let Some(attendant) = ATTENDANT.take() else { return };
     let _restore = Restore(Some(attendant));
+    let _stop = StopAttending(IS_ATTENDING.replace(true));
     // SAFETY: both pointers are from `with_attendant`, which holds what they point to, of the type that `call` was made
     // for, until its `work` is over; and `attend` runs within it, on the same thread. The worker is borrowed mutably by
     // `with_attendant` alone, and while it is served here it is not in the cell, so nobody serves it twice at once.

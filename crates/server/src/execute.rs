@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::gates;
 use crate::log;
 use crate::output::Output;
+use crate::patience;
 use crate::prepare::Found;
 use crate::request::{KeyAt, Request};
 use crate::serve;
@@ -32,8 +33,6 @@ pub fn batch(state: &mut State, desk: &mut Desk, batch: &Batch, buffer: &[u8], o
             cx.now = Instant::now();
         }
         let database = cx.state.database as usize;
-        // A script may have the locks for long, and it may be this thread's own.
-        let database = (!desk.engine.scripts.running.is_any()).then_some(database);
         let end = prepared.fill((batch, buffer), run, (&desk.engine.store, &mut cx.locks), database);
         for ((found, keys), index) in prepared.group().zip(run..end) {
             run = index;
@@ -106,20 +105,32 @@ fn row_of(found: Found) -> Option<&'static Row> {
 #[inline]
 fn run(cx: &mut Cx<'_>, request: Request<'_>) {
     cx.state.row = Some(request.row);
-    match request.key_places() {
-        // A script takes what it needs itself, when it is known that it may run.
-        _ if request.row.runs_script() => cx.locks.clear(),
-        _ if request.row.describes_keys() => cx.locks.take_all(),
-        [] if is_about_all_keys(request.row) => cx.locks.take_all(),
-        [] => cx.locks.clear(),
-        [key] => cx.locks.take_one(key.hash),
-        keys => cx.locks.take(keys.iter().map(|key| key.hash)),
+    if let Err(error) = lock(cx, &request) {
+        return reject(cx, Some(request.row), error);
     }
     call(cx, request);
     if !cx.marked.is_empty() {
         serve::marked(cx);
     }
     cx.locks.end_command();
+}
+
+#[inline]
+fn lock(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
+    let (row, locks) = (request.row, &mut cx.locks);
+    match request.key_places() {
+        // A script takes what it needs itself, when it is known that it may run.
+        _ if row.runs_script() => locks.clear(),
+        _ if row.describes_keys() => return patience::until(cx.engine, |patience| locks.take_all_within(patience)),
+        [] if is_about_all_keys(row) => return patience::until(cx.engine, |patience| locks.take_all_within(patience)),
+        [] => locks.clear(),
+        [key] => return patience::until(cx.engine, |patience| locks.take_one_within(key.hash, patience)),
+        keys => {
+            let hashes = || keys.iter().map(|key| key.hash);
+            return patience::until(cx.engine, |patience| locks.take_within(hashes(), patience));
+        }
+    }
+    Ok(())
 }
 
 /// Whether a command without keys changes the whole keyspace at once.

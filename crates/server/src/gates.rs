@@ -75,8 +75,8 @@ fn busy(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
 #[cold]
 fn wait_for_script(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     let is_allowed = request.row.flags.contains(Flags::ALLOW_BUSY) && request.key_places().is_empty();
-    let is_gentle_end = request.row.id == Command::Shutdown
-        && !request.args.iter().any(|word| word.eq_ignore_ascii_case(b"nosave"));
+    let is_gentle_end =
+        request.row.id == Command::Shutdown && !request.args.iter().any(|word| word.eq_ignore_ascii_case(b"nosave"));
     loop {
         if let Err(busy) = patience::check(cx.engine) {
             return if is_allowed && !is_gentle_end { Ok(()) } else { Err(busy) };

@@ -53,13 +53,13 @@ impl Prepared {
 
     /// Looks up and hashes requests from `first` on, until the group is full; returns where the next group begins. A
     /// key's bucket is asked for as soon as it is hashed, and its entry when all are: a lone key is not worth either.
-    /// Without a database nothing is fetched and no lock is taken.
+    /// Nothing is fetched from a shard that another thread has locked, or a script of this one.
     pub fn fill(
         &mut self,
         (batch, buffer): (&Batch, &[u8]),
         first: usize,
         (store, locks): (&Store, &mut Locks<'_>),
-        database: Option<usize>,
+        database: usize,
     ) -> usize {
         self.requests.clear();
         self.keys.clear();
@@ -69,21 +69,19 @@ impl Prepared {
             let ready = self.look_up(store, batch.get(next, buffer));
             self.requests.push(ready);
             next += 1;
-            if let Some(database) = database
-                && (batch.len() > 1 || self.keys.len() > 1)
-            {
+            if batch.len() > 1 || self.keys.len() > 1 {
                 for key in &self.keys[before..] {
-                    locks.take_one(key.hash);
-                    locks.shard(key.hash).prefetch_bucket(database, key.hash);
+                    if locks.take_one_now(key.hash) {
+                        locks.shard(key.hash).prefetch_bucket(database, key.hash);
+                    }
                 }
             }
         }
-        if let Some(database) = database
-            && self.keys.len() > 1
-        {
+        if self.keys.len() > 1 {
             for key in &self.keys {
-                locks.take_one(key.hash);
-                locks.shard(key.hash).prefetch_entry(database, key.hash);
+                if locks.take_one_now(key.hash) {
+                    locks.shard(key.hash).prefetch_entry(database, key.hash);
+                }
             }
             self.fetch_members((batch, buffer), first, locks, database);
         }
@@ -130,7 +128,9 @@ impl Prepared {
 
 /// The set of a key, whatever its deadline.
 fn large_set<'l>(locks: &'l mut Locks<'_>, database: usize, args: Args<'_>, key: KeyAt) -> Option<SetRef<'l>> {
-    locks.take_one(key.hash);
+    if !locks.take_one_now(key.hash) {
+        return None;
+    }
     let name = args.get(key.index as usize)?;
     locks.shard(key.hash).get(database, key.hash, name, i64::MIN).as_ref().and_then(EntryRef::collection::<Set>)
 }

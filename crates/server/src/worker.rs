@@ -6,10 +6,11 @@
 
 mod attendance;
 mod channels;
+mod letters;
 mod limits;
 mod sealed;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
@@ -20,10 +21,8 @@ use crate::desk::Desk;
 use crate::driver::{Driver, Event, Listener, Sending, Token};
 use crate::engine::Engine;
 use crate::expire::Expiry;
-use crate::invalidation::{self, Delivery};
 use crate::log;
 use crate::mail::{Accepted, Letter, Mailbox};
-use crate::message::Message;
 use crate::output::Output;
 use crate::peer::Arrival;
 use crate::session::Session;
@@ -64,12 +63,16 @@ pub struct Worker {
     /// The desk that is used while the other one is in use further down the stack.
     spare: Option<Box<Desk>>,
     output: Output,
-    /// Whose sessions are running something, and are not in their places.
-    running: Vec<Token>,
+    /// Whose sessions are running something, and are not in their places: where, and the client's id.
+    running: Vec<(Token, u64)>,
     /// Those of them that are to be closed when they are done.
     doomed: Vec<Token>,
     /// Other clients were served while a session ran.
     has_attended: bool,
+    /// Mail that has not been read yet.
+    letters: VecDeque<Letter>,
+    /// Letters to clients whose sessions were running something, by id; 0 where it is about all of them.
+    put_off: Vec<(u64, Letter)>,
     expiry: Expiry,
     next_tick_ms: u64,
     next_idle_check_ms: u64,
@@ -97,6 +100,8 @@ impl Worker {
             running: Vec::new(),
             doomed: Vec::new(),
             has_attended: false,
+            letters: VecDeque::new(),
+            put_off: Vec::new(),
             expiry: Expiry::new(number, workers),
             next_tick_ms: 0,
             next_idle_check_ms: 0,
@@ -143,7 +148,7 @@ impl Worker {
                 self.tick();
             }
             // What this thread has posted to itself has woken nobody.
-            while !self.team.members[self.number].0.is_empty() {
+            while !self.team.members[self.number].0.is_empty() || !self.put_off.is_empty() {
                 self.read_mail();
             }
         }
@@ -298,121 +303,6 @@ impl Worker {
         }
     }
 
-    fn read_mail(&mut self) {
-        let letters = self.team.members[self.number].0.collect();
-        for letter in letters {
-            match letter {
-                Letter::Message(message) => self.hear(&message),
-                Letter::Invalidate { id, keys } => self.invalidate(id, keys),
-                Letter::Redirected { id, keys } => {
-                    if let Some((token, session)) = session_of(&self.tokens, &mut self.sessions, id)
-                        && let Some(bytes) = invalidation::forwarded(&session.state, &keys)
-                    {
-                        self.driver.queue(token, &Arc::new(bytes));
-                    }
-                }
-                Letter::Push { id, bytes } => {
-                    if let Some(&token) = self.tokens.get(&id) {
-                        self.channels.queue(&mut self.driver, token, &bytes);
-                    }
-                }
-                Letter::Adopt(accepted) => self.adopt(accepted),
-                Letter::Close(id) => {
-                    if let Some(&token) = self.tokens.get(&id) {
-                        self.close(token);
-                    }
-                }
-                Letter::Unblock { id, ticket, mut reply } => {
-                    self.release(id, |session, desk, output| session.unblock(ticket, &mut reply, desk, output));
-                }
-                Letter::Listen => self.watch_doors(),
-                Letter::Users => self.close_forbidden(),
-                Letter::Resume => self.resume(),
-                Letter::Stop => self.stopping = true,
-            }
-        }
-        self.send_queued();
-    }
-
-    /// Gives a message to those of this worker's clients that listen. It leaves with all else that the mail brings them.
-    fn hear(&mut self, message: &Message) {
-        let (driver, sessions, counters) = (&mut self.driver, &self.sessions, &self.desk.counters);
-        let channels = &mut self.channels;
-        self.desk.audience.for_each(message, |seat, form| {
-            let Some(session) = &sessions[seat.place] else { return };
-            if session.state.peer.id == seat.id && !session.state.closing {
-                let bytes = form.bytes(message, session.state.protocol);
-                counters.output_bytes.add(bytes.len() as u64);
-                channels.queue(driver, seat.place, bytes);
-            }
-        });
-    }
-
-    /// Tells a client that keys have changed which it has read.
-    fn invalidate(&mut self, id: u64, keys: Option<Arc<Vec<u8>>>) {
-        let Some((token, session)) = session_of(&self.tokens, &mut self.sessions, id) else { return };
-        match invalidation::deliver(&self.desk.engine, &mut session.state, keys) {
-            Delivery::Nothing => {}
-            Delivery::Push(bytes) => self.driver.queue(token, &Arc::new(bytes)),
-            Delivery::Forward(peer, keys) => peer.mailbox.post(Letter::Redirected { id: peer.id, keys }),
-        }
-    }
-
-    /// Sends what the mail has brought to clients.
-    fn send_queued(&mut self) {
-        for token in self.driver.take_queued() {
-            self.desk.counters.writes.add(1);
-            match self.driver.send_queued(token) {
-                Sending::Done => self.after_sending(token, 0),
-                Sending::Waiting(count) => self.after_sending(token, count),
-                Sending::Broken => self.close(token),
-            }
-        }
-    }
-
-    /// Accepts from the doors that the engine has now, and from no others.
-    fn watch_doors(&mut self) {
-        self.driver.stop_listening();
-        for listener in self.desk.engine.doors.listeners() {
-            if let Err(error) = self.driver.listen(listener) {
-                log::warning(&format!("A worker cannot watch a listening socket: {error}"));
-            }
-        }
-    }
-
-    /// Ends the waiting of those whose time is over.
-    fn time_out(&mut self) {
-        self.desk.now = Instant::now();
-        while let Some(&(deadline_ms, id)) = self.deadlines.first()
-            && deadline_ms <= self.desk.now.monotonic_ms()
-        {
-            self.deadlines.pop_first();
-            self.release(id, Session::time_out);
-        }
-    }
-
-    /// Does with the session of a client what may end its waiting, and sends what it is owed.
-    fn release(&mut self, id: u64, end: impl FnOnce(&mut Session, &mut Desk, &mut Output)) {
-        let Some(&token) = self.tokens.get(&id) else { return };
-        let Some(session) = &mut self.sessions[token] else { return };
-        forget_deadline(&mut self.deadlines, session);
-        end(session, &mut self.desk, &mut self.output);
-        self.driver.hold(token, session.is_held());
-        self.send(token);
-    }
-
-    /// Lets paused sessions try again.
-    fn resume(&mut self) {
-        self.desk.now = Instant::now();
-        for token in 0..self.sessions.len() {
-            if self.sessions[token].as_ref().is_some_and(|session| session.is_paused()) {
-                self.with_session(token, |session, _, desk, output| session.resume(desk, output));
-                self.driver.hold(token, false);
-                self.send(token);
-            }
-        }
-    }
-
     /// The background work between two waits.
     fn tick(&mut self) {
         let engine = Arc::clone(&self.desk.engine);
@@ -445,16 +335,6 @@ impl Drop for Worker {
     fn drop(&mut self) {
         self.desk.engine.leave_mailbox(&self.team.members[self.number].0);
     }
-}
-
-/// The session of a client, and where it is.
-fn session_of<'a>(
-    tokens: &HashMap<u64, Token>,
-    sessions: &'a mut [Option<Box<Session>>],
-    id: u64,
-) -> Option<(Token, &'a mut Session)> {
-    let token = *tokens.get(&id)?;
-    Some((token, sessions.get_mut(token)?.as_mut()?))
 }
 
 /// Strikes out when this session stops waiting for a key, if it does.

@@ -6,6 +6,7 @@
 
 use parking_lot::{Mutex, MutexGuard};
 use std::marker::PhantomData;
+use std::time::Duration;
 
 use crate::shard::Shard;
 
@@ -32,6 +33,11 @@ impl ShardCell {
     #[inline]
     pub fn try_lock(&self) -> Option<ShardGuard<'_>> {
         self.0.try_lock()
+    }
+
+    #[inline]
+    pub fn lock_within(&self, patience: Duration) -> Option<ShardGuard<'_>> {
+        self.0.try_lock_for(patience)
     }
 }
 
@@ -105,6 +111,16 @@ impl<'a> Locked<'a> {
         Self { cells, set, guards: PhantomData }
     }
 
+    /// Locks them all unless one of them takes longer to come free than that; then none is locked.
+    pub(crate) fn within(cells: &'a [ShardCell], set: ShardSet, patience: Duration) -> Option<Self> {
+        let mut locked = Self { cells, set: ShardSet::default(), guards: PhantomData };
+        for shard in set.iter() {
+            std::mem::forget(cells[shard].lock_within(patience)?);
+            locked.set.insert(shard);
+        }
+        Some(locked)
+    }
+
     /// The shards that are locked.
     pub fn set(&self) -> &ShardSet {
         &self.set
@@ -142,7 +158,7 @@ impl<'a> Locked<'a> {
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
         for shard in self.set.iter() {
-            // SAFETY: `new` locked this shard and forgot the guard.
+            // SAFETY: `new` or `within` locked this shard and forgot the guard.
             drop(unsafe { MutexGuard::from(self.cells[shard].0.make_guard_unchecked()) });
         }
     }

@@ -4,6 +4,8 @@
 //! [`Store::lock`] or several with [`Store::lock_set`], and works on [`Shard`]s. What is here besides goes through the
 //! shards one after the other and holds one lock at a time. Any thread may call any of it.
 
+use std::time::Duration;
+
 use crate::handle::EntryRef;
 use crate::hash::{Hash, HashKey};
 use crate::locked::{Locked, SHARDS_MAX, ShardCell, ShardGuard, ShardSet};
@@ -111,6 +113,12 @@ impl Store {
         self.shards[shard].try_lock()
     }
 
+    /// Locks one shard unless it takes longer than that to come free.
+    #[inline]
+    pub fn lock_within(&self, shard: usize, patience: Duration) -> Option<ShardGuard<'_>> {
+        self.shards[shard].lock_within(patience)
+    }
+
     /// Locks the shard that has the keys with this hash.
     #[inline]
     pub fn lock_of(&self, hash: Hash) -> ShardGuard<'_> {
@@ -120,6 +128,11 @@ impl Store {
     /// Locks several shards, in their order, so that two callers never wait for each other.
     pub fn lock_set(&self, set: ShardSet) -> Locked<'_> {
         Locked::new(&self.shards, set)
+    }
+
+    /// Locks several shards unless one of them takes longer than that to come free.
+    pub fn lock_set_within(&self, set: ShardSet, patience: Duration) -> Option<Locked<'_>> {
+        Locked::within(&self.shards, set, patience)
     }
 
     /// Locks all shards.

@@ -10,6 +10,7 @@ use sleeve_wire::commands::{Categories, Row};
 use super::permission;
 use crate::cx::Cx;
 use crate::error::{Error, Outcome};
+use crate::patience;
 use crate::request::{KeyAt, Request};
 use crate::state::Transaction;
 
@@ -69,7 +70,10 @@ pub fn exec(cx: &mut Cx<'_>) -> Outcome {
         return Err(Error::EXEC_ABORT);
     }
     let keys = hash_queue(cx, &transaction);
-    lock(cx, &transaction, &keys);
+    if let Err(busy) = lock(cx, &transaction, &keys) {
+        cx.state.watching.clear(cx.engine);
+        return Err(busy.exec_refused());
+    }
     let changed = cx.state.watching.is_raised() || watched_key_expired(cx);
     cx.state.watching.clear(cx.engine);
     if changed {
@@ -99,15 +103,16 @@ fn hash_queue(cx: &Cx<'_>, transaction: &Transaction) -> Vec<Vec<KeyAt>> {
     transaction.queue.iter().map(hash).collect()
 }
 
-fn lock(cx: &mut Cx<'_>, transaction: &Transaction, keys: &[Vec<KeyAt>]) {
+fn lock(cx: &mut Cx<'_>, transaction: &Transaction, keys: &[Vec<KeyAt>]) -> Outcome {
     let mut queue = transaction.queue.iter().zip(keys);
     let may_use_any = |row: &Row| row.runs_script() || row.describes_keys();
     if queue.any(|((row, _), keys)| may_use_any(row) || (keys.is_empty() && is_about_all_keys(row))) {
-        return cx.locks.take_all();
+        return patience::until(cx.engine, |patience| cx.locks.take_all_within(patience));
     }
     let watched = cx.state.watching.keys().iter().map(|watched| cx.engine.store.hash(&watched.key));
     let named = keys.iter().flatten().map(|key| key.hash);
-    cx.locks.take(named.chain(watched));
+    let hashes: Vec<_> = named.chain(watched).collect();
+    patience::until(cx.engine, |patience| cx.locks.take_within(hashes.iter().copied(), patience))
 }
 
 /// Whether a command without keys may look at any key.

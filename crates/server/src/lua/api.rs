@@ -226,7 +226,8 @@ fn write_log(args: &MultiValue) -> mlua::Result<()> {
     });
     let text = words.collect::<Vec<_>>().join(" ");
     match level {
-        0 | 1 => log::verbose(&text),
+        0 => log::debug(&text),
+        1 => log::verbose(&text),
         2 => log::notice(&text),
         3 => log::warning(&text),
         _ => return Err(raise("ERR Invalid log level.")),

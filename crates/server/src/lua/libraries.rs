@@ -57,12 +57,12 @@ impl LibraryRoom {
     ///
     /// # Errors
     /// Lua has no memory left.
-    pub fn new(bytes_max: usize) -> Result<Self, Error> {
-        Self::make(bytes_max).map_err(|_| NO_MEMORY)
+    pub fn new(scripts: &Scripts, bytes_max: usize) -> Result<Self, Error> {
+        Self::make(scripts, bytes_max).map_err(|_| NO_MEMORY)
     }
 
-    fn make(bytes_max: usize) -> mlua::Result<Self> {
-        let mut realm = Realm::new(bytes_max)?;
+    fn make(scripts: &Scripts, bytes_max: usize) -> mlua::Result<Self> {
+        let mut realm = Realm::new(bytes_max, &scripts.library_bytes)?;
         let lua = realm.lua.clone();
         let redis = realm.sandbox.hide(&lua, api::table(&lua)?)?;
         realm.sandbox.real.raw_set("redis", redis)?;
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_library_registers_its_functions_and_sees_nothing_else() {
-        let mut room = LibraryRoom::new(64 << 20).expect("memory");
+        let mut room = LibraryRoom::new(&Scripts::default(), 64 << 20).expect("memory");
         let both = "redis.register_function('b', function() end) redis.register_function{function_name='a', \
                     callback=function() end, flags={'no-writes'}, description='d'}";
         assert_eq!(load(&mut room, both), Ok(vec!["a".to_owned(), "b".to_owned()]));

@@ -10,9 +10,9 @@ use super::running::{Facts, Kind};
 use super::scene::Scene;
 use super::stage;
 use crate::busy;
-
 use crate::clock::Instant;
 use crate::config::Opt;
+use crate::log;
 
 /// Looks at the clock and serves others if it is time.
 ///
@@ -27,17 +27,28 @@ fn look(scene: &mut Scene<'_, '_>) -> Result<(), String> {
     let threshold_ms = scene.cx.engine.config.number(Opt::BusyReplyThreshold);
     let elapsed_ms = running.elapsed_ms(|| Instant::now().monotonic_ms()).unwrap_or(0);
     if threshold_ms > 0 && elapsed_ms as i64 >= threshold_ms {
-        running.publish(|| facts(scene));
+        if running.publish(|| facts(scene)) {
+            log::warning(&format!(
+                "Slow script detected: still in execution after {elapsed_ms} milliseconds. You can try killing the script \
+                 using the {} command. Script name is: {}.",
+                killer(scene.kind),
+                String::from_utf8_lossy(scene.name)
+            ));
+        }
         busy::attend();
     }
     if running.is_killed() {
-        let what = match scene.kind {
-            Kind::Script => "SCRIPT KILL",
-            Kind::Function => "FUNCTION KILL",
-        };
-        return Err(format!("ERR Script killed by user with {what}."));
+        return Err(format!("ERR Script killed by user with {}.", killer(scene.kind)));
     }
     Ok(())
+}
+
+/// The command that ends what runs.
+fn killer(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Script => "SCRIPT KILL",
+        Kind::Function => "FUNCTION KILL",
+    }
 }
 
 fn facts(scene: &Scene<'_, '_>) -> Facts {

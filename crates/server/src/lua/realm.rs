@@ -4,8 +4,10 @@
 //! in which that was reached is thrown away. Every so many instructions the `pulse` of the running script is felt, which
 //! is how a script that runs too long is ended. Owned and used by one thread.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use mlua::chunk::ChunkMode;
 use mlua::{Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, VmState};
@@ -17,6 +19,8 @@ use super::sandbox::Sandbox;
 
 /// Instructions of Lua between two looks at the clock.
 const PULSE_INSTRUCTIONS: u32 = 100_000;
+/// By how many bytes a state grows or shrinks before others are told.
+const WEIGHT_STEP: usize = 4096;
 
 /// See the file's head.
 pub struct Realm {
@@ -26,14 +30,17 @@ pub struct Realm {
     pub sandbox: Sandbox,
     handler: Function,
     uncaught: Rc<RefCell<Option<Uncaught>>>,
+    /// The bytes of all realms of its kind, and how many of them have been said to be this one's.
+    total_bytes: Arc<AtomicUsize>,
+    said_bytes: Cell<usize>,
 }
 
 impl Realm {
-    /// A new state with at most so many bytes.
+    /// A new state with at most so many bytes, which are part of `total_bytes`.
     ///
     /// # Errors
     /// The bytes do not even suffice for its libraries.
-    pub fn new(bytes_max: usize) -> mlua::Result<Self> {
+    pub fn new(bytes_max: usize, total_bytes: &Arc<AtomicUsize>) -> mlua::Result<Self> {
         let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH | StdLib::OS;
         let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
         let sandbox = Sandbox::close(&lua)?;
@@ -43,9 +50,11 @@ impl Realm {
             *caught.borrow_mut() = Some(Uncaught::at_the_top(lua, error));
             Ok(())
         })?;
-        let realm = Self { lua, sandbox, handler, uncaught };
+        let total_bytes = Arc::clone(total_bytes);
+        let realm = Self { lua, sandbox, handler, uncaught, total_bytes, said_bytes: Cell::new(0) };
         realm.feel_pulse(PULSE_INSTRUCTIONS)?;
         realm.lua.set_memory_limit(bytes_max)?;
+        realm.weigh();
         Ok(realm)
     }
 
@@ -123,8 +132,22 @@ impl Realm {
         self.feel_pulse(PULSE_INSTRUCTIONS)
     }
 
-    /// The bytes that the state takes.
-    pub fn used_bytes(&self) -> usize {
-        self.lua.used_memory()
+    /// Has the bytes of all realms tell what this one takes, to within [`WEIGHT_STEP`].
+    pub fn weigh(&self) {
+        let (bytes, said) = (self.lua.used_memory(), self.said_bytes.get());
+        if bytes.abs_diff(said) >= WEIGHT_STEP {
+            self.say(bytes);
+        }
+    }
+
+    fn say(&self, bytes: usize) {
+        let said = self.said_bytes.replace(bytes);
+        self.total_bytes.fetch_add(bytes.wrapping_sub(said), Ordering::Relaxed);
+    }
+}
+
+impl Drop for Realm {
+    fn drop(&mut self) {
+        self.say(0);
     }
 }

@@ -39,6 +39,7 @@ pub struct Running {
     is_function: AtomicBool,
     has_written: AtomicBool,
     is_killed: AtomicBool,
+    is_published: AtomicBool,
     /// Known once the script has run for as long as makes others wait.
     facts: Mutex<Option<Facts>>,
 }
@@ -55,11 +56,10 @@ impl Running {
     /// It has ended.
     pub fn end(&self) {
         self.since_ms.store(0, Ordering::Release);
-    }
-
-    /// Forgets what was known of a script that others had to wait for.
-    pub fn forget_facts(&self) {
-        *self.facts.lock() = None;
+        if self.is_published.load(Ordering::Relaxed) {
+            self.is_published.store(false, Ordering::Relaxed);
+            *self.facts.lock() = None;
+        }
     }
 
     /// For how long a script has been running, milliseconds; none while none runs.
@@ -95,12 +95,14 @@ impl Running {
         self.is_killed.load(Ordering::Relaxed)
     }
 
-    /// Publishes what runs.
-    pub fn publish(&self, facts: impl FnOnce() -> Facts) {
-        let mut published = self.facts.lock();
-        if published.is_none() {
-            *published = Some(facts());
+    /// Publishes what runs, from its own thread. Only the first time counts, and says so.
+    pub fn publish(&self, facts: impl FnOnce() -> Facts) -> bool {
+        let is_first = !self.is_published.load(Ordering::Relaxed);
+        if is_first {
+            *self.facts.lock() = Some(facts());
+            self.is_published.store(true, Ordering::Relaxed);
         }
+        is_first
     }
 
     /// What runs, once others have to wait for it.

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
 use sha1::{Digest as _, Sha1};
@@ -26,6 +26,10 @@ pub struct Scripts {
     libraries_generation: AtomicU64,
     /// The script that runs.
     pub running: Running,
+    /// The bytes of all threads' Lua states for scripts.
+    pub script_bytes: Arc<AtomicUsize>,
+    /// The same for libraries.
+    pub library_bytes: Arc<AtomicUsize>,
 }
 
 /// One script that EVALSHA finds.

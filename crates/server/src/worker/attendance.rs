@@ -26,7 +26,7 @@ impl Worker {
         self.desk.now = desk.now;
         let mut output = std::mem::take(&mut self.output);
         let buffer = self.driver.take_buffer();
-        self.running.push(token);
+        self.running.push((token, session.state.peer.id));
         let result = busy::with_attendant(self, Self::attend, || work(&mut session, &buffer, &mut desk, &mut output));
         self.running.pop();
         self.driver.put_buffer(buffer);
@@ -36,8 +36,8 @@ impl Worker {
         if std::mem::take(&mut self.has_attended) {
             self.driver.hold(token, session.is_held());
         }
-        if let Some(index) = self.doomed.iter().position(|&doomed| doomed == token) {
-            self.doomed.swap_remove(index);
+        if !self.doomed.is_empty() && self.doomed.contains(&token) {
+            self.doomed.retain(|&doomed| doomed != token);
             session.state.closing = true;
         }
         self.sessions[token] = Some(session);
@@ -46,20 +46,21 @@ impl Worker {
 
     /// Whether a session is running something further down the stack.
     pub(super) fn is_running(&self, token: Token) -> bool {
-        self.running.contains(&token)
+        self.running.iter().any(|&(running, _)| running == token)
     }
 
     /// Handles what has happened meanwhile.
     #[cold]
     fn attend(&mut self) {
-        for index in 0..self.running.len() {
-            self.driver.hold(self.running[index], true);
+        for &(token, _) in &self.running {
+            self.driver.hold(token, true);
         }
+        self.has_attended = true;
         self.desk.now = crate::clock::Instant::now();
         let Ok(count) = self.driver.wait(0) else { return };
         for index in 0..count {
             match self.driver.event(index) {
-                // It is found closed again when its script is over.
+                // What has happened to its connection is reported again when its script is over.
                 Event::Closed(token) | Event::Sent(token, _) if self.is_running(token) => {}
                 event => self.handle(event),
             }
