@@ -97,6 +97,8 @@ impl std::fmt::Debug for Engine {
 pub struct Debug {
     /// Whether keys expire without being looked at.
     pub active_expire: std::sync::atomic::AtomicBool,
+    /// From how many bytes on an element of a list stands alone; 0 as the limit of its packs says.
+    pub packed_threshold: std::sync::atomic::AtomicUsize,
 }
 
 impl Engine {
@@ -127,7 +129,7 @@ impl Engine {
             started: Instant::now(),
             ticker: Ticker::start(),
             run_id: random_hex(),
-            debug: Debug { active_expire: true.into() },
+            debug: Debug { active_expire: true.into(), packed_threshold: 0.into() },
             doors: Doors::default(),
             tls: Tls::default(),
             port: AtomicU32::new(0),

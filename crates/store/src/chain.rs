@@ -5,10 +5,13 @@
 //! which the way back to a packed list depends. An insertion in the middle of a full pack splits it, and neighbours that
 //! then fit into one are joined. Only `list` speaks to it. Plain data, usable from any thread.
 
-use std::collections::{VecDeque, vec_deque};
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
 
+use crate::items::{Items, ItemsBack};
 use crate::list_limit::ListLimit;
-use crate::listpack::{Elements, Packed};
+use crate::listpack::Packed;
+use crate::node::{Node, Opened};
 use crate::pack::Pack;
 use crate::value::ValueRef;
 
@@ -21,36 +24,28 @@ pub enum End {
     Back,
 }
 
-#[derive(Clone)]
-struct Node {
-    pack: Pack,
-    /// The number of its elements, so that looking for an index reads no pack.
-    count: usize,
-}
-
-impl Node {
-    fn new(pack: Pack) -> Self {
-        let count = pack.len();
-        Self { pack, count }
-    }
-
-    fn takes(&self, value: ValueRef<'_>, limit: ListLimit) -> bool {
-        limit.takes(self.pack.as_packed(), self.count, value)
-    }
-
-    /// Whether it has one element, too large to share a pack.
-    fn is_alone(&self, limit: ListLimit) -> bool {
-        self.count == 1 && self.pack.as_packed().first().is_some_and(|first| limit.is_large(first))
-    }
-}
-
 /// See the file's head.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct Chain {
     nodes: VecDeque<Node>,
     len: usize,
     /// What the packs have asked for, in bytes.
     pack_bytes: usize,
+    /// As the last growth was told: so many nodes at each end stay as they are, others are compressed. 0: all stay.
+    depth: usize,
+    /// What readers have opened of compressed nodes.
+    opened: Opened,
+}
+
+impl Clone for Chain {
+    fn clone(&self) -> Self {
+        let opened = Opened::default();
+        let nodes = self.nodes.iter().map(|node| node.copy(&opened)).collect();
+        // A copied buffer has nothing in reserve.
+        let mut chain = Self { nodes, len: self.len, pack_bytes: 0, depth: self.depth, opened };
+        chain.pack_bytes = chain.nodes.iter().map(Node::memory_bytes).sum();
+        chain
+    }
 }
 
 /// Where an element is, or where one could be inserted.
@@ -83,20 +78,20 @@ impl Chain {
 
     /// The packs in order, for files and for peers.
     pub(crate) fn packs(&self) -> impl ExactSizeIterator<Item = Packed<'_>> {
-        self.nodes.iter().map(|node| node.pack.as_packed())
+        self.nodes.iter().map(|node| node.as_packed())
     }
 
     /// The only pack, if there is just one.
     pub(crate) fn only_pack(&self) -> Option<Packed<'_>> {
         match self.nodes.len() {
-            1 => self.nodes.front().map(|node| node.pack.as_packed()),
+            1 => self.nodes.front().map(|node| node.as_packed()),
             _ => None,
         }
     }
 
     /// Takes the first pack out.
     pub(crate) fn take_pack(&mut self) -> Option<Pack> {
-        (!self.nodes.is_empty()).then(|| self.remove_node(0))
+        (!self.nodes.is_empty()).then(|| self.remove_node(0).into_pack())
     }
 
     /// Adds a pack behind the last.
@@ -115,6 +110,7 @@ impl Chain {
                 let mut pack = Pack::with_room_in_front(0);
                 pack.push_front(value);
                 self.insert_node(0, pack);
+                self.compress_near(End::Front, limit);
             }
         }
     }
@@ -129,6 +125,7 @@ impl Chain {
                     self.edit(last, give_back_spare);
                 }
                 self.push_pack([value].into_iter().collect());
+                self.compress_near(End::Back, limit);
             }
         }
     }
@@ -136,13 +133,13 @@ impl Chain {
     /// The first element.
     #[inline]
     pub(crate) fn first(&self) -> Option<ValueRef<'_>> {
-        self.nodes.front()?.pack.as_packed().first()
+        self.nodes.front()?.as_packed().first()
     }
 
     /// The last element.
     #[inline]
     pub(crate) fn last(&self) -> Option<ValueRef<'_>> {
-        self.nodes.back()?.pack.as_packed().last()
+        self.nodes.back()?.as_packed().last()
     }
 
     /// Removes the first element.
@@ -164,13 +161,13 @@ impl Chain {
     /// Removes the first `count` elements.
     pub(crate) fn drop_front(&mut self, mut count: usize) {
         while let Some(node) = self.nodes.front() {
-            if node.count > count {
+            if node.count() > count {
                 if count > 0 {
                     self.edit(0, |pack| pack.remove_range(pack.as_packed().iter().offset(), count));
                 }
                 return;
             }
-            count -= node.count;
+            count -= node.count();
             self.remove_node(0);
         }
     }
@@ -178,7 +175,7 @@ impl Chain {
     /// Removes all but the first `keep` elements.
     pub(crate) fn truncate(&mut self, keep: usize) {
         while let Some(node) = self.nodes.back() {
-            let (last, before) = (self.nodes.len() - 1, self.len - node.count);
+            let (last, before) = (self.nodes.len() - 1, self.len - node.count());
             if before < keep {
                 self.edit(last, |pack| pack.truncate(keep - before));
                 return;
@@ -190,7 +187,7 @@ impl Chain {
     /// Where the element at `index` is.
     pub(crate) fn place(&self, index: usize) -> Option<Place> {
         let (node, within) = self.node_of(index)?;
-        let offset = self.nodes[node].pack.as_packed().offset_of(within)?;
+        let offset = self.nodes[node].as_packed().offset_of(within)?;
         Some(Place { node, offset })
     }
 
@@ -202,16 +199,16 @@ impl Chain {
         if index < self.len / 2 {
             let mut before = 0;
             for (number, node) in self.nodes.iter().enumerate() {
-                if index < before + node.count {
+                if index < before + node.count() {
                     return Some((number, index - before));
                 }
-                before += node.count;
+                before += node.count();
             }
             return None;
         }
         let mut behind = self.len;
         for (number, node) in self.nodes.iter().enumerate().rev() {
-            behind -= node.count;
+            behind -= node.count();
             if index >= behind {
                 return Some((number, index - behind));
             }
@@ -222,43 +219,48 @@ impl Chain {
     /// The elements from the one at `index` to the last.
     pub(crate) fn iter_from(&self, index: usize) -> Items<'_> {
         let Some((node, within)) = self.node_of(index) else { return Items::of(Packed::EMPTY.iter()) };
-        let packed = self.nodes[node].pack.as_packed();
+        let packed = self.nodes[node].as_packed();
         let here = packed.offset_of(within).map_or(Packed::EMPTY.iter(), |offset| packed.iter_from(offset));
-        Items { here, nodes: self.nodes.range(node + 1..) }
+        Items::new(here, self.nodes.range(node + 1..))
     }
 
     /// The elements from the one at `index` back to the first.
     pub(crate) fn iter_back_from(&self, index: usize) -> ItemsBack<'_> {
         let Some((node, within)) = self.node_of(index) else { return ItemsBack::of(Packed::EMPTY.iter()) };
-        let packed = self.nodes[node].pack.as_packed();
+        let packed = self.nodes[node].as_packed();
         let here = match packed.offset_of(within) {
             Some(offset) => packed.iter_to(packed.after(offset)),
             None => Packed::EMPTY.iter(),
         };
-        ItemsBack { here, nodes: self.nodes.range(..node) }
+        ItemsBack::new(here, self.nodes.range(..node))
     }
 
     /// Where the first element equal to `pivot` is.
     pub(crate) fn find(&self, pivot: ValueRef<'_>) -> Option<Place> {
         self.nodes.iter().enumerate().find_map(|(node, each)| {
-            let offset = each.pack.as_packed().find(pivot, 0)?;
+            let offset = each.as_packed().find(pivot, 0)?;
             Some(Place { node, offset })
         })
     }
 
     /// The place behind an element.
     pub(crate) fn behind(&self, place: Place) -> Place {
-        Place { offset: self.nodes[place.node].pack.as_packed().after(place.offset), ..place }
+        Place { offset: self.nodes[place.node].as_packed().after(place.offset), ..place }
     }
 
     /// Puts `value` in the place of an element. A large one gets a pack of its own; another one stays where it is, even
     /// beyond the limit.
     pub(crate) fn replace(&mut self, place: Place, value: ValueRef<'_>, limit: ListLimit) {
+        self.put(place, value, limit);
+        self.compress_all(limit);
+    }
+
+    fn put(&mut self, place: Place, value: ValueRef<'_>, limit: ListLimit) {
         let Place { node, offset } = place;
         match (limit.is_large(value), self.nodes[node].is_alone(limit)) {
             (true, true) | (false, false) => _ = self.edit(node, |pack| pack.replace_at(offset, value)),
             (false, true) => {
-                self.insert(self.behind(place), End::Back, value, limit);
+                self.insert_at(self.behind(place), End::Back, value, limit);
                 self.remove_node(node);
             }
             (true, false) => {
@@ -277,12 +279,17 @@ impl Chain {
 
     /// Inserts `value` at a place, which is that of another element, or behind it: `side` says which.
     pub(crate) fn insert(&mut self, place: Place, side: End, value: ValueRef<'_>, limit: ListLimit) {
+        self.insert_at(place, side, value, limit);
+        self.compress_all(limit);
+    }
+
+    fn insert_at(&mut self, place: Place, side: End, value: ValueRef<'_>, limit: ListLimit) {
         let Place { node, offset } = place;
         if self.nodes[node].takes(value, limit) {
             self.edit(node, |pack| pack.insert_at(offset, value));
             return;
         }
-        let packed = self.nodes[node].pack.as_packed();
+        let packed = self.nodes[node].as_packed();
         let at_front = offset == packed.iter().offset();
         let at_back = offset == packed.bytes_len();
         if at_front && node > 0 && self.nodes[node - 1].takes(value, limit) {
@@ -332,10 +339,10 @@ impl Chain {
         if one.is_alone(limit) || next.is_alone(limit) {
             return false;
         }
-        let bytes = one.pack.as_packed().redis_bytes() + next.pack.as_packed().redis_bytes();
-        let fits = limit.allows(bytes - Packed::EMPTY.redis_bytes(), one.count + next.count);
+        let bytes = one.as_packed().redis_bytes() + next.as_packed().redis_bytes();
+        let fits = limit.allows(bytes - Packed::EMPTY.redis_bytes(), one.count() + next.count());
         if fits {
-            let next = self.remove_node(node + 1);
+            let next = self.remove_node(node + 1).into_pack();
             self.edit(node, |pack| pack.append(next.as_packed()));
         }
         fits
@@ -366,8 +373,14 @@ impl Chain {
     }
 
     fn edit_if(&mut self, node: usize, value: ValueRef<'_>, change: impl FnOnce(&mut Pack) -> usize) -> usize {
-        match self.nodes[node].pack.as_packed().find(value, 0) {
-            Some(_) => self.edit(node, change),
+        match self.nodes[node].as_packed().find(value, 0) {
+            Some(_) => {
+                let removed = self.edit(node, change);
+                if (self.depth..self.nodes.len().saturating_sub(self.depth)).contains(&node) && self.depth > 0 {
+                    self.compress(node);
+                }
+                removed
+            }
             None => 0,
         }
     }
@@ -375,35 +388,88 @@ impl Chain {
     /// Changes a pack and keeps the sums right.
     #[inline]
     fn edit<R>(&mut self, node: usize, change: impl FnOnce(&mut Pack) -> R) -> R {
-        let Node { pack, count } = &mut self.nodes[node];
-        let bytes = pack.memory_bytes();
-        let result = change(pack);
-        let now = pack.len();
-        self.len = self.len - *count + now;
-        self.pack_bytes = self.pack_bytes - bytes + pack.memory_bytes();
-        *count = now;
+        let node = &mut self.nodes[node];
+        let (count, bytes) = (node.count(), node.memory_bytes());
+        let result = node.edit(change);
+        self.len = self.len - count + node.count();
+        self.pack_bytes = self.pack_bytes - bytes + node.memory_bytes();
         result
     }
 
     fn insert_node(&mut self, at: usize, pack: Pack) {
         let node = Node::new(pack);
-        self.len += node.count;
-        self.pack_bytes += node.pack.memory_bytes();
+        self.len += node.count();
+        self.pack_bytes += node.memory_bytes();
         self.nodes.insert(at, node);
     }
 
-    fn remove_node(&mut self, at: usize) -> Pack {
+    fn remove_node(&mut self, at: usize) -> Node {
         let node = self.nodes.remove(at).expect("the caller has just seen the node");
-        self.len -= node.count;
-        self.pack_bytes -= node.pack.memory_bytes();
+        self.len -= node.count();
+        self.pack_bytes -= node.memory_bytes();
         if self.nodes.capacity() > 64 && self.nodes.len() < self.nodes.capacity() / 4 {
             self.nodes.shrink_to(self.nodes.len() * 2);
         }
-        node.pack
+        self.decompress_ends();
+        node
+    }
+
+    /// Compresses all that lies deep enough, after a change in the middle.
+    pub(crate) fn compress_all(&mut self, limit: ListLimit) {
+        self.depth = limit.compress_depth();
+        if self.depth > 0 {
+            (self.depth..self.nodes.len().saturating_sub(self.depth)).for_each(|node| self.compress(node));
+            self.close();
+        }
+    }
+
+    /// Compresses the node that has come to lie deep enough by a new one at this end.
+    fn compress_near(&mut self, end: End, limit: ListLimit) {
+        if self.depth != limit.compress_depth() {
+            return self.compress_all(limit);
+        }
+        let (depth, len) = (self.depth, self.nodes.len());
+        if depth > 0 && len > 2 * depth {
+            self.compress(if end == End::Front { depth } else { len - 1 - depth });
+            self.close();
+        }
+    }
+
+    fn compress(&mut self, node: usize) {
+        let node = &mut self.nodes[node];
+        let bytes = node.memory_bytes();
+        node.compress(&self.opened);
+        self.pack_bytes = self.pack_bytes - bytes + node.memory_bytes();
+    }
+
+    /// Gives back what readers have opened: they mostly read near the ends.
+    fn close(&mut self) {
+        for step in 0..self.nodes.len().div_ceil(2) {
+            if self.opened.load(Ordering::Relaxed) == 0 {
+                return;
+            }
+            let behind = self.nodes.len() - 1 - step;
+            self.nodes[step].close();
+            self.nodes[behind].close();
+        }
+        // What is left was removed with its node.
+        self.opened.store(0, Ordering::Relaxed);
+    }
+
+    /// Keeps what has come near an end as it is.
+    fn decompress_ends(&mut self) {
+        let ends = [self.depth.checked_sub(1), self.nodes.len().checked_sub(self.depth)];
+        for node in ends.into_iter().flatten() {
+            if let Some(node) = self.nodes.get_mut(node).filter(|node| node.is_compressed()) {
+                let bytes = node.memory_bytes();
+                node.decompress();
+                self.pack_bytes = self.pack_bytes - bytes + node.memory_bytes();
+            }
+        }
     }
 
     fn drop_if_empty(&mut self, node: usize) {
-        if self.nodes[node].count == 0 {
+        if self.nodes[node].count() == 0 {
             self.remove_node(node);
         }
     }
@@ -411,10 +477,10 @@ impl Chain {
     fn drop_empty(&mut self) {
         let bytes = &mut self.pack_bytes;
         self.nodes.retain(|node| {
-            if node.count == 0 {
-                *bytes -= node.pack.memory_bytes();
+            if node.count() == 0 {
+                *bytes -= node.memory_bytes();
             }
-            node.count != 0
+            node.count() != 0
         });
     }
 }
@@ -424,61 +490,5 @@ fn give_back_spare(pack: &mut Pack) {
     let used = pack.as_bytes().len();
     if pack.memory_bytes() - used > used / 32 {
         pack.shrink_to_fit();
-    }
-}
-
-/// Elements in order, through all packs.
-#[derive(Clone)]
-pub struct Items<'a> {
-    here: Elements<'a>,
-    nodes: vec_deque::Iter<'a, Node>,
-}
-
-impl<'a> Items<'a> {
-    /// The elements of one pack.
-    pub(crate) fn of(here: Elements<'a>) -> Self {
-        Self { here, nodes: vec_deque::Iter::default() }
-    }
-}
-
-impl<'a> Iterator for Items<'a> {
-    type Item = ValueRef<'a>;
-
-    #[inline]
-    fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            if let Some(value) = self.here.next() {
-                return Some(value);
-            }
-            self.here = self.nodes.next()?.pack.as_packed().iter();
-        }
-    }
-}
-
-/// Elements from a place back to the first, through all packs.
-#[derive(Clone)]
-pub struct ItemsBack<'a> {
-    here: Elements<'a>,
-    nodes: vec_deque::Iter<'a, Node>,
-}
-
-impl<'a> ItemsBack<'a> {
-    /// The elements of one pack.
-    pub(crate) fn of(here: Elements<'a>) -> Self {
-        Self { here, nodes: vec_deque::Iter::default() }
-    }
-}
-
-impl<'a> Iterator for ItemsBack<'a> {
-    type Item = ValueRef<'a>;
-
-    #[inline]
-    fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            if let Some(value) = self.here.next_back() {
-                return Some(value);
-            }
-            self.here = self.nodes.next_back()?.pack.as_packed().iter();
-        }
     }
 }

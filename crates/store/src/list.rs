@@ -4,9 +4,10 @@
 //! single pack of half the limit, as in Redis 7.2. The limit is an argument of every change that can grow the list. Here
 //! are no keys and no commands; indexes count from the front, and negative ones are the caller's to translate.
 
-use crate::chain::{Chain, End, Items, ItemsBack, Place};
+use crate::chain::{Chain, End, Place};
 use crate::form::Form;
 use crate::hash::HashKey;
+use crate::items::{Items, ItemsBack};
 use crate::list_limit::ListLimit;
 use crate::listpack::Packed;
 use crate::object::Collection;
@@ -39,6 +40,7 @@ impl List {
     pub fn from_packs(packs: impl IntoIterator<Item = Pack>, limit: ListLimit) -> Self {
         let mut chain = Chain::default();
         packs.into_iter().filter(|pack| !pack.is_empty()).for_each(|pack| chain.push_pack(pack));
+        chain.compress_all(limit);
         let mut list = Self::Chain(Box::new(chain));
         list.pack_if(|packed| limit.allows(packed.redis_bytes(), packed.len()));
         list

@@ -13,14 +13,14 @@ use sleeve_wire::number;
 use super::digest::Digest;
 use super::help;
 use crate::access;
-use crate::config::Opt;
+use crate::config::{Opt, size};
 use crate::cx::Cx;
 use crate::error::{Error, Outcome};
 use crate::log;
 use crate::request::{Key, Request};
 
 /// What there is: form and sentence, for HELP.
-const SUBCOMMANDS: [(&str, &str); 9] = [
+const SUBCOMMANDS: [(&str, &str); 10] = [
     ("DIGEST", "Forty digits that stand for all data."),
     ("DIGEST-VALUE key [key ...]", "Forty digits for each key's value."),
     ("ERROR message", "Answers with this error."),
@@ -28,12 +28,13 @@ const SUBCOMMANDS: [(&str, &str); 9] = [
     ("OBJECT key", "How a key's value is kept."),
     ("POPULATE count [prefix] [size]", "Creates string keys: prefix (or 'key'), a colon and a number."),
     ("PROTOCOL type", "Answers with a value of the type: string, integer, double, null, array, set, map, ..."),
+    ("QUICKLIST-PACKED-THRESHOLD size", "From which size on an element of a list stands alone; 0 is the default."),
     ("SET-ACTIVE-EXPIRE 0|1", "Stops or restarts the removal of expired keys that nobody looks at."),
     ("SLEEP seconds", "Holds all data for so long; decimals are allowed."),
 ];
 
 /// Redis's subcommands that are not here. They get an answer that says so instead of one about spelling.
-const ABSENT: [&str; 30] = [
+const ABSENT: [&str; 29] = [
     "aof-flush-sleep",
     "assert",
     "change-repl-id",
@@ -54,7 +55,6 @@ const ABSENT: [&str; 30] = [
     "panic",
     "pause-cron",
     "quicklist",
-    "quicklist-packed-threshold",
     "reload",
     "replicate",
     "replybuffer",
@@ -78,6 +78,7 @@ pub fn debug(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         (b"object", 3) => return object(cx, request.arg(2)),
         (b"populate", 3..=5) => return populate(cx, request),
         (b"protocol", 3) => return protocol(cx, request.arg(2)),
+        (b"quicklist-packed-threshold", 3) => return packed_threshold(cx, request.arg(2)),
         (b"set-active-expire", 3) => set_active_expire(cx, request.arg(2)),
         (b"sleep", 3) => sleep(cx, request.arg(2)),
         (lower, _) if ABSENT.iter().any(|absent| absent.as_bytes() == lower) => {
@@ -210,6 +211,16 @@ fn set_active_expire(cx: &mut Cx<'_>, argument: &[u8]) {
     let wanted = number::parse_i64(argument).unwrap_or(0) != 0;
     cx.engine.debug.active_expire.store(wanted, Ordering::Relaxed);
     cx.reply().ok();
+}
+
+/// As in the original, a size may have a unit, and 4 GiB are too much.
+fn packed_threshold(cx: &mut Cx<'_>, argument: &[u8]) -> Outcome {
+    const BYTES_MAX: u64 = (1 << 32) - (1 << 20);
+    let bytes = size::parse(argument).filter(|bytes| *bytes <= BYTES_MAX);
+    let refused = Error::fixed("ERR argument must be a memory value bigger than 1 and smaller than 4gb");
+    cx.engine.debug.packed_threshold.store(bytes.ok_or(refused)? as usize, Ordering::Relaxed);
+    cx.reply().ok();
+    Ok(())
 }
 
 /// Whoever needs data waits as long: all shards are held. As in the original, what is no number is 0.

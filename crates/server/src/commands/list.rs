@@ -3,6 +3,8 @@
 //! What moves elements between lists or takes them from one of several is in `list_move`, with its blocking forms in
 //! `list_wait`; LPOS is in `list_find`. An element goes from the list's bytes into the reply without a stop between.
 
+use std::sync::atomic::Ordering;
+
 use sleeve_store::{Collection, End, List, ListLimit, ListRef, Updated, ValueRef};
 use sleeve_wire::number;
 use sleeve_wire::reply::Writer;
@@ -316,7 +318,13 @@ pub fn long(text: &[u8]) -> Result<i64, Error> {
 /// How large a pack of a list may be now.
 #[inline]
 pub fn limit(cx: &Cx<'_>) -> ListLimit {
-    ListLimit::new(cx.engine.config.number(Opt::ListMaxListpackSize))
+    let config = &cx.engine.config;
+    let depth = config.number(Opt::ListCompressDepth);
+    let limit = ListLimit::new(config.number(Opt::ListMaxListpackSize)).compressed_beyond(depth as usize);
+    match cx.engine.debug.packed_threshold.load(Ordering::Relaxed) {
+        0 => limit,
+        bytes => limit.alone_from(bytes),
+    }
 }
 
 /// Lets `see` write what it finds in the list of a key; None when the key is missing.

@@ -294,8 +294,8 @@ options! {
         "How many bytes one block of a stream may have; 0 is no limit.";
     StreamNodeMaxEntries "stream-node-max-entries" number(0, i64::MAX), "100", Live,
         "How many entries one block of a stream may have; 0 is no limit.";
-    ListCompressDepth "list-compress-depth" Kind::Fixed(&["0"]), "0", Live,
-        "How many parts at each end of a list stay uncompressed when the others are compressed: none ever is.";
+    ListCompressDepth "list-compress-depth" number(0, INT_MAX), "0", Live,
+        "How many packed parts at each end of a list stay as they are while those between are kept compressed; 0: all stay.";
     SetMaxIntsetEntries "set-max-intset-entries" number(0, i64::MAX), "512", Live,
         "Most members of a set of integers that is kept as a sorted run of them.";
     SetMaxListpackEntries "set-max-listpack-entries" number(0, i64::MAX), "128", Live,

@@ -7,7 +7,6 @@
 //! other parts of the format are made of.
 
 mod crc64;
-mod lzf;
 mod old;
 mod read;
 mod scan;

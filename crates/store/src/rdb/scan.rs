@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::lzf;
+use crate::lzf;
 use crate::value::Digits;
 
 /// The bytes are not what they should be.

@@ -1,6 +1,7 @@
 //! Writing values.
 
-use super::{kind, lzf};
+use super::kind;
+use crate::lzf;
 use crate::handle::EntryRef;
 use crate::list::List;
 use crate::map::{Map, MapRef};
