@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::Mutex;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
@@ -81,15 +82,18 @@ fn a_command_that_is_not_answered_in_time_fails_with_an_unknown_effect() {
 
 #[test]
 fn a_late_reply_is_nobody_elses() {
-    let port = serve(|words| {
+    let (sender, receiver) = channel();
+    let receiver = Mutex::new(receiver);
+    let port = serve(move |words| {
         if words[1] == "slow" {
-            // Slower than the client's patience; that is the point of the script, and nothing waits for it to be exact.
-            thread::sleep(Duration::from_millis(200));
+            // The answer comes when the client has given up, however long that takes.
+            receiver.lock().unwrap().recv().unwrap();
         }
         echo(words)
     });
     let client = Client::connect_with(config(port).command_timeout(Some(Duration::from_millis(60)))).unwrap();
     assert_eq!(client.echo::<String>("slow").wait().unwrap_err().kind(), ErrorKind::Timeout);
+    sender.send(()).unwrap();
     let answer = loop {
         match client.echo::<String>("quick").wait() {
             Ok(answer) => break answer,

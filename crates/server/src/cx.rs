@@ -71,6 +71,8 @@ pub struct Cx<'a> {
     transaction: Option<Vec<(u32, OwnedArgs)>>,
     /// Keys that have changed and that somebody waits for; they are served when the outermost command is over.
     pub(crate) marked: VecDeque<Place>,
+    /// What was written is no reply but a message: CLIENT REPLY does not keep it back.
+    pub(crate) is_message: bool,
     /// What is posted when the locks have been given back.
     pub(crate) letters: Vec<(Arc<Mailbox>, Letter)>,
     /// Who is to be woken for what was published, and what the client published to itself.
@@ -104,6 +106,7 @@ impl<'a> Cx<'a> {
             is_unrecorded: false,
             transaction: None,
             marked: VecDeque::new(),
+            is_message: false,
             letters: Vec::new(),
             outbox: Outbox::default(),
         }

@@ -75,13 +75,18 @@ fn step(cx: &mut Cx<'_>, found: Found, args: Args<'_>, keys: &[KeyAt]) -> bool {
         Found::UnknownSubcommand(row) => reject(cx, Some(row), unknown_subcommand(row, args)),
         Found::Arity(row) => reject(cx, Some(row), Error::arity(row.full_name)),
     }
+    // What SUBSCRIBE and its like say is no reply but a message, which is always sent.
+    let is_message = std::mem::take(&mut cx.is_message);
     match cx.state.replies {
         // What waits is answered later, and its reply is skipped then.
         _ if cx.state.blocked.is_some() => {}
         Replies::On | Replies::SkipNext => {}
+        Replies::Off if is_message => {}
         Replies::Off => cx.out.rewind(mark),
         Replies::Skip => {
-            cx.out.rewind(mark);
+            if !is_message {
+                cx.out.rewind(mark);
+            }
             cx.state.replies = Replies::On;
         }
     }

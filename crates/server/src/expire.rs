@@ -89,11 +89,14 @@ impl Expiry {
                 self.advance(engine);
             }
             if monotonic_ns() >= ends_ns {
+                counters.expiry_capped.add(1);
                 break;
             }
         }
         counters.expired.add(report.expired as u64);
         let took_us = (monotonic_ns() - began_ns) / 1_000;
+        counters.expiry_us.add(took_us);
+        engine.gauges.note_stale(report.expired, report.sampled);
         let slow_ms = engine.config.number(Opt::LatencyMonitorThreshold) as u64;
         if slow_ms > 0 && took_us / 1_000 >= slow_ms {
             engine.latency.add("expire-cycle", now.wall_ms() / 1_000, took_us / 1_000);

@@ -44,13 +44,23 @@ pub struct Estimate {
     shards: Box<[AtomicU64]>,
     sum: AtomicI64,
     overhead: AtomicU64,
+    excess: Excess,
+}
+
+/// How long more memory was in use than `maxmemory` allows.
+#[derive(Debug, Default)]
+struct Excess {
+    /// Since when, monotonic nanoseconds; 0 while it is not.
+    since_ns: AtomicU64,
+    /// How long it was before.
+    total_ns: AtomicU64,
 }
 
 impl Estimate {
     /// Of so many shards, all empty.
     pub fn new(shards: usize) -> Self {
         let shards = (0..shards).map(|_| AtomicU64::new(0)).collect();
-        Self { shards, sum: AtomicI64::new(0), overhead: AtomicU64::new(0) }
+        Self { shards, sum: AtomicI64::new(0), overhead: AtomicU64::new(0), excess: Excess::default() }
     }
 
     /// A shard weighs so much now. The caller holds its lock.
@@ -65,6 +75,30 @@ impl Estimate {
     /// What is in no shard and no client weighs so much now.
     pub fn note_overhead(&self, bytes: u64) {
         self.overhead.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether the limit is exceeded now.
+    #[inline]
+    pub fn is_exceeded(&self) -> bool {
+        self.excess.since_ns.load(Ordering::Relaxed) != 0
+    }
+
+    /// The limit is exceeded, or is so no longer.
+    pub fn note_excess(&self, is_exceeded: bool, now_ns: u64) {
+        let Excess { since_ns, total_ns } = &self.excess;
+        if is_exceeded {
+            _ = since_ns.compare_exchange(0, now_ns.max(1), Ordering::Relaxed, Ordering::Relaxed);
+        } else {
+            let since_ns = since_ns.swap(0, Ordering::Relaxed);
+            total_ns.fetch_add(if since_ns == 0 { 0 } else { now_ns.saturating_sub(since_ns) }, Ordering::Relaxed);
+        }
+    }
+
+    /// How long the limit has been exceeded, all in all and this time, in milliseconds.
+    pub fn excess_ms(&self, now_ns: u64) -> (u64, u64) {
+        let since_ns = self.excess.since_ns.load(Ordering::Relaxed);
+        let current_ns = if since_ns == 0 { 0 } else { now_ns.saturating_sub(since_ns) };
+        ((self.excess.total_ns.load(Ordering::Relaxed) + current_ns) / 1_000_000, current_ns / 1_000_000)
     }
 
     /// What all shards weigh.
@@ -92,5 +126,14 @@ mod tests {
         }
         estimate.note_overhead(5);
         assert_eq!(estimate.total(), 125);
+    }
+
+    #[test]
+    fn times_of_excess_add_up() {
+        let estimate = Estimate::new(1);
+        for (is_exceeded, now_ms) in [(true, 10), (true, 20), (false, 30), (false, 40), (true, 50)] {
+            estimate.note_excess(is_exceeded, now_ms * 1_000_000);
+        }
+        assert_eq!(estimate.excess_ms(55_000_000), (25, 5));
     }
 }

@@ -1,6 +1,6 @@
 //! The reasons to refuse, queue or hold a command, in the order in which Redis tries them.
 
-use sleeve_wire::commands::{Categories, Command, Flags};
+use sleeve_wire::commands::{Categories, Command, Flags, Row};
 use sleeve_wire::reply::Protocol;
 
 use crate::commands::permission;
@@ -102,7 +102,8 @@ const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(1);
 #[inline]
 fn memory(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     let bytes_max = cx.engine.config.memory(Opt::Maxmemory);
-    if bytes_max == 0 || cx.engine.estimated_bytes() <= bytes_max {
+    let estimate = &cx.engine.estimate;
+    if bytes_max == 0 || (cx.engine.estimated_bytes() <= bytes_max && !estimate.is_exceeded()) {
         return Ok(());
     }
     match cx.make_room(bytes_max) {
@@ -157,6 +158,11 @@ fn ends_or_steers_transaction(command: Command) -> bool {
     matches!(command, Exec | Discard | Multi | Watch | Quit | Reset)
 }
 
+/// Whether a command writes, or may: a script does not say beforehand.
+fn may_write(row: &Row) -> bool {
+    row.flags.intersects(Flags::WRITE.or(Flags::MAY_REPLICATE))
+}
+
 #[cold]
 fn is_held(cx: &Cx<'_>, request: &Request<'_>) -> bool {
     match cx.engine.pause.held(cx.now.wall_ms()) {
@@ -164,8 +170,8 @@ fn is_held(cx: &Cx<'_>, request: &Request<'_>) -> bool {
         Some(Held::All) => true,
         Some(Held::Writes) if request.row.id == Command::Exec => {
             let queue = cx.state.transaction.iter().flat_map(|transaction| &transaction.queue);
-            queue.into_iter().any(|(row, _)| row.flags.contains(Flags::WRITE))
+            queue.into_iter().any(|(row, _)| may_write(row))
         }
-        Some(Held::Writes) => request.row.flags.contains(Flags::WRITE),
+        Some(Held::Writes) => may_write(request.row),
     }
 }

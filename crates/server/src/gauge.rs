@@ -27,6 +27,8 @@ pub struct Traffic {
 pub struct Gauges {
     next_ms: AtomicU64,
     peak_bytes: AtomicU64,
+    /// Of 1,000,000 keys with a deadline, how many are past it; a moving mean, as in Redis.
+    stale_ppm: AtomicU64,
     samples: Mutex<Samples>,
 }
 
@@ -79,6 +81,18 @@ impl Gauges {
     /// The most memory that was seen in use, `used_bytes` being the present use.
     pub fn peak_bytes(&self, used_bytes: u64) -> u64 {
         self.peak_bytes.fetch_max(used_bytes, Ordering::Relaxed).max(used_bytes)
+    }
+
+    /// Of so many keys with a deadline that were looked at, so many were past it.
+    pub fn note_stale(&self, expired: usize, looked_at: usize) {
+        let now_ppm = (expired * 1_000_000).checked_div(looked_at).unwrap_or(0) as u64;
+        let old_ppm = self.stale_ppm.load(Ordering::Relaxed);
+        self.stale_ppm.store((now_ppm * 5 + old_ppm * 95) / 100, Ordering::Relaxed);
+    }
+
+    /// About which part of the keys with a deadline is past it, in percent.
+    pub fn stale_percent(&self) -> f64 {
+        self.stale_ppm.load(Ordering::Relaxed) as f64 / 10_000.0
     }
 
     /// Forgets the rates and the peak (CONFIG RESETSTAT).

@@ -121,6 +121,10 @@ totals! {
     misses,
     /// Keys removed because their time had come.
     expired,
+    /// Slices of active expiry that ended because their time was over.
+    expiry_capped,
+    /// Time spent in active expiry, in microseconds.
+    expiry_us,
     /// Keys removed to make room.
     evicted,
     /// Effects of writes: keys changed, as `rdb_changes_since_last_save` counts them.

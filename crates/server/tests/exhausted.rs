@@ -3,24 +3,50 @@
 //! Alone in its file, because it takes all descriptors of its process.
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::{Read, Seek, Write};
 use std::net::TcpStream;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sleeve_server::{Config, Engine, Opt};
 
-/// The processor time of all worker threads of this process.
-fn workers_cpu() -> Duration {
-    let tasks =
-        fs::read_dir("/proc/self/task").expect("the threads of this process").map(|task| task.expect("one").path());
-    let workers =
-        tasks.filter(|task| fs::read_to_string(task.join("comm")).is_ok_and(|name| name.starts_with("worker")));
-    let nanoseconds = |task: std::path::PathBuf| -> u64 {
-        let text = fs::read_to_string(task.join("schedstat")).expect("its times");
-        text.split(' ').next().expect("the first is the time it ran").parse().expect("a number")
+/// What the kernel says about the worker threads of this process, in files that are open from the beginning.
+struct Workers {
+    schedstat: Vec<File>,
+    status: Vec<File>,
+}
+
+impl Workers {
+    fn find() -> Self {
+        let tasks = fs::read_dir("/proc/self/task").expect("the threads of this process");
+        let paths = tasks.map(|task| task.expect("one").path());
+        let is_worker =
+            |task: &PathBuf| fs::read_to_string(task.join("comm")).is_ok_and(|name| name.starts_with("worker"));
+        let workers: Vec<PathBuf> = paths.filter(is_worker).collect();
+        let open = |name: &str| workers.iter().map(|task| File::open(task.join(name)).expect("a file of it")).collect();
+        Self { schedstat: open("schedstat"), status: open("status") }
+    }
+
+    /// Their processor time.
+    fn cpu(&mut self) -> Duration {
+        Duration::from_nanos(sum(&mut self.schedstat, |text| text.split(' ').next()))
+    }
+
+    /// How often they went to sleep by themselves.
+    fn sleeps(&mut self) -> u64 {
+        sum(&mut self.status, |text| text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")))
+    }
+}
+
+/// The sum of what `figure` finds in each file as it reads now.
+fn sum(files: &mut [File], figure: fn(&str) -> Option<&str>) -> u64 {
+    let number = |file: &mut File| -> u64 {
+        let mut text = String::new();
+        file.rewind().and_then(|()| file.read_to_string(&mut text)).expect("the thread still runs");
+        figure(&text).expect("the kernel's form").trim().parse().expect("a number")
     };
-    Duration::from_nanos(workers.map(nanoseconds).sum())
+    files.iter_mut().map(number).sum()
 }
 
 #[test]
@@ -31,17 +57,19 @@ fn what_cannot_be_accepted_waits_without_a_spin() {
     config.assign(Opt::Workers, &[b"2"]).expect("two workers");
     let engine = Engine::new(config);
     let server = engine.listen("127.0.0.1:0".parse().expect("an address")).expect("a free port");
+    let mut workers = Workers::find();
     let mut files: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
-    files.truncate(files.len() - 2);
-    let one_to_look_with = File::open("/dev/null").expect("one of two is left");
+    files.pop();
     let mut stream = TcpStream::connect(server.addresses()[0]).expect("the kernel accepts by itself");
-    let begun = Instant::now();
-    // There is nothing to wait for: that nothing happens is what is to be seen.
-    std::thread::sleep(Duration::from_millis(250));
-    drop(one_to_look_with);
-    drop(files.drain(..2));
-    let spent = workers_cpu();
+    let (begun, spent_before, sleeps_before) = (Instant::now(), workers.cpu(), workers.sleeps());
+    // A worker that spins never sleeps; one that waits does, several times a second between its other work.
+    while workers.sleeps() < sleeps_before + 6 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the workers do not sleep");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let spent = workers.cpu() - spent_before;
     assert!(spent < begun.elapsed() / 10, "{spent:?} of {:?} were spent on nothing", begun.elapsed());
+    drop(files.drain(..2));
     stream.write_all(b"PING\r\n").expect("connected");
     let mut reply = [0; 7];
     stream.read_exact(&mut reply).expect("it is accepted when there is a descriptor again");

@@ -71,8 +71,9 @@ fn plain_text(bytes: &[u8]) -> Option<String> {
 }
 
 /// CLIENT INFO
-pub fn info(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
-    let text = own_line(cx);
+pub fn info(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    publish_self(cx, &request);
+    let text = cx.state.peer.line(cx.now.wall_ms());
     cx.reply().verbatim(b"txt", text.as_bytes());
     Ok(())
 }
@@ -80,7 +81,7 @@ pub fn info(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
 /// CLIENT LIST \[TYPE type\] \[ID id ...\]
 pub fn list(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let filter = Filter::of_list(request)?;
-    publish_self(cx);
+    publish_self(cx, &request);
     let peers = match &filter.ids {
         Some(ids) => ids.iter().filter_map(|&id| cx.engine.peers.find(id)).collect(),
         None => cx.engine.peers.all(),
@@ -92,14 +93,22 @@ pub fn list(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 }
 
 /// This client as CLIENT LIST shows it.
-pub fn own_line(cx: &mut Cx<'_>) -> String {
-    publish_self(cx);
-    cx.state.peer.line(cx.now.wall_ms())
-}
-
-fn publish_self(cx: &mut Cx<'_>) {
+pub fn own_line(cx: &Cx<'_>) -> String {
     let peer = &cx.state.peer;
     cx.state.publish(peer.input_bytes.load(Ordering::Relaxed), cx.now.wall_ms());
+    peer.line(cx.now.wall_ms())
+}
+
+/// Brings what others know of this client up to date. The request itself is what is on its way from it.
+fn publish_self(cx: &Cx<'_>, request: &Request<'_>) {
+    let word_bytes = |word: &[u8]| number_len(word.len()) + word.len() + "$\r\n\r\n".len();
+    let head_bytes = number_len(request.len()) + "*\r\n".len();
+    let request_bytes = head_bytes + request.args.iter().map(word_bytes).sum::<usize>();
+    cx.state.publish(request_bytes, cx.now.wall_ms());
+}
+
+fn number_len(number: usize) -> usize {
+    number.checked_ilog10().unwrap_or(0) as usize + 1
 }
 
 /// CLIENT KILL ip:port | option value ...
@@ -239,6 +248,9 @@ pub fn unblock(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         let mut reply = Output::default();
         if is_error {
             Writer::new(&mut reply.bytes, waiter.protocol).error("UNBLOCKED client unblocked via CLIENT UNBLOCK");
+            cx.engine.stats.count_error("UNBLOCKED");
+            cx.counters.errors_replied.add(1);
+            cx.counters.commands[waiter.row.id as usize].failed.add(1);
         } else {
             waiter.on_timeout.write(&mut reply.bytes, waiter.protocol);
         }

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use crate::config::{Opt, rewrite as write_back, value};
 use crate::cx::Cx;
 use crate::error::{Error, Outcome};
+use crate::free;
 use crate::log;
 use crate::process;
 use crate::request::Request;
@@ -48,6 +49,7 @@ pub fn set(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 pub fn reset_stat(cx: &mut Cx<'_>) -> Outcome {
     cx.engine.stats.reset();
     cx.engine.gauges.reset();
+    free::forget();
     cx.engine.acl.log.reset_counts();
     cx.reply().ok();
     Ok(())

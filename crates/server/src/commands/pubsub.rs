@@ -79,6 +79,8 @@ fn stop_listening(cx: &mut Cx<'_>, request: Request<'_>, kind: Kind) -> Outcome 
 fn confirm(cx: &mut Cx<'_>, word: &str, kind: Kind, name: Option<&[u8]>) {
     let len = |kind| cx.state.subscriptions.as_ref().map_or(0, |subscriptions| subscriptions.len(kind));
     let count = if kind == Kind::Shard { len(kind) } else { len(Kind::Channel) + len(Kind::Pattern) };
+    // Inside EXEC it is part of an array, which stays back as a whole.
+    cx.is_message = cx.state.executing.is_none();
     let mut reply = cx.reply();
     reply.push(3);
     reply.bulk(word.as_bytes());

@@ -11,9 +11,11 @@ use sleeve_wire::commands;
 use super::lines::Lines;
 use crate::acl::Reason;
 use crate::allocator;
+use crate::clock::monotonic_ns;
 use crate::config::Opt;
 use crate::cx::Cx;
 use crate::engine::Engine;
+use crate::free;
 use crate::message::Kind;
 use crate::process;
 
@@ -28,6 +30,9 @@ pub fn server(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("redis_version", crate::REDIS_VERSION);
     lines.add("server_name", "sleeve");
     lines.add("sleeve_version", env!("CARGO_PKG_VERSION"));
+    lines.add("redis_git_sha1", "00000000");
+    lines.zeros(&["redis_git_dirty"]);
+    lines.add("redis_build_id", concat!("sleeve-", env!("CARGO_PKG_VERSION")));
     lines.add("redis_mode", "standalone");
     lines.add("os", process::system_name());
     lines.add("arch_bits", usize::BITS);
@@ -99,7 +104,9 @@ pub fn memory(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("mem_journal", footprint.journal);
     lines.add("mem_tracking", footprint.tracking);
     lines.add("mem_allocator", allocator::chosen().map_or("unknown", |allocator| allocator.name));
-    lines.zeros(&["active_defrag_running", "lazyfree_pending_objects", "lazyfreed_objects"]);
+    lines.zeros(&["mem_total_replication_buffers", "mem_overhead_db_hashtable_rehashing", "active_defrag_running"]);
+    lines.add("lazyfree_pending_objects", free::pending());
+    lines.add("lazyfreed_objects", free::done());
 }
 
 /// What scripts and functions take, in the Lua states of all threads and beside them.
@@ -123,7 +130,9 @@ fn scripts(engine: &Engine, lines: &mut Lines) {
 
 /// Snapshots and logs: there are none yet, so nothing has been saved since the start.
 pub fn persistence(cx: &mut Cx<'_>, lines: &mut Lines) {
-    lines.zeros(&["loading", "async_loading"]);
+    lines.zeros(&["loading", "async_loading", "current_cow_peak", "current_cow_size", "current_cow_size_age"]);
+    lines.add("current_fork_perc", "0.00");
+    lines.zeros(&["current_save_keys_processed", "current_save_keys_total"]);
     lines.add("rdb_changes_since_last_save", cx.engine.stats.changes());
     lines.zeros(&["rdb_bgsave_in_progress"]);
     lines.add("rdb_last_save_time", cx.engine.started.wall_ms() / 1_000);
@@ -137,7 +146,7 @@ pub fn persistence(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("aof_current_rewrite_time_sec", -1);
     lines.add("aof_last_bgrewrite_status", "ok");
     lines.add("aof_last_write_status", "ok");
-    lines.zeros(&["aof_last_cow_size"]);
+    lines.zeros(&["aof_last_cow_size", "module_fork_in_progress", "module_fork_last_cow_size"]);
 }
 
 /// Sums since the start or the last CONFIG RESETSTAT, and rates.
@@ -158,9 +167,14 @@ pub fn stats(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("rejected_connections", totals.connections_rejected);
     lines.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
     lines.add("expired_keys", totals.expired);
+    lines.add("expired_stale_perc", format!("{:.2}", cx.engine.gauges.stale_percent()));
+    lines.add("expired_time_cap_reached_count", totals.expiry_capped);
+    lines.add("expire_cycle_cpu_milliseconds", totals.expiry_us / 1_000);
     lines.add("evicted_keys", totals.evicted);
     lines.add("evicted_clients", totals.clients_evicted);
-    lines.zeros(&["total_eviction_exceeded_time", "current_eviction_exceeded_time"]);
+    let (exceeded_ms, currently_ms) = cx.engine.estimate.excess_ms(monotonic_ns());
+    lines.add("total_eviction_exceeded_time", exceeded_ms);
+    lines.add("current_eviction_exceeded_time", currently_ms);
     lines.add("keyspace_hits", totals.hits);
     lines.add("keyspace_misses", totals.misses);
     lines.add("pubsub_channels", cx.engine.pubsub.len(Kind::Channel));

@@ -31,12 +31,24 @@ pub enum Room {
 const TRIES_MAX: usize = 64;
 
 impl Cx<'_> {
-    /// Evicts until everything takes at most `bytes_max`, as the policy says. Between two commands, as it gives back the
-    /// locks of the last one.
+    /// Evicts as [`Cx::evict_down_to`] does, and keeps account of how long the limit is exceeded.
     #[cold]
     pub(crate) fn make_room(&mut self, bytes_max: u64) -> Room {
+        let estimate = &self.engine.estimate;
+        estimate.note_excess(true, monotonic_ns());
+        let room = self.evict_down_to(bytes_max);
+        estimate.note_excess(room != Room::Enough, monotonic_ns());
+        room
+    }
+
+    /// Evicts until everything takes at most `bytes_max`, as the policy says. Between two commands, as it gives back the
+    /// locks of the last one.
+    fn evict_down_to(&mut self, bytes_max: u64) -> Room {
         let engine = self.engine;
         let policy = engine.config.maxmemory_policy();
+        if engine.estimated_bytes() <= bytes_max {
+            return Room::Enough;
+        }
         if policy == MaxmemoryPolicy::NoEviction || engine.pause.held(self.now.wall_ms()).is_some() {
             return Room::Nothing;
         }
