@@ -1,14 +1,14 @@
 //! Looking ahead: what is found out about a batch before it runs.
 //!
-//! A batch of pipelined requests is prepared in groups. A first pass looks every command up, hashes every key and asks the
-//! processor for its bucket; a second asks for the entries; then the group runs, and finds both in the cache. Where members
-//! of large sets are sought, two more passes do the same for them. What was learned about the data is only a hint for the
-//! cache; the run itself looks everything up under its locks.
+//! A batch of pipelined requests is prepared in groups. A first pass looks every command up and hashes every key; then, a
+//! pass for each step, the processor is asked for the keys' segments, buckets and entries; then the group runs, and finds
+//! them in the cache. Where several requests in a row look for members of one large collection, more passes do the same for
+//! these. What was learned about the data is only a hint for the cache; the run itself looks everything up under its locks.
 
 use std::ops::Range;
 
-use sleeve_store::{EntryRef, MemberPlace, Set, SetRef, Store};
-use sleeve_wire::commands::{self, Group, Row};
+use sleeve_store::{EntryRef, MemberPlace, Step, Store};
+use sleeve_wire::commands::{self, Flags, Group, Row};
 use sleeve_wire::request::{Args, Batch};
 
 use crate::locks::Locks;
@@ -22,7 +22,20 @@ const GROUP_KEYS: usize = 64;
 pub struct Prepared {
     requests: Vec<Ready>,
     keys: Vec<KeyAt>,
-    members: Vec<(KeyAt, usize, MemberPlace)>,
+    sought: Vec<Sought>,
+    members: Vec<(Sought, MemberPlace)>,
+}
+
+/// Each step reads what the one before has asked for.
+const STEPS: [Step; 3] = [Step::Segment, Step::Bucket, Step::Entry];
+
+/// A member or field that a request is about.
+#[derive(Debug, Clone, Copy)]
+struct Sought {
+    key: KeyAt,
+    /// The request's place in the batch, and the member's among its arguments.
+    request: usize,
+    argument: usize,
 }
 
 #[derive(Debug)]
@@ -51,9 +64,9 @@ impl Prepared {
         self.requests.iter().map(move |ready| (ready.found, keys(ready)))
     }
 
-    /// Looks up and hashes requests from `first` on, until the group is full; returns where the next group begins. A
-    /// key's bucket is asked for as soon as it is hashed, and its entry when all are: a lone key is not worth either.
-    /// Nothing is fetched from a shard that another thread has locked, or a script of this one.
+    /// Looks up and hashes requests from `first` on, until the group is full, and asks for what their keys lead to; returns
+    /// where the next group begins. A lone key is not worth that. Nothing is fetched from a shard that another thread has
+    /// locked, or a script of this one.
     pub fn fill(
         &mut self,
         (batch, buffer): (&Batch, &[u8]),
@@ -65,22 +78,16 @@ impl Prepared {
         self.keys.clear();
         let mut next = first;
         while next < batch.len() && self.keys.len() < GROUP_KEYS && self.requests.len() < GROUP_KEYS {
-            let before = self.keys.len();
             let ready = self.look_up(store, batch.get(next, buffer));
             self.requests.push(ready);
             next += 1;
-            if batch.len() > 1 || self.keys.len() > 1 {
-                for key in &self.keys[before..] {
-                    if locks.take_one_now(key.hash) {
-                        locks.shard(key.hash).prefetch_bucket(database, key.hash);
-                    }
-                }
-            }
         }
         if self.keys.len() > 1 {
-            for key in &self.keys {
-                if locks.take_one_now(key.hash) {
-                    locks.shard(key.hash).prefetch_entry(database, key.hash);
+            for step in STEPS {
+                for same in self.keys.chunk_by(is_same_key) {
+                    if locks.take_one_now(same[0].hash) {
+                        locks.shard(same[0].hash).prefetch(database, same[0].hash, step);
+                    }
                 }
             }
             self.fetch_members((batch, buffer), first, locks, database);
@@ -88,7 +95,7 @@ impl Prepared {
         next
     }
 
-    /// Asks for the buckets of the members that the requests are about, and then for their entries.
+    /// Asks for what the members lead to that the requests are about, where several in a row are about one collection.
     fn fetch_members(
         &mut self,
         (batch, buffer): (&Batch, &[u8]),
@@ -96,21 +103,32 @@ impl Prepared {
         locks: &mut Locks<'_>,
         database: usize,
     ) {
+        self.sought.clear();
         self.members.clear();
-        for (index, ready) in (first..).zip(&self.requests) {
+        for (request, ready) in (first..).zip(&self.requests) {
             let Found::Command(row) = ready.found else { continue };
-            let args = batch.get(index, buffer);
-            if !matches!(row.group, Group::Set) || row.lone_key().is_none() || args.len() < 3 {
-                continue;
-            }
-            let key = self.keys[ready.keys.start as usize];
-            let member = args.arg(args.len() - 1);
-            let place = large_set(locks, database, args, key).and_then(|set| set.prefetch_bucket(member));
-            self.members.extend(place.map(|place| (key, index, place)));
+            let argument = member_argument(row, batch.get(request, buffer).len());
+            self.sought.extend(argument.map(|argument| {
+                let key = self.keys[ready.keys.start as usize];
+                Sought { key, request, argument }
+            }));
         }
-        for &(key, index, place) in &self.members {
-            if let Some(set) = large_set(locks, database, batch.get(index, buffer), key) {
-                set.prefetch_entry(place);
+        let alike = self.sought.chunk_by(|one, other| is_same_key(&one.key, &other.key));
+        for alike in alike.filter(|alike| alike.len() > 1) {
+            let Some(entry) = entry_of(locks, database, batch.get(alike[0].request, buffer), alike[0].key) else {
+                continue;
+            };
+            for sought in alike {
+                let member = batch.get(sought.request, buffer).arg(sought.argument);
+                self.members.extend(entry.place_of(member).map(|place| (*sought, place)));
+            }
+        }
+        for step in STEPS {
+            for alike in self.members.chunk_by(|(one, _), (other, _)| is_same_key(&one.key, &other.key)) {
+                let (Sought { key, request, .. }, _) = alike[0];
+                if let Some(entry) = entry_of(locks, database, batch.get(request, buffer), key) {
+                    alike.iter().for_each(|(_, place)| entry.prefetch(*place, step));
+                }
             }
         }
     }
@@ -126,13 +144,30 @@ impl Prepared {
     }
 }
 
-/// The set of a key, whatever its deadline.
-fn large_set<'l>(locks: &'l mut Locks<'_>, database: usize, args: Args<'_>, key: KeyAt) -> Option<SetRef<'l>> {
+fn is_same_key(one: &KeyAt, other: &KeyAt) -> bool {
+    one.hash == other.hash
+}
+
+/// Which argument is the member or field that a request looks for in a collection; of several one is enough.
+#[inline]
+fn member_argument(row: &Row, len: usize) -> Option<usize> {
+    if len < 3 || !row.flags.contains(Flags::FAST) || row.lone_key().is_none() {
+        return None;
+    }
+    match row.group {
+        Group::Hash => Some(2),
+        Group::Set | Group::SortedSet => Some(len - 1),
+        _ => None,
+    }
+}
+
+/// The entry of a key, whatever its deadline.
+fn entry_of<'l>(locks: &'l mut Locks<'_>, database: usize, args: Args<'_>, key: KeyAt) -> Option<EntryRef<'l>> {
     if !locks.take_one_now(key.hash) {
         return None;
     }
     let name = args.get(key.index as usize)?;
-    locks.shard(key.hash).get(database, key.hash, name, i64::MIN).as_ref().and_then(EntryRef::collection::<Set>)
+    locks.shard(key.hash).get(database, key.hash, name, i64::MIN)
 }
 
 /// What the name of a request stands for.

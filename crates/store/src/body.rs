@@ -24,6 +24,8 @@ pub(crate) enum Body<'a> {
     Packed(Form, &'a [u8]),
     /// No value: the key is a member of a set.
     Member,
+    /// The bits of a score: the key is a member of a sorted set.
+    Scored(i64),
 }
 
 impl<'a> Body<'a> {
@@ -66,6 +68,7 @@ impl<'a> Body<'a> {
             Self::Object(_) => Form::Object,
             Self::Packed(form, _) => *form,
             Self::Member => Form::Member,
+            Self::Scored(_) => Form::Scored,
         }
     }
 
@@ -73,7 +76,7 @@ impl<'a> Body<'a> {
     #[inline]
     pub fn tail_len(&self) -> usize {
         match self {
-            Self::Integer(_) | Self::Shared(_) | Self::Object(_) => 8,
+            Self::Integer(_) | Self::Scored(_) | Self::Shared(_) | Self::Object(_) => 8,
             Self::Whole(bytes) | Self::Edited(bytes) | Self::Packed(_, bytes) => bytes.len(),
             Self::Zeros(length) => *length,
             Self::Member => 0,

@@ -53,6 +53,7 @@ impl Entry {
     pub fn create(heap: &mut Heap, key: &[u8], body: Body<'_>, deadline: Option<i64>, clock: u32) -> Self {
         let body = match body {
             Body::Member if key.len() > MEMBER_MAX || deadline.is_some() => Body::Whole(&[]),
+            Body::Scored(score) if key.len() > MEMBER_MAX || deadline.is_some() => Body::Integer(score),
             body => body,
         };
         let (form, has_deadline, tail_len) = (body.form(), deadline.is_some(), body.tail_len());
@@ -83,7 +84,7 @@ impl Entry {
         // SAFETY: as the caller promises.
         unsafe {
             match body {
-                Body::Integer(number) => tail.cast::<i64>().write_unaligned(number),
+                Body::Integer(number) | Body::Scored(number) => tail.cast::<i64>().write_unaligned(number),
                 Body::Whole(bytes) | Body::Edited(bytes) | Body::Packed(_, bytes) => {
                     tail.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
                 }
@@ -151,7 +152,7 @@ impl Entry {
         let size = entry_bytes(body.form(), deadline.is_some(), key.len(), body.tail_len());
         let is_alike = deadline.is_some() == header.has(HAS_DEADLINE)
             && !header.is_member()
-            && !matches!(body, Body::Member)
+            && !matches!(body, Body::Member | Body::Scored(_))
             && block_bytes(size) == block_bytes(self.size());
         if !is_alike {
             let moved = Self::create(heap, key, body, deadline, clock);
@@ -184,7 +185,7 @@ impl Entry {
                 matches!(header.form(), Form::Whole | Form::Edited) && bytes.len() == header.tail_len()
             }
             Body::Packed(form, bytes) => header.form() == *form && bytes.len() == header.tail_len(),
-            Body::Zeros(_) | Body::Shared(_) | Body::Object(_) | Body::Member => false,
+            Body::Zeros(_) | Body::Shared(_) | Body::Object(_) | Body::Member | Body::Scored(_) => false,
         };
         if !fits || deadline.is_some() != header.has(HAS_DEADLINE) {
             return false;
@@ -202,10 +203,18 @@ impl Entry {
                 Body::Whole(bytes) | Body::Edited(bytes) | Body::Packed(_, bytes) => {
                     tail.copy_from_nonoverlapping(NonNull::from(*bytes).cast(), bytes.len());
                 }
-                Body::Zeros(_) | Body::Shared(_) | Body::Object(_) | Body::Member => {}
+                Body::Zeros(_) | Body::Shared(_) | Body::Object(_) | Body::Member | Body::Scored(_) => {}
             }
         }
         true
+    }
+
+    /// Replaces the eight bytes of a number or of a score where they lie.
+    #[inline]
+    pub fn overwrite_number(self, number: i64) {
+        debug_assert!(matches!(self.header().form(), Form::Integer | Form::Scored));
+        // SAFETY: the tail of these forms has eight bytes.
+        unsafe { self.tail().cast::<i64>().write_unaligned(number) };
     }
 
     /// Adds or takes away the deadline. The entry may move.
@@ -326,7 +335,8 @@ impl Entry {
     pub fn packed<'a>(self) -> Option<(Form, &'a [u8])> {
         let header = self.header();
         match header.form() {
-            Form::Integer | Form::Whole | Form::Edited | Form::Shared | Form::Object | Form::Member => None,
+            Form::Integer | Form::Whole | Form::Edited | Form::Shared | Form::Object => None,
+            Form::Member | Form::Scored => None,
             // SAFETY: the tail of these forms has this many initialised bytes.
             form => Some((form, unsafe { std::slice::from_raw_parts(self.tail().as_ptr(), header.tail_len()) })),
         }
@@ -336,7 +346,7 @@ impl Entry {
     #[inline]
     pub fn kind(self) -> Kind {
         match self.header().form() {
-            Form::Integer | Form::Whole | Form::Edited | Form::Shared | Form::Member => Kind::String,
+            Form::Integer | Form::Whole | Form::Edited | Form::Shared | Form::Member | Form::Scored => Kind::String,
             Form::PackedList => Kind::List,
             Form::PackedSet | Form::PackedIntegers => Kind::Set,
             Form::PackedSortedSet => Kind::SortedSet,
@@ -422,7 +432,7 @@ impl Entry {
         // SAFETY: the form says what the tail is. The buffer lives as long as the entry owns it.
         unsafe {
             match header.form() {
-                Form::Integer => ValueRef::Integer(self.tail().cast::<i64>().read_unaligned()),
+                Form::Integer | Form::Scored => ValueRef::Integer(self.tail().cast::<i64>().read_unaligned()),
                 Form::Whole | Form::Edited => {
                     ValueRef::Bytes(std::slice::from_raw_parts(self.tail().as_ptr(), header.tail_len()))
                 }
@@ -452,6 +462,7 @@ impl Entry {
         }
         match (self.header().form(), self.value()) {
             (Form::Member, _) => Body::Member,
+            (Form::Scored, ValueRef::Integer(number)) => Body::Scored(number),
             (_, ValueRef::Integer(number)) => Body::Integer(number),
             (Form::Edited, ValueRef::Bytes(bytes)) => Body::Edited(bytes),
             (_, ValueRef::Bytes(bytes)) => Body::Whole(bytes),
@@ -461,7 +472,7 @@ impl Entry {
     pub fn encoding(self) -> Encoding {
         let header = self.header();
         match header.form() {
-            Form::Integer => Encoding::Integer,
+            Form::Integer | Form::Scored => Encoding::Integer,
             Form::Whole if header.tail_len() <= EMBEDDED_MAX => Encoding::Embedded,
             Form::Whole | Form::Edited | Form::Shared | Form::Member => Encoding::Raw,
             Form::PackedIntegers => Encoding::Intset,

@@ -45,7 +45,7 @@ impl Shard {
     ) -> Option<ExpiredFields> {
         let mut fields = Vec::new();
         let expire = |map: &mut Map| map.expire(now_ms, budget, |field| fields.push(field.into()));
-        let updated = self.update_present(db, (hash, key), now_ms, expire);
+        let updated = self.update_present(db, (hash, key), now_ms, |_| {}, expire);
         let emptied = updated.ok().flatten()?.emptied;
         (!fields.is_empty()).then_some(ExpiredFields { fields, emptied })
     }

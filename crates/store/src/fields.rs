@@ -9,6 +9,7 @@ use crate::body::Body;
 use crate::handle::EntryRef;
 use crate::hash::HashKey;
 use crate::packed_map::Item;
+use crate::prefetch::Step;
 use crate::table::{Placement, Table};
 use crate::value::{Deadline, Value, ValueRef, is_expired};
 
@@ -49,6 +50,16 @@ impl Fields {
     #[inline]
     pub fn len(&self) -> usize {
         self.table.len()
+    }
+
+    /// Where a field should be in the table.
+    pub fn position(&self, field: &[u8]) -> u64 {
+        self.table.position(field)
+    }
+
+    /// Takes a step towards a field, ahead of looking for it.
+    pub fn prefetch(&self, position: u64, step: Step) {
+        self.table.prefetch(position, step);
     }
 
     pub fn memory(&self) -> usize {

@@ -36,4 +36,6 @@ pub enum Form {
     WideTimedHash = 12,
     /// Nothing: the key is all there is, behind a header of two bytes.
     Member = 13,
+    /// Eight bytes, behind a header of two.
+    Scored = 14,
 }

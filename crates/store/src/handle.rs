@@ -13,8 +13,9 @@ use crate::entry::Entry;
 use crate::form::Form;
 use crate::hash::HashKey;
 use crate::heap::Heap;
-use crate::object::{Collection, Object, ObjectRef};
+use crate::object::{Collection, MemberPlace, Object, ObjectRef};
 use crate::outside::Outside;
+use crate::prefetch::Step;
 use crate::value::{Digits, Encoding, Kind, Value, ValueRef};
 
 /// An entry borrowed from a locked shard.
@@ -101,6 +102,18 @@ impl<'a> EntryRef<'a> {
         }
     }
 
+    /// Where a member or field of a large collection should be; see [`Collection::place_of`].
+    pub fn place_of(&self, member: &[u8]) -> Option<MemberPlace> {
+        self.entry.object().and_then(|object| object.place_of(member))
+    }
+
+    /// Takes a step towards a member; see [`Collection::prefetch`].
+    pub fn prefetch(&self, place: MemberPlace, step: Step) {
+        if let Some(object) = self.entry.object() {
+            object.prefetch(place, step);
+        }
+    }
+
     /// How the value is kept.
     pub fn encoding(&self) -> Encoding {
         self.entry.encoding()
@@ -174,7 +187,7 @@ enum OwnedValue {
 impl OwnedEntry {
     pub(crate) fn new(body: Body<'_>, deadline: Option<i64>, clock: u32) -> Self {
         let value = match body {
-            Body::Integer(number) => OwnedValue::Integer(number),
+            Body::Integer(number) | Body::Scored(number) => OwnedValue::Integer(number),
             Body::Whole(bytes) => OwnedValue::Whole(bytes.into()),
             Body::Member => OwnedValue::Whole(Box::default()),
             Body::Edited(bytes) => OwnedValue::Edited(bytes.into()),

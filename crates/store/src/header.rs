@@ -6,11 +6,12 @@
 //!
 //! byte 0     1           2..
 //! form,flags key length  key bytes          a member of a set, of at most 255 bytes
+//! form,flags key length  key bytes, score   a member of a sorted set, likewise
 //! ```
 //!
-//! A member has neither value nor clock, and there may be millions in one set: its header is two bytes, and the other six
-//! of the word are already the key's. A block has at least 16 bytes, so the whole word can be read all the same. Plain
-//! arithmetic on one word; only `entry` uses it.
+//! A member has no clock and nothing or eight bytes beside its name, and there may be millions in one set: its header is
+//! two bytes, and the other six of the word are already the key's. A block has at least 16 bytes, so the whole word can be
+//! read all the same. Plain arithmetic on one word; only `entry` uses it.
 
 use crate::form::Form;
 
@@ -31,9 +32,9 @@ const MEMBER_HEADER_BYTES: usize = 2;
 pub(crate) struct Header(pub u64);
 
 impl Header {
-    /// The header of an entry with these parts; a member has no more than a key of at most [`MEMBER_MAX`] bytes.
+    /// The header of an entry with these parts; a member has a key of at most [`MEMBER_MAX`] bytes and no deadline.
     pub fn new(form: Form, clock: u32, deadline: bool, key_len: usize, tail_len: usize) -> Self {
-        if form == Form::Member {
+        if matches!(form, Form::Member | Form::Scored) {
             return Self(form as u64 | (key_len as u64) << 8);
         }
         let flags = if deadline { HAS_DEADLINE } else { 0 } | if key_len >= LONG_KEY { HAS_LONG_KEY } else { 0 };
@@ -62,7 +63,8 @@ impl Header {
             10 => Form::WideHash,
             11 => Form::TimedHash,
             12 => Form::WideTimedHash,
-            _ => Form::Member,
+            13 => Form::Member,
+            _ => Form::Scored,
         }
     }
 
@@ -71,15 +73,15 @@ impl Header {
         self.0 as u8 & flag != 0
     }
 
-    /// Whether the entry is no more than a member.
+    /// Whether the entry is a member, with a score or without.
     #[inline]
     pub fn is_member(self) -> bool {
-        self.0 as u8 & FORM_MASK == Form::Member as u8
+        self.0 as u8 & FORM_MASK >= Form::Member as u8
     }
 
     #[inline]
     pub fn tail_len(self) -> usize {
-        if self.is_member() { 0 } else { (self.0 >> 48) as usize }
+        if self.is_member() { member_tail_len(self.form()) } else { (self.0 >> 48) as usize }
     }
 
     /// The length of the key, unless it is a long one.
@@ -104,10 +106,16 @@ impl Header {
     }
 }
 
+/// The bytes behind the key of a member.
+#[inline]
+fn member_tail_len(form: Form) -> usize {
+    if form == Form::Scored { 8 } else { 0 }
+}
+
 /// The size of an entry with these parts.
 pub(crate) fn entry_bytes(form: Form, deadline: bool, key_len: usize, tail_len: usize) -> usize {
-    if form == Form::Member {
-        return MEMBER_HEADER_BYTES + key_len;
+    if matches!(form, Form::Member | Form::Scored) {
+        return MEMBER_HEADER_BYTES + key_len + tail_len;
     }
     HEADER_BYTES + 8 * usize::from(deadline) + 8 * usize::from(key_len >= LONG_KEY) + key_len + tail_len
 }

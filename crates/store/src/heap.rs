@@ -1,7 +1,8 @@
 //! Where entries live: cells of equal size in slabs of one page, one heap for each table.
 //!
 //! General allocators round a small block up to 16 bytes; with one block for each key that is a tenth of the memory of
-//! a store of small values. Here cells come in steps of 8 bytes up to 128 and of 16 up to 256. A heap belongs to one
+//! a store of small values. Here cells come in steps of 8 bytes up to 128, of 16 up to 256, and beyond, up to a quarter of
+//! a slab, in the sizes of which 15, 14 and so on to four fill one: packed collections are of that size. A heap belongs to one
 //! table and is used under its shard's lock, so that neither side of an allocation costs an atomic operation, and
 //! emptying a table frees whole slabs. Larger blocks go to the global allocator, and so do the first few KiB of each heap:
 //! a slab for each size would be too much for a small table, of which there may be very many. The heap counts the bytes in use,
@@ -19,10 +20,21 @@ use crate::pages::{PAGE_BYTES as SLAB_BYTES, allocate_page, release_page};
 const SMALL_BYTES: usize = 8192;
 const HEADER_BYTES: usize = size_of::<Slab>();
 const FINE_MAX: usize = 128;
-const CELL_MAX: usize = 256;
+const MEDIUM_MAX: usize = 256;
+const CELL_MAX: usize = shared_bytes(FEWEST_CELLS);
 const CELL_MIN: usize = 16;
 const FINE_CLASSES: usize = (FINE_MAX - CELL_MIN) / 8 + 1;
-const CLASSES: usize = FINE_CLASSES + (CELL_MAX - FINE_MAX) / 16;
+const MEDIUM_CLASSES: usize = FINE_CLASSES + (MEDIUM_MAX - FINE_MAX) / 16;
+const CLASSES: usize = MEDIUM_CLASSES + MOST_CELLS - FEWEST_CELLS + 1;
+
+/// How many of the larger cells share a slab.
+const FEWEST_CELLS: usize = 4;
+const MOST_CELLS: usize = 15;
+
+/// The largest cell of which so many fit into a slab.
+const fn shared_bytes(cells: usize) -> usize {
+    (SLAB_BYTES - HEADER_BYTES) / cells & !7
+}
 
 /// The start of a slab. Cells follow; a free cell that was used before holds the offset of the next one.
 #[repr(C)]
@@ -62,8 +74,10 @@ pub(crate) struct Block {
 pub(crate) fn block_bytes(size: usize) -> usize {
     if size <= FINE_MAX {
         size.max(CELL_MIN).next_multiple_of(8)
-    } else if size <= CELL_MAX {
+    } else if size <= MEDIUM_MAX {
         size.next_multiple_of(16)
+    } else if size <= CELL_MAX {
+        shared_bytes(cells_of(size))
     } else {
         // Eight steps for each doubling, which every size class of the usual allocators is one of.
         let step = 1 << (usize::BITS - 1 - (size - 1).leading_zeros() - 3);
@@ -71,18 +85,32 @@ pub(crate) fn block_bytes(size: usize) -> usize {
     }
 }
 
+/// How many of the larger cells with room for `size` bytes share a slab.
+#[inline]
+fn cells_of(size: usize) -> usize {
+    (SLAB_BYTES - HEADER_BYTES) / size.next_multiple_of(8)
+}
+
 #[inline]
 fn class_of(size: usize) -> usize {
     if size <= FINE_MAX {
         size.max(CELL_MIN).div_ceil(8) - 2
-    } else {
+    } else if size <= MEDIUM_MAX {
         FINE_CLASSES + (size - FINE_MAX).div_ceil(16) - 1
+    } else {
+        MEDIUM_CLASSES + MOST_CELLS - cells_of(size)
     }
 }
 
 #[inline]
 fn cell_bytes(class: usize) -> usize {
-    if class < FINE_CLASSES { CELL_MIN + class * 8 } else { FINE_MAX + (class - FINE_CLASSES + 1) * 16 }
+    if class < FINE_CLASSES {
+        CELL_MIN + class * 8
+    } else if class < MEDIUM_CLASSES {
+        FINE_MAX + (class - FINE_CLASSES + 1) * 16
+    } else {
+        shared_bytes(MOST_CELLS - (class - MEDIUM_CLASSES))
+    }
 }
 
 fn block_layout(size: usize) -> Layout {
@@ -267,7 +295,8 @@ mod tests {
             assert_eq!(cell_bytes(class_of(size)), block_bytes(size));
             assert!(block_bytes(size) >= size && class_of(size) < CLASSES);
         }
-        assert_eq!([257, 320, 321, 512, 513, 1048].map(block_bytes), [288, 320, 352, 512, 576, 1152]);
+        assert_eq!([257, 272, 291, 368, 369, 1016].map(block_bytes), [264, 288, 312, 368, 400, 1016]);
+        assert_eq!([1017, 1048, 1153].map(block_bytes), [1024, 1152, 1280]);
     }
 
     /// Many blocks of all sizes, each filled with its own byte, freed and allocated again in a mixed order.
@@ -279,7 +308,7 @@ mod tests {
         let mut state = 1u64;
         for round in 0..rounds {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            let size = 1 + (state >> 33) as usize % 300;
+            let size = 1 + (state >> 33) as usize % 1200;
             let block = heap.allocate(size);
             // SAFETY: the block has `size` bytes.
             unsafe { block.start.write_bytes(round as u8, size) };

@@ -10,9 +10,10 @@ use crate::fields::Fields;
 use crate::form::Form;
 use crate::hash::HashKey;
 use crate::listpack::Packed;
-use crate::object::Collection;
+use crate::object::{Collection, MemberPlace};
 use crate::pack::Pack;
 use crate::packed_map::{Item, PackedMap, PackedMapRef, Shape};
+use crate::prefetch::Step;
 use crate::value::{Deadline, Digits, Encoding, Kind, ValueRef, is_expired};
 
 /// The most bytes in which fields stay packed that are not small by the limits.
@@ -96,6 +97,19 @@ impl Collection for Map {
         match &self.inner {
             Inner::Packed(small) => MapRef(InnerRef::Packed(small.as_ref())),
             Inner::Table(fields) => MapRef(InnerRef::Table(fields)),
+        }
+    }
+
+    fn place_of(&self, field: &[u8]) -> Option<MemberPlace> {
+        match &self.inner {
+            Inner::Packed(_) => None,
+            Inner::Table(fields) => Some(MemberPlace(fields.position(field))),
+        }
+    }
+
+    fn prefetch(&self, place: MemberPlace, step: Step) {
+        if let Inner::Table(fields) = &self.inner {
+            fields.prefetch(place.0, step);
         }
     }
 

@@ -14,6 +14,7 @@ use std::ptr::NonNull;
 
 use crate::form::{Form, PACKED_INLINE_MAX};
 use crate::hash::HashKey;
+use crate::prefetch::Step;
 use crate::value::{Encoding, Kind};
 
 /// One type of collection.
@@ -51,11 +52,23 @@ pub trait Collection: Clone + Send + 'static {
     /// The bytes that it owns.
     fn memory(&self) -> usize;
 
+    /// Where a member or field should be, to be prefetched; what is no table does not need that.
+    fn place_of(&self, _member: &[u8]) -> Option<MemberPlace> {
+        None
+    }
+
+    /// Takes a step towards a member, ahead of looking for it.
+    fn prefetch(&self, _place: MemberPlace, _step: Step) {}
+
     /// The time in milliseconds since the epoch when some of it is to go, if some of it is: a field with a deadline.
     fn due_ms(&self) -> Option<i64> {
         None
     }
 }
+
+/// Where a member or field of a large collection should be.
+#[derive(Clone, Copy, Debug)]
+pub struct MemberPlace(pub(crate) u64);
 
 /// What an object points to. The layout is that of C so that `abilities` is first, whatever `C` is.
 #[repr(C)]
@@ -75,6 +88,8 @@ struct Abilities {
     memory: fn(ObjectRef<'_>) -> usize,
     due_ms: fn(ObjectRef<'_>) -> Option<i64>,
     packed: for<'a> fn(ObjectRef<'a>) -> Option<Packed<'a>>,
+    place_of: fn(ObjectRef<'_>, &[u8]) -> Option<MemberPlace>,
+    prefetch: fn(ObjectRef<'_>, MemberPlace, Step),
     copy: fn(ObjectRef<'_>) -> Object,
     drop: fn(&mut Object),
 }
@@ -89,6 +104,8 @@ impl Abilities {
                 memory: |object| size_of::<Boxed<C>>() + object.known::<C>().memory(),
                 due_ms: |object| object.known::<C>().due_ms(),
                 packed: |object| object.known::<C>().packed(),
+                place_of: |object, member| object.known::<C>().place_of(member),
+                prefetch: |object, place, step| object.known::<C>().prefetch(place, step),
                 copy: |object| Object::new(object.known::<C>().clone()),
                 drop: |object| {
                     // SAFETY: `Object::new` made the address of such a box, and the object ends here.
@@ -200,6 +217,16 @@ impl<'a> ObjectRef<'a> {
     #[inline]
     pub fn get<C: Collection>(self) -> Option<&'a C> {
         self.is::<C>().then(|| self.known())
+    }
+
+    /// See [`Collection::place_of`].
+    pub fn place_of(self, member: &[u8]) -> Option<MemberPlace> {
+        (self.abilities().place_of)(self, member)
+    }
+
+    /// See [`Collection::prefetch`].
+    pub fn prefetch(self, place: MemberPlace, step: Step) {
+        (self.abilities().prefetch)(self, place, step);
     }
 
     /// The type.

@@ -1,5 +1,16 @@
 //! A hint to the processor: this line will be read soon. A wrong address is harmless. Callable from anywhere.
 
+/// A step towards an entry. Each asks for what the next one reads, so each is taken for many entries before the next is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Where the bucket is.
+    Segment,
+    /// The bucket where the entry should be.
+    Bucket,
+    /// The entry itself, most probably.
+    Entry,
+}
+
 /// Asks for the cache line that contains `address`.
 #[inline(always)]
 pub(crate) fn prefetch(address: *const u8) {

@@ -1,14 +1,15 @@
 //! A large sorted set: a table from names to scores, and the order of its entries.
 //!
 //! The table's entry is the only copy of a member and of its score, whose bits are its value; the order refers to entries
-//! by address. An entry never moves while it has a value of eight bytes and no deadline, so an address is good until the
-//! member is removed. Used by `sorted_set`, under the shard's lock.
+//! by address. An entry never moves while its score is overwritten in place, so an address is good until the member is
+//! removed. Used by `sorted_set`, under the shard's lock.
 
 use crate::body::Body;
 use crate::handle::EntryRef;
 use crate::hash::HashKey;
 use crate::leaf::{Member, Target, sortable};
 use crate::order::{Order, Span};
+use crate::prefetch::Step;
 use crate::table::{Placement, Table};
 use crate::value::ValueRef;
 
@@ -49,6 +50,16 @@ impl Ranked {
         self.table.memory() + self.order.memory()
     }
 
+    /// Where a member should be in the table.
+    pub fn position(&self, name: &[u8]) -> u64 {
+        self.table.position(name)
+    }
+
+    /// Takes a step towards a member, ahead of looking for it.
+    pub fn prefetch(&self, position: u64, step: Step) {
+        self.table.prefetch(position, step);
+    }
+
     pub fn score(&self, name: &[u8]) -> Option<f64> {
         self.table.find(self.table.position(name), name).map(|entry| score_of(&entry))
     }
@@ -57,7 +68,7 @@ impl Ranked {
     pub fn set(&mut self, name: &[u8], score: f64) -> Option<f64> {
         let Self { table, order } = self;
         let position = table.position(name);
-        if let Some(mut entry) = table.find_mut(position, name) {
+        if let Some(entry) = table.find_mut(position, name) {
             let old = score_of(&entry.view());
             if sortable(old) == sortable(score) {
                 return Some(old);
@@ -67,12 +78,12 @@ impl Ranked {
             unsafe {
                 let member = Member::new(entry.view().entry());
                 order.remove(member);
-                drop(entry.set_integer(score.to_bits() as i64));
+                entry.view().entry().overwrite_number(score.to_bits() as i64);
                 order.insert(member);
             }
             return Some(old);
         }
-        let entry = table.insert(position, name, Body::Integer(score.to_bits() as i64), None, 0);
+        let entry = table.insert(position, name, Body::Scored(score.to_bits() as i64), None, 0);
         // SAFETY: the entry lives until the table lets go of it, and whatever removes a member takes it out of the order
         // first.
         unsafe { order.insert(Member::new(entry.view().entry())) };

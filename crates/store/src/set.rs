@@ -11,8 +11,9 @@ use crate::handle::EntryRef;
 use crate::hash::HashKey;
 use crate::intset::{IntegerSet, Integers};
 use crate::listpack::Packed;
-use crate::object::Collection;
+use crate::object::{Collection, MemberPlace};
 use crate::pack::Pack;
+use crate::prefetch::Step;
 use crate::table::{Placement, Table};
 use crate::value::{Digits, Encoding, Kind, ValueRef};
 
@@ -119,6 +120,19 @@ impl Collection for Set {
             Members::Packed(pack) => Shown::Packed(pack.as_packed()),
             Members::Table(table) => Shown::Table(table),
         })
+    }
+
+    fn place_of(&self, member: &[u8]) -> Option<MemberPlace> {
+        match &self.members {
+            Members::Table(table) => Some(MemberPlace(table.position(member))),
+            Members::Integers(_) | Members::Packed(_) => None,
+        }
+    }
+
+    fn prefetch(&self, place: MemberPlace, step: Step) {
+        if let Members::Table(table) = &self.members {
+            table.prefetch(place.0, step);
+        }
     }
 
     fn encoding(&self) -> Encoding {
@@ -406,29 +420,7 @@ impl<'a> SetRef<'a> {
             _ => None,
         }
     }
-
-    /// Asks the processor for the line of the table where a member's slot should be: the first of two passes over many
-    /// members. The result is for the second; a small set needs neither.
-    #[inline]
-    pub fn prefetch_bucket(self, member: &[u8]) -> Option<MemberPlace> {
-        let Shown::Table(table) = self.0 else { return None };
-        let position = table.position(member);
-        table.prefetch_bucket(position);
-        Some(MemberPlace(position))
-    }
-
-    /// Asks the processor for the lines of the entry that probably is the member's: the second pass.
-    #[inline]
-    pub fn prefetch_entry(self, place: MemberPlace) {
-        if let Shown::Table(table) = self.0 {
-            table.prefetch_entry(place.0);
-        }
-    }
 }
-
-/// Where a member of a large set should be.
-#[derive(Clone, Copy, Debug)]
-pub struct MemberPlace(u64);
 
 /// How many members a step of a walk over all asks for: little enough that stopping early costs little.
 const WALK_ENTRIES: usize = 512;

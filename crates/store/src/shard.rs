@@ -12,6 +12,7 @@ use crate::handle::{Change, EntryMut, EntryRef, Garbage, OwnedEntry};
 use crate::hash::{Hash, HashKey};
 use crate::map::Map;
 use crate::object::{Collection, Object};
+use crate::prefetch::Step;
 use crate::table::{Placement, Table};
 use crate::value::{Deadline, Value, is_expired};
 use crate::walk::ExpireReport;
@@ -234,15 +235,17 @@ impl Shard {
         db: usize,
         (hash, key): (Hash, &[u8]),
         moment: Moment,
+        renew: impl FnOnce(&EntryRef<'_>),
         change: impl FnOnce(&mut C) -> R,
     ) -> Result<Updated<R>, OtherKind> {
-        if matches!(self.find(db, hash, key, moment.now_ms), Find::Live(_)) {
-            let updated = self.update_present(db, (hash, key), moment.now_ms, change)?;
-            return Ok(updated.expect("the key was there a moment ago"));
+        let mut change = Some(change);
+        let mut once = |collection: &mut C| change.take().expect("a collection is changed once")(collection);
+        if let Some(updated) = self.update_present(db, (hash, key), moment.now_ms, renew, &mut once)? {
+            return Ok(updated);
         }
         let hash_key = self.placement.hash_key;
         let mut collection = C::new(hash_key);
-        let result = change(&mut collection);
+        let result = once(&mut collection);
         if collection.is_empty() {
             return Ok(Updated { result, emptied: false, created: false });
         }
@@ -250,7 +253,8 @@ impl Shard {
         Ok(Updated { result, emptied: false, created: true })
     }
 
-    /// Changes the collection under a key; None if there is no such key. One that is empty then is removed.
+    /// Changes the collection under a key; None if there is no such key. One that is empty then is removed. `renew` sees
+    /// the entry before the change, whatever its type.
     ///
     /// # Errors
     /// [`OtherKind`] when the key holds a value of another type; nothing is changed then.
@@ -259,6 +263,7 @@ impl Shard {
         db: usize,
         (hash, key): (Hash, &[u8]),
         now_ms: i64,
+        renew: impl FnOnce(&EntryRef<'_>),
         change: impl FnOnce(&mut C) -> R,
     ) -> Result<Option<Updated<R>>, OtherKind> {
         let position = self.placement.position(hash);
@@ -268,6 +273,7 @@ impl Shard {
         if is_expired(entry.deadline(), now_ms) {
             return Ok(None);
         }
+        renew(&entry.view());
         let hash_key = self.placement.hash_key;
         let Change { result, is_empty, due_ms } = entry.update(hash_key, &mut self.scratch, change).ok_or(OtherKind)?;
         if is_empty {
@@ -445,20 +451,11 @@ impl Shard {
         }
     }
 
-    /// Asks the processor for the line of the table where the key's slot should be: the first of two passes over a
-    /// batch of keys.
+    /// Takes a step towards the entry of a key, ahead of looking for it.
     #[inline]
-    pub fn prefetch_bucket(&self, db: usize, hash: Hash) {
+    pub fn prefetch(&self, db: usize, hash: Hash, step: Step) {
         if let Some(table) = self.table(db) {
-            table.prefetch_bucket(self.placement.position(hash));
-        }
-    }
-
-    /// Asks the processor for the lines of the entry that probably is the key's: the second pass.
-    #[inline]
-    pub fn prefetch_entry(&self, db: usize, hash: Hash) {
-        if let Some(table) = self.table(db) {
-            table.prefetch_entry(self.placement.position(hash));
+            table.prefetch(self.placement.position(hash), step);
         }
     }
 

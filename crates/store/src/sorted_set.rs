@@ -11,9 +11,10 @@ use crate::form::Form;
 use crate::hash::HashKey;
 use crate::leaf::{Target, sortable};
 use crate::listpack::Packed;
-use crate::object::Collection;
+use crate::object::{Collection, MemberPlace};
 use crate::order::Span;
 use crate::pack::Pack;
+use crate::prefetch::Step;
 use crate::ranked::Ranked;
 use crate::scored;
 use crate::value::{Encoding, Kind, ValueRef};
@@ -394,6 +395,19 @@ impl Collection for SortedSet {
             Members::Packed(pack) => View::Packed(pack.as_packed()),
             Members::Ranked(ranked) => View::Ranked(ranked),
         })
+    }
+
+    fn place_of(&self, member: &[u8]) -> Option<MemberPlace> {
+        match &self.members {
+            Members::Packed(_) => None,
+            Members::Ranked(ranked) => Some(MemberPlace(ranked.position(member))),
+        }
+    }
+
+    fn prefetch(&self, place: MemberPlace, step: Step) {
+        if let Members::Ranked(ranked) = &self.members {
+            ranked.prefetch(place.0, step);
+        }
     }
 
     fn encoding(&self) -> Encoding {

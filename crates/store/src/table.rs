@@ -15,7 +15,7 @@ use crate::entry::Entry;
 use crate::handle::{EntryMut, EntryRef};
 use crate::hash::{Hash, HashKey};
 use crate::heap::Heap;
-use crate::prefetch::prefetch;
+use crate::prefetch::{Step, prefetch};
 use crate::segment::{DEPTH_MAX, LENGTH_MAX, SPLIT_LENGTHS, Segment, length_for, tag_of};
 
 /// Two siblings with at most so many entries together become one segment.
@@ -323,19 +323,18 @@ impl Table {
         self.deepest = self.directory.iter().filter(|segment| segment.depth == self.bits).count();
     }
 
-    /// Brings the line of a key's home bucket into the cache.
+    /// Takes a step towards the entry of a key, ahead of looking for it.
     #[inline]
-    pub fn prefetch_bucket(&self, position: u64) {
-        if let Some(segment) = self.directory.get(self.index_of(position)) {
-            prefetch(segment.home_address(tag_of(position, segment.depth)));
+    pub fn prefetch(&self, position: u64, step: Step) {
+        let index = self.index_of(position);
+        if step == Step::Segment {
+            return prefetch(self.directory.as_ptr().wrapping_add(index).cast());
         }
-    }
-
-    /// Brings the lines of the first entry whose tag matches in a key's home bucket into the cache.
-    #[inline]
-    pub fn prefetch_entry(&self, position: u64) {
-        let Some(segment) = self.directory.get(self.index_of(position)) else { return };
+        let Some(segment) = self.directory.get(index) else { return };
         let tag = tag_of(position, segment.depth);
+        if step == Step::Bucket {
+            return prefetch(segment.home_address(tag));
+        }
         let bucket = &segment.buckets()[segment.home(tag)];
         if let Some(index) = bucket.matches(tag).next() {
             let slot = bucket.slots[index];

@@ -5,7 +5,7 @@
 
 use sleeve_store::{
     Deadline, Digits, EMBEDDED_MAX, EntryRef, Find, FindMut, INLINE_MAX, Moment, Options, Previous, ShardSet, Store,
-    Value,
+    Step, Value,
 };
 use std::collections::HashMap;
 
@@ -167,8 +167,7 @@ impl Model {
     fn find(&mut self, db: usize, key: &[u8]) {
         let hash = self.store.hash(key);
         let shard = self.store.lock_of(hash);
-        shard.prefetch_bucket(db, hash);
-        shard.prefetch_entry(db, hash);
+        [Step::Segment, Step::Bucket, Step::Entry].into_iter().for_each(|step| shard.prefetch(db, hash, step));
         let (found, expected) = match shard.find(db, hash, key, self.now_ms) {
             Find::Missing => (None, Previous::Missing),
             Find::Expired(entry) => (Some(entry), Previous::Expired),
