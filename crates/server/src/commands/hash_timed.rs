@@ -132,6 +132,9 @@ pub fn hgetdel(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     reply_and_delete(cx, key, &fields)
 }
 
+/// Fields with their values.
+type Pairs<'a> = Vec<(&'a [u8], &'a [u8])>;
+
 /// What HSETEX was told.
 struct SetOptions<'a> {
     /// FNX: no field may be there.
@@ -139,7 +142,7 @@ struct SetOptions<'a> {
     /// FXX: all fields must be there.
     only_present: bool,
     deadline: Deadline,
-    pairs: Vec<(&'a [u8], &'a [u8])>,
+    pairs: Pairs<'a>,
 }
 
 impl<'a> SetOptions<'a> {
@@ -181,7 +184,7 @@ impl<'a> SetOptions<'a> {
 }
 
 /// The pairs behind their number, which stands at `at`; they end the request.
-fn pairs_at<'a>(request: Request<'a>, at: usize) -> Result<Vec<(&'a [u8], &'a [u8])>, Error> {
+fn pairs_at(request: Request<'_>, at: usize) -> Result<Pairs<'_>, Error> {
     if request.len() < at + 3 {
         return Err(Error::arity(request.row.name));
     }

@@ -30,7 +30,7 @@ struct Added {
 pub fn xadd(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let options = Options::parse(cx, request, true)?;
     let fields = request.args.from(options.fields_at);
-    let Some(new_id) = options.id.filter(|_| fields.len() >= 2 && fields.len() % 2 == 0) else {
+    let Some(new_id) = options.id.filter(|_| fields.len() >= 2 && fields.len().is_multiple_of(2)) else {
         return Err(Error::arity(request.row.full_name));
     };
     if new_id == stream_id::NewId::Exactly(StreamId::MIN) {
@@ -220,7 +220,7 @@ fn set_id(
     if stream.last_entry_id().is_some_and(|top| last_id < top) {
         return Err(Error::fixed("ERR The ID specified in XSETID is smaller than the target stream top item"));
     }
-    if stream.len() != 0 && entries_added.is_some_and(|count| count < stream.len()) {
+    if !stream.is_empty() && entries_added.is_some_and(|count| count < stream.len()) {
         return Err(Error::fixed("ERR The entries_added specified in XSETID is smaller than the target stream length"));
     }
     stream.set_counters(StreamCounters {

@@ -119,7 +119,7 @@ fn parse<'a>(cx: &Cx<'_>, request: Request<'a>, in_group: bool) -> Result<Option
     if options.streams_at == 0 {
         return Err(Error::SYNTAX);
     }
-    if (request.len() - options.streams_at) % 2 != 0 {
+    if !(request.len() - options.streams_at).is_multiple_of(2) {
         let (name, id) = if in_group { ("xreadgroup", '>') } else { ("xread", '$') };
         return Err(Error::new(format!(
             "ERR Unbalanced '{name}' list of streams: for each stream key an ID or '{id}' must be specified."
