@@ -18,6 +18,12 @@ pub trait Ask {
     #[doc(hidden)]
     fn ask<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T>;
 
+    /// As `ask`, for a command that may wait on the server: it gets a connection of its own where others would wait with it.
+    #[doc(hidden)]
+    fn ask_waiting<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
+        self.ask(write)
+    }
+
     /// Why a command by name must not begin here.
     #[doc(hidden)]
     fn refusal(&self, words: &[&[u8]]) -> Option<Error> {

@@ -14,6 +14,7 @@ use crate::decode::FromReply;
 use crate::entry::Unit;
 use crate::error::Error;
 use crate::origin::Origin;
+use crate::patience;
 use crate::payload::Payload;
 use crate::reply::Reply;
 use crate::request::Request;
@@ -108,6 +109,16 @@ impl Ask for Batch {
             Ok(handle) => Reply::of(handle),
             Err(error) => Reply::failed(error, self.origin.error_hook()),
         }
+    }
+
+    fn ask_waiting<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
+        let mut request = Request::empty();
+        write(&mut request);
+        if patience::of(&request.words()).is_some() {
+            request
+                .refuse(Error::usage("a command that waits would hold up the batch and everyone else: send it alone"));
+        }
+        self.ask(|out| *out = request)
     }
 }
 

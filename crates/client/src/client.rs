@@ -10,8 +10,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-
 use crate::ask::Ask;
 use crate::batch::Batch;
 use crate::cmd::Cmd;
@@ -83,7 +81,7 @@ impl Client {
     pub fn open_with(config: Config) -> Result<Self, Error> {
         let database = config.database;
         let route = Route::open(config, true)?;
-        Ok(Self { origin: Arc::new(Origin { route, leases: Mutex::new(Vec::new()) }), database })
+        Ok(Self { origin: Origin::new(route), database })
     }
 
     /// An engine of its own in this process: no socket, no thread, no other process. It is gone with its last handle.
@@ -101,7 +99,7 @@ impl Client {
     pub fn embedded() -> Self {
         let config = Config::new(Endpoint::Embedded(None));
         let route = Route::Local(Embedded::open_own(config));
-        Self { origin: Arc::new(Origin { route, leases: Mutex::new(Vec::new()) }), database: 0 }
+        Self { origin: Origin::new(route), database: 0 }
     }
 
     /// Serves the embedded engine to other programs too, at this address; port 0 takes a free one. Returns the address.
@@ -155,6 +153,10 @@ impl Ask for Client {
     fn ask<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
         self.origin.ask(self.database, write)
     }
+
+    fn ask_waiting<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
+        self.origin.ask_waiting(self.database, write)
+    }
 }
 
 /// One database of a [`Client`], as something to send commands to.
@@ -190,7 +192,7 @@ macro_rules! handle {
                 Transaction::new(self.origin.route.clone(), self.database)
             }
 
-            /// A connection of one's own, for commands that block and for WATCH by hand; see [`Lease`].
+            /// A connection of one's own, for WATCH by hand and for commands that change their connection; see [`Lease`].
             ///
             /// # Errors
             /// [`ErrorKind::Connect`](crate::ErrorKind::Connect) when the system gives no thread. A connection that cannot be
@@ -305,5 +307,9 @@ impl Ask for Db {
     #[inline]
     fn ask<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
         self.origin.ask(self.database, write)
+    }
+
+    fn ask_waiting<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
+        self.origin.ask_waiting(self.database, write)
     }
 }

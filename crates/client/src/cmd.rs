@@ -2,6 +2,7 @@
 
 use crate::ask::Ask;
 use crate::decode::FromReply;
+use crate::patience;
 use crate::reply::Reply;
 use crate::request::{Request, ToArgs};
 
@@ -39,9 +40,15 @@ impl<'a, A: Ask> Cmd<'a, A> {
     /// Sends it (or adds it to the batch or transaction that it was begun on).
     pub fn send<T: FromReply>(self) -> Reply<T> {
         let mut request = self.request;
-        if let Some(error) = self.asker.refusal(&request.words()) {
+        let words = request.words();
+        let waits = patience::of(&words).is_some();
+        if let Some(error) = self.asker.refusal(&words) {
             request.refuse(error);
         }
-        self.asker.ask(move |out| *out = request)
+        if waits {
+            self.asker.ask_waiting(move |out| *out = request)
+        } else {
+            self.asker.ask(move |out| *out = request)
+        }
     }
 }

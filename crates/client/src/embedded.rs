@@ -5,8 +5,9 @@
 //! call at the same time run at the same time; a session is opened when all others are busy, and each caller's own order
 //! holds because a call returns answered. (What CLIENT says about "this connection" is said about one of the sessions.)
 //!
-//! The rare reply that does not come at once, because CLIENT PAUSE holds the command up, goes through the same pipe and
-//! intake as on a connection, and a thread that lives only meanwhile asks for it.
+//! The reply that does not come at once, because the command waits for a key or CLIENT PAUSE holds it up, goes through the
+//! same pipe and intake as on a connection. A thread that lives only meanwhile takes it in: the engine rings when there is
+//! something, and the thread itself looks when a time is over.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -17,9 +18,11 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 use sleeve_server::boot::Server;
+use sleeve_server::clock::Instant;
 use sleeve_server::{Engine, Local, Opt};
 use sleeve_wire::frame::Scanner;
 
+use crate::alarm::Alarm;
 use crate::callback;
 use crate::config::{Config, Endpoint, ErrorHook};
 use crate::entry::Unit;
@@ -34,8 +37,8 @@ use crate::slot::{Completions, Driver, Sent, Source};
 /// Sessions that one client opens at most; more callers at the same time take turns.
 const SEATS_MAX: usize = 8;
 
-/// How often a reply that is held up is asked for.
-const ASK_AGAIN: Duration = Duration::from_millis(2);
+/// The longest sleep while replies are late, so that keys expire in an engine that has no other thread.
+const SLEEP_MAX: Duration = Duration::from_millis(50);
 
 /// An engine, and what listens in front of it.
 struct House {
@@ -79,8 +82,10 @@ pub(crate) struct Embedded {
     databases: u32,
     seats: [OnceLock<Mutex<Seat>>; SEATS_MAX],
     closed: AtomicBool,
-    /// Whether a thread is asking for replies that are held up.
+    /// Whether a thread is asking for replies that are late.
     asking: AtomicBool,
+    /// What that thread sleeps by.
+    alarm: Arc<Alarm>,
     me: Weak<Embedded>,
 }
 
@@ -115,6 +120,7 @@ impl Embedded {
             seats: [const { OnceLock::new() }; SEATS_MAX],
             closed: AtomicBool::new(false),
             asking: AtomicBool::new(false),
+            alarm: Arc::default(),
             me: me.clone(),
         })
     }
@@ -150,12 +156,40 @@ impl Embedded {
         Ok(())
     }
 
+    /// Whether all requests are answered.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.open_seats().all(|seat| seat.lock().is_idle())
+    }
+
+    /// Whether more can be sent.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.closed.load(Ordering::Acquire)
+    }
+
+    /// Gives up whatever is late, and takes no more.
+    pub(crate) fn abort(&self) {
+        self.closed.store(true, Ordering::Release);
+        let mut done = Completions::default();
+        for seat in self.open_seats() {
+            let mut seat = seat.lock();
+            if !seat.is_idle() {
+                seat.renew(self, &Error::disconnected("it was given up"), &mut done);
+            }
+        }
+        self.finish(&mut done);
+        self.alarm.ring();
+    }
+
+    fn open_seats(&self) -> impl Iterator<Item = &Mutex<Seat>> {
+        self.seats.iter().filter_map(OnceLock::get)
+    }
+
     /// Executes one request.
     #[inline]
     pub(crate) fn send(&self, database: u32, request: &[u8]) -> Result<Sent, Error> {
         self.check(database)?;
         let mut seat = self.seat();
-        if seat.pipe.is_idle() {
+        if seat.is_idle() {
             if let Some(payload) = seat.answer(self, database, request) {
                 return Ok(Sent::Ready(payload));
             }
@@ -213,7 +247,7 @@ impl Embedded {
     fn take_in(&self, mut seat: MutexGuard<'_, Seat>, executed: bool) {
         let mut done = Completions::default();
         let outcome = seat.run(executed, &mut done);
-        let late = seat.pipe.in_flight() > 0 || !seat.intake.pending.is_empty();
+        let late = !seat.is_idle();
         if let Err(error) = outcome {
             seat.renew(self, &error, &mut done);
         }
@@ -238,14 +272,12 @@ impl Embedded {
         if self.asking.swap(true, Ordering::AcqRel) {
             return;
         }
-        let me = self.me.clone();
+        let (me, alarm) = (self.me.clone(), self.alarm.clone());
         let ask = move || {
             while let Some(embedded) = me.upgrade() {
-                if !embedded.ask_all() {
-                    return;
-                }
+                let Some(pause) = embedded.ask_all() else { return };
                 drop(embedded);
-                thread::sleep(ASK_AGAIN);
+                alarm.sleep(pause);
             }
         };
         if thread::Builder::new().name("sleeve-embedded".to_owned()).spawn(ask).is_err() {
@@ -254,15 +286,22 @@ impl Embedded {
         }
     }
 
-    /// Asks every seat for late replies. False when none is late, and the asking is over.
-    fn ask_all(&self) -> bool {
-        let busy = |seat: &Mutex<Seat>| !seat.lock().pipe.is_idle();
-        let seats = || self.seats.iter().filter_map(OnceLock::get);
+    /// Asks every seat for late replies, and says how long to sleep. None when none is late, and the asking is over.
+    fn ask_all(&self) -> Option<Duration> {
         self.asking.store(false, Ordering::Release);
-        for seat in seats().filter(|seat| busy(seat)) {
-            self.take_in_quietly(seat.lock());
+        let mut pause = None;
+        for seat in self.open_seats() {
+            if !seat.lock().is_idle() {
+                self.take_in_quietly(seat.lock());
+            }
+            let seat = seat.lock();
+            if !seat.is_idle() {
+                let due = seat.local.due_in_ms().map_or(SLEEP_MAX, Duration::from_millis);
+                pause = Some(due.min(pause.unwrap_or(SLEEP_MAX)));
+            }
         }
-        seats().any(busy) && !self.asking.swap(true, Ordering::AcqRel)
+        // Where another thread has begun to ask meanwhile, this one need not.
+        pause.filter(|_| !self.asking.swap(true, Ordering::AcqRel))
     }
 
     fn take_in_quietly(&self, mut seat: MutexGuard<'_, Seat>) {
@@ -272,6 +311,12 @@ impl Embedded {
         }
         drop(seat);
         self.finish(&mut done);
+    }
+}
+
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        self.alarm.ring();
     }
 }
 
@@ -287,9 +332,14 @@ impl Seat {
     fn new(embedded: &Embedded) -> Self {
         let mut pipe = Pipe::new(0, Source::new(embedded.driver()));
         pipe.connect();
-        // Late replies are asked for while there are any, so the engine need not wake anybody.
-        let local = embedded.house.engine.connect(|| {});
+        let alarm = embedded.alarm.clone();
+        let local = embedded.house.engine.connect(move || alarm.ring());
         Self { local, pipe, intake: Intake::default(), request: Vec::new(), replies: Vec::new() }
+    }
+
+    /// Whether all requests are answered; one whose SELECT alone was answered is not.
+    fn is_idle(&self) -> bool {
+        self.pipe.is_idle() && self.intake.pending.is_empty()
     }
 
     /// The straight way of one request: its reply, if it comes at once. Otherwise the request is executed, or being held
@@ -301,9 +351,9 @@ impl Seat {
             self.request.clear();
             crate::pipe::write_select(&mut self.request, database);
             self.request.extend_from_slice(request);
-            self.local.exchange(&self.request, &mut self.replies)
+            self.local.exchange_at(Instant::now(), &self.request, &mut self.replies)
         } else {
-            self.local.exchange(request, &mut self.replies)
+            self.local.exchange_at(Instant::now(), request, &mut self.replies)
         };
         let mut rest = self.replies.as_slice();
         let mut payload = None;
@@ -344,7 +394,7 @@ impl Seat {
             let (bytes, written) = lent.unwrap_or_default();
             if !executed {
                 let rest = bytes.get(written..).unwrap_or_default();
-                ended = self.local.exchange(rest, &mut self.replies).is_err();
+                ended = self.local.exchange_at(Instant::now(), rest, &mut self.replies).is_err();
             }
             if !idle {
                 let length = bytes.len() - written;

@@ -1,4 +1,4 @@
-//! A connection of one's own for a while, for what cannot be shared: WATCH in a program's own hands, and commands that block.
+//! A connection of one's own for a while, for what cannot be shared: WATCH in a program's own hands, and WAIT.
 //!
 //! Leases come from a small pool that each client keeps; a lease that is dropped goes back to it, clean, or is closed if
 //! something is still on its way. Its connection is never made again behind the caller's back: what was watched would be
@@ -24,12 +24,15 @@ pub(crate) const IDLE_LEASES_MAX: usize = 16;
 
 /// A connection that nobody else uses until it is dropped.
 ///
-/// Blocking commands are allowed here by [`cmd`](Lease::cmd); the client's command timeout bounds them too.
+/// Commands that wait on the server need none: elsewhere they get a connection of their own by themselves. Here they hold up
+/// the lease's next commands, and the client's command timeout bounds them too.
 pub struct Lease {
     origin: Arc<Origin>,
     route: Route,
     database: u32,
     watched: AtomicBool,
+    /// Whether it was used for a command that waits.
+    waited: AtomicBool,
 }
 
 impl Lease {
@@ -45,7 +48,7 @@ impl Lease {
             Some(route) => route,
             None => origin.route.separate()?,
         };
-        Ok(Self { origin, route, database, watched: AtomicBool::new(false) })
+        Ok(Self { origin, route, database, watched: AtomicBool::new(false), waited: AtomicBool::new(false) })
     }
 
     /// Watches keys: a transaction on this lease is then executed only if none of them has changed.
@@ -81,6 +84,11 @@ impl Ask for Lease {
         }
     }
 
+    fn ask_waiting<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
+        self.waited.store(true, Ordering::Relaxed);
+        self.ask(write)
+    }
+
     fn refusal(&self, words: &[&[u8]]) -> Option<Error> {
         refusal::leased(words)
     }
@@ -95,11 +103,15 @@ impl Drop for Lease {
                 self.unwatch().forget();
             }
             idle.push(self.route.clone());
-        } else {
-            drop(idle);
-            // Without a wait it cannot fail.
-            let _ = self.route.close(None);
+            return;
         }
+        drop(idle);
+        if !clean && self.waited.load(Ordering::Relaxed) {
+            // It may wait for ever, and would take what nobody hears of.
+            return self.route.abort();
+        }
+        // Without a wait it cannot fail.
+        let _ = self.route.close(None);
     }
 }
 

@@ -29,6 +29,8 @@
 //!
 //! - [`Batch`]: commands that leave together. [`Transaction`]: commands that run as one, if their [`Condition`]s hold.
 //!   [`Client::watch`]: read, decide and write, or begin again. [`Lease`]: a connection of one's own for a while.
+//! - Commands that wait on the server ([`BlockingCommands`](commands::blocking::BlockingCommands)): each has a connection for
+//!   itself by itself, so that nobody waits with it.
 //! - [`Client::subscribe`]: channels as a stream of messages that outlives its connection ([`Subscription`]).
 //! - [`ToArg`], [`ToArgs`] and [`FromReply`]: which Rust values travel, and how to add one's own.
 //! - [`Config`]: URLs (`redis://`, `unix://`, `embedded://`), timeouts, the bound on the queue, reconnecting. A command that
@@ -39,14 +41,16 @@
 //! # Inside
 //!
 //! From top to bottom; a file uses only files below it. `client`, `batch`, `transaction`, `lease`, `subscription` (with
-//! `listener` or `seat`; where calls begin) and `commands` (a line a command) → `origin`, `route` (over a connection,
-//! or into an engine) → `io` (the connection's thread) and `lone` (a caller that reads for itself) → `read`, `link`
-//! (requests in, somebody writes them) → `intake` (frames to their askers), `pipe` (**the spine**: order, databases,
-//! what a broken connection loses) → `exchange` (a transaction on the wire), `slot` (where an answer lands), `payload`,
-//! `request`, `decode`. `pipe` and `intake` take bytes and give bytes, so that a whole life of cuts and timeouts is
-//! simulated in one thread from one seed.
+//! `listener` or `seat`; where calls begin) and `commands` (a line a command) → `origin`, `turn` (a connection for a command
+//! that waits, as `patience` reads it), `route` (over a connection, or into an engine) → `io` (the connection's thread) and
+//! `lone` (a caller that reads for itself) → `read`, `link` (requests in, somebody writes them) → `intake` (frames to their
+//! askers), `pipe` (**the spine**: order, databases, what a broken connection loses) → `exchange` (a transaction on the
+//! wire), `slot` (where an answer lands), `payload`, `request`, `decode`. `pipe` and `intake` take bytes and give bytes, so
+//! that a whole life of cuts and timeouts is simulated in one thread from one seed.
 #![warn(unreachable_pub)]
 
+#[cfg(feature = "embedded")]
+pub(crate) mod alarm;
 pub(crate) mod argument;
 pub(crate) mod ask;
 pub(crate) mod batch;
@@ -74,6 +78,7 @@ pub(crate) mod lone;
 pub(crate) mod news;
 pub(crate) mod options;
 pub(crate) mod origin;
+pub(crate) mod patience;
 pub(crate) mod payload;
 pub(crate) mod pipe;
 pub(crate) mod ranking;
@@ -82,6 +87,7 @@ pub(crate) mod refusal;
 pub(crate) mod reply;
 pub(crate) mod request;
 pub(crate) mod route;
+pub(crate) mod script;
 pub(crate) mod seal;
 #[cfg(feature = "embedded")]
 pub(crate) mod seat;
@@ -94,6 +100,7 @@ pub(crate) mod stream;
 pub(crate) mod subscription;
 pub(crate) mod tls;
 pub(crate) mod transaction;
+pub(crate) mod turn;
 pub(crate) mod url;
 pub(crate) mod value;
 
@@ -108,11 +115,12 @@ pub use lease::Lease;
 pub use news::{Message, News};
 pub use options::{
     BitField, BitOperation, BitRange, BitUnit, ClientFilter, ClientType, CommandFilter, CopyOptions, ExpireIf, Expiry,
-    FieldsIf, FlushMode, LcsOptions, MembersScan, PauseMode, RestoreOptions, ScanOptions, SetOptions, Switch, Unblock,
+    FieldsIf, FlushMode, LcsOptions, MembersScan, PauseMode, RestoreOptions, RestorePolicy, ScanOptions, SetOptions, Switch, Unblock,
 };
 pub use ranking::{AddOptions, CombineOptions, RankEnd, RankRange};
 pub use reply::Reply;
 pub use request::{Request, ToArg, ToArgs};
+pub use script::{Runs, Script, ScriptReply};
 pub use seal::Seal;
 pub use sleeve_wire::frame::{Frame, FrameError, Items};
 pub use sorting::{ListEnd, ListSide, PosOptions, SortOptions};
@@ -127,6 +135,7 @@ pub mod prelude {
     pub use crate::ask::Ask;
     pub use crate::commands::admin::AdminCommands;
     pub use crate::commands::bitmap::BitmapCommands;
+    pub use crate::commands::blocking::BlockingCommands;
     pub use crate::commands::connection::ConnectionCommands;
     pub use crate::commands::geo::GeoCommands;
     pub use crate::commands::hash::HashCommands;
@@ -134,6 +143,7 @@ pub mod prelude {
     pub use crate::commands::key::KeyCommands;
     pub use crate::commands::list::ListCommands;
     pub use crate::commands::pubsub::PubSubCommands;
+    pub use crate::commands::script::ScriptCommands;
     pub use crate::commands::set::SetCommands;
     pub use crate::commands::sorted_set::SortedSetCommands;
     pub use crate::commands::stream::StreamCommands;

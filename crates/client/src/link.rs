@@ -24,6 +24,7 @@ use crate::entry::Unit;
 use crate::error::{Effect, Error, ErrorKind};
 use crate::exchange::Exchange;
 use crate::intake::Intake;
+use crate::patience::Patience;
 use crate::pipe::Pipe;
 use crate::slot::{Completions, Handle, Source};
 use crate::socket::{Bell, Socket};
@@ -72,6 +73,15 @@ pub(crate) struct Link {
     pub(crate) lone_bell: Bell,
     /// Databases that the server has; 0 while nobody knows.
     pub(crate) databases: AtomicU32,
+    /// How long a command may take, in milliseconds; 0 for as long as it takes.
+    limit_ms: AtomicU32,
+}
+
+/// The longest time that the wrapping clock can watch over, in milliseconds: twelve days.
+const LIMIT_MS_MAX: u32 = u32::MAX / 4;
+
+fn limit_ms(limit: Option<Duration>) -> u32 {
+    limit.map_or(0, |limit| u32::try_from(limit.as_millis()).unwrap_or(u32::MAX).clamp(1, LIMIT_MS_MAX))
 }
 
 impl Link {
@@ -92,13 +102,14 @@ impl Link {
                 attended: false,
                 waits: 0,
             }),
-            config,
             lasting,
             intake: Mutex::new(Intake::default()),
             changed: Condvar::new(),
             bell,
             lone_bell,
             databases: AtomicU32::new(0),
+            limit_ms: AtomicU32::new(limit_ms(config.command_timeout)),
+            config,
         }))
     }
 
@@ -149,17 +160,30 @@ impl Link {
 
     /// Milliseconds on a coarse clock of no particular start, which wraps.
     pub(crate) fn now_ms(&self) -> u32 {
-        if self.config.command_timeout.is_none() {
+        if self.limit_ms.load(Ordering::Relaxed) == 0 {
             return 0;
         }
         let now = clock_gettime(ClockId::MonotonicCoarse);
         (now.tv_sec as u32).wrapping_mul(1000).wrapping_add((now.tv_nsec / 1_000_000) as u32)
     }
 
-    /// The command timeout in milliseconds, small enough for the wrapping clock.
+    /// How long a command may take in milliseconds, small enough for the wrapping clock.
     pub(crate) fn limit_ms(&self) -> Option<u32> {
-        let limit = self.config.command_timeout?;
-        Some(u32::try_from(limit.as_millis()).unwrap_or(u32::MAX).clamp(1, u32::MAX / 4))
+        let limit_ms = self.limit_ms.load(Ordering::Relaxed);
+        (limit_ms > 0).then_some(limit_ms)
+    }
+
+    /// The next command may wait on the server for this long, beside the command timeout.
+    pub(crate) fn be_patient(&self, patience: Patience) {
+        let limit = match patience {
+            Patience::Endless => None,
+            Patience::For(time) => self.config.command_timeout.and_then(|timeout| timeout.checked_add(time)),
+        };
+        // What is longer than the clock can watch over is not watched.
+        let limit_ms = limit_ms(limit.filter(|limit| limit.as_millis() < u128::from(LIMIT_MS_MAX)));
+        if self.limit_ms.swap(limit_ms, Ordering::Relaxed) != limit_ms {
+            self.bell.ring();
+        }
     }
 
     /// The lock, once the queue has room for `length` bytes.
@@ -308,10 +332,31 @@ impl Link {
         Ok(())
     }
 
+    /// Ends the connection at once: what is on its way is lost, and what was never written is not sent.
+    pub(crate) fn abort(&self) {
+        let mut shared = self.shared.lock();
+        shared.closing = true;
+        let never_sent = match &shared.socket {
+            Some(socket) => {
+                socket.shut();
+                Vec::new()
+            }
+            None => shared.pipe.clear(),
+        };
+        drop(shared);
+        self.changed.notify_all();
+        self.bell.ring();
+        let (error, mut done) = (Error::closed("the connection was given up"), Completions::default());
+        never_sent.into_iter().for_each(|mut entry| entry.asker.fail(&error, &mut done));
+        self.finish(&mut done);
+    }
+
     /// Whether nothing is on its way and the connection is still there, or still to be made.
     pub(crate) fn is_idle(&self) -> bool {
+        // A command whose SELECT alone was answered has left the pipe, but not the intake.
+        let intake = self.intake.lock();
         let shared = self.shared.lock();
-        shared.pipe.is_idle() && !shared.ended
+        shared.pipe.is_idle() && intake.pending.is_empty() && !shared.ended
     }
 
     /// Whether the connection is there, or will be.

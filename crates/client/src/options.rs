@@ -156,6 +156,15 @@ words! {
         /// The memory is free when it answers.
         Sync = "SYNC",
     }
+    /// What FUNCTION RESTORE does with the libraries that there are.
+    RestorePolicy {
+        /// They stay; it is an error if one of the same name is restored.
+        Append = "APPEND",
+        /// They stay, but for those of the same names.
+        Replace = "REPLACE",
+        /// They are removed.
+        Flush = "FLUSH",
+    }
     /// What CLIENT PAUSE holds up.
     PauseMode {
         /// Only commands that may write.

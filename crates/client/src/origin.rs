@@ -2,20 +2,27 @@
 //!
 //! When the last handle is dropped, what was sent is still answered, and then the connections are closed. Any thread.
 
+use std::sync::Arc;
+
 use parking_lot::Mutex;
 
 use crate::config::ErrorHook;
 use crate::decode::FromReply;
+use crate::error::Error;
+use crate::patience::{self, Patience};
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::route::Route;
 use crate::slot::Sent;
+use crate::turn::{Turn, Waiters};
 
 /// What the handles of one client share.
 pub(crate) struct Origin {
     pub(crate) route: Route,
     /// Connections for the next leases.
     pub(crate) leases: Mutex<Vec<Route>>,
+    /// Connections for the next commands that wait.
+    waiters: Arc<Waiters>,
 }
 
 impl Drop for Origin {
@@ -29,6 +36,10 @@ impl Drop for Origin {
 }
 
 impl Origin {
+    pub(crate) fn new(route: Route) -> Arc<Self> {
+        Arc::new(Self { route, leases: Mutex::default(), waiters: Arc::default() })
+    }
+
     pub(crate) fn error_hook(&self) -> Option<&ErrorHook> {
         self.route.config().error_hook.as_ref()
     }
@@ -39,6 +50,29 @@ impl Origin {
             Ok(Ok(Sent::Slot(handle))) => Reply::of(handle),
             Ok(Ok(Sent::Ready(payload))) => Reply::ready(payload, self.error_hook()),
             Ok(Err(error)) | Err(error) => Reply::failed(error, self.error_hook()),
+        }
+    }
+
+    /// As [`ask`](Origin::ask), for a command that may wait on the server.
+    pub(crate) fn ask_waiting<T: FromReply>(&self, database: u32, write: impl FnOnce(&mut Request)) -> Reply<T> {
+        let mut request = Request::empty();
+        write(&mut request);
+        let Some(patience) = patience::of(&request.words()) else {
+            return self.ask(database, |out| *out = request);
+        };
+        self.ask_apart(database, patience, request).unwrap_or_else(|error| Reply::failed(error, self.error_hook()))
+    }
+
+    /// Sends a command on a connection that it has for itself until it is answered.
+    fn ask_apart<T: FromReply>(&self, database: u32, patience: Patience, request: Request) -> Result<Reply<T>, Error> {
+        if !self.route.is_open() {
+            return Err(Error::closed("the client was closed"));
+        }
+        let turn = Turn::take(&self.waiters, &self.route)?;
+        turn.route.be_patient(patience);
+        match Request::with(|out| *out = request, |bytes| turn.route.send(database, bytes))?? {
+            Sent::Slot(handle) => Ok(Reply::apart(handle, Box::new(turn))),
+            Sent::Ready(payload) => Ok(Reply::ready(payload, self.error_hook())),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Commands that a shared connection cannot carry, and what to use instead.
 //!
-//! Everyone's commands travel on one connection, so a command that changes the connection's state, answers out of turn or
-//! blocks it would change, confuse or hold up everyone. Typed methods never send one; this is the check for `cmd`. Facts
+//! Everyone's commands travel on one connection, so a command that changes the connection's state or answers out of turn
+//! would change or confuse everyone. (Those that wait get a connection of their own.) Typed methods never send one; this is the check for `cmd`. Facts
 //! about commands are in wire's table; this is the client's own fact about sharing. Pure functions; any thread.
 
 use crate::error::Error;
@@ -20,9 +20,7 @@ pub(crate) fn shared(words: &[&[u8]]) -> Option<Error> {
         b"CLIENT" if upper.get(1).is_some_and(|sub| sub == b"REPLY") => {
             "use forget() on the replies that are of no interest"
         }
-        b"BLPOP" | b"BRPOP" | b"BLMOVE" | b"BLMPOP" | b"BRPOPLPUSH" | b"BZPOPMIN" | b"BZPOPMAX" | b"BZMPOP"
-        | b"WAIT" | b"WAITAOF" => "it blocks; use client.lease()",
-        b"XREAD" | b"XREADGROUP" if upper.iter().any(|word| word == b"BLOCK") => "it blocks; use client.lease()",
+        b"WAIT" | b"WAITAOF" => "it is about what its own connection has written; use client.lease()",
         _ => return None,
     };
     let name = String::from_utf8_lossy(name).into_owned();
@@ -31,24 +29,9 @@ pub(crate) fn shared(words: &[&[u8]]) -> Option<Error> {
 
 /// Why the command must not be sent on a leased connection either.
 pub(crate) fn leased(words: &[&[u8]]) -> Option<Error> {
-    let blocking_or_watching: &[&[u8]] = &[
-        b"WATCH",
-        b"UNWATCH",
-        b"BLPOP",
-        b"BRPOP",
-        b"BLMOVE",
-        b"BLMPOP",
-        b"BRPOPLPUSH",
-        b"BZPOPMIN",
-        b"BZPOPMAX",
-        b"BZMPOP",
-        b"WAIT",
-        b"WAITAOF",
-        b"XREAD",
-        b"XREADGROUP",
-    ];
+    let own: &[&[u8]] = &[b"WATCH", b"UNWATCH", b"WAIT", b"WAITAOF"];
     let name = words.first()?.to_ascii_uppercase();
-    if blocking_or_watching.contains(&name.as_slice()) { None } else { shared(words) }
+    if own.contains(&name.as_slice()) { None } else { shared(words) }
 }
 
 #[cfg(test)]
@@ -59,10 +42,9 @@ mod tests {
     fn what_would_disturb_others_is_refused() {
         assert!(shared(&[b"select", b"1"]).unwrap().message().contains("client.db(n)"));
         assert!(shared(&[b"client", b"reply", b"off"]).is_some());
-        assert!(shared(&[b"xread", b"BLOCK", b"0"]).is_some());
-        assert!(shared(&[b"xread", b"STREAMS", b"a", b"0"]).is_none());
+        assert!(shared(&[b"wait", b"1", b"0"]).is_some());
         assert!(shared(&[b"GET", b"k"]).is_none());
-        assert!(leased(&[b"blpop", b"k", b"0"]).is_none());
+        assert!(leased(&[b"wait", b"1", b"0"]).is_none());
         assert!(leased(&[b"subscribe", b"k"]).is_some());
     }
 }

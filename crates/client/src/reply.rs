@@ -18,12 +18,14 @@ use crate::decode::FromReply;
 use crate::error::{Effect, Error, ErrorKind};
 use crate::payload::Payload;
 use crate::slot::Handle;
+use crate::value::Value;
 
 /// The answer to a command that was sent.
 ///
 /// - `.await` it in any async runtime, or [`wait`](Reply::wait) for it on a thread.
 /// - [`then`](Reply::then) calls back; [`forget`](Reply::forget) only reports an error to the client's error hook.
-/// - Dropping it neither takes the command back nor gives its answer to anyone else.
+/// - Dropping it neither takes the command back nor gives its answer to anyone else. The exception is a command that waits
+///   on the server ([`BlockingCommands`](crate::commands::blocking::BlockingCommands)): dropped, it waits no longer.
 ///
 /// ```no_run
 /// use sleeve::{Client, prelude::*};
@@ -40,8 +42,13 @@ pub struct Reply<T> {
     result: PhantomData<fn() -> T>,
 }
 
+/// What a reply has until it is answered; dropping it gives it back.
+pub(crate) type Turn = Box<dyn Send + Sync>;
+
 enum State {
     Slot(Handle),
+    /// As `Slot`, with a connection that the command has for itself. Dropped before the answer, the command is given up.
+    Apart(Handle, Turn),
     /// Answered by the call itself; the hook is there for `forget`.
     Ready(Payload, Option<ErrorHook>),
     Taken,
@@ -50,6 +57,10 @@ enum State {
 impl<T: FromReply> Reply<T> {
     pub(crate) fn of(handle: Handle) -> Self {
         Self { state: State::Slot(handle), result: PhantomData }
+    }
+
+    pub(crate) fn apart(handle: Handle, turn: Turn) -> Self {
+        Self { state: State::Apart(handle, turn), result: PhantomData }
     }
 
     pub(crate) fn ready(payload: Payload, hook: Option<&ErrorHook>) -> Self {
@@ -63,14 +74,14 @@ impl<T: FromReply> Reply<T> {
     /// Whether the answer is there, so that waiting for it would not wait.
     pub fn is_ready(&self) -> bool {
         match &self.state {
-            State::Slot(handle) => handle.is_done(),
-            _ => true,
+            State::Slot(handle) | State::Apart(handle, _) => handle.is_done(),
+            State::Ready(..) | State::Taken => true,
         }
     }
 
     /// Asks to be woken when the answer is there, unless it is there already.
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let State::Slot(handle) = &mut self.state else { return Poll::Ready(()) };
+        let (State::Slot(handle) | State::Apart(handle, _)) = &mut self.state else { return Poll::Ready(()) };
         if handle.is_done() {
             return Poll::Ready(());
         }
@@ -85,14 +96,7 @@ impl<T: FromReply> Reply<T> {
     /// # Errors
     /// The server's error, or why there is no answer; see [`ErrorKind`].
     pub fn wait(self) -> Result<T, Error> {
-        match self.state {
-            State::Slot(handle) => match block(handle, None) {
-                Ok(payload) => read(&payload),
-                Err(_) => Err(given_up()),
-            },
-            State::Ready(payload, _) => read(&payload),
-            State::Taken => Err(already_taken()),
-        }
+        self.wait_until(None)
     }
 
     /// Blocks this thread until the answer is there, but for no longer than this.
@@ -100,12 +104,17 @@ impl<T: FromReply> Reply<T> {
     /// # Errors
     /// As for [`wait`](Reply::wait), and [`ErrorKind::Timeout`] when the time is up; the command may still be executed.
     pub fn wait_for(self, timeout: Duration) -> Result<T, Error> {
-        let deadline = Instant::now().checked_add(timeout);
+        self.wait_until(Instant::now().checked_add(timeout))
+    }
+
+    fn wait_until(self, deadline: Option<Instant>) -> Result<T, Error> {
         match self.state {
-            State::Slot(handle) => match block(handle, deadline) {
-                Ok(payload) => read(&payload),
-                Err(_) => Err(given_up()),
-            },
+            State::Slot(handle) => block(handle, deadline).map_err(|_| given_up()).and_then(|payload| read(&payload)),
+            State::Apart(handle, turn) => {
+                let answer = block(handle, deadline);
+                drop(turn);
+                answer.map_err(|_| given_up()).and_then(|payload| read(&payload))
+            }
             State::Ready(payload, _) => read(&payload),
             State::Taken => Err(already_taken()),
         }
@@ -126,6 +135,7 @@ impl<T: FromReply> Reply<T> {
     /// Lets the command happen without anyone waiting. If it fails, the client's error hook is called with the error.
     pub fn forget(self) {
         let (payload, hook) = match self.state {
+            State::Apart(handle, turn) => return forget_apart(handle, turn),
             State::Slot(handle) => {
                 let driver = handle.driver();
                 (handle.forget(), driver.and_then(|driver| driver.error_hook()))
@@ -156,6 +166,13 @@ impl<T: FromReply> Future for Reply<T> {
                     Poll::Pending
                 }
             },
+            State::Apart(handle, turn) => match handle.take() {
+                Ok(payload) => Poll::Ready(read(&payload)),
+                Err(handle) => {
+                    self.state = State::Apart(handle, turn);
+                    Poll::Pending
+                }
+            },
             State::Ready(payload, _) => Poll::Ready(read(&payload)),
             State::Taken => Poll::Ready(Err(already_taken())),
         }
@@ -166,6 +183,17 @@ impl<T> std::fmt::Debug for Reply<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Reply").finish_non_exhaustive()
     }
+}
+
+/// Keeps the connection of a command that nobody waits for until it is answered.
+fn forget_apart(handle: Handle, turn: Turn) {
+    let hook = handle.driver().and_then(|driver| driver.error_hook());
+    let apart = Reply::<Value> { state: State::Apart(handle, turn), result: PhantomData };
+    apart.then(move |result| {
+        if let (Err(error), Some(hook)) = (result, hook) {
+            hook(&error);
+        }
+    });
 }
 
 #[inline]

@@ -13,6 +13,7 @@ use crate::error::{Error, ErrorKind};
 use crate::exchange::Exchange;
 use crate::io;
 use crate::link::Link;
+use crate::patience::Patience;
 use crate::slot::{Driver, Sent};
 
 /// A way for requests.
@@ -47,6 +48,15 @@ impl Route {
     pub(crate) fn separate(&self) -> Result<Self, Error> {
         match self {
             Self::Remote(link) => Self::open(link.config.clone(), false),
+            #[cfg(feature = "embedded")]
+            Self::Local(embedded) => Ok(Self::Local(embedded.separate())),
+        }
+    }
+
+    /// As [`separate`](Route::separate), but a lost connection is made again.
+    pub(crate) fn twin(&self) -> Result<Self, Error> {
+        match self {
+            Self::Remote(link) => Self::open(link.config.clone(), true),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => Ok(Self::Local(embedded.separate())),
         }
@@ -106,12 +116,21 @@ impl Route {
         }
     }
 
+    /// The next request may wait on the server for this long, beside the command timeout. Only where one is sent at a time.
+    pub(crate) fn be_patient(&self, patience: Patience) {
+        match self {
+            Self::Remote(link) => link.be_patient(patience),
+            #[cfg(feature = "embedded")]
+            Self::Local(_) => {}
+        }
+    }
+
     /// Whether nothing is on its way and more can be sent.
     pub(crate) fn is_idle(&self) -> bool {
         match self {
             Self::Remote(link) => link.is_idle(),
             #[cfg(feature = "embedded")]
-            Self::Local(_) => true,
+            Self::Local(embedded) => embedded.is_idle(),
         }
     }
 
@@ -120,7 +139,16 @@ impl Route {
         match self {
             Self::Remote(link) => link.is_open(),
             #[cfg(feature = "embedded")]
-            Self::Local(_) => true,
+            Self::Local(embedded) => embedded.is_open(),
+        }
+    }
+
+    /// Gives up what is on its way, and ends the connection.
+    pub(crate) fn abort(&self) {
+        match self {
+            Self::Remote(link) => link.abort(),
+            #[cfg(feature = "embedded")]
+            Self::Local(embedded) => embedded.abort(),
         }
     }
 

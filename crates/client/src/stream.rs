@@ -72,7 +72,8 @@ impl ReadOptions {
         self
     }
 
-    /// Waits so long for entries where there are none; zero is for ever.
+    /// Waits so long for entries where there are none; zero is for ever. The command then has a connection for itself, as
+    /// [`BlockingCommands`](crate::commands::blocking::BlockingCommands) have.
     pub fn block(mut self, time: Duration) -> Self {
         self.block = Some(time);
         self
@@ -88,7 +89,7 @@ impl ReadOptions {
 impl ToArgs for ReadOptions {
     fn write_to(&self, request: &mut Request) {
         request.arg(self.count.map(|count| ("COUNT", count)));
-        request.arg(self.block.map(|time| ("BLOCK", time.as_millis())));
+        request.arg(self.block.map(|time| ("BLOCK", time.as_nanos().div_ceil(1_000_000))));
         request.arg(self.no_ack.then_some("NOACK"));
     }
 }

@@ -1,5 +1,4 @@
-//! List commands, one line each. Those that wait hold up their connection: they go through [`cmd`](crate::Lease::cmd) of a
-//! lease.
+//! List commands, one line each. Those that wait are in [`blocking`](super::blocking).
 
 use crate::counted::Counted;
 use crate::request::{ToArg, ToArgs};

@@ -1,13 +1,14 @@
 //! The commands' own methods, one line each, by family.
 //!
 //! A line says the method's name, its arguments, the type of its result and the words that travel. What a command means is
-//! in the command table and the server's documentation; the line says what the method makes of it. All of them begin
-//! wherever [`Ask`](crate::ask::Ask) is: a client, a database, a batch, a transaction, a lease.
+//! in the command table and the server's documentation; the line says what the method makes of it. `waits` stands before the
+//! words of a command that may wait on the server. All of them begin wherever [`Ask`](crate::ask::Ask) is: a client, a
+//! database, a batch, a transaction, a lease.
 
 /// Writes a family's trait: a line a command.
 macro_rules! commands {
     ($(#[$about:meta])* $family:ident {
-        $($(#[$doc:meta])* $method:ident $(<$result:ident>)? ($($argument:ident: $type:ty),*) -> $answer:ty = [$($word:expr),+];)+
+        $($(#[$doc:meta])* $method:ident $(<$result:ident>)? ($($argument:ident: $type:ty),*) -> $answer:ty = $($waits:ident)? [$($word:expr),+];)+
     }) => {
         $(#[$about])*
         pub trait $family: $crate::ask::Ask {
@@ -18,7 +19,7 @@ macro_rules! commands {
                 where
                     Self: Sized,
                 {
-                    self.ask(move |request| {
+                    $crate::commands::begin!(self, [$($waits)?], move |request| {
                         $(request.arg($word);)+
                     })
                 }
@@ -29,10 +30,22 @@ macro_rules! commands {
     };
 }
 
+/// Begins a command: one that may wait on the server gets a connection of its own where others would wait with it.
+macro_rules! begin {
+    ($place:ident, [], $write:expr) => {
+        $place.ask($write)
+    };
+    ($place:ident, [waits], $write:expr) => {
+        $place.ask_waiting($write)
+    };
+}
+
+pub(crate) use begin;
 pub(crate) use commands;
 
 pub mod admin;
 pub mod bitmap;
+pub mod blocking;
 pub mod connection;
 pub mod geo;
 pub mod hash;
@@ -40,6 +53,7 @@ pub mod hyperloglog;
 pub mod key;
 pub mod list;
 pub mod pubsub;
+pub mod script;
 pub mod set;
 pub mod sorted_set;
 pub mod stream;

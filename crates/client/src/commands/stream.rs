@@ -59,9 +59,9 @@ super::commands! {
         /// The first so many entries between two ids.
         xrange_count<T>(key: impl ToArg, start: impl ToArg, end: impl ToArg, count: u64) -> T = ["XRANGE", key, start, end, "COUNT", count];
         /// The entries of streams after an id each.
-        xread<T>(options: ReadOptions, keys: impl ToArgs, ids: impl ToArgs) -> T = ["XREAD", options, "STREAMS", keys, ids];
+        xread<T>(options: ReadOptions, keys: impl ToArgs, ids: impl ToArgs) -> T = waits ["XREAD", options, "STREAMS", keys, ids];
         /// The entries of streams that are new to a group (`>`), or that the consumer has not acknowledged.
-        xreadgroup<T>(group: impl ToArg, consumer: impl ToArg, options: ReadOptions, keys: impl ToArgs, ids: impl ToArgs) -> T = ["XREADGROUP", "GROUP", group, consumer, options, "STREAMS", keys, ids];
+        xreadgroup<T>(group: impl ToArg, consumer: impl ToArg, options: ReadOptions, keys: impl ToArgs, ids: impl ToArgs) -> T = waits ["XREADGROUP", "GROUP", group, consumer, options, "STREAMS", keys, ids];
         /// The entries between two ids, the last one first.
         xrevrange<T>(key: impl ToArg, end: impl ToArg, start: impl ToArg) -> T = ["XREVRANGE", key, end, start];
         /// The last so many entries between two ids, the last one first.

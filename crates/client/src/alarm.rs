@@ -1,0 +1,31 @@
+//! What a thread sleeps by that has nothing to do until somebody says so.
+//!
+//! It is rung from any thread, and stays rung until it is heard, so that nothing is missed that happened just before the
+//! sleep.
+
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+/// See the file's head.
+#[derive(Default)]
+pub(crate) struct Alarm {
+    rung: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Alarm {
+    /// Ends the present or the next sleep.
+    pub(crate) fn ring(&self) {
+        *self.rung.lock() = true;
+        self.changed.notify_one();
+    }
+
+    /// Sleeps until it has been rung, or for this long.
+    pub(crate) fn sleep(&self, time: Duration) {
+        let until = Instant::now() + time;
+        let mut rung = self.rung.lock();
+        while !*rung && !self.changed.wait_until(&mut rung, until).timed_out() {}
+        *rung = false;
+    }
+}

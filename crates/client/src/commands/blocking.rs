@@ -1,0 +1,66 @@
+//! Commands that wait on the server until there is something, one line each.
+//!
+//! A client and its databases send each on a connection that it has for itself until it is answered, so nobody else waits
+//! with it; the connection is kept for the next. Drop the reply, and the command waits no longer. The command timeout
+//! counts on top of the time that is asked for. In a transaction none of them waits; in a batch they are refused.
+//!
+//! ```
+//! # #[cfg(feature = "embedded")] {
+//! use std::time::Duration;
+//! use sleeve::{Client, prelude::*};
+//!
+//! let client = Client::embedded();
+//! let job = client.blpop::<Option<(String, String)>>(["urgent", "jobs"], Duration::from_secs(60));
+//! client.rpush("jobs", "sweep").wait()?; // the client is as free as before
+//! assert_eq!(job.wait()?, Some(("jobs".to_owned(), "sweep".to_owned())));
+//!
+//! let nothing = client.blpop::<Option<(String, String)>>("jobs", Duration::from_millis(20)).wait()?;
+//! assert_eq!(nothing, None);
+//! # }
+//! # Ok::<(), sleeve::Error>(())
+//! ```
+
+use std::time::Duration;
+
+use crate::counted::Counted;
+use crate::request::{Request, ToArg, ToArgs};
+use crate::sorting::ListEnd;
+
+/// A time in seconds with milliseconds, rounded up: what is not zero must not become zero, which is for ever.
+struct Seconds(Duration);
+
+impl ToArgs for Seconds {
+    fn write_to(&self, request: &mut Request) {
+        let milliseconds = self.0.as_nanos().div_ceil(1_000_000);
+        request.word(&format!("{}.{:03}", milliseconds / 1000, milliseconds % 1000));
+    }
+}
+
+super::commands! {
+    /// Commands that wait until there is something to take, for at most `timeout`; zero is for ever.
+    BlockingCommands {
+        /// Moves an element from an end of a list to an end of another, once there is one; answers it, or nil.
+        blmove<T>(source: impl ToArg, destination: impl ToArg, from: ListEnd, to: ListEnd, timeout: Duration) -> T =
+            waits ["BLMOVE", source, destination, from, to, Seconds(timeout)];
+        /// Takes up to this many elements from an end of the first list that has any: its key and the elements, or nil.
+        blmpop<T>(timeout: Duration, keys: impl ToArgs, end: ListEnd, count: u64) -> T =
+            waits ["BLMPOP", Seconds(timeout), Counted(&keys), end, "COUNT", count];
+        /// Takes the first element of the first list that has one: its key and the element, or nil.
+        blpop<T>(keys: impl ToArgs, timeout: Duration) -> T = waits ["BLPOP", keys, Seconds(timeout)];
+        /// Takes the last element of the first list that has one: its key and the element, or nil.
+        brpop<T>(keys: impl ToArgs, timeout: Duration) -> T = waits ["BRPOP", keys, Seconds(timeout)];
+        /// Moves the last element of a list to the front of another, once there is one; answers it, or nil.
+        brpoplpush<T>(source: impl ToArg, destination: impl ToArg, timeout: Duration) -> T =
+            waits ["BRPOPLPUSH", source, destination, Seconds(timeout)];
+        /// Takes up to this many members with the lowest scores (`MIN`) or the highest (`MAX`) out of the first sorted set
+        /// that has any: its key and the members with their scores, or nil.
+        bzmpop<T>(timeout: Duration, keys: impl ToArgs, which: impl ToArg, count: u64) -> T =
+            waits ["BZMPOP", Seconds(timeout), Counted(&keys), which, "COUNT", count];
+        /// Takes the member with the highest score of the first sorted set that has any: its key, the member and the score,
+        /// or nil.
+        bzpopmax<T>(keys: impl ToArgs, timeout: Duration) -> T = waits ["BZPOPMAX", keys, Seconds(timeout)];
+        /// Takes the member with the lowest score of the first sorted set that has any: its key, the member and the score,
+        /// or nil.
+        bzpopmin<T>(keys: impl ToArgs, timeout: Duration) -> T = waits ["BZPOPMIN", keys, Seconds(timeout)];
+    }
+}
