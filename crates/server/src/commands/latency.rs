@@ -121,6 +121,7 @@ fn diagnosis(name: &str, series: &Series) -> String {
             "command" => "Commands whose time depends on their data: look at SLOWLOG GET.",
             "fast-command" => "Commands that are never slow by themselves: the machine or its memory was busy.",
             "expire-cycle" => "Many keys expired together: spread their deadlines.",
+            "eviction-del" => "Large values were evicted: set lazyfree-lazy-eviction, or keep values smaller.",
             "eviction-cycle" => "Much had to be evicted at once: raise maxmemory, or write less at a time.",
             _ => "",
         }
