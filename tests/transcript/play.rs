@@ -62,7 +62,7 @@ impl Target {
     pub fn plays(&self, options: &Options) -> bool {
         match self.kind {
             Kind::Sleeve => true,
-            Kind::Redis => !options.valkey,
+            Kind::Redis | Kind::Redis8 => !options.valkey,
             Kind::Valkey => options.valkey,
         }
     }

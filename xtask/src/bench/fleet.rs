@@ -20,6 +20,7 @@ pub struct Contender {
 impl Contender {
     pub const SLEEVE: Contender = Contender { name: "sleeve", kind: Kind::Sleeve, workers: Some(1), cpus: &[0] };
     pub const REDIS: Contender = Contender { name: "redis", kind: Kind::Redis, workers: None, cpus: &[0] };
+    pub const REDIS8: Contender = Contender { name: "redis 8", kind: Kind::Redis8, workers: None, cpus: &[0] };
     pub const VALKEY: Contender = Contender { name: "valkey", kind: Kind::Valkey, workers: None, cpus: &[0] };
 
     /// Starts it. The child inherits the CPUs of this thread, which are set for that moment only.

@@ -18,8 +18,22 @@ pub struct Load {
     pub requests: u64,
     /// Bytes of a value.
     pub data_size: u32,
-    /// Number of different keys.
+    /// Number of different keys, members or elements.
     pub keyspace: u64,
+    pub state: State,
+}
+
+/// What a server holds when a run begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// What these tests want, written once and kept by all loads that want the same.
+    Kept(&'static str),
+    /// Nothing but what the test itself wants, written anew for every run: what it adds or takes away is part of the load.
+    Filled,
+    /// Nothing: the test builds what it is about.
+    Empty,
+    /// What this many requests of the test itself leave behind, sent once: a set in the order in which it came about.
+    Grown(u64),
 }
 
 /// What is read from a run.
@@ -45,6 +59,7 @@ impl Load {
     /// A row's label, such as `GET, depth 16`.
     pub fn label(&self) -> String {
         let test = self.test.trim_end_matches("_mbulk").to_uppercase();
+        let test = test.replace('_', " ");
         let test = if test == "MSET" { "MSET (10 keys)".to_owned() } else { test };
         match self.pipeline {
             1 if self.clients == 1 => test,
@@ -58,14 +73,24 @@ impl Load {
         Load { requests: self.requests / divisor, ..self }
     }
 
-    /// Empties the server and sets every key of the key space.
+    /// Brings the server to the state in which runs of this load begin, if that is reached only once.
     ///
     /// # Errors
     /// When the generator fails.
     pub fn fill(&self, sleeve: &Path, server: &Server) -> Result<(), String> {
-        server.connect().command(&["FLUSHALL"]).map_err(|error| error.to_string())?;
-        let load = Load { pipeline: 64, clients: 50, requests: 3200, ..*self };
-        output_of(load.command(sleeve, server).args(["-t", "get,incr", "--fill"])).map(|_| ())
+        let (tests, requests) = match self.state {
+            State::Kept(tests) => (tests, 3200),
+            State::Grown(requests) => (self.test, requests),
+            State::Filled | State::Empty => return Ok(()),
+        };
+        empty(server)?;
+        let load = Load { pipeline: 64, clients: 50, requests, ..*self };
+        let mut command = load.command(sleeve, server);
+        command.args(["-t", tests]);
+        if matches!(self.state, State::Kept(_)) {
+            command.arg("--fill");
+        }
+        output_of(&mut command).map(|_| ())
     }
 
     fn command(&self, sleeve: &Path, server: &Server) -> Command {
@@ -85,12 +110,24 @@ impl Load {
     }
 }
 
+fn empty(server: &Server) -> Result<(), String> {
+    server.connect().command(&["FLUSHALL", "SYNC"]).map(|_| ()).map_err(|error| error.to_string())
+}
+
 /// Runs the load once.
 ///
 /// # Errors
 /// When the generator fails or does not print the figure.
 pub fn measure(sleeve: &Path, server: &Server, load: &Load, figure: Figure) -> Result<f64, String> {
-    let text = output_of(load.command(sleeve, server).args(["-t", load.test]))?;
+    let mut command = load.command(sleeve, server);
+    command.args(["-t", load.test]);
+    if matches!(load.state, State::Filled | State::Empty) {
+        empty(server)?;
+    }
+    if load.state == State::Filled {
+        command.arg("--fill");
+    }
+    let text = output_of(&mut command)?;
     let runs: Value = serde_json::from_str(&text).map_err(|error| format!("{error} in\n{text}"))?;
     let run = &runs[0];
     let value = match figure {

@@ -1,7 +1,8 @@
-//! Bytes of resident memory per key: what a server's process grows by when a million keys are written.
+//! Bytes of resident memory per key or element: what a server's process grows by while they are written.
 
 use std::path::Path;
 
+use super::effort::Effort;
 use super::fleet::Contender;
 use super::report::{Bar, Line, Table};
 use sleeve_tests::connection::request;
@@ -10,61 +11,147 @@ use sleeve_tests::{Connection, Server};
 /// The name that `--only` takes.
 pub const NAME: &str = "memory";
 
-const KEYS: u64 = 1_000_000;
-
-/// Keys that are written at once; their replies fit into any socket buffer.
+/// Requests that are sent at once; their replies fit into any socket buffer.
 const CHUNK: u64 = 1000;
 
-/// A kind of data set: its label, the value of the n-th key, and the bar in bytes per key.
-type Shape = (&'static str, fn(u64) -> String, f64);
+/// What is written.
+struct Shape {
+    label: &'static str,
+    requests: u64,
+    /// Keys or elements that one request writes.
+    each: u64,
+    /// The words of a request by its number.
+    words: fn(u64) -> Vec<String>,
+    /// Bytes per key or element.
+    bar: f64,
+}
 
-const SHAPES: [Shape; 2] = [
-    ("16-byte key, 32-byte value", |number| format!("value:{number:026}"), 74.0),
-    ("16-byte key, 6-digit integer", |number| (100_000 + number % 900_000).to_string(), 52.0),
+const SHAPES: [Shape; 7] = [
+    Shape {
+        label: "1,000,000 keys of 16 bytes, 32-byte values",
+        requests: 1_000_000,
+        each: 1,
+        words: |number| words(["SET", &format!("key:{number:012}"), &format!("value:{number:026}")]),
+        bar: 74.0,
+    },
+    Shape {
+        label: "1,000,000 keys of 16 bytes, 6-digit integers",
+        requests: 1_000_000,
+        each: 1,
+        words: |number| words(["SET", &format!("key:{number:012}"), &(100_000 + number % 900_000).to_string()]),
+        bar: 52.0,
+    },
+    Shape {
+        label: "200,000 hashes of 10 fields, 7-byte fields, 8-byte values",
+        requests: 200_000,
+        each: 10,
+        words: |number| {
+            with_pairs(["HSET", &format!("hash:{number:012}")], 10, |field| {
+                (format!("field:{field}"), format!("v{:07}", number * 10 + field))
+            })
+        },
+        bar: 25.0,
+    },
+    Shape {
+        label: "100,000 sorted sets of 20, 13-byte members",
+        requests: 100_000,
+        each: 20,
+        words: |number| {
+            with_pairs(["ZADD", &format!("zset:{number:012}")], 20, |member| {
+                (
+                    ((number * 7 + member * 13) % 10_000).to_string(),
+                    format!("member:{:06}", number * 20 % 1_000_000 + member),
+                )
+            })
+        },
+        bar: 22.0,
+    },
+    Shape {
+        label: "one set of 1,000,000, 20-byte members",
+        requests: 1_000_000,
+        each: 1,
+        words: |number| words(["SADD", "set", &format!("element:{number:012}")]),
+        bar: 40.0,
+    },
+    Shape {
+        label: "one sorted set of 1,000,000, 20-byte members, mixed scores",
+        requests: 1_000_000,
+        each: 1,
+        words: |number| {
+            words(["ZADD", "zset", &(number * 7919 % 1_000_003).to_string(), &format!("element:{number:012}")])
+        },
+        bar: 64.0,
+    },
+    Shape {
+        label: "one list of 1,000,000, 16-byte elements",
+        requests: 1_000_000,
+        each: 1,
+        words: |number| words(["RPUSH", "list", &format!("value:{number:010}")]),
+        bar: 18.5,
+    },
 ];
 
-/// Writes each shape into a fresh server of each kind.
+fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
+    words.map(str::to_owned).into()
+}
+
+fn with_pairs<const N: usize>(head: [&str; N], count: u64, pair: impl Fn(u64) -> (String, String)) -> Vec<String> {
+    let mut all = words(head);
+    for (first, second) in (0..count).map(pair) {
+        all.extend([first, second]);
+    }
+    all
+}
+
+/// Writes each shape into a fresh server of each kind. Sizes need no rounds, but a tenth of them would be another size,
+/// so a quick run leaves out the other servers instead.
 ///
 /// # Errors
 /// When a server fails.
-pub fn measure(sleeve: &Path) -> Result<Table, String> {
-    let title = "Memory: growth of resident memory per key (bytes), 1,000,000 keys";
+pub fn measure(sleeve: &Path, effort: Effort) -> Result<Table, String> {
+    let title = "Memory: growth of resident memory per key or element (bytes)";
     println!("\n==> {title}");
+    let all = [Contender::SLEEVE, Contender::REDIS, Contender::REDIS8, Contender::VALKEY];
+    let contenders = if effort.divisor > 1 { &all[..1] } else { &all[..] };
     let mut lines = Vec::new();
-    for (label, value, bar) in SHAPES {
+    for shape in SHAPES {
         let mut samples = Vec::new();
-        for contender in [Contender::SLEEVE, Contender::REDIS, Contender::VALKEY] {
+        for contender in contenders {
             let server = contender.start(sleeve)?;
-            let growth = growth(&server, KEYS, value)?;
-            println!("    {label}: {} {growth:.1}", contender.name);
+            let growth = growth(&server, &shape)?;
+            println!("    {}: {} {growth:.1}", shape.label, contender.name);
             samples.push((contender.name, vec![growth]));
         }
-        let bar = Some(Bar::Absolute("sleeve", bar));
-        lines.push(Line { label: label.to_owned(), samples, ratio: Some(("sleeve", "valkey")), bar });
+        let (ratio, bar) = (Some(("sleeve", BEST_OF.as_slice())), Some(Bar::Absolute("sleeve", shape.bar)));
+        lines.push(Line { label: shape.label.to_owned(), samples, ratio, bar });
     }
     Ok(Table { name: NAME, title: title.to_owned(), lines })
 }
 
-fn growth(server: &Server, keys: u64, value: fn(u64) -> String) -> Result<f64, String> {
+const BEST_OF: [&str; 3] = ["redis", "redis 8", "valkey"];
+
+fn growth(server: &Server, shape: &Shape) -> Result<f64, String> {
     let mut connection = server.connect();
     let before = resident_bytes(server.process_id())?;
-    for first in (0..keys).step_by(CHUNK as usize) {
-        write(&mut connection, first..(first + CHUNK).min(keys), value).map_err(|error| error.to_string())?;
+    for first in (0..shape.requests).step_by(CHUNK as usize) {
+        let numbers = first..(first + CHUNK).min(shape.requests);
+        write(&mut connection, numbers, shape.words).map_err(|error| error.to_string())?;
     }
     let after = resident_bytes(server.process_id())?;
-    Ok((after.saturating_sub(before)) as f64 / keys as f64)
+    Ok((after.saturating_sub(before)) as f64 / (shape.requests * shape.each) as f64)
 }
 
-fn write(connection: &mut Connection, keys: std::ops::Range<u64>, value: fn(u64) -> String) -> std::io::Result<()> {
-    let count = keys.end - keys.start;
-    let mut bytes = Vec::new();
-    for key in keys {
-        bytes.extend_from_slice(&request(&["SET", &format!("key:{key:012}"), &value(key)]));
-    }
+fn write(
+    connection: &mut Connection,
+    numbers: std::ops::Range<u64>,
+    words: fn(u64) -> Vec<String>,
+) -> std::io::Result<()> {
+    let count = numbers.end - numbers.start;
+    let bytes: Vec<u8> = numbers.flat_map(|number| request(&words(number))).collect();
     connection.send(&bytes)?;
     for _ in 0..count {
         let reply = connection.reply()?;
-        if reply != b"+OK\r\n" {
+        if reply.starts_with(b"-") {
             return Err(std::io::Error::other(String::from_utf8_lossy(&reply).into_owned()));
         }
     }

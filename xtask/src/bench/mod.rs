@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: Sleeve, redis-server and Valkey in one run, measured by Sleeve's own load generator.
+//! `cargo xtask bench`: Sleeve, redis-server, Redis 8 and Valkey in one run, measured by Sleeve's own load generator.
 //!
 //! What is compared is the server's CPU time per request, which a busy machine disturbs least; servers live on CPU 0,
 //! the generator on CPU 1. Rounds are interleaved: each round measures every server once, so that a change of the
@@ -12,6 +12,7 @@ mod machine;
 mod memory;
 mod plan;
 mod report;
+mod subscribers;
 mod workloads;
 
 use std::path::PathBuf;
@@ -25,8 +26,8 @@ use sleeve_tests::server::workspace_root;
 
 const EXAMPLES: &str = "\
 Examples:
-  cargo xtask bench                     every table, five rounds, about twenty minutes
-  cargo xtask bench --quick             every table with a tenth of the requests, one round, four minutes
+  cargo xtask bench                     every table, five rounds, about half an hour
+  cargo xtask bench --quick             every table with a tenth of the requests, one round, five minutes
   cargo xtask bench --only depth        one table; see --help for their names
   cargo xtask bench --rounds 9 --only unpipelined --no-write
   SLEEVE_BIN=other/sleeve cargo xtask bench --only depth --no-write
@@ -73,8 +74,11 @@ pub fn run(options: &Options) -> Result<(), String> {
     for comparison in plan::comparisons().iter().filter(|comparison| wanted(comparison.name)) {
         tables.push(show(comparison.measure(&sleeve, effort)?));
     }
+    if wanted(subscribers::NAME) {
+        tables.push(show(subscribers::measure(&sleeve, effort)?));
+    }
     if wanted(memory::NAME) {
-        tables.push(show(memory::measure(&sleeve)?));
+        tables.push(show(memory::measure(&sleeve, effort)?));
     }
     if wanted(workloads::NAME) {
         tables.push(show(workloads::measure(&sleeve, effort)?));
@@ -90,7 +94,7 @@ fn show(table: Table) -> Table {
 /// Writes the page for people and the figures for programs.
 fn write(tables: &[Table], effort: Effort) -> Result<(), String> {
     let machine = machine::describe();
-    let servers = [Kind::Redis, Kind::Valkey].map(|kind| (kind.name(), peers::version_of(kind)));
+    let servers = [Kind::Redis, Kind::Redis8, Kind::Valkey].map(|kind| (kind.name(), peers::version_of(kind)));
     let mut versions = vec![("sleeve", env!("CARGO_PKG_VERSION").to_owned())];
     for (name, version) in servers {
         versions.push((name, version?));

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use super::effort::Effort;
 use super::fleet::{Contender, Fleet};
-use super::generator::{Figure, Load, measure};
-use super::report::{Bar, Line, Table};
+use super::generator::{Figure, Load, State, measure};
+use super::report::{Bar, Line, Ratio, Table};
 
 /// The names that `--only` takes.
-pub const NAMES: [&str; 6] = ["depth", "unpipelined", "workers", "single", "memory", "client"];
+pub const NAMES: [&str; 8] = ["depth", "types", "unpipelined", "workers", "single", "subscribers", "memory", "client"];
 
 /// One table: the same loads sent to several servers.
 #[derive(Debug)]
@@ -16,8 +16,7 @@ pub struct Comparison {
     pub name: &'static str,
     title: &'static str,
     contenders: &'static [Contender],
-    /// Whose figure is divided by whose.
-    ratio: (&'static str, &'static str),
+    ratio: Ratio,
     loads: Vec<Judged>,
 }
 
@@ -37,7 +36,7 @@ const PEERS: &[Contender] = &[SINGLE_WORKER, Contender::REDIS, Contender::VALKEY
 
 /// Every comparison, in the order of the page.
 pub fn comparisons() -> Vec<Comparison> {
-    vec![depth(), unpipelined(), workers(), single()]
+    vec![depth(), types(), unpipelined(), workers(), single()]
 }
 
 fn depth() -> Comparison {
@@ -56,8 +55,35 @@ fn depth() -> Comparison {
         name: "depth",
         title: "Pipelined: server CPU per request (us); 50 clients, 1,000,000 random keys, 16-byte values",
         contenders: PEERS,
-        ratio: ("sleeve", "valkey"),
+        ratio: ("sleeve", &["valkey"]),
         loads,
+    }
+}
+
+fn types() -> Comparison {
+    let pipelined = |test, state, requests, keyspace| {
+        let load = Load { requests, keyspace, state, ..random_keys(test) };
+        Judged { load, figure: Figure::ServerCpu, ratio_max: Some(0.70) }
+    };
+    // A range costs as much as hundreds of requests of the other kinds.
+    let range = |test, requests| pipelined(test, State::Kept("lpop"), requests, 1_000);
+    Comparison {
+        name: "types",
+        title: "Collections: server CPU per request (us); 50 clients, depth 16, 16-byte elements, up to 1,000,000 of them",
+        contenders: &[SINGLE_WORKER, Contender::REDIS, Contender::REDIS8, Contender::VALKEY],
+        ratio: ("sleeve", &["redis", "redis 8", "valkey"]),
+        loads: vec![
+            pipelined("lpush", State::Empty, 1_000_000, 1_000_000),
+            pipelined("lpop", State::Filled, 1_000_000, 1_000_000),
+            pipelined("sadd", State::Empty, 1_000_000, 1_000_000),
+            pipelined("spop", State::Filled, 800_000, 1_000_000),
+            pipelined("hset", State::Empty, 1_000_000, 1_000_000),
+            pipelined("zadd", State::Grown(3_000_000), 800_000, 1_000_000),
+            range("lrange_100", 160_000),
+            range("lrange_300", 80_000),
+            range("lrange_450", 40_000),
+            range("lrange_600", 40_000),
+        ],
     }
 }
 
@@ -74,7 +100,7 @@ fn unpipelined() -> Comparison {
         name: "unpipelined",
         title: "Unpipelined: server CPU per request (us); 64 keys, 1 KiB values",
         contenders: PEERS,
-        ratio: ("sleeve", "valkey"),
+        ratio: ("sleeve", &["valkey"]),
         loads,
     }
 }
@@ -92,7 +118,7 @@ fn workers() -> Comparison {
         name: "workers",
         title: "Two workers against one: server CPU per request (us); 50 clients, 1,000,000 random keys, 16-byte values",
         contenders: &[SINGLE_WORKER, TWO_WORKERS, TWO_CPUS],
-        ratio: ("2 workers", "sleeve"),
+        ratio: ("2 workers", &["sleeve"]),
         loads,
     }
 }
@@ -106,7 +132,7 @@ fn single() -> Comparison {
         name: "single",
         title: "One client, one request at a time: median latency (us) and server CPU per request (us)",
         contenders: PEERS,
-        ratio: ("sleeve", "redis"),
+        ratio: ("sleeve", &["redis"]),
         loads: vec![
             judged("get", Figure::Latency, Some(1.0)),
             judged("get", Figure::ServerCpu, None),
@@ -117,7 +143,8 @@ fn single() -> Comparison {
 }
 
 fn random_keys(test: &'static str) -> Load {
-    Load { test, clients: 50, pipeline: 16, requests: 1_000_000, data_size: 16, keyspace: 1_000_000 }
+    let state = State::Kept("get,incr");
+    Load { test, clients: 50, pipeline: 16, requests: 1_000_000, data_size: 16, keyspace: 1_000_000, state }
 }
 
 /// An MSET of ten keys is ten times the work.
@@ -137,12 +164,12 @@ impl Comparison {
         let mut filled = None;
         for Judged { load, figure, ratio_max } in &self.loads {
             let load = load.divided(effort.divisor);
-            if filled != Some((load.keyspace, load.data_size)) {
+            if filled != Some((load.keyspace, load.data_size, load.state)) {
                 for (contender, server) in &fleet.servers {
                     println!("    filling {}", contender.name);
                     load.fill(sleeve, server)?;
                 }
-                filled = Some((load.keyspace, load.data_size));
+                filled = Some((load.keyspace, load.data_size, load.state));
             }
             let mut samples: Vec<(&'static str, Vec<f64>)> =
                 fleet.servers.iter().map(|(contender, _)| (contender.name, Vec::new())).collect();

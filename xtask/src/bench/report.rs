@@ -20,10 +20,12 @@ pub struct Line {
     pub label: String,
     /// A column's heading and what each round gave.
     pub samples: Vec<(&'static str, Vec<f64>)>,
-    /// Whose figure is divided by whose.
-    pub ratio: Option<(&'static str, &'static str)>,
+    pub ratio: Option<Ratio>,
     pub bar: Option<Bar>,
 }
+
+/// Whose figure is divided by whose, or by the least of whose.
+pub type Ratio = (&'static str, &'static [&'static str]);
 
 /// What the project has set itself.
 #[derive(Clone, Copy, Debug)]
@@ -42,15 +44,17 @@ impl Line {
     /// The median of the rounds' ratios.
     fn ratio(&self) -> Option<f64> {
         let (above, below) = self.ratio?;
-        let rounds = self.samples_of(above).iter().zip(self.samples_of(below));
-        median(&rounds.map(|(above, below)| above / below).collect::<Vec<f64>>())
+        let least =
+            |round: usize| below.iter().filter_map(|name| self.samples_of(name).get(round).copied()).reduce(f64::min);
+        let rounds = self.samples_of(above).iter().enumerate();
+        median(&rounds.filter_map(|(round, above)| Some(above / least(round)?)).collect::<Vec<f64>>())
     }
 
     /// The bar as printed, and whether it is kept.
     fn verdict(&self) -> Option<(String, bool)> {
         match self.bar? {
             Bar::Ratio(bar) => Some((format!("{bar:.2}"), self.ratio()? <= bar)),
-            Bar::Absolute(name, bar) => Some((format!("{name} {bar:.0}"), median(self.samples_of(name))? <= bar)),
+            Bar::Absolute(name, bar) => Some((format!("{name} {bar}"), median(self.samples_of(name))? <= bar)),
         }
     }
 }
@@ -61,7 +65,8 @@ impl Table {
         let mut text = format!("### {}\n\n", self.title);
         let Some(first) = self.lines.first() else { return text };
         let columns: Vec<&str> = first.samples.iter().map(|(column, _)| *column).collect();
-        let (above, below) = first.ratio.unwrap_or(("", ""));
+        let (above, below) = first.ratio.unwrap_or(("", &[]));
+        let below = if below.len() > 1 { "best peer" } else { below.first().copied().unwrap_or_default() };
         let _ = writeln!(text, "| | {} | {above} / {below} | at most | |", columns.join(" | "));
         let _ = writeln!(text, "| --- |{} ---: | ---: | --- |", " ---: |".repeat(columns.len()));
         for line in &self.lines {
@@ -156,13 +161,27 @@ mod tests {
     #[test]
     fn a_ratio_is_taken_round_by_round() {
         let samples = vec![("sleeve", vec![1.0, 2.0, 4.0]), ("valkey", vec![2.0, 8.0, 8.0])];
-        let line =
-            Line { label: "GET".to_owned(), samples, ratio: Some(("sleeve", "valkey")), bar: Some(Bar::Ratio(0.49)) };
+        let line = Line {
+            label: "GET".to_owned(),
+            samples,
+            ratio: Some(("sleeve", &["valkey"])),
+            bar: Some(Bar::Ratio(0.49)),
+        };
         let table = Table { name: "depth", title: "Title".to_owned(), lines: vec![line] };
         let text = table.as_markdown();
         assert!(text.contains("| | sleeve | valkey | sleeve / valkey | at most | |"), "{text}");
         assert!(text.contains("| GET | 2.00 | 8.00 | 0.50 | 0.49 | NO |"), "{text}");
         assert_eq!(table.as_json()["lines"][0]["kept"], false);
+    }
+
+    #[test]
+    fn the_best_peer_of_each_round_counts() {
+        let samples = vec![("sleeve", vec![1.0, 1.0]), ("redis", vec![2.0, 4.0]), ("valkey", vec![4.0, 2.0])];
+        let ratio = Some(("sleeve", ["redis", "valkey"].as_slice()));
+        let line = Line { label: "SPOP".to_owned(), samples, ratio, bar: Some(Bar::Ratio(0.5)) };
+        let table = Table { name: "types", title: "Title".to_owned(), lines: vec![line] };
+        let text = table.as_markdown();
+        assert!(text.contains("| sleeve / best peer |") && text.contains("| 0.50 | 0.50 | yes |"), "{text}");
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub const NAME: &str = "client";
 /// The server is left where the kernel puts it: the client has two threads and wants the rest.
 const SERVER: Contender = Contender { cpus: &[0, 1], ..Contender::REDIS };
 
-const COLUMNS: (&str, &str) = ("client", "raw socket");
+const COLUMNS: (&str, &[&str]) = ("client", &["raw socket"]);
 
 /// The bars: workload, the beginning of the step's title, whether CPU is meant, and what may not be exceeded.
 const BARS: [(&str, &str, bool, Bar); 5] = [
@@ -60,7 +60,7 @@ fn add(lines: &mut Vec<Line>, step: &Value, suffix: &str, cpu: bool) {
             .find(|(name, begins, of_cpu, _)| *name == workload && title.starts_with(begins) && *of_cpu == cpu);
         lines.push(Line {
             label,
-            samples: vec![(COLUMNS.0, Vec::new()), (COLUMNS.1, Vec::new())],
+            samples: vec![(COLUMNS.0, Vec::new()), (COLUMNS.1[0], Vec::new())],
             ratio: Some(COLUMNS),
             bar: bar.map(|(.., bar)| *bar),
         });

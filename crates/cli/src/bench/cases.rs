@@ -1,7 +1,8 @@
 //! The named tests of the load generator: one row each.
 //!
 //! The first six are redis-benchmark's and run by default, in its order and under its titles; the others run when `-t`
-//! names them. A row says which request is sent and which keys `--fill` has to write beforehand so that reads hit.
+//! names them. A row says which request is sent and what `--fill` has to write beforehand so that reads hit. The tests of
+//! the collections have redis-benchmark's names and keys too; LRANGE finds what LPUSH has left behind, or `--fill`.
 
 /// The word in a request that stands for a random number of 12 digits.
 pub const RANDOM: &str = "__rand_int__";
@@ -25,21 +26,25 @@ pub struct Case {
     pub tail_times: usize,
     /// Whether the request is sent as an inline command.
     pub inline: bool,
-    /// The keys that exist before the test when `--fill` is given.
+    /// What exists before the test when `--fill` is given.
     pub fill: Option<&'static Fill>,
 }
 
-/// A set of keys, one per number of the key space, and the value of each.
+/// What is there once for each number of the key space: keys with a value each, or elements of one collection.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Fill {
     /// What is being written, for the progress line.
     pub title: &'static str,
-    /// The request that writes one key.
+    /// The request that writes one of them.
     pub request: &'static [&'static str],
 }
 
 const VALUES: Fill = Fill { title: "fill key:*", request: &["SET", "key:__rand_int__", DATA] };
 const COUNTERS: Fill = Fill { title: "fill counter:*", request: &["SET", "counter:__rand_int__", "100000"] };
+const ELEMENTS: Fill = Fill { title: "fill mylist", request: &["LPUSH", "mylist", DATA] };
+const MEMBERS: Fill = Fill { title: "fill myset", request: &["SADD", "myset", "element:__rand_int__"] };
+const FIELDS: Fill = Fill { title: "fill myhash", request: &["HSET", "myhash", "element:__rand_int__", DATA] };
+const SCORES: Fill = Fill { title: "fill myzset", request: &["ZADD", "myzset", RANDOM, "element:__rand_int__"] };
 
 const fn case(
     name: &'static str,
@@ -88,6 +93,23 @@ pub static CASES: &[Case] = &[
     case("ttl", "TTL", &["TTL", "key:__rand_int__"], Some(&VALUES)),
     case("type", "TYPE", &["TYPE", "key:__rand_int__"], Some(&VALUES)),
     case("time", "TIME", &["TIME"], None),
+    case("lpush", "LPUSH", ELEMENTS.request, None),
+    case("rpush", "RPUSH", &["RPUSH", "mylist", DATA], None),
+    case("lpop", "LPOP", &["LPOP", "mylist"], Some(&ELEMENTS)),
+    case("rpop", "RPOP", &["RPOP", "mylist"], Some(&ELEMENTS)),
+    case("sadd", "SADD", MEMBERS.request, Some(&MEMBERS)),
+    case("sismember", "SISMEMBER", &["SISMEMBER", "myset", "element:__rand_int__"], Some(&MEMBERS)),
+    case("spop", "SPOP", &["SPOP", "myset"], Some(&MEMBERS)),
+    case("hset", "HSET", FIELDS.request, Some(&FIELDS)),
+    case("hget", "HGET", &["HGET", "myhash", "element:__rand_int__"], Some(&FIELDS)),
+    case("zadd", "ZADD", SCORES.request, Some(&SCORES)),
+    case("zscore", "ZSCORE", &["ZSCORE", "myzset", "element:__rand_int__"], Some(&SCORES)),
+    case("zpopmin", "ZPOPMIN", &["ZPOPMIN", "myzset"], Some(&SCORES)),
+    case("lrange_100", "LRANGE_100 (first 100 elements)", &["LRANGE", "mylist", "0", "99"], Some(&ELEMENTS)),
+    case("lrange_300", "LRANGE_300 (first 300 elements)", &["LRANGE", "mylist", "0", "299"], Some(&ELEMENTS)),
+    case("lrange_450", "LRANGE_450 (first 450 elements)", &["LRANGE", "mylist", "0", "449"], Some(&ELEMENTS)),
+    case("lrange_500", "LRANGE_500 (first 500 elements)", &["LRANGE", "mylist", "0", "499"], Some(&ELEMENTS)),
+    case("lrange_600", "LRANGE_600 (first 600 elements)", &["LRANGE", "mylist", "0", "599"], Some(&ELEMENTS)),
 ];
 
 impl Case {
@@ -100,17 +122,22 @@ impl Case {
 
 /// The tests that a comma-separated list names, in the table's order; `Err` holds the first unknown name.
 ///
-/// `ping` names both forms of PING, as in redis-benchmark.
+/// `ping` names both forms of PING and `lrange` those of 100, 300, 500 and 600 elements, as in redis-benchmark.
 pub fn select(list: Option<&str>) -> Result<Vec<&'static Case>, String> {
     let Some(list) = list else {
         return Ok(CASES.iter().filter(|case| case.default).collect());
     };
     let names: Vec<String> = list.split(',').map(|name| name.trim().to_lowercase()).collect();
-    let known = |name: &str| name == "ping" || CASES.iter().any(|case| case.name == name);
+    let known = |name: &str| ["ping", "lrange"].contains(&name) || CASES.iter().any(|case| case.name == name);
     if let Some(unknown) = names.iter().find(|name| !known(name)) {
         return Err(unknown.clone());
     }
-    let wanted = |case: &&Case| names.iter().any(|n| n == case.name || (n == "ping" && case.name.starts_with("ping_")));
+    let is_meant = |name: &str, case: &Case| match name {
+        "ping" => case.name.starts_with("ping_"),
+        "lrange" => case.name.starts_with("lrange_") && case.name != "lrange_450",
+        name => name == case.name,
+    };
+    let wanted = |case: &&Case| names.iter().any(|name| is_meant(name, case));
     Ok(CASES.iter().filter(wanted).collect())
 }
 
@@ -125,6 +152,7 @@ mod tests {
             assert_eq!(select(Some(case.name)).unwrap().len(), 1);
         }
         assert_eq!(select(Some("ping,GET")).unwrap().len(), 3);
+        assert_eq!(select(Some("lrange")).unwrap().len(), 4);
         assert_eq!(select(Some("get,nope")).unwrap_err(), "nope");
         assert_eq!(select(None).unwrap().len(), 6);
     }

@@ -120,7 +120,7 @@ impl<'a> Session<'a> {
         request
     }
 
-    /// Writes every key of a set once.
+    /// Writes every key or element of a set once.
     fn fill(&mut self, fill: &'static Fill) -> Result<(), String> {
         if self.filled.contains(&fill) {
             return Ok(());

@@ -20,7 +20,7 @@ pub enum Numbers {
         /// One more than the largest number.
         bound: u64,
     },
-    /// One after the other, so that every number is used once.
+    /// One after the other, so that every number is used in one request; all its placeholders are that number.
     Sequence {
         /// The next number.
         next: u64,
@@ -28,8 +28,8 @@ pub enum Numbers {
 }
 
 impl Numbers {
-    /// The next number; `None` when the placeholder stays.
-    fn next(&mut self) -> Option<u64> {
+    /// The number for the next placeholder, which is the first of its request or not; `None` when the placeholder stays.
+    fn next(&mut self, is_first: bool) -> Option<u64> {
         match self {
             Self::Literal => None,
             Self::Random { state, bound } => {
@@ -42,7 +42,7 @@ impl Numbers {
                 Some(((u128::from(mixed) * u128::from(*bound)) >> 64) as u64)
             }
             Self::Sequence { next } => {
-                *next += 1;
+                *next += u64::from(is_first);
                 Some(*next - 1)
             }
         }
@@ -74,8 +74,8 @@ impl Template {
 
     /// The bytes of the first `count` requests with fresh numbers.
     pub fn next(&mut self, count: usize, numbers: &mut Numbers) -> &[u8] {
-        for place in self.places.iter().take(count * self.places_each) {
-            let Some(number) = numbers.next() else { break };
+        for (index, place) in self.places.iter().take(count * self.places_each).enumerate() {
+            let Some(number) = numbers.next(index % self.places_each == 0) else { break };
             if let Some(digits) = self.bytes.get_mut(*place..*place + DIGITS) {
                 write_digits(number, digits);
             }
@@ -111,8 +111,8 @@ mod tests {
     fn numbers_replace_every_placeholder() {
         let mut template = Template::new(b"a __rand_int__ b __rand_int__;", 2);
         let mut numbers = Numbers::Sequence { next: 9_998 };
-        assert_eq!(template.next(1, &mut numbers), b"a 000000009998 b 000000009999;");
-        assert_eq!(template.next(2, &mut numbers), b"a 000000010000 b 000000010001;a 000000010002 b 000000010003;");
+        assert_eq!(template.next(1, &mut numbers), b"a 000000009998 b 000000009998;");
+        assert_eq!(template.next(2, &mut numbers), b"a 000000009999 b 000000009999;a 000000010000 b 000000010000;");
     }
 
     #[test]
@@ -126,7 +126,7 @@ mod tests {
         let mut numbers = Numbers::Random { state: 1, bound: 10 };
         let mut seen = [false; 10];
         for _ in 0..1000 {
-            seen[numbers.next().unwrap() as usize] = true;
+            seen[numbers.next(true).unwrap() as usize] = true;
         }
         assert!(seen.iter().all(|seen| *seen));
     }
