@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use sleeve::prelude::*;
-use sleeve::{Client, Config, Effect, ErrorKind, GroupStart, ListEnd, ReadOptions, Value};
+use sleeve::{Client, Config, Effect, ErrorKind, GroupStart, ListEnd, RankEnd, ReadOptions, Value};
 use sleeve_tests::{Kind, Server};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -65,7 +65,8 @@ fn those_who_wait_are_served_in_their_order() {
             })
             .collect();
         client.db(3).lpush("jobs", (0..40).rev().collect::<Vec<i64>>()).wait().unwrap();
-        let mut popped: Vec<i64> = jobs.into_iter().map(|job| job.wait().unwrap().unwrap().1.parse().unwrap()).collect();
+        let mut popped: Vec<i64> =
+            jobs.into_iter().map(|job| job.wait().unwrap().unwrap().1.parse().unwrap()).collect();
         // All at once came from the back, so the first to wait has the last.
         popped.reverse();
         assert_eq!(popped, (0..40).collect::<Vec<i64>>());
@@ -81,7 +82,7 @@ fn every_kind_of_waiting_ends_with_its_answer_or_its_time() {
         assert_eq!(client.brpoplpush::<Option<String>>("no", "to", soon).wait(), Ok(None));
         assert_eq!(client.blmpop::<Value>(soon, ["no", "none"], ListEnd::Right, 2).wait(), Ok(Value::Nil));
         assert_eq!(client.bzpopmin::<Value>("no", soon).wait(), Ok(Value::Nil));
-        assert_eq!(client.bzmpop::<Value>(soon, "no", "MIN", 1).wait(), Ok(Value::Nil));
+        assert_eq!(client.bzmpop::<Value>(soon, "no", RankEnd::Min, 1).wait(), Ok(Value::Nil));
         let options = ReadOptions::new().block(soon);
         assert_eq!(client.xread::<Value>(options, "no", "$").wait(), Ok(Value::Nil));
 
@@ -93,7 +94,7 @@ fn every_kind_of_waiting_ends_with_its_answer_or_its_time() {
         until_waiting(client, 5);
         client.rpush("from", "a").wait().unwrap();
         client.rpush("many", [1, 2, 3]).wait().unwrap();
-        client.cmd("ZADD").arg(("scores", 1.5, "low", 2.5, "high")).send::<i64>().wait().unwrap();
+        client.zadd("scores", [(1.5, "low"), (2.5, "high")]).wait().unwrap();
         client.rpush("named", "x").wait().unwrap();
         client.cmd("XADD").arg(("stream", "*", "field", "value")).send::<String>().wait().unwrap();
         assert_eq!(moved.wait(), Ok("a".into()));

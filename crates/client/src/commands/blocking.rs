@@ -23,6 +23,7 @@
 use std::time::Duration;
 
 use crate::counted::Counted;
+use crate::ranking::RankEnd;
 use crate::request::{Request, ToArg, ToArgs};
 use crate::sorting::ListEnd;
 
@@ -52,10 +53,10 @@ super::commands! {
         /// Moves the last element of a list to the front of another, once there is one; answers it, or nil.
         brpoplpush<T>(source: impl ToArg, destination: impl ToArg, timeout: Duration) -> T =
             waits ["BRPOPLPUSH", source, destination, Seconds(timeout)];
-        /// Takes up to this many members with the lowest scores (`MIN`) or the highest (`MAX`) out of the first sorted set
-        /// that has any: its key and the members with their scores, or nil.
-        bzmpop<T>(timeout: Duration, keys: impl ToArgs, which: impl ToArg, count: u64) -> T =
-            waits ["BZMPOP", Seconds(timeout), Counted(&keys), which, "COUNT", count];
+        /// Takes up to this many members from an end of the first sorted set that has any: its key and the members with their
+        /// scores, or nil.
+        bzmpop<T>(timeout: Duration, keys: impl ToArgs, end: RankEnd, count: u64) -> T =
+            waits ["BZMPOP", Seconds(timeout), Counted(&keys), end, "COUNT", count];
         /// Takes the member with the highest score of the first sorted set that has any: its key, the member and the score,
         /// or nil.
         bzpopmax<T>(keys: impl ToArgs, timeout: Duration) -> T = waits ["BZPOPMAX", keys, Seconds(timeout)];

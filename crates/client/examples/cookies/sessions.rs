@@ -1,0 +1,65 @@
+//! Login cookies of a shop: who is logged in, when each was last seen, and what each has looked at.
+//!
+//! The hash `login:` says whose each token is, the sorted set `recent:` when it was last used, `viewed:TOKEN` which 25 items
+//! it viewed last, and `viewed:` counts views, so that the most viewed stands first.
+
+use sleeve::prelude::*;
+use sleeve::{Client, Error, RankRange};
+
+/// How many items are remembered of each visitor.
+pub const VIEWED_MAX: i64 = 25;
+
+/// Whose token it is.
+pub fn check_token(client: &Client, token: &str) -> Result<Option<String>, Error> {
+    client.hget("login:", token).wait()
+}
+
+/// Somebody looked at a page, of an item perhaps: each command waits for the one before. `now` is in seconds.
+pub fn update_token(client: &Client, token: &str, user: &str, item: Option<&str>, now: f64) -> Result<(), Error> {
+    client.hset("login:", (token, user)).wait()?;
+    client.zadd("recent:", (now, token)).wait()?;
+    if let Some(item) = item {
+        let viewed = format!("viewed:{token}");
+        client.zadd(&viewed, (now, item)).wait()?;
+        client.zremrangebyrank(&viewed, 0, -(VIEWED_MAX + 1)).wait()?;
+        client.zincrby("viewed:", -1.0, item).wait()?;
+    }
+    Ok(())
+}
+
+/// The same in one piece, with one way there and back instead of five.
+pub fn update_token_pipeline(
+    client: &Client,
+    token: &str,
+    user: &str,
+    item: Option<&str>,
+    now: f64,
+) -> Result<(), Error> {
+    let batch = client.batch();
+    batch.hset("login:", (token, user)).forget();
+    let recent = batch.zadd("recent:", (now, token));
+    let views = item.map(|item| {
+        let viewed = format!("viewed:{token}");
+        batch.zadd(&viewed, (now, item)).forget();
+        batch.zremrangebyrank(&viewed, 0, -(VIEWED_MAX + 1)).forget();
+        batch.zincrby("viewed:", -1.0, item)
+    });
+    batch.send();
+    recent.wait()?;
+    views.map_or(Ok(()), |views| views.wait().map(|_| ()))
+}
+
+/// Forgets all but the `limit` tokens that were used last, and what they viewed. Answers how many were forgotten.
+pub fn clean_sessions(client: &Client, limit: i64) -> Result<usize, Error> {
+    let tokens: Vec<String> = client.zrange("recent:", RankRange::by_rank(0, -(limit + 1))).wait()?;
+    if tokens.is_empty() {
+        return Ok(0);
+    }
+    let views: Vec<String> = tokens.iter().map(|token| format!("viewed:{token}")).collect();
+    let transaction = client.transaction();
+    transaction.del(views).forget();
+    transaction.hdel("login:", &tokens).forget();
+    transaction.zrem("recent:", &tokens).forget();
+    transaction.exec().wait()?;
+    Ok(tokens.len())
+}
