@@ -18,6 +18,8 @@ const DEPTH_MAX: usize = 64;
 pub struct Connection {
     stream: TcpStream,
     received: Vec<u8>,
+    /// How much of `received` has been given out.
+    taken: usize,
 }
 
 impl Connection {
@@ -29,7 +31,7 @@ impl Connection {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(Duration::from_secs(REPLY_SECONDS_MAX)))?;
-        Ok(Connection { stream, received: Vec::new() })
+        Ok(Connection { stream, received: Vec::new(), taken: 0 })
     }
 
     /// Sends a request of these arguments and returns its reply as it came.
@@ -56,9 +58,10 @@ impl Connection {
     /// bytes that are no reply.
     pub fn reply(&mut self) -> io::Result<Vec<u8>> {
         loop {
-            if let Some(length) = frame_length(&self.received, 0)? {
-                let rest = self.received.split_off(length);
-                return Ok(std::mem::replace(&mut self.received, rest));
+            if let Some(length) = frame_length(&self.received[self.taken..], 0)? {
+                let reply = self.received[self.taken..self.taken + length].to_vec();
+                self.taken += length;
+                return Ok(reply);
             }
             self.receive()?;
         }
@@ -88,6 +91,7 @@ impl Connection {
             match self.receive() {
                 Ok(()) => {}
                 Err(error) if matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset) => {
+                    self.received.drain(..std::mem::take(&mut self.taken));
                     return Ok(std::mem::take(&mut self.received));
                 }
                 Err(error) => return Err(error),
@@ -101,6 +105,7 @@ impl Connection {
     }
 
     fn receive(&mut self) -> io::Result<()> {
+        self.received.drain(..std::mem::take(&mut self.taken));
         let mut chunk = [0; 64 * 1024];
         let count = self.stream.read(&mut chunk)?;
         if count == 0 {

@@ -1,201 +1,163 @@
-//! The same random commands to two servers, every reply compared.
+//! The same random commands to several servers, every reply compared, and everything that they hold in the end.
 //!
-//! Four connections to each server get the same commands in the same order. Where a reply differs, the commands before it
-//! are thinned out for as long as the difference stays, and what is left is printed with its seed. The commands come from the
-//! grammar in the command table; `SLEEVE_SEED` chooses others, `SLEEVE_COMMANDS` how many.
+//! Sleeve with one worker, Sleeve with two, and the yardstick get the same commands in the same order. A run comes in
+//! segments, each with a seed of its own and empty servers at its beginning. Where a reply differs, the steps before it
+//! are thinned out for as long as the difference stays, and what is left is printed with its seed. The commands come from
+//! the grammar in the command table; `SLEEVE_SEED` chooses others, `SLEEVE_COMMANDS` how many.
 
-use std::fmt::Write;
+#[path = "differential/content.rs"]
+mod content;
+#[path = "differential/group.rs"]
+mod group;
+#[path = "differential/shorten.rs"]
+mod shorten;
 
-use sleeve_tests::generator::{Generator, Leeway, Words, leeway};
+use group::{CONNECTIONS, OPTIONS, Servers, Step};
+use sleeve_tests::generator::{Generator, RANDOM, Scope, Words};
 use sleeve_tests::random::seed;
-use sleeve_tests::transcript::escape::escape;
-use sleeve_tests::transcript::frame::{children, sorted, text};
-use sleeve_tests::{Connection, Kind, Server};
-
-/// Connections to each server.
-const CONNECTIONS: usize = 4;
+use sleeve_tests::transcript::frame::leaves;
+use sleeve_tests::{Kind, Server};
+use sleeve_wire::commands::Group;
 
 /// After so many different faults a run ends: the rest would be more of the same.
 const FAULTS_MAX: usize = 12;
 
-/// How many commands are sent again to make a failing history shorter.
-const REPLAYED_MAX: usize = 500_000;
+/// Commands between two looks at everything, after which the servers are emptied.
+const SEGMENT: usize = 20_000;
 
-/// How much of a history is shown at most.
-const SHOWN_MAX: usize = 60;
+/// Commands that travel together at most.
+const TOGETHER_MAX: usize = 100;
 
-/// How far apart two servers may read the same clock, in seconds; far less than any two deadlines differ.
-const CLOCK_SECONDS_MAX: u64 = 600;
+/// Commands that servers of other makers have under the same name for something else, or not yet.
+const NOT_ON_VALKEY: &[&str] = &["hgetdel"];
 
-/// A command and the connection that sends it.
-type Sent = (usize, Words);
+/// Commands that do something else since 7.2: consumers show more, come and go at other times, and lag is counted better.
+const CHANGED_SINCE_7_0: &[&str] = &["xinfo|consumers", "xinfo|stream", "xinfo|groups", "xgroup|delconsumer", "xsetid"];
 
-/// Two servers that get the same commands.
-struct Pair<'a> {
-    servers: [&'a Server; 2],
-    protocol: u8,
-    connections: [Vec<Connection>; 2],
-    /// For each connection, what the replies that EXEC brings together may differ in.
-    queued: Vec<Vec<Leeway>>,
+/// Makes the steps of a segment.
+struct Steps {
+    generator: Generator,
+    /// Connections that are in a transaction, as far as the generator knows.
+    in_transaction: [bool; CONNECTIONS],
 }
 
-impl<'a> Pair<'a> {
-    /// New connections to two servers that are emptied first.
-    fn new(servers: [&'a Server; 2], protocol: u8) -> Pair<'a> {
-        let connections = servers.map(|server| {
-            let mut connections: Vec<Connection> = (0..CONNECTIONS).map(|_| server.connect()).collect();
-            ask(&mut connections[0], &[b"FLUSHALL".to_vec()]);
-            if protocol == 3 {
-                for connection in &mut connections {
-                    ask(connection, &[b"HELLO".to_vec(), b"3".to_vec()]);
-                }
+impl Steps {
+    fn new(seed: u64, scope: &Scope) -> Steps {
+        Steps { generator: Generator::new(seed, scope.clone()), in_transaction: [false; CONNECTIONS] }
+    }
+
+    /// Some steps on one connection.
+    fn next(&mut self) -> Vec<Step> {
+        let random = self.generator.random();
+        let connection = random.below(CONNECTIONS);
+        let count = if random.once_in(4) { 1 + random.below(3) } else { 1 + random.below(TOGETHER_MAX) };
+        let mut steps = vec![];
+        if random.once_in(30) {
+            let (option, _) = *random.pick(OPTIONS);
+            let value = *random.pick(&["0", "4", "16", "64", "128", "512"]);
+            let value =
+                if option == "list-max-listpack-size" { *random.pick(&["-1", "-2", "4", "16", "128"]) } else { value };
+            let words = ["CONFIG", "SET", option, value].map(|word| word.as_bytes().to_vec());
+            // Redis 7.0 knows no packed sets.
+            if !option.starts_with("set-max-listpack") {
+                steps.push(Step::Send(connection, words.to_vec()));
             }
-            connections
-        });
-        Pair { servers, protocol, connections, queued: vec![Vec::new(); CONNECTIONS] }
-    }
-
-    /// The same pair as at the beginning.
-    fn again(&self) -> Pair<'a> {
-        Pair::new(self.servers, self.protocol)
-    }
-
-    /// Sends one command to both; the two replies where they differ.
-    fn send(&mut self, (connection, words): &Sent) -> Option<[Vec<u8>; 2]> {
-        let [one, two] = &mut self.connections;
-        let replies = [ask(&mut one[*connection], words), ask(&mut two[*connection], words)];
-        let queued = &mut self.queued[*connection];
-        let is = |name: &str| words[0].eq_ignore_ascii_case(name.as_bytes());
-        let same = if is("EXEC") { same_all(&replies, &std::mem::take(queued)) } else { same(&replies, leeway(words)) };
-        if replies[0] == b"+QUEUED\r\n" {
-            queued.push(leeway(words));
-        } else if replies[0] == b"+OK\r\n" && (is("DISCARD") || is("MULTI")) {
-            queued.clear();
         }
-        if same { None } else { Some(replies) }
-    }
-
-    /// Plays a history; the replies to its last command where they differ.
-    fn play(&self, history: &[Sent]) -> Option<[Vec<u8>; 2]> {
-        let mut pair = self.again();
-        let mut last = None;
-        for sent in history {
-            last = pair.send(sent);
+        for _ in 0..count {
+            let step = self.step(connection);
+            let consumers = step.words().map(|words| consumers(words)).unwrap_or_default();
+            steps.push(step);
+            steps.extend(consumers.into_iter().map(|words| Step::Send(connection, words)));
         }
-        last
+        steps
     }
-}
 
-fn ask(connection: &mut Connection, words: &[Vec<u8>]) -> Vec<u8> {
-    // A server that ends the connection must not end the test: that is a reply like any other, and a wrong one.
-    connection.command(words).unwrap_or_else(|error| format!("({error})").into_bytes())
-}
-
-fn same([one, two]: &[Vec<u8>; 2], leeway: Leeway) -> bool {
-    one == two
-        || match leeway {
-            Leeway::None => false,
-            Leeway::Order => sorted(one, false) == sorted(two, false),
-            Leeway::Seconds => near(one, two, CLOCK_SECONDS_MAX),
-            Leeway::Milliseconds => near(one, two, 1000 * CLOCK_SECONDS_MAX),
+    fn step(&mut self, connection: usize) -> Step {
+        let in_transaction = &mut self.in_transaction[connection];
+        let words = if *in_transaction { self.generator.command_in_transaction() } else { self.generator.command() };
+        let name = String::from_utf8_lossy(&words[0]).to_ascii_lowercase();
+        match name.as_str() {
+            "multi" => *in_transaction = true,
+            "exec" | "discard" => *in_transaction = false,
+            _ => {}
         }
-}
-
-/// Whether EXEC brought the same replies.
-fn same_all(replies: &[Vec<u8>; 2], queued: &[Leeway]) -> bool {
-    let parts = replies.each_ref().map(|reply| children(reply));
-    let [Some(one), Some(two)] = parts else { return replies[0] == replies[1] };
-    one.len() == two.len()
-        && one.iter().zip(&two).enumerate().all(|(index, (one, two))| {
-            let leeway = queued.get(index).copied().unwrap_or(Leeway::None);
-            same(&[one.to_vec(), two.to_vec()], leeway)
-        })
-}
-
-/// Whether two integers are times that may have been read a moment apart.
-fn near(one: &[u8], two: &[u8], apart_max: u64) -> bool {
-    let number = |reply: &[u8]| std::str::from_utf8(text(reply)?).ok()?.parse::<i64>().ok();
-    let (Some(one), Some(two)) = (number(one), number(two)) else { return false };
-    one > 0 && two > 0 && one.abs_diff(two) <= apart_max
-}
-
-/// A shorter history whose last command still gets two different replies, or none when the difference does not come back.
-fn shorten(pair: &Pair<'_>, history: &[Sent]) -> Option<Vec<Sent>> {
-    // Most differences need only what came right before them.
-    let lengths = [1, 4, 16, 64, 256, 1024, 8192, history.len()];
-    let tails = lengths.iter().map(|&length| &history[history.len().saturating_sub(length)..]);
-    let mut short = tails.into_iter().find(|tail| pair.play(tail).is_some())?.to_vec();
-    let (mut size, mut budget) = (short.len() / 2, REPLAYED_MAX);
-    while size > 0 {
-        let mut start = 0;
-        while start + size < short.len() {
-            let mut fewer = short.clone();
-            fewer.drain(start..start + size);
-            if budget < fewer.len() {
-                return Some(short);
-            }
-            budget -= fewer.len();
-            if pair.play(&fewer).is_some() { short = fewer } else { start += size }
+        if RANDOM.contains(&name.as_str()) {
+            let chooser = self.generator.random().below(CONNECTIONS);
+            return Step::Choose(connection, words, chooser);
         }
-        size /= 2;
+        Step::Send(connection, words)
     }
-    Some(short)
 }
 
-/// The end of a history and the two replies to its last command, for a person to read.
-fn describe(pair: &Pair<'_>, history: &[Sent], replies: &[Vec<u8>; 2]) -> String {
-    let short = shorten(pair, history);
-    let shown = short.as_deref().unwrap_or(history);
-    let replies = short.as_ref().and_then(|short| pair.play(short)).unwrap_or_else(|| replies.clone());
-    let mut text = String::new();
-    // Writing to a string does not fail.
-    if short.is_none() {
-        let _ = writeln!(text, "  (seen once; the same {} commands did not bring it back)", history.len());
+/// What makes the consumers of a group that a command makes. Since 7.2 they come into being when they ask for something,
+/// before that when they get something.
+fn consumers(words: &Words) -> Vec<Words> {
+    let is = |index: usize, name: &str| words.get(index).is_some_and(|word| word.eq_ignore_ascii_case(name.as_bytes()));
+    let make = |name: &str| {
+        let head = [b"XGROUP", b"CREATECONSUMER".as_slice(), &words[2], &words[3], name.as_bytes()];
+        head.iter().map(|word| word.to_vec()).collect()
+    };
+    if is(0, "XGROUP") && is(1, "CREATE") && words.len() > 4 {
+        ["alice", "bob", "carol"].map(make).to_vec()
+    } else {
+        Vec::new()
     }
-    if shown.len() > SHOWN_MAX {
-        let _ = writeln!(text, "  ({} commands before these)", shown.len() - SHOWN_MAX);
-    }
-    for (connection, words) in &shown[shown.len().saturating_sub(SHOWN_MAX)..] {
-        let line: Vec<String> = words.iter().map(|word| format!("\"{}\"", escape(word).replace('"', "\\\""))).collect();
-        let _ = writeln!(text, "  {connection}> {}", line.join(" "));
-    }
-    for (server, reply) in pair.servers.iter().zip(replies) {
-        let _ = writeln!(text, "  {:>8}: {}", server.kind().name(), clipped(&reply));
-    }
-    text
 }
 
-/// The beginning of a reply, which tells enough of a long one.
-fn clipped(reply: &[u8]) -> String {
-    let more = if reply.len() > 300 { "..." } else { "" };
-    escape(&reply[..reply.len().min(300)]) + more
+/// What the yardstick can be asked: the commands that it knows, with the options of its version.
+fn scope(yardstick: &Server) -> Scope {
+    let mut scope = Scope { clock: false, ..Scope::default() };
+    let known = leaves(&group::ask(&mut yardstick.connect(), &[b"COMMAND".to_vec(), b"LIST".to_vec()]));
+    let is_valkey = yardstick.kind() == Kind::Valkey;
+    scope.newest = if is_valkey { (9, 0) } else { (7, 0) };
+    scope.rows.retain(|row| {
+        let is_known = known.iter().any(|name| name == row.full_name.as_bytes());
+        let is_changed = CHANGED_SINCE_7_0.contains(&row.full_name) && !is_valkey;
+        let is_compared = matches!(
+            row.group,
+            Group::Generic | Group::List | Group::Set | Group::Hash | Group::SortedSet | Group::Stream | Group::Geo
+        );
+        let is_other = NOT_ON_VALKEY.contains(&row.full_name) || !is_compared;
+        is_known && !is_changed && !(is_valkey && is_other)
+    });
+    scope
 }
 
-/// Sends `commands` commands to both servers and lists what differs, shortened.
-fn compare(servers: [&Server; 2], protocol: u8, seed: u64, commands: usize) -> Vec<String> {
-    let mut generator = Generator::new(seed);
-    let mut pair = Pair::new(servers, protocol);
-    let mut history: Vec<Sent> = Vec::new();
+/// Sends `commands` commands to all servers and lists what differs, shortened.
+fn compare(servers: &[Server], protocol: u8, seed: u64, commands: usize) -> Vec<String> {
+    let scope = servers.last().map(scope).unwrap_or_default();
     let mut faults: Vec<String> = Vec::new();
     let mut seen: Vec<Vec<u8>> = Vec::new();
-    for _ in 0..commands {
-        let connection = generator.random().below(CONNECTIONS);
-        let in_transaction = !pair.queued[connection].is_empty();
-        let words = if in_transaction { generator.command_in_transaction() } else { generator.command() };
-        history.push((connection, words));
-        let Some(sent) = history.last() else { continue };
-        let Some(replies) = pair.send(sent) else { continue };
-        let name = sent.1[0].to_ascii_lowercase();
-        if !seen.contains(&name) {
-            seen.push(name);
-            faults.push(describe(&pair, &history, &replies));
-        }
-        if faults.len() == FAULTS_MAX {
+    let mut sent = 0;
+    while sent < commands && faults.len() < FAULTS_MAX {
+        let segment_seed = seed.wrapping_mul(1_000_003).wrapping_add(u64::try_from(sent).unwrap_or(0));
+        // Redis unpacks a sorted set when it sorts it; every other segment sorts nothing, and encodings must agree.
+        let sorts = sent / SEGMENT % 2 == 1;
+        let mut scope = scope.clone();
+        scope.rows.retain(|row| sorts || !row.full_name.starts_with("sort"));
+        let mut steps = Steps::new(segment_seed, &scope);
+        let mut group = Servers::new(servers, protocol);
+        let mut history: Vec<Step> = Vec::new();
+        while history.len() < SEGMENT {
+            let begin = history.len();
+            history.extend(steps.next());
+            if history.len() >= SEGMENT {
+                history.push(Step::Look { sorts });
+            }
+            let Some((index, replies)) = group.run(&history[begin..]) else { continue };
+            history.truncate(begin + index + 1);
+            let name =
+                history.last().and_then(Step::words).map(|words| words[0].to_ascii_lowercase()).unwrap_or_default();
+            if !seen.contains(&name) {
+                seen.push(name);
+                let fault = shorten::describe(&group, &history, &replies);
+                eprintln!("segment {segment_seed}:\n{fault}");
+                faults.push(fault);
+            }
+            // They no longer hold the same data.
             break;
         }
-        // The two no longer hold the same data, so they begin anew.
-        pair = pair.again();
-        history.clear();
+        sent += history.len();
     }
     faults
 }
@@ -205,24 +167,37 @@ fn commands(default: usize) -> usize {
     std::env::var("SLEEVE_COMMANDS").ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-fn assert_same(kinds: [Kind; 2], protocol: u8, seed: u64, commands: usize) {
-    let servers = kinds.map(Server::start);
-    let faults = compare([&servers[0], &servers[1]], protocol, seed, commands);
+fn start(kind: Kind, workers: Option<&str>) -> Server {
+    let mut arguments = vec!["--enable-debug-command", "yes"];
+    arguments.extend(workers.iter().flat_map(|&workers| ["--workers", workers]));
+    Server::start_with(kind, &arguments)
+}
+
+fn assert_same(yardstick: Kind, protocol: u8, seed: u64, commands: usize) {
+    let servers = [start(Kind::Sleeve, Some("1")), start(Kind::Sleeve, Some("2")), start(yardstick, None)];
+    let faults = compare(&servers, protocol, seed, commands);
     let count = faults.len();
     assert!(faults.is_empty(), "seed {seed}, RESP{protocol}: {count} commands differ\n{}", faults.join("\n"));
 }
 
 #[test]
 fn redis_agrees_with_redis() {
-    assert_same([Kind::Redis, Kind::Redis], 2, seed(1), commands(20_000));
+    let servers = [start(Kind::Redis, None), start(Kind::Redis, None)];
+    let faults = compare(&servers, 2, seed(1), commands(20_000));
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
 #[test]
 fn sleeve_agrees_with_redis_in_resp2() {
-    assert_same([Kind::Sleeve, Kind::Redis], 2, seed(7), commands(100_000));
+    assert_same(Kind::Redis, 2, seed(7), commands(500_000));
 }
 
 #[test]
 fn sleeve_agrees_with_redis_in_resp3() {
-    assert_same([Kind::Sleeve, Kind::Redis], 3, seed(11), commands(100_000));
+    assert_same(Kind::Redis, 3, seed(11), commands(500_000));
+}
+
+#[test]
+fn sleeve_agrees_with_valkey() {
+    assert_same(Kind::Valkey, 3, seed(13), commands(100_000));
 }

@@ -1,25 +1,24 @@
 //! The journal of any random run, replayed into an empty engine, gives the same data.
 //!
-//! Random commands go to an embedded engine while a reader takes down its journal; some of their keys expire on the way.
-//! Then a second engine executes the journal as requests, and both must hold the same keys, values and deadlines, and
-//! have the same DEBUG DIGEST. Once from one thread, once from several that write the same keys at the same time.
+//! Random commands over all types go to an embedded engine while a reader takes down its journal; keys and fields expire
+//! on the way, scripts and functions run, members are chosen at random, clients wait for each other, memory runs short.
+//! Then a second engine executes the journal as requests, and both must hold the same keys, values, deadlines, groups and
+//! functions, and have the same DEBUG DIGEST. Once from one thread, once from several that write the same keys at the same
+//! time, once for each policy of eviction.
 
-use std::sync::Arc;
+#[path = "replay/content.rs"]
+mod content;
+
+use std::sync::{Arc, Mutex};
 use std::thread;
 
+use content::{ask, ask_text, contents, settle};
 use sleeve_server::clock::Instant;
 use sleeve_server::{Config, Engine, Local, Opt};
-use sleeve_tests::connection::request;
-use sleeve_tests::generator::{Generator, Words};
+use sleeve_tests::generator::{Generator, Scope, Words};
 use sleeve_tests::random::seed;
 use sleeve_tests::transcript::escape::escape;
-use sleeve_tests::transcript::frame::{children, split};
-
-/// Databases that the generator uses, and one more.
-const DATABASES: usize = 4;
-
-/// Keys that the generator uses.
-const KEYS: usize = 8;
+use sleeve_tests::transcript::frame::{children, split, text};
 
 /// Threads that write at the same time.
 const WRITERS: u64 = 4;
@@ -27,137 +26,152 @@ const WRITERS: u64 = 4;
 /// The time at which a journal is replayed.
 const EPOCH: Instant = Instant { wall_us: 0, monotonic_us: 0 };
 
-/// Commands after which the reader takes down what is there.
-const TAKE_EVERY: usize = 100;
+/// Commands after which a writer takes down what is there.
+const TAKE_EVERY: usize = 50;
 
-fn engine() -> Arc<Engine> {
+/// How many effects are shown at most.
+const STORY_MAX: usize = 20;
+
+/// What the data may take beyond an empty engine where memory runs short, in bytes, and the journal that is kept besides.
+const ROOM_BYTES: u64 = 150_000 + 1_048_576;
+
+fn engine(options: &[(Opt, &str)]) -> Arc<Engine> {
     let config = Config::default();
-    config.assign(Opt::EnableDebugCommand, &[b"yes"]).expect("an option of the table");
+    let debug = (Opt::EnableDebugCommand, "yes");
+    for (option, value) in [&[debug], options].concat() {
+        config.assign(option, &[value.as_bytes()]).expect("an option of the table");
+    }
     Engine::new(config)
 }
 
-fn ask(local: &mut Local, words: &[Vec<u8>]) -> Vec<u8> {
-    let mut replies = Vec::new();
-    local.exchange(&request(words), &mut replies).expect("nothing here ends a session");
-    replies
-}
-
-fn ask_text(local: &mut Local, text: &str) -> Vec<u8> {
-    let words: Words = text.split(' ').map(|word| word.as_bytes().to_vec()).collect();
-    ask(local, &words)
-}
-
-/// Sends random commands; some values live for a moment only.
-fn write(engine: &Arc<Engine>, seed: u64, commands: usize, mut each: impl FnMut(usize)) {
+/// Sends random commands; some keys and fields live for a moment only.
+fn write(engine: &Arc<Engine>, seed: u64, commands: usize, take: &(dyn Fn() + Sync)) {
     let mut local = engine.connect(|| {});
-    let mut generator = Generator::new(seed);
+    let mut generator = Generator::new(seed, Scope::default());
     let mut in_transaction = false;
     for index in 0..commands {
-        if generator.random().once_in(50) {
-            let (key, value) = (generator.random().below(KEYS), generator.random().below(100));
-            let milliseconds = 1 + generator.random().below(3);
-            ask_text(&mut local, &format!("SET k{key} {value} PX {milliseconds}"));
+        if !in_transaction && generator.random().once_in(20) {
+            trouble(&mut local, &mut generator);
         }
         let words = if in_transaction { generator.command_in_transaction() } else { generator.command() };
         in_transaction = ask(&mut local, &words) == b"+QUEUED\r\n";
-        each(index);
-    }
-}
-
-/// Everything that the engine holds: each key of each database with its value and its deadline, and the digest.
-fn contents(engine: &Arc<Engine>) -> Vec<String> {
-    let mut local = engine.connect(|| {});
-    let mut lines = Vec::new();
-    for database in 0..DATABASES {
-        ask_text(&mut local, &format!("SELECT {database}"));
-        for key in 0..KEYS {
-            // The first touch removes what has expired.
-            let value = ask_text(&mut local, &format!("GET k{key}"));
-            let deadline = ask_text(&mut local, &format!("PEXPIRETIME k{key}"));
-            lines.push(format!("db{database} k{key} {} {}", escape(&value), escape(&deadline)));
-        }
-        let keys = ask_text(&mut local, "KEYS *");
-        lines.push(format!("db{database} {} keys", children(&keys).map_or(0, |keys| keys.len())));
-    }
-    lines.push(escape(&ask_text(&mut local, "DEBUG DIGEST")));
-    lines
-}
-
-/// Waits until no key is about to expire, so that both engines are asked about the same keys.
-fn settle(engine: &Arc<Engine>) {
-    let mut local = engine.connect(|| {});
-    for database in 0..DATABASES {
-        ask_text(&mut local, &format!("SELECT {database}"));
-        for key in 0..KEYS {
-            while is_soon(&ask_text(&mut local, &format!("PTTL k{key}"))) {
-                thread::yield_now();
-            }
+        if index % TAKE_EVERY == 0 {
+            take();
         }
     }
+    ask_text(&mut local, "EXEC");
 }
 
-/// Whether a reply of PTTL is a time of less than a second.
-fn is_soon(reply: &[u8]) -> bool {
-    let digits = std::str::from_utf8(reply).unwrap_or_default().trim_start_matches(':').trim_end();
-    digits.parse::<i64>().is_ok_and(|milliseconds| (0..1000).contains(&milliseconds))
+/// What the generator leaves out because two servers would not do it alike.
+fn trouble(local: &mut Local, generator: &mut Generator) {
+    let random = generator.random();
+    let (pool, key, other) = (*random.pick(&["k", "l", "s", "h", "z", "x"]), random.below(3), random.below(3));
+    let (milliseconds, number) = (1 + random.below(3), random.below(500));
+    match random.below(8) {
+        0 => ask_text(local, &format!("SET k{key} {number} PX {milliseconds}")),
+        1 => ask_text(local, &format!("PEXPIRE {pool}{key} {milliseconds}")),
+        2 => ask_text(local, &format!("HPEXPIRE h{key} {milliseconds} FIELDS 3 1 m1 m2")),
+        3 => ask_text(local, &format!("HSETEX h{key} PX {milliseconds} FIELDS 2 m3 a m4 b")),
+        4 => ask_text(local, &format!("SPOP s{key} {}", 1 + number % 5)),
+        5 => ask_text(local, &format!("SET filler:{number} {}", "x".repeat(number * 40))),
+        6 => ask_text(local, &format!("XADD x{key} MAXLEN ~ 100 * field {number}")),
+        _ => {
+            let dump = ask_text(local, &format!("DUMP {pool}{key}"));
+            let Some(payload) = text(&dump) else { return };
+            let words = [b"RESTORE".to_vec(), format!("{pool}{other}").into_bytes(), b"100000000".to_vec()];
+            ask(local, &words.into_iter().chain([payload.to_vec(), b"REPLACE".to_vec()]).collect::<Words>())
+        }
+    };
 }
 
 /// Executes a journal in an empty engine, one effect after the other; none of them may be refused. The clock stands still,
 /// so that keys expire where the journal says so and nowhere else.
 fn replay(journal: &[u8], seed: u64) -> Arc<Engine> {
-    let engine = engine();
+    let engine = engine(&[]);
     let mut local = engine.connect(|| {});
     for effect in split(journal) {
         let mut reply = Vec::new();
         local.exchange_at(EPOCH, effect, &mut reply).expect("a journal ends no session");
         let refused = reply.starts_with(b"-")
             || children(&reply).is_some_and(|parts| parts.iter().any(|part| part.starts_with(b"-")));
-        assert!(!refused, "seed {seed}: {} was answered by {}", escape(effect), escape(&reply));
+        if refused {
+            let key = children(effect).and_then(|words| words.get(1).map(|word| escape(word))).unwrap_or_default();
+            let story = story(journal, &key, Some(effect));
+            panic!("seed {seed}: {} was answered by {}\n{story:#?}", escape(effect), escape(&reply));
+        }
     }
     engine
+}
+
+/// The effects in which a text comes up, up to one of them, for a person to read.
+fn story(journal: &[u8], text: &str, last: Option<&[u8]>) -> Vec<String> {
+    let before = |effect: &&[u8]| last.is_none_or(|last| effect.as_ptr() != last.as_ptr());
+    let effects = split(journal).into_iter().take_while(before).map(escape);
+    let story: Vec<String> = effects.filter(|effect| effect.contains(text)).collect();
+    story[story.len().saturating_sub(STORY_MAX)..].to_vec()
 }
 
 /// Checks that what the journal gives is what the engine holds.
 fn assert_equal(engine: &Arc<Engine>, journal: &[u8], seed: u64) {
     let replayed = replay(journal, seed);
-    let (held, given) = (contents(engine), contents(&replayed));
+    let (held, given) = (contents(engine, None), contents(&replayed, Some(EPOCH)));
     let differing: Vec<_> = held.iter().zip(&given).filter(|(held, given)| held != given).collect();
-    assert!(differing.is_empty(), "seed {seed}: what was held, what the journal gives: {differing:#?}");
+    let last = differing.first().and_then(|(held, _)| held.split(' ').nth(1)).unwrap_or_default();
+    let story = story(journal, &format!("\\n{last}\\r"), None);
+    let is_same = differing.is_empty() && held.len() == given.len();
+    assert!(is_same, "seed {seed}: what was held, what the journal gives: {differing:#?}\n{story:#?}");
+}
+
+fn run(options: &[(Opt, &str)], seed: u64, writers: u64, commands: usize) {
+    let engine = engine(options);
+    let taker = Mutex::new((engine.journal.subscribe(), Vec::new()));
+    let take = || {
+        let (reader, journal) = &mut *taker.lock().expect("no writer fails while it takes");
+        reader.read(journal).expect("the reader keeps up");
+    };
+    thread::scope(|scope| {
+        for writer in 0..writers {
+            let (engine, take) = (&engine, &take);
+            scope.spawn(move || write(engine, seed + writer, commands, take));
+        }
+    });
+    settle(&engine);
+    contents(&engine, None);
+    take();
+    let (_, journal) = taker.into_inner().expect("no writer failed");
+    assert_equal(&engine, &journal, seed);
 }
 
 #[test]
 fn the_journal_of_one_writer_gives_the_same_data() {
     for seed in seed(100)..seed(100) + 10 {
-        let engine = engine();
-        let mut reader = engine.journal.subscribe();
-        let mut journal = Vec::new();
-        write(&engine, seed, 5_000, |index| {
-            if index % TAKE_EVERY == 0 {
-                reader.read(&mut journal).expect("the reader keeps up");
-            }
-        });
-        settle(&engine);
-        contents(&engine);
-        reader.read(&mut journal).expect("the reader keeps up");
-        assert_equal(&engine, &journal, seed);
+        run(&[(Opt::Workers, "1")], seed, 1, 5_000);
     }
 }
 
 #[test]
 fn the_journal_of_many_writers_gives_the_same_data() {
-    for seed in (seed(1000)..seed(1000) + 5 * WRITERS).step_by(WRITERS as usize) {
-        let engine = engine();
-        let mut reader = engine.journal.subscribe();
-        thread::scope(|scope| {
-            for writer in 0..WRITERS {
-                let engine = &engine;
-                scope.spawn(move || write(engine, seed + writer, 5_000, |_| {}));
-            }
-        });
-        settle(&engine);
-        contents(&engine);
-        let mut journal = Vec::new();
-        reader.read(&mut journal).expect("the journal keeps this much");
-        assert_equal(&engine, &journal, seed);
+    for seed in (seed(1000)..seed(1000) + 8 * WRITERS).step_by(WRITERS as usize) {
+        run(&[(Opt::Workers, "2")], seed, WRITERS, 3_000);
+    }
+}
+
+#[test]
+fn the_journal_of_a_run_that_evicts_gives_the_same_data() {
+    let policies = [
+        "noeviction",
+        "allkeys-lru",
+        "allkeys-lfu",
+        "allkeys-random",
+        "volatile-lru",
+        "volatile-lfu",
+        "volatile-random",
+        "volatile-ttl",
+    ];
+    for (policy, workers) in policies.iter().flat_map(|policy| [(policy, "1"), (policy, "2")]) {
+        let empty = engine(&[(Opt::Workers, workers)]).used_bytes();
+        let limit = (empty + ROOM_BYTES).to_string();
+        let options = [(Opt::Workers, workers), (Opt::MaxmemoryPolicy, policy), (Opt::Maxmemory, &limit)];
+        run(&options, seed(7), 2, 2_000);
     }
 }

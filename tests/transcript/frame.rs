@@ -48,6 +48,45 @@ pub fn children(bytes: &[u8]) -> Option<Vec<&[u8]>> {
         .then(|| node.children.iter().map(|child| child.bytes).collect())
 }
 
+/// The texts of all strings and numbers in a reply, at any depth, in their order; what is null has none.
+pub fn leaves(bytes: &[u8]) -> Vec<Vec<u8>> {
+    fn gather(node: &Node<'_>, all: &mut Vec<Vec<u8>>) {
+        if node.children.is_empty() {
+            all.extend(text(node.bytes).filter(|_| !node.header.starts_with(b"_")).map(<[u8]>::to_vec));
+        }
+        node.children.iter().for_each(|child| gather(child, all));
+    }
+    let mut all = Vec::new();
+    if let Ok(node) = scan(bytes) {
+        gather(&node, &mut all);
+    }
+    all
+}
+
+/// What [`rewritten`] makes of a text that has this mark in front, or none where it stays.
+pub type Rewrite = dyn Fn(u8, &[u8]) -> Option<Vec<u8>>;
+
+/// The reply with the texts of its strings, doubles and errors changed.
+pub fn rewritten(bytes: &[u8], rewrite: &Rewrite) -> Vec<u8> {
+    fn write(node: &Node<'_>, rewrite: &Rewrite, out: &mut Vec<u8>) {
+        let mark = node.header.first().copied().unwrap_or_default();
+        let new = text(node.bytes).filter(|_| b"$,-:".contains(&mark)).and_then(|text| rewrite(mark, text));
+        match new {
+            Some(new) if matches!(mark, b'-' | b':') => out.extend([[mark].as_slice(), &new, b"\r\n"].concat()),
+            Some(new) => out.extend([b"$", new.len().to_string().as_bytes(), b"\r\n", &new, b"\r\n"].concat()),
+            None if node.children.is_empty() => out.extend(node.bytes),
+            None => out.extend(node.header),
+        }
+        node.children.iter().for_each(|child| write(child, rewrite, out));
+    }
+    let mut out = Vec::with_capacity(bytes.len());
+    match scan(bytes) {
+        Ok(node) => write(&node, rewrite, &mut out),
+        Err(_) => out.extend(bytes),
+    }
+    out
+}
+
 /// The text of a string, number or error, without its marks.
 pub fn text(bytes: &[u8]) -> Option<&[u8]> {
     let node = scan(bytes).ok()?;

@@ -41,6 +41,10 @@ pub fn test() -> Result<(), String> {
         let mut tests = tests(&["--workspace", "--no-fail-fast"]);
         run_tests(tests.env("SLEEVE_BIN", &sleeve))
     });
+    // The check for linearizability must find the race that only this build has.
+    steps.step("seeded bug", || {
+        run_tests(&mut tests(&["--package", "sleeve-tests", "--features", "seeded-bug", "--test", "linearizable"]))
+    });
     clients::check(&mut steps, &peers, Kind::Sleeve, &sleeve, "");
     steps.close()
 }

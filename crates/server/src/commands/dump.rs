@@ -101,6 +101,7 @@ pub fn restore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     };
     let was_there = cx.remove(key);
     let is_over = at_ms.is_some_and(|at_ms| at_ms <= now_ms);
+    let is_hash = matches!(loaded, Loaded::Hash(_));
     if is_over || !put(cx, key, loaded) {
         if was_there {
             cx.notify(Class::Generic, "del", key);
@@ -112,7 +113,10 @@ pub fn restore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     set_clock_and_deadline(cx, key, &options, at_ms);
     cx.notify(Class::Generic, "restore", key);
     let digits = number::Digits::new(at_ms.unwrap_or(0));
-    cx.record(&[b"RESTORE", key.name, digits.as_bytes(), request.arg(3), b"REPLACE", b"ABSTTL"]);
+    // The fields that were over are not in what is recorded: whoever executes that may have another clock.
+    let kept = if is_hash && cx.is_recording() { cx.peek(key).map(|entry| payload_of(&entry, now_ms)) } else { None };
+    let payload = kept.as_deref().unwrap_or(request.arg(3));
+    cx.record(&[b"RESTORE", key.name, digits.as_bytes(), payload, b"REPLACE", b"ABSTTL"]);
     cx.reply().ok();
     Ok(())
 }

@@ -64,7 +64,13 @@ impl Position {
 
     /// The middle of the cell that a score stands for.
     pub fn of_score(score: f64) -> Self {
-        let bounds = Cell { bits: score as u64, steps: STEPS_MAX }.bounds();
+        // Any sorted set may be asked for positions. A score that is none is cut to 64 bits as processors do.
+        let bits = match score {
+            ..0.0 => (score as i64).cast_unsigned(),
+            f64::INFINITY => 0,
+            _ => score as u64,
+        };
+        let bounds = Cell { bits, steps: STEPS_MAX }.bounds();
         let middle = |low: f64, high: f64, max: f64| ((low + high) / 2.0).clamp(-max, max);
         Self {
             longitude: middle(bounds.west, bounds.east, LONGITUDE_MAX),
@@ -178,13 +184,16 @@ impl Cell {
 
 /// Adds 1 or -1 to the number whose bits are those of `mask`, round its end.
 fn step(bits: u64, by: i8, mask: u64, steps: u32) -> u64 {
+    if by == 0 {
+        return bits;
+    }
     let used = u64::MAX >> (64 - 2 * steps);
-    let (own, other) = (bits & mask & used, bits & !mask & used);
+    // At the very end of a range a cell has one bit more, which Redis keeps where it does not move.
+    let (own, other) = (bits & mask, bits & !mask);
     let moved = match by {
         // The bits between are set, so that a carry passes over them, or clear, so that a borrow does.
         1 => (own | !mask).wrapping_add(mask & mask.wrapping_neg()),
-        -1 => own.wrapping_sub(mask & mask.wrapping_neg()),
-        _ => own,
+        _ => own.wrapping_sub(mask & mask.wrapping_neg()),
     };
     moved & mask & used | other
 }

@@ -5,8 +5,10 @@
 //! says of a command is in `docs`.
 
 use sleeve_wire::commands::{self, Begin, Categories, Find, Flags, KeyFlags, KeySpec, Row};
+use sleeve_wire::number;
 use sleeve_wire::pattern;
 use sleeve_wire::reply::Writer;
+use sleeve_wire::request::Args;
 
 use crate::cx::Cx;
 use crate::error::{Error, Outcome};
@@ -130,10 +132,20 @@ fn keys_of(request: Request<'_>) -> Result<Vec<(&[u8], KeyFlags)>, Error> {
         return Err(Error::fixed("ERR Invalid number of arguments specified for command"));
     }
     let keys: Vec<_> = row.key_uses(args).filter_map(|(index, flags)| Some((args.get(index)?, flags))).collect();
-    if keys.is_empty() && !row.flags.contains(Flags::NO_MANDATORY_KEYS) {
+    if counts_more_keys(row, args) || keys.is_empty() && !row.flags.contains(Flags::NO_MANDATORY_KEYS) {
         return Err(Error::fixed("ERR Invalid arguments specified for command"));
     }
     Ok(keys)
+}
+
+/// Whether a command line says that it has more keys than it has words.
+fn counts_more_keys(row: &Row, args: Args<'_>) -> bool {
+    row.keys.iter().any(|spec| {
+        let (Begin::Index(begin), Find::Count { count, first, step }) = (spec.begin, spec.find) else { return false };
+        let (begin, count, first) = (usize::from(begin), usize::from(count), usize::from(first));
+        let keys = args.get(begin + count).and_then(number::parse_i64).and_then(|keys| usize::try_from(keys).ok());
+        keys.is_some_and(|keys| keys.saturating_mul(usize::from(step)) > args.len().saturating_sub(begin + first))
+    })
 }
 
 /// One command as COMMAND INFO shows it.

@@ -50,6 +50,8 @@ pub mod permission;
 mod pubsub;
 mod report;
 mod script;
+#[cfg(feature = "seeded-bug")]
+mod seeded_bug;
 mod set;
 mod set_algebra;
 mod set_random;

@@ -241,8 +241,9 @@ fn weight(cx: &mut Cx<'_>, by: Option<&[u8]>, is_alpha: bool, element: &[u8]) ->
     }
 }
 
-/// Reads a score as `strtod` does, to which nothing is zero and leading space nothing.
+/// Reads a score as `strtod` does, to which nothing is zero, leading space nothing, and a zero byte the end.
 fn score(text: &[u8]) -> Result<Weight, Error> {
+    let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
     let start = text.iter().position(|byte| !matches!(byte, b' ' | b'\t'..=b'\r')).unwrap_or(0);
     let score = if text.is_empty() { Some(0.0) } else { text.get(start..).and_then(number::parse_f64) };
     score.map(Weight::Score).ok_or(Error::fixed("ERR One or more scores can't be converted into double"))

@@ -1,5 +1,6 @@
 //! What blocking commands have in common: for how long they wait.
 
+use sleeve_wire::long_double::LongDouble;
 use sleeve_wire::number;
 
 use crate::cx::Cx;
@@ -9,7 +10,11 @@ use crate::error::Error;
 /// which is what 0 stands for.
 pub(super) fn deadline_of_seconds(cx: &Cx<'_>, text: &[u8]) -> Result<Option<i64>, Error> {
     let not_float = Error::fixed("ERR timeout is not a float or out of range");
-    let milliseconds = number::parse_f64(text).ok_or(not_float)? * 1_000.0;
+    let Some(seconds) = number::parse_f64(text) else {
+        // Redis counts in longer floating-point numbers, which hold what no double does.
+        return Err(if LongDouble::parse(text).is_some() { OUT_OF_RANGE } else { not_float });
+    };
+    let milliseconds = seconds * 1_000.0;
     // The largest number of 64 bits is no double; what is not below the next one is out of range.
     if milliseconds >= i64::MAX as f64 {
         return Err(OUT_OF_RANGE);

@@ -137,8 +137,8 @@ fn pop_or_wait(cx: &mut Cx<'_>, request: Request<'_>, side: Side) -> Outcome {
 
 /// BZMPOP timeout numkeys key \[key ...\] MIN|MAX \[COUNT count\]
 pub fn bzmpop(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let deadline_ms = waiting::deadline_of_seconds(cx, request.arg(1))?;
     let (side, count) = parse_many(request, 2)?;
+    let deadline_ms = waiting::deadline_of_seconds(cx, request.arg(1))?;
     if !pop_first(cx, request, side, count, Shape::KeyedPairs)? {
         let (side, count) = (side.word(), Digits::new(count as i64));
         wait(cx, request, deadline_ms, |key| {

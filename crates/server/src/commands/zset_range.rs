@@ -146,6 +146,8 @@ impl<'a> Wanted<'a> {
             let text = "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX";
             return Err(Error::fixed(text));
         }
+        // A range of ranks takes the limit that means all, and ignores where it would begin.
+        offset = if by == By::Rank { 0 } else { offset };
         if with_scores && by == By::Name {
             return Err(Error::fixed("ERR syntax error, WITHSCORES not supported in combination with BYLEX"));
         }

@@ -13,7 +13,7 @@ PfAdd "pfadd", HyperLogLog, arity -2, since "2.8.9"
     grammar "key [element...]";
 
 PfCount "pfcount", HyperLogLog, arity -2, since "2.8.9"
-    [READONLY] [HYPERLOGLOG]
+    [READONLY MAY_REPLICATE] [HYPERLOGLOG]
     keys (1 to -1 step 1; RW ACCESS; "RW because it may change the internal representation of the key, and propagate to \
         replicas")
     summary "Estimates how many different elements one or more HyperLogLogs have counted."

@@ -6,7 +6,7 @@ macro_rules! scripting_rows {
     ([$next:ident $($rest:ident)*] $($done:tt)*) => { $next! { [$($rest)*] $($done)*
 
 Eval "eval", Scripting, arity -3, since "2.6.0"
-    [NOSCRIPT STALE SKIP_MONITOR NO_MANDATORY_KEYS MOVABLE_KEYS] [SCRIPTING]
+    [NOSCRIPT STALE SKIP_MONITOR NO_MANDATORY_KEYS MOVABLE_KEYS MAY_REPLICATE] [SCRIPTING]
     keys (2 counted; RW ACCESS UPDATE; "We cannot tell how the keys will be used so we assume the worst, RW and UPDATE")
     summary "Runs a Lua script."
     complexity "Depends on the script that is executed."
@@ -20,7 +20,7 @@ EvalRo "eval_ro", Scripting, arity -3, since "7.0.0"
     grammar "script numkeys:integer [key...] [arg...]";
 
 EvalSha "evalsha", Scripting, arity -3, since "2.6.0"
-    [NOSCRIPT STALE SKIP_MONITOR NO_MANDATORY_KEYS MOVABLE_KEYS] [SCRIPTING]
+    [NOSCRIPT STALE SKIP_MONITOR NO_MANDATORY_KEYS MOVABLE_KEYS MAY_REPLICATE] [SCRIPTING]
     keys (2 counted; RW ACCESS UPDATE)
     summary "Runs a Lua script that is known by its SHA-1 digest."
     complexity "Depends on the script that is executed."
@@ -34,7 +34,7 @@ EvalShaRo "evalsha_ro", Scripting, arity -3, since "7.0.0"
     grammar "sha1 numkeys:integer [key...] [arg...]";
 
 FCall "fcall", Scripting, arity -3, since "7.0.0"
-    [NOSCRIPT STALE SKIP_MONITOR NO_MANDATORY_KEYS MOVABLE_KEYS] [SCRIPTING]
+    [NOSCRIPT STALE SKIP_MONITOR NO_MANDATORY_KEYS MOVABLE_KEYS MAY_REPLICATE] [SCRIPTING]
     keys (2 counted; RW ACCESS UPDATE; "We cannot tell how the keys will be used so we assume the worst, RW and UPDATE")
     summary "Calls a function of a library."
     complexity "Depends on the function that is executed."

@@ -1,0 +1,157 @@
+//! In what the replies of two servers to the same command may differ, and whether they agree.
+//!
+//! A reply is compared byte by byte unless its command leaves something open: an order, a clock that is read at two
+//! moments, the name of an encoding that only newer servers have. Any thread may call it.
+
+use crate::transcript::frame::{children, rewritten, sorted, text};
+
+/// How far apart two servers may read the same clock, in milliseconds; far less than any two deadlines differ.
+const CLOCK_MS_MAX: u64 = 600_000;
+
+/// A number from here on is a time since 1970 in milliseconds, or as far away.
+const MOMENT_MS_MIN: i64 = 50_000_000;
+
+/// A number from here on is a time since 1970 in seconds, or as far away.
+const MOMENT_S_MIN: i64 = 50_000;
+
+/// Replies to which of these commands may differ, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leeway {
+    /// Not at all.
+    None,
+    /// The order is open.
+    Order,
+    /// Times in seconds that were taken at two moments.
+    Seconds,
+    /// Times in milliseconds that were taken at two moments.
+    Milliseconds,
+    /// Milliseconds since something that has just happened.
+    Idle,
+    /// Small lists and sets are packed in newer servers only, and Redis unpacks the sorted sets that it sorts.
+    Encoding,
+    /// Only the kind of reply can be compared.
+    Open,
+}
+
+/// Commands that give something in an order that is the server's own.
+const OPEN_ORDER: &[&str] =
+    &["keys", "scan", "sscan", "hscan", "zscan", "smembers", "sinter", "sunion", "sdiff", "hkeys", "hvals", "hgetall"];
+
+/// What a reply to this command may differ in.
+pub fn leeway(words: &[Vec<u8>]) -> Leeway {
+    let name = words.first().map(|name| name.to_ascii_lowercase()).unwrap_or_default();
+    let name = std::str::from_utf8(&name).unwrap_or_default();
+    match name {
+        "ttl" | "expiretime" | "httl" | "hexpiretime" => Leeway::Seconds,
+        "pttl" | "pexpiretime" | "hpttl" | "hpexpiretime" => Leeway::Milliseconds,
+        "xpending" | "xinfo" => Leeway::Idle,
+        "object" => Leeway::Encoding,
+        "srandmember" | "hrandfield" | "zrandmember" | "randomkey" | "spop" => Leeway::Open,
+        // Elements that weigh the same, and those of a set that is not sorted, come in any order.
+        "sort" | "sort_ro" if words.iter().any(|word| word.eq_ignore_ascii_case(b"BY")) => Leeway::Order,
+        "eval" | "eval_ro" | "evalsha" | "evalsha_ro" | "fcall" | "fcall_ro" => called(words),
+        "function" => Leeway::Order,
+        _ if OPEN_ORDER.contains(&name) => Leeway::Order,
+        _ => Leeway::None,
+    }
+}
+
+/// What the reply of a script may differ in: what the command that it runs may.
+fn called(words: &[Vec<u8>]) -> Leeway {
+    let keys = words.get(2).and_then(|count| std::str::from_utf8(count).ok()?.parse::<usize>().ok()).unwrap_or(0);
+    let inner = words.get(keys.saturating_add(3)..).map_or(Leeway::None, leeway);
+    // Lua's own tables, which hold the sets and maps of RESP3, have no order either.
+    if inner == Leeway::None { Leeway::Order } else { inner }
+}
+
+/// The same reply without its errors' texts, which every maker words differently, and as if no string were embedded or
+/// an integer.
+pub fn without_errors(reply: &[u8]) -> Vec<u8> {
+    rewritten(reply, &|kind, text| match (kind, text) {
+        (b'-', _) => Some(b"ERR".to_vec()),
+        (_, b"embstr" | b"int") => Some(b"raw".to_vec()),
+        _ => None,
+    })
+}
+
+/// The same reply with every floating-point number written in one way: Redis 7.0 writes 17 digits, newer servers as few as
+/// tell the number from its neighbours.
+pub fn shortest(reply: &[u8]) -> Vec<u8> {
+    rewritten(reply, &|kind, text| {
+        // A number of Lua beyond 64 bits is the most or the least of them, as the machine has it.
+        if (kind, text) == (b':', b"-9223372036854775808") {
+            return Some(b"9223372036854775807".to_vec());
+        }
+        let is_exact = kind == b':' || kind == b'-' || (text.iter().all(u8::is_ascii_digit) && text.len() < 16);
+        let number = std::str::from_utf8(text).ok().filter(|_| !is_exact)?.parse::<f64>().ok()?;
+        Some(format!("{number:?}").into_bytes())
+    })
+}
+
+/// Whether two replies agree as far as they must.
+pub fn agree(one: &[u8], two: &[u8], leeway: Leeway) -> bool {
+    one == two
+        || match leeway {
+            Leeway::None => false,
+            Leeway::Order => one.len() == two.len() && sorted(one, false) == sorted(two, false),
+            Leeway::Seconds => near(one, two, CLOCK_MS_MAX / 1000, MOMENT_S_MIN),
+            Leeway::Milliseconds => near(one, two, CLOCK_MS_MAX, MOMENT_MS_MIN),
+            Leeway::Idle => near(one, two, CLOCK_MS_MAX, 0),
+            Leeway::Encoding => is_packed(one) != is_packed(two) && is_large(one) != is_large(two),
+            Leeway::Open => {
+                one.first() == two.first() && children(one).map(|all| all.len()) == children(two).map(|all| all.len())
+            }
+        }
+}
+
+fn is_packed(reply: &[u8]) -> bool {
+    text(reply) == Some(b"listpack")
+}
+
+fn is_large(reply: &[u8]) -> bool {
+    matches!(text(reply), Some(b"quicklist" | b"hashtable" | b"skiplist"))
+}
+
+/// Whether two replies are the same but for numbers from `least` on that were read from a clock a moment apart.
+fn near(one: &[u8], two: &[u8], apart_max: u64, least: i64) -> bool {
+    if one == two {
+        return true;
+    }
+    if let (Some(one), Some(two)) = (children(one), children(two)) {
+        return one.len() == two.len() && one.iter().zip(two).all(|(one, two)| near(one, two, apart_max, least));
+    }
+    let number = |reply: &[u8]| {
+        let is_number = reply.first() == Some(&b':');
+        std::str::from_utf8(text(reply)?).ok()?.parse::<i64>().ok().filter(|_| is_number)
+    };
+    let (Some(one), Some(two)) = (number(one), number(two)) else { return false };
+    one >= least && two >= least && one.abs_diff(two) <= apart_max
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_may_be_read_a_moment_apart() {
+        assert!(agree(b":100000000\r\n", b":100000003\r\n", Leeway::Milliseconds));
+        assert!(!agree(b":-1\r\n", b":100000003\r\n", Leeway::Milliseconds));
+        assert!(!agree(b":2\r\n", b":3\r\n", Leeway::Milliseconds));
+        assert!(agree(b"*2\r\n:-2\r\n:90000\r\n", b"*2\r\n:-2\r\n:90001\r\n", Leeway::Seconds));
+        assert!(agree(b"*2\r\n+a\r\n:0\r\n", b"*2\r\n+a\r\n:3\r\n", Leeway::Idle));
+    }
+
+    #[test]
+    fn only_small_lists_and_sets_have_two_names() {
+        assert!(agree(b"$8\r\nlistpack\r\n", b"$9\r\nquicklist\r\n", Leeway::Encoding));
+        assert!(!agree(b"$3\r\nraw\r\n", b"$9\r\nquicklist\r\n", Leeway::Encoding));
+    }
+
+    #[test]
+    fn a_script_has_the_leeway_of_what_it_runs() {
+        let words = |text: &str| text.split(' ').map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>();
+        assert_eq!(leeway(&words("EVAL x 1 k PTTL a")), Leeway::Milliseconds);
+        assert_eq!(leeway(&words("EVAL x 1 k GET a")), Leeway::Order);
+        assert_eq!(leeway(&words("GET a")), Leeway::None);
+    }
+}

@@ -1,0 +1,138 @@
+//! Everything that an engine holds, as lines to compare. One thread asks at a time.
+
+use std::sync::Arc;
+use std::thread;
+
+use sleeve_server::clock::Instant;
+use sleeve_server::{Engine, Local};
+use sleeve_tests::connection::request;
+use sleeve_tests::generator::Words;
+use sleeve_tests::transcript::escape::escape;
+use sleeve_tests::transcript::frame::{leaves, sorted};
+
+/// Databases that the generator uses, and one more.
+const DATABASES: usize = 4;
+
+/// A session, and the time at which it asks where that is not now.
+struct Asker {
+    local: Local,
+    now: Option<Instant>,
+}
+
+impl Asker {
+    fn ask(&mut self, words: &[Vec<u8>]) -> Vec<u8> {
+        let Some(now) = self.now else { return ask(&mut self.local, words) };
+        let mut replies = Vec::new();
+        self.local.exchange_at(now, &request(words), &mut replies).expect("nothing here ends a session");
+        replies
+    }
+
+    fn ask_text(&mut self, text: &str) -> Vec<u8> {
+        self.ask(&words(text))
+    }
+
+    fn ask_about(&mut self, text: &str, key: &[u8]) -> Vec<u8> {
+        self.ask(&words(text).into_iter().chain([key.to_vec()]).collect::<Words>())
+    }
+}
+
+/// Sends a command and waits for its reply.
+pub fn ask(local: &mut Local, words: &[Vec<u8>]) -> Vec<u8> {
+    let mut replies = Vec::new();
+    local.exchange(&request(words), &mut replies).expect("nothing here ends a session");
+    replies
+}
+
+/// Sends a command that is written with spaces between its words.
+pub fn ask_text(local: &mut Local, text: &str) -> Vec<u8> {
+    ask(local, &words(text))
+}
+
+fn words(text: &str) -> Words {
+    text.split(' ').map(|word| word.as_bytes().to_vec()).collect()
+}
+
+/// Everything: each key of each database with its type, deadlines and digest, the groups of streams, the functions, and
+/// the digest of all.
+pub fn contents(engine: &Arc<Engine>, now: Option<Instant>) -> Vec<String> {
+    let mut asker = Asker { local: engine.connect(|| {}), now };
+    let mut lines = Vec::new();
+    for database in 0..DATABASES {
+        asker.ask_text(&format!("SELECT {database}"));
+        // The first touch removes what has expired.
+        let mut names = leaves(&asker.ask_text("KEYS *"));
+        names.sort();
+        for name in &names {
+            let about = describe(&mut asker, name);
+            lines.push(format!("db{database} {} {about}", escape(name)));
+        }
+        lines.push(format!("db{database} {} keys", leaves(&asker.ask_text("KEYS *")).len()));
+    }
+    lines.push(format!("functions {}", escape(&sorted(&asker.ask_text("FUNCTION LIST WITHCODE"), false))));
+    lines.push(format!("digest {}", escape(&asker.ask_text("DEBUG DIGEST"))));
+    lines
+}
+
+fn describe(asker: &mut Asker, name: &[u8]) -> String {
+    let kind = leaves(&asker.ask_about("TYPE", name)).concat();
+    let more = match kind.as_slice() {
+        b"stream" => {
+            let key = [words("XINFO STREAM"), vec![name.to_vec()], words("FULL COUNT 1")].concat();
+            without_clock(&escape(&asker.ask(&key)))
+        }
+        b"hash" => deadlines(asker, name, "HPEXPIRETIME"),
+        _ => String::new(),
+    };
+    let [deadline, digest] = ["PEXPIRETIME", "DEBUG DIGEST-VALUE"].map(|question| asker.ask_about(question, name));
+    format!("{} {} {} {more}", escape(&kind), escape(&deadline), escape(&digest))
+}
+
+/// The deadlines of all fields of a hash, as one of the commands that ask for them gives them.
+fn deadlines(asker: &mut Asker, name: &[u8], question: &str) -> String {
+    let mut fields = leaves(&asker.ask_about("HKEYS", name));
+    fields.sort();
+    let head =
+        [words(question), vec![name.to_vec(), b"FIELDS".to_vec(), fields.len().to_string().into_bytes()]].concat();
+    escape(&asker.ask(&[head, fields].concat()))
+}
+
+/// A description of a stream without the times at which its consumers were last seen, which are of no consequence.
+fn without_clock(text: &str) -> String {
+    let mut rest = text;
+    let mut kept = String::new();
+    while let Some(place) =
+        ["seen-time\\r\\n:", "active-time\\r\\n:"].iter().filter_map(|mark| Some(rest.find(mark)? + mark.len())).min()
+    {
+        kept.push_str(&rest[..place]);
+        rest = rest[place..].trim_start_matches(|digit: char| digit == '-' || digit.is_ascii_digit());
+    }
+    kept + rest
+}
+
+/// Waits until nothing is about to expire, so that both engines are asked about the same keys and fields, and what has
+/// expired has been removed.
+pub fn settle(engine: &Arc<Engine>) {
+    let mut asker = Asker { local: engine.connect(|| {}), now: None };
+    for database in 0..DATABASES {
+        asker.ask_text(&format!("SELECT {database}"));
+        for name in leaves(&asker.ask_text("KEYS *")) {
+            while is_soon(&asker.ask_about("PTTL", &name)) || fields_are_soon(&mut asker, &name) {
+                thread::yield_now();
+            }
+            // Each look at a large hash removes some of its fields.
+            let fields = leaves(&asker.ask_about("HLEN", &name)).concat().len();
+            (0..fields * 10).for_each(|_| drop(asker.ask_about("HLEN", &name)));
+        }
+    }
+}
+
+fn fields_are_soon(asker: &mut Asker, name: &[u8]) -> bool {
+    let is_hash = asker.ask_about("TYPE", name) == b"+hash\r\n";
+    is_hash && deadlines(asker, name, "HPTTL").split("\\r\\n").any(|part| is_soon(part.as_bytes()))
+}
+
+/// Whether a number is a time of less than a second.
+fn is_soon(reply: &[u8]) -> bool {
+    let digits = std::str::from_utf8(reply).unwrap_or_default().trim_start_matches(':').trim_end();
+    digits.parse::<i64>().is_ok_and(|milliseconds| (0..1000).contains(&milliseconds))
+}
