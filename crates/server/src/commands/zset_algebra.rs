@@ -229,7 +229,7 @@ fn key_count(request: Request<'_>, at: usize) -> Result<usize, Error> {
         let name = request.row.full_name;
         return Err(Error::new(format!("ERR at least 1 input key is needed for '{name}' command")));
     }
-    usize::try_from(count).ok().filter(|count| *count <= request.len() - at - 1).ok_or(Error::SYNTAX)
+    usize::try_from(count).ok().filter(|count| *count < request.len() - at).ok_or(Error::SYNTAX)
 }
 
 /// The inputs under all keys but the first ones, counted as read.
