@@ -386,6 +386,16 @@ impl Shard {
         (flushed.len() > 0).then_some(Flushed(flushed))
     }
 
+    /// Gives back what the tables of empty databases take.
+    pub fn trim(&mut self) {
+        let empty = self.tables.iter_mut().filter(|table| table.len() == 0);
+        empty.for_each(|table| *table = Table::new(self.placement));
+        let used = self.tables.iter().rposition(|table| table.len() > 0).map_or(0, |last| last + 1);
+        self.tables.truncate(used);
+        self.tables.shrink_to_fit();
+        self.due.truncate(used);
+    }
+
     /// Exchanges the contents of two databases.
     pub fn swap(&mut self, one: usize, other: usize) {
         if one.max(other) >= self.tables.len() && self.len(one) + self.len(other) == 0 {

@@ -62,7 +62,7 @@ impl Cx<'_> {
         let elapsed_us = || (monotonic_ns() - began_ns) / 1_000;
         let mut room = Room::Enough;
         while engine.estimated_bytes() > bytes_max {
-            if self.evict_one(policy).is_none() {
+            if !self.evict_one(policy) {
                 room = Room::Nothing;
                 break;
             }
@@ -83,45 +83,53 @@ impl Cx<'_> {
         }
     }
 
-    /// Evicts one key. None if no key may go.
-    fn evict_one(&mut self, policy: MaxmemoryPolicy) -> Option<()> {
-        let engine = self.engine;
+    /// Evicts one key; false if no key may go.
+    fn evict_one(&mut self, policy: MaxmemoryPolicy) -> bool {
         for _ in 0..TRIES_MAX {
             let candidate = match policy {
-                MaxmemoryPolicy::AllkeysRandom | MaxmemoryPolicy::VolatileRandom => self.draw(policy).pop(),
-                _ => {
-                    self.gather(policy);
-                    engine.candidates.take_best()
-                }
+                MaxmemoryPolicy::AllkeysRandom | MaxmemoryPolicy::VolatileRandom => match self.draw(policy) {
+                    Some(mut drawn) => drawn.pop(),
+                    None => return false,
+                },
+                _ => match self.gather(policy) {
+                    true => self.engine.candidates.take_best(),
+                    false => return false,
+                },
             };
             // What was remembered may be gone, or no longer volatile; then the next best is as good.
             if candidate.is_some_and(|candidate| self.evict(&candidate, policy)) {
-                return Some(());
+                return true;
             }
         }
-        None
+        false
     }
 
-    /// Samples some keys of each database and remembers the best.
-    fn gather(&mut self, policy: MaxmemoryPolicy) {
+    /// Samples some keys of each database and remembers the best; false if there are none that may go.
+    fn gather(&mut self, policy: MaxmemoryPolicy) -> bool {
         for _ in 0..self.engine.config.number(Opt::MaxmemorySamples) {
-            let drawn = self.draw(policy);
+            let Some(drawn) = self.draw(policy) else { return false };
             self.engine.candidates.remember(drawn);
         }
+        true
     }
 
-    /// A random key of each database of a random shard in which there are any that may go.
-    fn draw(&mut self, policy: MaxmemoryPolicy) -> Vec<Candidate> {
+    /// A random key of each database of a random shard in which there are any that may go, or nothing when bad luck has it.
+    /// None if there are no such keys in any shard.
+    fn draw(&mut self, policy: MaxmemoryPolicy) -> Option<Vec<Candidate>> {
         let (engine, now, shards) = (self.engine, self.now, self.engine.store.shards());
         let (first, random) = (fastrand::usize(..shards), fastrand::u64(..));
-        let mut drawn = Vec::new();
+        let (mut drawn, mut are_any) = (Vec::new(), false);
         for step in 0..shards {
             self.locks.with((first + step) % shards, |shard| {
                 drawn.extend((0..shard.databases()).filter_map(|database| {
                     let entry = match policy.is_volatile() {
+                        true if shard.volatile_len(database) == 0 => return None,
                         true => shard.random_volatile(database, random),
+                        false if shard.len(database) == 0 => return None,
                         false => shard.random(database, random),
-                    }?;
+                    };
+                    are_any = true;
+                    let entry = entry?;
                     let score = score(&engine.config, policy, &entry, now);
                     Some(Candidate { score, database, name: entry.key().into() })
                 }));
@@ -130,7 +138,7 @@ impl Cx<'_> {
                 break;
             }
         }
-        drawn
+        are_any.then_some(drawn)
     }
 
     /// Evicts a key, if it is still there and may go. Its value is freed when the shard's lock has been given back.
@@ -143,6 +151,9 @@ impl Cx<'_> {
             .get(database, key.hash, key.name, i64::MIN)
             .is_some_and(|entry| !policy.is_volatile() || entry.deadline().is_some());
         let garbage = if is_meant { shard.remove(database, key.hash, key.name) } else { None };
+        if garbage.is_some() && shard.len(database) == 0 {
+            shard.trim();
+        }
         let Some(garbage) = garbage else {
             self.locks.clear();
             return false;
