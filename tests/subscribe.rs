@@ -3,8 +3,11 @@
 //! What was published after a subscription is there comes, once and in each publisher's order; a lost connection is made
 //! again and said so; a dropped subscription is gone on the server too.
 
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::time::Duration;
 
+use futures_core::Stream;
 use sleeve::prelude::*;
 use sleeve::{Client, Message, News, Subscription};
 use sleeve_tests::{Kind, Server};
@@ -97,6 +100,30 @@ fn messages_are_awaited_in_any_runtime() {
                 assert_eq!(news.into_message().expect("a message").payload_as(), Ok(number));
             }
             publish.await.expect("all were published");
+        });
+    });
+}
+
+/// The next of a stream, as the combinators of any library would ask for it.
+async fn next<S: Stream + Unpin>(stream: &mut S) -> Option<S::Item> {
+    poll_fn(|context| Pin::new(&mut *stream).poll_next(context)).await
+}
+
+#[test]
+fn a_subscription_is_a_stream_and_an_iterator() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
+    everywhere(|client| {
+        let mut subscription = client.subscribe(["a"]).expect("subscribed");
+        (0..10).for_each(|number| client.publish("a", number).forget());
+        let payload = |news: News| news.into_message().expect("a message").payload_as::<i64>();
+        for (number, news) in (0..5).zip(&subscription) {
+            assert_eq!(payload(news.expect("the subscription lives")), Ok(number));
+        }
+        runtime.block_on(async {
+            for number in 5..10 {
+                let news = next(&mut subscription).await.expect("it goes on").expect("the subscription lives");
+                assert_eq!(payload(news), Ok(number));
+            }
         });
     });
 }

@@ -22,15 +22,17 @@ use crate::slot::{Completions, Source};
 
 /// Commands that are gathered here until [`send`](Batch::send).
 ///
-/// ```no_run
+/// ```
+/// # #[cfg(feature = "embedded")] {
 /// use sleeve::{Client, prelude::*};
 ///
-/// let client = Client::connect("redis://localhost")?;
+/// let client = Client::connect("embedded://")?;
 /// let batch = client.batch();
 /// let one = batch.incr("a");
 /// let two = batch.incr("b");
 /// batch.send();
 /// println!("{} {}", one.wait()?, two.wait()?);
+/// # }
 /// # Ok::<(), sleeve::Error>(())
 /// ```
 ///

@@ -32,13 +32,15 @@ use crate::transaction::Transaction;
 
 /// A server, or an engine in this process, as something to send commands to.
 ///
-/// ```no_run
+/// ```
+/// # #[cfg(feature = "embedded")] {
 /// use sleeve::{Client, prelude::*};
 ///
-/// let client = Client::connect("redis://localhost")?;
+/// let client = Client::connect("embedded://")?;
 /// client.set("greeting", "hello").forget();
 /// let greeting: String = client.get("greeting").wait()?;
 /// assert_eq!(greeting, "hello");
+/// # }
 /// # Ok::<(), sleeve::Error>(())
 /// ```
 #[derive(Clone)]
@@ -121,11 +123,13 @@ impl Client {
 
     /// Another database of the same server, on the same connection.
     ///
-    /// ```no_run
+    /// ```
+    /// # #[cfg(feature = "embedded")] {
     /// # use sleeve::{Client, prelude::*};
-    /// # let client = Client::connect("redis://localhost")?;
+    /// # let client = Client::connect("embedded://")?;
     /// let sessions = client.db(1);
     /// sessions.incr("count").forget(); // SELECT goes ahead of it only if the connection is elsewhere
+    /// # }
     /// # Ok::<(), sleeve::Error>(())
     /// ```
     pub fn db(&self, database: u32) -> Db {
@@ -204,15 +208,22 @@ macro_rules! handle {
             /// Listens to channels, on a connection of its own that is made again when it is lost. Waits until the server
             /// has confirmed it, so that what is published from now on comes.
             ///
-            /// ```no_run
+            /// ```
+            /// # #[cfg(feature = "embedded")] {
             /// # use sleeve::{Client, News, prelude::*};
-            /// # let client = Client::connect("redis://localhost")?;
-            /// for news in &client.subscribe(["news", "weather"])? {
+            /// # let client = Client::connect("embedded://")?;
+            /// let subscription = client.subscribe(["news", "weather"])?;
+            /// client.publish("weather", "sunny").forget();
+            /// for news in &subscription {
             ///     match news? {
-            ///         News::Message(message) => println!("{}: {:?}", message.channel_text(), message.payload),
+            ///         News::Message(message) => {
+            ///             println!("{}: {:?}", message.channel_text(), message.payload);
+            ///             break;
+            ///         }
             ///         News::Resumed => println!("(some messages may be missing)"),
             ///     }
             /// }
+            /// # }
             /// # Ok::<(), sleeve::Error>(())
             /// ```
             ///
@@ -245,14 +256,18 @@ macro_rules! handle {
             /// transaction. If a key was changed before it could be executed, the closure is called again. It runs on this
             /// thread, on a connection of its own, so it may take its time.
             ///
-            /// ```no_run
+            /// ```
+            /// # #[cfg(feature = "embedded")] {
             /// # use sleeve::{Client, prelude::*};
-            /// # let client = Client::connect("redis://localhost")?;
+            /// # let client = Client::connect("embedded://")?;
+            /// client.set("n", 21).forget();
             /// let doubled = client.watch("n", |lease, transaction| {
             ///     let n: i64 = lease.get("n").wait()?;
             ///     transaction.set("n", n * 2).forget();
             ///     Ok(n * 2)
             /// })?;
+            /// assert_eq!(doubled, 42);
+            /// # }
             /// # Ok::<(), sleeve::Error>(())
             /// ```
             ///

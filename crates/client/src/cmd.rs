@@ -8,12 +8,15 @@ use crate::request::{Request, ToArgs};
 
 /// A command in the making.
 ///
-/// ```no_run
+/// ```
+/// # #[cfg(feature = "embedded")] {
 /// use sleeve::{Client, prelude::*};
 ///
-/// let client = Client::connect("redis://localhost")?;
+/// let client = Client::connect("embedded://")?;
+/// client.cmd("SET user:1").arg("Ann").send::<()>().wait()?;
 /// let keys: Vec<String> = client.cmd("KEYS").arg("user:*").send().wait()?;
 /// let encoding: String = client.cmd("OBJECT ENCODING").arg("user:1").send().wait()?;
+/// # }
 /// # Ok::<(), sleeve::Error>(())
 /// ```
 pub struct Cmd<'a, A> {

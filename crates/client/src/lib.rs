@@ -5,14 +5,16 @@
 //! returns a [`Reply`], which is awaited, waited for, given a callback, forgotten or dropped. So everything is pipelined,
 //! without anyone asking for it:
 //!
-//! ```no_run
+//! ```
+//! # #[cfg(feature = "embedded")] {
 //! use sleeve::{Client, prelude::*};
 //!
-//! let client = Client::connect("redis://localhost")?;
+//! let client = Client::connect("embedded://")?;
 //! client.set("name", "Ann").forget(); // an error would reach the configuration's error hook
 //! let name = client.get::<String>("name");
 //! let visits = client.db(3).incr("visits"); // another database on the same connection
 //! println!("{} was here {} times", name.wait()?, visits.wait()?);
+//! # }
 //! # Ok::<(), sleeve::Error>(())
 //! ```
 //!

@@ -27,13 +27,15 @@ use crate::value::Value;
 /// - Dropping it neither takes the command back nor gives its answer to anyone else. The exception is a command that waits
 ///   on the server ([`BlockingCommands`](crate::commands::blocking::BlockingCommands)): dropped, it waits no longer.
 ///
-/// ```no_run
+/// ```
+/// # #[cfg(feature = "embedded")] {
 /// use sleeve::{Client, prelude::*};
 ///
-/// let client = Client::connect("redis://localhost")?;
+/// let client = Client::connect("embedded://")?;
 /// let first = client.incr("a");
 /// let second = client.incr("b"); // both are on their way
 /// println!("{} {}", first.wait()?, second.wait()?);
+/// # }
 /// # Ok::<(), sleeve::Error>(())
 /// ```
 #[must_use = "await it, wait for it, or forget it to have errors reported"]

@@ -26,16 +26,18 @@ use crate::request::{Request, ToArgs};
 ///
 /// Cheap to clone. `keys` are the keys that it uses (`KEYS` in Lua), `args` whatever else it is given (`ARGV`).
 ///
-/// ```no_run
+/// ```
+/// # #[cfg(feature = "embedded")] {
 /// use sleeve::{Client, Script};
 ///
-/// let client = Client::connect("redis://localhost")?;
+/// let client = Client::connect("embedded://")?;
 /// let take = Script::new(
 ///     "local left = redis.call('DECRBY', KEYS[1], ARGV[1])
 ///      if left < 0 then redis.call('INCRBY', KEYS[1], ARGV[1]) return -1 end
 ///      return left",
 /// );
 /// let left: i64 = take.run(&client, "stock:42", 3).wait()?;
+/// # }
 /// # Ok::<(), sleeve::Error>(())
 /// ```
 #[derive(Clone, Debug)]

@@ -7,8 +7,11 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
+
+use futures_core::Stream;
 
 use crate::error::{Error, ErrorKind};
 use crate::inbox::Inbox;
@@ -37,10 +40,29 @@ use crate::socket::Bell;
 /// # Ok::<(), sleeve::Error>(())
 /// ```
 ///
-/// In async code `subscription.next().await` is the same, in any runtime. As an iterator it waits for each:
-/// `for news in &subscription`.
+/// In async code `subscription.next().await` is the same, in any runtime. As an iterator it waits for each, and as a
+/// [`Stream`] it is polled for each; both end after an error.
+///
+/// ```
+/// # #[cfg(feature = "embedded")] {
+/// # use sleeve::{Client, News, prelude::*};
+/// # let client = Client::embedded();
+/// let subscription = client.psubscribe("weather.*")?;
+/// client.publish("weather.rome", 31).wait()?;
+/// for news in &subscription {
+///     if let News::Message(message) = news? {
+///         assert_eq!(message.channel_text(), "weather.rome");
+///         assert_eq!(message.payload_as::<i64>()?, 31);
+///         break;
+///     }
+/// }
+/// # }
+/// # Ok::<(), sleeve::Error>(())
+/// ```
 pub struct Subscription {
     source: Source,
+    /// An iterator or a stream has shown why nothing will come any more.
+    ended: AtomicBool,
 }
 
 enum Source {
@@ -68,9 +90,13 @@ impl Subscription {
             #[cfg(feature = "embedded")]
             Route::Local(embedded) => {
                 let bytes_max = embedded.config().queue_bytes_max;
-                Ok(Self { source: Source::Local(Seat::open(embedded.engine(), request, count, bytes_max)?) })
+                Ok(Self::of(Source::Local(Seat::open(embedded.engine(), request, count, bytes_max)?)))
             }
         }
+    }
+
+    fn of(source: Source) -> Self {
+        Self { source, ended: AtomicBool::new(false) }
     }
 
     fn remote(config: crate::Config, request: Vec<u8>, names: usize) -> Result<Self, Error> {
@@ -78,7 +104,7 @@ impl Subscription {
         let (inbox, bell) = (Inbox::new(config.queue_bytes_max), Bell::new().map_err(failed)?);
         let listener = Arc::new(Listener { config, inbox, bell, request, names });
         listener::start(Arc::clone(&listener)).map_err(failed)?;
-        let subscription = Self { source: Source::Remote(Arc::clone(&listener)) };
+        let subscription = Self::of(Source::Remote(Arc::clone(&listener)));
         listener.inbox.wait_begun()?;
         Ok(subscription)
     }
@@ -103,6 +129,21 @@ impl Subscription {
             #[cfg(feature = "embedded")]
             Source::Local(seat) => seat.wait(deadline),
         }
+    }
+
+    /// For iterators and streams: an error is the last that they bring.
+    fn until_error(&self, news: Result<News, Error>) -> Option<Result<News, Error>> {
+        let had_ended = self.ended.fetch_or(news.is_err(), Ordering::Relaxed);
+        (!had_ended || news.is_ok()).then_some(news)
+    }
+
+    fn poll(&self, context: &mut Context<'_>) -> Poll<Result<News, Error>> {
+        let polled = match &self.source {
+            Source::Remote(listener) => listener.inbox.poll(context.waker()),
+            #[cfg(feature = "embedded")]
+            Source::Local(seat) => seat.poll(context.waker()),
+        };
+        polled.map_or(Poll::Pending, Poll::Ready)
     }
 }
 
@@ -129,7 +170,23 @@ impl Iterator for &Subscription {
     type Item = Result<News, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        Some(Subscription::next(self).wait())
+        self.until_error(Subscription::next(self).wait())
+    }
+}
+
+impl Stream for &Subscription {
+    type Item = Result<News, Error>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.poll(context).map(|news| self.until_error(news))
+    }
+}
+
+impl Stream for Subscription {
+    type Item = Result<News, Error>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.poll(context).map(|news| self.until_error(news))
     }
 }
 
@@ -165,12 +222,7 @@ impl Next<'_> {
 impl Future for Next<'_> {
     type Output = Result<News, Error>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let polled = match &self.subscription.source {
-            Source::Remote(listener) => listener.inbox.poll(cx.waker()),
-            #[cfg(feature = "embedded")]
-            Source::Local(seat) => seat.poll(cx.waker()),
-        };
-        polled.map_or(Poll::Pending, Poll::Ready)
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.subscription.poll(context)
     }
 }

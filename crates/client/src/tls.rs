@@ -14,11 +14,11 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 
 /// How to speak TLS with a server. The default believes the certificate authorities that the system believes.
 ///
-/// ```no_run
-/// use sleeve::{Client, Config, Tls};
+/// ```
+/// use sleeve::{Config, Tls};
 ///
 /// let tls = Tls::new().ca_file("ca.crt").certificate("client.crt", "client.key");
-/// let client = Client::new(Config::from_url("redis://localhost:6380")?.tls(tls))?;
+/// let config = Config::from_url("rediss://localhost:6380")?.tls(tls);
 /// # Ok::<(), sleeve::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

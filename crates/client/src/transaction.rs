@@ -66,10 +66,11 @@ impl Condition {
 
 /// Commands that are gathered here until [`exec`](Transaction::exec).
 ///
-/// ```no_run
+/// ```
+/// # #[cfg(feature = "embedded")] {
 /// use sleeve::{Client, Condition, prelude::*};
 ///
-/// let client = Client::connect("redis://localhost")?;
+/// let client = Client::connect("embedded://")?;
 /// let transaction = client.transaction();
 /// transaction.require(Condition::not_exists("user:7"));
 /// let created = transaction.set("user:7", "Ann");
@@ -78,6 +79,7 @@ impl Condition {
 ///     created.wait()?;
 ///     println!("user number {}", count.wait()?);
 /// }
+/// # }
 /// # Ok::<(), sleeve::Error>(())
 /// ```
 ///
