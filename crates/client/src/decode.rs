@@ -16,6 +16,32 @@ use crate::error::Error;
 use crate::value::Value;
 
 /// A type that a command's reply can be turned into.
+///
+/// ```
+/// # #[cfg(feature = "embedded")] {
+/// use sleeve::{Client, Error, Frame, FromReply, prelude::*};
+///
+/// let client = Client::embedded();
+/// struct User {
+///     name: String,
+///     age: u32,
+/// }
+///
+/// impl FromReply for User {
+///     fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
+///         let (name, age) = FromReply::from_reply(frame)?;
+///         Ok(Self { name, age })
+///     }
+/// }
+///
+/// client.hset("user:1", [("name", "Ann"), ("age", "36")]).wait()?;
+/// let user: User = client.cmd("HMGET user:1 name age").send().wait()?;
+/// assert_eq!((user.name.as_str(), user.age), ("Ann", 36));
+/// let wrong = client.hget::<i64>("user:1", "name").wait().unwrap_err();
+/// assert_eq!(wrong.kind(), sleeve::ErrorKind::Conversion);
+/// # }
+/// # Ok::<(), sleeve::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(message = "`{Self}` is not a type that a reply can be turned into")]
 pub trait FromReply: Sized {
     /// Reads the value from a reply, or says why it cannot be read.

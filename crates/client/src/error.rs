@@ -47,6 +47,21 @@ pub enum Effect {
 }
 
 /// Why a command has no result.
+///
+/// ```
+/// # #[cfg(feature = "embedded")] {
+/// use sleeve::{Client, Effect, ErrorKind, prelude::*};
+///
+/// let client = Client::embedded();
+/// client.set("name", "Ann").wait()?;
+/// let error = client.incr("name").wait().unwrap_err();
+/// assert_eq!((error.kind(), error.code()), (ErrorKind::Server, Some("ERR")));
+/// assert_eq!(error.message(), "ERR value is not an integer or out of range");
+/// // After any failure: was it executed?
+/// assert_eq!(error.effect(), Effect::Answered);
+/// # }
+/// # Ok::<(), sleeve::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Error {
     kind: ErrorKind,

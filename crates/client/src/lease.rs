@@ -24,6 +24,22 @@ pub(crate) const IDLE_LEASES_MAX: usize = 16;
 
 /// A connection that nobody else uses until it is dropped.
 ///
+/// ```
+/// # #[cfg(feature = "embedded")] {
+/// use sleeve::{Client, prelude::*};
+///
+/// let client = Client::embedded();
+/// client.set("stock", 3).wait()?;
+/// let lease = client.lease()?;
+/// lease.watch("stock").wait()?;
+/// let stock: i64 = lease.get("stock").wait()?;
+/// let transaction = lease.transaction();
+/// transaction.set("stock", stock - 1).forget();
+/// assert!(transaction.exec().wait()?); // false, had somebody changed it meanwhile
+/// # }
+/// # Ok::<(), sleeve::Error>(())
+/// ```
+///
 /// Commands that wait on the server need none: elsewhere they get a connection of their own by themselves. Here they hold up
 /// the lease's next commands, and the client's command timeout bounds them too.
 pub struct Lease {

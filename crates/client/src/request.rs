@@ -27,6 +27,27 @@ pub(crate) const ARGUMENTS_MAX: usize = 1024 * 1024;
 const KEPT_CAPACITY_MAX: usize = 64 * 1024;
 
 /// A value that becomes any number of arguments.
+///
+/// ```
+/// # #[cfg(feature = "embedded")] {
+/// use sleeve::{Client, Request, ToArgs, prelude::*};
+///
+/// let client = Client::embedded();
+/// struct Point {
+///     x: f64,
+///     y: f64,
+/// }
+///
+/// impl ToArgs for Point {
+///     fn write_to(&self, request: &mut Request) {
+///         request.arg(("x", self.x, "y", self.y));
+///     }
+/// }
+///
+/// assert_eq!(client.hset("point", Point { x: 1.5, y: 2.0 }).wait()?, 2);
+/// # }
+/// # Ok::<(), sleeve::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(message = "`{Self}` cannot be sent as arguments of a command")]
 pub trait ToArgs {
     /// Adds the arguments to the request.

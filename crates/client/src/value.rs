@@ -10,6 +10,18 @@ use sleeve_wire::frame::{DEPTH_MAX, Frame, Items};
 use crate::error::Error;
 
 /// Any reply. RESP2 knows only the variants up to `Array`.
+///
+/// ```
+/// # #[cfg(feature = "embedded")] {
+/// use sleeve::{Client, Value, prelude::*};
+///
+/// let client = Client::embedded();
+/// client.rpush("list", ["a", "b"]).wait()?;
+/// let value: Value = client.cmd("LRANGE list 0 -1").send().wait()?;
+/// assert_eq!(value, Value::Array(vec![Value::Bytes(b"a".to_vec()), Value::Bytes(b"b".to_vec())]));
+/// # }
+/// # Ok::<(), sleeve::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// Nothing: a missing key, an aborted transaction.

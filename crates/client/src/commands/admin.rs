@@ -5,6 +5,18 @@ use crate::request::ToArgs;
 
 super::commands! {
     /// Commands about the server, its databases and its commands.
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")] {
+    /// use sleeve::{Client, prelude::*};
+    ///
+    /// let client = Client::embedded();
+    /// client.set("a", 1).wait()?;
+    /// assert_eq!(client.dbsize().wait()?, 1);
+    /// assert!(client.info("memory").wait()?.contains("used_memory:"));
+    /// # }
+    /// # Ok::<(), sleeve::Error>(())
+    /// ```
     AdminCommands {
         /// What the server says about all its commands.
         command<T>() -> T = ["COMMAND"];

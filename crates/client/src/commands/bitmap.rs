@@ -5,6 +5,18 @@ use crate::request::{ToArg, ToArgs};
 
 super::commands! {
     /// Commands on the bits of strings.
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")] {
+    /// use sleeve::{Client, prelude::*};
+    ///
+    /// let client = Client::embedded();
+    /// client.setbit("seen", 7, true).wait()?;
+    /// assert!(client.getbit("seen", 7).wait()?);
+    /// assert_eq!(client.bitcount("seen").wait()?, 1);
+    /// # }
+    /// # Ok::<(), sleeve::Error>(())
+    /// ```
     BitmapCommands {
         /// How many bits are set.
         bitcount(key: impl ToArg) -> u64 = ["BITCOUNT", key];

@@ -8,6 +8,17 @@ use crate::request::{ToArg, ToArgs};
 
 super::commands! {
     /// Commands about this connection and others.
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")] {
+    /// use sleeve::{Client, prelude::*};
+    ///
+    /// let client = Client::embedded();
+    /// assert_eq!(client.ping().wait()?, "PONG");
+    /// assert_eq!(client.echo::<String>("hello").wait()?, "hello");
+    /// # }
+    /// # Ok::<(), sleeve::Error>(())
+    /// ```
     ConnectionCommands {
         /// The name that was given to the connection, nil without one.
         client_getname() -> Option<String> = ["CLIENT", "GETNAME"];

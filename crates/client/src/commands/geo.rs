@@ -9,6 +9,19 @@ use crate::request::{ToArg, ToArgs};
 
 super::commands! {
     /// Commands on positions: sorted sets whose scores are places on the earth.
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")] {
+    /// use sleeve::{Client, prelude::*};
+    ///
+    /// let client = Client::embedded();
+    /// client.geoadd("cities", (13.361389, 38.115556, "Palermo")).wait()?;
+    /// client.geoadd("cities", (15.087269, 37.502669, "Catania")).wait()?;
+    /// let kilometres = client.geodist("cities", "Palermo", "Catania", sleeve::GeoUnit::Kilometres).wait()?;
+    /// assert!(kilometres.is_some_and(|distance| (160.0..170.0).contains(&distance)));
+    /// # }
+    /// # Ok::<(), sleeve::Error>(())
+    /// ```
     GeoCommands {
         /// Adds members, given as longitude, latitude (degrees) and member; answers how many are new.
         geoadd(key: impl ToArg, positions: impl ToArgs) -> u64 = ["GEOADD", key, positions];

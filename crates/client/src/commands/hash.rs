@@ -18,6 +18,21 @@ impl<T: ToArgs> ToArgs for CountedPairs<T> {
 
 super::commands! {
     /// Commands on hashes: keys whose values are fields with values of their own.
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")] {
+    /// use sleeve::{Client, prelude::*};
+    ///
+    /// let client = Client::embedded();
+    /// assert_eq!(client.hset("user:1", [("name", "Ann"), ("age", "36")]).wait()?, 2);
+    /// assert_eq!(client.hincrby("user:1", "age", 1).wait()?, 37);
+    /// let user: std::collections::HashMap<String, String> = client.hgetall("user:1").wait()?;
+    /// assert_eq!(user["name"], "Ann");
+    /// // A field that goes away by itself.
+    /// assert_eq!(client.hexpire("user:1", 60, "age").wait()?, [1]);
+    /// # }
+    /// # Ok::<(), sleeve::Error>(())
+    /// ```
     HashCommands {
         /// Removes fields; answers how many were there.
         hdel(key: impl ToArg, fields: impl ToArgs) -> u64 = ["HDEL", key, fields];

@@ -4,6 +4,17 @@ use crate::request::{ToArg, ToArgs};
 
 super::commands! {
     /// Commands that count different elements approximately, in 12 KiB whatever their number.
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")] {
+    /// use sleeve::{Client, prelude::*};
+    ///
+    /// let client = Client::embedded();
+    /// client.pfadd("visitors", ["ann", "bob", "ann"]).wait()?;
+    /// assert_eq!(client.pfcount("visitors").wait()?, 2);
+    /// # }
+    /// # Ok::<(), sleeve::Error>(())
+    /// ```
     HyperLogLogCommands {
         /// Counts elements; answers whether the count may have changed.
         pfadd(key: impl ToArg, elements: impl ToArgs) -> bool = ["PFADD", key, elements];

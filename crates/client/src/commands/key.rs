@@ -5,6 +5,20 @@ use crate::request::{ToArg, ToArgs};
 
 super::commands! {
     /// Commands on keys, whatever their values are.
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")] {
+    /// use sleeve::{Client, prelude::*};
+    ///
+    /// let client = Client::embedded();
+    /// client.set("a", 1).wait()?;
+    /// assert!(client.expire("a", 60).wait()?);
+    /// client.rename("a", "b").wait()?;
+    /// assert_eq!(client.exists(["a", "b"]).wait()?, 1);
+    /// assert_eq!(client.type_of("b").wait()?, "string");
+    /// # }
+    /// # Ok::<(), sleeve::Error>(())
+    /// ```
     KeyCommands {
         /// Copies a key; answers whether it did.
         copy(source: impl ToArg, destination: impl ToArg, options: CopyOptions) -> bool = ["COPY", source, destination, options];

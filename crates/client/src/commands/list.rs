@@ -6,6 +6,18 @@ use crate::sorting::{ListEnd, ListSide, PosOptions, SortOptions};
 
 super::commands! {
     /// Commands on lists.
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")] {
+    /// use sleeve::{Client, prelude::*};
+    ///
+    /// let client = Client::embedded();
+    /// client.rpush("jobs", ["sweep", "cook"]).wait()?;
+    /// assert_eq!(client.lrange::<Vec<String>>("jobs", 0, -1).wait()?, ["sweep", "cook"]);
+    /// assert_eq!(client.lpop::<Option<String>>("jobs").wait()?.as_deref(), Some("sweep"));
+    /// # }
+    /// # Ok::<(), sleeve::Error>(())
+    /// ```
     ListCommands {
         /// The element at this index; negative ones count from the end. Nil if there is none.
         lindex<T>(key: impl ToArg, index: i64) -> T = ["LINDEX", key, index];

@@ -4,6 +4,18 @@ use crate::request::{ToArg, ToArgs};
 
 super::commands! {
     /// Commands about publishing.
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")] {
+    /// use sleeve::{Client, prelude::*};
+    ///
+    /// let client = Client::embedded();
+    /// let subscription = client.subscribe("news")?;
+    /// assert_eq!(client.publish("news", "hello").wait()?, 1);
+    /// assert_eq!(client.pubsub_channels::<String>().wait()?, ["news"]);
+    /// # }
+    /// # Ok::<(), sleeve::Error>(())
+    /// ```
     PubSubCommands {
         /// Sends a message to all who listen to the channel; answers how many they are.
         publish(channel: impl ToArg, message: impl ToArg) -> u64 = ["PUBLISH", channel, message];

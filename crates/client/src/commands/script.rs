@@ -7,6 +7,17 @@ use crate::value::Value;
 
 super::commands! {
     /// Commands that run and keep Lua on the server.
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")] {
+    /// use sleeve::{Client, prelude::*};
+    ///
+    /// let client = Client::embedded();
+    /// let sum: i64 = client.eval("return redis.call('INCRBY', KEYS[1], ARGV[1])", "n", 5).wait()?;
+    /// assert_eq!(sum, 5);
+    /// # }
+    /// # Ok::<(), sleeve::Error>(())
+    /// ```
     ScriptCommands {
         /// Runs a script. `keys` are what it uses of the database, `args` whatever else it is given.
         eval<T>(text: impl ToArg, keys: impl ToArgs, args: impl ToArgs) -> T = ["EVAL", text, Counted(&keys), args];

@@ -6,6 +6,19 @@ use crate::request::{ToArg, ToArgs};
 
 super::commands! {
     /// Commands on sets: distinct values in no order.
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")] {
+    /// use sleeve::{Client, prelude::*};
+    ///
+    /// let client = Client::embedded();
+    /// client.sadd("cats", ["tom", "felix"]).wait()?;
+    /// client.sadd("films", ["felix", "brazil"]).wait()?;
+    /// assert!(client.sismember("cats", "tom").wait()?);
+    /// assert_eq!(client.sinter::<Vec<String>>(["cats", "films"]).wait()?, ["felix"]);
+    /// # }
+    /// # Ok::<(), sleeve::Error>(())
+    /// ```
     SetCommands {
         /// Adds members; answers how many of them are new.
         sadd(key: impl ToArg, members: impl ToArgs) -> u64 = ["SADD", key, members];

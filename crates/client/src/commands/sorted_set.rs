@@ -9,6 +9,19 @@ use crate::request::{ToArg, ToArgs};
 
 super::commands! {
     /// Commands on sorted sets: distinct members, each with a score that orders them.
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")] {
+    /// use sleeve::{Client, prelude::*};
+    ///
+    /// let client = Client::embedded();
+    /// client.zadd("scores", [(30, "ann"), (20, "bob")]).wait()?;
+    /// assert_eq!(client.zincrby("scores", 15.0, "bob").wait()?, 35.0);
+    /// let best = sleeve::RankRange::by_rank(0, 0).reverse();
+    /// assert_eq!(client.zrange_scores::<Vec<(String, f64)>>("scores", best).wait()?, [("bob".to_owned(), 35.0)]);
+    /// # }
+    /// # Ok::<(), sleeve::Error>(())
+    /// ```
     SortedSetCommands {
         /// Adds members, given as pairs of score and member; answers how many are new.
         zadd(key: impl ToArg, scored: impl ToArgs) -> u64 = ["ZADD", key, scored];

@@ -9,6 +9,23 @@ use crate::stream::{ClaimOptions, GroupStart, ReadOptions, StreamTrim};
 
 super::commands! {
     /// Commands on streams: entries in the order of their ids, and groups of consumers.
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")] {
+    /// use sleeve::{Client, prelude::*};
+    ///
+    /// let client = Client::embedded();
+    /// client.xadd("events", [("kind", "login")]).wait()?;
+    /// client.xgroup_create("events", "mail", sleeve::GroupStart::first()).wait()?;
+    /// let options = sleeve::ReadOptions::new().count(10);
+    /// type Entries = Vec<(String, Vec<(String, String)>)>;
+    /// let read: Vec<(String, Entries)> = client.xreadgroup("mail", "worker1", options, "events", ">").wait()?;
+    /// let (id, fields) = &read[0].1[0];
+    /// assert_eq!(fields[0], ("kind".to_owned(), "login".to_owned()));
+    /// assert_eq!(client.xack("events", "mail", id).wait()?, 1);
+    /// # }
+    /// # Ok::<(), sleeve::Error>(())
+    /// ```
     StreamCommands {
         /// Acknowledges entries that were delivered in a group; answers how many.
         xack(key: impl ToArg, group: impl ToArg, ids: impl ToArgs) -> u64 = ["XACK", key, group, ids];

@@ -5,6 +5,21 @@ use crate::request::{ToArg, ToArgs};
 
 super::commands! {
     /// Commands on strings and on the numbers in them.
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")] {
+    /// use sleeve::{Client, prelude::*};
+    ///
+    /// let client = Client::embedded();
+    /// client.set("greeting", "hello").wait()?;
+    /// assert_eq!(client.append("greeting", " there").wait()?, 11);
+    /// assert_eq!(client.get::<String>("greeting").wait()?, "hello there");
+    /// assert_eq!(client.get::<Option<String>>("nothing").wait()?, None);
+    /// assert_eq!(client.incrby("counter", 5).wait()?, 5);
+    /// assert_eq!(client.mget::<Vec<Option<String>>>(["counter", "nothing"]).wait()?, [Some("5".to_owned()), None]);
+    /// # }
+    /// # Ok::<(), sleeve::Error>(())
+    /// ```
     StringCommands {
         /// Adds to the end of the value; answers its new length.
         append(key: impl ToArg, value: impl ToArg) -> usize = ["APPEND", key, value];
