@@ -82,6 +82,11 @@ impl Doors {
         open.tcp.iter().chain(&open.unix).cloned().collect()
     }
 
+    /// Takes no more connections, from this moment on.
+    pub fn shut(&self) {
+        self.listeners().iter().for_each(|listener| listener.close());
+    }
+
     /// Opens and closes TCP doors so that they are what the options say now. What fails leaves the doors as they were.
     ///
     /// # Errors

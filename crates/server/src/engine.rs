@@ -97,6 +97,8 @@ impl std::fmt::Debug for Engine {
 pub struct Debug {
     /// Whether keys expire without being looked at.
     pub active_expire: std::sync::atomic::AtomicBool,
+    /// Whether scripts may call commands that are not for scripts.
+    pub allows_all_to_scripts: std::sync::atomic::AtomicBool,
     /// From how many bytes on an element of a list stands alone; 0 as the limit of its packs says.
     pub packed_threshold: std::sync::atomic::AtomicUsize,
 }
@@ -129,7 +131,7 @@ impl Engine {
             started: Instant::now(),
             ticker: Ticker::start(),
             run_id: random_hex(),
-            debug: Debug { active_expire: true.into(), packed_threshold: 0.into() },
+            debug: Debug { active_expire: true.into(), allows_all_to_scripts: false.into(), packed_threshold: 0.into() },
             doors: Doors::default(),
             tls: Tls::default(),
             port: AtomicU32::new(0),
@@ -159,6 +161,7 @@ impl Engine {
 
     /// Tells everybody to stop.
     pub fn post_stop(&self) {
+        self.doors.shut();
         self.mailboxes().iter().for_each(|mailbox| mailbox.post(Letter::Stop));
     }
 

@@ -20,7 +20,7 @@ use crate::log;
 use crate::request::{Key, Request};
 
 /// What there is: form and sentence, for HELP.
-const SUBCOMMANDS: [(&str, &str); 10] = [
+const SUBCOMMANDS: [(&str, &str); 11] = [
     ("DIGEST", "Forty digits that stand for all data."),
     ("DIGEST-VALUE key [key ...]", "Forty digits for each key's value."),
     ("ERROR message", "Answers with this error."),
@@ -30,11 +30,12 @@ const SUBCOMMANDS: [(&str, &str); 10] = [
     ("PROTOCOL type", "Answers with a value of the type: string, integer, double, null, array, set, map, ..."),
     ("QUICKLIST-PACKED-THRESHOLD size", "From which size on an element of a list stands alone; 0 is the default."),
     ("SET-ACTIVE-EXPIRE 0|1", "Stops or restarts the removal of expired keys that nobody looks at."),
+    ("SET-DISABLE-DENY-SCRIPTS 0|1", "Lets scripts call the commands that are not for scripts."),
     ("SLEEP seconds", "Holds all data for so long; decimals are allowed."),
 ];
 
 /// Redis's subcommands that are not here. They get an answer that says so instead of one about spelling.
-const ABSENT: [&str; 29] = [
+const ABSENT: [&str; 28] = [
     "aof-flush-sleep",
     "assert",
     "change-repl-id",
@@ -61,7 +62,6 @@ const ABSENT: [&str; 29] = [
     "restart",
     "sdslen",
     "segfault",
-    "set-disable-deny-scripts",
     "stringmatch-test",
     "structsize",
 ];
@@ -80,6 +80,7 @@ pub fn debug(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         (b"protocol", 3) => return protocol(cx, request.arg(2)),
         (b"quicklist-packed-threshold", 3) => return packed_threshold(cx, request.arg(2)),
         (b"set-active-expire", 3) => set_active_expire(cx, request.arg(2)),
+        (b"set-disable-deny-scripts", 3) => set_disable_deny_scripts(cx, request.arg(2)),
         (b"sleep", 3) => sleep(cx, request.arg(2)),
         (lower, _) if ABSENT.iter().any(|absent| absent.as_bytes() == lower) => {
             let name = String::from_utf8_lossy(name).to_uppercase();
@@ -210,6 +211,12 @@ fn set_active_expire(cx: &mut Cx<'_>, argument: &[u8]) {
     // As in the original, what is no number is 0.
     let wanted = number::parse_i64(argument).unwrap_or(0) != 0;
     cx.engine.debug.active_expire.store(wanted, Ordering::Relaxed);
+    cx.reply().ok();
+}
+
+fn set_disable_deny_scripts(cx: &mut Cx<'_>, argument: &[u8]) {
+    let wanted = number::parse_i64(argument).unwrap_or(0) != 0;
+    cx.engine.debug.allows_all_to_scripts.store(wanted, Ordering::Relaxed);
     cx.reply().ok();
 }
 

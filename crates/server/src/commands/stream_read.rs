@@ -92,6 +92,11 @@ fn parse<'a>(cx: &Cx<'_>, request: Request<'a>, in_group: bool) -> Result<Option
         let (word, more) = (request.arg(at).to_ascii_lowercase(), request.len() - 1 - at);
         match word.as_slice() {
             b"block" if more != 0 => {
+                if cx.state.denies_blocking {
+                    let command = String::from_utf8_lossy(request.arg(0));
+                    let why = "command is not allowed with BLOCK option from scripts";
+                    return Err(Error::new(format!("ERR {command} {why}")));
+                }
                 options.deadline_ms = Some(waiting::deadline_of_milliseconds(cx, request.arg(at + 1))?);
                 at += 2;
             }
@@ -275,7 +280,7 @@ fn deliver(
 /// Takes the group one entry on.
 fn go_on(group: &mut StreamGroup, stream: &Stream, id: StreamId) {
     group.entries_read = match group.entries_read {
-        Some(read) if !stream.has_tombstones_from(id) => Some(read + 1),
+        Some(read) if !stream.has_tombstones_from(id) => Some(read.saturating_add(1)),
         _ => stream.entries_up_to(id),
     };
     group.last_id = id;
@@ -299,7 +304,7 @@ fn deliver_again(
             match stream.get(id) {
                 Some(entry) => {
                     stream_reply::entry(reply, &entry);
-                    let deliveries = group.pending(id).map_or(0, |pending| pending.deliveries) + 1;
+                    let deliveries = group.pending(id).map_or(0, |pending| pending.deliveries).saturating_add(1);
                     done.pending.push((id, Pending { deliveries, ..fresh }));
                 }
                 None => {

@@ -10,7 +10,7 @@ use super::inbound::Reader;
 use super::raised::{error_table, raise};
 use super::scene::{Scene, Words};
 use super::scripts::digest_of;
-use super::{numbers, stage};
+use super::{call, numbers, stage};
 use crate::acl;
 use crate::log;
 use crate::prepare::{self, Found};
@@ -21,8 +21,8 @@ use crate::prepare::{self, Found};
 /// Lua has no memory left.
 pub fn table(lua: &Lua) -> mlua::Result<Table> {
     let redis = lua.create_table()?;
-    redis.raw_set("call", lua.create_function(|lua, args: MultiValue| call(lua, &args, true))?)?;
-    redis.raw_set("pcall", lua.create_function(|lua, args: MultiValue| call(lua, &args, false))?)?;
+    redis.raw_set("call", call::function(lua, lua.create_function(|lua, ()| finish(lua, true))?)?)?;
+    redis.raw_set("pcall", call::function(lua, lua.create_function(|lua, ()| finish(lua, false))?)?)?;
     redis.raw_set("error_reply", lua.create_function(|lua, args: MultiValue| error_reply(lua, &args))?)?;
     redis.raw_set("status_reply", lua.create_function(|lua, args: MultiValue| status_reply(lua, &args))?)?;
     redis.raw_set("sha1hex", lua.create_function(|lua, args: MultiValue| sha1hex(lua, &args))?)?;
@@ -56,9 +56,10 @@ pub fn add_log_and_version(lua: &Lua, redis: &Table) -> mlua::Result<()> {
 const REPLICATION: [(&str, i64); 5] =
     [("REPL_NONE", 0), ("REPL_AOF", 1), ("REPL_SLAVE", 2), ("REPL_REPLICA", 2), ("REPL_ALL", 3)];
 
-/// `redis.call` and `redis.pcall`, which differ in what becomes of an error.
-fn call(lua: &Lua, args: &MultiValue, raises: bool) -> mlua::Result<Value> {
-    let answered = stage::with(|scene| answer(lua, scene, args));
+/// What a call of `redis.call` and `redis.pcall` came to, where `call` leaves that to this; they differ in what becomes of
+/// an error.
+fn finish(lua: &Lua, raises: bool) -> mlua::Result<Value> {
+    let answered = stage::with(|scene| answer(lua, scene));
     match answered.unwrap_or_else(|| Err(raise("ERR redis.call is only for running scripts")))? {
         Answer::Value(value) => Ok(value),
         Answer::Error(text) if raises => Err(raise(text)),
@@ -71,29 +72,22 @@ enum Answer {
     Error(Vec<u8>),
 }
 
-fn answer(lua: &Lua, scene: &mut Scene<'_, '_>, args: &MultiValue) -> mlua::Result<Answer> {
-    scene.words.clear();
-    if let Err(text) = gather(&mut scene.words, args) {
-        return Ok(Answer::Error(text.into()));
-    }
-    if let Err(error) = scene.run() {
-        return Ok(Answer::Error(error.text().into()));
+fn answer(lua: &Lua, scene: &mut Scene<'_, '_>) -> mlua::Result<Answer> {
+    if let Some(text) = scene.failure.take() {
+        return Ok(Answer::Error(text));
     }
     let read = |bytes: &[u8]| match bytes.strip_prefix(b"-") {
         Some(text) => Ok(Answer::Error(text.trim_ascii_end().to_vec())),
         None => Reader::new(lua, bytes).value().map(Answer::Value),
     };
-    let output = &mut *scene.cx.out;
-    let answer = match output.plain() {
+    match scene.cx.out.plain() {
         Some(bytes) => read(bytes),
         None => {
             let mut bytes = Vec::new();
-            output.copy_to(&mut bytes);
+            scene.cx.out.copy_to(&mut bytes);
             read(&bytes)
         }
-    };
-    output.clear();
-    answer
+    }
 }
 
 /// Puts the arguments of a call into words, numbers as Redis writes them.

@@ -5,11 +5,13 @@
 //! protocol ends with it. The reply is what it returned; an error that it did not catch is answered with where it was
 //! raised. Runs on the thread that got the request.
 
-use mlua::Value;
+use std::panic;
+
 use sleeve_wire::number;
 use sleeve_wire::reply::Protocol;
 use sleeve_wire::request::Args;
 
+use super::bare::{Given, Returned, Seen};
 use super::flags::{self, ScriptFlags};
 use super::libraries::LibraryRoom;
 use super::outbound::Sender;
@@ -51,12 +53,9 @@ pub fn eval(cx: &mut Cx<'_>, request: Request<'_>, named: Named, read_only: bool
         lock(cx)?;
         let run = Run { request, name: &digest, kind: Kind::Script, permits };
         let Station { scripts: Some(room), words: memory, .. } = station else { return Err(script_room::NO_MEMORY) };
-        let globals = &room.realm.sandbox.real;
-        for (name, strings) in [("KEYS", words.keys), ("ARGV", words.args)] {
-            let table = room.realm.strings(strings.iter()).and_then(|table| globals.raw_set(name, table));
-            table.map_err(|_| script_room::NO_MEMORY)?;
-        }
-        let is_sound = play(cx, run, &room.realm, memory, |realm| realm.call(&compiled.function));
+        let function = &compiled.function;
+        let call = |realm| Realm::play(realm, function, Given::Globals, words.keys, words.args);
+        let is_sound = play(cx, run, &room.realm, memory, call);
         if !is_sound {
             station.scripts = None;
         }
@@ -78,9 +77,9 @@ pub fn fcall(cx: &mut Cx<'_>, request: Request<'_>, read_only: bool) -> Outcome 
         lock(cx)?;
         let run = Run { request, name: request.arg(1), kind: Kind::Function, permits };
         let Station { libraries: Some(room), words: memory, .. } = station else { return Err(script_room::NO_MEMORY) };
-        let table = |strings: Args<'_>| room.realm.strings(strings.iter()).map_err(|_| script_room::NO_MEMORY);
-        let (keys, args) = (table(words.keys)?, table(words.args)?);
-        let is_sound = play(cx, run, &room.realm, memory, |realm| realm.call_with(&callable.function, keys, args));
+        let function = &callable.function;
+        let call = |realm| Realm::play(realm, function, Given::Tables, words.keys, words.args);
+        let is_sound = play(cx, run, &room.realm, memory, call);
         if !is_sound {
             station.libraries = None;
         }
@@ -215,12 +214,12 @@ struct Run<'s> {
 }
 
 /// Runs what `call` calls, with all shards locked, and replies; false when the realm should not be used again.
-fn play(
+fn play<'r>(
     cx: &mut Cx<'_>,
     run: Run<'_>,
-    realm: &Realm,
+    realm: &'r Realm,
     memory: &mut Words,
-    call: impl FnOnce(&Realm) -> Result<Value, Uncaught>,
+    call: impl FnOnce(&'r Realm) -> Result<Returned<'r>, Uncaught>,
 ) -> bool {
     let is_outermost = cx.state.executing.is_none();
     if is_outermost {
@@ -239,10 +238,15 @@ fn play(
         protocol: Protocol::Resp2,
         has_written: false,
         words: std::mem::take(memory),
+        failure: None,
+        panic: None,
     };
     let returned = stage::enter(&mut scene, || call(realm));
-    let protocol = scene.protocol;
+    let (protocol, panic) = (scene.protocol, scene.panic);
     *memory = scene.words;
+    if let Some(panic) = panic {
+        panic::resume_unwind(panic);
+    }
     realm.weigh();
     let running = &cx.engine.scripts.running;
     let was_killed = running.is_killed();
@@ -260,14 +264,21 @@ fn play(
 /// Answers what a script returned or raised; false when it ran out of memory.
 fn reply(
     cx: &mut Cx<'_>,
-    returned: Result<Value, Uncaught>,
+    returned: Result<Returned<'_>, Uncaught>,
     (script, name, request): (Protocol, &[u8], Request<'_>),
 ) -> bool {
     match returned {
-        Ok(value) => {
+        Ok(returned) => {
             let mark = cx.out.mark();
             let mut reply = cx.reply();
-            let sent = Sender { reply: &mut reply, script }.value(&value);
+            let sent = returned.look().and_then(|seen| {
+                match seen {
+                    Seen::Bytes(text) => reply.bulk(text),
+                    Seen::Number(number) => reply.integer(number as i64),
+                    Seen::Other(value) => return Sender { reply: &mut reply, script }.value(&value),
+                }
+                Ok(())
+            });
             if sent.is_err() {
                 cx.out.rewind(mark);
                 cx.refuse(&script_room::NO_MEMORY);

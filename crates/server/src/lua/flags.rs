@@ -3,6 +3,9 @@
 //! `#!lua name=mylib flags=no-writes,allow-oom` is Redis 7's first line of a library, and may be that of a script. Pure
 //! functions; any thread.
 
+use sleeve_wire::arguments::{Args, OwnedArgs};
+use sleeve_wire::inline;
+
 use crate::error::Error;
 
 /// A set of promises and permissions.
@@ -56,7 +59,8 @@ pub fn of_script(source: &[u8]) -> Result<Option<ScriptFlags>, Error> {
         return Ok(None);
     }
     let end = memchr(source).ok_or(Error::fixed("ERR Invalid script shebang"))?;
-    let mut words = words(&source[..end]);
+    let words = words(&source[..end]).ok_or(Error::fixed("ERR Invalid script shebang"))?;
+    let mut words = words.args().iter();
     let engine = words.next().unwrap_or_default();
     if engine != b"#!lua" {
         let engine = String::from_utf8_lossy(engine);
@@ -87,8 +91,9 @@ pub fn library_name(source: &[u8]) -> Result<String, Error> {
         return Err(Error::fixed("ERR Missing library metadata"));
     }
     let end = memchr(source).ok_or(Error::fixed("ERR Invalid library metadata"))?;
-    let mut words = words(&source[2..end]);
-    let engine = words.next().unwrap_or_default();
+    let words = words(&source[..end]).ok_or(Error::fixed("ERR Invalid library metadata"))?;
+    let mut words = words.args().iter();
+    let engine = words.next().and_then(|word| word.strip_prefix(b"#!")).unwrap_or_default();
     let mut name = None;
     for word in words {
         match word.strip_prefix(b"name=") {
@@ -126,8 +131,11 @@ fn memchr(source: &[u8]) -> Option<usize> {
     source.iter().position(|&byte| byte == b'\n')
 }
 
-fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
-    line.split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty())
+/// The words of a line, which may be quoted; none when a quote is not closed.
+fn words(line: &[u8]) -> Option<OwnedArgs> {
+    let (mut bytes, mut spans) = (Vec::new(), Vec::new());
+    let is_whole = inline::split(line, &mut bytes, &mut spans);
+    is_whole.then(|| OwnedArgs::collect(Args::new(&bytes, &spans).iter()))
 }
 
 #[cfg(test)]
@@ -143,8 +151,10 @@ mod tests {
         for bad in ["#!lua", "#!lua name=x\n", "#!lua flags=x\n", "#!python\n", "#!\n"] {
             assert!(of_script(bad.as_bytes()).is_err(), "{bad}");
         }
-        assert_eq!(library_name(b"#!lua name=a_1\n").as_deref(), Ok("a_1"));
-        for bad in ["", "#!lua name=a", "#!lua\n", "#!lua name=a name=b\n", "#!lua name=a-b\n", "#!js name=a\n"] {
+        for good in ["#!lua name=a_1\n", "#!LUA  name=\"a_1\" \n", "#!lua 'name=a_1'\n"] {
+            assert_eq!(library_name(good.as_bytes()).as_deref(), Ok("a_1"));
+        }
+        for bad in ["", "#!lua name=a", "#!lua\n", "#!lua name=a name=b\n", "#!lua name=a-b\n", "#!js name=a\n", "#! name=a\n"] {
             assert!(library_name(bad.as_bytes()).is_err(), "{bad}");
         }
     }

@@ -12,7 +12,9 @@ use std::sync::Arc;
 use mlua::{Function, Lua, MultiValue, Table, Value};
 
 use super::api;
+use super::bare::Kept;
 use super::flags::{BAD_NAME, ScriptFlags, is_name};
+use super::pulse;
 use super::raised::raise;
 use super::realm::Realm;
 use super::script_room::NO_MEMORY;
@@ -41,7 +43,7 @@ struct Loaded {
 #[derive(Clone)]
 pub struct Callable {
     /// Its body.
-    pub function: Function,
+    pub function: Rc<Kept>,
     /// What it promises and may.
     pub flags: ScriptFlags,
 }
@@ -113,7 +115,11 @@ impl LibraryRoom {
         let swap = |table: &Table| shown.raw_set("__index", table).map_err(|error| error.to_string().into_bytes());
         swap(&self.loading)?;
         *self.registered.borrow_mut() = Some(Vec::new());
-        let returned = self.realm.call(body);
+        let returned = pulse::while_loading(|| self.realm.call(body));
+        if returned.is_err() {
+            // One that took too long has its pulse felt at every instruction.
+            self.realm.recover().map_err(|error| error.to_string().into_bytes())?;
+        }
         let registered = self.registered.borrow_mut().take().unwrap_or_default();
         swap(&self.realm.sandbox.real)?;
         returned.map(|_| registered).map_err(|uncaught| uncaught.text)
@@ -151,7 +157,8 @@ impl LibraryRoom {
         }
         let loaded = self.loaded.get(&library.name).ok_or(NOT_FOUND)?;
         let facts = library.function(name).ok_or(NOT_FOUND)?;
-        let function = loaded.functions.get(&facts.name).cloned().ok_or(NOT_FOUND)?;
+        let function = loaded.functions.get(&facts.name).ok_or(NOT_FOUND)?;
+        let function = Rc::new(Kept::new(&self.realm.lua, function).map_err(|_| NO_MEMORY)?);
         Ok((facts.name.clone().into_bytes(), Callable { function, flags: facts.flags }))
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! From top to bottom: `evaluate` runs a script for a command; `station` keeps each thread's Lua states, `script_room` and
 //! `libraries` what is compiled and loaded in them, `realm` is one state and `sandbox` what a script may reach in it;
-//! `api` is the table `redis`, which finds the running command (`scene`) on the `stage`; `inbound` and `outbound` turn
+//! `api` is the table `redis`, whose `call` finds the running command (`scene`) on the `stage`; `bare` goes past mlua; `inbound` and `outbound` turn
 //! replies into values and values into replies; `json_*`, `msgpack`, `structs`, `bit` and `random` are the libraries.
 //! `scripts`, `flags` and `running` know nothing of Lua: they are what an engine keeps of its scripts.
 
@@ -12,8 +12,10 @@ pub mod running;
 pub mod scripts;
 
 mod api;
+mod bare;
 mod base;
 mod bit;
+mod call;
 mod inbound;
 mod json;
 mod json_decode;

@@ -28,9 +28,4 @@ function prelude.resume(...)
   return reveal(resume(...))
 end
 
--- Calls a library's function with what FCALL was given.
-function prelude.enter(f, handler, keys, args)
-  return xpcall(function() return f(keys, args) end, handler)
-end
-
 return prelude

@@ -4,6 +4,8 @@
 //! `busy-reply-threshold`, what runs is published, and the thread's own clients are served by the function that its worker
 //! has left for that ([`crate::busy`]): with one worker nobody else could. Runs on the script's thread.
 
+use std::cell::Cell;
+
 use sleeve_wire::arguments::OwnedArgs;
 
 use super::running::{Facts, Kind};
@@ -19,7 +21,29 @@ use crate::log;
 /// # Errors
 /// Why the script has to end.
 pub fn feel() -> Result<(), String> {
-    stage::with(look).unwrap_or(Ok(()))
+    stage::with(look).unwrap_or_else(look_at_load)
+}
+
+thread_local! {
+    /// When the library that is being loaded has taken too long, monotonic milliseconds; 0 while none is.
+    static LOADED_BY_MS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How long a library may take to be loaded: nobody could end it.
+const LOAD_MS_MAX: u64 = 500;
+
+/// Runs the body of a library, which must not take long.
+pub fn while_loading<R>(load: impl FnOnce() -> R) -> R {
+    LOADED_BY_MS.set(Instant::now().monotonic_ms() + LOAD_MS_MAX);
+    let loaded = load();
+    LOADED_BY_MS.set(0);
+    loaded
+}
+
+fn look_at_load() -> Result<(), String> {
+    let by_ms = LOADED_BY_MS.get();
+    let is_late = by_ms != 0 && Instant::now().monotonic_ms() > by_ms;
+    if is_late { Err("ERR FUNCTION LOAD timeout".to_owned()) } else { Ok(()) }
 }
 
 fn look(scene: &mut Scene<'_, '_>) -> Result<(), String> {

@@ -106,6 +106,11 @@ pub struct Uncaught {
 }
 
 impl Uncaught {
+    /// One that was raised nowhere in the script.
+    pub fn plain(text: &str) -> Self {
+        Self { text: format!("ERR {text}").into_bytes(), place: None }
+    }
+
     /// What was raised, with the frame that raised it still on the stack: what Redis's error handler finds out.
     pub fn at_the_top(lua: &Lua, error: Value) -> Self {
         let text = match &error {
@@ -140,4 +145,4 @@ fn place(lua: &Lua) -> Option<(String, i64)> {
 }
 
 /// Functions of our own that may lie between a script and the error that it caused.
-const FRAMES_MAX: usize = 5;
+const FRAMES_MAX: usize = 6;

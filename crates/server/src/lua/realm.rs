@@ -10,8 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use mlua::chunk::ChunkMode;
-use mlua::{Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, VmState};
+use mlua::{Function, HookTriggers, Lua, LuaOptions, StdLib, Value, VmState};
+use sleeve_wire::request::Args;
 
+use super::bare::{Bare, Broken, Given, Kept, Returned};
 use super::base::READ_ONLY;
 use super::pulse;
 use super::raised::{self, Uncaught};
@@ -28,6 +30,7 @@ pub struct Realm {
     pub lua: Lua,
     /// What its scripts reach.
     pub sandbox: Sandbox,
+    bare: Bare,
     handler: Function,
     uncaught: Rc<RefCell<Option<Uncaught>>>,
     /// The bytes of all realms of its kind, and how many of them have been said to be this one's.
@@ -51,7 +54,8 @@ impl Realm {
             Ok(())
         })?;
         let total_bytes = Arc::clone(total_bytes);
-        let realm = Self { lua, sandbox, handler, uncaught, total_bytes, said_bytes: Cell::new(0) };
+        let bare = Bare::new(&lua, &handler, &sandbox.real)?;
+        let realm = Self { lua, sandbox, bare, handler, uncaught, total_bytes, said_bytes: Cell::new(0) };
         realm.feel_pulse(PULSE_INSTRUCTIONS)?;
         realm.lua.set_memory_limit(bytes_max)?;
         realm.weigh();
@@ -85,15 +89,7 @@ impl Realm {
         chunk.into_function().map_err(|error| raised::text_of(&error))
     }
 
-    /// A table of strings.
-    ///
-    /// # Errors
-    /// Lua has no memory left.
-    pub fn strings<'a>(&self, strings: impl Iterator<Item = &'a [u8]>) -> mlua::Result<Table> {
-        self.lua.create_sequence_from(strings.map(LuaString::wrap))
-    }
-
-    /// Calls a function without arguments.
+    /// Calls the body of a library.
     ///
     /// # Errors
     /// What the function raised and did not catch.
@@ -102,25 +98,30 @@ impl Realm {
         self.settle(returned)
     }
 
-    /// Calls a function with two tables.
+    /// Calls a function of a script or a library with its keys and its other arguments.
     ///
     /// # Errors
     /// What the function raised and did not catch.
-    pub fn call_with(&self, function: &Function, keys: Table, args: Table) -> Result<Value, Uncaught> {
-        let returned = self.sandbox.enter.call::<(bool, Value)>((function, &self.handler, keys, args));
-        self.settle(returned)
+    pub fn play(&self, function: &Kept, given: Given, keys: Args<'_>, args: Args<'_>) -> Result<Returned<'_>, Uncaught> {
+        let returned = self.bare.call(function, given, keys, args);
+        let uncaught = self.uncaught.borrow_mut().take();
+        let is_changed = self.sandbox.was_changed();
+        match returned {
+            Ok(returned) if !is_changed => Ok(returned),
+            Ok(_) => Err(Uncaught::plain(READ_ONLY)),
+            Err(Broken::Memory) => Err(Uncaught::plain("not enough memory")),
+            Err(Broken::Handler) => Err(uncaught.unwrap_or_else(|| Uncaught::plain("error in error handling"))),
+            Err(Broken::Raised) => Err(uncaught.unwrap_or_else(|| Uncaught::plain("unknown error"))),
+        }
     }
 
     fn settle(&self, returned: mlua::Result<(bool, Value)>) -> Result<Value, Uncaught> {
         let uncaught = self.uncaught.borrow_mut().take();
         match returned {
             Ok((true, value)) if !self.sandbox.was_changed() => Ok(value),
-            Ok((true, _)) => Err(Uncaught { text: format!("ERR {READ_ONLY}").into_bytes(), place: None }),
+            Ok((true, _)) => Err(Uncaught::plain(READ_ONLY)),
             Ok((false, error)) => Err(uncaught.unwrap_or_else(|| Uncaught::at_the_top(&self.lua, error))),
-            Err(error) => {
-                let text = format!("ERR {}", raised::text_of(&error)).into_bytes();
-                Err(uncaught.unwrap_or(Uncaught { text, place: None }))
-            }
+            Err(error) => Err(uncaught.unwrap_or_else(|| Uncaught::plain(&raised::text_of(&error)))),
         }
     }
 

@@ -42,8 +42,6 @@ pub struct Sandbox {
     pub real: Table,
     /// Lua's `xpcall`, as it is.
     pub xpcall: Function,
-    /// Calls a library's function; see the prelude.
-    pub enter: Function,
     reals: Table,
     hidden: Vec<Table>,
     refuse: Function,
@@ -68,7 +66,6 @@ impl Sandbox {
             shown: lua.create_table()?,
             real,
             xpcall: open.get("xpcall")?,
-            enter: prelude.get("enter")?,
             reals: lua.create_table()?,
             hidden: Vec::new(),
             refuse,

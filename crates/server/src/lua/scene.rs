@@ -4,6 +4,9 @@
 //! protocol and database; its reply is written to an output that only the script reads. What it changes is recorded by
 //! the command itself. Lives on the stack of the thread that runs the script.
 
+use std::any::Any;
+use std::sync::atomic::Ordering;
+
 use sleeve_wire::arguments::{Args, Span};
 use sleeve_wire::commands::{Flags, Row};
 use sleeve_wire::reply::Protocol;
@@ -33,6 +36,10 @@ pub struct Scene<'s, 'c> {
     pub has_written: bool,
     /// What it calls next.
     pub words: Words,
+    /// Why the last call has failed, until that is looked at.
+    pub failure: Option<Vec<u8>>,
+    /// A defect that came up in a command.
+    pub panic: Option<Box<dyn Any + Send>>,
 }
 
 /// What a script may do beyond what its commands check themselves.
@@ -83,6 +90,13 @@ impl Words {
 const KEPT_BYTES: usize = 64 * 1024;
 
 impl Scene<'_, '_> {
+    /// Forgets the last call.
+    pub fn begin_call(&mut self) {
+        self.words.clear();
+        self.cx.out.clear();
+        self.failure = None;
+    }
+
     /// Runs the command whose words were gathered; its reply is then in the output, which is the caller's to read and
     /// clear.
     ///
@@ -109,10 +123,12 @@ impl Scene<'_, '_> {
     }
 
     fn check(&mut self, row: &'static Row) -> Result<(), Error> {
-        if row.flags.contains(Flags::NOSCRIPT) {
+        let denies = !self.cx.engine.debug.allows_all_to_scripts.load(Ordering::Relaxed);
+        if row.flags.contains(Flags::NOSCRIPT) && denies {
             return Err(Error::fixed("ERR This Redis command is not allowed from script"));
         }
-        let writes = row.flags.contains(Flags::WRITE);
+        // What may write something down (PFCOUNT its result, PUBLISH its message) counts as a write here.
+        let writes = row.flags.intersects(Flags::WRITE.or(Flags::MAY_REPLICATE));
         if writes && self.permits.read_only {
             return Err(Error::fixed("ERR Write commands are not allowed from read-only scripts."));
         }

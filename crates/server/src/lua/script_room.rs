@@ -4,10 +4,10 @@
 //! thread.
 
 use std::collections::HashMap;
-
-use mlua::Function;
+use std::rc::Rc;
 
 use super::api;
+use super::bare::Kept;
 use super::flags::{self, ScriptFlags};
 use super::realm::Realm;
 use super::scripts::{Digest, Script, Scripts};
@@ -25,7 +25,7 @@ pub struct ScriptRoom {
 #[derive(Clone)]
 pub struct Compiled {
     /// Its body.
-    pub function: Function,
+    pub function: Rc<Kept>,
     /// What its shebang says; none without one.
     pub flags: Option<ScriptFlags>,
 }
@@ -68,6 +68,7 @@ impl ScriptRoom {
             .realm
             .compile(source, "user_script")
             .map_err(|why| Error::new(format!("ERR Error compiling script (new function): {why}")))?;
+        let function = Rc::new(Kept::new(&self.realm.lua, function).map_err(|_| NO_MEMORY)?);
         Ok(self.compiled.entry(digest).or_insert(Compiled { function, flags }))
     }
 }

@@ -1,0 +1,240 @@
+//! Running a function of a Lua state past mlua's wrappers.
+//!
+//! mlua protects every step by itself: each table that is made, each string that is pushed, each value that is kept costs a
+//! protected call, and a script of three commands spent more on that than on all else together. Here the arguments, the
+//! call and the result are one protected call. Functions that are called so are kept in the state's registry
+//! ([`Kept`]). All else of Lua stays with mlua. Owned and used by the thread of the state.
+
+use std::ffi::c_int;
+use std::marker::PhantomData;
+use std::ptr;
+
+use mlua::ffi::{self, lua_State};
+use mlua::{IntoLua, Lua, Value};
+use sleeve_wire::request::Args;
+
+/// A value that Lua keeps for us under a number.
+pub struct Kept {
+    /// Keeps the state alive in which it is.
+    lua: Lua,
+    number: c_int,
+}
+
+impl Kept {
+    /// Has Lua keep a value.
+    ///
+    /// # Errors
+    /// Lua has no memory left.
+    pub fn new(lua: &Lua, value: impl IntoLua) -> mlua::Result<Self> {
+        let mut number = 0;
+        // SAFETY: `luaL_ref` takes the value from the top of the stack, on which mlua has put it alone, and mlua protects
+        // the call. Nothing with a destructor is alive in the closure.
+        unsafe { lua.exec_raw::<()>(value, |state| number = ffi::luaL_ref(state, ffi::LUA_REGISTRYINDEX)) }?;
+        Ok(Self { lua: lua.clone(), number })
+    }
+
+    /// The value.
+    ///
+    /// # Errors
+    /// Lua has no memory left.
+    pub fn get(&self) -> mlua::Result<Value> {
+        // SAFETY: pushes one value, for which mlua has made room.
+        unsafe { self.lua.exec_raw((), |state| ffi::lua_rawgeti_(state, ffi::LUA_REGISTRYINDEX, self.number)) }
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        // What cannot be given back is gone with its state.
+        // SAFETY: gives back the number of `new`, once.
+        _ = unsafe {
+            self.lua.exec_raw::<()>((), |state| ffi::luaL_unref(state, ffi::LUA_REGISTRYINDEX, self.number))
+        };
+    }
+}
+
+/// A Lua state as C sees it, with what it takes to call its functions.
+pub struct Bare {
+    state: *mut lua_State,
+    run: Kept,
+    handler: Kept,
+    globals: Kept,
+    /// Where a result is left that mlua is to look at.
+    result: Kept,
+}
+
+/// How a function gets its keys and its other arguments.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Given {
+    /// As the globals KEYS and ARGV.
+    Globals,
+    /// As two tables.
+    Tables,
+}
+
+/// What a call is made of. Nothing in it has a destructor, because Lua's errors jump over it.
+#[derive(Clone, Copy)]
+struct Job<'a> {
+    function: c_int,
+    globals: c_int,
+    given: Given,
+    keys: Args<'a>,
+    args: Args<'a>,
+}
+
+/// Why a call came to no result, where its handler has not said so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Broken {
+    /// An error was raised, and the handler has seen it.
+    Raised,
+    /// There was no memory left.
+    Memory,
+    /// The handler itself failed.
+    Handler,
+}
+
+impl Bare {
+    /// The state of `lua`, in which errors go to `handler` and whose scripts see `globals`.
+    ///
+    /// # Errors
+    /// Lua has no memory left.
+    pub fn new(lua: &Lua, handler: impl IntoLua, globals: impl IntoLua) -> mlua::Result<Self> {
+        let mut state = ptr::null_mut();
+        // SAFETY: the state is only looked at.
+        unsafe { lua.exec_raw::<()>((), |running| state = running) }?;
+        // SAFETY: `run` keeps to the rules for C functions; see there.
+        let run = Kept::new(lua, unsafe { lua.create_c_function(run) }?)?;
+        let (handler, globals) = (Kept::new(lua, handler)?, Kept::new(lua, globals)?);
+        Ok(Self { state, run, handler, globals, result: Kept::new(lua, true)? })
+    }
+
+    /// Calls a function. What it returns can be looked at until that is dropped.
+    ///
+    /// # Errors
+    /// It came to no result.
+    pub fn call(&self, function: &Kept, given: Given, keys: Args<'_>, args: Args<'_>) -> Result<Returned<'_>, Broken> {
+        let mut job = Job { function: function.number, globals: self.globals.number, given, keys, args };
+        // SAFETY: the state lives as long as the `Kept`s here do, and this thread runs nothing else in it: scripts do not call
+        // scripts. Three slots are pushed, fewer than each stack has free; none of the pushes allocates, so nothing can be
+        // raised outside of the protected call. `job` is alive until that returns.
+        let status = unsafe {
+            ffi::lua_rawgeti_(self.state, ffi::LUA_REGISTRYINDEX, self.handler.number);
+            ffi::lua_rawgeti_(self.state, ffi::LUA_REGISTRYINDEX, self.run.number);
+            ffi::lua_pushlightuserdata(self.state, ptr::from_mut(&mut job).cast());
+            ffi::lua_pcall(self.state, 1, 1, -3)
+        };
+        // The result, or the error, and the handler below it are on the stack until this is dropped.
+        let returned = Returned { bare: self, stack: PhantomData };
+        match status {
+            ffi::LUA_OK => Ok(returned),
+            ffi::LUA_ERRRUN => Err(Broken::Raised),
+            ffi::LUA_ERRMEM => Err(Broken::Memory),
+            _ => Err(Broken::Handler),
+        }
+    }
+}
+
+/// What a function has returned, as long as it lies on Lua's stack.
+pub struct Returned<'b> {
+    bare: &'b Bare,
+    stack: PhantomData<*mut lua_State>,
+}
+
+/// A result in the form in which it is quickest looked at.
+pub enum Seen<'r> {
+    /// Text.
+    Bytes(&'r [u8]),
+    /// A number.
+    Number(f64),
+    /// Anything else.
+    Other(Value),
+}
+
+impl Returned<'_> {
+    /// The result.
+    ///
+    /// # Errors
+    /// Lua has no memory left.
+    pub fn look(&self) -> mlua::Result<Seen<'_>> {
+        let state = self.bare.state;
+        // SAFETY: the result is on top of the stack and stays there as long as `self` is borrowed, so its bytes stay where
+        // they are. Text is not converted, and what is kept replaces what was kept under the same number: neither
+        // allocates.
+        unsafe {
+            match ffi::lua_type(state, -1) {
+                ffi::LUA_TSTRING => Ok(Seen::Bytes(text(state, -1))),
+                ffi::LUA_TNUMBER => Ok(Seen::Number(ffi::lua_tonumber(state, -1))),
+                _ => {
+                    ffi::lua_pushvalue(state, -1);
+                    ffi::lua_rawseti_(state, ffi::LUA_REGISTRYINDEX, self.bare.result.number);
+                    self.bare.result.get().map(Seen::Other)
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Returned<'_> {
+    fn drop(&mut self) {
+        // SAFETY: takes away what `call` has left: the handler, and the result or error.
+        unsafe { ffi::lua_settop(self.bare.state, -3) };
+    }
+}
+
+/// The bytes of a string that lies on the stack, as long as it does.
+///
+/// # Safety
+/// There is a string at `index`, and it stays there for `'s`.
+pub unsafe fn text<'s>(state: *mut lua_State, index: c_int) -> &'s [u8] {
+    let mut len = 0;
+    // SAFETY: for a string `lua_tolstring` gives its own bytes, and how many they are.
+    unsafe {
+        let bytes = ffi::lua_tolstring(state, index, &mut len);
+        if bytes.is_null() { &[] } else { std::slice::from_raw_parts(bytes.cast(), len) }
+    }
+}
+
+/// Gives a function its arguments and calls it; `lua_pcall` has put a [`Job`] on the stack.
+///
+/// # Safety
+/// Called by Lua, for `Bare::call`. Errors jump out of it, so nothing that it has on its own stack has a destructor.
+unsafe extern "C-unwind" fn run(state: *mut lua_State) -> c_int {
+    // SAFETY: the one argument is the job, which is alive. A C function has 20 free slots, of which 4 are used. Registry
+    // numbers are those of values that their owners keep.
+    unsafe {
+        let job = *ffi::lua_touserdata(state, 1).cast::<Job<'_>>();
+        ffi::lua_settop(state, 0);
+        if job.given == Given::Globals {
+            ffi::lua_rawgeti_(state, ffi::LUA_REGISTRYINDEX, job.globals);
+            for (name, words) in [(b"KEYS", job.keys), (b"ARGV", job.args)] {
+                ffi::lua_pushlstring_(state, name.as_ptr().cast(), name.len());
+                push_strings(state, words);
+                ffi::lua_rawset(state, 1);
+            }
+            ffi::lua_settop(state, 0);
+            ffi::lua_rawgeti_(state, ffi::LUA_REGISTRYINDEX, job.function);
+            ffi::lua_call(state, 0, 1);
+        } else {
+            ffi::lua_rawgeti_(state, ffi::LUA_REGISTRYINDEX, job.function);
+            push_strings(state, job.keys);
+            push_strings(state, job.args);
+            ffi::lua_call(state, 2, 1);
+        }
+    }
+    1
+}
+
+/// Pushes a table of strings.
+///
+/// # Safety
+/// Called from a C function with two free slots; may raise an error.
+unsafe fn push_strings(state: *mut lua_State, words: Args<'_>) {
+    // SAFETY: the caller says so; a count of arguments fits.
+    unsafe {
+        ffi::lua_createtable(state, words.len() as c_int, 0);
+        for (index, word) in words.iter().enumerate() {
+            ffi::lua_pushlstring_(state, word.as_ptr().cast(), word.len());
+            ffi::lua_rawseti_(state, -2, index as c_int + 1);
+        }
+    }
+}
