@@ -75,7 +75,12 @@ impl Script {
     }
 
     /// Sends it by its digest, and by its text if the server does not know it.
-    pub fn run<T: FromReply + 'static>(&self, place: &impl Runs, keys: impl ToArgs, args: impl ToArgs) -> ScriptReply<T> {
+    pub fn run<T: FromReply + 'static>(
+        &self,
+        place: &impl Runs,
+        keys: impl ToArgs,
+        args: impl ToArgs,
+    ) -> ScriptReply<T> {
         let mut words = Request::empty();
         words.arg(Counted(&keys)).arg(&args);
         let reply = place.ask(|request| {
@@ -199,9 +204,8 @@ impl<T: FromReply + 'static> ScriptReply<T> {
     /// Calls back with the result, on the process's callback thread; see [`Reply::then`].
     pub fn then(mut self, callback: impl FnOnce(Result<T, Error>) + Send + 'static) {
         match self.take() {
-            Step::Digest(reply, again) => reply.then(move |result| {
-                if is_unknown(&result) { again.send().then(callback) } else { callback(result) }
-            }),
+            Step::Digest(reply, again) => reply
+                .then(move |result| if is_unknown(&result) { again.send().then(callback) } else { callback(result) }),
             Step::Text(reply) => reply.then(callback),
             Step::Taken => callback(Err(already_taken())),
         }
