@@ -102,6 +102,49 @@ func exchanges(r *redis.Client) {
 	expect(r.Get(ctx, "go:together").Val(), "1600")
 }
 
+func collections(r *redis.Client) {
+	expect(r.RPush(ctx, "go:list", 1, 2, 3).Val(), int64(3))
+	expect(r.LMove(ctx, "go:list", "go:other", "LEFT", "RIGHT").Val(), "1")
+	expect(r.LRange(ctx, "go:list", 0, -1).Val(), []string{"2", "3"})
+	expect(r.SAdd(ctx, "go:set", "a", "b").Val(), int64(2))
+	expect(r.SIsMember(ctx, "go:set", "b").Val(), true)
+	expect(r.HSet(ctx, "go:hash", "name", "Ann", "age", 36).Val(), int64(2))
+	expect(r.HGetAll(ctx, "go:hash").Val(), map[string]string{"name": "Ann", "age": "36"})
+	expect(r.ZAdd(ctx, "go:zset", redis.Z{Score: 30, Member: "ann"}, redis.Z{Score: 20.5, Member: "bob"}).Val(), int64(2))
+	expect(r.ZRangeWithScores(ctx, "go:zset", 0, 0).Val(), []redis.Z{{Score: 20.5, Member: "bob"}})
+	expect(r.ZIncrBy(ctx, "go:zset", 15, "bob").Val(), 35.5)
+	expect(r.PFAdd(ctx, "go:hll", "a", "b").Val(), int64(1))
+	expect(r.GeoAdd(ctx, "go:geo", &redis.GeoLocation{Name: "Palermo", Longitude: 13.361389, Latitude: 38.115556}).Val(), int64(1))
+	query := &redis.GeoSearchQuery{Longitude: 13, Latitude: 38, Radius: 100, RadiusUnit: "km"}
+	expect(r.GeoSearch(ctx, "go:geo", query).Val(), []string{"Palermo"})
+	id, err := r.XAdd(ctx, &redis.XAddArgs{Stream: "go:stream", Values: []string{"field", "value"}}).Result()
+	ok(err)
+	ok(r.XGroupCreate(ctx, "go:stream", "group", "0").Err())
+	read, err := r.XReadGroup(ctx, &redis.XReadGroupArgs{
+		Group: "group", Consumer: "ann", Streams: []string{"go:stream", ">"}, Block: time.Minute,
+	}).Result()
+	ok(err)
+	expect(read[0].Messages[0].ID, id)
+	expect(read[0].Messages[0].Values, map[string]any{"field": "value"})
+	expect(r.XPending(ctx, "go:stream", "group").Val().Count, int64(1))
+	expect(r.XAck(ctx, "go:stream", "group", id).Val(), int64(1))
+	add := redis.NewScript("return redis.call('INCRBY', KEYS[1], ARGV[1])")
+	expect(add.Run(ctx, r, []string{"go:scripted"}, 5).Val(), any(int64(5)))
+	expect(add.Run(ctx, r, []string{"go:scripted"}, 5).Val(), any(int64(10)))
+	listener := r.Subscribe(ctx, "go:news")
+	_, err = listener.Receive(ctx)
+	ok(err)
+	expect(r.Publish(ctx, "go:news", "hello").Val(), int64(1))
+	message, err := listener.ReceiveMessage(ctx)
+	ok(err)
+	expect(message.Payload, "hello")
+	ok(listener.Close())
+	job := make(chan []string)
+	go func() { job <- r.BLPop(ctx, time.Minute, "go:jobs").Val() }()
+	ok(r.RPush(ctx, "go:jobs", "sweep").Err())
+	expect(<-job, []string{"go:jobs", "sweep"})
+}
+
 func server(r *redis.Client) {
 	expect(r.Ping(ctx).Val(), "PONG")
 	expect(r.Echo(ctx, "hi").Val(), "hi")
@@ -126,6 +169,7 @@ func main() {
 		ok(r.FlushDB(ctx).Err())
 		values(r)
 		exchanges(r)
+		collections(r)
 		server(r)
 		ok(r.Close())
 	}
