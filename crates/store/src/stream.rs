@@ -149,8 +149,10 @@ impl Stream {
         }
         let is_whole = self.max_deleted_id == StreamId::MIN || self.max_deleted_id < self.first_id;
         match id.cmp(&self.first_id) {
-            std::cmp::Ordering::Less if is_whole => Some(self.entries_added - self.len),
-            std::cmp::Ordering::Equal if is_whole => Some(self.entries_added - self.len + 1),
+            std::cmp::Ordering::Less if is_whole => Some(self.entries_added.saturating_sub(self.len)),
+            std::cmp::Ordering::Equal if is_whole => {
+                Some(self.entries_added.saturating_sub(self.len).saturating_add(1))
+            }
             _ => None,
         }
     }
@@ -197,7 +199,7 @@ impl Stream {
         block.push(first, id, fields);
         self.blocks_bytes += block.memory_bytes() - before;
         self.len += 1;
-        self.entries_added += 1;
+        self.entries_added = self.entries_added.saturating_add(1);
         self.last_id = id;
         if self.len == 1 {
             self.first_id = id;

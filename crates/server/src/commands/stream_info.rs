@@ -208,9 +208,9 @@ pub fn consumers(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
             reply.bulk(b"pending");
             reply.integer(consumer.pending_len() as i64);
             reply.bulk(b"idle");
-            reply.integer((now_ms - consumer.seen_ms).max(0));
+            reply.integer(now_ms.saturating_sub(consumer.seen_ms).max(0));
             reply.bulk(b"inactive");
-            reply.integer(consumer.active_ms.map_or(-1, |active_ms| (now_ms - active_ms).max(0)));
+            reply.integer(consumer.active_ms.map_or(-1, |active_ms| now_ms.saturating_sub(active_ms).max(0)));
         }
         Ok(())
     })

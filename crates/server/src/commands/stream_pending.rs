@@ -249,7 +249,7 @@ impl Claim<'_> {
             Some(known) if self.idle_ms_min != 0 && !is_idle(&known) => return false,
             Some(known) => known.deliveries,
         };
-        let deliveries = self.deliveries.unwrap_or(deliveries + u64::from(!self.just_id));
+        let deliveries = self.deliveries.unwrap_or(deliveries.saturating_add(u64::from(!self.just_id)));
         let pending = Pending { consumer, delivered_ms: self.delivered_ms, deliveries };
         group.set_pending(id, pending);
         group.consumer_mut(consumer).active_ms = Some(self.now_ms);
