@@ -6,6 +6,7 @@
 
 mod attendance;
 mod channels;
+mod departures;
 mod letters;
 mod limits;
 mod sealed;
@@ -27,6 +28,7 @@ use crate::output::Output;
 use crate::peer::Arrival;
 use crate::session::Session;
 use channels::Channels;
+use departures::Departures;
 
 /// All workers of one engine, as they see each other.
 #[derive(Debug)]
@@ -63,6 +65,7 @@ pub struct Worker {
     /// The desk that is used while the other one is in use further down the stack.
     spare: Option<Box<Desk>>,
     output: Output,
+    departures: Departures,
     /// Whose sessions are running something, and are not in their places: where, and the client's id.
     running: Vec<(Token, u64)>,
     /// Those of them that are to be closed when they are done.
@@ -97,6 +100,7 @@ impl Worker {
             desk: Box::new(Desk::new(engine)),
             spare: None,
             output: Output::default(),
+            departures: Departures::default(),
             running: Vec::new(),
             doomed: Vec::new(),
             has_attended: false,
@@ -141,6 +145,7 @@ impl Worker {
                 let event = self.driver.event(index);
                 self.handle(event);
             }
+            self.depart();
             if self.desk.now.monotonic_ms() >= first_deadline_ms {
                 self.time_out();
             }
@@ -167,7 +172,7 @@ impl Worker {
                     session.receive(&bytes[..count], desk, output);
                 });
                 if received.is_some() {
-                    self.send(token);
+                    self.send_later(token);
                 }
             }
             Event::Sent(token, waiting) => {
@@ -186,7 +191,10 @@ impl Worker {
                     log::warning(&format!("Accepting client connection: {error}"));
                 }
             }
-            Event::Woken => self.read_mail(),
+            Event::Woken => {
+                self.depart();
+                self.read_mail();
+            }
             Event::Nothing => {}
         }
     }

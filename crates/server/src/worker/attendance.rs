@@ -52,6 +52,7 @@ impl Worker {
     /// Handles what has happened meanwhile.
     #[cold]
     fn attend(&mut self) {
+        self.depart();
         for &(token, _) in &self.running {
             self.driver.hold(token, true);
         }
@@ -60,11 +61,14 @@ impl Worker {
         let Ok(count) = self.driver.wait(0) else { return };
         for index in 0..count {
             match self.driver.event(index) {
-                // What has happened to its connection is reported again when its script is over.
-                Event::Closed(token) | Event::Sent(token, _) if self.is_running(token) => {}
+                // What has happened to its connection is looked at when its script is over.
+                Event::Closed(token) | Event::Sent(token, _) if self.is_running(token) => {
+                    self.driver.report_again(token)
+                }
                 event => self.handle(event),
             }
         }
+        self.depart();
         self.driver.forget_events();
         self.has_attended = true;
         if self.stopping {
