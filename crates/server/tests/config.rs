@@ -338,7 +338,7 @@ fn rewrite_keeps_the_file_and_changes_the_values() {
         ("requirepass", "x\"y\n"),
     ];
     set(&config, &pairs).expect("accepted");
-    rewrite::rewrite(&config, &[], &file).expect("rewritten");
+    rewrite::rewrite(&config, &[], &file, rewrite::Added::Changed).expect("rewritten");
     let new = std::fs::read_to_string(&file).expect("read");
     let expected = format!(
         "# a comment\nport 7398\n\ndatabases 16\n# Another\nhz 10\nrequirepass \"x\\\"y\\n\"\nmaxmemory 100mb\n\n\
@@ -348,7 +348,7 @@ fn rewrite_keeps_the_file_and_changes_the_values() {
         folder.canonicalize().expect("exists").display()
     );
     assert_eq!(new, expected);
-    rewrite::rewrite(&config, &[], &file).expect("rewritten");
+    rewrite::rewrite(&config, &[], &file, rewrite::Added::Changed).expect("rewritten");
     assert_eq!(std::fs::read_to_string(&file).expect("read"), expected, "a second rewrite changes nothing");
     let again = Config::default();
     load_text(&again, &expected.replace("include inc.conf\n", "")).expect("what was written can be read");

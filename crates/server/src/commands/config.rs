@@ -5,7 +5,8 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::config::{Opt, rewrite as write_back, value};
+use crate::config::rewrite::{self as write_back, Added};
+use crate::config::{Opt, value};
 use crate::cx::Cx;
 use crate::error::{Error, Outcome};
 use crate::free;
@@ -57,12 +58,17 @@ pub fn reset_stat(cx: &mut Cx<'_>) -> Outcome {
 
 /// CONFIG REWRITE
 pub fn rewrite(cx: &mut Cx<'_>) -> Outcome {
+    rewrite_with(cx, Added::Changed)
+}
+
+/// Writes the options into the configuration file, those at their defaults too if that is wanted.
+pub fn rewrite_with(cx: &mut Cx<'_>, added: Added) -> Outcome {
     let config = &cx.engine.config;
     let file = config.file().ok_or(Error::fixed("ERR The server is running without a config file"))?;
     // Users that have a file of their own are not the configuration's.
     let users = if config.is_set(Opt::Aclfile) { Vec::new() } else { cx.engine.acl.all() };
     let users: Vec<_> = users.iter().map(|user| user.describe()).collect();
-    write_back::rewrite(config, &users, &file).map_err(|error| {
+    write_back::rewrite(config, &users, &file, added).map_err(|error| {
         let reason = value::reason(&error);
         log::warning(&format!("CONFIG REWRITE failed: {reason}"));
         Error::new(format!("ERR Rewriting config file: {reason}"))

@@ -10,9 +10,11 @@ use std::time::Duration;
 use sleeve_store::{Deadline, EntryRef, Value, ValueRef};
 use sleeve_wire::number;
 
+use super::config;
 use super::digest::Digest;
 use super::help;
 use crate::access;
+use crate::config::rewrite::Added;
 use crate::config::{Opt, size};
 use crate::cx::Cx;
 use crate::error::{Error, Outcome};
@@ -20,7 +22,8 @@ use crate::log;
 use crate::request::{Key, Request};
 
 /// What there is: form and sentence, for HELP.
-const SUBCOMMANDS: [(&str, &str); 11] = [
+const SUBCOMMANDS: [(&str, &str); 12] = [
+    ("CONFIG-REWRITE-FORCE-ALL", "CONFIG REWRITE with the options at their defaults too."),
     ("DIGEST", "Forty digits that stand for all data."),
     ("DIGEST-VALUE key [key ...]", "Forty digits for each key's value."),
     ("ERROR message", "Answers with this error."),
@@ -35,13 +38,12 @@ const SUBCOMMANDS: [(&str, &str); 11] = [
 ];
 
 /// Redis's subcommands that are not here. They get an answer that says so instead of one about spelling.
-const ABSENT: [&str; 28] = [
+const ABSENT: [&str; 27] = [
     "aof-flush-sleep",
     "assert",
     "change-repl-id",
     "client-enforce-reply-list",
     "client-eviction",
-    "config-rewrite-force-all",
     "crash-and-recover",
     "drop-cluster-packet-filter",
     "hexpires",
@@ -71,6 +73,7 @@ pub fn debug(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let name = request.arg(1);
     match (name.to_ascii_lowercase().as_slice(), request.len()) {
         (b"help", 2) => show_help(cx),
+        (b"config-rewrite-force-all", 2) => return config::rewrite_with(cx, Added::All),
         (b"digest", 2) => digest(cx),
         (b"digest-value", _) => digest_value(cx, request),
         (b"error", 3) => return Err(Error::new(String::from_utf8_lossy(request.arg(2)))),
