@@ -121,6 +121,25 @@ fn threads_share_one_connection() {
 }
 
 #[test]
+fn others_are_served_while_a_script_runs_for_long() {
+    let authority = Authority::new("busy");
+    for workers in ["1", "2"] {
+        let (server, port) = authority.serve(Kind::Sleeve, &["--workers", workers, "--busy-reply-threshold", "20"]);
+        let [runner, other] = [(); 2].map(|()| connect(port, authority.showing()).unwrap());
+        let script = "while true do end";
+        let ended = runner.cmd("EVAL").arg((script, 0)).send::<()>();
+        let behind = runner.incr("n");
+        let is_busy = |result: Result<i64, sleeve::Error>| result.is_err_and(|error| error.code() == Some("BUSY"));
+        while !is_busy(other.incr("m").wait()) {}
+        assert!(is_busy(other.incr("m").wait()));
+        assert_eq!(server.connect().command(&["SCRIPT", "KILL"]).unwrap(), b"+OK\r\n");
+        assert!(ended.wait().unwrap_err().message().contains("killed by user"));
+        assert_eq!(behind.wait().unwrap(), 1);
+        assert!(other.incr("m").wait().unwrap() >= 1);
+    }
+}
+
+#[test]
 fn who_is_not_believed_is_turned_away() {
     let authority = Authority::new("belief");
     let other = Authority::new("other");

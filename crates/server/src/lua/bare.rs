@@ -47,9 +47,7 @@ impl Drop for Kept {
     fn drop(&mut self) {
         // What cannot be given back is gone with its state.
         // SAFETY: gives back the number of `new`, once.
-        _ = unsafe {
-            self.lua.exec_raw::<()>((), |state| ffi::luaL_unref(state, ffi::LUA_REGISTRYINDEX, self.number))
-        };
+        _ = unsafe { self.lua.exec_raw::<()>((), |state| ffi::luaL_unref(state, ffi::LUA_REGISTRYINDEX, self.number)) };
     }
 }
 

@@ -7,21 +7,23 @@ use mlua::{Lua, MultiValue, Table, Value};
 use super::numbers;
 use super::raised::bad_argument;
 
+type Unary = fn(u32) -> u32;
+type Binary = fn(u32, u32) -> u32;
+
 /// The table.
 ///
 /// # Errors
 /// Lua has no memory left.
 pub fn table(lua: &Lua) -> mlua::Result<Table> {
     let bit = lua.create_table()?;
-    let unary: [(&'static str, fn(u32) -> u32); 3] = [("tobit", |a| a), ("bnot", |a| !a), ("bswap", u32::swap_bytes)];
+    let unary: [(&str, Unary); 3] = [("tobit", |a| a), ("bnot", |a| !a), ("bswap", u32::swap_bytes)];
     for (name, operation) in unary {
         let function = lua.create_function(move |lua, args: MultiValue| {
             Ok(f64::from(operation(bits(lua, &args, 1, name)?).cast_signed()))
         })?;
         bit.raw_set(name, function)?;
     }
-    let folded: [(&'static str, fn(u32, u32) -> u32); 3] =
-        [("band", |a, b| a & b), ("bor", |a, b| a | b), ("bxor", |a, b| a ^ b)];
+    let folded: [(&str, Binary); 3] = [("band", |a, b| a & b), ("bor", |a, b| a | b), ("bxor", |a, b| a ^ b)];
     for (name, operation) in folded {
         let function = lua.create_function(move |lua, args: MultiValue| {
             let mut result = bits(lua, &args, 1, name)?;
@@ -32,7 +34,7 @@ pub fn table(lua: &Lua) -> mlua::Result<Table> {
         })?;
         bit.raw_set(name, function)?;
     }
-    let shifts: [(&'static str, fn(u32, u32) -> u32); 5] = [
+    let shifts: [(&str, Binary); 5] = [
         ("lshift", |a, n| a << n),
         ("rshift", |a, n| a >> n),
         ("arshift", |a, n| (a.cast_signed() >> n).cast_unsigned()),

@@ -154,7 +154,9 @@ mod tests {
         for good in ["#!lua name=a_1\n", "#!LUA  name=\"a_1\" \n", "#!lua 'name=a_1'\n"] {
             assert_eq!(library_name(good.as_bytes()).as_deref(), Ok("a_1"));
         }
-        for bad in ["", "#!lua name=a", "#!lua\n", "#!lua name=a name=b\n", "#!lua name=a-b\n", "#!js name=a\n", "#! name=a\n"] {
+        for bad in
+            ["", "#!lua name=a", "#!lua\n", "#!lua name=a name=b\n", "#!lua name=a-b\n", "#!js name=a\n", "#! name=a\n"]
+        {
             assert!(library_name(bad.as_bytes()).is_err(), "{bad}");
         }
     }

@@ -15,6 +15,9 @@ use super::raised::bad_argument;
 
 type Shared = Rc<RefCell<Settings>>;
 
+/// A part of the settings.
+type Part<T> = fn(&mut Settings) -> &mut T;
+
 /// The table.
 ///
 /// # Errors
@@ -25,7 +28,7 @@ pub fn table(lua: &Lua) -> mlua::Result<Table> {
     add_coders(lua, &cjson, &settings)?;
     add_sparse_array(lua, &cjson, &settings)?;
     add_switches(lua, &cjson, &settings)?;
-    let numbers: [(&'static str, fn(&mut Settings) -> &mut i64, i64, i64); 3] = [
+    let numbers: [(&str, Part<i64>, i64, i64); 3] = [
         ("encode_max_depth", |settings| &mut settings.encode_depth_max, 1, i32::MAX as i64),
         ("decode_max_depth", |settings| &mut settings.decode_depth_max, 1, i32::MAX as i64),
         ("encode_number_precision", |settings| &mut settings.number_precision, 1, 14),
@@ -90,7 +93,7 @@ fn add_sparse_array(lua: &Lua, cjson: &Table, settings: &Shared) -> mlua::Result
 }
 
 fn add_switches(lua: &Lua, cjson: &Table, settings: &Shared) -> mlua::Result<()> {
-    let switches: [(&'static str, fn(&mut Settings) -> &mut bool); 3] = [
+    let switches: [(&str, Part<bool>); 3] = [
         ("encode_keep_buffer", |settings| &mut settings.keeps_buffer),
         ("decode_invalid_numbers", |settings| &mut settings.decodes_invalid_numbers),
         ("decode_array_with_array_mt", |settings| &mut settings.marks_arrays),

@@ -102,7 +102,13 @@ impl Realm {
     ///
     /// # Errors
     /// What the function raised and did not catch.
-    pub fn play(&self, function: &Kept, given: Given, keys: Args<'_>, args: Args<'_>) -> Result<Returned<'_>, Uncaught> {
+    pub fn play(
+        &self,
+        function: &Kept,
+        given: Given,
+        keys: Args<'_>,
+        args: Args<'_>,
+    ) -> Result<Returned<'_>, Uncaught> {
         let returned = self.bare.call(function, given, keys, args);
         let uncaught = self.uncaught.borrow_mut().take();
         let is_changed = self.sandbox.was_changed();
