@@ -1,8 +1,14 @@
 //! The epoll driver: readiness turned into completions.
 //!
-//! Level-triggered and without any bookkeeping that a request would pay for: one receive for a readable connection, one
-//! send for its replies, and `EPOLLOUT` asked for only while the peer does not read. All connections of a worker receive
-//! into one buffer, so an idle connection holds none; unsent replies wait in the connection.
+//! Without any bookkeeping that a request would pay for: one receive for a readable connection, one send for its replies,
+//! and `EPOLLOUT` asked for only while the peer does not read. All connections of a worker receive into one buffer, so an
+//! idle connection holds none; unsent replies wait in the connection.
+//!
+//! Connections are edge-triggered, which saves the kernel from looking at each of them once more in the wait after a
+//! receive. A receive that does not fill the buffer has taken all there was, and what comes later is reported; wherever
+//! something may be left (a full buffer, an end of stream behind the bytes, an event that was not looked at), the kernel is
+//! asked to report the connection again, which it does at once if there is something. Wakers and listeners are
+//! level-triggered.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -33,6 +39,8 @@ pub struct Driver {
     poll: OwnedFd,
     waker: Waker,
     events: Events,
+    /// How many of the events have been looked at.
+    looked_at: usize,
     buffer: Box<[u8]>,
     listeners: Vec<Arc<Listener>>,
     /// The listeners are not watched, because accepting has failed.
@@ -72,12 +80,13 @@ struct Connection {
 impl Connection {
     /// What the kernel is to report: of a peer that is held, while nothing waits for it, only that it has gone.
     fn interest(&self) -> EventFlags {
-        match (self.held, self.waiting.is_empty()) {
-            (false, true) => EventFlags::IN,
-            (false, false) => EventFlags::IN | EventFlags::OUT,
+        let interest = match (self.held, self.waiting.is_empty()) {
+            (false, true) => EventFlags::IN | EventFlags::RDHUP,
+            (false, false) => EventFlags::IN | EventFlags::RDHUP | EventFlags::OUT,
             (true, true) => EventFlags::RDHUP,
             (true, false) => EventFlags::OUT,
-        }
+        };
+        interest | EventFlags::ET
     }
 }
 
@@ -94,6 +103,7 @@ impl Driver {
             poll,
             waker: Waker(wake),
             events: Events(Vec::with_capacity(EVENTS_MAX)),
+            looked_at: 0,
             buffer: vec![0; BUFFER_LEN].into_boxed_slice(),
             listeners: Vec::new(),
             is_resting: false,
@@ -136,12 +146,13 @@ impl Driver {
         if token == self.connections.len() {
             self.connections.push(None);
         }
-        if let Err(error) = epoll::add(&self.poll, &socket, EventData::new_u64(token as u64), EventFlags::IN) {
+        let connection = Connection { socket, waiting: Output::default(), full: false, queued: false, held: false };
+        let data = EventData::new_u64(token as u64);
+        if let Err(error) = epoll::add(&self.poll, &connection.socket, data, connection.interest()) {
             self.free.push(token);
             return Err(error.into());
         }
-        self.connections[token] =
-            Some(Connection { socket, waiting: Output::default(), full: false, queued: false, held: false });
+        self.connections[token] = Some(connection);
         Ok(token)
     }
 
@@ -158,7 +169,7 @@ impl Driver {
         self.free.append(&mut self.closed);
         let timeout =
             Timespec { tv_sec: (timeout_ms / 1_000) as i64, tv_nsec: (timeout_ms % 1_000 * 1_000_000) as i64 };
-        self.events.0.clear();
+        self.forget_events();
         match epoll::wait(&self.poll, spare_capacity(&mut self.events.0), Some(&timeout)) {
             Ok(_) | Err(Errno::INTR) => Ok(self.events.0.len()),
             Err(error) => Err(error.into()),
@@ -168,6 +179,7 @@ impl Driver {
     /// What event `index` of this wake-up was. Bytes that arrived are at the start of the buffer that [`Driver::take_buffer`] gives.
     pub fn event(&mut self, index: usize) -> Event {
         let Some(&epoll::Event { flags, data }) = self.events.0.get(index) else { return Event::Nothing };
+        self.looked_at = index + 1;
         match data.u64() {
             WAKER => {
                 _ = rustix::io::read(&*self.waker.0, &mut [0; 8]);
@@ -180,7 +192,19 @@ impl Driver {
 
     /// Forgets the events of this wake-up that have not been looked at; what is still so is reported by the next one.
     pub fn forget_events(&mut self) {
+        for index in self.looked_at..self.events.0.len() {
+            let data = self.events.0[index].data;
+            self.report_again(data.u64() as Token);
+        }
         self.events.0.clear();
+        self.looked_at = 0;
+    }
+
+    /// Has the kernel report a connection again if there is something to report, though that was done before.
+    pub fn report_again(&self, token: Token) {
+        if let Some(connection) = self.connections.get(token).and_then(Option::as_ref) {
+            _ = modify(&self.poll, token, connection);
+        }
     }
 
     /// Takes the buffer with the bytes of the last [`Event::Received`]; what is received meanwhile has another one.
@@ -243,7 +267,10 @@ impl Driver {
         if flags.contains(EventFlags::OUT) {
             return match flush(connection) {
                 Sending::Broken => Event::Closed(token),
-                Sending::Waiting(count) => Event::Sent(token, count),
+                Sending::Waiting(count) => {
+                    _ = modify(&self.poll, token, connection);
+                    Event::Sent(token, count)
+                }
                 Sending::Done => {
                     connection.waiting = Output::default();
                     connection.full = false;
@@ -260,8 +287,18 @@ impl Driver {
         }
         match net::recv(&connection.socket, &mut *self.buffer, RecvFlags::empty()) {
             Ok((0, _)) => Event::Closed(token),
-            Ok((received, _)) => Event::Received(token, received),
-            Err(Errno::AGAIN | Errno::INTR) => Event::Nothing,
+            Ok((received, _)) => {
+                let is_end = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
+                if received == self.buffer.len() || is_end {
+                    _ = modify(&self.poll, token, connection);
+                }
+                Event::Received(token, received)
+            }
+            Err(Errno::AGAIN) => Event::Nothing,
+            Err(Errno::INTR) => {
+                _ = modify(&self.poll, token, connection);
+                Event::Nothing
+            }
             Err(_) => Event::Closed(token),
         }
     }
