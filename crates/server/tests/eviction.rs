@@ -1,6 +1,9 @@
 //! Eviction, seen from outside: which keys go, that the limit holds, and that what goes is recorded.
 
+use std::io::Write;
+use std::net::TcpStream;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use sleeve_server::{Config, Engine, Local, Opt};
 
@@ -93,6 +96,34 @@ fn the_keys_that_are_used_often_stay() {
     }
     fill(&mut local, "other", "", 10_000);
     assert!(present(&mut local, "used", 300) > 270);
+}
+
+#[test]
+fn what_waits_in_clients_counts_too() {
+    let engine = engine("allkeys-lru");
+    let server = engine.listen("127.0.0.1:0".parse().expect("an address")).expect("a free port");
+    let mut local = engine.connect(|| {});
+    assert_eq!(fill(&mut local, "key", "", 500), 500);
+    assert_eq!(present(&mut local, "key", 500), 500);
+    let mut stream = TcpStream::connect(server.addresses()[0]).expect("it listens");
+    // The first half of a request that takes more than the limit alone.
+    stream.write_all(b"*2\r\n$4\r\nECHO\r\n$3000000\r\n").expect("connected");
+    stream.write_all(&vec![b'x'; 2 * LIMIT_BYTES]).expect("the server reads");
+    let begun = Instant::now();
+    while ask(&mut local, "DBSIZE") != ":0\r\n" {
+        assert!(begun.elapsed() < Duration::from_secs(60), "no room is made for what a client sends");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let line = |info: &str, name: &str| info.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
+    let info = ask(&mut local, "INFO everything");
+    assert_eq!(line(&info, "evicted_keys:").as_deref(), Some("500"));
+    assert_ne!(line(&info, "total_eviction_exceeded_time:"), None);
+    assert!(ask(&mut local, "SET more 1").starts_with("-OOM"), "nothing more may go");
+    drop(stream);
+    while !ask(&mut local, "SET more 1").starts_with("+OK") {
+        assert!(begun.elapsed() < Duration::from_secs(60), "what a client had is not given back");
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 #[test]
