@@ -199,6 +199,27 @@ impl Worker {
         }
     }
 
+    /// Has what the session of this connection has just written leave with the others.
+    #[inline]
+    fn send_later(&mut self, token: Token) {
+        if !self.departures.add(token, &mut self.output) {
+            self.send(token);
+        } else if self.departures.is_full() {
+            self.depart();
+        }
+    }
+
+    /// Sends what waits to leave.
+    fn depart(&mut self) {
+        let mut waiting = self.departures.take();
+        for (token, output) in waiting.drain(..) {
+            let unused = std::mem::replace(&mut self.output, output);
+            self.send(token);
+            self.departures.keep(std::mem::replace(&mut self.output, unused));
+        }
+        self.departures.give_back(waiting);
+    }
+
     /// Sends what the session of this connection has just written.
     fn send(&mut self, token: Token) {
         if let Some(session) = &mut self.sessions[token]

@@ -3,7 +3,6 @@
 //! Sent at once, each would wake its peer by itself; sent together, they find it awake, which saves the kernel's work. What
 //! is long, or shares values, is sent at once all the same: it would be held for nothing.
 
-use super::Worker;
 use crate::driver::Token;
 use crate::output::Output;
 
@@ -21,29 +20,40 @@ const DEPARTURES_MAX: usize = 64;
 /// Replies that are longer do not wait, and longer buffers are not kept.
 const WAITING_BYTES_MAX: usize = 16 * 1024;
 
-impl Worker {
-    /// Has what the session of this connection has just written leave with the others.
-    pub(super) fn send_later(&mut self, token: Token) {
-        if !self.output.plain().is_some_and(|bytes| (1..=WAITING_BYTES_MAX).contains(&bytes.len())) {
-            return self.send(token);
+impl Departures {
+    /// Adds what a session has written, if it may wait, and leaves an empty output. Whether it was added.
+    #[inline]
+    pub fn add(&mut self, token: Token, output: &mut Output) -> bool {
+        let may_wait = output.plain().is_some_and(|bytes| (1..=WAITING_BYTES_MAX).contains(&bytes.len()));
+        if may_wait {
+            let spare = self.spare.pop().unwrap_or_default();
+            self.waiting.push((token, std::mem::replace(output, spare)));
         }
-        let spare = self.departures.spare.pop().unwrap_or_default();
-        self.departures.waiting.push((token, std::mem::replace(&mut self.output, spare)));
-        if self.departures.waiting.len() >= DEPARTURES_MAX {
-            self.depart();
-        }
+        may_wait
     }
 
-    /// Sends what waits.
-    pub(super) fn depart(&mut self) {
-        let mut waiting = std::mem::take(&mut self.departures.waiting);
-        for (token, output) in waiting.drain(..) {
-            let unused = std::mem::replace(&mut self.output, output);
-            self.send(token);
-            let mut spare = std::mem::replace(&mut self.output, unused);
-            spare.bytes.shrink_to(WAITING_BYTES_MAX);
-            self.departures.spare.push(spare);
-        }
-        self.departures.waiting = waiting;
+    /// Whether no more should wait.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.waiting.len() >= DEPARTURES_MAX
+    }
+
+    /// Takes all that wait, in their order; the list is to be given back empty.
+    #[inline]
+    pub fn take(&mut self) -> Vec<(Token, Output)> {
+        std::mem::take(&mut self.waiting)
+    }
+
+    /// Gives the empty list back.
+    #[inline]
+    pub fn give_back(&mut self, list: Vec<(Token, Output)>) {
+        self.waiting = list;
+    }
+
+    /// Keeps an output that has left, to be used again.
+    #[inline]
+    pub fn keep(&mut self, mut output: Output) {
+        output.bytes.shrink_to(WAITING_BYTES_MAX);
+        self.spare.push(output);
     }
 }
