@@ -185,7 +185,8 @@ fn roots(sources: &[Source]) -> Vec<String> {
             let Some(rest) = source.path.strip_prefix(&format!("{folder}/")) else { continue };
             let place = rest.rsplit_once('/').map_or("", |(place, _)| place);
             let by_name = ["src/lib.rs", "src/main.rs", "build.rs"].contains(&rest);
-            if by_name || ["src/bin", "examples", "benches", "tests"].contains(&place) {
+            let is_example = place.starts_with("examples/") && rest.ends_with("/main.rs");
+            if by_name || is_example || ["src/bin", "examples", "benches", "tests"].contains(&place) {
                 roots.push(source.path.clone());
             }
         }
