@@ -28,7 +28,8 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<(), String> {
     let mut peers = peers::set_up()?;
     let kind = Kind::parse(&options.server).ok_or("no such server")?;
-    let binary = if kind == Kind::Sleeve { build_sleeve("checked")? } else { kind.binary()? };
+    let is_named = std::env::var_os("SLEEVE_BIN").is_some();
+    let binary = if kind == Kind::Sleeve && !is_named { build_sleeve("checked")? } else { kind.binary()? };
     let part = options.name.as_deref().unwrap_or_default();
     peers.libraries.retain(|library| library.name.contains(part));
     let mut steps = Steps::default();
@@ -41,7 +42,7 @@ pub fn check(steps: &mut Steps, peers: &Peers, kind: Kind, binary: &Path, part: 
     let workers: &[&str] = if kind == Kind::Sleeve { &["1", "2"] } else { &[""] };
     for workers in workers {
         let arguments = if workers.is_empty() { vec![] } else { vec!["--workers".to_owned(), (*workers).to_owned()] };
-        let name = if workers.is_empty() { "clients".to_owned() } else { format!("clients, {workers} workers") };
+        let name = if workers.is_empty() { "clients".to_owned() } else { format!("clients, workers {workers}") };
         steps.step(&name, || {
             let server = Server::launch(kind, binary, Settings { arguments, password: None })?;
             Ok(check_one(peers, &server.port().to_string(), part))
