@@ -321,6 +321,7 @@ pub fn limit(cx: &Cx<'_>) -> ListLimit {
     let config = &cx.engine.config;
     let depth = config.number(Opt::ListCompressDepth);
     let limit = ListLimit::new(config.number(Opt::ListMaxListpackSize)).compressed_beyond(depth as usize);
+    let limit = if config.has_old_encodings() { limit.always_chained() } else { limit };
     match cx.engine.debug.packed_threshold.load(Ordering::Relaxed) {
         0 => limit,
         bytes => limit.alone_from(bytes),

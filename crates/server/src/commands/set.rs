@@ -163,10 +163,11 @@ fn scan_options(request: Request<'_>) -> Result<(Option<&[u8]>, usize), Error> {
 
 /// Up to which sizes sets are kept small.
 pub fn limits(cx: &Cx<'_>) -> SetLimits {
-    let number = |option| usize::try_from(cx.engine.config.number(option)).unwrap_or(0);
+    let config = &cx.engine.config;
+    let number = |option| usize::try_from(config.number(option)).unwrap_or(0);
     SetLimits {
         integers_max: number(Opt::SetMaxIntsetEntries),
-        packed_max: number(Opt::SetMaxListpackEntries),
+        packed_max: if config.has_old_encodings() { 0 } else { number(Opt::SetMaxListpackEntries) },
         packed_value_max: number(Opt::SetMaxListpackValue),
     }
 }

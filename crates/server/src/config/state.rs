@@ -93,6 +93,12 @@ impl Config {
         Arc::clone(&self.texts.read()[option as usize])
     }
 
+    /// Whether small lists and sets are kept as in Redis 7.0.
+    #[inline]
+    pub fn has_old_encodings(&self) -> bool {
+        self.number(Opt::Encodings) == 0
+    }
+
     /// The word that a choice stands at.
     pub fn choice(&self, option: Opt) -> &'static str {
         match option.row().kind {
