@@ -29,7 +29,7 @@ const SEGMENT: usize = 20_000;
 const TOGETHER_MAX: usize = 100;
 
 /// Commands that servers of other makers have under the same name for something else, or not yet.
-const NOT_ON_VALKEY: &[&str] = &["hgetdel"];
+const NOT_ON_VALKEY: &[&str] = &["hgetdel", "sort", "sort_ro"];
 
 /// Commands that do something else since 7.2: consumers show more, come and go at other times, and lag is counted better.
 const CHANGED_SINCE_7_0: &[&str] = &["xinfo|consumers", "xinfo|stream", "xinfo|groups", "xgroup|delconsumer", "xsetid"];

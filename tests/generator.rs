@@ -329,12 +329,10 @@ impl Generator {
 
     /// Breaks a command: drops, doubles, swaps or adds a word after the name.
     fn spoil(&mut self, words: &mut Words) {
-        // Which commands there are besides these is the server's own business, so names stay where COMMAND looks at them.
-        let names = if words[0].eq_ignore_ascii_case(b"command") { 3 } else { 1 };
         if is_script(&words[0]) {
             return;
         }
-        let place = names.min(words.len()) + self.values.random.below((words.len() + 1).saturating_sub(names).max(1));
+        let place = 1 + self.values.random.below(words.len());
         match self.values.random.below(4) {
             0 => words.truncate(place),
             1 if place < words.len() => words.insert(place, words[place].clone()),
@@ -373,7 +371,10 @@ fn suits(row: &Row, argument: &Argument, words: &Words) -> bool {
 /// of arguments.
 fn may_spoil_row(row: &Row) -> bool {
     let is_newer = NEWER_OPTIONS.iter().any(|(name, _, _)| *name == row.full_name) || row.full_name == "xgroup|create";
-    !row.flags.contains(Flags::BLOCKING) && !is_newer && !row.full_name.starts_with("sort")
+    !row.flags.contains(Flags::BLOCKING)
+        && !is_newer
+        && !row.full_name.starts_with("sort")
+        && row.group != Group::Server
 }
 
 fn version(text: &str) -> (u32, u32) {

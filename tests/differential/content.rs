@@ -38,20 +38,27 @@ fn look_at_key(servers: &mut [&mut Connection], name: &[u8], (sorts, is_valkey):
     let encoding = match kind.as_slice() {
         b"list" | b"set" => Leeway::Encoding,
         b"zset" if sorts => Leeway::Encoding,
+        // Valkey packs no hash whose fields have deadlines.
+        b"hash" if is_valkey => Leeway::Encoding,
         _ => Leeway::None,
     };
     let questions = [
         ("TYPE", Leeway::None),
         (if kind == b"string" && is_valkey { "TYPE" } else { "OBJECT ENCODING" }, encoding),
         ("PEXPIRETIME", Leeway::Milliseconds),
-        ("DEBUG DIGEST-VALUE", Leeway::None),
+        // The deadlines of fields are in the digests of each in a way of its own.
+        (if kind == b"hash" && is_valkey { "HGETALL" } else { "DEBUG DIGEST-VALUE" }, Leeway::Order),
     ];
     questions.into_iter().find_map(|(question, leeway)| same_words(servers, &named(question), leeway)).or_else(|| {
-        // Redis 7.0 does not know the form in which newer servers write streams and packed sets.
         let yardstick = servers.len() - 1;
-        let is_newer = matches!(kind.as_slice(), b"stream" | b"set") && !is_valkey;
-        let first = if is_newer { yardstick } else { 0 };
-        carry_over(servers, name, [first, yardstick])
+        match kind.as_slice() {
+            // Valkey writes hashes with deadlines, and the version of its dumps, in a way of its own.
+            b"hash" if is_valkey => None,
+            _ if is_valkey => carry_over(servers, name, [0, 0]),
+            // Redis 7.0 does not know the form in which newer servers write streams and packed sets.
+            b"stream" | b"set" => carry_over(servers, name, [yardstick, yardstick]),
+            _ => carry_over(servers, name, [0, yardstick]),
+        }
     })
 }
 

@@ -105,7 +105,7 @@ pub fn agree(one: &[u8], two: &[u8], leeway: Leeway) -> bool {
 }
 
 fn is_packed(reply: &[u8]) -> bool {
-    text(reply) == Some(b"listpack")
+    matches!(text(reply), Some(b"listpack" | b"listpackex"))
 }
 
 fn is_large(reply: &[u8]) -> bool {
