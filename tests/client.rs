@@ -254,7 +254,7 @@ fn errors_are_clear(client: &Client) -> Result<(), Error> {
     assert_eq!(error.message(), "ERR value is not an integer or out of range");
     let error = client.get::<i64>("text").wait().unwrap_err();
     assert_eq!((error.kind(), error.message()), (ErrorKind::Conversion, "expected an integer, got the string \"abc\""));
-    for name in ["SELECT", "subscribe", "MULTI", "BLPOP", "CLIENT REPLY", "quit"] {
+    for name in ["SELECT", "subscribe", "MULTI", "WAIT", "CLIENT REPLY", "quit"] {
         let error = client.cmd(name).arg("x").send::<()>().wait().unwrap_err();
         assert_eq!((error.kind(), error.effect()), (ErrorKind::Usage, Effect::None), "{name}");
     }
