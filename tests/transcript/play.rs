@@ -14,6 +14,7 @@ use super::frame;
 use super::script::{Action, Case, Options, Order, Replies, Script, Step};
 use crate::connection::{Connection, request};
 use crate::server::Kind;
+use crate::unread::{Unread, ends};
 
 /// A server under test.
 #[derive(Debug, Clone, Copy)]
@@ -253,6 +254,9 @@ fn exchange(socket: &mut Connection, bytes: &[u8], replies: Replies) -> io::Resu
     match replies {
         Replies::Count(count) => {
             socket.send(bytes)?;
+            if count == 0 {
+                wait_until_taken(socket)?;
+            }
             (0..count).map(|_| socket.reply()).collect()
         }
         Replies::UntilClosed => {
@@ -261,6 +265,17 @@ fn exchange(socket: &mut Connection, bytes: &[u8], replies: Replies) -> io::Resu
             socket.read_to_end().map(|bytes| if bytes.is_empty() { Vec::new() } else { vec![bytes] })
         }
     }
+}
+
+/// Waits until the server has read what was sent, which has no reply to wait for: what other connections send next comes
+/// later. A server that is busy does not read; then this does not wait for long.
+fn wait_until_taken(socket: &Connection) -> io::Result<()> {
+    let deadline = Instant::now() + Duration::from_secs(1);
+    let ((near, far), unread) = (ends(socket.stream())?, Unread::open()?);
+    while unread.bytes(near, far)? != 0 && Instant::now() < deadline {
+        std::thread::yield_now();
+    }
+    Ok(())
 }
 
 fn expect_ok(reply: &[u8], request: &str) -> io::Result<()> {
