@@ -239,3 +239,26 @@ fn where_nothing_may_wait_nothing_does() {
         assert_eq!(client.blpop::<Popped>("no", FOR_EVER).wait().unwrap_err().kind(), ErrorKind::Closed);
     });
 }
+
+#[test]
+fn a_server_that_comes_back_finds_who_waits() {
+    for kind in [Kind::Sleeve, Kind::Redis] {
+        let mut server = Server::start(kind);
+        let url = format!("redis://{}", server.address());
+        let client = Client::connect(&url).unwrap();
+        let lost = client.blpop::<Popped>("jobs", FOR_EVER);
+        until_waiting(&client, 1);
+        server.kill();
+        let error = lost.wait().unwrap_err();
+        assert_eq!((error.kind(), error.effect()), (ErrorKind::Disconnected, Effect::Unknown));
+        // Nobody is there to take these; the first waits for somebody, the second is given up.
+        let kept = client.blpop::<Popped>("jobs", FOR_EVER);
+        drop(client.blpop::<Popped>("jobs", FOR_EVER));
+        server.restart().unwrap();
+        let other = Client::connect(&url).unwrap();
+        until_waiting(&other, 1);
+        other.rpush("jobs", ["sweep", "cook"]).wait().unwrap();
+        assert_eq!(kept.wait(), Ok(Some(("jobs".into(), "sweep".into()))));
+        assert_eq!(other.llen("jobs").wait(), Ok(1));
+    }
+}
