@@ -124,10 +124,10 @@ fn geo_indexes(client: &Client) -> Result<(), Error> {
     assert_eq!(client.geosearchstore_storedist("d", "g", boxed, GeoOptions::new()).wait()?, 1);
     assert_eq!(client.zscore("d", "Palermo").wait()?, Some(0.0));
     let far = GeoOptions::new().farthest_first();
-    assert_eq!(client.georadius::<Vec<String>>("g", 15.0, 37.0, 200.0, km, far).wait()?, ["Palermo", "Catania"]);
-    assert_eq!(client.georadius_ro::<Vec<String>>("g", 15.0, 37.0, 100.0, km, far).wait()?, ["Catania"]);
-    assert_eq!(client.georadius_store("g", 15.0, 37.0, 100.0, km, GeoOptions::new(), "d").wait()?, 1);
-    assert_eq!(client.georadius_storedist("g", 15.0, 37.0, 200.0, km, GeoOptions::new(), "d").wait()?, 2);
+    assert_eq!(client.georadius::<Vec<String>>("g", (15.0, 37.0), 200.0, km, far).wait()?, ["Palermo", "Catania"]);
+    assert_eq!(client.georadius_ro::<Vec<String>>("g", (15.0, 37.0), 100.0, km, far).wait()?, ["Catania"]);
+    assert_eq!(client.georadius_store("g", (15.0, 37.0), 100.0, km, GeoOptions::new(), "d").wait()?, 1);
+    assert_eq!(client.georadius_storedist("g", (15.0, 37.0), 200.0, km, GeoOptions::new(), "d").wait()?, 2);
     assert_eq!(client.georadiusbymember::<Vec<String>>("g", "Palermo", 1.0, km, far).wait()?, ["Palermo"]);
     assert_eq!(client.georadiusbymember_ro::<Vec<String>>("g", "Palermo", 200.0, km, far).wait()?[0], "Catania");
     assert_eq!(client.georadiusbymember_store("g", "Palermo", 1.0, km, far, "d").wait()?, 1);

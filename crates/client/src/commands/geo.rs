@@ -33,14 +33,14 @@ super::commands! {
         geohash(key: impl ToArg, members: impl ToArgs) -> Vec<Option<String>> = ["GEOHASH", key, members];
         /// Longitude and latitude of members, nil for one that is not there.
         geopos(key: impl ToArg, members: impl ToArgs) -> Vec<Option<(f64, f64)>> = ["GEOPOS", key, members];
-        /// The members around a position. The old form of `geosearch`.
-        georadius<T>(key: impl ToArg, longitude: f64, latitude: f64, radius: f64, unit: GeoUnit, options: GeoOptions) -> T = ["GEORADIUS", key, longitude, latitude, radius, unit, options];
+        /// The members around a position (longitude and latitude, degrees). The old form of `geosearch`.
+        georadius<T>(key: impl ToArg, position: (f64, f64), radius: f64, unit: GeoUnit, options: GeoOptions) -> T = ["GEORADIUS", key, position, radius, unit, options];
         /// As `georadius`, of servers that take no writes.
-        georadius_ro<T>(key: impl ToArg, longitude: f64, latitude: f64, radius: f64, unit: GeoUnit, options: GeoOptions) -> T = ["GEORADIUS_RO", key, longitude, latitude, radius, unit, options];
+        georadius_ro<T>(key: impl ToArg, position: (f64, f64), radius: f64, unit: GeoUnit, options: GeoOptions) -> T = ["GEORADIUS_RO", key, position, radius, unit, options];
         /// As `georadius`, and stores the members with their positions; answers how many.
-        georadius_store(key: impl ToArg, longitude: f64, latitude: f64, radius: f64, unit: GeoUnit, options: GeoOptions, destination: impl ToArg) -> u64 = ["GEORADIUS", key, longitude, latitude, radius, unit, options, "STORE", destination];
+        georadius_store(key: impl ToArg, position: (f64, f64), radius: f64, unit: GeoUnit, options: GeoOptions, destination: impl ToArg) -> u64 = ["GEORADIUS", key, position, radius, unit, options, "STORE", destination];
         /// As `georadius`, and stores the members with their distances for scores; answers how many.
-        georadius_storedist(key: impl ToArg, longitude: f64, latitude: f64, radius: f64, unit: GeoUnit, options: GeoOptions, destination: impl ToArg) -> u64 = ["GEORADIUS", key, longitude, latitude, radius, unit, options, "STOREDIST", destination];
+        georadius_storedist(key: impl ToArg, position: (f64, f64), radius: f64, unit: GeoUnit, options: GeoOptions, destination: impl ToArg) -> u64 = ["GEORADIUS", key, position, radius, unit, options, "STOREDIST", destination];
         /// The members around another one. The old form of `geosearch`.
         georadiusbymember<T>(key: impl ToArg, member: impl ToArg, radius: f64, unit: GeoUnit, options: GeoOptions) -> T = ["GEORADIUSBYMEMBER", key, member, radius, unit, options];
         /// As `georadiusbymember`, of servers that take no writes.
