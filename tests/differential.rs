@@ -65,7 +65,7 @@ impl Steps {
         }
         for _ in 0..count {
             let step = self.step(connection);
-            let consumers = step.words().map(|words| consumers(words)).unwrap_or_default();
+            let consumers = step.words().map(consumers).unwrap_or_default();
             steps.push(step);
             steps.extend(consumers.into_iter().map(|words| Step::Send(connection, words)));
         }
