@@ -4,6 +4,7 @@
 //! batch is consistent with itself and a simulation can turn the hands. The wall clock decides deadlines, as in
 //! Redis; durations come from the monotonic clock.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// One reading of both clocks.
@@ -32,6 +33,11 @@ impl Instant {
     }
 }
 
+/// Milliseconds since an arbitrary start; never goes back.
+pub fn monotonic_ms() -> u64 {
+    monotonic_ns() / 1_000_000
+}
+
 /// Nanoseconds since an arbitrary start; never goes back.
 pub fn monotonic_ns() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
@@ -54,23 +60,40 @@ pub fn ticks() -> u64 {
     monotonic_ns()
 }
 
-/// Turns ticks into time, by how many there have been since it was made.
-#[derive(Debug, Clone, Copy)]
+/// Turns ticks into time, by how many there have been since it was made. Any thread.
+#[derive(Debug)]
 pub struct Ticker {
     ticks: u64,
     monotonic_ns: u64,
+    /// How long a tick is, in nanoseconds of which 2^32 make one; 0 until enough time has passed to know that well.
+    tick_length: AtomicU64,
 }
+
+/// After so many nanoseconds the reading of the clock is no more than a millionth of them.
+const KNOWN_AFTER_NS: u64 = 1_000_000_000;
 
 impl Ticker {
     /// Begins to compare both.
     pub fn start() -> Self {
-        Self { ticks: ticks(), monotonic_ns: monotonic_ns() }
+        Self { ticks: ticks(), monotonic_ns: monotonic_ns(), tick_length: AtomicU64::new(0) }
     }
 
     /// How many nanoseconds so many ticks are.
+    #[inline]
     pub fn nanoseconds(&self, count: u64) -> u64 {
+        let known = self.tick_length.load(Ordering::Relaxed);
+        let length = if known == 0 { self.measure() } else { known };
+        ((u128::from(count) * u128::from(length)) >> 32) as u64
+    }
+
+    #[cold]
+    fn measure(&self) -> u64 {
         let ticks = ticks().wrapping_sub(self.ticks).max(1);
         let elapsed_ns = monotonic_ns().saturating_sub(self.monotonic_ns).max(1);
-        (u128::from(count) * u128::from(elapsed_ns) / u128::from(ticks)) as u64
+        let length = ((u128::from(elapsed_ns) << 32) / u128::from(ticks)).max(1) as u64;
+        if elapsed_ns >= KNOWN_AFTER_NS {
+            self.tick_length.store(length, Ordering::Relaxed);
+        }
+        length
     }
 }

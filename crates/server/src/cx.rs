@@ -58,6 +58,8 @@ pub struct Cx<'a> {
     timed: Option<&'static Row>,
     /// How often it has run meanwhile.
     timed_calls: u64,
+    /// What runs is part of what another command does, whose time is being taken.
+    is_within: bool,
     ticks: u64,
     /// Ticks from which on a command may have been slow; 0 has every command looked at.
     slow_ticks: u64,
@@ -99,6 +101,7 @@ impl<'a> Cx<'a> {
             call,
             timed: None,
             timed_calls: 0,
+            is_within: false,
             ticks: 0,
             slow_ticks: slowlog::slow_ticks(&engine.config),
             changes: 0,

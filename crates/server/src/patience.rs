@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use crate::busy;
-use crate::clock::Instant;
+use crate::clock;
 use crate::config::Opt;
 use crate::engine::Engine;
 use crate::error::Error;
@@ -35,7 +35,7 @@ pub fn until(engine: &Engine, mut take: impl FnMut(Duration) -> bool) -> Result<
 #[cold]
 pub fn check(engine: &Engine) -> Result<(), Error> {
     let running = &engine.scripts.running;
-    let Some(elapsed_ms) = running.elapsed_ms(|| Instant::now().monotonic_ms()) else { return Ok(()) };
+    let Some(elapsed_ms) = running.elapsed_ms(clock::monotonic_ms) else { return Ok(()) };
     let threshold_ms = engine.config.number(Opt::BusyReplyThreshold);
     let is_long = threshold_ms > 0 && elapsed_ms as i64 >= threshold_ms;
     // A thread that serves others while its own script runs would wait for itself.

@@ -14,11 +14,28 @@ impl Cx<'_> {
     /// A command of this row begins.
     #[inline]
     pub(crate) fn time(&mut self, row: &'static Row) {
+        if self.is_within {
+            return;
+        }
         if self.timed.is_none_or(|timed| timed.id != row.id) {
             self.settle_time();
             self.timed = Some(row);
         }
         self.timed_calls += 1;
+    }
+
+    /// Runs a command within the running one, such as a script's. Its time is taken by itself, and is part of the other's
+    /// too, as in Redis.
+    #[inline]
+    pub(crate) fn call_within(&mut self, request: Request<'_>) {
+        let (outer, began_ticks) = (std::mem::replace(&mut self.is_within, true), clock::ticks());
+        (self.call)(self, request);
+        self.is_within = outer;
+        let ticks = clock::ticks().wrapping_sub(began_ticks);
+        self.counters.commands[request.row.id as usize].elapsed_ticks.add(ticks);
+        if self.engine.config.flag(Opt::LatencyTracking) {
+            self.counters.latencies.record(request.row.id as usize, self.engine.ticker.nanoseconds(ticks), 1);
+        }
     }
 
     /// Gives the time since the last look to the row that it belongs to.

@@ -23,7 +23,7 @@ use super::script_room::{self, Compiled, ScriptRoom};
 use super::scripts::{Digest, Library, digest_from, digest_of};
 use super::stage;
 use super::station::{self, Station};
-use crate::clock::Instant;
+use crate::clock;
 use crate::config::Opt;
 use crate::cx::Cx;
 use crate::error::{Error, Outcome};
@@ -228,7 +228,7 @@ fn play<'r>(
     }
     let (database, mut outer) = (cx.state.database, Output::default());
     std::mem::swap(cx.out, &mut outer);
-    cx.engine.scripts.running.begin(run.kind, Instant::now().monotonic_ms());
+    cx.engine.scripts.running.begin(run.kind, clock::monotonic_ms());
     let mut scene = Scene {
         cx,
         request: run.request,

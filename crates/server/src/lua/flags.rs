@@ -59,7 +59,7 @@ pub fn of_script(source: &[u8]) -> Result<Option<ScriptFlags>, Error> {
         return Ok(None);
     }
     let end = memchr(source).ok_or(Error::fixed("ERR Invalid script shebang"))?;
-    let words = words(&source[..end]).ok_or(Error::fixed("ERR Invalid script shebang"))?;
+    let words = words(&source[..end]).ok_or(Error::fixed("ERR Invalid engine in script shebang"))?;
     let mut words = words.args().iter();
     let engine = words.next().unwrap_or_default();
     if engine != b"#!lua" {

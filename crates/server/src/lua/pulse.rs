@@ -12,7 +12,7 @@ use super::running::{Facts, Kind};
 use super::scene::Scene;
 use super::stage;
 use crate::busy;
-use crate::clock::Instant;
+use crate::clock;
 use crate::config::Opt;
 use crate::log;
 
@@ -34,7 +34,7 @@ const LOAD_MS_MAX: u64 = 500;
 
 /// Runs the body of a library, which must not take long.
 pub fn while_loading<R>(load: impl FnOnce() -> R) -> R {
-    LOADED_BY_MS.set(Instant::now().monotonic_ms() + LOAD_MS_MAX);
+    LOADED_BY_MS.set(clock::monotonic_ms() + LOAD_MS_MAX);
     let loaded = load();
     LOADED_BY_MS.set(0);
     loaded
@@ -42,14 +42,14 @@ pub fn while_loading<R>(load: impl FnOnce() -> R) -> R {
 
 fn look_at_load() -> Result<(), String> {
     let by_ms = LOADED_BY_MS.get();
-    let is_late = by_ms != 0 && Instant::now().monotonic_ms() > by_ms;
+    let is_late = by_ms != 0 && clock::monotonic_ms() > by_ms;
     if is_late { Err("ERR FUNCTION LOAD timeout".to_owned()) } else { Ok(()) }
 }
 
 fn look(scene: &mut Scene<'_, '_>) -> Result<(), String> {
     let running = &scene.cx.engine.scripts.running;
     let threshold_ms = scene.cx.engine.config.number(Opt::BusyReplyThreshold);
-    let elapsed_ms = running.elapsed_ms(|| Instant::now().monotonic_ms()).unwrap_or(0);
+    let elapsed_ms = running.elapsed_ms(clock::monotonic_ms).unwrap_or(0);
     if threshold_ms > 0 && elapsed_ms as i64 >= threshold_ms {
         if running.publish(|| facts(scene)) {
             log::warning(&format!(

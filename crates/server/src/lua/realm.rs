@@ -111,7 +111,7 @@ impl Realm {
     ) -> Result<Returned<'_>, Uncaught> {
         let returned = self.bare.call(function, given, keys, args);
         let uncaught = self.uncaught.borrow_mut().take();
-        let is_changed = self.sandbox.was_changed();
+        let is_changed = self.bare.is_any_filled(&self.sandbox.hidden) && self.sandbox.was_changed();
         match returned {
             Ok(returned) if !is_changed => Ok(returned),
             Ok(_) => Err(Uncaught::plain(READ_ONLY)),

@@ -8,6 +8,7 @@
 use mlua::chunk::ChunkMode;
 use mlua::{Function, Lua, MultiValue, Table, Value};
 
+use super::bare::Kept;
 use super::base::READ_ONLY;
 use super::bit::type_name;
 use super::raised::{self, complain, raise};
@@ -42,8 +43,9 @@ pub struct Sandbox {
     pub real: Table,
     /// Lua's `xpcall`, as it is.
     pub xpcall: Function,
+    /// The empty tables in front of those that nobody may change.
+    pub hidden: Vec<Kept>,
     reals: Table,
-    hidden: Vec<Table>,
     refuse: Function,
 }
 
@@ -86,15 +88,15 @@ impl Sandbox {
         metatable.raw_set("__index", &table)?;
         metatable.raw_set("__metatable", false)?;
         let proxy = lua.create_table()?;
-        self.hide_behind(proxy.clone(), metatable, &table)?;
+        self.hide_behind(lua, proxy.clone(), metatable, &table)?;
         Ok(proxy)
     }
 
-    fn hide_behind(&mut self, proxy: Table, metatable: Table, table: &Table) -> mlua::Result<()> {
+    fn hide_behind(&mut self, lua: &Lua, proxy: Table, metatable: Table, table: &Table) -> mlua::Result<()> {
         metatable.raw_set("__newindex", &self.refuse)?;
         proxy.set_metatable(Some(metatable))?;
         self.reals.raw_set(&proxy, table)?;
-        self.hidden.push(proxy);
+        self.hidden.push(Kept::new(lua, proxy)?);
         Ok(())
     }
 
@@ -102,9 +104,13 @@ impl Sandbox {
     /// look at it). It is taken out again.
     pub fn was_changed(&self) -> bool {
         let mut changed = false;
-        for table in self.hidden.iter().filter(|table| table.raw_len() != 0) {
-            changed = true;
-            _ = table.clear();
+        for hidden in &self.hidden {
+            if let Ok(Value::Table(table)) = hidden.get()
+                && table.raw_len() != 0
+            {
+                changed = true;
+                _ = table.clear();
+            }
         }
         changed
     }
@@ -157,7 +163,7 @@ impl Sandbox {
         let metatable = self.hide(lua, lua.create_table()?)?;
         self.shown.raw_set("__metatable", metatable)?;
         let (globals, shown, real) = (self.globals.clone(), self.shown.clone(), self.real.clone());
-        self.hide_behind(globals, shown, &real)?;
+        self.hide_behind(lua, globals, shown, &real)?;
         self.real.raw_set("_G", &self.globals)
     }
 }

@@ -110,15 +110,14 @@ impl Scene<'_, '_> {
             self.has_written = true;
             self.cx.engine.scripts.running.wrote();
         }
-        let Self { cx, words, protocol, request, .. } = self;
+        let Self { cx, words, protocol, .. } = self;
         let args = Args::new(&words.bytes, &words.spans);
         hash_keys(&cx.engine.store, row, args, &mut words.keys);
         let outer = std::mem::replace(&mut cx.state.protocol, *protocol);
         let denied = std::mem::replace(&mut cx.state.denies_blocking, true);
-        (cx.call)(cx, Request::new(row, args, &words.keys));
+        cx.call_within(Request::new(row, args, &words.keys));
         cx.state.denies_blocking = denied;
         cx.state.protocol = outer;
-        cx.time(request.row);
         Ok(())
     }
 

@@ -25,7 +25,7 @@ pub struct Station {
 }
 
 thread_local! {
-    static STATIONS: RefCell<Vec<Station>> = const { RefCell::new(Vec::new()) };
+    static STATIONS: RefCell<Vec<Box<Station>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Runs `work` with this thread's station for an engine.
@@ -36,13 +36,13 @@ pub fn with<R>(scripts: &Arc<Scripts>, work: impl FnOnce(&mut Station) -> R) -> 
     result
 }
 
-fn take(scripts: &Arc<Scripts>) -> Station {
+fn take(scripts: &Arc<Scripts>) -> Box<Station> {
     STATIONS.with_borrow_mut(|stations| {
-        let is_ours = |station: &Station| std::ptr::eq(station.owner.as_ptr(), Arc::as_ptr(scripts));
+        let is_ours = |station: &Box<Station>| std::ptr::eq(station.owner.as_ptr(), Arc::as_ptr(scripts));
         if let Some(index) = stations.iter().position(is_ours) {
             return stations.swap_remove(index);
         }
         stations.retain(|station| station.owner.strong_count() != 0);
-        Station { owner: Arc::downgrade(scripts), ..Station::default() }
+        Box::new(Station { owner: Arc::downgrade(scripts), ..Station::default() })
     })
 }
