@@ -203,6 +203,8 @@ fn sets_and_sketches(client: &Client) -> Result<(), Error> {
     assert!(client.pfadd("p", ["a", "b"]).wait()?);
     client.pfmerge("q", ["p", "none"]).wait()?;
     assert_eq!(client.pfcount(["p", "q"]).wait()?, 2);
+    assert_eq!(client.pfdebug::<String>("ENCODING", "p").wait()?, "sparse");
+    client.pfselftest().wait()?;
     Ok(())
 }
 

@@ -20,7 +20,11 @@ super::commands! {
         pfadd(key: impl ToArg, elements: impl ToArgs) -> bool = ["PFADD", key, elements];
         /// About how many different elements the keys have counted together, to 0.81 per cent.
         pfcount(keys: impl ToArgs) -> u64 = ["PFCOUNT", keys];
+        /// Looks into a count, for tests of servers: `GETREG`, `DECODE`, `ENCODING` or `TODENSE`.
+        pfdebug<T>(subcommand: impl ToArg, key: impl ToArg) -> T = ["PFDEBUG", subcommand, key];
         /// Has the destination count what each of the sources has.
         pfmerge(destination: impl ToArg, sources: impl ToArgs) -> () = ["PFMERGE", destination, sources];
+        /// Has the server test its own arithmetic.
+        pfselftest() -> () = ["PFSELFTEST"];
     }
 }
