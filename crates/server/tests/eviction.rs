@@ -83,7 +83,9 @@ fn the_keys_that_expire_first_go_first() {
     fill(&mut local, "short", " EX 100", 2_000);
     fill(&mut local, "long", " EX 100000", 4_000);
     let (short, long) = (present(&mut local, "short", 2_000), present(&mut local, "long", 4_000));
-    assert!(short < 1_700 && long > 3_900, "{short} of those that expire soon and {long} of the others are left");
+    // Of a third of the keys nearly all have gone before the others: while they are more than one in ten, ten samples find
+    // one of them for each key that goes.
+    assert!(short < 700 && long > 3_500, "{short} of those that expire soon and {long} of the others are left");
 }
 
 #[test]

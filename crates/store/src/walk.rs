@@ -132,11 +132,15 @@ impl Table {
         if self.volatile_len() == 0 {
             return None;
         }
-        let (mut position, mut found) = (Some(scramble(random)), None);
+        let (mut position, mut found, mut met) = (Some(scramble(random)), None, 0);
         for _ in 0..VOLATILE_STEPS_MAX {
             // Behind the end of the table is its beginning.
             let step = self.walk(position.unwrap_or(0), 1, |entry| {
-                found = found.or(entry.deadline().is_some().then_some(entry));
+                // Each of those that lie together is as likely as the others, or new ones would hide old ones.
+                met += u32::from(entry.deadline().is_some());
+                if entry.deadline().is_some() && scramble(random.rotate_left(met)) % u64::from(met) == 0 {
+                    found = Some(entry);
+                }
             });
             if found.is_some() {
                 return found;
