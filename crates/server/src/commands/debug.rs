@@ -134,7 +134,7 @@ fn digest_value(cx: &mut Cx<'_>, request: Request<'_>) {
     let names = request.args.from(2);
     cx.reply().array(names.len());
     for name in names {
-        let digest = look(cx, name, |entry| Digest::of_value(&entry)).unwrap_or_default();
+        let digest = look(cx, name, cx.now.wall_ms(), |entry| Digest::of_value(&entry)).unwrap_or_default();
         cx.reply().simple(&digest.to_hex());
     }
 }
@@ -147,7 +147,8 @@ fn log_line(cx: &mut Cx<'_>, message: &[u8]) {
 /// What Redis says of an object. There is no address to show, and one would be nobody's business.
 fn object(cx: &mut Cx<'_>, name: &[u8]) -> Outcome {
     let (config, now) = (&cx.engine.config, cx.now);
-    let described = look(cx, name, |entry| {
+    // One whose time has come is shown as long as nobody has removed it.
+    let described = look(cx, name, i64::MIN, |entry| {
         let is_lfu = config.maxmemory_policy().is_lfu();
         let idle_s = if is_lfu { 0 } else { access::idle_s(entry.clock(), now) };
         format!(
@@ -301,9 +302,9 @@ fn push(cx: &mut Cx<'_>) -> Outcome {
 }
 
 /// Shows one live key of the selected database to `show`, under the lock of its shard.
-fn look<T>(cx: &mut Cx<'_>, name: &[u8], show: impl FnOnce(EntryRef<'_>) -> T) -> Option<T> {
+fn look<T>(cx: &mut Cx<'_>, name: &[u8], now_ms: i64, show: impl FnOnce(EntryRef<'_>) -> T) -> Option<T> {
     let hash = cx.engine.store.hash(name);
-    let (database, now_ms) = (cx.database(), cx.now.wall_ms());
+    let database = cx.database();
     let shard = cx.engine.store.shard_of(hash);
     cx.locks.with(shard, |shard| shard.get(database, hash, name, now_ms).map(show))
 }

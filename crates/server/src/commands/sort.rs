@@ -128,10 +128,11 @@ fn rows(cx: &mut Cx<'_>, request: Request<'_>, options: &Options<'_>) -> Result<
 
 /// The elements in the order asked for, within the limit.
 fn elements(cx: &mut Cx<'_>, request: Request<'_>, options: &Options<'_>) -> Result<Vec<Vec<u8>>, Error> {
+    let is_kept = options.stores || cx.state.denies_blocking;
     let Some(entry) = cx.read(request.key(0)) else { return Ok(Vec::new()) };
     let kind = entry.kind();
-    // A set in no order at all would be stored differently by each server.
-    let is_set_to_store = options.keeps_order && options.stores && kind == Kind::Set;
+    // A set in no order at all would be stored differently by each server, and lead scripts to different ends.
+    let is_set_to_store = options.keeps_order && is_kept && kind == Kind::Set;
     if options.keeps_order && !is_set_to_store {
         return in_order(&entry, options);
     }

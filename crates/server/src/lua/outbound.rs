@@ -67,7 +67,7 @@ impl Sender<'_, '_> {
         if let Value::String(digits) = table.raw_get("big_number")? {
             match self.reply.protocol {
                 Protocol::Resp3 => push_line(self.reply.out, b'(', &digits.as_bytes()),
-                Protocol::Resp2 => self.reply.bulk(&digits.as_bytes()),
+                Protocol::Resp2 => self.reply.bulk(&digits.as_bytes().iter().map(in_line).collect::<Vec<_>>()),
             }
             return Ok(());
         }
@@ -120,10 +120,15 @@ fn number(value: &Value) -> Option<f64> {
     }
 }
 
-/// A line of a script's own: line ends in it become spaces.
+/// A byte of a line: line ends become spaces.
+fn in_line(byte: &u8) -> u8 {
+    if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }
+}
+
+/// A line of a script's own.
 fn push_line(out: &mut Vec<u8>, marker: u8, text: &[u8]) {
     out.push(marker);
-    out.extend(text.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }));
+    out.extend(text.iter().map(in_line));
     out.extend_from_slice(b"\r\n");
 }
 
@@ -156,6 +161,7 @@ mod tests {
             ("{map = {a = 1}}", "*2\\r\\n$1\\r\\na\\r\\n:1\\r\\n", "%1\\r\\n$1\\r\\na\\r\\n:1\\r\\n"),
             ("{set = {a = true}}", "*1\\r\\n$1\\r\\na\\r\\n", "~1\\r\\n$1\\r\\na\\r\\n"),
             ("{big_number = '12'}", "$2\\r\\n12\\r\\n", "(12\\r\\n"),
+            ("{big_number = '1\\r\\n2'}", "$4\\r\\n1  2\\r\\n", "(1  2\\r\\n"),
             ("{verbatim_string = {string = 'a', format = 'txt'}}", "$1\\r\\na\\r\\n", "=5\\r\\ntxt:a\\r\\n"),
             ("function() end", "$-1\\r\\n", "_\\r\\n"),
         ] {
