@@ -319,7 +319,6 @@ impl Worker {
         if self.channels.has(token) {
             self.take_leave(token);
         }
-        self.driver.close(token);
         if let Some(mut session) = self.sessions[token].take() {
             self.tokens.remove(&session.state.peer.id);
             forget_deadline(&mut self.deadlines, &session);
@@ -330,6 +329,8 @@ impl Worker {
             session.close();
             self.team.members[self.number].1.fetch_sub(1, Ordering::Relaxed);
         }
+        // Last, because who sees the end of the connection may rely on nothing being done for it any more.
+        self.driver.close(token);
     }
 
     /// The background work between two waits.
