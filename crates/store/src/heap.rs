@@ -1,12 +1,12 @@
 //! Where entries live: cells of equal size in slabs of one page, one heap for each table.
 //!
 //! General allocators round a small block up to 16 bytes; with one block for each key that is a tenth of the memory of
-//! a store of small values. Here cells come in steps of 8 bytes up to 128, of 16 up to 256, and beyond, up to a quarter of
-//! a slab, in the sizes of which 15, 14 and so on to four fill one: packed collections are of that size. A heap belongs to one
-//! table and is used under its shard's lock, so that neither side of an allocation costs an atomic operation, and
-//! emptying a table frees whole slabs. Larger blocks go to the global allocator, and so do the first few KiB of each heap:
-//! a slab for each size would be too much for a small table, of which there may be very many. The heap counts the bytes in use,
-//! and is told about memory that entries own elsewhere. It does not know what is in a cell.
+//! a store of small values. Here cells come in steps of 8 bytes up to 256, and beyond, up to a quarter of a slab, in the
+//! sizes of which 15, 14 and so on to four fill one: packed collections are of that size. A heap belongs to one table and
+//! is used under its shard's lock, so that neither side of an allocation costs an atomic operation, and emptying a table
+//! frees whole slabs. Larger blocks go to the global allocator, and so do the first few KiB of each heap: a slab for each
+//! size would be too much for a small table, of which there may be very many. The heap counts the bytes in use, and is told
+//! about memory that entries own elsewhere. It does not know what is in a cell.
 //!
 //! A slab is aligned to its size, so a cell's address leads to its slab. Each size has two lists of slabs: those with
 //! a free cell and those without. A slab that becomes empty is given back unless it is the last one with room.
@@ -19,13 +19,11 @@ use crate::pages::{PAGE_BYTES as SLAB_BYTES, allocate_page, release_page};
 /// A heap begins to use slabs when this much lies in blocks of the global allocator that could be cells.
 const SMALL_BYTES: usize = 8192;
 const HEADER_BYTES: usize = size_of::<Slab>();
-const FINE_MAX: usize = 128;
-const MEDIUM_MAX: usize = 256;
+const FINE_MAX: usize = 256;
 const CELL_MAX: usize = shared_bytes(FEWEST_CELLS);
 const CELL_MIN: usize = 16;
 const FINE_CLASSES: usize = (FINE_MAX - CELL_MIN) / 8 + 1;
-const MEDIUM_CLASSES: usize = FINE_CLASSES + (MEDIUM_MAX - FINE_MAX) / 16;
-const CLASSES: usize = MEDIUM_CLASSES + MOST_CELLS - FEWEST_CELLS + 1;
+const CLASSES: usize = FINE_CLASSES + MOST_CELLS - FEWEST_CELLS + 1;
 
 /// How many of the larger cells share a slab.
 const FEWEST_CELLS: usize = 4;
@@ -74,8 +72,6 @@ pub(crate) struct Block {
 pub(crate) fn block_bytes(size: usize) -> usize {
     if size <= FINE_MAX {
         size.max(CELL_MIN).next_multiple_of(8)
-    } else if size <= MEDIUM_MAX {
-        size.next_multiple_of(16)
     } else if size <= CELL_MAX {
         shared_bytes(cells_of(size))
     } else {
@@ -93,24 +89,12 @@ fn cells_of(size: usize) -> usize {
 
 #[inline]
 fn class_of(size: usize) -> usize {
-    if size <= FINE_MAX {
-        size.max(CELL_MIN).div_ceil(8) - 2
-    } else if size <= MEDIUM_MAX {
-        FINE_CLASSES + (size - FINE_MAX).div_ceil(16) - 1
-    } else {
-        MEDIUM_CLASSES + MOST_CELLS - cells_of(size)
-    }
+    if size <= FINE_MAX { size.max(CELL_MIN).div_ceil(8) - 2 } else { FINE_CLASSES + MOST_CELLS - cells_of(size) }
 }
 
 #[inline]
 fn cell_bytes(class: usize) -> usize {
-    if class < FINE_CLASSES {
-        CELL_MIN + class * 8
-    } else if class < MEDIUM_CLASSES {
-        FINE_MAX + (class - FINE_CLASSES + 1) * 16
-    } else {
-        shared_bytes(MOST_CELLS - (class - MEDIUM_CLASSES))
-    }
+    if class < FINE_CLASSES { CELL_MIN + class * 8 } else { shared_bytes(MOST_CELLS - (class - FINE_CLASSES)) }
 }
 
 fn block_layout(size: usize) -> Layout {
