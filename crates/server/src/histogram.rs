@@ -11,7 +11,10 @@ const NANOSECONDS_MAX: u64 = 1_000_000_000;
 const DIGITS: u8 = 2;
 
 /// One thread's histograms, one for each row of the command table.
-pub struct Histograms(Box<[Mutex<Option<Box<Histogram<u64>>>>]>);
+pub struct Histograms(Box<[Slot]>);
+
+/// One command's histogram, once it has run.
+type Slot = Mutex<Option<Box<Histogram<u64>>>>;
 
 impl std::fmt::Debug for Histograms {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

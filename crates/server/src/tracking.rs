@@ -26,8 +26,11 @@ pub struct Tracking {
     broadcasting: AtomicUsize,
     members: Mutex<BTreeMap<u64, Arc<Peer>>>,
     table: Mutex<Table>,
-    prefixes: Mutex<BTreeMap<Box<[u8]>, BTreeMap<u64, Follower>>>,
+    prefixes: Mutex<BTreeMap<Box<[u8]>, Followers>>,
 }
+
+/// Those who follow one prefix, by id.
+type Followers = BTreeMap<u64, Follower>;
 
 /// The clients under each key that was read, and the keys in a row so that one can be drawn.
 #[derive(Debug, Default)]

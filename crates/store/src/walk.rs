@@ -138,7 +138,7 @@ impl Table {
             let step = self.walk(position.unwrap_or(0), 1, |entry| {
                 // Each of those that lie together is as likely as the others, or new ones would hide old ones.
                 met += u32::from(entry.deadline().is_some());
-                if entry.deadline().is_some() && scramble(random.rotate_left(met)) % u64::from(met) == 0 {
+                if entry.deadline().is_some() && scramble(random.rotate_left(met)).is_multiple_of(u64::from(met)) {
                     found = Some(entry);
                 }
             });

@@ -33,7 +33,7 @@ impl Worker {
 
     fn close_where(&mut self, is_meant: impl Fn(&Session) -> bool) {
         for token in 0..self.sessions.len() {
-            if self.sessions[token].as_deref().is_some_and(|session| is_meant(session)) {
+            if self.sessions[token].as_deref().is_some_and(&is_meant) {
                 self.close(token);
             }
         }
