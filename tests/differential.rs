@@ -9,6 +9,8 @@
 mod content;
 #[path = "differential/group.rs"]
 mod group;
+#[path = "differential/reply.rs"]
+mod reply;
 #[path = "differential/shorten.rs"]
 mod shorten;
 
@@ -107,7 +109,7 @@ fn consumers(words: &Words) -> Vec<Words> {
 /// What the yardstick can be asked: the commands that it knows, with the options of its version.
 fn scope(yardstick: &Server) -> Scope {
     let mut scope = Scope { clock: false, ..Scope::default() };
-    let known = leaves(&group::ask(&mut yardstick.connect(), &[b"COMMAND".to_vec(), b"LIST".to_vec()]));
+    let known = leaves(&reply::ask(&mut yardstick.connect(), &[b"COMMAND".to_vec(), b"LIST".to_vec()]));
     let is_valkey = yardstick.kind() == Kind::Valkey;
     scope.newest = if is_valkey { (9, 0) } else { (7, 0) };
     scope.rows.retain(|row| {

@@ -7,10 +7,11 @@
 use sleeve_tests::connection::request;
 use sleeve_tests::generator::Words;
 use sleeve_tests::generator::leeway::{Leeway, agree, leeway, shortest, without_errors};
-use sleeve_tests::transcript::frame::{children, leaves, text};
+use sleeve_tests::transcript::frame::{children, leaves};
 use sleeve_tests::{Connection, Kind, Server};
 
 use crate::content;
+use crate::reply::{Replies, ask};
 
 /// Connections to each server that commands use.
 pub const CONNECTIONS: usize = 4;
@@ -42,9 +43,6 @@ pub enum Step {
         sorts: bool,
     },
 }
-
-/// The replies of all servers to one step, which do not agree.
-pub type Replies = Vec<Vec<u8>>;
 
 /// Servers that get the same steps.
 pub struct Servers<'a> {
@@ -237,12 +235,6 @@ fn connect(server: &Server, protocol: u8) -> Vec<Connection> {
     connections
 }
 
-/// Sends a command and waits for its reply.
-pub fn ask(connection: &mut Connection, words: &[Vec<u8>]) -> Vec<u8> {
-    // A server that ends the connection must not end the test: that is a reply like any other, and a wrong one.
-    connection.command(words).unwrap_or_else(|error| format!("({error})").into_bytes())
-}
-
 fn reply(connection: &mut Connection) -> Vec<u8> {
     connection.reply().unwrap_or_else(|error| format!("({error})").into_bytes())
 }
@@ -255,9 +247,4 @@ fn agree_all(one: &[u8], two: &[u8], within: &[Leeway]) -> bool {
             let leeway = within.get(index).copied().unwrap_or(Leeway::None);
             agree(one, two, leeway)
         })
-}
-
-/// The text of a reply, for a person or a further command.
-pub fn plain(reply: &[u8]) -> Vec<u8> {
-    text(reply).unwrap_or_default().to_vec()
 }

@@ -7,7 +7,8 @@ use std::fmt::Write;
 
 use sleeve_tests::transcript::escape::escape;
 
-use crate::group::{Replies, Servers, Step};
+use crate::group::{Servers, Step};
+use crate::reply::Replies;
 
 /// How many steps are done again to make a failing history shorter.
 const REPLAYED_MAX: usize = 300_000;

@@ -14,6 +14,9 @@ pub const LATITUDE_MAX: f64 = 85.051_128_78;
 /// Bits of each of the two coordinates in a score.
 pub const STEPS_MAX: u32 = 26;
 
+/// The first number that is too large for 64 bits.
+const TWO_TO_THE_64TH: f64 = 18_446_744_073_709_551_616.0;
+
 const EARTH_RADIUS_M: f64 = 6_372_797.560856;
 
 /// Half of the earth's circumference in the Mercator projection.
@@ -67,7 +70,7 @@ impl Position {
         // Any sorted set may be asked for positions. A score that is none is cut to 64 bits as processors do.
         let bits = match score {
             ..0.0 => (score as i64).cast_unsigned(),
-            f64::INFINITY => 0,
+            _ if score >= TWO_TO_THE_64TH => 0,
             _ => score as u64,
         };
         let bounds = Cell { bits, steps: STEPS_MAX }.bounds();

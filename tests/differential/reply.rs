@@ -1,0 +1,18 @@
+//! One question to one server, and the replies of all servers to the same. One thread asks at a time.
+
+use sleeve_tests::Connection;
+use sleeve_tests::transcript::frame::text;
+
+/// The replies of all servers to one step, which do not agree.
+pub type Replies = Vec<Vec<u8>>;
+
+/// Sends a command and waits for its reply.
+pub fn ask(connection: &mut Connection, words: &[Vec<u8>]) -> Vec<u8> {
+    // A server that ends the connection must not end the test: that is a reply like any other, and a wrong one.
+    connection.command(words).unwrap_or_else(|error| format!("({error})").into_bytes())
+}
+
+/// The text of a reply, for a person or a further command.
+pub fn plain(reply: &[u8]) -> Vec<u8> {
+    text(reply).unwrap_or_default().to_vec()
+}
