@@ -30,7 +30,7 @@ const EPOCH: Instant = Instant { wall_us: 0, monotonic_us: 0 };
 const TAKE_EVERY: usize = 50;
 
 /// How many effects are shown at most.
-const STORY_MAX: usize = 20;
+const STORY_MAX: usize = 60;
 
 /// What the data may take beyond an empty engine where memory runs short, in bytes, and the journal that is kept besides.
 const ROOM_BYTES: u64 = 150_000 + 1_048_576;
@@ -106,8 +106,10 @@ fn replay(journal: &[u8], seed: u64) -> Arc<Engine> {
 /// The effects in which a text comes up, up to one of them, for a person to read.
 fn story(journal: &[u8], text: &str, last: Option<&[u8]>) -> Vec<String> {
     let before = |effect: &&[u8]| last.is_none_or(|last| effect.as_ptr() != last.as_ptr());
+    let is_about_all =
+        |effect: &str| ["SELECT", "SWAPDB", "FLUSH"].iter().any(|name| effect.to_uppercase().contains(name));
     let effects = split(journal).into_iter().take_while(before).map(escape);
-    let story: Vec<String> = effects.filter(|effect| effect.contains(text)).collect();
+    let story: Vec<String> = effects.filter(|effect| effect.contains(text) || is_about_all(effect)).collect();
     story[story.len().saturating_sub(STORY_MAX)..].to_vec()
 }
 
