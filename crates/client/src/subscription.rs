@@ -68,7 +68,7 @@ pub struct Subscription {
 enum Source {
     Remote(Arc<Listener>),
     #[cfg(feature = "embedded")]
-    Local(Seat),
+    Local(Box<Seat>),
 }
 
 impl Subscription {
@@ -90,7 +90,8 @@ impl Subscription {
             #[cfg(feature = "embedded")]
             Route::Local(embedded) => {
                 let bytes_max = embedded.config().queue_bytes_max;
-                Ok(Self::of(Source::Local(Seat::open(embedded.engine(), request, count, bytes_max)?)))
+                let seat = Seat::open(embedded.engine(), request, count, bytes_max)?;
+                Ok(Self::of(Source::Local(Box::new(seat))))
             }
         }
     }

@@ -2,8 +2,8 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::Mutex;
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -12,21 +12,23 @@ use sleeve::{Client, Config, Effect, Endpoint, ErrorKind, Frame, QueueFull};
 use sleeve_wire::frame::{Scanner, decode};
 
 /// What a scripted server does with one request: bytes to send back, or `None` to hang up.
-type Script = fn(&[String]) -> Option<Vec<u8>>;
+type Script = Arc<dyn Fn(&[String]) -> Option<Vec<u8>> + Send + Sync>;
 
 /// A server that greets well and then follows its script. Returns its port.
-fn serve(script: Script) -> u16 {
+fn serve(script: impl Fn(&[String]) -> Option<Vec<u8>> + Send + Sync + 'static) -> u16 {
+    let script: Script = Arc::new(script);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     thread::spawn(move || {
         for stream in listener.incoming() {
-            thread::spawn(move || converse(stream.unwrap(), script));
+            let script = script.clone();
+            thread::spawn(move || converse(stream.unwrap(), &script));
         }
     });
     port
 }
 
-fn converse(mut stream: TcpStream, script: Script) {
+fn converse(mut stream: TcpStream, script: &Script) {
     let (mut received, mut scanner) = (Vec::new(), Scanner::new());
     let mut room = [0; 65536];
     while let Ok(count @ 1..) = stream.read(&mut room) {
