@@ -98,7 +98,7 @@ fn bytes_of_any_length_go_both_ways() {
         client.set("large", &large).wait().unwrap();
         assert!(client.get::<Vec<u8>>("large").wait().unwrap() == large, "{}", kind.name());
         let replies: Vec<_> = (0..10_000).map(|n| client.set(format!("k{n}"), n)).collect();
-        replies.into_iter().for_each(|reply| _ = reply.wait().unwrap());
+        replies.into_iter().for_each(|reply| reply.wait().unwrap());
         let replies: Vec<_> = (0..10_000).map(|n| client.get::<i64>(format!("k{n}"))).collect();
         let values: Vec<i64> = replies.into_iter().map(|reply| reply.wait().unwrap()).collect();
         assert!(values.into_iter().eq(0..10_000));
