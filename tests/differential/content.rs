@@ -15,13 +15,12 @@ const DATABASES: usize = 3;
 /// Names of the copies, which no command uses.
 const COPIES: [&str; 2] = ["copy:first", "copy:yardstick"];
 
-/// Looks at everything, with leeway for the encoding of sorted sets where some have been sorted, and none
-/// asked of strings with Valkey, which embeds longer ones; the replies of all servers to the first question that they do not agree on, behind the question.
-pub fn look(servers: &mut [&mut Connection], sorts: bool, is_valkey: bool) -> Option<Replies> {
-    (0..DATABASES).find_map(|database| look_at(servers, database, (sorts, is_valkey)))
+/// Looks at everything; the replies of all servers to the first question that they do not agree on, behind the question.
+pub fn look(servers: &mut [&mut Connection], is_valkey: bool) -> Option<Replies> {
+    (0..DATABASES).find_map(|database| look_at(servers, database, is_valkey))
 }
 
-fn look_at(servers: &mut [&mut Connection], database: usize, lenient: (bool, bool)) -> Option<Replies> {
+fn look_at(servers: &mut [&mut Connection], database: usize, is_valkey: bool) -> Option<Replies> {
     if let Some(fault) = same(servers, &format!("SELECT {database}"), Leeway::None) {
         return Some(fault);
     }
@@ -29,15 +28,16 @@ fn look_at(servers: &mut [&mut Connection], database: usize, lenient: (bool, boo
         return Some(fault);
     }
     let names = leaves(&ask(servers[0], &words("KEYS *")));
-    names.iter().find_map(|name| look_at_key(servers, name, lenient))
+    names.iter().find_map(|name| look_at_key(servers, name, is_valkey))
 }
 
-fn look_at_key(servers: &mut [&mut Connection], name: &[u8], (sorts, is_valkey): (bool, bool)) -> Option<Replies> {
+fn look_at_key(servers: &mut [&mut Connection], name: &[u8], is_valkey: bool) -> Option<Replies> {
     let named = |text: &str| words(text).into_iter().chain([name.to_vec()]).collect::<Vec<_>>();
     let kind = plain(&ask(servers[0], &named("TYPE")));
     let encoding = match kind.as_slice() {
-        b"list" | b"set" => Leeway::Encoding,
-        b"zset" if sorts => Leeway::Encoding,
+        b"list" => Leeway::Encoding,
+        // Redis 7.0 packs no sets, unpacks the sorted sets that it sorts, and does not look ahead at how many there will be.
+        b"set" | b"zset" if !is_valkey => Leeway::Encoding,
         // Valkey packs no hash whose fields have deadlines.
         b"hash" if is_valkey => Leeway::Encoding,
         _ => Leeway::None,

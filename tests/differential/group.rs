@@ -38,10 +38,7 @@ pub enum Step {
     /// A command whose result is chosen at random, by the server of that number where it changes something.
     Choose(usize, Words, usize),
     /// Every key with its encoding, deadline and content is looked at, dumped and restored.
-    Look {
-        /// Some sorted sets may have been sorted.
-        sorts: bool,
-    },
+    Look,
 }
 
 /// Servers that get the same steps.
@@ -77,7 +74,7 @@ impl<'a> Servers<'a> {
                 Step::Choose(connection, words, chooser) => {
                     self.choose(*connection, words, *chooser).map(|all| (0, all))
                 }
-                Step::Look { sorts } => content::look(&mut self.lookers(), *sorts, is_valkey).map(|all| (0, all)),
+                Step::Look => content::look(&mut self.lookers(), is_valkey).map(|all| (0, all)),
             };
             if let Some((index, replies)) = fault {
                 return Some((start + index, replies));
@@ -194,7 +191,7 @@ impl Step {
     pub fn words(&self) -> Option<&Words> {
         match self {
             Step::Send(_, words) | Step::Choose(_, words, _) => Some(words),
-            Step::Look { .. } => None,
+            Step::Look => None,
         }
     }
 }

@@ -74,7 +74,7 @@ fn line(step: &Step) -> String {
     let (connection, words) = match step {
         Step::Send(connection, words) => (connection, words),
         Step::Choose(connection, words, _) => (connection, words),
-        Step::Look { .. } => return "(a look at everything)".into(),
+        Step::Look => return "(a look at everything)".into(),
     };
     let words: Vec<String> = words.iter().map(|word| format!("\"{}\"", clipped(word).replace('"', "\\\""))).collect();
     format!("{connection}> {}", words.join(" "))

@@ -138,13 +138,13 @@ fn keys_of(request: Request<'_>) -> Result<Vec<(&[u8], KeyFlags)>, Error> {
     Ok(keys)
 }
 
-/// Whether a command line says that it has more keys than it has words.
+/// Whether a command line says that it has more keys than it has words, or a number of keys that is none.
 fn counts_more_keys(row: &Row, args: Args<'_>) -> bool {
     row.keys.iter().any(|spec| {
         let (Begin::Index(begin), Find::Count { count, first, step }) = (spec.begin, spec.find) else { return false };
         let (begin, count, first) = (usize::from(begin), usize::from(count), usize::from(first));
         let keys = args.get(begin + count).and_then(number::parse_i64).and_then(|keys| usize::try_from(keys).ok());
-        keys.is_some_and(|keys| keys.saturating_mul(usize::from(step)) > args.len().saturating_sub(begin + first))
+        keys.is_none_or(|keys| keys.saturating_mul(usize::from(step)) > args.len().saturating_sub(begin + first))
     })
 }
 
