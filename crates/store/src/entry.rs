@@ -303,11 +303,8 @@ impl Entry {
 
     #[inline]
     fn object_address(self) -> Option<usize> {
-        if self.header().form() != Form::Object {
-            return None;
-        }
         // SAFETY: the tail of this form is an address.
-        Some(unsafe { self.tail().cast::<usize>().read_unaligned() })
+        (self.header().form() == Form::Object).then(|| unsafe { self.tail().cast::<usize>().read_unaligned() })
     }
 
     /// The collection outside of the block, if the value is one. The lifetime is bounded by whoever made the entry.
@@ -403,11 +400,8 @@ impl Entry {
 
     #[inline]
     pub fn deadline(self) -> Option<i64> {
-        if !self.header().has(HAS_DEADLINE) {
-            return None;
-        }
         // SAFETY: an entry with the flag has its deadline in the second word.
-        Some(unsafe { self.0.add(HEADER_BYTES).cast::<i64>().read() })
+        self.header().has(HAS_DEADLINE).then(|| unsafe { self.0.add(HEADER_BYTES).cast::<i64>().read() })
     }
 
     #[inline]

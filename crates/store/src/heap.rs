@@ -31,7 +31,7 @@ const MOST_CELLS: usize = 15;
 
 /// The largest cell of which so many fit into a slab.
 const fn shared_bytes(cells: usize) -> usize {
-    (SLAB_BYTES - HEADER_BYTES) / cells & !7
+    ((SLAB_BYTES - HEADER_BYTES) / cells) & !7
 }
 
 /// The start of a slab. Cells follow; a free cell that was used before holds the offset of the next one.
