@@ -5,6 +5,7 @@
 //! call and the result are one protected call. Functions that are called so are kept in the state's registry
 //! ([`Kept`]). All else of Lua stays with mlua. Owned and used by the thread of the state.
 
+use std::cell::Cell;
 use std::ffi::c_int;
 use std::marker::PhantomData;
 use std::ptr;
@@ -51,12 +52,19 @@ impl Drop for Kept {
     }
 }
 
+/// A state that takes no more than this is small.
+const SMALL_BYTES: usize = 512 << 10;
+
 /// A Lua state as C sees it, with what it takes to call its functions.
 pub struct Bare {
     state: *mut lua_State,
     run: Kept,
     handler: Kept,
     globals: Kept,
+    /// The names of the globals KEYS and ARGV.
+    names: [Kept; 2],
+    /// By how many per cent the state may grow before Lua looks for garbage.
+    pause: Cell<c_int>,
     /// Where a result is left that mlua is to look at.
     result: Kept,
 }
@@ -75,6 +83,7 @@ pub enum Given {
 struct Job<'a> {
     function: c_int,
     globals: c_int,
+    names: [c_int; 2],
     given: Given,
     keys: Args<'a>,
     args: Args<'a>,
@@ -103,7 +112,18 @@ impl Bare {
         // SAFETY: `run` keeps to the rules for C functions; see there.
         let run = Kept::new(lua, unsafe { lua.create_c_function(run) }?)?;
         let (handler, globals) = (Kept::new(lua, handler)?, Kept::new(lua, globals)?);
-        Ok(Self { state, run, handler, globals, result: Kept::new(lua, true)? })
+        let names = [Kept::new(lua, "KEYS")?, Kept::new(lua, "ARGV")?];
+        Ok(Self { state, run, handler, globals, names, pause: Cell::new(0), result: Kept::new(lua, true)? })
+    }
+
+    /// Has Lua look for garbage less often while the state is small: to go through all that the libraries consist of
+    /// after every hundred short scripts costs a tenth of these.
+    pub fn pace(&self, used_bytes: usize) {
+        let pause = if used_bytes <= SMALL_BYTES { 400 } else { 200 };
+        if self.pause.replace(pause) != pause {
+            // SAFETY: sets a number in the state, which this thread owns.
+            unsafe { ffi::lua_gc(self.state, ffi::LUA_GCSETPAUSE, pause) };
+        }
     }
 
     /// Calls a function. What it returns can be looked at until that is dropped.
@@ -111,7 +131,8 @@ impl Bare {
     /// # Errors
     /// It came to no result.
     pub fn call(&self, function: &Kept, given: Given, keys: Args<'_>, args: Args<'_>) -> Result<Returned<'_>, Broken> {
-        let mut job = Job { function: function.number, globals: self.globals.number, given, keys, args };
+        let names = [self.names[0].number, self.names[1].number];
+        let mut job = Job { function: function.number, globals: self.globals.number, names, given, keys, args };
         // SAFETY: the state lives as long as the `Kept`s here do, and this thread runs nothing else in it: scripts do not call
         // scripts. Three slots are pushed, fewer than each stack has free; none of the pushes allocates, so nothing can be
         // raised outside of the protected call. `job` is alive until that returns.
@@ -219,8 +240,8 @@ unsafe extern "C-unwind" fn run(state: *mut lua_State) -> c_int {
         ffi::lua_settop(state, 0);
         if job.given == Given::Globals {
             ffi::lua_rawgeti_(state, ffi::LUA_REGISTRYINDEX, job.globals);
-            for (name, words) in [(b"KEYS", job.keys), (b"ARGV", job.args)] {
-                ffi::lua_pushlstring_(state, name.as_ptr().cast(), name.len());
+            for (name, words) in [(job.names[0], job.keys), (job.names[1], job.args)] {
+                ffi::lua_rawgeti_(state, ffi::LUA_REGISTRYINDEX, name);
                 push_strings(state, words);
                 ffi::lua_rawset(state, 1);
             }

@@ -142,6 +142,7 @@ impl Realm {
     /// Has the bytes of all realms tell what this one takes, to within [`WEIGHT_STEP`].
     pub fn weigh(&self) {
         let (bytes, said) = (self.lua.used_memory(), self.said_bytes.get());
+        self.bare.pace(bytes);
         if bytes.abs_diff(said) >= WEIGHT_STEP {
             self.say(bytes);
         }
