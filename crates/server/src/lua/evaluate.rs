@@ -122,14 +122,14 @@ fn script_room<'a>(cx: &Cx<'_>, station: &'a mut Station) -> Result<&'a mut Scri
     }
     match &mut station.scripts {
         Some(room) => Ok(room),
-        none => Ok(none.insert(ScriptRoom::new(&cx.engine.scripts, bytes_max(cx))?)),
+        none => Ok(none.insert(Box::new(ScriptRoom::new(&cx.engine.scripts, bytes_max(cx))?))),
     }
 }
 
 fn library_room<'a>(cx: &Cx<'_>, station: &'a mut Station) -> Result<&'a mut LibraryRoom, Error> {
     match &mut station.libraries {
         Some(room) => Ok(room),
-        none => Ok(none.insert(LibraryRoom::new(&cx.engine.scripts, bytes_max(cx))?)),
+        none => Ok(none.insert(Box::new(LibraryRoom::new(&cx.engine.scripts, bytes_max(cx))?))),
     }
 }
 

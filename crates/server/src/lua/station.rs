@@ -17,15 +17,15 @@ use super::scripts::Scripts;
 pub struct Station {
     owner: Weak<Scripts>,
     /// The state of scripts, once one has run.
-    pub scripts: Option<ScriptRoom>,
+    pub scripts: Option<Box<ScriptRoom>>,
     /// The state of libraries, once one was loaded.
-    pub libraries: Option<LibraryRoom>,
+    pub libraries: Option<Box<LibraryRoom>>,
     /// Memory for the words of commands.
     pub words: Words,
 }
 
 thread_local! {
-    static STATIONS: RefCell<Vec<Box<Station>>> = const { RefCell::new(Vec::new()) };
+    static STATIONS: RefCell<Vec<Station>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Runs `work` with this thread's station for an engine.
@@ -36,13 +36,13 @@ pub fn with<R>(scripts: &Arc<Scripts>, work: impl FnOnce(&mut Station) -> R) -> 
     result
 }
 
-fn take(scripts: &Arc<Scripts>) -> Box<Station> {
+fn take(scripts: &Arc<Scripts>) -> Station {
     STATIONS.with_borrow_mut(|stations| {
-        let is_ours = |station: &Box<Station>| std::ptr::eq(station.owner.as_ptr(), Arc::as_ptr(scripts));
+        let is_ours = |station: &Station| std::ptr::eq(station.owner.as_ptr(), Arc::as_ptr(scripts));
         if let Some(index) = stations.iter().position(is_ours) {
             return stations.swap_remove(index);
         }
         stations.retain(|station| station.owner.strong_count() != 0);
-        Box::new(Station { owner: Arc::downgrade(scripts), ..Station::default() })
+        Station { owner: Arc::downgrade(scripts), ..Station::default() }
     })
 }
