@@ -367,14 +367,15 @@ fn suits(row: &Row, argument: &Argument, words: &Words) -> bool {
     !(is_open && matches!(argument.token, Some("LIMIT" | "STORE")))
 }
 
-/// Whether a command may be broken: not where that could have it wait for ever, or where versions take different numbers
-/// of arguments.
+/// Whether a command may be broken: not where that could have it wait for ever, where versions take different numbers of
+/// arguments, or where makers differ in how strict they are.
 fn may_spoil_row(row: &Row) -> bool {
     let is_newer = NEWER_OPTIONS.iter().any(|(name, _, _)| *name == row.full_name) || row.full_name == "xgroup|create";
     !row.flags.contains(Flags::BLOCKING)
         && !is_newer
         && !row.full_name.starts_with("sort")
         && row.group != Group::Server
+        && version(row.since) <= (7, 2)
 }
 
 fn version(text: &str) -> (u32, u32) {
