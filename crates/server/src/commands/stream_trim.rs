@@ -46,7 +46,7 @@ impl Trim {
             keep if !self.in_blocks => keep,
             Keep::Last(_) => Keep::Last(stream.len()),
             // Where nothing is left there is no first entry either.
-            Keep::From(_) if stream.len() == 0 => Keep::Last(0),
+            Keep::From(_) if stream.is_empty() => Keep::Last(0),
             Keep::From(_) => Keep::From(stream.first_id()),
         };
         let (name, value) = match keep {
