@@ -63,7 +63,11 @@ unsafe fn run(state: *mut lua_State) -> bool {
 }
 
 fn run_gathered(scene: &mut Scene<'_, '_>) -> Result<(), Vec<u8>> {
-    scene.run().map_err(|error| error.text().into())
+    scene.run().map_err(|error| {
+        scene.cx.counters.errors_replied.add(1);
+        scene.cx.engine.stats.count_error(error.code());
+        error.text().into()
+    })
 }
 
 /// Puts the arguments of a call into words, numbers as Redis writes them.

@@ -7,6 +7,7 @@
 
 use std::panic;
 
+use mlua::Value;
 use sleeve_wire::number;
 use sleeve_wire::reply::Protocol;
 use sleeve_wire::request::Args;
@@ -15,7 +16,7 @@ use super::bare::{Given, Returned, Seen};
 use super::flags::{self, ScriptFlags};
 use super::libraries::LibraryRoom;
 use super::outbound::Sender;
-use super::raised::Uncaught;
+use super::raised::{self, Uncaught};
 use super::realm::Realm;
 use super::running::Kind;
 use super::scene::{Permits, Scene, Words};
@@ -270,15 +271,26 @@ fn reply(
     match returned {
         Ok(returned) => {
             let mark = cx.out.mark();
-            let mut reply = cx.reply();
+            let (mut reply, mut error) = (cx.reply(), None);
             let sent = returned.look().and_then(|seen| {
                 match seen {
                     Seen::Bytes(text) => reply.bulk(text),
                     Seen::Number(number) => reply.integer(number as i64),
-                    Seen::Other(value) => return Sender { reply: &mut reply, script }.value(&value),
+                    Seen::Other(value) => {
+                        if let Value::Table(table) = &value
+                            && let Ok(Value::String(text)) = table.raw_get("err")
+                            && !raised::is_counted(table)
+                        {
+                            error = Some(text.as_bytes().to_vec());
+                        }
+                        return Sender { reply: &mut reply, script }.value(&value);
+                    }
                 }
                 Ok(())
             });
+            if let Some(text) = error {
+                count(cx, &text);
+            }
             if sent.is_err() {
                 cx.out.rewind(mark);
                 cx.refuse(&script_room::NO_MEMORY);
@@ -286,7 +298,10 @@ fn reply(
             }
             true
         }
-        Err(Uncaught { mut text, place }) => {
+        Err(Uncaught { mut text, place, is_counted }) => {
+            if !is_counted {
+                count(cx, &text);
+            }
             let is_exhausted = text.starts_with(b"ERR not enough memory");
             if let Some((source, line)) = place {
                 text.extend_from_slice(b" script: ");
@@ -298,4 +313,11 @@ fn reply(
             !is_exhausted
         }
     }
+}
+
+/// Counts an error that a script answers by itself.
+fn count(cx: &Cx<'_>, text: &[u8]) {
+    let code = text.split(|&byte| byte == b' ').next().unwrap_or_default();
+    cx.counters.errors_replied.add(1);
+    cx.engine.stats.count_error(&String::from_utf8_lossy(code));
 }

@@ -103,12 +103,14 @@ pub struct Uncaught {
     pub text: Vec<u8>,
     /// Where it was raised: the chunk and the line.
     pub place: Option<(String, i64)>,
+    /// It is an error of a command, and was counted as such.
+    pub is_counted: bool,
 }
 
 impl Uncaught {
     /// One that was raised nowhere in the script.
     pub fn plain(text: &str) -> Self {
-        Self { text: format!("ERR {text}").into_bytes(), place: None }
+        Self { text: format!("ERR {text}").into_bytes(), place: None, is_counted: false }
     }
 
     /// What was raised, with the frame that raised it still on the stack: what Redis's error handler finds out.
@@ -126,8 +128,18 @@ impl Uncaught {
             Value::String(text) => [b"ERR ".as_slice(), &text.as_bytes()].concat(),
             other => format!("ERR {}", other.to_string().unwrap_or_default()).into_bytes(),
         };
-        Self { text, place: place(lua) }
+        let is_counted = match &error {
+            Value::Error(error) => error.downcast_ref::<Raised>().is_some(),
+            Value::Table(table) => is_counted(table),
+            _ => false,
+        };
+        Self { text, place: place(lua), is_counted }
     }
+}
+
+/// Whether the error in a table was counted when its command failed.
+pub fn is_counted(table: &Table) -> bool {
+    matches!(table.raw_get("ignore_error_stats_update"), Ok(true))
 }
 
 /// The innermost function above the running one that is a script's.
