@@ -281,6 +281,10 @@ impl Generator {
         if self.values.lexical && argument.token == Some("INCR") {
             return false;
         }
+        // How many entries a group has read since somebody said a number, Valkey counts in a way of its own.
+        if argument.token == Some("ENTRIESREAD") && self.scope.newest == (9, 0) {
+            return false;
+        }
         if argument.optional && argument.name == "sortby" {
             return self.values.bounds != Bounds::Rank;
         }
