@@ -104,8 +104,11 @@ impl Scene<'_, '_> {
     /// Why it may not run at all.
     pub fn run(&mut self) -> Result<(), Error> {
         let row = find(self.words.args())?;
-        self.check(row)?;
-        permission::check_script(self.cx, row, self.words.args())?;
+        let allowed = self.check(row).and_then(|()| permission::check_script(self.cx, row, self.words.args()));
+        if allowed.is_err() {
+            self.cx.counters.commands[row.id as usize].rejected.add(1);
+            return allowed;
+        }
         if row.flags.contains(Flags::WRITE) {
             self.has_written = true;
             self.cx.engine.scripts.running.wrote();
