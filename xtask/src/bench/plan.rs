@@ -66,7 +66,7 @@ fn types() -> Comparison {
         Judged { load, figure: Figure::ServerCpu, ratio_max: Some(0.70) }
     };
     // A range costs as much as hundreds of requests of the other kinds.
-    let range = |test, requests| pipelined(test, State::Kept("lpop"), requests, 1_000);
+    let range = |test, requests| pipelined(test, State::Kept("lrange_100"), requests, 1_000);
     Comparison {
         name: "types",
         title: "Collections: server CPU per request (us); 50 clients, depth 16, 16-byte elements, up to 1,000,000 of them",
