@@ -165,14 +165,14 @@ fn commands(default: usize) -> usize {
     std::env::var("SLEEVE_COMMANDS").ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-fn start(kind: Kind, workers: Option<&str>) -> Server {
-    let mut arguments = vec!["--enable-debug-command", "yes"];
-    arguments.extend(workers.iter().flat_map(|&workers| ["--workers", workers]));
-    Server::start_with(kind, &arguments)
+fn start(kind: Kind, arguments: &[&str]) -> Server {
+    Server::start_with(kind, &[&["--enable-debug-command", "yes"], arguments].concat())
 }
 
 fn assert_same(yardstick: Kind, protocol: u8, seed: u64, commands: usize) {
-    let servers = [start(Kind::Sleeve, Some("1")), start(Kind::Sleeve, Some("2")), start(yardstick, None)];
+    let encodings = if yardstick == Kind::Redis { "7.0" } else { "7.2" };
+    let sleeve = |workers| start(Kind::Sleeve, &["--workers", workers, "--encodings", encodings]);
+    let servers = [sleeve("1"), sleeve("2"), start(yardstick, &[])];
     let faults = compare(&servers, protocol, seed, commands);
     let count = faults.len();
     assert!(faults.is_empty(), "seed {seed}, RESP{protocol}: {count} commands differ\n{}", faults.join("\n"));
@@ -180,7 +180,7 @@ fn assert_same(yardstick: Kind, protocol: u8, seed: u64, commands: usize) {
 
 #[test]
 fn redis_agrees_with_redis() {
-    let servers = [start(Kind::Redis, None), start(Kind::Redis, None)];
+    let servers = [start(Kind::Redis, &[]), start(Kind::Redis, &[])];
     let faults = compare(&servers, 2, seed(1), commands(20_000));
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }

@@ -76,13 +76,13 @@ fn valkey_answers_as_recorded() {
 #[test]
 fn sleeve_answers_as_recorded_with_one_worker() {
     if !recording() {
-        compare(Kind::Sleeve, &["--workers", "1"]);
+        compare(Kind::Sleeve, &["--workers", "1", "--encodings", "7.2"]);
     }
 }
 
 #[test]
 fn sleeve_answers_as_recorded_with_four_workers() {
     if !recording() {
-        compare(Kind::Sleeve, &["--workers", "4"]);
+        compare(Kind::Sleeve, &["--workers", "4", "--encodings", "7.2"]);
     }
 }

@@ -28,7 +28,7 @@ fn loaded(text: &[u8]) -> Option<Config> {
     let config = Config::default();
     let arguments = Arguments { standard_input: true, ..Arguments::default() };
     match load(&config, &arguments, text) {
-        Ok(()) => Some(config),
+        Ok(_) => Some(config),
         Err(error) => {
             assert!(!error.to_string().is_empty(), "a refusal has a reason");
             None

@@ -202,9 +202,10 @@ pub enum StartError {
 /// [`StartError`] when it could not start.
 pub fn serve(words: &[Vec<u8>]) -> Result<(), StartError> {
     let config = Config::default();
-    load::load(&config, &arguments::parse(words), io::stdin())?;
+    let warnings = load::load(&config, &arguments::parse(words), io::stdin())?;
     open_log(&config)?;
     log::warning(&format!("Sleeve is starting, version {}", env!("CARGO_PKG_VERSION")));
+    warnings.iter().for_each(|warning| log::warning(warning));
     warn_of_unread_snapshot(&config);
     raise_descriptor_limit(&config);
     let engine = Engine::new(config);

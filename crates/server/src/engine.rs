@@ -131,7 +131,11 @@ impl Engine {
             started: Instant::now(),
             ticker: Ticker::start(),
             run_id: random_hex(),
-            debug: Debug { active_expire: true.into(), allows_all_to_scripts: false.into(), packed_threshold: 0.into() },
+            debug: Debug {
+                active_expire: true.into(),
+                allows_all_to_scripts: false.into(),
+                packed_threshold: 0.into(),
+            },
             doors: Doors::default(),
             tls: Tls::default(),
             port: AtomicU32::new(0),

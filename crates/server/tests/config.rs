@@ -117,12 +117,34 @@ fn folder(name: &str) -> PathBuf {
 
 fn load_line(config: &Config, line: &[&str]) -> Result<(), String> {
     let line: Vec<_> = line.iter().map(|word| word.as_bytes().to_vec()).collect();
-    load::load(config, &arguments::parse(&line), std::io::empty()).map_err(|error| error.to_string())
+    load::load(config, &arguments::parse(&line), std::io::empty()).map(drop).map_err(|error| error.to_string())
 }
 
 fn load_text(config: &Config, text: &str) -> Result<(), String> {
     let arguments = arguments::parse(&[b"-".to_vec()]);
-    load::load(config, &arguments, text.as_bytes()).map_err(|error| error.to_string())
+    load::load(config, &arguments, text.as_bytes()).map(drop).map_err(|error| error.to_string())
+}
+
+#[test]
+fn what_only_tunes_what_is_not_here_is_warned_of_at_the_start() {
+    let config = Config::default();
+    let text = "port 7\nsave 900 1\nAppendFsync everysec\nslave-read-only yes\nhz 20\n";
+    let warnings = load::load(&config, &arguments::parse(&[b"-".to_vec()]), text.as_bytes()).expect("it starts");
+    assert_eq!(
+        warnings,
+        [
+            "'save 900 1', line 2 of the configuration, has no effect: there are no snapshots yet",
+            "'AppendFsync everysec', line 3 of the configuration, has no effect: there is no append-only file yet",
+            "'slave-read-only yes', line 4 of the configuration, has no effect: there are no replicas yet",
+        ]
+    );
+    assert_eq!(
+        get(&config, &["port", "save", "appendfsync", "hz"]),
+        ["port", "7", "save", "", "appendfsync", "no", "hz", "20"]
+    );
+    for promise in ["appendonly yes", "replicaof 127.0.0.1 6379", "cluster-enabled yes", "daemonize yes"] {
+        assert!(load_text(&Config::default(), promise).is_err(), "{promise}");
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Measures the store alone: nanoseconds for each operation on random keys, with and without the two prefetch passes,
 //! and resident memory for each key. `cargo run --release -p sleeve-store --example measure [KEYS [SHARDS [SCENARIO]]]`
 
-use sleeve_store::{Deadline, FindMut, Hash, Moment, Options, SHARDS_DEFAULT, Store, Value};
+use sleeve_store::{Deadline, FindMut, Hash, Moment, Options, SHARDS_DEFAULT, Step, Store, Value};
 use std::hint::black_box;
 use std::ops::Range;
 
@@ -80,8 +80,9 @@ fn run(name: &str, store: &Store, keys: Range<u64>, batch: usize, mut act: impl 
             hashes.clear();
             hashes.extend(keys.iter().map(|key| store.hash(key)));
             if batch > 1 {
-                hashes.iter().for_each(|&hash| store.lock_of(hash).prefetch_bucket(0, hash));
-                hashes.iter().for_each(|&hash| store.lock_of(hash).prefetch_entry(0, hash));
+                for step in [Step::Segment, Step::Bucket, Step::Entry] {
+                    hashes.iter().for_each(|&hash| store.lock_of(hash).prefetch(0, hash, step));
+                }
             }
             keys.iter().zip(&hashes).for_each(|(key, &hash)| act(store, hash, key));
         }

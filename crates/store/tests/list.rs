@@ -198,7 +198,7 @@ fn compressed_parts_take_less_and_hold_the_same() {
         assert_eq!(other.clone().memory(), other.clone().clone().memory());
         assert!(other.clone().as_ref().iter().eq(one.as_ref().iter()), "a copy of what readers have opened");
         assert_eq!(other.memory(), small, "what readers open is not of the list");
-        assert!(other.insert(element(50).as_str().as_bytes().into(), End::Front, b"x".as_slice().into(), compressed));
+        assert!(other.insert(element(50).as_bytes().into(), End::Front, b"x".as_slice().into(), compressed));
         assert!(other.memory() < small + 8192, "all is closed again");
         assert_eq!(other.remove(End::Back, element(7).as_bytes(), usize::MAX), 100);
         assert_eq!(other.remove(End::Front, b"x".as_slice(), usize::MAX), 1);

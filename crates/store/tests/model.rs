@@ -4,8 +4,8 @@
 //! randomness comes from a seed, which a failure prints.
 
 use sleeve_store::{
-    Deadline, Digits, EMBEDDED_MAX, EntryRef, Find, FindMut, INLINE_MAX, Moment, Options, Previous, ShardSet, Store,
-    Step, Value,
+    Deadline, Digits, EMBEDDED_MAX, EntryRef, Find, FindMut, INLINE_MAX, Moment, Options, Previous, ShardSet, Step,
+    Store, Value,
 };
 use std::collections::HashMap;
 

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use std::os::unix::ffi::OsStrExt;
 
+use super::absent;
 use super::arguments::Arguments;
 use super::file::{self, BadLine, Directive};
 use super::state::Config;
@@ -60,11 +61,12 @@ impl fmt::Display for LoadError {
     }
 }
 
-/// Gives `config` all that the command line asks for; `standard_input` is read only if it is asked for.
+/// Gives `config` all that the command line asks for; `standard_input` is read only if it is asked for. Returns a warning for
+/// each line that has no effect here.
 ///
 /// # Errors
 /// The first thing that cannot be used; options before it are set.
-pub fn load(config: &Config, arguments: &Arguments, standard_input: impl Read) -> Result<(), LoadError> {
+pub fn load(config: &Config, arguments: &Arguments, standard_input: impl Read) -> Result<Vec<String>, LoadError> {
     let mut text = Vec::new();
     if let Some(file) = &arguments.file {
         let path = Path::new(std::ffi::OsStr::from_bytes(file));
@@ -80,11 +82,13 @@ pub fn load(config: &Config, arguments: &Arguments, standard_input: impl Read) -
         text.push(b'\n');
         text.extend(&arguments.lines);
     }
-    apply(config, &text, 0)
+    let mut warnings = Vec::new();
+    apply(config, &text, 0, &mut warnings)?;
+    Ok(warnings)
 }
 
 /// Gives `config` the lines of one text.
-fn apply(config: &Config, text: &[u8], depth: usize) -> Result<(), LoadError> {
+fn apply(config: &Config, text: &[u8], depth: usize, warnings: &mut Vec<String>) -> Result<(), LoadError> {
     let (directives, bad) = file::parse(text);
     for directive in directives {
         let bad =
@@ -95,10 +99,17 @@ fn apply(config: &Config, text: &[u8], depth: usize) -> Result<(), LoadError> {
             }
             Some(path) => {
                 for path in paths(path) {
-                    apply(config, &read_file(&path)?, depth + 1)?;
+                    apply(config, &read_file(&path)?, depth + 1, warnings)?;
                 }
             }
-            None => assign(config, &directive.words).map_err(bad)?,
+            None => {
+                let Err(error) = assign(config, &directive.words) else { continue };
+                let Some(why) = directive.words.first().and_then(|name| absent::reason(name)) else {
+                    return Err(bad(error));
+                };
+                let line = String::from_utf8_lossy(&directive.text);
+                warnings.push(format!("'{line}', line {} of the configuration, has no effect: {why}", directive.line));
+            }
         }
     }
     bad.map_or(Ok(()), |bad| Err(LoadError::Line(bad)))

@@ -5,6 +5,7 @@
 //! `arguments` makes the command line part of it, `load` gives both to the options, and `rewrite` writes a file back.
 //! This file only names them; the arrows run between the others.
 
+mod absent;
 pub mod arguments;
 pub mod choice;
 pub mod events;

@@ -1,9 +1,9 @@
 //! Writing values.
 
 use super::kind;
-use crate::lzf;
 use crate::handle::EntryRef;
 use crate::list::List;
+use crate::lzf;
 use crate::map::{Map, MapRef};
 use crate::pack::Pack;
 use crate::set::{Set, SetRef};
