@@ -33,8 +33,10 @@ struct State {
     /// Encrypted bytes; `sent` of them have left.
     sealed: Vec<u8>,
     sent: usize,
-    /// What one receive brings.
+    /// What the last receive has brought: `filled` bytes, of which `fed` have gone to the connection.
     arrived: Box<[u8]>,
+    filled: usize,
+    fed: usize,
 }
 
 /// Plain bytes that are encrypted at a time.
@@ -51,7 +53,7 @@ impl Seal {
     pub fn handshake(stream: impl AsFd, tls: &Tls, host: &str, deadline: Instant) -> io::Result<Self> {
         let connection = ClientConnection::new(tls.client_config()?, tls.name_of(host)?).map_err(io::Error::other)?;
         let arrived = vec![0; ARRIVED_BYTES].into_boxed_slice();
-        let mut state = State { connection, sealed: Vec::new(), sent: 0, arrived };
+        let mut state = State { connection, sealed: Vec::new(), sent: 0, arrived, filled: 0, fed: 0 };
         state.connection.set_buffer_limit(None);
         while state.connection.is_handshaking() {
             state.collect()?;
@@ -59,7 +61,9 @@ impl Seal {
                 wait(&stream, PollFlags::OUT, deadline)?;
             }
             if state.connection.is_handshaking() {
-                wait(&stream, PollFlags::IN, deadline)?;
+                if state.fed == state.filled {
+                    wait(&stream, PollFlags::IN, deadline)?;
+                }
                 match state.arrive(&stream) {
                     Ok(Arrived::Bytes) => {}
                     Ok(Arrived::End) => return Err(hung_up()),
@@ -210,21 +214,24 @@ impl State {
         Ok(Flushed::All)
     }
 
+    /// Gives the connection some of what has been received, and receives more first if it has all of that. What it
+    /// decrypts is to be taken before the next call: it keeps little more than one record.
     fn arrive(&mut self, stream: impl AsFd) -> io::Result<Arrived> {
-        let flags = RecvFlags::DONTWAIT;
-        let (count, _) = rustix::io::retry_on_intr(|| rustix::net::recv(&stream, &mut *self.arrived, flags))?;
-        let mut arrived = self.arrived.get(..count).unwrap_or_default();
-        if arrived.is_empty() {
-            return Ok(Arrived::End);
-        }
-        while !arrived.is_empty() {
-            self.connection.read_tls(&mut arrived)?;
-            if let Err(error) = self.connection.process_new_packets() {
-                // The server is told why, if it still listens; our own reason is the one to report.
-                _ = self.collect();
-                _ = self.flush(&stream);
-                return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+        if self.fed == self.filled {
+            let flags = RecvFlags::DONTWAIT;
+            let (count, _) = rustix::io::retry_on_intr(|| rustix::net::recv(&stream, &mut *self.arrived, flags))?;
+            (self.fed, self.filled) = (0, count);
+            if count == 0 {
+                return Ok(Arrived::End);
             }
+        }
+        let mut arrived = self.arrived.get(self.fed..self.filled).unwrap_or_default();
+        self.fed += self.connection.read_tls(&mut arrived)?;
+        if let Err(error) = self.connection.process_new_packets() {
+            // The server is told why, if it still listens; our own reason is the one to report.
+            _ = self.collect();
+            _ = self.flush(&stream);
+            return Err(io::Error::new(io::ErrorKind::InvalidData, error));
         }
         Ok(Arrived::Bytes)
     }

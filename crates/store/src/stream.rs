@@ -42,7 +42,7 @@ pub enum Keep {
     From(StreamId),
 }
 
-/// What [`Stream::set_id`] sets.
+/// The counters that XSETID sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamCounters {
     /// The last id that was given.

@@ -1,6 +1,6 @@
 //! Values as Redis's snapshot files and DUMP have them (RDB), in both directions.
 //!
-//! [`write`] turns a value into its type and its bytes; [`read`] makes a value of such bytes, which are foreign: nothing is
+//! [`write()`] turns a value into its type and its bytes; [`read`] makes a value of such bytes, which are foreign: nothing is
 //! reserved for what a length claims, and what is packed is unpacked and packed again under our own limits. The format
 //! is described in Redis's `rdb.h`; versions up to 12 (Redis 7.4) are read, and each value is written in the oldest
 //! version that has its type. [`crc64`] is the sum that stands behind a dump, and [`Input`] and [`push_len`] are what
