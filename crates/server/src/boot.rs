@@ -204,7 +204,8 @@ pub fn serve(words: &[Vec<u8>]) -> Result<(), StartError> {
     let config = Config::default();
     let warnings = load::load(&config, &arguments::parse(words), io::stdin())?;
     open_log(&config)?;
-    log::warning(&format!("Sleeve is starting, version {}", env!("CARGO_PKG_VERSION")));
+    // Harnesses that start servers read the number behind `PID:`.
+    log::warning(&format!("Sleeve is starting, version {}, PID: {}", env!("CARGO_PKG_VERSION"), std::process::id()));
     warnings.iter().for_each(|warning| log::warning(warning));
     warn_of_unread_snapshot(&config);
     raise_descriptor_limit(&config);
