@@ -18,12 +18,18 @@ struct Workers {
 }
 
 impl Workers {
-    fn find() -> Self {
-        let tasks = fs::read_dir("/proc/self/task").expect("the threads of this process");
-        let paths = tasks.map(|task| task.expect("one").path());
+    /// Waits until so many have taken their names, which each does when it begins to run.
+    fn find(count: usize) -> Self {
         let is_worker =
             |task: &PathBuf| fs::read_to_string(task.join("comm")).is_ok_and(|name| name.starts_with("worker"));
-        let workers: Vec<PathBuf> = paths.filter(is_worker).collect();
+        let workers = loop {
+            let tasks = fs::read_dir("/proc/self/task").expect("the threads of this process");
+            let workers: Vec<PathBuf> = tasks.map(|task| task.expect("one").path()).filter(is_worker).collect();
+            if workers.len() == count {
+                break workers;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        };
         let open = |name: &str| workers.iter().map(|task| File::open(task.join(name)).expect("a file of it")).collect();
         Self { schedstat: open("schedstat"), status: open("status") }
     }
@@ -57,7 +63,7 @@ fn what_cannot_be_accepted_waits_without_a_spin() {
     config.assign(Opt::Workers, &[b"2"]).expect("two workers");
     let engine = Engine::new(config);
     let server = engine.listen("127.0.0.1:0".parse().expect("an address")).expect("a free port");
-    let mut workers = Workers::find();
+    let mut workers = Workers::find(2);
     let mut files: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
     files.pop();
     let mut stream = TcpStream::connect(server.addresses()[0]).expect("the kernel accepts by itself");
