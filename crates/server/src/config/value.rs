@@ -154,8 +154,12 @@ fn parse_words(words: &[&[u8]], max: usize, too_many: &str) -> Result<Value, Str
         return Err(too_many.into());
     }
     let present: Vec<_> = words.iter().copied().filter(|word| !word.is_empty()).collect();
-    if present.iter().any(|word| word.iter().any(|byte| byte.is_ascii_whitespace() || byte.is_ascii_control())) {
-        return Err("a word holds a space or a control character: write the words apart, each without quotes".into());
+    // Such a word could not be written into a configuration file and read back.
+    let is_odd = |byte: &u8| byte.is_ascii_whitespace() || byte.is_ascii_control() || b"\"'".contains(byte);
+    if present.iter().any(|word| word.iter().any(is_odd)) {
+        return Err(
+            "a word holds a space, a quote or a control character: write the words apart, each without quotes".into()
+        );
     }
     Ok(Value::Text(present.join(&b' ')))
 }
@@ -212,7 +216,7 @@ mod tests {
     #[test]
     fn a_word_of_several_holds_no_space() {
         let kind = Kind::Words { max: 16, too_many: "too many" };
-        for bad in [b"a b".as_slice(), b"a\x0bb", b"a\tb"] {
+        for bad in [b"a b".as_slice(), b"a\x0bb", b"a\tb", b"\\\"a", b"a'"] {
             assert!(parse(kind, &[b"ok", bad], &Value::Number(0)).is_err_and(|reason| reason.contains("space")));
         }
     }
