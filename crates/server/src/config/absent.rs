@@ -1,7 +1,7 @@
 //! Options of Redis that steer what is not here. A configuration file that was written for Redis starts this server all the
 //! same: what such a line asks for, nobody who talks to the server can miss, so it is passed over, and the log says so. An
-//! option that promises what is not kept (`appendonly yes`, `replicaof`, `cluster-enabled yes`) is not among them, and
-//! nor is anything that CONFIG SET may change.
+//! option that promises what is not kept (`appendonly yes`, `replicaof`, `cluster-enabled yes`) is not among them. CONFIG SET
+//! asks nobody here: it answers an error.
 
 const SNAPSHOTS: &str = "there are no snapshots yet";
 const LOG: &str = "there is no append-only file yet";
