@@ -52,13 +52,12 @@ pub fn flush(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if !is_flush(request) {
         return Err(Error::fixed("ERR SCRIPT FLUSH only support SYNC|ASYNC option"));
     }
-    cx.engine.scripts.forget();
+    evaluate::forget_scripts(cx);
     cx.reply().ok();
     Ok(())
 }
 
-/// Whether the rest of a flush is empty or one of its two words. Both mean the same: what is flushed is freed by each
-/// thread when it next runs something.
+/// Whether the rest of a flush is empty or one of its two words, which mean the same: freeing takes no time worth a choice.
 pub fn is_flush(request: Request<'_>) -> bool {
     let is_word = |word: &[u8]| word.eq_ignore_ascii_case(b"sync") || word.eq_ignore_ascii_case(b"async");
     request.len() == 2 || (request.len() == 3 && is_word(request.arg(2)))

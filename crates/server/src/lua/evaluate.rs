@@ -104,6 +104,12 @@ pub fn load_script(cx: &Cx<'_>, source: &[u8]) -> Result<Digest, Error> {
     Ok(digest)
 }
 
+/// Forgets all scripts: SCRIPT FLUSH. This thread frees its Lua state at once, others do when they next run a script.
+pub fn forget_scripts(cx: &Cx<'_>) {
+    cx.engine.scripts.forget();
+    station::with(&cx.engine.scripts, |station| station.scripts = None);
+}
+
 /// Loads a library in this thread, without making it known: FUNCTION LOAD.
 ///
 /// # Errors
@@ -279,17 +285,16 @@ fn reply(
                     Seen::Other(value) => {
                         if let Value::Table(table) = &value
                             && let Ok(Value::String(text)) = table.raw_get("err")
-                            && !raised::is_counted(table)
                         {
-                            error = Some(text.as_bytes().to_vec());
+                            error = Some((text.as_bytes().to_vec(), raised::is_counted(table)));
                         }
                         return Sender { reply: &mut reply, script }.value(&value);
                     }
                 }
                 Ok(())
             });
-            if let Some(text) = error {
-                count(cx, &text);
+            if let Some((text, is_counted)) = error {
+                fail(cx, request, &text, is_counted);
             }
             if sent.is_err() {
                 cx.out.rewind(mark);
@@ -299,24 +304,26 @@ fn reply(
             true
         }
         Err(Uncaught { mut text, place, is_counted }) => {
-            if !is_counted {
-                count(cx, &text);
-            }
+            fail(cx, request, &text, is_counted);
             let is_exhausted = text.starts_with(b"ERR not enough memory");
             if let Some((source, line)) = place {
                 text.extend_from_slice(b" script: ");
                 text.extend_from_slice(name);
                 text.extend_from_slice(format!(", on {source}:{line}.").as_bytes());
             }
-            cx.counters.commands[request.row.id as usize].failed.add(1);
             cx.reply().error(&text);
             !is_exhausted
         }
     }
 }
 
-/// Counts an error that a script answers by itself.
-fn count(cx: &Cx<'_>, text: &[u8]) {
+/// Counts a request that a script answers with an error, and the error unless the command that it comes from has been
+/// counted with it.
+fn fail(cx: &Cx<'_>, request: Request<'_>, text: &[u8], is_counted: bool) {
+    cx.counters.commands[request.row.id as usize].failed.add(1);
+    if is_counted {
+        return;
+    }
     let code = text.split(|&byte| byte == b' ').next().unwrap_or_default();
     cx.counters.errors_replied.add(1);
     cx.engine.stats.count_error(&String::from_utf8_lossy(code));
