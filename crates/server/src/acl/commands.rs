@@ -1,8 +1,9 @@
 //! The commands that a list of rules allows: a bit for each row of the command table, and the rules that led there.
 //!
-//! Rules apply in order, so the bits are what the last rule left of the ones before. The rules themselves are kept as
-//! Redis 7.2 keeps them, to be printed: a later rule about the same command, or about the container of it, takes the
-//! place of the earlier. Plain data; any thread.
+//! Rules apply in order, so the bits are what the last rule left of the ones before. The rules are kept to be printed, as
+//! far as they say something: one that changes nothing is not, and one takes the place of all earlier ones whose commands
+//! are among its own. Redis 7.0 keeps the bits alone and looks for the categories that describe them best; for rules that
+//! people write the two agree, and ours never grow beyond what was said. Plain data; any thread.
 
 use std::collections::BTreeMap;
 
@@ -15,19 +16,38 @@ const WORDS: usize = commands::all().len().div_ceil(64);
 /// See the file's head.
 #[derive(Debug, Clone, Default)]
 pub struct Commands {
-    bits: Bits,
+    allowed: Allowed,
     /// Every command is allowed, known or not, and nothing has been taken back since.
     is_all: bool,
     /// Whether the rules began with `+@all` rather than `-@all`.
     begins_with_all: bool,
-    /// First arguments with which a command is allowed that is not allowed otherwise, by its row.
-    first_arguments: BTreeMap<u16, Vec<Vec<u8>>>,
-    /// The rules after the first, with their signs, in lower case.
-    rules: Vec<Vec<u8>>,
+    /// The rules after the first.
+    rules: Vec<Rule>,
 }
 
-#[derive(Debug, Clone)]
+/// What may run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Allowed {
+    bits: Bits,
+    /// First arguments with which a command is allowed that is not allowed otherwise, by its row.
+    first_arguments: BTreeMap<u16, Vec<Vec<u8>>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Bits([u64; WORDS]);
+
+/// One rule as it was said.
+#[derive(Debug, Clone)]
+struct Rule {
+    /// `+` rather than `-`.
+    allow: bool,
+    /// What is printed behind the sign.
+    name: Vec<u8>,
+    /// The commands and subcommands that it is about.
+    scope: Bits,
+    /// The argument that a command has to begin with, if it is not about the whole command.
+    argument: Option<(u16, Vec<u8>)>,
+}
 
 impl Default for Bits {
     fn default() -> Self {
@@ -38,7 +58,7 @@ impl Default for Bits {
 impl Commands {
     /// Allows everything.
     pub fn allow_all(&mut self) {
-        *self = Self { bits: Bits([u64::MAX; WORDS]), is_all: true, begins_with_all: true, ..Self::default() };
+        *self = Self { allowed: Allowed::of(true), is_all: true, begins_with_all: true, rules: Vec::new() };
     }
 
     /// Allows nothing.
@@ -54,14 +74,7 @@ impl Commands {
     /// Whether a command may run with this first argument (behind its subcommand's name, if it has one).
     #[inline]
     pub fn allows(&self, row: &Row, first_argument: Option<&[u8]>) -> bool {
-        self.is_all || self.has(row.id) || self.allows_first_argument(row, first_argument)
-    }
-
-    fn allows_first_argument(&self, row: &Row, argument: Option<&[u8]>) -> bool {
-        let (Some(allowed), Some(argument)) = (self.first_arguments.get(&(row.id as u16)), argument) else {
-            return false;
-        };
-        allowed.iter().any(|allowed| allowed.eq_ignore_ascii_case(argument))
+        self.is_all || self.allowed.bits.has(row.id) || self.allowed.has_argument(row.id as u16, first_argument)
     }
 
     /// Applies `+name`, `-name`, `+container|name`, `+command|argument`, `+@category` or `-@category`.
@@ -69,35 +82,56 @@ impl Commands {
     /// # Errors
     /// A name that nothing has, or a form that no rule has.
     pub fn apply(&mut self, rule: &[u8]) -> Result<(), RuleError> {
+        let rule = Rule::parse(rule)?;
+        if !self.allowed.apply(&rule) {
+            return Ok(());
+        }
+        let known = self.rules.len();
+        if rule.argument.is_none() {
+            self.rules.retain(|earlier| !earlier.scope.is_within(&rule.scope));
+        }
+        let has_replaced = self.rules.len() < known;
+        self.rules.push(rule);
+        if has_replaced {
+            // Without what stood between them, a rule may say what is so already.
+            let mut allowed = Allowed::of(self.begins_with_all);
+            self.rules.retain(|rule| allowed.apply(rule));
+        }
+        self.is_all = self.begins_with_all && self.rules.is_empty();
+        Ok(())
+    }
+
+    /// The rules that give this set when they are applied in order.
+    pub fn describe(&self) -> Vec<u8> {
+        let mut text = if self.begins_with_all { b"+@all".to_vec() } else { b"-@all".to_vec() };
+        for rule in &self.rules {
+            text.extend_from_slice(if rule.allow { b" +" } else { b" -" });
+            text.extend_from_slice(&rule.name);
+        }
+        text
+    }
+}
+
+impl Rule {
+    fn parse(rule: &[u8]) -> Result<Self, RuleError> {
         let (allow, name) = match rule {
             [b'+', name @ ..] => (true, name),
             [b'-', name @ ..] => (false, name),
             _ => return Err(RuleError::Syntax),
         };
         if let [b'@', category @ ..] = name {
-            return self.apply_category(category, allow);
+            let wanted = Categories::named(category).ok_or(RuleError::Unknown)?;
+            let rows = commands::all().iter().filter(|row| row.categories.intersects(wanted));
+            return Ok(Self { allow, name: name.to_ascii_lowercase(), scope: Bits::of(rows), argument: None });
         }
         match name.iter().rposition(|&byte| byte == b'|') {
-            Some(bar) if allow => self.allow_part(name, &name[..bar], &name[bar + 1..]),
-            _ => {
-                let row = commands::find_full(name).ok_or(RuleError::Unknown)?;
-                self.change(row, allow);
-                self.note(row.full_name.as_bytes(), allow);
-                Ok(())
-            }
+            Some(bar) if allow => Self::parse_part(&name[..bar], &name[bar + 1..]),
+            _ => Ok(Self::about(allow, commands::find_full(name).ok_or(RuleError::Unknown)?)),
         }
-    }
-
-    fn apply_category(&mut self, category: &[u8], allow: bool) -> Result<(), RuleError> {
-        let wanted = Categories::named(category).ok_or(RuleError::Unknown)?;
-        self.note(&[b"@", category].concat(), allow);
-        let rows = commands::all().iter().filter(|row| row.categories.intersects(wanted));
-        rows.for_each(|row| self.change(row, allow));
-        Ok(())
     }
 
     /// `+container|subcommand`, or `+command|argument` where the command is no container.
-    fn allow_part(&mut self, name: &[u8], parent: &[u8], part: &[u8]) -> Result<(), RuleError> {
+    fn parse_part(parent: &[u8], part: &[u8]) -> Result<Self, RuleError> {
         let row = commands::find_full(parent).ok_or(RuleError::Unknown)?;
         if row.parent.is_some() {
             return Err(RuleError::FirstArgument);
@@ -106,57 +140,89 @@ impl Commands {
             return Err(RuleError::Syntax);
         }
         if row.is_container() {
-            let row = commands::find_sub(row.id, part).ok_or(RuleError::Unknown)?;
-            self.change(row, true);
-        } else {
-            let allowed = self.first_arguments.entry(row.id as u16).or_default();
-            if !allowed.iter().any(|known| known.eq_ignore_ascii_case(part)) {
-                allowed.push(part.to_vec());
+            return Ok(Self::about(true, commands::find_sub(row.id, part).ok_or(RuleError::Unknown)?));
+        }
+        let name = [row.full_name.as_bytes(), b"|", part].concat();
+        Ok(Self { name, argument: Some((row.id as u16, part.to_vec())), ..Self::about(true, row) })
+    }
+
+    /// A rule about a command with its subcommands.
+    fn about(allow: bool, row: &'static Row) -> Self {
+        Self { allow, name: row.full_name.as_bytes().to_vec(), scope: Bits::of([row]), argument: None }
+    }
+}
+
+impl Allowed {
+    /// Everything or nothing.
+    fn of(all: bool) -> Self {
+        let bits = if all { Bits::of(commands::all()) } else { Bits::default() };
+        Self { bits, first_arguments: BTreeMap::new() }
+    }
+
+    /// Whether the rule has changed anything.
+    fn apply(&mut self, rule: &Rule) -> bool {
+        let bits = self.bits;
+        match &rule.argument {
+            Some(_) if rule.scope.is_within(&bits) => false,
+            Some((row, argument)) => {
+                let known = self.has_argument(*row, Some(argument));
+                if !known {
+                    self.first_arguments.entry(*row).or_default().push(argument.clone());
+                }
+                !known
+            }
+            None => {
+                let known = self.first_arguments.len();
+                self.first_arguments.retain(|&row, _| !rule.scope.has_number(row));
+                self.bits = if rule.allow { bits.with(&rule.scope) } else { bits.without(&rule.scope) };
+                self.bits != bits || self.first_arguments.len() < known
             }
         }
-        self.note(name, true);
-        Ok(())
     }
 
-    /// Allows or forbids a command with its subcommands.
-    fn change(&mut self, row: &'static Row, allow: bool) {
-        self.is_all &= allow;
-        self.first_arguments.remove(&(row.id as u16));
-        self.set(row.id, allow);
-        if row.is_container() {
-            row.subcommands().for_each(|sub| self.set(sub.id, allow));
+    fn has_argument(&self, row: u16, argument: Option<&[u8]>) -> bool {
+        let (Some(allowed), Some(argument)) = (self.first_arguments.get(&row), argument) else { return false };
+        allowed.iter().any(|allowed| allowed.eq_ignore_ascii_case(argument))
+    }
+}
+
+impl Bits {
+    /// These rows with their subcommands.
+    fn of(rows: impl IntoIterator<Item = &'static Row>) -> Self {
+        let mut bits = Self::default();
+        for row in rows {
+            bits.set(row.id);
+            if row.is_container() {
+                row.subcommands().for_each(|sub| bits.set(sub.id));
+            }
         }
+        bits
     }
 
-    /// Keeps a rule for printing, instead of what it overrules by its name.
-    fn note(&mut self, name: &[u8], allow: bool) {
-        let name = name.to_ascii_lowercase();
-        self.rules.retain(|rule| match rule.get(1..).and_then(|known| known.strip_prefix(name.as_slice())) {
-            Some([] | [b'|', ..]) => false,
-            Some(_) | None => true,
-        });
-        let sign = if allow { b'+' } else { b'-' };
-        self.rules.push([&[sign], name.as_slice()].concat());
-    }
-
-    /// The rules that give this set when they are applied in order.
-    pub fn describe(&self) -> Vec<u8> {
-        let first = if self.begins_with_all { b"+@all".to_vec() } else { b"-@all".to_vec() };
-        std::iter::once(&first).chain(&self.rules).map(Vec::as_slice).collect::<Vec<_>>().join(&b' ')
-    }
-
-    fn set(&mut self, id: Command, allow: bool) {
-        let (word, bit) = (id as usize / 64, 1_u64 << (id as usize % 64));
-        if allow {
-            self.bits.0[word] |= bit;
-        } else {
-            self.bits.0[word] &= !bit;
-        }
+    fn set(&mut self, id: Command) {
+        self.0[id as usize / 64] |= 1_u64 << (id as usize % 64);
     }
 
     #[inline]
     fn has(&self, id: Command) -> bool {
-        self.bits.0[id as usize / 64] >> (id as usize % 64) & 1 != 0
+        self.has_number(id as u16)
+    }
+
+    #[inline]
+    fn has_number(&self, id: u16) -> bool {
+        self.0[usize::from(id) / 64] >> (id % 64) & 1 != 0
+    }
+
+    fn with(&self, other: &Self) -> Self {
+        Self(std::array::from_fn(|at| self.0[at] | other.0[at]))
+    }
+
+    fn without(&self, other: &Self) -> Self {
+        Self(std::array::from_fn(|at| self.0[at] & !other.0[at]))
+    }
+
+    fn is_within(&self, other: &Self) -> bool {
+        self.without(other) == Self::default()
     }
 }
 
@@ -182,11 +248,21 @@ mod tests {
 
     #[test]
     fn a_later_rule_takes_the_place_of_the_earlier() {
-        assert_eq!(text("+get +@read -set +config|get +select|0"), "-@all +get +@read -set +config|get +select|0");
+        assert_eq!(text("+get +@read -set +config|get +select|0"), "-@all +@read +config|get +select|0");
         assert_eq!(text("+@read -get +client -client|kill"), "-@all +@read -get +client -client|kill");
-        assert_eq!(text("+client|id +client|kill +get -client"), "-@all +get -client");
-        assert_eq!(text("+@all -get +@all +get -@read +@read"), "+@all +get +@read");
-        assert_eq!(text("+GET -GetRange"), "-@all +get -getrange");
+        assert_eq!(text("+client|id +client|kill +get -client"), "-@all +get");
+        assert_eq!(text("+@all -client +client|id"), "+@all -client +client|id");
+        assert_eq!(text("+select|0 +SELECT|a +select|A -@connection"), "-@all");
+        assert_eq!(text("+GET -GetRange +memory|doctor +memory"), "-@all +get +memory");
+    }
+
+    #[test]
+    fn a_rule_that_changes_nothing_is_not_kept() {
+        assert_eq!(text("+@all +client|id +select|0 -get +get +@read"), "+@all");
+        assert_eq!(text("+@all -get -@read +@read"), "+@all");
+        assert_eq!(text("-get -@write +@string -get -set +get +select|0 +Select|0"), "-@all +@string -set +select|0");
+        assert_eq!(text("+config +config|get -config|set -config"), "-@all");
+        assert_eq!(text("+client -client|kill +client|kill"), "-@all +client");
     }
 
     #[test]
@@ -197,6 +273,6 @@ mod tests {
         assert!(allows(Command::ClientId, None) && !allows(Command::ClientKill, None));
         assert!(allows(Command::Select, Some(b"0")) && !allows(Command::Select, Some(b"1")));
         assert!(!after("+select|0 -select").allows(Command::Select.row(), Some(b"0")));
-        assert!(after("+@all").is_all() && !after("+@all -get").is_all() && !after("+@all -get +get").is_all());
+        assert!(after("+@all").is_all() && !after("+@all -get").is_all() && after("+@all -get +get").is_all());
     }
 }

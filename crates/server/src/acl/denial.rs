@@ -56,17 +56,26 @@ impl Denial {
 
     /// The sentence of a refusal, without a code word. A peer is not told which key it was, as a script may have named
     /// it; ACL DRYRUN is.
-    pub fn text(&self, user: &User, row: &'static Row, args: Args<'_>, names_object: bool) -> String {
-        let name = String::from_utf8_lossy(&user.name);
+    pub fn text(&self, row: &'static Row, args: Args<'_>) -> String {
+        let lacks = match self.reason {
+            Reason::Key => "access one of the keys used as arguments".to_owned(),
+            Reason::Channel => "access one of the channels used as arguments".to_owned(),
+            Reason::Command | Reason::Auth => self.full_text(row, args),
+        };
+        format!("this user has no permissions to {lacks}")
+    }
+
+    /// The sentence for ACL DRYRUN, which names everything.
+    pub fn dry_text(&self, row: &'static Row, args: Args<'_>) -> String {
+        format!("This user has no permissions to {}", self.full_text(row, args))
+    }
+
+    fn full_text(&self, row: &'static Row, args: Args<'_>) -> String {
         let object = String::from_utf8_lossy(self.object(row, args));
-        match (self.reason, names_object) {
-            (Reason::Key, true) => format!("User {name} has no permissions to access the '{object}' key"),
-            (Reason::Key, false) => "No permissions to access a key".to_owned(),
-            (Reason::Channel, true) => format!("User {name} has no permissions to access the '{object}' channel"),
-            (Reason::Channel, false) => "No permissions to access a channel".to_owned(),
-            (Reason::Command | Reason::Auth, _) => {
-                format!("User {name} has no permissions to run the '{object}' command")
-            }
+        match self.reason {
+            Reason::Key => format!("access the '{object}' key"),
+            Reason::Channel => format!("access the '{object}' channel"),
+            Reason::Command | Reason::Auth => format!("run the '{object}' command"),
         }
     }
 }
@@ -162,29 +171,32 @@ mod tests {
         let row = commands::find(args.arg(0)).expect("a command");
         match check(&user, row, args) {
             Ok(()) => "allowed".to_owned(),
-            Err(denial) => denial.text(&user, row, args, true),
+            Err(denial) => denial.dry_text(row, args),
         }
     }
 
     #[test]
     fn commands_and_keys_have_to_be_allowed_by_the_same_selector() {
         assert_eq!(answer("+get ~x", "get x"), "allowed");
-        assert_eq!(answer("+get ~x", "get y"), "User u has no permissions to access the 'y' key");
-        assert_eq!(answer("+get ~x", "set x 1"), "User u has no permissions to run the 'set' command");
+        assert_eq!(answer("+get ~x", "get y"), "This user has no permissions to access the 'y' key");
+        assert_eq!(answer("+get ~x", "set x 1"), "This user has no permissions to run the 'set' command");
         assert_eq!(answer("+get ~x (+set_~y)", "set y 1"), "allowed");
-        assert_eq!(answer("+get ~x (+set_~y)", "set x 1"), "User u has no permissions to access the 'x' key");
-        assert_eq!(answer("+mget ~x", "mget x y z"), "User u has no permissions to access the 'y' key");
-        assert_eq!(answer("+mget ~x (+mget_~y_~x)", "mget x y z"), "User u has no permissions to access the 'z' key");
+        assert_eq!(answer("+get ~x (+set_~y)", "set x 1"), "This user has no permissions to access the 'x' key");
+        assert_eq!(answer("+mget ~x", "mget x y z"), "This user has no permissions to access the 'y' key");
+        assert_eq!(
+            answer("+mget ~x (+mget_~y_~x)", "mget x y z"),
+            "This user has no permissions to access the 'z' key"
+        );
     }
 
     #[test]
     fn reading_and_writing_are_allowed_apart() {
         assert_eq!(answer("+@all %R~x", "get x"), "allowed");
-        assert_eq!(answer("+@all %R~x", "set x 1"), "User u has no permissions to access the 'x' key");
+        assert_eq!(answer("+@all %R~x", "set x 1"), "This user has no permissions to access the 'x' key");
         assert_eq!(answer("+@all %W~x", "set x 1"), "allowed");
-        assert_eq!(answer("+@all %W~x", "set x 1 get"), "User u has no permissions to access the 'x' key");
+        assert_eq!(answer("+@all %W~x", "set x 1 get"), "This user has no permissions to access the 'x' key");
         assert_eq!(answer("+@all %R~x %W~y", "copy x y"), "allowed");
-        assert_eq!(answer("+@all %R~x %W~y", "copy y x"), "User u has no permissions to access the 'y' key");
+        assert_eq!(answer("+@all %R~x %W~y", "copy y x"), "This user has no permissions to access the 'y' key");
         assert_eq!(answer("+@all %R~x", "type x"), "allowed");
     }
 
@@ -192,6 +204,6 @@ mod tests {
     fn the_way_in_needs_no_permission() {
         assert_eq!(answer("-@all", "auth u x"), "allowed");
         assert_eq!(answer("+select|0", "select 0"), "allowed");
-        assert_eq!(answer("+select|0", "select 1"), "User u has no permissions to run the 'select' command");
+        assert_eq!(answer("+select|0", "select 1"), "This user has no permissions to run the 'select' command");
     }
 }

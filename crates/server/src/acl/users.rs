@@ -158,8 +158,8 @@ impl Acl {
         Ok(())
     }
 
-    /// Replaces all users by those of a file; all or none. Users that the file no longer has, or that have become others
-    /// in it, are told.
+    /// Replaces all users by those of a file; all or none. All users that there were are told but the default one, which
+    /// stays the same: who is in as one of the others has to say so again, even if the file has a user of that name.
     ///
     /// # Errors
     /// Everything that is wrong with the file, in Redis's words.
@@ -171,14 +171,16 @@ impl Acl {
         if !loaded.iter().any(|user| &*user.name == b"default") {
             loaded.push(User::everybody(0));
         }
-        let old = std::mem::take(&mut users.by_name);
+        let mut old = std::mem::take(&mut users.by_name);
+        let default = old.remove(b"default".as_slice());
         for mut user in loaded {
-            // A user that stays is the same one, and its clients stay with it.
-            user.id = old.get(&user.name).map_or(user.id, |known| known.id);
+            if let Some(default) = default.as_ref().filter(|default| default.name == user.name) {
+                user.id = default.id;
+            }
             users.by_name.insert(user.name.clone(), Arc::new(user));
         }
         self.publish(&users);
-        Ok(Changed { removed: old.into_keys().filter(|name| !users.by_name.contains_key(name)).collect() })
+        Ok(Changed { removed: old.into_keys().collect() })
     }
 
     /// Makes everybody look again.

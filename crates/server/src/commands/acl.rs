@@ -1,7 +1,7 @@
 //! ACL: users and what they may do, made, shown, tried and kept in a file.
 //!
 //! What a user is and what its rules mean is the business of `crate::acl`. Here is what a change leads to: clients of a
-//! user that has gone are closed, all others find what has changed at their next request.
+//! user that has gone or was loaded anew are closed, all others find what has changed at their next request.
 
 use sleeve_wire::commands::{self, Categories, Row};
 use sleeve_wire::number;
@@ -186,7 +186,7 @@ pub fn dryrun(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     }
     match acl::check(&user, row, args) {
         Ok(()) => cx.reply().ok(),
-        Err(denial) => cx.reply().bulk(denial.text(&user, row, args, true).as_bytes()),
+        Err(denial) => cx.reply().bulk(denial.dry_text(row, args).as_bytes()),
     }
     Ok(())
 }

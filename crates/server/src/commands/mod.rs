@@ -10,6 +10,7 @@ mod bitmap;
 mod bitop;
 mod client;
 mod client_filter;
+mod cluster;
 mod config;
 mod connection;
 mod deadline;
@@ -256,7 +257,7 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Command::SetBit => bitmap::setbit(cx, request),
         Command::Copy => key::copy(cx, request),
         Command::Dump => dump::dump(cx, request),
-        Command::Restore => dump::restore(cx, request),
+        Command::Restore | Command::RestoreAsking => dump::restore(cx, request),
         Command::Del => key::del(cx, request),
         Command::Exists => key::exists(cx, request),
         Command::Keys => key::keys(cx, request),
@@ -394,6 +395,7 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Command::ClientSetName => client::set_name_reply(cx, request),
         Command::ClientUnblock => client::unblock(cx, request),
         Command::ClientUnpause => client::unpause(cx, request),
+        Command::Asking | Command::ReadOnly | Command::ReadWrite => cluster::disabled(),
         Command::Auth => connection::auth(cx, request),
         Command::Echo => connection::echo(cx, request),
         Command::Hello => connection::hello(cx, request),

@@ -40,12 +40,12 @@ fn pass_slowly(cx: &mut Cx<'_>, request: &Request<'_>) -> Outcome {
     acl::check(&cx.state.user, request.row, request.args).map_err(|denial| {
         let context = if cx.state.transaction.is_some() { Context::Multi } else { Context::TopLevel };
         record(cx, denial, context, request.row, request.args);
-        refusal(cx, denial, request.row, request.args)
+        refusal(denial, request.row, request.args)
     })
 }
 
-fn refusal(cx: &Cx<'_>, denial: Denial, row: &'static Row, args: Args<'_>) -> Error {
-    Error::new(format!("NOPERM {}", denial.text(&cx.state.user, row, args, false)))
+fn refusal(denial: Denial, row: &'static Row, args: Args<'_>) -> Error {
+    Error::new(format!("NOPERM {}", denial.text(row, args)))
 }
 
 /// Takes the user as it is now. One that has been removed since is in no longer, whoever has its name now.
@@ -73,7 +73,7 @@ pub fn check_queued(cx: &mut Cx<'_>, row: &'static Row, args: Args<'_>) -> Outco
     let Some(denial) = denial(cx, row, args)? else { return Ok(()) };
     let lacks = match denial.reason {
         Reason::Key => "no permission to touch the specified keys",
-        Reason::Channel => "no permission to access one of the channels used as arguments to the command",
+        Reason::Channel => "no permission to access one of the channels used as arguments",
         Reason::Command | Reason::Auth => "no permission to execute the command or subcommand",
     };
     record(cx, denial, Context::Multi, row, args);
@@ -88,15 +88,20 @@ pub fn check_unblocked(cx: &mut Cx<'_>, row: &'static Row, args: Args<'_>) -> Ou
     let Some(denial) = denial(cx, row, args)? else { return Ok(()) };
     cx.counters.commands[row.id as usize].rejected.add(1);
     record(cx, denial, Context::TopLevel, row, args);
-    Err(refusal(cx, denial, row, args))
+    Err(refusal(denial, row, args))
 }
 
 /// Whether a script of this client may run a command.
 pub fn check_script(cx: &mut Cx<'_>, row: &'static Row, args: Args<'_>) -> Outcome {
     let Some(denial) = denial(cx, row, args)? else { return Ok(()) };
     record(cx, denial, Context::Lua, row, args);
-    let reason = denial.text(&cx.state.user, row, args, false);
-    Err(Error::new(format!("NOPERM ACL failure in script: {reason}")))
+    Err(Error::fixed(match denial.reason {
+        Reason::Key => {
+            "ERR The user executing the script can't access at least one of the keys mentioned in the command arguments"
+        }
+        Reason::Channel => "ERR The user executing the script can't publish to the channel mentioned in the command",
+        Reason::Command | Reason::Auth => "ERR The user executing the script can't run this command or subcommand",
+    }))
 }
 
 /// What the user lacks, as it is now, for a command inside of another.

@@ -216,6 +216,8 @@ bit_set! {
 pub enum Group {
     /// Bits in strings.
     Bitmap,
+    /// Several servers that share the keys.
+    Cluster,
     /// The connection itself.
     Connection,
     /// Positions on the earth.
@@ -251,6 +253,7 @@ impl Group {
     pub const fn name(self) -> &'static str {
         match self {
             Group::Bitmap => "bitmap",
+            Group::Cluster => "cluster",
             Group::Connection => "connection",
             Group::Geo => "geo",
             Group::Generic => "generic",

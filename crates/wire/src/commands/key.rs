@@ -183,6 +183,16 @@ Restore "restore", Generic, arity -4, since "2.6.0"
     grammar "key ttl:integer serialized-value [REPLACE@3.0.0] [ABSTTL@5.0.0] [IDLETIME seconds:integer@5.0.0] \
         [FREQ frequency:integer@5.0.0]";
 
+RestoreAsking "restore-asking", Server, arity -4, since "3.0.0"
+    [WRITE DENYOOM ASKING] [KEYSPACE DANGEROUS]
+    keys (1; OW UPDATE)
+    system true
+    summary "RESTORE as one node of a cluster sends it to another."
+    complexity "O(1) to create the key and additional O(N*M) to reconstruct the value, where N is the number of its \
+        elements and M their average size; for sorted sets O(N*M*log(N))"
+    grammar "key ttl:integer serialized-value [REPLACE@3.0.0] [ABSTTL@5.0.0] [IDLETIME seconds:integer@5.0.0] \
+        [FREQ frequency:integer@5.0.0]";
+
 Scan "scan", Generic, arity -2, since "2.8.0"
     [READONLY] [KEYSPACE]
     tips "nondeterministic_output" "request_policy:special"

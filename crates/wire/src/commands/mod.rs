@@ -32,6 +32,8 @@ mod admin;
 #[macro_use]
 mod bitmap;
 #[macro_use]
+mod cluster;
+#[macro_use]
 mod connection;
 #[macro_use]
 mod geo;
@@ -262,4 +264,4 @@ macro_rules! define {
     (@option) => { None };
 }
 
-string_rows! { [geo_rows stream_rows sorted_set_rows hash_rows set_rows hyperloglog_rows list_rows bitmap_rows key_rows connection_rows transaction_rows scripting_rows pubsub_rows admin_rows monitoring_rows acl_rows define] }
+string_rows! { [geo_rows stream_rows sorted_set_rows hash_rows set_rows hyperloglog_rows list_rows bitmap_rows key_rows connection_rows transaction_rows scripting_rows pubsub_rows admin_rows monitoring_rows acl_rows cluster_rows define] }
