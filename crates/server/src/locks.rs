@@ -55,16 +55,15 @@ impl<'s> Locks<'s> {
         true
     }
 
-    /// Takes the one shard of a key, or keeps it if it is held alone, unless another thread has it.
-    #[inline]
-    pub fn take_one_now(&mut self, hash: Hash) -> bool {
-        let index = self.store.shard_of(hash);
-        if !matches!(self.held, Held::One(held, _) if held == index) {
+    /// Takes those of the shards of these keys that no other thread has, instead of what is held; a lone shard is kept.
+    pub fn take_free(&mut self, hashes: impl Iterator<Item = Hash>) {
+        if self.store.shards() > 1 {
             self.held = Held::Nothing;
-            let Some(guard) = self.store.try_lock(index) else { return false };
-            self.held = Held::One(index, guard);
+            let set = hashes.map(|hash| self.store.shard_of(hash)).collect();
+            self.held = Held::Several(self.store.lock_free(set), Vec::new());
+        } else if self.is_empty() {
+            self.held = self.store.try_lock(0).map_or(Held::Nothing, |guard| Held::One(0, guard));
         }
-        true
     }
 
     /// Takes the shards of these keys instead of what is held; false, and nothing is held, when they do not come free in

@@ -83,14 +83,16 @@ impl Prepared {
             next += 1;
         }
         if self.keys.len() > 1 {
+            locks.take_free(self.keys.iter().map(|key| key.hash));
             for step in STEPS {
                 for same in self.keys.chunk_by(is_same_key) {
-                    if locks.take_one_now(same[0].hash) {
+                    if locks.holds(same[0].hash) {
                         locks.shard(same[0].hash).prefetch(database, same[0].hash, step);
                     }
                 }
             }
             self.fetch_members((batch, buffer), first, locks, database);
+            locks.end_command();
         }
         next
     }
@@ -163,7 +165,7 @@ fn member_argument(row: &Row, len: usize) -> Option<usize> {
 
 /// The entry of a key, whatever its deadline.
 fn entry_of<'l>(locks: &'l mut Locks<'_>, database: usize, args: Args<'_>, key: KeyAt) -> Option<EntryRef<'l>> {
-    if !locks.take_one_now(key.hash) {
+    if !locks.holds(key.hash) {
         return None;
     }
     let name = args.get(key.index as usize)?;

@@ -121,6 +121,18 @@ impl<'a> Locked<'a> {
         Some(locked)
     }
 
+    /// Locks those of them that no thread has.
+    pub(crate) fn free(cells: &'a [ShardCell], set: ShardSet) -> Self {
+        let mut locked = Self { cells, set: ShardSet::default(), guards: PhantomData };
+        for shard in set.iter() {
+            if let Some(guard) = cells[shard].try_lock() {
+                std::mem::forget(guard);
+                locked.set.insert(shard);
+            }
+        }
+        locked
+    }
+
     /// The shards that are locked.
     pub fn set(&self) -> &ShardSet {
         &self.set
@@ -158,8 +170,25 @@ impl<'a> Locked<'a> {
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
         for shard in self.set.iter() {
-            // SAFETY: `new` or `within` locked this shard and forgot the guard.
+            // SAFETY: `new`, `within` or `free` locked this shard and forgot the guard.
             drop(unsafe { MutexGuard::from(self.cells[shard].0.make_guard_unchecked()) });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Options, Store};
+
+    #[test]
+    fn only_free_shards_are_locked_and_all_of_them_given_back() {
+        let store = Store::new(Options { shards: 4, ..Options::new([0; 16]) });
+        let held = store.lock(2);
+        let set = ShardSet::from_iter([1, 2, 3]);
+        assert_eq!(*store.lock_free(set).set(), ShardSet::from_iter([1, 3]));
+        assert_eq!(*store.lock_free(set).set(), ShardSet::from_iter([1, 3]));
+        drop(held);
+        assert_eq!(*store.lock_free(set).set(), set);
     }
 }

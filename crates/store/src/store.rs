@@ -135,6 +135,11 @@ impl Store {
         Locked::within(&self.shards, set, patience)
     }
 
+    /// Locks those of several shards that no thread has.
+    pub fn lock_free(&self, set: ShardSet) -> Locked<'_> {
+        Locked::free(&self.shards, set)
+    }
+
     /// Locks all shards.
     pub fn lock_all(&self) -> Locked<'_> {
         Locked::new(&self.shards, ShardSet::all(self.shards.len()))
