@@ -11,13 +11,16 @@ use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 
 use crate::config::load::LoadError;
+use crate::config::shutdown;
 use crate::config::{Config, Opt, arguments, load};
 use crate::doors::DoorError;
 use crate::driver::{Driver, Listener, bind_tcp};
 use crate::engine::Engine;
 use crate::log;
 use crate::mail::Mailbox;
+use crate::oom;
 use crate::process;
+use crate::title;
 use crate::tls;
 use crate::worker::{Team, Worker};
 
@@ -209,10 +212,16 @@ pub fn serve(words: &[Vec<u8>]) -> Result<(), StartError> {
     warnings.iter().for_each(|warning| log::warning(warning));
     warn_of_unread_snapshot(&config);
     raise_descriptor_limit(&config);
+    if config.flag(Opt::SetProcTitle) {
+        title::claim();
+    }
     let engine = Engine::new(config);
     load_users(&engine)?;
     load_certificate(&engine)?;
     open_doors(&engine)?;
+    title::show(&engine.config);
+    // The log says why if it cannot be, and the server is as good without.
+    _ = oom::apply(&engine.config);
     let pid_file = write_pid_file(&engine.config)?;
     let engine_of_signals = Arc::clone(&engine);
     catch_signals(engine_of_signals).map_err(|error| system("cannot catch signals", error))?;
@@ -264,9 +273,15 @@ fn catch_signals(engine: Arc<Engine>) -> io::Result<()> {
             if count > 0 {
                 std::process::exit(1);
             }
-            let name = if signal == signal_hook::consts::SIGTERM { "SIGTERM" } else { "SIGINT" };
+            let (name, option) = match signal {
+                signal_hook::consts::SIGTERM => ("SIGTERM", Opt::ShutdownOnSigterm),
+                _ => ("SIGINT", Opt::ShutdownOnSigint),
+            };
             log::warning(&format!("Received {name} scheduling shutdown..."));
             log::warning("User requested shutdown...");
+            if engine.config.number(option) & shutdown::SAVE != 0 {
+                log::warning("No snapshot is written, as there are none yet; ending all the same, as 'force' says.");
+            }
             engine.post_stop();
         }
     })?;

@@ -30,6 +30,9 @@ pub fn shutdown(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         return Err(Error::fixed("ERR Errors trying to SHUTDOWN. Check logs."));
     }
     log::warning("User requested shutdown...");
+    if options.save {
+        log::warning("No snapshot is written, as there are none yet; ending all the same, as FORCE says.");
+    }
     cx.state.closing = true;
     cx.engine.post_stop();
     Ok(())

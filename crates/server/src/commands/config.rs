@@ -11,8 +11,10 @@ use crate::cx::Cx;
 use crate::error::{Error, Outcome};
 use crate::free;
 use crate::log;
+use crate::oom;
 use crate::process;
 use crate::request::Request;
+use crate::title;
 use crate::tls;
 
 /// CONFIG GET parameter \[parameter ...\]
@@ -98,6 +100,7 @@ fn apply(cx: &Cx<'_>, option: Opt) -> Result<(), String> {
             };
             cx.engine.doors.reopen(config, refusal)?;
             cx.engine.port.store(config.number(Opt::Port) as u32, Ordering::Relaxed);
+            title::show(config);
         }
         Opt::TlsCertFile
         | Opt::TlsKeyFile
@@ -114,6 +117,8 @@ fn apply(cx: &Cx<'_>, option: Opt) -> Result<(), String> {
         {
             load_certificate(cx)?;
         }
+        Opt::ProcTitleTemplate => title::show(config),
+        Opt::OomScoreAdj | Opt::OomScoreAdjValues => oom::apply(config)?,
         Opt::TcpKeepalive => cx.engine.doors.set_keepalive(config.number(option) as u64),
         Opt::Maxclients => return raise_clients(config.number(option) as u64),
         _ => {}

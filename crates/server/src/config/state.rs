@@ -213,9 +213,13 @@ impl Config {
             Kind::OutputLimits => {
                 Value::Limits([Class::Normal, Class::Replica, Class::Pubsub].map(|class| self.output_limit(class)))
             }
-            Kind::Text | Kind::Words { .. } | Kind::Percentiles | Kind::Folder | Kind::Fixed(_) => {
-                Value::Text(self.text(option).to_vec())
-            }
+            Kind::Text
+            | Kind::Words { .. }
+            | Kind::Percentiles
+            | Kind::Folder
+            | Kind::Template
+            | Kind::OomValues
+            | Kind::Fixed(_) => Value::Text(self.text(option).to_vec()),
             _ => Value::Number(self.number(option)),
         }
     }
@@ -231,8 +235,8 @@ impl Config {
         };
         match row.kind {
             // Where "here" is shall be asked when somebody wants to know, not by every engine that is made.
-            Kind::Folder | Kind::Text => Value::Text(row.default.into()),
-            Kind::Words { .. } | Kind::Percentiles | Kind::Fixed(_) | Kind::OutputLimits => {
+            Kind::Folder | Kind::Text | Kind::Template => Value::Text(row.default.into()),
+            Kind::Words { .. } | Kind::Percentiles | Kind::OomValues | Kind::Fixed(_) | Kind::OutputLimits => {
                 let words: Vec<_> = row.default.split(' ').map(str::as_bytes).collect();
                 value::parse(row.kind, &words, &none).unwrap_or(none)
             }
@@ -249,7 +253,13 @@ impl Config {
     /// The reason in Redis's words; the option keeps its value.
     pub fn assign(&self, option: Opt, words: &[&[u8]]) -> Result<(), String> {
         let _changing = self.changing.lock();
-        let value = value::parse(option.row().kind, words, &self.value(option))?;
+        let kind = option.row().kind;
+        // A line may give several words as one.
+        let split = match words {
+            [word] if !word.is_empty() => words_of(kind, word),
+            _ => words.to_vec(),
+        };
+        let value = value::parse(kind, &split, &self.value(option))?;
         self.keep(option, &value);
         Ok(())
     }
@@ -313,7 +323,8 @@ impl Config {
         let mut wanted: Vec<Wanted<'a>> = Vec::with_capacity(pairs.len());
         for &(written, text) in pairs {
             let (row, name) = find(written).ok_or_else(|| unknown(written))?;
-            if row.change == Change::Startup {
+            let has_it = || value::parse(row.kind, &words_of(row.kind, text), &self.value(row.option));
+            if row.change == Change::Startup || (row.change == Change::Own && has_it() != Ok(self.value(row.option))) {
                 return Err(failed(written, "can't set immutable config"));
             }
             if row.change == Change::Protected && !self.access(Opt::EnableProtectedConfigs).allows(local) {
@@ -362,7 +373,9 @@ fn is_about_a_file(option: Opt) -> bool {
 /// The words of a value that came as one argument.
 fn words_of(kind: Kind, text: &[u8]) -> Vec<&[u8]> {
     match kind {
-        Kind::Words { .. } | Kind::Percentiles | Kind::OutputLimits => text.split(|&byte| byte == b' ').collect(),
+        Kind::Words { .. } | Kind::Percentiles | Kind::OutputLimits | Kind::Shutdown | Kind::OomValues => {
+            text.split(|&byte| byte == b' ').collect()
+        }
         _ => vec![text],
     }
 }

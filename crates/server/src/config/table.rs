@@ -44,6 +44,8 @@ pub enum Kind {
     },
     /// One of the words; kept as its position.
     Choice(&'static [&'static str]),
+    /// One of the words, several of which may mean the same number; the first of them is shown.
+    Named(&'static [(&'static str, i64)]),
     /// Any bytes.
     Text,
     /// Up to so many words.
@@ -61,6 +63,12 @@ pub enum Kind {
     Events,
     /// Output buffer limits by client class: `CLASS HARD SOFT SECONDS ...`.
     OutputLimits,
+    /// The process's title, with variables in braces.
+    Template,
+    /// Scores by which the kernel chooses whom to end.
+    OomValues,
+    /// What SHUTDOWN may be told, in any combination; kept as bits.
+    Shutdown,
     /// Only these values, because they are what this server does; the first is what it shows.
     Fixed(&'static [&'static str]),
 }
@@ -70,6 +78,9 @@ pub enum Kind {
 pub enum Change {
     /// In the configuration file and on the command line only.
     Startup,
+    /// The same, for options that Redis does not have: CONFIG SET may name them with the value that they have, because
+    /// tools that write all options back skip only what Redis refuses.
+    Own,
     /// Also by CONFIG SET.
     Live,
     /// By CONFIG SET if `enable-protected-configs` allows it.
@@ -129,6 +140,7 @@ const fn number(min: i64, max: i64) -> Kind {
 
 const NO: Kind = Kind::Fixed(&["no"]);
 const ACCESS: Kind = Kind::Choice(&["no", "yes", "local"]);
+const OOM_SCORES: Kind = Kind::Named(&[("no", 0), ("yes", 1), ("relative", 1), ("absolute", 2)]);
 const LOG_LEVELS: Kind = Kind::Choice(&["debug", "verbose", "notice", "warning"]);
 const POLICIES: Kind = Kind::Choice(&[
     "volatile-lru",
@@ -237,7 +249,7 @@ options! {
     // Scripts.
     BusyReplyThreshold "busy-reply-threshold" = "lua-time-limit" number(0, i64::MAX), "5000", Live,
         "Milliseconds after which clients that wait for a script are told that it is busy, and it may be killed; 0 never.";
-    LuaMemoryMax "lua-memory-max" Kind::Memory { min: MEBIBYTE, max: LONG_MAX }, "1gb", Startup,
+    LuaMemoryMax "lua-memory-max" Kind::Memory { min: MEBIBYTE, max: LONG_MAX }, "1gb", Own,
         "Most bytes that one Lua state may take; a worker has one for scripts and one for functions.";
 
     // Limits of one client.
@@ -254,7 +266,7 @@ options! {
     // The data.
     Databases "databases" number(1, INT_MAX), "16", Startup,
         "How many numbered databases there are.";
-    Shards "shards" Kind::PowerOfTwo { max: 256 }, "0", Startup,
+    Shards "shards" Kind::PowerOfTwo { max: 256 }, "0", Own,
         "Into how many separately locked parts the keyspace is split, a power of two; 0 is 1 for one worker, else 64.";
     Maxmemory "maxmemory" Kind::Memory { min: 0, max: u64::MAX }, "0", Live,
         "Bytes of data above which keys are evicted, or else writes that may grow it are refused; 0 sets no limit.";
@@ -314,7 +326,7 @@ options! {
         "Most bytes of effects that are kept for the journal's slowest reader; nothing is kept while nobody reads.";
 
     // The process.
-    Workers "workers" number(1, 1_024), "1", Startup,
+    Workers "workers" number(1, 1_024), "1", Own,
         "Threads that serve clients; unless it is written, as many as the machine has cores.";
     Hz "hz" Kind::Number { min: 0, max: INT_MAX, clamp: Some((1, 500)) }, "10", Live,
         "Background rounds a second: expiry, timeouts, statistics.";
@@ -326,6 +338,18 @@ options! {
         "File to append log lines to; empty is the standard output.";
     Pidfile "pidfile" Kind::Text, "", Startup,
         "File to write the process id to; it is removed at a clean stop.";
+    ShutdownOnSigint "shutdown-on-sigint" Kind::Shutdown, "default", Live,
+        "What SIGINT asks for: default, or nosave, now and force in any combination; save only beside force.";
+    ShutdownOnSigterm "shutdown-on-sigterm" Kind::Shutdown, "default", Live,
+        "What SIGTERM asks for, in the same words.";
+    SetProcTitle "set-proc-title" Kind::Flag, "yes", Startup,
+        "Whether the process list shows 'proc-title-template' filled in instead of the arguments.";
+    ProcTitleTemplate "proc-title-template" Kind::Template, "{title} {listen-addr} {server-mode}", Live,
+        "The process's title, with {title} {listen-addr} {server-mode} {port} {tls-port} {unixsocket} {config-file}.";
+    OomScoreAdj "oom-score-adj" OOM_SCORES, "no", Live,
+        "Whether the kernel is told how soon to end this process when memory runs out, and from which score 'oom-score-adj-values' count.";
+    OomScoreAdjValues "oom-score-adj-values" Kind::OomValues, "0 200 800", Live,
+        "Scores of a server that stands alone, of a replica and of a child that writes a snapshot; only the first has a use yet.";
     Dir "dir" Kind::Folder, "./", Protected,
         "Folder that relative paths of other options start from.";
     EnableDebugCommand "enable-debug-command" ACCESS, "no", Startup,
@@ -374,12 +398,8 @@ options! {
         "Whether the server goes to the background by itself; it does not yet.";
     Supervised "supervised" NO, "no", Startup,
         "Whether the server tells upstart or systemd that it is ready; it does not yet.";
-    SetProcTitle "set-proc-title" NO, "no", Startup,
-        "Whether the process list shows the address; it does not yet.";
     AlwaysShowLogo "always-show-logo" NO, "no", Startup,
         "Whether a logo is logged at the start; there is none.";
-    OomScoreAdj "oom-score-adj" NO, "no", Live,
-        "Whether the kernel is told whom to end first when memory runs out; it is not yet.";
     DisableThp "disable-thp" NO, "no", Startup,
         "Whether transparent huge pages are switched off for this process; the system's choice stands.";
 }

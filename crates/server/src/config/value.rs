@@ -11,8 +11,11 @@ use sleeve_wire::number::parse_i64;
 use super::events;
 use super::limits;
 use super::limits::OutputLimits;
+use super::oom_values;
+use super::shutdown;
 use super::size;
 use super::table::Kind;
+use super::template;
 
 /// A checked value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +41,8 @@ pub fn parse(kind: Kind, words: &[&[u8]], current: &Value) -> Result<Value, Stri
         },
         Kind::Words { max, too_many } => parse_words(words, max, too_many),
         Kind::Percentiles => parse_percentiles(words),
+        Kind::Shutdown => shutdown::parse(words).map(Value::Number),
+        Kind::OomValues => oom_values::parse(words).map(|shown| Value::Text(shown.into_bytes())),
         Kind::Fixed(accepted) => parse_fixed(accepted, &words.join(&b' ')),
         _ => match words {
             [word] => parse_one(kind, word),
@@ -66,11 +71,17 @@ fn parse_one(kind: Kind, word: &[u8]) -> Result<Value, String> {
         Kind::MemoryOrPercent => parse_memory_or_percent(word),
         Kind::Octal { max } => parse_octal(word, max),
         Kind::Choice(choices) => parse_choice(word, choices),
+        Kind::Named(names) => parse_named(word, names),
+        Kind::Template => template::check(word).map(|()| Value::Text(word.to_vec())),
         Kind::Folder => parse_folder(word),
         Kind::Events => events::parse(word).map(|bits| Value::Number(i64::from(bits))),
-        Kind::Text | Kind::Words { .. } | Kind::Percentiles | Kind::OutputLimits | Kind::Fixed(_) => {
-            Ok(Value::Text(word.to_vec()))
-        }
+        Kind::Text
+        | Kind::Words { .. }
+        | Kind::Percentiles
+        | Kind::OutputLimits
+        | Kind::Shutdown
+        | Kind::OomValues
+        | Kind::Fixed(_) => Ok(Value::Text(word.to_vec())),
     }
 }
 
@@ -82,10 +93,14 @@ pub fn show(kind: Kind, value: &Value) -> Vec<u8> {
         (Kind::Choice(choices), Value::Number(number)) => {
             usize::try_from(*number).ok().and_then(|at| choices.get(at)).unwrap_or(&"").as_bytes().to_vec()
         }
+        (Kind::Named(names), Value::Number(number)) => {
+            names.iter().find(|(_, meant)| meant == number).map_or("", |(name, _)| name).as_bytes().to_vec()
+        }
         (Kind::Octal { .. }, Value::Number(number)) => format!("{number:o}").into_bytes(),
         (Kind::MemoryOrPercent, Value::Number(number)) if *number < 0 => format!("{}%", -number).into_bytes(),
         (Kind::Memory { .. }, Value::Number(number)) => (*number as u64).to_string().into_bytes(),
         (Kind::Folder, Value::Text(text)) => absolute(text),
+        (Kind::Shutdown, Value::Number(number)) => shutdown::show(*number).into_bytes(),
         (Kind::Events, Value::Number(number)) => events::show(*number as u32).into_bytes(),
         (_, Value::Number(number)) => number.to_string().into_bytes(),
         (_, Value::Text(text)) => text.clone(),
@@ -147,6 +162,14 @@ fn parse_choice(word: &[u8], choices: &[&str]) -> Result<Value, String> {
     let position =
         position.ok_or_else(|| format!("argument(s) must be one of the following: {}", choices.join(", ")))?;
     Ok(Value::Number(position as i64))
+}
+
+fn parse_named(word: &[u8], names: &[(&str, i64)]) -> Result<Value, String> {
+    let known = names.iter().find(|(name, _)| name.as_bytes().eq_ignore_ascii_case(word));
+    known.map(|(_, meant)| Value::Number(*meant)).ok_or_else(|| {
+        let names: Vec<_> = names.iter().map(|(name, _)| *name).collect();
+        format!("argument(s) must be one of the following: {}", names.join(", "))
+    })
 }
 
 fn parse_words(words: &[&[u8]], max: usize, too_many: &str) -> Result<Value, String> {
