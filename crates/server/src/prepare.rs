@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use sleeve_store::{EntryRef, MemberPlace, Step, Store};
-use sleeve_wire::commands::{self, Flags, Group, Row};
+use sleeve_wire::commands::{self, Command, Flags, Group, Row};
 use sleeve_wire::request::{Args, Batch};
 
 use crate::locks::Locks;
@@ -33,9 +33,17 @@ const STEPS: [Step; 3] = [Step::Segment, Step::Bucket, Step::Entry];
 #[derive(Debug, Clone, Copy)]
 struct Sought {
     key: KeyAt,
-    /// The request's place in the batch, and the member's among its arguments.
+    /// The request's place in the batch.
     request: usize,
-    argument: usize,
+    which: Which,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Which {
+    /// The member's place among the arguments.
+    Argument(usize),
+    /// The one that the next random number chooses.
+    Random,
 }
 
 #[derive(Debug)]
@@ -109,20 +117,25 @@ impl Prepared {
         self.members.clear();
         for (request, ready) in (first..).zip(&self.requests) {
             let Found::Command(row) = ready.found else { continue };
-            let argument = member_argument(row, batch.get(request, buffer).len());
-            self.sought.extend(argument.map(|argument| {
+            let which = member_of(row, batch.get(request, buffer).len());
+            self.sought.extend(which.map(|which| {
                 let key = self.keys[ready.keys.start as usize];
-                Sought { key, request, argument }
+                Sought { key, request, which }
             }));
         }
+        // The numbers that the thread's generator will give, unless something else draws one in between.
+        let mut ahead = fastrand::Rng::with_seed(fastrand::get_seed());
         let alike = self.sought.chunk_by(|one, other| is_same_key(&one.key, &other.key));
         for alike in alike.filter(|alike| alike.len() > 1) {
             let Some(entry) = entry_of(locks, database, batch.get(alike[0].request, buffer), alike[0].key) else {
                 continue;
             };
             for sought in alike {
-                let member = batch.get(sought.request, buffer).arg(sought.argument);
-                self.members.extend(entry.place_of(member).map(|place| (*sought, place)));
+                let place = match sought.which {
+                    Which::Argument(index) => entry.place_of(batch.get(sought.request, buffer).arg(index)),
+                    Which::Random => Some(MemberPlace::Random(ahead.u64(..))),
+                };
+                self.members.extend(place.map(|place| (*sought, place)));
             }
         }
         for step in STEPS {
@@ -150,15 +163,18 @@ fn is_same_key(one: &KeyAt, other: &KeyAt) -> bool {
     one.hash == other.hash
 }
 
-/// Which argument is the member or field that a request looks for in a collection; of several one is enough.
+/// Which member or field of a collection a request looks for; of several one is enough.
 #[inline]
-fn member_argument(row: &Row, len: usize) -> Option<usize> {
+fn member_of(row: &Row, len: usize) -> Option<Which> {
+    if matches!(row.id, Command::SPop | Command::SRandMember) && len == 2 {
+        return Some(Which::Random);
+    }
     if len < 3 || !row.flags.contains(Flags::FAST) || row.lone_key().is_none() {
         return None;
     }
     match row.group {
-        Group::Hash => Some(2),
-        Group::Set | Group::SortedSet => Some(len - 1),
+        Group::Hash => Some(Which::Argument(2)),
+        Group::Set | Group::SortedSet => Some(Which::Argument(len - 1)),
         _ => None,
     }
 }

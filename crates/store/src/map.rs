@@ -103,13 +103,13 @@ impl Collection for Map {
     fn place_of(&self, field: &[u8]) -> Option<MemberPlace> {
         match &self.inner {
             Inner::Packed(_) => None,
-            Inner::Table(fields) => Some(MemberPlace(fields.position(field))),
+            Inner::Table(fields) => Some(MemberPlace::At(fields.position(field))),
         }
     }
 
     fn prefetch(&self, place: MemberPlace, step: Step) {
-        if let Inner::Table(fields) = &self.inner {
-            fields.prefetch(place.0, step);
+        if let (Inner::Table(fields), MemberPlace::At(position)) = (&self.inner, place) {
+            fields.prefetch(position, step);
         }
     }
 

@@ -66,9 +66,14 @@ pub trait Collection: Clone + Send + 'static {
     }
 }
 
-/// Where a member or field of a large collection should be.
+/// Which member or field of a large collection is meant, to be prefetched.
 #[derive(Clone, Copy, Debug)]
-pub struct MemberPlace(pub(crate) u64);
+pub enum MemberPlace {
+    /// The one that should be at this position.
+    At(u64),
+    /// The one that this random number will choose.
+    Random(u64),
+}
 
 /// What an object points to. The layout is that of C so that `abilities` is first, whatever `C` is.
 #[repr(C)]

@@ -124,14 +124,16 @@ impl Collection for Set {
 
     fn place_of(&self, member: &[u8]) -> Option<MemberPlace> {
         match &self.members {
-            Members::Table(table) => Some(MemberPlace(table.position(member))),
+            Members::Table(table) => Some(MemberPlace::At(table.position(member))),
             Members::Integers(_) | Members::Packed(_) => None,
         }
     }
 
     fn prefetch(&self, place: MemberPlace, step: Step) {
-        if let Members::Table(table) = &self.members {
-            table.prefetch(place.0, step);
+        let Members::Table(table) = &self.members else { return };
+        match place {
+            MemberPlace::At(position) => table.prefetch(position, step),
+            MemberPlace::Random(random) => table.prefetch_random(random, step),
         }
     }
 

@@ -400,13 +400,13 @@ impl Collection for SortedSet {
     fn place_of(&self, member: &[u8]) -> Option<MemberPlace> {
         match &self.members {
             Members::Packed(_) => None,
-            Members::Ranked(ranked) => Some(MemberPlace(ranked.position(member))),
+            Members::Ranked(ranked) => Some(MemberPlace::At(ranked.position(member))),
         }
     }
 
     fn prefetch(&self, place: MemberPlace, step: Step) {
-        if let Members::Ranked(ranked) = &self.members {
-            ranked.prefetch(place.0, step);
+        if let (Members::Ranked(ranked), MemberPlace::At(position)) = (&self.members, place) {
+            ranked.prefetch(position, step);
         }
     }
 

@@ -7,10 +7,12 @@
 //!
 //! Each step is bounded by the number of buckets that it may visit. Used by the shard, under its lock.
 
-use crate::bucket::{SLOTS, VOLATILE};
+use std::ptr;
+
+use crate::bucket::{Bucket, SLOTS, VOLATILE};
 use crate::entry::Entry;
 use crate::handle::{EntryRef, Garbage};
-use crate::prefetch::prefetch;
+use crate::prefetch::{self, prefetch};
 use crate::segment::{LENGTH_MAX, Segment, fraction, tag_of};
 use crate::table::{Place, Table};
 
@@ -102,29 +104,49 @@ impl Table {
         if self.len() == 0 {
             return None;
         }
+        let slot = self.draws(random).map(|(bucket, index)| bucket.slots[index]).find(|slot| !slot.is_empty());
+        // SAFETY: the entry of a filled slot lives and is not changed while the table is borrowed.
+        let drawn = slot.map(|slot| unsafe { EntryRef::new(Entry::at(slot.address())) });
+        drawn.or_else(|| self.first_from(random)).or_else(|| self.first_from(0))
+    }
+
+    /// The slots at which [`Table::random`] looks until one is filled; all slots are equally likely.
+    fn draws(&self, mut random: u64) -> impl Iterator<Item = (&Bucket, usize)> {
         let weight_max = match self.bits {
             0 => self.directory[0].length() as u64,
             bits => (LENGTH_MAX as u64) << bits,
         };
-        let mut random = random;
-        for _ in 0..RANDOM_TRIES {
+        (0..RANDOM_TRIES).filter_map(move |_| {
             random = scramble(random);
-            let segment = self.directory[self.index_of(random)];
+            let segment = &self.directory[self.index_of(random)];
             let chosen = scramble(random ^ RANDOM_TRIES);
+            // Its bits decide three times: the upper half the bucket, the lowest the slot, those between whether it is taken.
             // A position finds a segment the more easily the fewer bits it fixes, however few buckets it has: that is made
             // up for here, so that every slot of the table is equally likely.
             let weight = (segment.length() as u64) << segment.depth;
-            if ((u128::from(scramble(chosen)) * u128::from(weight_max)) >> 64) as u64 >= weight {
-                continue;
+            if (u128::from(chosen as u32) * u128::from(weight_max)) >> 32 >= u128::from(weight) {
+                return None;
             }
             let bucket = ((chosen >> 32) as usize * segment.length()) >> 32;
-            let slot = segment.buckets()[bucket].slots[chosen as usize % SLOTS];
-            if !slot.is_empty() {
-                // SAFETY: the entry of a filled slot lives and is not changed while the table is borrowed.
-                return Some(unsafe { EntryRef::new(Entry::at(slot.address())) });
+            Some((&segment.buckets()[bucket], chosen as usize % SLOTS))
+        })
+    }
+
+    /// Takes a step towards the entry that [`Table::random`] will choose, ahead of that.
+    pub fn prefetch_random(&self, random: u64, step: prefetch::Step) {
+        let looks = self.draws(random).take(LOOKS_AHEAD);
+        match step {
+            prefetch::Step::Segment => {
+                prefetch(self.directory.as_ptr().wrapping_add(self.index_of(scramble(random))).cast())
+            }
+            prefetch::Step::Bucket => looks.for_each(|(bucket, _)| prefetch(ptr::from_ref(bucket).cast())),
+            prefetch::Step::Entry => {
+                let slot = looks.map(|(bucket, index)| bucket.slots[index]).find(|slot| !slot.is_empty());
+                if let Some(slot) = slot {
+                    prefetch(slot.address() as *const u8);
+                }
             }
         }
-        self.first_from(random).or_else(|| self.first_from(0))
     }
 
     /// An entry with a deadline near a place that `random` chooses; None if none was met there, although there may be some.
@@ -240,6 +262,9 @@ const VOLATILE_STEPS_MAX: usize = 1_000;
 /// Blind guesses at a random slot before a walk looks for the next entry. Some one in five hits: a table is rarely less
 /// than a third full, and a segment is rarely passed over more often than every second time.
 const RANDOM_TRIES: u64 = 200;
+
+/// Slots of a random choice that are fetched ahead: mostly one of two is filled.
+const LOOKS_AHEAD: usize = 2;
 
 /// The next of a sequence of well-mixed numbers (the finaliser of SplitMix64).
 fn scramble(number: u64) -> u64 {
