@@ -79,6 +79,7 @@ fn types() -> Comparison {
             pipelined("spop", State::Filled, 800_000, 1_000_000),
             pipelined("hset", State::Empty, 1_000_000, 1_000_000),
             pipelined("zadd", State::Grown(3_000_000), 800_000, 1_000_000),
+            pipelined("evalsha", State::Filled, 400_000, 1_000_000),
             range("lrange_100", 160_000),
             range("lrange_300", 80_000),
             range("lrange_450", 40_000),

@@ -37,14 +37,27 @@ pub struct Fill {
     pub title: &'static str,
     /// The request that writes one of them.
     pub request: &'static [&'static str],
+    /// Whether there is only one, whatever the key space.
+    pub once: bool,
 }
 
-const VALUES: Fill = Fill { title: "fill key:*", request: &["SET", "key:__rand_int__", DATA] };
-const COUNTERS: Fill = Fill { title: "fill counter:*", request: &["SET", "counter:__rand_int__", "100000"] };
-const ELEMENTS: Fill = Fill { title: "fill mylist", request: &["LPUSH", "mylist", DATA] };
-const MEMBERS: Fill = Fill { title: "fill myset", request: &["SADD", "myset", "element:__rand_int__"] };
-const FIELDS: Fill = Fill { title: "fill myhash", request: &["HSET", "myhash", "element:__rand_int__", DATA] };
-const SCORES: Fill = Fill { title: "fill myzset", request: &["ZADD", "myzset", RANDOM, "element:__rand_int__"] };
+const VALUES: Fill = each("fill key:*", &["SET", "key:__rand_int__", DATA]);
+const COUNTERS: Fill = each("fill counter:*", &["SET", "counter:__rand_int__", "100000"]);
+const ELEMENTS: Fill = each("fill mylist", &["LPUSH", "mylist", DATA]);
+const MEMBERS: Fill = each("fill myset", &["SADD", "myset", "element:__rand_int__"]);
+const FIELDS: Fill = each("fill myhash", &["HSET", "myhash", "element:__rand_int__", DATA]);
+const SCORES: Fill = each("fill myzset", &["ZADD", "myzset", RANDOM, "element:__rand_int__"]);
+
+/// A script of three calls, and its digest.
+const SCRIPT: &str = "redis.call('SET', KEYS[1], ARGV[1]) local value = redis.call('GET', KEYS[1]) \
+                      redis.call('INCR', KEYS[2]) return value";
+const DIGEST: &str = "71beb250c5c249ff1c6f68e35fe0690570cb80c6";
+const LOADED: Fill = Fill { once: true, ..each("load the script", &["SCRIPT", "LOAD", SCRIPT]) };
+const EVALSHA: &[&str] = &["EVALSHA", DIGEST, "2", "key:__rand_int__", "counter:__rand_int__", DATA];
+
+const fn each(title: &'static str, request: &'static [&'static str]) -> Fill {
+    Fill { title, request, once: false }
+}
 
 const fn case(
     name: &'static str,
@@ -105,6 +118,7 @@ pub static CASES: &[Case] = &[
     case("zadd", "ZADD", SCORES.request, Some(&SCORES)),
     case("zscore", "ZSCORE", &["ZSCORE", "myzset", "element:__rand_int__"], Some(&SCORES)),
     case("zpopmin", "ZPOPMIN", &["ZPOPMIN", "myzset"], Some(&SCORES)),
+    case("evalsha", "EVALSHA (3 calls)", EVALSHA, Some(&LOADED)),
     case("lrange_100", "LRANGE_100 (first 100 elements)", &["LRANGE", "mylist", "0", "99"], Some(&ELEMENTS)),
     case("lrange_300", "LRANGE_300 (first 300 elements)", &["LRANGE", "mylist", "0", "299"], Some(&ELEMENTS)),
     case("lrange_450", "LRANGE_450 (first 450 elements)", &["LRANGE", "mylist", "0", "449"], Some(&ELEMENTS)),
@@ -143,6 +157,9 @@ pub fn select(list: Option<&str>) -> Result<Vec<&'static Case>, String> {
 
 #[cfg(test)]
 mod tests {
+    use sleeve::Client;
+    use sleeve::prelude::*;
+
     use super::*;
 
     #[test]
@@ -155,6 +172,12 @@ mod tests {
         assert_eq!(select(Some("lrange")).unwrap().len(), 4);
         assert_eq!(select(Some("get,nope")).unwrap_err(), "nope");
         assert_eq!(select(None).unwrap().len(), 6);
+    }
+
+    #[test]
+    fn the_digest_is_that_of_the_script() {
+        let client = Client::embedded();
+        assert_eq!(client.script_load(SCRIPT).wait().unwrap(), DIGEST);
     }
 
     #[test]

@@ -120,7 +120,7 @@ impl<'a> Session<'a> {
         request
     }
 
-    /// Writes every key or element of a set once.
+    /// Writes every key or element of a set once, or the one thing that there is to write.
     fn fill(&mut self, fill: &'static Fill) -> Result<(), String> {
         if self.filled.contains(&fill) {
             return Ok(());
@@ -128,7 +128,7 @@ impl<'a> Session<'a> {
         let numbers = self.options.keyspace.map_or(Numbers::Literal, |_| Numbers::Sequence { next: 0 });
         let share = Share {
             clients: FILL_CLIENTS,
-            requests: self.options.keyspace.unwrap_or(1),
+            requests: if fill.once { 1 } else { self.options.keyspace.unwrap_or(1) },
             pipeline: FILL_PIPELINE,
             keep_alive: true,
             numbers,

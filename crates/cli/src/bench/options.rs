@@ -51,7 +51,7 @@ pub struct Options {
     /// Replace __rand_int__ by a random number below this one, in 12 digits; without it all requests use one key
     #[arg(short = 'r', value_name = "keyspacelen", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
     pub keyspace: Option<u64>,
-    /// Set every key of the key space before the tests that read, so that reads hit
+    /// Write what the tests find: every key of the key space, so that reads hit, or the script of evalsha
     #[arg(long)]
     pub fill: bool,
     /// Start of the random numbers, for repeatable runs
