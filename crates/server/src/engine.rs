@@ -22,6 +22,7 @@ use crate::journal::Journal;
 use crate::latency::Latency;
 use crate::lua::scripts::Scripts;
 use crate::mail::{Letter, Mailbox};
+use crate::names::Names;
 use crate::pause::Pause;
 use crate::peer::Peers;
 use crate::pubsub::PubSub;
@@ -37,6 +38,8 @@ pub struct Engine {
     pub store: Store,
     /// The options.
     pub config: Config,
+    /// What the commands are called.
+    pub names: Names,
     /// The log of effects.
     pub journal: Arc<Journal>,
     /// The users and what they may do.
@@ -113,6 +116,7 @@ impl Engine {
             store: Store::new(options),
             journal: Arc::new(Journal::new(config.number(Opt::JournalMaxBytes) as usize)),
             acl: acl_of(&config),
+            names: config.names(),
             config,
             peers: Peers::default(),
             client_memory: ClientMemory::default(),

@@ -33,7 +33,8 @@ pub fn batch(state: &mut State, desk: &mut Desk, batch: &Batch, buffer: &[u8], o
             cx.now = Instant::now();
         }
         let database = cx.state.database as usize;
-        let end = prepared.fill((batch, buffer), run, (&desk.engine.store, &mut cx.locks), database);
+        let end =
+            prepared.fill((batch, buffer), run, (&desk.engine.names, &desk.engine.store, &mut cx.locks), database);
         for ((found, keys), index) in prepared.group().zip(run..end) {
             run = index;
             if cx.state.closing || !step(&mut cx, found, batch.get(index, buffer), keys) {
@@ -72,7 +73,7 @@ fn step(cx: &mut Cx<'_>, found: Found, args: Args<'_>, keys: &[KeyAt]) -> bool {
         }
         Found::Unknown if is_cross_protocol(args) => cx.state.closing = true,
         Found::Unknown => reject(cx, None, unknown_command(args)),
-        Found::UnknownSubcommand(row) => reject(cx, Some(row), unknown_subcommand(row, args)),
+        Found::UnknownSubcommand(row) => reject(cx, Some(row), unknown_subcommand(args)),
         Found::Arity(row) => reject(cx, Some(row), Error::arity(row.full_name)),
     }
     // What SUBSCRIBE and its like say is no reply but a message, which is always sent.
@@ -234,8 +235,9 @@ fn unknown_command(args: Args<'_>) -> Error {
     Error::new(format!("ERR unknown command '{name}', with args beginning with: {rest}"))
 }
 
-fn unknown_subcommand(row: &Row, args: Args<'_>) -> Error {
+fn unknown_subcommand(args: Args<'_>) -> Error {
+    let container = String::from_utf8_lossy(args.get(0).unwrap_or_default()).to_uppercase();
     let name = args.get(1).unwrap_or_default();
     let shown = String::from_utf8_lossy(&name[..name.len().min(SHOWN_BYTES)]);
-    Error::new(format!("ERR unknown subcommand '{shown}'. Try {} HELP.", row.name.to_uppercase()))
+    Error::new(format!("ERR unknown subcommand '{shown}'. Try {container} HELP."))
 }

@@ -40,6 +40,7 @@ mod lua;
 mod mail;
 mod message;
 mod monitor;
+mod names;
 mod notify;
 mod oom;
 mod outbox;

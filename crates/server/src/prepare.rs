@@ -12,6 +12,7 @@ use sleeve_wire::commands::{self, Command, Flags, Group, Row};
 use sleeve_wire::request::{Args, Batch};
 
 use crate::locks::Locks;
+use crate::names::Names;
 use crate::request::{KeyAt, hash_keys};
 
 /// Keys whose buckets and entries are fetched ahead together: what the caches of a core hold without loss.
@@ -79,14 +80,14 @@ impl Prepared {
         &mut self,
         (batch, buffer): (&Batch, &[u8]),
         first: usize,
-        (store, locks): (&Store, &mut Locks<'_>),
+        (names, store, locks): (&Names, &Store, &mut Locks<'_>),
         database: usize,
     ) -> usize {
         self.requests.clear();
         self.keys.clear();
         let mut next = first;
         while next < batch.len() && self.keys.len() < GROUP_KEYS && self.requests.len() < GROUP_KEYS {
-            let ready = self.look_up(store, batch.get(next, buffer));
+            let ready = self.look_up(names, store, batch.get(next, buffer));
             self.requests.push(ready);
             next += 1;
         }
@@ -149,8 +150,8 @@ impl Prepared {
     }
 
     #[inline]
-    fn look_up(&mut self, store: &Store, args: Args<'_>) -> Ready {
-        let found = find(args);
+    fn look_up(&mut self, names: &Names, store: &Store, args: Args<'_>) -> Ready {
+        let found = find(names, args);
         let first = self.keys.len() as u32;
         if let Found::Command(row) = found {
             hash_keys(store, row, args, &mut self.keys);
@@ -190,8 +191,8 @@ fn entry_of<'l>(locks: &'l mut Locks<'_>, database: usize, args: Args<'_>, key: 
 
 /// What the name of a request stands for.
 #[inline]
-pub fn find(args: Args<'_>) -> Found {
-    let Some(row) = args.get(0).and_then(commands::find) else { return Found::Unknown };
+pub fn find(names: &Names, args: Args<'_>) -> Found {
+    let Some(row) = args.get(0).and_then(|name| names.find(name)) else { return Found::Unknown };
     let row = match args.get(1) {
         Some(name) if row.is_container() => match commands::find_sub(row.id, name) {
             Some(row) => row,

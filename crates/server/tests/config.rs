@@ -230,7 +230,7 @@ fn what_is_not_built_is_refused_and_says_so() {
     );
     assert_eq!(set(&config, &[("save", "900 1")]), failed("save", "'900 1' is not supported yet, only '' is"));
     assert!(
-        load_text(&Config::default(), "rename-command GET \"\"")
+        load_text(&Config::default(), "loadmodule x.so")
             .is_err_and(|text| text.ends_with("This directive is not supported yet"))
     );
 }

@@ -3,10 +3,9 @@
 //! What a user is and what its rules mean is the business of `crate::acl`. Here is what a change leads to: clients of a
 //! user that has gone or was loaded anew are closed, all others find what has changed at their next request.
 
-use sleeve_wire::commands::{self, Categories, Row};
+use sleeve_wire::commands::{self, Categories};
 use sleeve_wire::number;
 use sleeve_wire::reply::Writer;
-use sleeve_wire::request::Args;
 
 use super::client;
 use crate::acl::{self, Changed, Entry, Selector};
@@ -180,7 +179,7 @@ pub fn dryrun(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         |what: &str, name: &[u8]| Error::new(format!("ERR {what} '{}' not found", String::from_utf8_lossy(name)));
     let user = cx.engine.acl.get(request.arg(2)).ok_or_else(|| not_found("User", request.arg(2)))?;
     let args = request.args.from(3);
-    let row = find(args).ok_or_else(|| not_found("Command", request.arg(3)))?;
+    let row = cx.engine.names.find_line(args).ok_or_else(|| not_found("Command", request.arg(3)))?;
     if !row.takes(args.len()) {
         return Err(Error::arity(row.full_name));
     }
@@ -189,15 +188,6 @@ pub fn dryrun(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Err(denial) => cx.reply().bulk(denial.dry_text(row, args).as_bytes()),
     }
     Ok(())
-}
-
-/// The row of a whole request.
-fn find(args: Args<'_>) -> Option<&'static Row> {
-    let row = commands::find(args.get(0)?)?;
-    match args.get(1) {
-        Some(name) if row.is_container() => commands::find_sub(row.id, name),
-        _ => Some(row),
-    }
 }
 
 /// Entries that ACL LOG shows unless it is told how many.

@@ -2,7 +2,7 @@
 //!
 //! The shape is Redis 7.0's, without the history of changes, which the table does not keep; the sentences are the table's.
 
-use sleeve_wire::commands::{self, Row};
+use sleeve_wire::commands::Row;
 use sleeve_wire::grammar::{self, Argument};
 use sleeve_wire::reply::Writer;
 
@@ -15,8 +15,8 @@ use crate::request::Request;
 pub fn docs(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let names = request.args.from(2);
     let rows: Vec<&Row> = match names.is_empty() {
-        true => top_level().collect(),
-        false => names.iter().filter_map(commands::find_full).collect(),
+        true => top_level(&cx.engine.names).collect(),
+        false => names.iter().filter_map(|name| cx.engine.names.find_full(name)).collect(),
     };
     let reply = &mut cx.reply();
     reply.map(rows.len());

@@ -4,7 +4,7 @@
 //! look for. Only the order of the commands is the table's, where Redis has that of a hash table. What COMMAND DOCS
 //! says of a command is in `docs`.
 
-use sleeve_wire::commands::{self, Begin, Categories, Find, Flags, KeyFlags, KeySpec, Row};
+use sleeve_wire::commands::{Begin, Categories, Find, Flags, KeyFlags, KeySpec, Row};
 use sleeve_wire::number;
 use sleeve_wire::pattern;
 use sleeve_wire::reply::Writer;
@@ -12,19 +12,22 @@ use sleeve_wire::request::Args;
 
 use crate::cx::Cx;
 use crate::error::{Error, Outcome};
+use crate::names::Names;
 use crate::request::Request;
 
 /// COMMAND
 pub fn command(cx: &mut Cx<'_>) -> Outcome {
+    let names = &cx.engine.names;
     let reply = &mut cx.reply();
-    reply.array(top_level().count());
-    top_level().for_each(|row| describe(reply, row));
+    reply.array(top_level(names).count());
+    top_level(names).for_each(|row| describe(reply, row));
     Ok(())
 }
 
 /// COMMAND COUNT
 pub fn count(cx: &mut Cx<'_>) -> Outcome {
-    cx.reply().integer(top_level().count() as i64);
+    let count = top_level(&cx.engine.names).count();
+    cx.reply().integer(count as i64);
     Ok(())
 }
 
@@ -34,10 +37,11 @@ pub fn info(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if names.is_empty() {
         return command(cx);
     }
+    let known = &cx.engine.names;
     let reply = &mut cx.reply();
     reply.array(names.len());
     for name in names {
-        match commands::find_full(name) {
+        match known.find_full(name) {
             Some(row) => describe(reply, row),
             None => reply.null(),
         }
@@ -54,7 +58,7 @@ pub fn list(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         }
         _ => return Err(Error::SYNTAX),
     };
-    let passed: Vec<_> = commands::all().iter().filter(|row| filter.passes(row)).collect();
+    let passed: Vec<_> = cx.engine.names.rows().filter(|row| filter.passes(row)).collect();
     let mut reply = cx.reply();
     reply.array(passed.len());
     passed.iter().for_each(|row| reply.bulk(row.full_name.as_bytes()));
@@ -63,7 +67,7 @@ pub fn list(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 /// COMMAND GETKEYS command \[arg ...\]
 pub fn get_keys(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let keys = keys_of(request)?;
+    let keys = keys_of(&cx.engine.names, request)?;
     let mut reply = cx.reply();
     reply.array(keys.len());
     keys.iter().for_each(|(key, _)| reply.bulk(key));
@@ -72,7 +76,7 @@ pub fn get_keys(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 /// COMMAND GETKEYSANDFLAGS command \[arg ...\]
 pub fn get_keys_and_flags(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let keys = keys_of(request)?;
+    let keys = keys_of(&cx.engine.names, request)?;
     let mut reply = cx.reply();
     reply.array(keys.len());
     for (key, flags) in keys {
@@ -84,8 +88,8 @@ pub fn get_keys_and_flags(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 }
 
 /// The commands that are no subcommands.
-pub fn top_level() -> impl Iterator<Item = &'static Row> {
-    commands::all().iter().filter(|row| row.parent.is_none())
+pub fn top_level(names: &Names) -> impl Iterator<Item = &'static Row> {
+    names.rows().filter(|row| row.parent.is_none())
 }
 
 enum Filter<'a> {
@@ -117,14 +121,9 @@ impl<'a> Filter<'a> {
 }
 
 /// The keys of the command line that follows, with what would be done to each.
-fn keys_of(request: Request<'_>) -> Result<Vec<(&[u8], KeyFlags)>, Error> {
+fn keys_of<'a>(names: &Names, request: Request<'a>) -> Result<Vec<(&'a [u8], KeyFlags)>, Error> {
     let args = request.args.from(2);
-    let top = args.get(0).and_then(commands::find);
-    let row = match top {
-        Some(row) if row.is_container() => args.get(1).and_then(|name| commands::find_sub(row.id, name)),
-        other => other,
-    };
-    let row = row.ok_or(Error::fixed("ERR Invalid command specified"))?;
+    let row = names.find_line(args).ok_or(Error::fixed("ERR Invalid command specified"))?;
     if row.keys.is_empty() {
         return Err(Error::fixed("ERR The command has no key arguments"));
     }

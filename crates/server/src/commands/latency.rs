@@ -53,7 +53,7 @@ pub fn histogram(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let rows: Vec<&'static Row> = if names.is_empty() {
         commands::all().iter().collect()
     } else {
-        let named = names.iter().filter_map(commands::find_full);
+        let named = names.iter().filter_map(|name| cx.engine.names.find_full(name));
         // A container stands for its subcommands, which are what runs.
         named.flat_map(|row| std::iter::once(row).chain(row.subcommands())).collect()
     };

@@ -20,8 +20,8 @@ use super::value::reason;
 /// How deep files may include files; more is taken for a circle.
 const INCLUDE_DEPTH_MAX: usize = 16;
 
-/// Redis's directives that are no options and that this server does not have yet.
-const UNBUILT: [&str; 2] = ["loadmodule", "rename-command"];
+/// A directive of Redis that is no option and that this server does not have yet.
+const UNBUILT: &[u8] = b"loadmodule";
 
 /// Why the configuration cannot be used; shown to the operator as it is.
 #[derive(Debug)]
@@ -128,8 +128,11 @@ fn assign(config: &Config, words: &[Vec<u8>]) -> Result<(), String> {
     if name.eq_ignore_ascii_case(b"user") && !values.is_empty() {
         return config.add_user(values);
     }
+    if let (true, [old, new]) = (name.eq_ignore_ascii_case(b"rename-command"), values) {
+        return config.rename_command(old, new);
+    }
     let Some((row, _)) = find(name) else {
-        if UNBUILT.iter().any(|unbuilt| unbuilt.as_bytes().eq_ignore_ascii_case(name)) {
+        if name.eq_ignore_ascii_case(UNBUILT) {
             return Err("This directive is not supported yet".into());
         }
         return Err("Bad directive or wrong number of arguments".into());

@@ -84,7 +84,7 @@ fn merge_with(config: &Config, users: &[Vec<u8>], old: &[u8], wanted: Added) -> 
 
 /// What a line of the old file is to the rewrite.
 enum Line {
-    /// A comment, a blank line or an `include`.
+    /// A comment, a blank line, an `include` or a `rename-command`.
     Kept,
     /// Nothing that could be read again: it becomes a comment.
     Unreadable,
@@ -100,7 +100,9 @@ fn meaning(line: &[u8]) -> Line {
     }
     let words = words(line).unwrap_or_default();
     match words.first() {
-        Some(name) if name.eq_ignore_ascii_case(b"include") => Line::Kept,
+        Some(name) if ["include", "rename-command"].iter().any(|kept| kept.as_bytes().eq_ignore_ascii_case(name)) => {
+            Line::Kept
+        }
         Some(name) if name.eq_ignore_ascii_case(b"user") => Line::User,
         Some(name) => find(name).map_or(Line::Unreadable, |(row, _)| Line::About(row)),
         None => Line::Unreadable,

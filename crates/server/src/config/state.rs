@@ -22,6 +22,7 @@ use super::table::{COUNT, Change, Kind, Opt, ROWS, Row, find, names};
 use super::value::{self, Value};
 use crate::acl::{self, Defaults};
 use crate::error::Error;
+use crate::names::Names;
 
 /// All options of one engine.
 #[derive(Debug)]
@@ -33,6 +34,7 @@ pub struct Config {
     file: RwLock<Option<PathBuf>>,
     /// The words behind each `user` of the configuration file.
     users: Mutex<Vec<Vec<Vec<u8>>>>,
+    names: Mutex<Names>,
     changing: Mutex<()>,
 }
 
@@ -53,6 +55,7 @@ impl Default for Config {
             limits: Default::default(),
             file: RwLock::default(),
             users: Mutex::default(),
+            names: Mutex::default(),
             changing: Mutex::default(),
         };
         for row in &ROWS {
@@ -132,6 +135,11 @@ impl Config {
     /// The users that the configuration file names: the words behind each `user`.
     pub fn users(&self) -> Vec<Vec<Vec<u8>>> {
         self.users.lock().clone()
+    }
+
+    /// The names that the configuration file gives to commands.
+    pub fn names(&self) -> Names {
+        self.names.lock().clone()
     }
 
     /// What a new user begins with.
@@ -273,6 +281,14 @@ impl Config {
         acl::check_line(words, &users, self.acl_defaults())?;
         users.push(words.to_vec());
         Ok(())
+    }
+
+    /// Renames a command, or takes it away with an empty name: before the start only.
+    ///
+    /// # Errors
+    /// The reason in Redis's words.
+    pub fn rename_command(&self, old: &[u8], new: &[u8]) -> Result<(), String> {
+        self.names.lock().rename(old, new)
     }
 
     /// CONFIG SET: takes all pairs or none, and returns the options whose value is another now. `local` says whether the

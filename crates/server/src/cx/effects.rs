@@ -1,5 +1,6 @@
 //! Recording what commands do: their effects go to the journal, in order, under the locks of the keys that they change.
 
+use sleeve_wire::commands::Command;
 use sleeve_wire::request::OwnedArgs;
 
 use super::Cx;
@@ -59,7 +60,12 @@ impl Cx<'_> {
             self.locks.weigh(&self.engine.estimate);
         }
         if !self.is_recorded && !self.is_unrecorded && self.is_recording() {
-            let effect: Vec<&[u8]> = request.args.iter().collect();
+            let mut effect: Vec<&[u8]> = request.args.iter().collect();
+            if !self.engine.names.are_own() {
+                // Who reads the journal knows the commands by their own names.
+                let top = request.row.parent.map_or(request.row, Command::row);
+                effect.iter_mut().take(1).for_each(|name| *name = top.name.as_bytes());
+            }
             self.append(self.state.database, &effect);
         }
         self.changes = 0;

@@ -195,15 +195,13 @@ fn whole(value: &Value) -> Option<i64> {
 fn acl_check_cmd(args: &MultiValue) -> mlua::Result<bool> {
     let mut words = Words::default();
     gather(&mut words, args).map_err(raise)?;
-    match prepare::find(words.args()) {
-        Found::Command(row) | Found::Arity(row) => {
-            let is_allowed = stage::with(|scene| acl::check(&scene.cx.state.user, row, words.args()).is_ok());
-            Ok(is_allowed.unwrap_or(false))
-        }
+    let is_allowed = stage::with(|scene| match prepare::find(&scene.cx.engine.names, words.args()) {
+        Found::Command(row) | Found::Arity(row) => Ok(acl::check(&scene.cx.state.user, row, words.args()).is_ok()),
         Found::Unknown | Found::UnknownSubcommand(_) => {
             Err(raise("ERR Invalid command passed to redis.acl_check_cmd()"))
         }
-    }
+    });
+    is_allowed.unwrap_or(Ok(false))
 }
 
 fn write_log(args: &MultiValue) -> mlua::Result<()> {

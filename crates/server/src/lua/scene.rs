@@ -15,6 +15,7 @@ use super::running::Kind;
 use crate::commands::permission;
 use crate::cx::Cx;
 use crate::error::Error;
+use crate::names::Names;
 use crate::prepare::{self, Found};
 use crate::request::{KeyAt, Request, hash_keys};
 
@@ -103,7 +104,7 @@ impl Scene<'_, '_> {
     /// # Errors
     /// Why it may not run at all.
     pub fn run(&mut self) -> Result<(), Error> {
-        let row = find(self.words.args())?;
+        let row = find(&self.cx.engine.names, self.words.args())?;
         let allowed = self.check(row).and_then(|()| permission::check_script(self.cx, row, self.words.args()));
         if allowed.is_err() {
             self.cx.counters.commands[row.id as usize].rejected.add(1);
@@ -141,8 +142,8 @@ impl Scene<'_, '_> {
     }
 }
 
-fn find(args: Args<'_>) -> Result<&'static Row, Error> {
-    match prepare::find(args) {
+fn find(names: &Names, args: Args<'_>) -> Result<&'static Row, Error> {
+    match prepare::find(names, args) {
         Found::Command(row) => Ok(row),
         Found::Unknown | Found::UnknownSubcommand(_) => {
             Err(Error::fixed("ERR Unknown Redis command called from script"))
