@@ -75,6 +75,8 @@ const RECORDED: &[(&str, &str, &str)] = &[
     ("lua-memory-max", "1gb", ""),
     ("lua-memory-max", "1mb", "can't set immutable config"),
     ("lua-memory-max", "much", "can't set immutable config"),
+    ("masterauth", "", ""),
+    ("replicaof", "no one", "can't set immutable config"),
     ("save", "", ""),
     ("appendonly", "no", ""),
     ("requirepass", "abc", ""),
@@ -134,7 +136,7 @@ fn load_text(config: &Config, text: &str) -> Result<(), String> {
 #[test]
 fn what_only_tunes_what_is_not_here_is_warned_of_at_the_start() {
     let config = Config::default();
-    let text = "port 7\nsave 900 1\nAppendFsync everysec\nslave-read-only yes\nhz 20\n";
+    let text = "port 7\nsave 900 1\nAppendFsync everysec\nslave-read-only yes\nhz 20\nmasterauth hush\n";
     let warnings = load::load(&config, &arguments::parse(&[b"-".to_vec()]), text.as_bytes()).expect("it starts");
     assert_eq!(
         warnings,
@@ -142,6 +144,7 @@ fn what_only_tunes_what_is_not_here_is_warned_of_at_the_start() {
             "'save 900 1', line 2 of the configuration, has no effect: there are no snapshots yet",
             "'AppendFsync everysec', line 3 of the configuration, has no effect: there is no append-only file yet",
             "'slave-read-only yes', line 4 of the configuration, has no effect: there are no replicas yet",
+            "'masterauth', line 6 of the configuration, has no effect: there are no replicas yet",
         ]
     );
     assert_eq!(
@@ -295,6 +298,10 @@ fn file_errors_name_line_and_reason() {
         ("include", 1, "include", "Bad directive or wrong number of arguments"),
         ("unixsocketperm 9", 1, "unixsocketperm 9", "argument couldn't be parsed as an octal number"),
         ("unixsocketperm 7777", 1, "unixsocketperm 7777", "argument must be between 0 and 777 inclusive"),
+        ("replicaof a b", 1, "replicaof a b", "Invalid master port"),
+        ("replicaof a 70000", 1, "replicaof a 70000", "Invalid master port"),
+        ("replicaof a", 1, "replicaof a", "wrong number of arguments"),
+        ("slaveof a 1", 1, "slaveof a 1", "this server cannot be a replica yet, only 'no one' is supported"),
         ("daemonize yes", 1, "daemonize yes", "'yes' is not supported yet, only 'no' is"),
         ("PORT abc", 1, "PORT abc", "argument couldn't be parsed into an integer"),
         (
@@ -381,4 +388,16 @@ fn rewrite_keeps_the_file_and_changes_the_values() {
     let again = Config::default();
     load_text(&again, &expected.replace("include inc.conf\n", "")).expect("what was written can be read");
     assert_eq!(again.get([b"*".as_slice()]), config.get([b"*".as_slice()]));
+}
+
+#[test]
+fn rewrite_keeps_what_was_passed_over_and_what_renames() {
+    let config = Config::default();
+    let old = "save 900 1\nsave 300 10\nmasterauth hush\nRename-Command get \"\"\nreplicaof no one\nappendonly no\n";
+    load_text(&config, old).expect("loaded");
+    assert_eq!(get(&config, &["save", "masterauth"]), ["save", "", "masterauth", ""]);
+    let new = String::from_utf8(rewrite::merge(&config, &[], old.as_bytes())).expect("text");
+    let kept = old.replace("replicaof no one", "replicaof \"\"");
+    assert!(new.starts_with(&kept), "{new}");
+    load_text(&Config::default(), &new).expect("what was written can be read");
 }

@@ -26,6 +26,8 @@ const ABSENT: &[(&str, &str)] = &[
     ("aof-use-rdb-preamble", LOG),
     ("aof-timestamp-enabled", LOG),
     ("aof-rewrite-incremental-fsync", LOG),
+    ("masterauth", REPLICAS),
+    ("masteruser", REPLICAS),
     ("replica-serve-stale-data", REPLICAS),
     ("slave-serve-stale-data", REPLICAS),
     ("replica-read-only", REPLICAS),
@@ -43,6 +45,9 @@ const ABSENT: &[(&str, &str)] = &[
     ("always-show-logo", "there is no logo"),
     ("activerehashing", TABLES),
 ];
+
+/// The only one of them with a value that no log may show.
+pub const SECRET: &str = "masterauth";
 
 /// Why a line about this option has no effect, if that is known of it.
 pub fn reason(name: &[u8]) -> Option<&'static str> {

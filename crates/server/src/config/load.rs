@@ -107,7 +107,9 @@ fn apply(config: &Config, text: &[u8], depth: usize, warnings: &mut Vec<String>)
                 let Some(why) = directive.words.first().and_then(|name| absent::reason(name)) else {
                     return Err(bad(error));
                 };
-                let line = String::from_utf8_lossy(&directive.text);
+                let is_secret =
+                    directive.words.first().is_some_and(|name| name.eq_ignore_ascii_case(absent::SECRET.as_bytes()));
+                let line = if is_secret { absent::SECRET.into() } else { String::from_utf8_lossy(&directive.text) };
                 warnings.push(format!("'{line}', line {} of the configuration, has no effect: {why}", directive.line));
             }
         }

@@ -227,6 +227,7 @@ impl Config {
             | Kind::Folder
             | Kind::Template
             | Kind::OomValues
+            | Kind::Master
             | Kind::Fixed(_) => Value::Text(self.text(option).to_vec()),
             _ => Value::Number(self.number(option)),
         }
@@ -389,9 +390,12 @@ fn is_about_a_file(option: Opt) -> bool {
 /// The words of a value that came as one argument.
 fn words_of(kind: Kind, text: &[u8]) -> Vec<&[u8]> {
     match kind {
-        Kind::Words { .. } | Kind::Percentiles | Kind::OutputLimits | Kind::Shutdown | Kind::OomValues => {
-            text.split(|&byte| byte == b' ').collect()
-        }
+        Kind::Words { .. }
+        | Kind::Percentiles
+        | Kind::OutputLimits
+        | Kind::Shutdown
+        | Kind::OomValues
+        | Kind::Master => text.split(|&byte| byte == b' ').collect(),
         _ => vec![text],
     }
 }

@@ -69,6 +69,8 @@ pub enum Kind {
     OomValues,
     /// What SHUTDOWN may be told, in any combination; kept as bits.
     Shutdown,
+    /// Whose replica this server is: nobody's, as it cannot be one yet.
+    Master,
     /// Only these values, because they are what this server does; the first is what it shows.
     Fixed(&'static [&'static str]),
 }
@@ -378,8 +380,12 @@ options! {
         "When the log file is synced to disk; there is no such log yet.";
     ReplDisklessLoad "repl-diskless-load" Kind::Fixed(&["disabled"]), "disabled", Live,
         "Whether a replica loads a snapshot straight from the socket; this server cannot be a replica yet.";
-    Replicaof "replicaof" = "slaveof" Kind::Fixed(&["", "no one"]), "", Startup,
+    Replicaof "replicaof" = "slaveof" Kind::Master, "", Startup,
         "The master to copy; this server cannot be a replica yet.";
+    Masterauth "masterauth" Kind::Fixed(&[""]), "", Live,
+        "Password for the master; this server cannot be a replica yet.";
+    Masteruser "masteruser" Kind::Fixed(&[""]), "", Live,
+        "User for the master; this server cannot be a replica yet.";
     MinReplicasToWrite "min-replicas-to-write" = "min-slaves-to-write" Kind::Fixed(&["0"]), "0", Live,
         "Replicas that must be connected for writes to be taken; there are no replicas yet.";
     ClusterEnabled "cluster-enabled" NO, "no", Startup,

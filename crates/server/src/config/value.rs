@@ -43,6 +43,7 @@ pub fn parse(kind: Kind, words: &[&[u8]], current: &Value) -> Result<Value, Stri
         Kind::Percentiles => parse_percentiles(words),
         Kind::Shutdown => shutdown::parse(words).map(Value::Number),
         Kind::OomValues => oom_values::parse(words).map(|shown| Value::Text(shown.into_bytes())),
+        Kind::Master => parse_master(words),
         Kind::Fixed(accepted) => parse_fixed(accepted, &words.join(&b' ')),
         _ => match words {
             [word] => parse_one(kind, word),
@@ -81,6 +82,7 @@ fn parse_one(kind: Kind, word: &[u8]) -> Result<Value, String> {
         | Kind::OutputLimits
         | Kind::Shutdown
         | Kind::OomValues
+        | Kind::Master
         | Kind::Fixed(_) => Ok(Value::Text(word.to_vec())),
     }
 }
@@ -209,6 +211,18 @@ fn parse_fixed(accepted: &[&str], text: &[u8]) -> Result<Value, String> {
     }
     let shown = accepted.first().copied().unwrap_or_default();
     Err(format!("'{}' is not supported yet, only '{shown}' is", String::from_utf8_lossy(text)))
+}
+
+fn parse_master(words: &[&[u8]]) -> Result<Value, String> {
+    match words {
+        [b""] => Ok(Value::Text(Vec::new())),
+        [no, one] if no.eq_ignore_ascii_case(b"no") && one.eq_ignore_ascii_case(b"one") => Ok(Value::Text(Vec::new())),
+        [_, port] if parse_i64(port).is_none_or(|port| !(0..=65_535).contains(&port)) => {
+            Err("Invalid master port".into())
+        }
+        [_, _] => Err("this server cannot be a replica yet, only 'no one' is supported".into()),
+        _ => Err("wrong number of arguments".into()),
+    }
 }
 
 fn parse_folder(word: &[u8]) -> Result<Value, String> {
