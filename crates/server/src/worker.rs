@@ -212,6 +212,11 @@ impl Worker {
     /// Sends what waits to leave.
     fn depart(&mut self) {
         let mut waiting = self.departures.take();
+        if waiting.len() > 1 {
+            let (sends, bytes) = self.driver.send_together(&mut waiting);
+            self.desk.counters.writes.add(sends as u64);
+            self.desk.counters.output_bytes.add(bytes as u64);
+        }
         for (token, output) in waiting.drain(..) {
             let unused = std::mem::replace(&mut self.output, output);
             self.send(token);

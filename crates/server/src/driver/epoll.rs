@@ -1,7 +1,7 @@
 //! The epoll driver: readiness turned into completions.
 //!
-//! Without any bookkeeping that a request would pay for: one receive for a readable connection, one send for its replies,
-//! and `EPOLLOUT` asked for only while the peer does not read. All connections of a worker receive into one buffer, so an
+//! Without any bookkeeping that a request would pay for: one receive for a readable connection, one send for its replies
+//! (many with one system call where they are due together, see `bundle`), and `EPOLLOUT` asked for only while the peer does not read. All connections of a worker receive into one buffer, so an
 //! idle connection holds none; unsent replies wait in the connection.
 //!
 //! Connections are edge-triggered, which saves the kernel from looking at each of them once more in the wait after a
@@ -11,7 +11,7 @@
 //! level-triggered.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::buffer::spare_capacity;
@@ -20,6 +20,7 @@ use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, SendAncillaryBuffer, SendFlags};
 
+use super::bundle::Bundle;
 use super::{Event, Listener, Sending, Token, Waker};
 use crate::output::Output;
 
@@ -51,6 +52,7 @@ pub struct Driver {
     queued: Vec<Token>,
     /// Closed in this wake-up: events for them may still be under way.
     closed: Vec<Token>,
+    bundle: Bundle,
 }
 
 /// Room for what one wait returns.
@@ -111,6 +113,7 @@ impl Driver {
             free: Vec::new(),
             queued: Vec::new(),
             closed: Vec::new(),
+            bundle: Bundle::default(),
         })
     }
 
@@ -327,9 +330,36 @@ impl Driver {
         }
     }
 
-    /// The connections to which something was queued since the last call.
+    /// Sends of each output what can leave at once, several with one system call; returns how many sends that were, and how
+    /// many bytes have left. The rest, and what concerns the connections, is for [`Driver::send`].
+    pub fn send_together(&mut self, outputs: &mut [(Token, Output)]) -> (usize, usize) {
+        let connections = &self.connections;
+        let ready = |(token, output): &(Token, Output)| sendable(connections, *token, output).is_some();
+        let sends: Vec<_> =
+            outputs.iter().filter_map(|(token, output)| sendable(connections, *token, output)).collect();
+        let sent = self.bundle.send(&sends);
+        for (output, sent) in outputs.iter_mut().filter(|output| ready(output)).zip(sent) {
+            output.1.advance(*sent);
+        }
+        (sent.len(), sent.iter().sum())
+    }
+
+    /// The connections to which something was queued since the last call. Where there are several, much of it is sent here,
+    /// with one system call; the rest, and what concerns the connections, is for [`Driver::send_queued`].
     pub fn take_queued(&mut self) -> Vec<Token> {
-        std::mem::take(&mut self.queued)
+        let queued = std::mem::take(&mut self.queued);
+        if queued.len() > 1 {
+            let sends: Vec<_> = queued.iter().filter_map(|&token| queued_bytes(&self.connections, token)).collect();
+            let mut sent = self.bundle.send(&sends).iter();
+            for &token in &queued {
+                if queued_bytes(&self.connections, token).is_some()
+                    && let (Some(connection), Some(&sent)) = (&mut self.connections[token], sent.next())
+                {
+                    connection.waiting.advance(sent);
+                }
+            }
+        }
+        queued
     }
 
     /// Sends what was queued, behind what already waits.
@@ -398,6 +428,24 @@ fn send_or_keep(poll: &OwnedFd, token: Token, connection: &mut Connection, outpu
         }
         end => end,
     }
+}
+
+/// Where and what can be sent at once of an output.
+fn sendable<'a>(
+    connections: &'a [Option<Connection>],
+    token: Token,
+    output: &'a Output,
+) -> Option<(BorrowedFd<'a>, &'a [u8])> {
+    let connection = connections.get(token)?.as_ref().filter(|connection| connection.waiting.is_empty())?;
+    let bytes = output.plain().filter(|bytes| !bytes.is_empty())?;
+    Some((connection.socket.as_fd(), bytes))
+}
+
+/// Where and what can be sent at once of that which was queued.
+fn queued_bytes(connections: &[Option<Connection>], token: Token) -> Option<(BorrowedFd<'_>, &[u8])> {
+    let connection = connections.get(token)?.as_ref().filter(|connection| !connection.full)?;
+    let bytes = connection.waiting.plain().filter(|bytes| !bytes.is_empty())?;
+    Some((connection.socket.as_fd(), bytes))
 }
 
 fn flush(connection: &mut Connection) -> Sending {

@@ -4,6 +4,7 @@
 //! back bytes to send. It never sees readiness, registration or a partial write. Variants are twins with the same
 //! calls; the one that is built is chosen here.
 
+mod bundle;
 mod epoll;
 mod listen;
 
