@@ -1,8 +1,10 @@
 //! What the system sees of a server process: its title, its score when memory runs out, its end by a signal.
 
-use std::process::Command;
+use std::os::unix::net::UnixDatagram;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use sleeve_tests::server::free_port;
 use sleeve_tests::{Connection, Kind, Server};
 
 fn ask(connection: &mut Connection, words: &[&str]) -> String {
@@ -82,4 +84,35 @@ fn a_signal_ends_the_server_as_its_option_says() {
         assert!(server.wait_for_exit(Duration::from_secs(30)).expect("it ends").success());
         assert!(server.log().contains("No snapshot is written"), "{}", server.log());
     }
+}
+
+#[test]
+fn systemd_is_told_when_the_server_is_ready_and_when_it_ends() {
+    let folder = std::env::temp_dir().join(format!("sleeve-notify-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder of our own");
+    let path = folder.join("notify");
+    let socket = UnixDatagram::bind(&path).expect("a free path");
+    socket.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
+    let heard = || {
+        let mut buffer = [0; 200];
+        let len = socket.recv(&mut buffer).expect("a message");
+        String::from_utf8_lossy(&buffer[..len]).into_owned()
+    };
+    let port = free_port().to_string();
+    let arguments = ["serve", "--supervised", "systemd", "--bind", "127.0.0.1", "--port", &port];
+    // The title is long enough to lie over the environment, which must be readable all the same.
+    let title = "x".repeat(3_000);
+    let mut server = Command::new(Kind::Sleeve.binary().expect("a binary"))
+        .args(arguments)
+        .args(["--proc-title-template", &title, "--shutdown-on-sigterm", "now"])
+        .env("NOTIFY_SOCKET", &path)
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    assert!(heard().contains("READY=1\n"));
+    let sent = Command::new("kill").args(["-TERM", &server.id().to_string()]).status();
+    assert!(sent.is_ok_and(|status| status.success()));
+    assert_eq!(heard(), "STOPPING=1\n");
+    assert!(server.wait().expect("it ends").success());
+    _ = std::fs::remove_dir_all(&folder);
 }

@@ -20,6 +20,7 @@ use crate::log;
 use crate::mail::Mailbox;
 use crate::oom;
 use crate::process;
+use crate::supervisor;
 use crate::title;
 use crate::tls;
 use crate::worker::{Team, Worker};
@@ -235,7 +236,9 @@ pub fn serve(words: &[Vec<u8>]) -> Result<(), StartError> {
     } else {
         log::notice("Ready to accept connections");
     }
+    supervisor::tell(&engine.config, supervisor::READY);
     server.wait();
+    supervisor::tell(&engine.config, supervisor::STOPPING);
     if let Some(path) = pid_file {
         _ = std::fs::remove_file(path);
     }

@@ -59,6 +59,7 @@ mod slowlog;
 mod state;
 mod stats;
 mod subscription;
+mod supervisor;
 mod title;
 mod tls;
 mod tracking;

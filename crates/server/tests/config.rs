@@ -393,11 +393,20 @@ fn rewrite_keeps_the_file_and_changes_the_values() {
 #[test]
 fn rewrite_keeps_what_was_passed_over_and_what_renames() {
     let config = Config::default();
-    let old = "save 900 1\nsave 300 10\nmasterauth hush\nRename-Command get \"\"\nreplicaof no one\nappendonly no\n";
+    let old = "save 900 1\nsave 300 10\nrepl-timeout 60\nmasterauth hush\nRename-Command get \"\"\nreplicaof no one\nappendonly no\n";
     load_text(&config, old).expect("loaded");
     assert_eq!(get(&config, &["save", "masterauth"]), ["save", "", "masterauth", ""]);
     let new = String::from_utf8(rewrite::merge(&config, &[], old.as_bytes())).expect("text");
     let kept = old.replace("replicaof no one", "replicaof \"\"");
     assert!(new.starts_with(&kept), "{new}");
     load_text(&Config::default(), &new).expect("what was written can be read");
+}
+
+#[test]
+fn what_cannot_be_had_is_refused_unless_a_later_line_counts() {
+    let both = "daemonize yes\nappendonly yes\nhz 20\nDaemonize no\n";
+    let refused = load_text(&Config::default(), both);
+    assert!(refused.is_err_and(|text| text.contains("at line 2\n>>> 'appendonly yes'\n'yes' is not supported yet")));
+    load_text(&Config::default(), &format!("{both}appendonly no\n")).expect("the last line counts");
+    assert!(load_text(&Config::default(), "daemonize no\ndaemonize yes\n").is_err());
 }

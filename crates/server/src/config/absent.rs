@@ -6,6 +6,10 @@
 const SNAPSHOTS: &str = "there are no snapshots yet";
 const LOG: &str = "there is no append-only file yet";
 const REPLICAS: &str = "there are no replicas yet";
+const CLUSTER: &str = "this server is no node of a cluster";
+const DEFRAGMENTATION: &str = "memory is not defragmented";
+const CRASH: &str = "there are no reports of crashes";
+const SYSTEM_LOG: &str = "log lines go to 'logfile' only";
 const PROCESS: &str = "this server steers its process in other ways";
 const TABLES: &str = "tables grow with the commands that fill them";
 
@@ -26,6 +30,7 @@ const ABSENT: &[(&str, &str)] = &[
     ("aof-use-rdb-preamble", LOG),
     ("aof-timestamp-enabled", LOG),
     ("aof-rewrite-incremental-fsync", LOG),
+    ("aof-disable-auto-gc", LOG),
     ("masterauth", REPLICAS),
     ("masteruser", REPLICAS),
     ("replica-serve-stale-data", REPLICAS),
@@ -40,14 +45,74 @@ const ABSENT: &[(&str, &str)] = &[
     ("repl-diskless-load", REPLICAS),
     ("repl-disable-tcp-nodelay", REPLICAS),
     ("propagation-error-behavior", REPLICAS),
+    ("repl-backlog-size", REPLICAS),
+    ("repl-backlog-ttl", REPLICAS),
+    ("repl-ping-replica-period", REPLICAS),
+    ("repl-ping-slave-period", REPLICAS),
+    ("repl-timeout", REPLICAS),
+    ("min-replicas-max-lag", REPLICAS),
+    ("min-slaves-max-lag", REPLICAS),
+    ("replica-announce-ip", REPLICAS),
+    ("slave-announce-ip", REPLICAS),
+    ("replica-announce-port", REPLICAS),
+    ("slave-announce-port", REPLICAS),
+    ("replica-announced", REPLICAS),
+    ("replica-ignore-disk-write-errors", REPLICAS),
+    ("replica-ignore-maxmemory", REPLICAS),
+    ("slave-ignore-maxmemory", REPLICAS),
+    ("shutdown-timeout", REPLICAS),
+    ("bind-source-addr", REPLICAS),
+    ("tls-replication", REPLICAS),
+    ("tls-client-cert-file", REPLICAS),
+    ("tls-client-key-file", REPLICAS),
+    ("tls-client-key-file-pass", REPLICAS),
+    ("tls-cluster", CLUSTER),
+    ("cluster-allow-pubsubshard-when-down", CLUSTER),
+    ("cluster-allow-reads-when-down", CLUSTER),
+    ("cluster-allow-replica-migration", CLUSTER),
+    ("cluster-announce-bus-port", CLUSTER),
+    ("cluster-announce-hostname", CLUSTER),
+    ("cluster-announce-ip", CLUSTER),
+    ("cluster-announce-port", CLUSTER),
+    ("cluster-announce-tls-port", CLUSTER),
+    ("cluster-config-file", CLUSTER),
+    ("cluster-link-sendbuf-limit", CLUSTER),
+    ("cluster-migration-barrier", CLUSTER),
+    ("cluster-node-timeout", CLUSTER),
+    ("cluster-port", CLUSTER),
+    ("cluster-preferred-endpoint-type", CLUSTER),
+    ("cluster-replica-no-failover", CLUSTER),
+    ("cluster-slave-no-failover", CLUSTER),
+    ("cluster-replica-validity-factor", CLUSTER),
+    ("cluster-slave-validity-factor", CLUSTER),
+    ("cluster-require-full-coverage", CLUSTER),
+    ("active-defrag-cycle-max", DEFRAGMENTATION),
+    ("active-defrag-cycle-min", DEFRAGMENTATION),
+    ("active-defrag-ignore-bytes", DEFRAGMENTATION),
+    ("active-defrag-max-scan-fields", DEFRAGMENTATION),
+    ("active-defrag-threshold-lower", DEFRAGMENTATION),
+    ("active-defrag-threshold-upper", DEFRAGMENTATION),
+    ("crash-log-enabled", CRASH),
+    ("crash-memcheck-enabled", CRASH),
+    ("syslog-facility", SYSTEM_LOG),
+    ("syslog-ident", SYSTEM_LOG),
+    ("server_cpulist", PROCESS),
+    ("bio_cpulist", PROCESS),
+    ("aof_rewrite_cpulist", PROCESS),
+    ("bgsave_cpulist", PROCESS),
     ("disable-thp", PROCESS),
     ("jemalloc-bg-thread", PROCESS),
     ("always-show-logo", "there is no logo"),
+    ("ignore-warnings", "the warnings that it silences are not given"),
+    ("tls-dh-params-file", "the key exchanges that are spoken need none"),
+    ("tls-session-cache-timeout", "clients are remembered by their number alone"),
     ("activerehashing", TABLES),
 ];
 
-/// The only one of them with a value that no log may show.
-pub const SECRET: &str = "masterauth";
+/// Whether the value of such an option is not for the log.
+pub fn is_secret(name: &[u8]) -> bool {
+    ["masterauth", "tls-client-key-file-pass"].iter().any(|secret| secret.as_bytes().eq_ignore_ascii_case(name))
+}
 
 /// Why a line about this option has no effect, if that is known of it.
 pub fn reason(name: &[u8]) -> Option<&'static str> {

@@ -14,7 +14,7 @@ use super::absent;
 use super::arguments::Arguments;
 use super::file::{self, BadLine, Directive};
 use super::state::Config;
-use super::table::find;
+use super::table::{Kind, Opt, find};
 use super::value::reason;
 
 /// How deep files may include files; more is taken for a circle.
@@ -82,39 +82,66 @@ pub fn load(config: &Config, arguments: &Arguments, standard_input: impl Read) -
         text.push(b'\n');
         text.extend(&arguments.lines);
     }
-    let mut warnings = Vec::new();
-    apply(config, &text, 0, &mut warnings)?;
-    Ok(warnings)
+    let mut reading = Reading { config, warnings: Vec::new(), refused: Vec::new() };
+    reading.apply(&text, 0)?;
+    match reading.refused.into_iter().next() {
+        Some((_, bad)) => Err(LoadError::Line(bad)),
+        None => Ok(reading.warnings),
+    }
 }
 
-/// Gives `config` the lines of one text.
-fn apply(config: &Config, text: &[u8], depth: usize, warnings: &mut Vec<String>) -> Result<(), LoadError> {
-    let (directives, bad) = file::parse(text);
-    for directive in directives {
-        let bad =
-            |reason: String| LoadError::Line(BadLine { line: directive.line, text: directive.text.clone(), reason });
-        match included(&directive) {
-            Some(_) if depth == INCLUDE_DEPTH_MAX => {
-                return Err(bad("Too many levels of include; does a file include itself?".into()));
-            }
-            Some(path) => {
-                for path in paths(path) {
-                    apply(config, &read_file(&path)?, depth + 1, warnings)?;
+/// One text and what it includes, on the way into the options.
+struct Reading<'a> {
+    config: &'a Config,
+    warnings: Vec<String>,
+    /// Lines that ask an option for more than there is, until a later line about the same option counts instead: the
+    /// service of a distribution says `--daemonize no` after a file that says otherwise.
+    refused: Vec<(Opt, BadLine)>,
+}
+
+impl Reading<'_> {
+    /// Gives the options the lines of one text.
+    fn apply(&mut self, text: &[u8], depth: usize) -> Result<(), LoadError> {
+        let (directives, bad) = file::parse(text);
+        for directive in directives {
+            let bad =
+                |reason: &str| BadLine { line: directive.line, text: directive.text.clone(), reason: reason.into() };
+            match included(&directive) {
+                Some(_) if depth == INCLUDE_DEPTH_MAX => {
+                    return Err(LoadError::Line(bad("Too many levels of include; does a file include itself?")));
                 }
-            }
-            None => {
-                let Err(error) = assign(config, &directive.words) else { continue };
-                let Some(why) = directive.words.first().and_then(|name| absent::reason(name)) else {
-                    return Err(bad(error));
-                };
-                let is_secret =
-                    directive.words.first().is_some_and(|name| name.eq_ignore_ascii_case(absent::SECRET.as_bytes()));
-                let line = if is_secret { absent::SECRET.into() } else { String::from_utf8_lossy(&directive.text) };
-                warnings.push(format!("'{line}', line {} of the configuration, has no effect: {why}", directive.line));
+                Some(path) => {
+                    for path in paths(path) {
+                        self.apply(&read_file(&path)?, depth + 1)?;
+                    }
+                }
+                None => self.take(&directive).map_err(|reason| LoadError::Line(bad(&reason)))?,
             }
         }
+        bad.map_or(Ok(()), |bad| Err(LoadError::Line(bad)))
     }
-    bad.map_or(Ok(()), |bad| Err(LoadError::Line(bad)))
+
+    /// Gives an option the words of its line, or finds out what becomes of a line that cannot be had.
+    fn take(&mut self, directive: &Directive) -> Result<(), String> {
+        let Some(name) = directive.words.first() else { return Ok(()) };
+        let row = find(name).map(|(row, _)| row);
+        let Err(reason) = assign(self.config, &directive.words) else {
+            self.refused.retain(|(option, _)| row.is_none_or(|row| row.option != *option));
+            return Ok(());
+        };
+        let text = &directive.text;
+        if let Some(why) = absent::reason(name) {
+            let shown = String::from_utf8_lossy(if absent::is_secret(name) { name } else { text });
+            let line = directive.line;
+            self.warnings.push(format!("'{shown}', line {line} of the configuration, has no effect: {why}"));
+            return Ok(());
+        }
+        match row.filter(|row| matches!(row.kind, Kind::Fixed(_))) {
+            Some(row) => self.refused.push((row.option, BadLine { line: directive.line, text: text.clone(), reason })),
+            None => return Err(reason),
+        }
+        Ok(())
+    }
 }
 
 fn included(directive: &Directive) -> Option<&[u8]> {

@@ -13,6 +13,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use super::absent;
 use super::file::{quote, trim, words};
 use super::limits::{OutputLimit, OutputLimits};
 use super::size;
@@ -105,9 +106,10 @@ fn meaning(line: &[u8]) -> Line {
         }
         Some(name) if name.eq_ignore_ascii_case(b"user") => Line::User,
         Some(name) => match find(name) {
-            // Such a line was passed over at the start: what it asks for may be had some day, or from Redis.
+            // What was passed over at the start may be had some day, or from Redis.
             Some((row, _)) if is_refused(row, words.get(1..).unwrap_or_default()) => Line::Kept,
             Some((row, _)) => Line::About(row),
+            None if absent::reason(name).is_some() => Line::Kept,
             None => Line::Unreadable,
         },
         None => Line::Unreadable,

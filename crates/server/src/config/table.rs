@@ -352,6 +352,8 @@ options! {
         "Whether the kernel is told how soon to end this process when memory runs out, and from which score 'oom-score-adj-values' count.";
     OomScoreAdjValues "oom-score-adj-values" Kind::OomValues, "0 200 800", Live,
         "Scores of a server that stands alone, of a replica and of a child that writes a snapshot; only the first has a use yet.";
+    Supervised "supervised" Kind::Choice(&["no", "systemd", "auto"]), "no", Startup,
+        "Whether systemd is told when the server is ready and when it ends; auto: if it has asked for that.";
     Dir "dir" Kind::Folder, "./", Protected,
         "Folder that relative paths of other options start from.";
     EnableDebugCommand "enable-debug-command" ACCESS, "no", Startup,
@@ -398,12 +400,12 @@ options! {
         "Whether such threads also read; see 'workers'.";
     Activedefrag "activedefrag" NO, "no", Live,
         "Whether memory is defragmented while serving; it is not yet.";
+    SocketMarkId "socket-mark-id" Kind::Fixed(&["0"]), "0", Startup,
+        "Mark of the sockets for the system's routing; none is set yet.";
     SyslogEnabled "syslog-enabled" NO, "no", Startup,
         "Whether log lines go to the system's log; only to 'logfile' so far.";
     Daemonize "daemonize" NO, "no", Startup,
         "Whether the server goes to the background by itself; it does not yet.";
-    Supervised "supervised" NO, "no", Startup,
-        "Whether the server tells upstart or systemd that it is ready; it does not yet.";
     AlwaysShowLogo "always-show-logo" NO, "no", Startup,
         "Whether a logo is logged at the start; there is none.";
     DisableThp "disable-thp" NO, "no", Startup,
