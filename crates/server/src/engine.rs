@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::Mutex;
-use sleeve_store::{Options, SHARDS_DEFAULT, Store};
+use sleeve_store::{Options, SHARDS_MAX, Store};
 
 use crate::acl::Acl;
 use crate::blocking::Blocking;
@@ -253,11 +253,15 @@ fn acl_of(config: &Config) -> Acl {
     acl
 }
 
+/// Shards for each of several workers: so many that two of them seldom want the same, and no more, because each has its
+/// own lock and table to keep in the cache.
+const SHARDS_A_WORKER: usize = 8;
+
 /// The number of shards: one worker alone is best served by one lock, which it takes once for a whole batch.
 fn shards_of(config: &Config) -> usize {
     match (config.number(Opt::Shards), config.number(Opt::Workers)) {
         (0, 1) => 1,
-        (0, _) => SHARDS_DEFAULT,
+        (0, workers) => (workers as usize * SHARDS_A_WORKER).next_power_of_two().min(SHARDS_MAX),
         (shards, _) => shards as usize,
     }
 }
