@@ -29,6 +29,7 @@ const LEFT_OUT: &[&str] = &[
     "xinfo|help",
     "dump",
     "restore",
+    "migrate",
     "pfdebug",
     "pfselftest",
 ];

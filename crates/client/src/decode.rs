@@ -159,6 +159,8 @@ impl FromReply for bool {
             Frame::Integer(0) | Frame::Bulk(b"0") => Ok(false),
             // SET with NX or XX answers nil when the condition did not hold.
             Frame::Null => Ok(false),
+            // MIGRATE says that there was nothing to move.
+            Frame::Simple(b"NOKEY") => Ok(false),
             other => Err(mismatch("a boolean", &other)),
         }
     }

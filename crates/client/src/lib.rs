@@ -117,8 +117,8 @@ pub use lease::Lease;
 pub use news::{Message, News};
 pub use options::{
     BitField, BitOperation, BitRange, BitUnit, ClientFilter, ClientType, CommandFilter, CopyOptions, ExpireIf, Expiry,
-    FieldsIf, FlushMode, LcsOptions, MembersScan, PauseMode, RestoreOptions, RestorePolicy, ScanOptions, SetOptions,
-    Switch, Unblock,
+    FieldsIf, FlushMode, LcsOptions, MembersScan, MigrateTarget, PauseMode, RestoreOptions, RestorePolicy, ScanOptions,
+    SetOptions, Switch, Unblock,
 };
 pub use ranking::{AddOptions, CombineOptions, RankEnd, RankRange};
 pub use reply::Reply;

@@ -298,6 +298,63 @@ impl ToArgs for CopyOptions {
     }
 }
 
+/// Where MIGRATE sends keys to, and how.
+///
+/// ```
+/// use sleeve::MigrateTarget;
+///
+/// let target = MigrateTarget { replace: true, ..MigrateTarget::new("10.0.0.7", 6379) };
+/// ```
+#[derive(Clone, Debug)]
+pub struct MigrateTarget {
+    /// The other server's name or address, as the server that has the keys sees it.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// The database there.
+    pub database: u32,
+    /// For how many milliseconds the one server waits for the other at any one step.
+    pub timeout_ms: u64,
+    /// Whether the keys stay where they are, too.
+    pub copy: bool,
+    /// Whether keys of these names are overwritten there.
+    pub replace: bool,
+    /// The user at the other server; the default one without it.
+    pub username: Option<String>,
+    /// The password at the other server.
+    pub password: Option<String>,
+}
+
+impl MigrateTarget {
+    /// Database 0 of this server, without a password, waiting for a second at a time.
+    pub fn new(host: impl Into<String>, port: u16) -> Self {
+        Self {
+            host: host.into(),
+            port,
+            database: 0,
+            timeout_ms: 1_000,
+            copy: false,
+            replace: false,
+            username: None,
+            password: None,
+        }
+    }
+}
+
+impl ToArgs for MigrateTarget {
+    fn write_to(&self, request: &mut Request) {
+        request.arg(&self.host).arg(self.port).arg("").arg(self.database).arg(self.timeout_ms);
+        request.arg(self.copy.then_some("COPY")).arg(self.replace.then_some("REPLACE"));
+        match (&self.username, &self.password) {
+            (Some(username), password) => {
+                request.arg("AUTH2").arg(username).arg(password.as_deref().unwrap_or_default());
+            }
+            (None, Some(password)) => _ = request.arg("AUTH").arg(password),
+            (None, None) => {}
+        }
+    }
+}
+
 /// What RESTORE can be told.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RestoreOptions {

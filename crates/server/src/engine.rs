@@ -28,6 +28,7 @@ use crate::peer::Peers;
 use crate::pubsub::PubSub;
 use crate::slowlog::SlowLog;
 use crate::stats::Stats;
+use crate::target::Targets;
 use crate::tls::Tls;
 use crate::tracking::Tracking;
 use crate::watch::Watches;
@@ -70,6 +71,8 @@ pub struct Engine {
     pub candidates: Candidates,
     /// Who must hear of changes to keys that it has read.
     pub tracking: Tracking,
+    /// Connections to other servers, which MIGRATE may use again.
+    pub targets: Targets,
     /// CLIENT PAUSE.
     pub pause: Pause,
     /// When the engine was made.
@@ -131,6 +134,7 @@ impl Engine {
             scripts: Arc::default(),
             candidates: Candidates::default(),
             tracking: Tracking::default(),
+            targets: Targets::default(),
             pause: Pause::default(),
             started: Instant::now(),
             ticker: Ticker::start(),
@@ -183,10 +187,11 @@ impl Engine {
         self.config.rounds_a_second(self.peers.len())
     }
 
-    /// Samples rates and peaks if that is due; whoever ticks calls it, with no shard locked. A shard that is in use is not
+    /// Closes connections that nobody uses, and samples rates and peaks if that is due; whoever ticks calls it, with no shard locked. A shard that is in use is not
     /// waited for: what it weighed last will do.
     pub fn sample(&self, now: Instant) {
         let now_ms = now.monotonic_ms();
+        self.targets.sweep(now_ms);
         if !self.gauges.is_due(now_ms) {
             return;
         }

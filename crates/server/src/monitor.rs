@@ -10,6 +10,7 @@ use sleeve_wire::request::Args;
 
 use crate::clock::Instant;
 use crate::peer::Peer;
+use crate::secrets;
 
 /// The line about a command that ran at `now` with this database selected. From a script it has no address.
 pub fn line(command: Command, args: Args<'_>, from: (&Peer, bool), (now, database): (Instant, u32)) -> Vec<u8> {
@@ -22,22 +23,10 @@ pub fn line(command: Command, args: Args<'_>, from: (&Peer, bool), (now, databas
         _ => text.push_str(&peer.address),
     }
     text.push(']');
-    let mut secrets_left = 0;
+    let hidden = secrets::of(command, args);
     for (index, argument) in args.iter().enumerate() {
-        let is_secret = match command {
-            Command::Auth => index > 0,
-            Command::Hello if secrets_left > 0 => {
-                secrets_left -= 1;
-                true
-            }
-            Command::Hello if index > 1 && argument.eq_ignore_ascii_case(b"auth") => {
-                secrets_left = 2;
-                false
-            }
-            _ => false,
-        };
         text.push(' ');
-        push_quoted(&mut text, if is_secret { b"(redacted)" } else { argument });
+        push_quoted(&mut text, if hidden.binary_search(&index).is_ok() { secrets::REDACTED } else { argument });
     }
     text.push_str("\r\n");
     text.into_bytes()

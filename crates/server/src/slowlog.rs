@@ -7,20 +7,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use sleeve_wire::commands::Command;
 
 use crate::config::{Config, Opt};
 use crate::request::Request;
+use crate::secrets;
 
 /// Arguments that an entry keeps, the note about the others included.
 const ARGUMENTS_MAX: usize = 32;
 
 /// Bytes of an argument that an entry keeps.
 const ARGUMENT_BYTES_MAX: usize = 128;
-
-/// Options whose values are passwords or lead to them.
-const SECRET_OPTIONS: [&str; 6] =
-    ["requirepass", "masterauth", "masteruser", "tls-key-file-pass", "tls-client-key-file-pass", "tls-key-file"];
 
 /// One slow command.
 #[derive(Debug)]
@@ -82,9 +78,10 @@ impl SlowLog {
 pub fn shortened(request: &Request<'_>) -> Vec<Vec<u8>> {
     let count = request.len();
     let shown = if count > ARGUMENTS_MAX { ARGUMENTS_MAX - 1 } else { count };
+    let hidden = secrets::of(request.row.id, request.args);
     let mut arguments: Vec<Vec<u8>> = (0..shown)
         .map(|index| match request.arg(index) {
-            _ if is_secret(request, index) => b"(redacted)".to_vec(),
+            _ if hidden.binary_search(&index).is_ok() => secrets::REDACTED.to_vec(),
             argument if argument.len() <= ARGUMENT_BYTES_MAX => argument.to_vec(),
             argument => {
                 let more = argument.len() - ARGUMENT_BYTES_MAX;
@@ -96,24 +93,6 @@ pub fn shortened(request: &Request<'_>) -> Vec<Vec<u8>> {
         arguments.push(format!("... ({} more arguments)", count - shown).into_bytes());
     }
     arguments
-}
-
-/// Whether an argument is a password, or may be one.
-fn is_secret(request: &Request<'_>, index: usize) -> bool {
-    let argument_is = |at: usize, word: &str| {
-        request.args.get(at).is_some_and(|argument| argument.eq_ignore_ascii_case(word.as_bytes()))
-    };
-    match request.row.id {
-        Command::Auth => index > 0,
-        Command::AclSetUser => index > 1,
-        Command::Hello => {
-            (index >= 1 && argument_is(index - 1, "auth")) || (index >= 2 && argument_is(index - 2, "auth"))
-        }
-        Command::ConfigSet => {
-            index > 2 && index % 2 == 1 && SECRET_OPTIONS.iter().any(|name| argument_is(index - 1, name))
-        }
-        _ => false,
-    }
 }
 
 /// Where shorter times than these microseconds count as slow, every command's own time is taken.

@@ -1,6 +1,6 @@
 //! Commands on keys of any type, one line each.
 
-use crate::options::{CopyOptions, ExpireIf, RestoreOptions, ScanOptions};
+use crate::options::{CopyOptions, ExpireIf, MigrateTarget, RestoreOptions, ScanOptions};
 use crate::request::{ToArg, ToArgs};
 
 super::commands! {
@@ -42,6 +42,9 @@ super::commands! {
         keys<T>(pattern: impl ToArg) -> Vec<T> = ["KEYS", pattern];
         /// An estimate of the bytes that the key takes, nil if it is not there.
         memory_usage(key: impl ToArg) -> Option<u64> = ["MEMORY", "USAGE", key];
+        /// Moves keys to another server; answers whether any of them was there. A key that the target refuses stays, as does
+        /// one of which nothing more was heard.
+        migrate(target: &MigrateTarget, keys: impl ToArgs) -> bool = ["MIGRATE", target, "KEYS", keys];
         /// Moves the key to another database; answers whether it did.
         move_to(key: impl ToArg, database: u32) -> bool = ["MOVE", key, database];
         /// How the value is kept, nil if the key is not there.

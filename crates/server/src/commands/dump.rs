@@ -21,7 +21,7 @@ pub fn dump(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 }
 
 /// The dump of a value.
-fn payload_of(entry: &EntryRef<'_>, now_ms: i64) -> Vec<u8> {
+pub(super) fn payload_of(entry: &EntryRef<'_>, now_ms: i64) -> Vec<u8> {
     let mut payload = Vec::new();
     let version = rdb::write(&mut payload, entry, now_ms);
     payload.extend(version.to_le_bytes());

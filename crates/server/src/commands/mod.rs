@@ -44,6 +44,7 @@ mod list_move;
 mod list_wait;
 mod lolwut;
 mod memory;
+mod migrate;
 mod module;
 mod monitor;
 mod object;
@@ -261,6 +262,7 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Command::Del => key::del(cx, request),
         Command::Exists => key::exists(cx, request),
         Command::Keys => key::keys(cx, request),
+        Command::Migrate => migrate::migrate(cx, request),
         Command::Move => key::relocate(cx, request),
         Command::Persist => expiry::persist(cx, request),
         Command::RandomKey => key::randomkey(cx, request),

@@ -181,12 +181,8 @@ pub fn stats(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("pubsub_patterns", cx.engine.pubsub.len(Kind::Pattern));
     lines.add("pubsubshard_channels", cx.engine.pubsub.len(Kind::Shard));
     lines.zeros(&["latest_fork_usec", "total_forks"]);
-    lines.zeros(&[
-        "migrate_cached_sockets",
-        "slave_expires_tracked_keys",
-        "active_defrag_hits",
-        "active_defrag_misses",
-    ]);
+    lines.add("migrate_cached_sockets", cx.engine.targets.len());
+    lines.zeros(&["slave_expires_tracked_keys", "active_defrag_hits", "active_defrag_misses"]);
     lines.zeros(&["active_defrag_key_hits", "active_defrag_key_misses", "total_active_defrag_time"]);
     lines.zeros(&["current_active_defrag_time"]);
     let (keys, items, prefixes) = cx.engine.tracking.census();

@@ -24,6 +24,12 @@ macro_rules! bit_set {
                 $set(self.0 | other.0)
             }
 
+            /// Members of this set that are not in the other.
+            #[must_use]
+            pub const fn without(self, other: $set) -> $set {
+                $set(self.0 & !other.0)
+            }
+
             /// Whether all members of `other` are in this set.
             #[inline]
             pub const fn contains(self, other: $set) -> bool {

@@ -66,6 +66,16 @@ Keys "keys", Generic, arity 2, since "1.0.0"
     complexity "O(N) where N is the number of keys in the database"
     grammar "pattern";
 
+Migrate "migrate", Generic, arity -6, since "2.6.0"
+    [WRITE MOVABLE_KEYS] [KEYSPACE DANGEROUS]
+    keys (3; RW ACCESS DELETE) (after "KEYS" -2, to the end; RW ACCESS DELETE INCOMPLETE)
+    tips "nondeterministic_output"
+    summary "Moves keys to another server."
+    complexity "O(N) for the transfer, and what DUMP, RESTORE and DEL take for each key"
+    grammar "host port:integer key_or_empty_string=<key|empty_string=\"\"> destination-db:integer timeout:integer [COPY@3.0.0] \
+        [REPLACE@3.0.0] [authentication=<[AUTH password@4.0.7]|[AUTH2 username_password=<username password>@6.0.0]>] \
+        [KEYS key#1...@3.0.6]";
+
 Move "move", Generic, arity 3, since "1.0.0"
     [WRITE FAST] [KEYSPACE]
     keys (1; RW ACCESS UPDATE)

@@ -73,8 +73,13 @@ impl KeySpec {
         let begin = match self.begin {
             Begin::Index(index) => usize::from(index),
             Begin::Keyword(word, from) => {
-                // A group or a consumer may be called as the word is, so the options of XREAD are read in order.
-                let begin = if word == "STREAMS" { streams(args) } else { keyword(args, word, from) };
+                // A group, a consumer, a password or a key may be called as the word is, so the options of XREAD and
+                // MIGRATE are read in order.
+                let begin = match word {
+                    "STREAMS" => streams(args),
+                    "KEYS" => migrated(args).filter(|_| args.get(3).is_some_and(<[u8]>::is_empty)),
+                    _ => keyword(args, word, from),
+                };
                 let Some(begin) = begin else { return Run::default() };
                 begin
             }
@@ -131,6 +136,20 @@ fn streams(args: Args<'_>) -> Option<usize> {
     }
 }
 
+/// The index after the word KEYS of MIGRATE.
+fn migrated(args: Args<'_>) -> Option<usize> {
+    let mut at = 6;
+    loop {
+        let option = args.get(at)?;
+        at += match option.len() {
+            4 if option.eq_ignore_ascii_case(b"keys") => return Some(at + 1),
+            4 if option.eq_ignore_ascii_case(b"auth") => 2,
+            5 if option.eq_ignore_ascii_case(b"auth2") => 3,
+            _ => 1,
+        };
+    }
+}
+
 /// The index after `word`, sought as Redis seeks it: forwards from a positive index, backwards from a negative one.
 fn keyword(args: Args<'_>, word: &str, from: i8) -> Option<usize> {
     let is_word = |&index: &usize| args.get(index).is_some_and(|arg| arg.eq_ignore_ascii_case(word.as_bytes()));
@@ -149,7 +168,12 @@ impl Row {
     /// name (a subcommand's container first).
     #[inline]
     pub fn key_positions<'a>(&self, args: Args<'a>) -> KeyPositions<'a> {
-        KeyPositions { run: Run::default(), specs: self.keys.iter(), args }
+        let specs = match self.id {
+            // The key that stands alone is none where others follow a word.
+            Command::Migrate if migrated(args).is_some() => self.keys.get(1..).unwrap_or_default(),
+            _ => self.keys,
+        };
+        KeyPositions { run: Run::default(), specs: specs.iter(), args }
     }
 
     /// The index of the only key, for the many commands that always have one at the same place.
@@ -298,7 +322,8 @@ impl Iterator for KeyUses<'_> {
                 continue;
             }
             let varies = spec.flags.contains(KeyFlags::VARIABLE_FLAGS);
-            self.flags = self.varying.filter(|_| varies).unwrap_or(spec.flags);
+            // Whether all keys are found is nothing that is done to one.
+            self.flags = self.varying.filter(|_| varies).unwrap_or(spec.flags).without(KeyFlags::INCOMPLETE);
             self.positions.run = spec.run(self.positions.args);
         }
     }
@@ -332,7 +357,9 @@ mod tests {
         let half = Find::Range { last: -1, step: 1, limit: 2 };
         assert_eq!(run(Begin::Keyword("STREAMS", 1), half, "xread count 2 streams a b 0 0"), [4, 5]);
         let all = Find::Range { last: -1, step: 1, limit: 0 };
-        assert_eq!(run(Begin::Keyword("KEYS", -2), all, "migrate h p x 0 1 keys a b"), [7, 8]);
+        assert_eq!(run(Begin::Keyword("KEYS", -2), all, "migrate h p  0 1 keys a b"), [7, 8]);
+        assert_eq!(run(Begin::Keyword("KEYS", -2), all, "migrate h p  0 1 auth keys keys a keys"), [9, 10]);
+        assert!(run(Begin::Keyword("KEYS", -2), all, "migrate h p x 0 1 keys a b").is_empty());
         assert!(run(Begin::Keyword("KEYS", -2), all, "migrate h").is_empty());
         assert!(run(Begin::Keyword("KEYS", 1), all, "migrate h p").is_empty());
         assert!(run(Begin::Unknown, all, "a b").is_empty() && run(Begin::Index(1), Find::Unknown, "a b").is_empty());

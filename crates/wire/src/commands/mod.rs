@@ -15,7 +15,7 @@
 //! Variant "name" of Parent, Group, arity N, since "1.0.0"    (`of` and `parent|name` for subcommands)
 //!     [FLAGS ...] [CATEGORIES ...]                           (those ACL categories that no flag implies)
 //!     keys (1; FLAGS) (2 to -1 step 2; FLAGS; "notes")       (`to` counts from the first, or from the end)
-//!          (after "WORD" 1, half; FLAGS)                      (the first half of what follows a word)
+//!          (after "WORD" 1, half; FLAGS)                      (the first half of what follows a word; or `to the end`)
 //!          (2 counted; FLAGS)                                (argument 2 says how many follow it)
 //!          (unknown; FLAGS; "notes")                         (no position tells)
 //!     tips "..." "..."
@@ -190,6 +190,14 @@ macro_rules! key_spec {
             flags: KeyFlags::EMPTY$(.or(KeyFlags::$flag))*,
             begin: Begin::Keyword($word, $from),
             find: Find::Range { last: 0, step: 1, limit: 0 },
+            notes: "",
+        }
+    };
+    (after $word:literal $from:literal, to the end; $($flag:ident)*) => {
+        KeySpec {
+            flags: KeyFlags::EMPTY$(.or(KeyFlags::$flag))*,
+            begin: Begin::Keyword($word, $from),
+            find: Find::Range { last: -1, step: 1, limit: 0 },
             notes: "",
         }
     };

@@ -1,0 +1,349 @@
+//! Another server to which keys are sent: MIGRATE's end of the wire.
+//!
+//! A [`Target`] is a connection on which the caller waits: for no step longer than its timeout, a step being the whole
+//! of connecting, 64 KiB of writing, or one line of reading. What the other side says is taken as short status and error
+//! lines and nothing else; a longer line, or another kind of reply, counts as a broken connection, so that no more than a
+//! few kilobytes of foreign bytes are ever held. It knows how requests are written, and no commands but AUTH and SELECT,
+//! which have to be answered well before a key is sent. Names are looked up by the system, which has a patience of its
+//! own.
+//!
+//! [`Targets`] keeps connections for a few seconds, because keys are often moved one by one. Any thread; the lock is never
+//! held while anything is waited for.
+
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use sleeve_wire::number;
+
+/// How long an unused connection is kept.
+const KEPT_MS: u64 = 10_000;
+
+/// How many unused connections are kept.
+const KEPT_MAX: usize = 64;
+
+/// What is written at once.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+/// The longest line that a reply may be.
+const LINE_BYTES_MAX: usize = 1_024;
+
+/// Which server, and as whom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Address {
+    /// A name or an address.
+    pub host: Vec<u8>,
+    /// The port as it was given.
+    pub port: Vec<u8>,
+    /// What follows AUTH: nothing, a password, or a name and a password.
+    pub credentials: Vec<Vec<u8>>,
+}
+
+/// At which step a connection has failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// Before it was one.
+    Connecting,
+    /// While something was sent.
+    Writing,
+    /// While an answer was waited for.
+    Reading,
+}
+
+/// A connection that is of no use any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Broken {
+    /// Where it broke.
+    pub stage: Stage,
+    /// Because the time was over; the other side may be there.
+    pub is_late: bool,
+}
+
+/// What a target says to one request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// It is done.
+    Done,
+    /// It is not, with its own words for why, code word first.
+    Refused(String),
+}
+
+/// See the file's head.
+#[derive(Debug)]
+pub struct Target {
+    address: Address,
+    stream: TcpStream,
+    /// For how long one step is waited for.
+    patience: Duration,
+    /// The database that it has selected, if that is known.
+    database: Option<i64>,
+    /// It was used before and has been kept.
+    is_kept: bool,
+    written: Vec<u8>,
+    read: Vec<u8>,
+}
+
+impl Target {
+    /// Connects.
+    ///
+    /// # Errors
+    /// The name has no address, or nobody answers there in time.
+    pub fn connect(address: Address, patience: Duration) -> Result<Self, Broken> {
+        let failed = |kind: ErrorKind| match kind {
+            // Redis finds out about a closed port when it writes.
+            ErrorKind::ConnectionRefused => Broken { stage: Stage::Writing, is_late: false },
+            kind => Broken { stage: Stage::Connecting, is_late: is_late(kind) },
+        };
+        let begun = Instant::now();
+        let mut last = ErrorKind::NotFound;
+        for socket_address in addresses(&address).map_err(failed)? {
+            let left = patience.saturating_sub(begun.elapsed()).max(LEAST);
+            match TcpStream::connect_timeout(&socket_address, left) {
+                Ok(stream) => {
+                    _ = stream.set_nodelay(true);
+                    let (written, read) = (Vec::new(), Vec::new());
+                    let database = Some(0);
+                    return Ok(Self { address, stream, patience, database, is_kept: false, written, read });
+                }
+                Err(error) => last = error.kind(),
+            }
+        }
+        Err(failed(last))
+    }
+
+    /// Whether this connection was used before, so that the other side may have closed it since.
+    pub fn is_kept(&self) -> bool {
+        self.is_kept
+    }
+
+    /// Says who is speaking, each time anew because a password may have changed, and selects a database.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub fn enter(&mut self, database: i64) -> Result<Answer, Broken> {
+        if !self.address.credentials.is_empty() {
+            let credentials = self.address.credentials.clone();
+            let words: Vec<&[u8]> = credentials.iter().map(Vec::as_slice).collect();
+            self.send(&[[b"AUTH".as_slice()].as_slice(), &words].concat())?;
+            if let Answer::Refused(reason) = self.answer()? {
+                return Ok(Answer::Refused(reason));
+            }
+        }
+        if self.database != Some(database) {
+            self.database = None;
+            self.send(&[b"SELECT", number::Digits::new(database).as_bytes()])?;
+            if let Answer::Refused(reason) = self.answer()? {
+                return Ok(Answer::Refused(reason));
+            }
+            self.database = Some(database);
+        }
+        Ok(Answer::Done)
+    }
+
+    /// Sends a request; the last bytes leave when an answer is asked for.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub fn send(&mut self, words: &[&[u8]]) -> Result<(), Broken> {
+        let number = |out: &mut Vec<u8>, sign: u8, number: usize| {
+            out.push(sign);
+            out.extend_from_slice(number::Digits::new(number as i64).as_bytes());
+            out.extend_from_slice(b"\r\n");
+        };
+        number(&mut self.written, b'*', words.len());
+        for word in words {
+            number(&mut self.written, b'$', word.len());
+            self.written.extend_from_slice(word);
+            self.written.extend_from_slice(b"\r\n");
+        }
+        if self.written.len() >= CHUNK_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    /// Waits for the answer to the earliest request that has none.
+    ///
+    /// # Errors
+    /// The connection is broken, or what is at its other end is no server of this kind.
+    pub fn answer(&mut self) -> Result<Answer, Broken> {
+        self.flush()?;
+        let line = self.line().map_err(|kind| Broken { stage: Stage::Reading, is_late: is_late(kind) })?;
+        match line.split_first() {
+            Some((b'+', _)) => Ok(Answer::Done),
+            Some((b'-', reason)) => Ok(Answer::Refused(String::from_utf8_lossy(reason).into_owned())),
+            _ => Err(Broken { stage: Stage::Reading, is_late: false }),
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), Broken> {
+        let written = std::mem::take(&mut self.written);
+        let all = written.chunks(CHUNK_BYTES).try_for_each(|chunk| self.write(chunk));
+        all.map_err(|kind| Broken { stage: Stage::Writing, is_late: is_late(kind) })
+    }
+
+    fn write(&mut self, mut chunk: &[u8]) -> Result<(), ErrorKind> {
+        let begun = Instant::now();
+        while !chunk.is_empty() {
+            self.stream.set_write_timeout(Some(self.left(begun)?)).map_err(|error| error.kind())?;
+            match self.stream.write(chunk) {
+                Ok(0) => return Err(ErrorKind::WriteZero),
+                Ok(count) => chunk = chunk.get(count..).unwrap_or_default(),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.kind()),
+            }
+        }
+        Ok(())
+    }
+
+    /// The next line, without its end.
+    fn line(&mut self) -> Result<Vec<u8>, ErrorKind> {
+        let begun = Instant::now();
+        loop {
+            if let Some(end) = self.read.iter().position(|&byte| byte == b'\n') {
+                let mut line: Vec<u8> = self.read.drain(..=end).collect();
+                line.truncate(line.trim_ascii_end().len());
+                return Ok(line);
+            }
+            if self.read.len() > LINE_BYTES_MAX {
+                return Err(ErrorKind::InvalidData);
+            }
+            self.stream.set_read_timeout(Some(self.left(begun)?)).map_err(|error| error.kind())?;
+            let mut chunk = [0; 4_096];
+            match self.stream.read(&mut chunk) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof),
+                Ok(count) => self.read.extend_from_slice(chunk.get(..count).unwrap_or_default()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.kind()),
+            }
+        }
+    }
+
+    /// What is left of the time for a step.
+    fn left(&self, begun: Instant) -> Result<Duration, ErrorKind> {
+        let left = self.patience.saturating_sub(begun.elapsed());
+        if left.is_zero() { Err(ErrorKind::TimedOut) } else { Ok(left.max(LEAST)) }
+    }
+}
+
+/// The shortest time that a socket may be told to wait; zero would be for ever.
+const LEAST: Duration = Duration::from_millis(1);
+
+/// A socket that has waited for long enough says that it would have to wait.
+fn is_late(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::TimedOut | ErrorKind::WouldBlock)
+}
+
+fn addresses(address: &Address) -> Result<std::vec::IntoIter<std::net::SocketAddr>, ErrorKind> {
+    let host = std::str::from_utf8(&address.host).map_err(|_| ErrorKind::InvalidInput)?;
+    // What is no number is port 0, to which nobody listens.
+    let port = u16::try_from(number::parse_i64(&address.port).unwrap_or(0)).map_err(|_| ErrorKind::InvalidInput)?;
+    (host, port).to_socket_addrs().map_err(|error| error.kind())
+}
+
+/// Connections that may be used again.
+#[derive(Debug, Default)]
+pub struct Targets {
+    /// With the monotonic milliseconds of their last use, the longest unused first.
+    kept: Mutex<VecDeque<(u64, Target)>>,
+}
+
+impl Targets {
+    /// A kept connection to this address, or a new one.
+    ///
+    /// # Errors
+    /// As [`Target::connect`].
+    pub fn open(&self, address: &Address, patience: Duration) -> Result<Target, Broken> {
+        let kept = {
+            let mut kept = self.kept.lock();
+            let at = kept.iter().rposition(|(_, target)| target.address == *address);
+            at.and_then(|at| kept.remove(at))
+        };
+        match kept {
+            Some((_, target)) => Ok(Target { patience, is_kept: true, ..target }),
+            None => Target::connect(address.clone(), patience),
+        }
+    }
+
+    /// Keeps a connection on which every request is answered.
+    pub fn keep(&self, target: Target, now_ms: u64) {
+        if !target.read.is_empty() || !target.written.is_empty() {
+            return;
+        }
+        let mut kept = self.kept.lock();
+        kept.push_back((now_ms, target));
+        let surplus = if kept.len() > KEPT_MAX { kept.pop_front() } else { None };
+        drop((kept, surplus));
+    }
+
+    /// Closes those that nobody has used for long.
+    pub fn sweep(&self, now_ms: u64) {
+        let mut kept = self.kept.lock();
+        while kept.front().is_some_and(|(used_ms, _)| now_ms.saturating_sub(*used_ms) > KEPT_MS) {
+            kept.pop_front();
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.kept.lock().len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::*;
+
+    /// What is at the other end says `answer` to whatever is asked, once.
+    fn against(answer: &'static [u8]) -> (Result<Answer, Broken>, Targets) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let other = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a connection");
+            _ = stream.read(&mut [0; 4_096]);
+            _ = stream.write_all(answer);
+        });
+        let targets = Targets::default();
+        let address =
+            Address { host: b"127.0.0.1".to_vec(), port: port.to_string().into_bytes(), credentials: Vec::new() };
+        let mut target = targets.open(&address, Duration::from_millis(200)).expect("a connection");
+        let said = target.send(&[b"RESTORE", b"k"]).and_then(|()| target.answer());
+        drop(other.join());
+        if said.is_ok() {
+            targets.keep(target, 5);
+        }
+        (said, targets)
+    }
+
+    #[test]
+    fn only_lines_of_status_and_errors_are_answers() {
+        let broken = |is_late| Err(Broken { stage: Stage::Reading, is_late });
+        assert_eq!(against(b"+OK\r\n").0, Ok(Answer::Done));
+        assert_eq!(against(b"-BUSYKEY no\r\n").0, Ok(Answer::Refused("BUSYKEY no".into())));
+        for strange in [b"$1000000000\r\n".as_slice(), b"HTTP/1.1 400\r\n", b"\n", &[b'+'; 1_100], b"", b"+O"] {
+            assert_eq!(against(strange).0, broken(false), "{strange:?}");
+        }
+    }
+
+    #[test]
+    fn who_says_nothing_is_not_waited_for() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port().to_string().into_bytes();
+        let address = Address { host: b"127.0.0.1".to_vec(), port, credentials: vec![b"word".to_vec()] };
+        let mut target = Target::connect(address, Duration::from_millis(5)).expect("a connection");
+        assert_eq!(target.enter(0), Err(Broken { stage: Stage::Reading, is_late: true }));
+    }
+
+    #[test]
+    fn connections_are_kept_for_a_while_unless_something_was_left_over() {
+        let (_, targets) = against(b"+OK\r\n");
+        assert_eq!(targets.len(), 1);
+        targets.sweep(10_005);
+        assert_eq!(targets.len(), 1);
+        targets.sweep(10_006);
+        assert_eq!(targets.len(), 0);
+        assert_eq!(against(b"+OK\r\n+OK\r\n").1.len(), 0);
+    }
+}
