@@ -100,8 +100,9 @@ impl KeySpec {
                 let start = begin + usize::from(first);
                 let keys = args.get(begin + usize::from(count)).and_then(number::parse_i64).unwrap_or(0);
                 let keys = usize::try_from(keys).unwrap_or(0);
-                let end = start.saturating_add(keys.saturating_mul(usize::from(step))).min(args.len());
-                Run { start, end, step: usize::from(step) }
+                let end = start.saturating_add(keys.saturating_mul(usize::from(step)));
+                // Where more are counted than there are, the command is wrong, and none of them is touched.
+                if end > args.len() { Run::default() } else { Run { start, end, step: usize::from(step) } }
             }
             Find::Unknown => Run::default(),
         }
@@ -342,11 +343,18 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_bounded_by_the_arguments() {
+    fn counts_beyond_the_arguments_count_nothing() {
         let find = Find::Count { count: 0, first: 1, step: 1 };
         assert_eq!(run(Begin::Index(2), find, "eval s 2 a b c"), [3, 4]);
-        assert_eq!(run(Begin::Index(2), find, "eval s 9223372036854775807 a b"), [3, 4]);
-        for none in ["eval s 0 a", "eval s -1 a", "eval s x a", "eval s", "eval"] {
+        for none in [
+            "eval s 9223372036854775807 a b",
+            "eval s 3 a b",
+            "eval s 0 a",
+            "eval s -1 a",
+            "eval s x a",
+            "eval s",
+            "eval",
+        ] {
             assert!(run(Begin::Index(2), find, none).is_empty(), "{none}");
         }
         assert_eq!(run(Begin::Index(2), Find::Count { count: 0, first: 2, step: 2 }, "x s 2 y a b c d"), [4, 6]);
