@@ -32,7 +32,7 @@ pub fn tell(config: &Config, message: &str) {
                 log::warning(&format!("systemd cannot be told: {}", value::reason(&error)));
             }
         }
-        None if mode == AUTO => {}
+        None if mode == AUTO || message == STOPPING => {}
         None => log::warning("systemd supervision requested, but NOTIFY_SOCKET is not set"),
     }
 }

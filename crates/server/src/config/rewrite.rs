@@ -136,6 +136,8 @@ fn differs(config: &Config, row: &Row) -> bool {
 fn lines_of(config: &Config, row: &Row) -> Vec<Vec<u8>> {
     let value = config.value(row.option);
     let text = match (row.kind, &value) {
+        // Redis does not take a line that names nobody.
+        (Kind::Master, _) => return Vec::new(),
         (_, Value::Limits(limits)) => return limit_lines(limits, &config.default_of(row)),
         (Kind::Text, Value::Text(text)) if text.is_empty() && row.default.is_empty() => return Vec::new(),
         (Kind::Text | Kind::Folder | Kind::Template, _) => quote(&show(row.kind, &value)),
