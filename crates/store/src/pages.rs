@@ -2,7 +2,7 @@
 //!
 //! A table of millions of keys touches memory at random, so its memory should lie in huge pages; but the kernel takes
 //! milliseconds to zero one, and whoever touches it first waits for that. So a region is made ready by a thread of its
-//! own before it is needed: whenever less than half a region is free, that thread maps the next one and touches it. A
+//! own before it is needed: whenever less than a quarter of a region is free, that thread maps the next one and touches it. A
 //! process with little data keeps to ordinary pages and never starts the thread, and one that grows faster than the thread
 //! takes an ordinary region instead of waiting.
 //!
@@ -26,7 +26,7 @@ const REGION_BYTES: usize = CHUNK_BYTES * CHUNKS;
 const REGION_PAGES: usize = CHUNKS * CHUNK_PAGES;
 
 /// The next region is made ready when fewer pages than these are free.
-const READY_BELOW_PAGES: usize = REGION_PAGES / 2;
+const READY_BELOW_PAGES: usize = REGION_PAGES / 4;
 
 /// One region: a bit for each page that is in use, a word for each chunk.
 struct Region {
