@@ -186,7 +186,7 @@ impl Pool {
         }
     }
 
-    /// Has the next region made ready when this one is half full.
+    /// Has the next region made ready when little of this one is left.
     #[inline]
     fn ask_if_short(&mut self) {
         if self.free_pages < READY_BELOW_PAGES && self.spare.is_none() && self.preparer != Preparer::Asked {
