@@ -18,6 +18,7 @@ const FOREIGN: &[&str] = &[
     "crates/server/src/gates",
     "crates/server/src/commands/",
     "crates/server/src/config",
+    "crates/server/src/target",
     "crates/client/src/pipe",
     "crates/client/src/decode",
 ];
