@@ -18,6 +18,9 @@ use crate::heap::Heap;
 use crate::prefetch::{Step, prefetch};
 use crate::segment::{DEPTH_MAX, LENGTH_MAX, SPLIT_LENGTHS, Segment, length_for, tag_of};
 
+/// Buckets in which an entry is looked for ahead of need.
+const BUCKETS_AHEAD_MAX: usize = 3;
+
 /// Two siblings with at most so many entries together become one segment.
 const MERGED_MAX: usize = 3 * LENGTH_MAX;
 
@@ -335,13 +338,22 @@ impl Table {
         if step == Step::Bucket {
             return prefetch(segment.home_address(tag));
         }
-        let bucket = &segment.buckets()[segment.home(tag)];
-        if let Some(index) = bucket.matches(tag).next() {
-            let slot = bucket.slots[index];
-            prefetch(slot.address() as *const u8);
-            if slot.has(SPANS) {
-                prefetch((slot.address() + 64) as *const u8);
+        let mut at = segment.home(tag);
+        for _ in 0..BUCKETS_AHEAD_MAX {
+            let bucket = &segment.buckets()[at];
+            if let Some(index) = bucket.matches(tag).next() {
+                let slot = bucket.slots[index];
+                prefetch(slot.address() as *const u8);
+                if slot.has(SPANS) {
+                    prefetch((slot.address() + 64) as *const u8);
+                }
+                return;
             }
+            if !bucket.is_full() {
+                return;
+            }
+            // What came when its home was full lies behind it.
+            at = segment.next(at);
         }
     }
 }
