@@ -10,6 +10,7 @@ mod checker;
 #[path = "linearizable/model.rs"]
 mod model;
 
+#[cfg(not(feature = "seeded-bug"))]
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
