@@ -51,10 +51,8 @@ pub fn leeway(words: &[Vec<u8>]) -> Leeway {
         "sort" | "sort_ro" if words.iter().any(|word| word.eq_ignore_ascii_case(b"BY")) => Leeway::Order,
         "eval" | "eval_ro" | "evalsha" | "evalsha_ro" | "fcall" | "fcall_ro" => called(words),
         "function" => Leeway::Order,
-        // Places equally far away come in any order, and where only some are wanted, any of them do.
-        "georadius" | "georadius_ro" | "georadiusbymember" | "georadiusbymember_ro" | "geosearch" => {
-            if words.iter().any(|word| word.eq_ignore_ascii_case(b"COUNT")) { Leeway::Open } else { Leeway::Order }
-        }
+        // Places equally far away come in any order.
+        "georadius" | "georadius_ro" | "georadiusbymember" | "georadiusbymember_ro" | "geosearch" => Leeway::Order,
         _ if OPEN_ORDER.contains(&name) => Leeway::Order,
         _ => Leeway::None,
     }

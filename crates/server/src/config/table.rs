@@ -269,7 +269,7 @@ options! {
     Databases "databases" number(1, INT_MAX), "16", Startup,
         "How many numbered databases there are.";
     Shards "shards" Kind::PowerOfTwo { max: 256 }, "0", Own,
-        "Into how many separately locked parts the keyspace is split, a power of two; 0 is 1 for one worker, else 64.";
+        "Into how many separately locked parts the keyspace is split, a power of two; 0 is 1 for one worker, else 8 for each.";
     Maxmemory "maxmemory" Kind::Memory { min: 0, max: u64::MAX }, "0", Live,
         "Bytes of data above which keys are evicted, or else writes that may grow it are refused; 0 sets no limit.";
     MaxmemoryPolicy "maxmemory-policy" POLICIES, "noeviction", Live,

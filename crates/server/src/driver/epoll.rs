@@ -1,8 +1,9 @@
 //! The epoll driver: readiness turned into completions.
 //!
 //! Without any bookkeeping that a request would pay for: one receive for a readable connection, one send for its replies
-//! (many with one system call where they are due together, see `bundle`), and `EPOLLOUT` asked for only while the peer does not read. All connections of a worker receive into one buffer, so an
-//! idle connection holds none; unsent replies wait in the connection.
+//! (many with one system call where they are due together, see `bundle`), and `EPOLLOUT` asked for only while the peer
+//! does not read. All connections of a worker receive into one buffer, so an idle connection holds none; unsent replies
+//! wait in the connection.
 //!
 //! Connections are edge-triggered, which saves the kernel from looking at each of them once more in the wait after a
 //! receive. A receive that does not fill the buffer has taken all there was, and what comes later is reported; wherever
