@@ -3,7 +3,7 @@
 //! Sleeve with one worker, Sleeve with two, and the yardstick get the same commands in the same order. A run comes in
 //! segments, each with a seed of its own and empty servers at its beginning. Where a reply differs, the steps before it
 //! are thinned out for as long as the difference stays, and what is left is printed with its seed. The commands come from
-//! the grammar in the command table; `SLEEVE_SEED` chooses others, `SLEEVE_COMMANDS` how many.
+//! the grammar in the command table; `SLEEVE_SEED` chooses others, `cargo xtask soak differential --count N` runs more.
 
 #[path = "differential/content.rs"]
 mod content;
@@ -17,6 +17,7 @@ mod shorten;
 use group::{CONNECTIONS, OPTIONS, Servers, Step};
 use sleeve_tests::generator::{Generator, RANDOM, Scope, Words};
 use sleeve_tests::random::seed;
+use sleeve_tests::soak;
 use sleeve_tests::transcript::frame::leaves;
 use sleeve_tests::{Kind, Server};
 use sleeve_wire::commands::Group;
@@ -160,11 +161,6 @@ fn compare(servers: &[Server], protocol: u8, seed: u64, commands: usize) -> Vec<
     faults
 }
 
-/// How many commands a run sends.
-fn commands(default: usize) -> usize {
-    std::env::var("SLEEVE_COMMANDS").ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
 fn start(kind: Kind, arguments: &[&str]) -> Server {
     Server::start_with(kind, &[&["--enable-debug-command", "yes"], arguments].concat())
 }
@@ -181,21 +177,21 @@ fn assert_same(yardstick: Kind, protocol: u8, seed: u64, commands: usize) {
 #[test]
 fn redis_agrees_with_redis() {
     let servers = [start(Kind::Redis, &[]), start(Kind::Redis, &[])];
-    let faults = compare(&servers, 2, seed(1), commands(20_000));
+    let faults = compare(&servers, 2, seed(1), soak::count(20_000));
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
 #[test]
 fn sleeve_agrees_with_redis_in_resp2() {
-    assert_same(Kind::Redis, 2, seed(7), commands(500_000));
+    assert_same(Kind::Redis, 2, seed(7), soak::count(500_000));
 }
 
 #[test]
 fn sleeve_agrees_with_redis_in_resp3() {
-    assert_same(Kind::Redis, 3, seed(11), commands(500_000));
+    assert_same(Kind::Redis, 3, seed(11), soak::count(500_000));
 }
 
 #[test]
 fn sleeve_agrees_with_valkey() {
-    assert_same(Kind::Valkey, 3, seed(13), commands(100_000));
+    assert_same(Kind::Valkey, 3, seed(13), soak::count(100_000));
 }

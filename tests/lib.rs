@@ -8,6 +8,7 @@ pub mod connection;
 pub mod generator;
 pub mod random;
 pub mod server;
+pub mod soak;
 pub mod transcript;
 pub mod unread;
 

@@ -14,6 +14,8 @@ mod model;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+#[cfg(not(feature = "seeded-bug"))]
+use std::time::{Duration, Instant};
 
 use checker::{Call, is_contended, violation};
 use model::Command;
@@ -21,10 +23,15 @@ use sleeve_server::{Config, Engine, Opt};
 use sleeve_tests::Connection;
 use sleeve_tests::connection::request;
 use sleeve_tests::random::{Random, seed};
+#[cfg(not(feature = "seeded-bug"))]
+use sleeve_tests::soak;
 use sleeve_tests::transcript::frame::{children, split};
 
 /// Clients that work at the same time.
 const CLIENTS: u64 = 3;
+
+/// How many histories are looked at together.
+const HISTORIES: usize = 5_000;
 
 /// Beginnings and ends of calls in a history.
 const TICKS: u64 = 40;
@@ -144,11 +151,23 @@ fn assert_linearizable(histories: &[Vec<Call>]) {
     assert!(first.is_none(), "{count} of {} histories have no order, such as {first:#?}", histories.len());
 }
 
+/// Looks at histories, round after round with other seeds, for as long as a soak wants; once by itself.
+#[cfg(not(feature = "seeded-bug"))]
+fn look(first_seed: u64, histories: impl Fn(u64) -> Vec<Vec<Call>>) {
+    let began = Instant::now();
+    for seed in first_seed.. {
+        assert_linearizable(&histories(seed));
+        if began.elapsed() >= soak::duration(Duration::ZERO) {
+            break;
+        }
+    }
+}
+
 #[cfg(not(feature = "seeded-bug"))]
 #[test]
 fn embedded_clients_see_one_order() {
     for (workers, seed) in [("2", seed(1)), ("4", seed(2))] {
-        assert_linearizable(&embedded(workers, seed, 5_000));
+        look(seed, |seed| embedded(workers, seed, HISTORIES));
     }
 }
 
@@ -156,19 +175,22 @@ fn embedded_clients_see_one_order() {
 #[test]
 fn clients_over_tcp_see_one_order() {
     for (workers, seed) in [("2", seed(3)), ("3", seed(4))] {
-        let engine = Engine::new(config(workers));
-        let server = engine.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a port is free");
-        let address = server.addresses()[0];
-        let clients = (0..CLIENTS).map(|_| Connection::open(address).expect("the server listens")).collect();
-        assert_linearizable(&histories(clients, seed, 5_000));
-        server.stop();
+        look(seed, |seed| {
+            let engine = Engine::new(config(workers));
+            let server = engine.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a port is free");
+            let address = server.addresses()[0];
+            let clients = (0..CLIENTS).map(|_| Connection::open(address).expect("the server listens")).collect();
+            let histories = histories(clients, seed, HISTORIES);
+            server.stop();
+            histories
+        });
     }
 }
 
 #[cfg(feature = "seeded-bug")]
 #[test]
 fn a_seeded_bug_is_found() {
-    let histories = embedded("2", seed(1), 5_000);
+    let histories = embedded("2", seed(1), HISTORIES);
     let contended = histories.iter().filter(|history| is_contended(history)).count();
     let (count, first) = violations(&histories);
     println!("{} histories, calls overlap in {contended}, {count} violations", histories.len());

@@ -7,6 +7,7 @@ mod bench;
 mod clients;
 mod fuzz;
 mod peers;
+mod soak;
 mod steps;
 mod tools;
 mod verify;
@@ -23,6 +24,7 @@ Examples:
   cargo xtask golden --record               write the reference servers' replies into the transcripts
   cargo xtask bench --quick                 every measurement, small
   cargo xtask fuzz request 600              one fuzz target for ten minutes
+  cargo xtask soak linearizable             a test in its long form; without a name, the list
 ";
 
 /// The project's chores.
@@ -45,6 +47,9 @@ enum Chore {
     Golden(verify::Golden),
     /// Run a fuzz target, or each of them in turn
     Fuzz(fuzz::Options),
+    /// Run tests in their long form, which takes minutes or hours
+    #[command(after_help = soak::EXAMPLES)]
+    Soak(soak::Options),
     /// Build the documentation of every crate; a broken link is an error
     Doc,
     /// Install what the tests compare with: redis-server, Valkey and the client libraries
@@ -60,6 +65,7 @@ fn main() -> ExitCode {
         Chore::Bench(options) => bench::run(&options),
         Chore::Golden(options) => verify::golden(&options),
         Chore::Fuzz(options) => fuzz::run(&options),
+        Chore::Soak(options) => soak::run(&options),
         Chore::Doc => verify::doc(),
         Chore::Peers => peers::set_up().map(|_| ()),
         Chore::Clients(options) => clients::run(&options),

@@ -11,7 +11,7 @@ use crate::steps::{Steps, build_sleeve, cargo, run, run_tests};
 use sleeve_tests::Kind;
 
 /// The profile of every test.
-const PROFILE: &str = "checked";
+pub const PROFILE: &str = "checked";
 
 /// Which transcripts, against whom.
 #[derive(Debug, clap::Args)]
@@ -99,7 +99,8 @@ fn document() -> Result<(), String> {
     run(cargo().args(["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-fn tests(which: &[&str]) -> Command {
+/// `cargo test` in that profile, for what these words name.
+pub fn tests(which: &[&str]) -> Command {
     let mut command = cargo();
     command.args(["test", "--profile", PROFILE]).args(which);
     command

@@ -1,0 +1,28 @@
+//! How long a test is that also exists in a long form: short by itself, as long as `cargo xtask soak` says otherwise.
+
+use std::time::Duration;
+
+/// The variable that says how many minutes a test works, for each of the configurations that it goes through.
+pub const MINUTES: &str = "SLEEVE_SOAK_MINUTES";
+
+/// The variable that says how much a test does: commands, histories, dumps.
+pub const COUNT: &str = "SLEEVE_SOAK_COUNT";
+
+/// How long to work on each configuration: `short`, unless a soak asks for minutes.
+pub fn duration(short: Duration) -> Duration {
+    number(MINUTES).map_or(short, |minutes| Duration::from_secs(minutes * 60))
+}
+
+/// How much to do: `short`, unless a soak asks for another count.
+pub fn count(short: usize) -> usize {
+    number(COUNT).and_then(|count| usize::try_from(count).ok()).unwrap_or(short)
+}
+
+/// The number that a variable holds, if it is set.
+///
+/// # Panics
+/// When it holds something else: a soak that is shorter than it was meant to be shows nothing.
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable} is '{text}', which is no number")))
+}

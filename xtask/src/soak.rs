@@ -1,0 +1,169 @@
+//! `soak`: tests that take minutes or hours, for whoever changes what they look at, and before a release.
+//!
+//! A soak is an ordinary test with another size. `cargo xtask test` runs its short form; here it gets the size from the
+//! environment ([`sleeve_tests::soak`]) and a seed of its own, which is printed so that a failing run can be repeated.
+//! Each is one row of [`SOAKS`]; they run one after the other, because what is looked at is often how the machine is
+//! shared.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use sleeve_tests::soak::{COUNT, MINUTES};
+
+use crate::steps::{Count, Steps, build_sleeve, run_tests};
+use crate::verify::{PROFILE, tests};
+
+/// One soak.
+struct Soak {
+    name: &'static str,
+    /// What it shows when it passes.
+    shows: &'static str,
+    /// The words for `cargo test`, behind those for the profile: which package, which test program, which test.
+    test: &'static [&'static str],
+    /// How long it is when nobody says.
+    size: Size,
+    /// What else the test reads from its environment.
+    env: &'static [(&'static str, &'static str)],
+}
+
+/// How the length of a soak is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Size {
+    /// In minutes of work, for each of the configurations that it goes through.
+    Minutes(u64),
+    /// In what it does: commands, histories, dumps.
+    Count(u64),
+}
+
+const SOAKS: &[Soak] = &[
+    Soak {
+        name: "differential",
+        shows: "random commands get the same replies from one worker, two workers and Redis or Valkey",
+        test: &["--package", "sleeve-tests", "--test", "differential", "sleeve_agrees"],
+        size: Size::Count(5_000_000),
+        env: &[],
+    },
+    Soak {
+        name: "linearizable",
+        shows: "what clients see that work at the same time has an order in which one server would have answered it",
+        test: &["--package", "sleeve-tests", "--test", "linearizable"],
+        size: Size::Minutes(10),
+        env: &[],
+    },
+];
+
+/// Which soaks, and how long.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// The soaks to run, or `all`; without a name they are listed
+    names: Vec<String>,
+    /// How long those run that are measured in minutes, for each of the configurations that they go through
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    minutes: Option<u64>,
+    /// How much those do that are measured by what they do
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+}
+
+/// Examples for the help.
+pub const EXAMPLES: &str = "\
+Examples:
+  cargo xtask soak                                   the list
+  cargo xtask soak linearizable                      one, as long as it is meant to be
+  cargo xtask soak linearizable --minutes 60         an hour for each number of workers
+  cargo xtask soak all                               all of them: some hours
+  SLEEVE_SEED=7 cargo xtask soak differential        with the seed that a run has printed
+";
+
+/// Runs what the options name.
+///
+/// # Errors
+/// A name or a size that fits no soak; an empty text when a test failed.
+pub fn run(options: &Options) -> Result<(), String> {
+    if options.names.is_empty() {
+        SOAKS.iter().for_each(|soak| println!("{:<14} {:<20} {}", soak.name, describe(soak.size), soak.shows));
+        println!("\ncargo xtask soak NAME runs one, cargo xtask soak all runs all of them.");
+        return Ok(());
+    }
+    let chosen = choose(options)?;
+    let seed = std::env::var("SLEEVE_SEED").unwrap_or_else(|_| fresh_seed().to_string());
+    println!("seed {seed}: to repeat this run, set SLEEVE_SEED={seed}");
+    let sleeve = build_sleeve(PROFILE)?;
+    let mut steps = Steps::default();
+    for (soak, size) in chosen {
+        steps.step(&format!("soak {}, {}", soak.name, describe(size)), || {
+            let mut command = tests(soak.test);
+            command.args(["--", "--nocapture"]).env("SLEEVE_BIN", &sleeve).env("SLEEVE_SEED", &seed);
+            match size {
+                Size::Minutes(minutes) => command.env(MINUTES, minutes.to_string()),
+                Size::Count(count) => command.env(COUNT, count.to_string()),
+            };
+            let count = run_tests(command.envs(soak.env.iter().copied()))?;
+            if count == Count::default() {
+                return Err(format!("no test has this name: cargo test {}", soak.test.join(" ")));
+            }
+            Ok(count)
+        });
+    }
+    steps.close()
+}
+
+/// The soaks that the options name, each with its size.
+fn choose(options: &Options) -> Result<Vec<(&'static Soak, Size)>, String> {
+    let is_all = options.names.iter().any(|name| name == "all");
+    if let Some(name) = options.names.iter().find(|&name| name != "all" && SOAKS.iter().all(|soak| soak.name != name)) {
+        let names: Vec<&str> = SOAKS.iter().map(|soak| soak.name).collect();
+        return Err(format!("there is no soak '{name}'; there are {}, and all", names.join(", ")));
+    }
+    let chosen = SOAKS.iter().filter(|soak| is_all || options.names.iter().any(|name| name == soak.name));
+    let chosen: Vec<_> = chosen.map(|soak| (soak, sized(soak.size, options))).collect();
+    if options.minutes.is_some() && !chosen.iter().any(|(_, size)| matches!(size, Size::Minutes(_))) {
+        return Err("what is named here is measured by --count, not by --minutes".to_owned());
+    }
+    if options.count.is_some() && !chosen.iter().any(|(_, size)| matches!(size, Size::Count(_))) {
+        return Err("what is named here is measured by --minutes, not by --count".to_owned());
+    }
+    Ok(chosen)
+}
+
+fn sized(size: Size, options: &Options) -> Size {
+    match size {
+        Size::Minutes(minutes) => Size::Minutes(options.minutes.unwrap_or(minutes)),
+        Size::Count(count) => Size::Count(options.count.unwrap_or(count)),
+    }
+}
+
+fn describe(size: Size) -> String {
+    match size {
+        Size::Minutes(minutes) => format!("--minutes {minutes}"),
+        Size::Count(count) => format!("--count {count}"),
+    }
+}
+
+fn fresh_seed() -> u128 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_millis())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Options, SOAKS, Size, choose};
+
+    fn options(names: &[&str], minutes: Option<u64>, count: Option<u64>) -> Options {
+        Options { names: names.iter().map(|&name| name.to_owned()).collect(), minutes, count }
+    }
+
+    #[test]
+    fn each_soak_has_a_name_of_its_own() {
+        for (index, soak) in SOAKS.iter().enumerate() {
+            assert!(soak.name != "all" && SOAKS[..index].iter().all(|other| other.name != soak.name), "{}", soak.name);
+        }
+    }
+
+    #[test]
+    fn a_size_is_for_those_that_are_measured_by_it() {
+        let chosen = choose(&options(&["linearizable"], Some(7), None)).map(|chosen| chosen[0].1);
+        assert_eq!(chosen, Ok(Size::Minutes(7)));
+        assert!(choose(&options(&["linearizable"], None, Some(7))).is_err());
+        assert!(choose(&options(&["none"], None, None)).is_err_and(|reason| reason.contains("linearizable")));
+        assert_eq!(choose(&options(&["all"], None, None)).map(|chosen| chosen.len()), Ok(SOAKS.len()));
+    }
+}
