@@ -55,27 +55,47 @@ impl Kind {
         [Kind::Sleeve, Kind::Redis, Kind::Redis8, Kind::Valkey].into_iter().find(|kind| kind.name() == name)
     }
 
-    /// The program to run.
+    /// The program to run: the first of [`Kind::binaries`].
     ///
     /// # Errors
     /// One sentence that says what is missing and how to install it.
     pub fn binary(self) -> Result<PathBuf, String> {
-        match self {
-            Kind::Sleeve => named_by("SLEEVE_BIN").unwrap_or_else(sleeve_built_here),
-            Kind::Redis => named_by("REDIS_SERVER").unwrap_or_else(|| {
-                on_path("redis-server")
-                    .ok_or_else(|| "redis-server is missing: apt-get install redis-server, or set REDIS_SERVER".into())
-            }),
-            Kind::Redis8 => named_by("REDIS8_SERVER").unwrap_or_else(|| {
-                redis8_of_peers()
-                    .ok_or_else(|| "Redis 8 is missing: cargo xtask peers installs it, or set REDIS8_SERVER".into())
-            }),
-            Kind::Valkey => named_by("VALKEY_SERVER").unwrap_or_else(|| {
-                valkey_of_peers().or_else(|| on_path("valkey-server")).ok_or_else(|| {
-                    "valkey-server is missing: cargo xtask peers installs it, or set VALKEY_SERVER".into()
-                })
-            }),
+        self.binaries().map(|mut found| found.remove(0))
+    }
+
+    /// All builds of this server on this machine, at least one: what its variable names, then what `.peers` and `PATH`
+    /// hold.
+    ///
+    /// # Errors
+    /// As [`Kind::binary`].
+    pub fn binaries(self) -> Result<Vec<PathBuf>, String> {
+        let (variable, elsewhere, missing) = match self {
+            Kind::Sleeve => {
+                return named_by("SLEEVE_BIN").unwrap_or_else(sleeve_built_here).map(|binary| vec![binary]);
+            }
+            Kind::Redis => (
+                "REDIS_SERVER",
+                [None, on_path("redis-server")],
+                "redis-server is missing: apt-get install redis-server, or set REDIS_SERVER",
+            ),
+            Kind::Redis8 => (
+                "REDIS8_SERVER",
+                [redis8_of_peers(), None],
+                "Redis 8 is missing: cargo xtask peers installs it, or set REDIS8_SERVER",
+            ),
+            Kind::Valkey => (
+                "VALKEY_SERVER",
+                [valkey_of_peers(), on_path("valkey-server")],
+                "valkey-server is missing: cargo xtask peers installs it, or set VALKEY_SERVER",
+            ),
+        };
+        let mut found: Vec<PathBuf> = named_by(variable).transpose()?.into_iter().collect();
+        for binary in elsewhere.into_iter().flatten() {
+            if !found.contains(&binary) {
+                found.push(binary);
+            }
         }
+        if found.is_empty() { Err(missing.to_owned()) } else { Ok(found) }
     }
 }
 

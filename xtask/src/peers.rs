@@ -81,14 +81,22 @@ pub fn set_up_servers() -> Result<(), String> {
     set_up_python()
 }
 
-/// What a server's binary says about itself, such as `Redis server v=7.0.15 …`.
+fn version_of(kind: Kind) -> Result<String, String> {
+    version_at(&kind.binary()?)
+}
+
+/// The version and the allocator of a server's binary, such as `7.0.15 with jemalloc-5.3.0`.
 ///
 /// # Errors
-/// When it is missing or does not run.
-pub fn version_of(kind: Kind) -> Result<String, String> {
-    let text = output_of(Command::new(kind.binary()?).arg("--version"))?;
-    let words: Vec<&str> = text.split_whitespace().filter(|word| word.starts_with("v=")).collect();
-    Ok(words.first().map_or_else(|| text.trim().to_owned(), |word| word.trim_start_matches("v=").to_owned()))
+/// When it does not run.
+pub fn version_at(binary: &Path) -> Result<String, String> {
+    let text = output_of(Command::new(binary).arg("--version"))?;
+    let named = |name: &str| text.split_whitespace().find_map(|word| word.strip_prefix(name));
+    Ok(match (named("v="), named("malloc=")) {
+        (Some(version), Some(allocator)) => format!("{version} with {allocator}"),
+        (Some(version), None) => version.to_owned(),
+        (None, _) => text.trim().to_owned(),
+    })
 }
 
 fn set_up_redis() -> Result<(), String> {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::builds::Builds;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use sleeve_tests::{Kind, Server, Settings};
 
@@ -23,22 +24,28 @@ impl Contender {
     pub const REDIS8: Contender = Contender { name: "redis 8", kind: Kind::Redis8, workers: None, cpus: &[0] };
     pub const VALKEY: Contender = Contender { name: "valkey", kind: Kind::Valkey, workers: None, cpus: &[0] };
 
-    /// Starts it. The child inherits the CPUs of this thread, which are set for that moment only.
+    /// Starts it.
     ///
     /// # Errors
     /// When it does not come up.
-    pub fn start(&self, sleeve: &Path) -> Result<Server, String> {
-        let binary = if self.kind == Kind::Sleeve { sleeve.to_owned() } else { self.kind.binary()? };
+    pub fn start(&self, builds: &Builds) -> Result<Server, String> {
         let workers = self.workers.map(|workers| vec!["--workers".to_owned(), workers.to_string()]);
-        let settings = Settings { arguments: workers.unwrap_or_default(), password: None };
-        let before = sched_getaffinity(None).map_err(|error| error.to_string())?;
-        let mut cpus = CpuSet::new();
-        self.cpus.iter().for_each(|cpu| cpus.set(*cpu));
-        sched_setaffinity(None, &cpus).map_err(|error| format!("cannot bind to CPUs {:?}: {error}", self.cpus))?;
-        let server = Server::launch(self.kind, &binary, settings);
-        sched_setaffinity(None, &before).map_err(|error| error.to_string())?;
-        server
+        start_on(self.cpus, self.kind, builds.binary(self.kind)?, workers.unwrap_or_default())
     }
+}
+
+/// Starts a server that may run on these CPUs only. It inherits them from this thread, which has them for that moment.
+///
+/// # Errors
+/// When the CPUs are not to be had or the server does not come up.
+pub fn start_on(cpus: &[usize], kind: Kind, binary: &Path, arguments: Vec<String>) -> Result<Server, String> {
+    let before = sched_getaffinity(None).map_err(|error| error.to_string())?;
+    let mut set = CpuSet::new();
+    cpus.iter().for_each(|cpu| set.set(*cpu));
+    sched_setaffinity(None, &set).map_err(|error| format!("cannot bind to CPUs {cpus:?}: {error}"))?;
+    let server = Server::launch(kind, binary, Settings { arguments, password: None });
+    sched_setaffinity(None, &before).map_err(|error| error.to_string())?;
+    server
 }
 
 /// All contenders of one table.
@@ -52,8 +59,8 @@ impl Fleet {
     ///
     /// # Errors
     /// When one does not come up.
-    pub fn start(contenders: &[Contender], sleeve: &Path) -> Result<Fleet, String> {
-        let started = contenders.iter().map(|contender| Ok((*contender, contender.start(sleeve)?)));
+    pub fn start(contenders: &[Contender], builds: &Builds) -> Result<Fleet, String> {
+        let started = contenders.iter().map(|contender| Ok((*contender, contender.start(builds)?)));
         Ok(Fleet { servers: started.collect::<Result<_, String>>()? })
     }
 }

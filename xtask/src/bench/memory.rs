@@ -1,9 +1,9 @@
 //! Bytes of resident memory per key or element: what a server's process grows by while they are written.
 
-use std::path::Path;
-
+use super::builds::Builds;
 use super::effort::Effort;
 use super::fleet::Contender;
+use super::plan::BEST_PEER;
 use super::report::{Bar, Line, Table};
 use sleeve_tests::connection::request;
 use sleeve_tests::{Connection, Server};
@@ -108,7 +108,7 @@ fn with_pairs<const N: usize>(head: [&str; N], count: u64, pair: impl Fn(u64) ->
 ///
 /// # Errors
 /// When a server fails.
-pub fn measure(sleeve: &Path, effort: Effort) -> Result<Table, String> {
+pub fn measure(builds: &Builds, effort: Effort) -> Result<Table, String> {
     let title = "Memory: growth of resident memory per key or element (bytes)";
     println!("\n==> {title}");
     let all = [Contender::SLEEVE, Contender::REDIS, Contender::REDIS8, Contender::VALKEY];
@@ -117,18 +117,16 @@ pub fn measure(sleeve: &Path, effort: Effort) -> Result<Table, String> {
     for shape in SHAPES {
         let mut samples = Vec::new();
         for contender in contenders {
-            let server = contender.start(sleeve)?;
+            let server = contender.start(builds)?;
             let growth = growth(&server, &shape)?;
             println!("    {}: {} {growth:.1}", shape.label, contender.name);
             samples.push((contender.name, vec![growth]));
         }
-        let (ratio, bar) = (Some(("sleeve", BEST_OF.as_slice())), Some(Bar::Absolute("sleeve", shape.bar)));
+        let (ratio, bar) = (Some(BEST_PEER), Some(Bar::Absolute("sleeve", shape.bar)));
         lines.push(Line { label: shape.label.to_owned(), samples, ratio, bar });
     }
     Ok(Table { name: NAME, title: title.to_owned(), lines })
 }
-
-const BEST_OF: [&str; 3] = ["redis", "redis 8", "valkey"];
 
 fn growth(server: &Server, shape: &Shape) -> Result<f64, String> {
     let mut connection = server.connect();

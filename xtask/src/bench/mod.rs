@@ -5,6 +5,7 @@
 //! machine's mood hits all of them, and a ratio is the median of the rounds' ratios. It judges nothing but the bars of
 //! `plan`, and it never fails because of one: figures are printed and written, people read them.
 
+mod builds;
 mod effort;
 mod fleet;
 mod generator;
@@ -19,9 +20,9 @@ use std::path::PathBuf;
 
 use crate::peers;
 use crate::steps::build_sleeve;
+use builds::Builds;
 use effort::Effort;
 use report::Table;
-use sleeve_tests::Kind;
 use sleeve_tests::server::workspace_root;
 
 const EXAMPLES: &str = "\
@@ -69,21 +70,22 @@ pub fn run(options: &Options) -> Result<(), String> {
         rounds: options.rounds.unwrap_or(if options.quick { 1 } else { 5 }),
         divisor: if options.quick { 10 } else { 1 },
     };
+    let builds = Builds::choose(sleeve, effort)?;
     let wanted = |name: &str| options.only.is_empty() || options.only.iter().any(|only| only == name);
     let mut tables = Vec::new();
     for comparison in plan::comparisons().iter().filter(|comparison| wanted(comparison.name)) {
-        tables.push(show(comparison.measure(&sleeve, effort)?));
+        tables.push(show(comparison.measure(&builds, effort)?));
     }
     if wanted(subscribers::NAME) {
-        tables.push(show(subscribers::measure(&sleeve, effort)?));
+        tables.push(show(subscribers::measure(&builds, effort)?));
     }
     if wanted(memory::NAME) {
-        tables.push(show(memory::measure(&sleeve, effort)?));
+        tables.push(show(memory::measure(&builds, effort)?));
     }
     if wanted(workloads::NAME) {
-        tables.push(show(workloads::measure(&sleeve, effort)?));
+        tables.push(show(workloads::measure(&builds, effort)?));
     }
-    if options.no_write { Ok(()) } else { write(&tables, effort) }
+    if options.no_write { Ok(()) } else { write(&tables, &builds, effort) }
 }
 
 fn show(table: Table) -> Table {
@@ -92,13 +94,9 @@ fn show(table: Table) -> Table {
 }
 
 /// Writes the page for people and the figures for programs.
-fn write(tables: &[Table], effort: Effort) -> Result<(), String> {
+fn write(tables: &[Table], builds: &Builds, effort: Effort) -> Result<(), String> {
     let machine = machine::describe();
-    let servers = [Kind::Redis, Kind::Redis8, Kind::Valkey].map(|kind| (kind.name(), peers::version_of(kind)));
-    let mut versions = vec![("sleeve", env!("CARGO_PKG_VERSION").to_owned())];
-    for (name, version) in servers {
-        versions.push((name, version?));
-    }
+    let versions = builds.versions();
     let page = report::page(tables, &machine, &versions, effort);
     let figures = report::figures(tables, &machine, &versions, effort);
     let name = format!("{}-{}", machine.date, machine.short_name);

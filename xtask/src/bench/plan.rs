@@ -1,7 +1,6 @@
 //! What is compared, under which load, and the bars that the project has set itself.
 
-use std::path::Path;
-
+use super::builds::Builds;
 use super::effort::Effort;
 use super::fleet::{Contender, Fleet};
 use super::generator::{Figure, Load, State, measure};
@@ -32,7 +31,10 @@ const SINGLE_WORKER: Contender = Contender { name: "sleeve", workers: Some(1), c
 const TWO_WORKERS: Contender = Contender { name: "2 workers", workers: Some(2), cpus: &[0], ..Contender::SLEEVE };
 const TWO_CPUS: Contender =
     Contender { name: "2 workers, 2 CPUs", workers: Some(2), cpus: &[0, 1], ..Contender::SLEEVE };
-const PEERS: &[Contender] = &[SINGLE_WORKER, Contender::REDIS, Contender::VALKEY];
+const ALL: &[Contender] = &[SINGLE_WORKER, Contender::REDIS, Contender::REDIS8, Contender::VALKEY];
+
+/// A bar is about the best of all peers in the same round.
+pub const BEST_PEER: Ratio = ("sleeve", &["redis", "redis 8", "valkey"]);
 
 /// Every comparison, in the order of the page.
 pub fn comparisons() -> Vec<Comparison> {
@@ -54,8 +56,8 @@ fn depth() -> Comparison {
     Comparison {
         name: "depth",
         title: "Pipelined: server CPU per request (us); 50 clients, 1,000,000 random keys, 16-byte values",
-        contenders: PEERS,
-        ratio: ("sleeve", &["valkey"]),
+        contenders: ALL,
+        ratio: BEST_PEER,
         loads,
     }
 }
@@ -70,8 +72,8 @@ fn types() -> Comparison {
     Comparison {
         name: "types",
         title: "Collections: server CPU per request (us); 50 clients, depth 16, 16-byte elements, up to 1,000,000 of them",
-        contenders: &[SINGLE_WORKER, Contender::REDIS, Contender::REDIS8, Contender::VALKEY],
-        ratio: ("sleeve", &["redis", "redis 8", "valkey"]),
+        contenders: ALL,
+        ratio: BEST_PEER,
         loads: vec![
             pipelined("lpush", State::Empty, 1_000_000, 1_000_000),
             pipelined("lpop", State::Filled, 1_000_000, 1_000_000),
@@ -100,8 +102,8 @@ fn unpipelined() -> Comparison {
     Comparison {
         name: "unpipelined",
         title: "Unpipelined: server CPU per request (us); 64 keys, 1 KiB values",
-        contenders: PEERS,
-        ratio: ("sleeve", &["valkey"]),
+        contenders: ALL,
+        ratio: BEST_PEER,
         loads,
     }
 }
@@ -132,8 +134,8 @@ fn single() -> Comparison {
     Comparison {
         name: "single",
         title: "One client, one request at a time: median latency (us) and server CPU per request (us)",
-        contenders: PEERS,
-        ratio: ("sleeve", &["redis"]),
+        contenders: ALL,
+        ratio: BEST_PEER,
         loads: vec![
             judged("get", Figure::Latency, Some(1.0)),
             judged("get", Figure::ServerCpu, None),
@@ -158,9 +160,9 @@ impl Comparison {
     ///
     /// # Errors
     /// When a server or the generator fails.
-    pub fn measure(&self, sleeve: &Path, effort: Effort) -> Result<Table, String> {
+    pub fn measure(&self, builds: &Builds, effort: Effort) -> Result<Table, String> {
         println!("\n==> {}", self.title);
-        let fleet = Fleet::start(self.contenders, sleeve)?;
+        let fleet = Fleet::start(self.contenders, builds)?;
         let mut lines = Vec::new();
         let mut filled = None;
         for Judged { load, figure, ratio_max } in &self.loads {
@@ -168,7 +170,7 @@ impl Comparison {
             if filled != Some((load.keyspace, load.data_size, load.state)) {
                 for (contender, server) in &fleet.servers {
                     println!("    filling {}", contender.name);
-                    load.fill(sleeve, server)?;
+                    load.fill(builds.generator(), server)?;
                 }
                 filled = Some((load.keyspace, load.data_size, load.state));
             }
@@ -176,7 +178,7 @@ impl Comparison {
                 fleet.servers.iter().map(|(contender, _)| (contender.name, Vec::new())).collect();
             for round in 1..=effort.rounds {
                 for (index, (contender, server)) in fleet.servers.iter().enumerate() {
-                    let value = measure(sleeve, server, &load, *figure)?;
+                    let value = measure(builds.generator(), server, &load, *figure)?;
                     println!("    {} round {round}: {} {value:.3}", load.label(), contender.name);
                     samples[index].1.push(value);
                 }

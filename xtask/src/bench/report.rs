@@ -135,7 +135,7 @@ pub fn figures(tables: &[Table], machine: &Machine, versions: &[(&str, String)],
 }
 
 /// The middle one, or the mean of the two in the middle.
-fn median(samples: &[f64]) -> Option<f64> {
+pub fn median(samples: &[f64]) -> Option<f64> {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;

@@ -4,10 +4,11 @@
 
 use std::io::Read;
 use std::net::TcpStream;
-use std::path::Path;
 
+use super::builds::Builds;
 use super::effort::Effort;
 use super::fleet::{Contender, Fleet};
+use super::plan::BEST_PEER;
 use super::report::{Bar, Line, Table};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use sleeve_tests::connection::request;
@@ -16,7 +17,7 @@ use sleeve_tests::{Connection, Server};
 /// The name that `--only` takes.
 pub const NAME: &str = "subscribers";
 
-const CONTENDERS: [Contender; 3] = [Contender::SLEEVE, Contender::REDIS, Contender::VALKEY];
+const CONTENDERS: [Contender; 4] = [Contender::SLEEVE, Contender::REDIS, Contender::REDIS8, Contender::VALKEY];
 const SUBSCRIBERS: usize = 1000;
 const MESSAGES: u64 = 400;
 const PAYLOAD_BYTES: usize = 64;
@@ -27,10 +28,10 @@ const RATIO_MAX: f64 = 0.70;
 ///
 /// # Errors
 /// When a server fails.
-pub fn measure(sleeve: &Path, effort: Effort) -> Result<Table, String> {
+pub fn measure(builds: &Builds, effort: Effort) -> Result<Table, String> {
     let title = "A 64-byte message to 1,000 subscribers: server CPU (us)";
     println!("\n==> {title}");
-    let fleet = Fleet::start(&CONTENDERS, sleeve)?;
+    let fleet = Fleet::start(&CONTENDERS, builds)?;
     let mut samples: Vec<(&'static str, Vec<f64>)> = CONTENDERS.map(|contender| (contender.name, Vec::new())).into();
     for round in 1..=effort.rounds {
         for ((contender, server), (_, samples)) in fleet.servers.iter().zip(&mut samples) {
@@ -39,7 +40,7 @@ pub fn measure(sleeve: &Path, effort: Effort) -> Result<Table, String> {
             samples.push(value);
         }
     }
-    let (ratio, bar) = (Some(("sleeve", ["redis"].as_slice())), Some(Bar::Ratio(RATIO_MAX)));
+    let (ratio, bar) = (Some(BEST_PEER), Some(Bar::Ratio(RATIO_MAX)));
     let line = Line { label: "PUBLISH".to_owned(), samples, ratio, bar };
     Ok(Table { name: NAME, title: title.to_owned(), lines: vec![line] })
 }

@@ -1,8 +1,8 @@
 //! The documents' workloads through the client library, beside a bare socket program, with redis-server under both.
 
-use std::path::Path;
 use std::process::Command;
 
+use super::builds::Builds;
 use super::effort::Effort;
 use super::fleet::Contender;
 use super::report::{Bar, Line, Table};
@@ -30,16 +30,16 @@ const BARS: [(&str, &str, bool, Bar); 5] = [
 ///
 /// # Errors
 /// When the server or the program fails.
-pub fn measure(sleeve: &Path, effort: Effort) -> Result<Table, String> {
+pub fn measure(builds: &Builds, effort: Effort) -> Result<Table, String> {
     let title = "The client library and a bare socket program, Redis 7.0 under both (ns per operation)";
     println!("\n==> {title}");
-    let server = SERVER.start(sleeve)?;
+    let server = SERVER.start(builds)?;
     let mut lines: Vec<Line> = Vec::new();
     for round in 1..=effort.rounds {
         println!("    round {round}");
         let url = server.url();
         let arguments = ["bench", "--workload", "all", "--json", "--url", &url];
-        let text = output_of(Command::new(sleeve).args(arguments))?;
+        let text = output_of(Command::new(builds.generator()).args(arguments))?;
         let steps: Vec<Value> = serde_json::from_str(&text).map_err(|error| format!("{error} in\n{text}"))?;
         for step in &steps {
             add(&mut lines, step, "", false);

@@ -1,0 +1,98 @@
+//! Which build of each server takes part: the fastest of those that are found on this machine.
+//!
+//! The same version of a server can be a third slower in one package than in another, because of its allocator or its
+//! compiler. A ratio says something only against a server at its best, so several builds of one server are first measured
+//! against each other, and the fastest goes into the tables.
+
+use std::path::{Path, PathBuf};
+
+use super::effort::Effort;
+use super::fleet::start_on;
+use super::generator::{Figure, Load, State, measure};
+use super::report::median;
+use crate::peers;
+use sleeve_tests::Kind;
+
+/// The servers that Sleeve is compared with.
+const PEERS: [Kind; 3] = [Kind::Redis, Kind::Redis8, Kind::Valkey];
+
+/// How often each of several builds is measured before one is chosen, at the most.
+const ROUNDS_MAX: u32 = 3;
+
+/// The binaries that take part, one for each kind.
+#[derive(Debug)]
+pub struct Builds {
+    chosen: Vec<(Kind, PathBuf, String)>,
+}
+
+impl Builds {
+    /// Sleeve's binary, and of each peer the build with the least CPU time per request.
+    ///
+    /// # Errors
+    /// When a peer is missing, or one of its builds does not run.
+    pub fn choose(sleeve: PathBuf, effort: Effort) -> Result<Builds, String> {
+        let mut chosen = vec![(Kind::Sleeve, sleeve.clone(), env!("CARGO_PKG_VERSION").to_owned())];
+        for kind in PEERS {
+            let mut found = kind.binaries()?;
+            let binary = if found.len() == 1 { found.remove(0) } else { fastest(kind, found, &sleeve, effort)? };
+            let version = peers::version_at(&binary)?;
+            println!("    {}: {version}", kind.name());
+            chosen.push((kind, binary, version));
+        }
+        Ok(Builds { chosen })
+    }
+
+    /// The program to start for a kind.
+    ///
+    /// # Errors
+    /// When no build of that kind takes part.
+    pub fn binary(&self, kind: Kind) -> Result<&Path, String> {
+        let build = self.chosen.iter().find(|(chosen, ..)| *chosen == kind);
+        build.map(|(_, binary, _)| binary.as_path()).ok_or_else(|| format!("no build of {} takes part", kind.name()))
+    }
+
+    /// The load generator, which is a part of Sleeve's binary.
+    pub fn generator(&self) -> &Path {
+        &self.chosen[0].1
+    }
+
+    /// Each server's name with the version and the allocator of the build that took part.
+    pub fn versions(&self) -> Vec<(&'static str, String)> {
+        self.chosen.iter().map(|(kind, _, version)| (kind.name(), version.clone())).collect()
+    }
+}
+
+/// The build that takes the least CPU time for a GET at depth 64, where builds differ most.
+fn fastest(kind: Kind, found: Vec<PathBuf>, generator: &Path, effort: Effort) -> Result<PathBuf, String> {
+    println!("==> choosing one of {} builds of {}", found.len(), kind.name());
+    let load = Load {
+        test: "get",
+        clients: 50,
+        pipeline: 64,
+        requests: 2_000_000,
+        data_size: 16,
+        keyspace: 1_000_000,
+        state: State::Kept("get"),
+    };
+    let load = load.divided(effort.divisor);
+    let mut builds = Vec::new();
+    for binary in found {
+        let server = start_on(&[0], kind, &binary, Vec::new())?;
+        load.fill(generator, &server)?;
+        builds.push((binary, server, Vec::new()));
+    }
+    for _ in 0..effort.rounds.min(ROUNDS_MAX) {
+        for (_, server, samples) in &mut builds {
+            samples.push(measure(generator, server, &load, Figure::ServerCpu)?);
+        }
+    }
+    let mut best = None;
+    for (binary, _, samples) in builds {
+        let figure = median(&samples).ok_or("no round was run")?;
+        println!("    {}: {figure:.3} us for a GET at depth 64", peers::version_at(&binary)?);
+        if best.as_ref().is_none_or(|(least, _)| figure < *least) {
+            best = Some((figure, binary));
+        }
+    }
+    best.map(|(_, binary)| binary).ok_or_else(|| format!("no build of {} was found", kind.name()))
+}
