@@ -2,11 +2,12 @@
 //!
 //! Pipelining needs no batch: calls are pipelined anyway. A batch is for what should not be interleaved, or should go out
 //! in one piece; it is no transaction, so other connections' commands may still run between its own. It belongs to one
-//! caller, on one thread at a time.
+//! caller; a lock that nobody else wants lets it move between threads, as a task does that awaits while it gathers.
 
-use std::cell::{Cell, RefCell};
 use std::mem;
 use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::ask::Ask;
 use crate::cmd::Cmd;
@@ -41,12 +42,13 @@ use crate::slot::{Completions, Source};
 #[must_use = "a batch does nothing until it is sent"]
 pub struct Batch {
     origin: Arc<Origin>,
-    database: Cell<u32>,
-    gathered: RefCell<Gathered>,
+    gathered: Mutex<Gathered>,
 }
 
 /// Requests, and who asked for them.
 struct Gathered {
+    /// What the next commands work on.
+    database: u32,
     source: Source,
     bytes: Vec<u8>,
     units: Vec<Unit>,
@@ -55,13 +57,13 @@ struct Gathered {
 impl Batch {
     pub(crate) fn new(origin: Arc<Origin>, database: u32) -> Self {
         let source = Source::new(origin.route.driver());
-        let gathered = RefCell::new(Gathered { source, bytes: Vec::new(), units: Vec::new() });
-        Self { origin, database: Cell::new(database), gathered }
+        let gathered = Mutex::new(Gathered { database, source, bytes: Vec::new(), units: Vec::new() });
+        Self { origin, gathered }
     }
 
     /// Has the commands that follow work on this database.
     pub fn select(&self, database: u32) -> &Self {
-        self.database.set(database);
+        self.gathered.lock().database = database;
         self
     }
 
@@ -72,7 +74,7 @@ impl Batch {
 
     /// How many commands are gathered.
     pub fn len(&self) -> usize {
-        self.gathered.borrow().units.len()
+        self.gathered.lock().units.len()
     }
 
     /// Whether nothing is gathered.
@@ -83,7 +85,7 @@ impl Batch {
     /// Sends what is gathered, in one piece. The batch can then be filled again.
     pub fn send(&self) {
         let (bytes, units) = {
-            let gathered = &mut *self.gathered.borrow_mut();
+            let gathered = &mut *self.gathered.lock();
             (mem::take(&mut gathered.bytes), mem::take(&mut gathered.units))
         };
         if units.is_empty() {
@@ -101,10 +103,10 @@ impl Batch {
 impl Ask for Batch {
     fn ask<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
         let gathered = Request::with(write, |bytes| {
-            let gathered = &mut *self.gathered.borrow_mut();
+            let gathered = &mut *self.gathered.lock();
             let (target, handle) = gathered.source.pair();
             gathered.bytes.extend_from_slice(bytes);
-            gathered.units.push(Unit { database: self.database.get(), target, length: bytes.len() });
+            gathered.units.push(Unit { database: gathered.database, target, length: bytes.len() });
             handle
         });
         match gathered {

@@ -7,13 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::Error;
+#[cfg(not(feature = "tls"))]
+use crate::no_tls::Tls;
+#[cfg(feature = "tls")]
 use crate::tls::Tls;
 
 /// Where the server is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Endpoint {
-    /// `redis://host:port`, or `rediss://host:port` with TLS
+    /// `redis://host:port` and `valkey://host:port`, or `rediss://` and `valkeys://` with TLS
     Tcp {
         /// A name or an address.
         host: String,
@@ -29,6 +32,7 @@ pub enum Endpoint {
 
 /// What a call does when the queue of unanswered requests is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum QueueFull {
     /// The calling thread waits for room. That includes a thread that runs async tasks: there, rather bound how many
     /// replies are open at a time, or choose `Fail`.
@@ -40,6 +44,7 @@ pub enum QueueFull {
 
 /// Which protocol to ask the server for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Protocol {
     /// RESP3, and RESP2 where the server does not know it.
     #[default]
@@ -78,6 +83,8 @@ pub struct Config {
     pub(crate) backoff_min: Duration,
     pub(crate) backoff_max: Duration,
     pub(crate) error_hook: Option<ErrorHook>,
+    /// Options of the embedded engine, with their values.
+    pub(crate) settings: Vec<(String, String)>,
 }
 
 impl Default for Config {
@@ -104,18 +111,32 @@ impl Config {
             backoff_min: Duration::from_millis(5),
             backoff_max: Duration::from_secs(2),
             error_hook: None,
+            settings: Vec::new(),
         }
     }
 
+    /// An option of the embedded engine, as a configuration file has it: `("maxmemory", "10mb")`. Everything that a
+    /// server's configuration knows, but for what is about a process or its sockets ([`Client::listen`] is told those).
+    ///
+    /// It counts when the engine is made. Who opens an engine that is there already, by its name, may only say what is so.
+    ///
+    /// [`Client::listen`]: crate::Client::open
+    pub fn engine(mut self, option: impl Into<String>, value: impl Into<String>) -> Self {
+        self.settings.push((option.into(), value.into()));
+        self
+    }
+
     /// Speaks TLS over TCP, as `rediss://` does.
+    #[cfg(feature = "tls")]
     pub fn tls(mut self, tls: Tls) -> Self {
         self.tls = Some(tls);
         self
     }
 
-    /// Who to log in as; without this the server's default user.
+    /// Who to log in as; without this the server's default user. One without a password logs in with an empty one.
     pub fn user(mut self, user: impl Into<String>) -> Self {
         self.user = Some(user.into());
+        self.password.get_or_insert_default();
         self
     }
 
@@ -188,11 +209,12 @@ impl Config {
 }
 
 impl std::fmt::Debug for Config {
-    /// Everything but the password.
+    /// Everything but the password, and the user where there is none: it may be a password in the wrong place.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let has_password = self.password.as_ref().is_some_and(|password| !password.is_empty());
         f.debug_struct("Config")
             .field("endpoint", &self.endpoint)
-            .field("user", &self.user)
+            .field("user", &self.user.as_ref().filter(|_| has_password))
             .field("database", &self.database)
             .field("protocol", &self.protocol)
             .finish_non_exhaustive()

@@ -9,15 +9,13 @@
 //! same pipe and intake as on a connection. A thread that lives only meanwhile takes it in: the engine rings when there is
 //! something, and the thread itself looks when a time is over.
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
-use sleeve_server::boot::Server;
 use sleeve_server::clock::Instant;
 use sleeve_server::{Engine, Local, Opt};
 use sleeve_wire::frame::Scanner;
@@ -28,6 +26,7 @@ use crate::config::{Config, Endpoint, ErrorHook};
 use crate::entry::Unit;
 use crate::error::{Error, ErrorKind};
 use crate::exchange::Exchange;
+use crate::house::House;
 use crate::intake::Intake;
 use crate::link::no_such_database;
 use crate::payload::Payload;
@@ -39,32 +38,6 @@ const SEATS_MAX: usize = 8;
 
 /// The longest sleep while replies are late, so that keys expire in an engine that has no other thread.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
-
-/// An engine, and what listens in front of it.
-struct House {
-    engine: Arc<Engine>,
-    servers: Mutex<Vec<Server>>,
-}
-
-/// The engines that have names.
-static HOUSES: LazyLock<Mutex<HashMap<String, Weak<House>>>> = LazyLock::new(Mutex::default);
-
-impl House {
-    fn new() -> Arc<Self> {
-        Arc::new(Self { engine: Engine::new(sleeve_server::Config::default()), servers: Mutex::default() })
-    }
-
-    fn named(name: &str) -> Arc<Self> {
-        let mut houses = HOUSES.lock();
-        houses.retain(|_, house| house.strong_count() > 0);
-        if let Some(house) = houses.get(name).and_then(Weak::upgrade) {
-            return house;
-        }
-        let house = Self::new();
-        houses.insert(name.to_owned(), Arc::downgrade(&house));
-        house
-    }
-}
 
 /// A session of the engine with its way in and out.
 struct Seat {
@@ -93,8 +66,8 @@ impl Embedded {
     /// Opens the engine that the configuration names, or a new one of the client's own.
     pub(crate) fn open(config: Config) -> Result<Arc<Self>, Error> {
         let house = match &config.endpoint {
-            Endpoint::Embedded(Some(name)) => House::named(name),
-            _ => House::new(),
+            Endpoint::Embedded(Some(name)) => House::named(name, &config.settings)?,
+            _ => House::of_its_own(&config.settings)?,
         };
         let embedded = Self::enter(house, config);
         if embedded.config.database >= embedded.databases {
@@ -108,7 +81,7 @@ impl Embedded {
 
     /// Opens a new engine of the client's own.
     pub(crate) fn open_own(config: Config) -> Arc<Self> {
-        Self::enter(House::new(), config)
+        Self::enter(House::plain(), config)
     }
 
     fn enter(house: Arc<House>, config: Config) -> Arc<Self> {

@@ -37,13 +37,49 @@ pub enum ErrorKind {
 
 /// What is known about the effect of a command that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Effect {
-    /// It was not executed, and will not be.
+    /// It was not executed, and will not be: it never left, or the server refused it before it looked at any key (a
+    /// read-only replica, a server that is loading its data or has no memory left). It may be sent again as it is.
     None,
     /// It may or may not have been executed; only the data can tell.
     Unknown,
-    /// The server executed it, or refused it, and said so.
+    /// The server executed it and said what was wrong.
     Answered,
+}
+
+impl fmt::Display for Effect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "refused, not applied",
+            Self::Unknown => "effect unknown",
+            Self::Answered => "answered",
+        })
+    }
+}
+
+/// The errors with which a server turns a command away at its gates, before it is executed: a code and words that follow
+/// it, without a name that another server has not got. The code alone says too little: a script may give any to an error of
+/// its own after it has written.
+const GATES: [(&str, &str); 12] = [
+    ("READONLY", "write against a read only"),
+    ("LOADING", "is loading the dataset in memory"),
+    ("OOM", "command not allowed when used memory"),
+    ("NOAUTH", "Authentication required"),
+    ("MASTERDOWN", "is down and replica-serve-stale-data"),
+    ("NOREPLICAS", "Not enough good replicas to write"),
+    ("MISCONF", "persist"),
+    ("BUSY", "is busy running a script"),
+    ("CLUSTERDOWN", ""),
+    ("MOVED", ""),
+    ("NOSCRIPT", "No matching script"),
+    ("EXECABORT", "Transaction discarded"),
+];
+
+/// Whether a server's error says that the command was turned away. One that names a script came out of the middle of it.
+fn was_turned_away(text: &str) -> bool {
+    let (code, rest) = text.split_once(' ').unwrap_or((text, ""));
+    GATES.iter().any(|(gate, words)| *gate == code && rest.contains(words)) && !rest.contains("script: ")
 }
 
 /// Why a command has no result.
@@ -81,7 +117,9 @@ impl Error {
 
     /// The error that a server's reply carries.
     pub(crate) fn server(text: &[u8]) -> Self {
-        Self::new(ErrorKind::Server, Effect::Answered, String::from_utf8_lossy(text).into_owned())
+        let text = String::from_utf8_lossy(text);
+        let effect = if was_turned_away(&text) { Effect::None } else { Effect::Answered };
+        Self::new(ErrorKind::Server, effect, text.into_owned())
     }
 
     /// A result that cannot be turned into the type that was asked for.
@@ -134,14 +172,19 @@ impl Error {
 }
 
 impl fmt::Display for Error {
+    /// The sentence; behind what a server refused stands that it was not applied.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        f.write_str(&self.message)?;
+        match (self.kind, self.effect) {
+            (ErrorKind::Server, Effect::None) => write!(f, " ({})", self.effect),
+            _ => Ok(()),
+        }
     }
 }
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} (effect {:?}): {}", self.kind, self.effect, self.message)
+        write!(f, "{:?} ({}): {}", self.kind, self.effect, self.message)
     }
 }
 
@@ -150,5 +193,32 @@ impl std::error::Error for Error {}
 impl PartialEq for Error {
     fn eq(&self, other: &Self) -> bool {
         self.kind == other.kind && self.effect == other.effect && self.message == other.message
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_turns_away_is_not_applied() {
+        for text in [
+            "READONLY You can't write against a read only replica.",
+            "LOADING Redis is loading the dataset in memory",
+            "OOM command not allowed when used memory > 'maxmemory'.",
+            "EXECABORT Transaction discarded because of previous errors.",
+        ] {
+            let error = Error::server(text.as_bytes());
+            assert_eq!((error.kind(), error.effect()), (ErrorKind::Server, Effect::None), "{text}");
+            assert_eq!((error.message(), error.code()), (text, text.split(' ').next()));
+            assert_eq!(error.to_string(), format!("{text} (refused, not applied)"));
+        }
+        for text in [
+            "ERR value is not an integer or out of range",
+            "OOM is what my script calls it",
+            "READONLY You can't write against a read only replica. script: 2a, on @user_script:1.",
+        ] {
+            assert_eq!(Error::server(text.as_bytes()).effect(), Effect::Answered, "{text}");
+        }
     }
 }

@@ -6,6 +6,7 @@ use crate::request::{Request, ToArg, ToArgs};
 
 /// A unit of distance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum GeoUnit {
     /// Metres.
     Metres,
@@ -46,6 +47,7 @@ pub struct GeoArea {
 
 /// The middle of an area that has no shape yet; see [`GeoArea`].
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum GeoCentre {
     /// The position of a member.
     Member(String),

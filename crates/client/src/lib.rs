@@ -70,6 +70,8 @@ pub(crate) mod error;
 pub(crate) mod exchange;
 pub(crate) mod geo;
 pub(crate) mod handshake;
+#[cfg(feature = "embedded")]
+pub(crate) mod house;
 pub(crate) mod inbox;
 pub(crate) mod intake;
 pub(crate) mod io;
@@ -78,6 +80,8 @@ pub(crate) mod link;
 pub(crate) mod listener;
 pub(crate) mod lone;
 pub(crate) mod news;
+#[cfg(not(feature = "tls"))]
+pub(crate) mod no_tls;
 pub(crate) mod options;
 pub(crate) mod origin;
 pub(crate) mod patience;
@@ -90,6 +94,7 @@ pub(crate) mod reply;
 pub(crate) mod request;
 pub(crate) mod route;
 pub(crate) mod script;
+#[cfg(feature = "tls")]
 pub(crate) mod seal;
 #[cfg(feature = "embedded")]
 pub(crate) mod seat;
@@ -100,6 +105,7 @@ pub(crate) mod socket;
 pub(crate) mod sorting;
 pub(crate) mod stream;
 pub(crate) mod subscription;
+#[cfg(feature = "tls")]
 pub(crate) mod tls;
 pub(crate) mod transaction;
 pub(crate) mod turn;
@@ -124,11 +130,13 @@ pub use ranking::{AddOptions, CombineOptions, RankEnd, RankRange};
 pub use reply::Reply;
 pub use request::{Request, ToArg, ToArgs};
 pub use script::{Runs, Script, ScriptReply};
+#[cfg(feature = "tls")]
 pub use seal::Seal;
 pub use sleeve_wire::frame::{Frame, FrameError, Items};
 pub use sorting::{ListEnd, ListSide, PosOptions, SortOptions};
 pub use stream::{ClaimOptions, GroupStart, ReadOptions, StreamTrim};
 pub use subscription::{Next, Subscription};
+#[cfg(feature = "tls")]
 pub use tls::Tls;
 pub use transaction::{Condition, Transaction};
 pub use value::Value;

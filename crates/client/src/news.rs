@@ -9,6 +9,7 @@ use crate::error::Error;
 
 /// What a [`Subscription`](crate::Subscription) brings.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum News {
     /// Somebody published this.
     Message(Message),

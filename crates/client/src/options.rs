@@ -9,6 +9,7 @@ use crate::request::{Request, ToArg, ToArgs};
 
 /// When a key that is set, or looked at by GETEX, goes away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Expiry {
     /// After this long, to the millisecond.
     After(Duration),
@@ -100,6 +101,7 @@ macro_rules! words {
     ($($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)? })+) => { $(
         $(#[$about])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
         pub enum $name { $($(#[$doc])* $variant,)+ }
 
         impl ToArgs for $name {
@@ -441,6 +443,7 @@ impl ToArgs for ClientFilter {
 
 /// Which commands COMMAND LIST names.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum CommandFilter {
     /// Those of this module.
     Module(String),

@@ -127,6 +127,7 @@ impl ToArgs for RankRange {
 
 /// One of the two ends of a sorted set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RankEnd {
     /// Where the least score is.
     Min,

@@ -70,11 +70,17 @@ pub trait ToArgs {
 pub trait ToArg: ToArgs {}
 
 /// A command's words and arguments, in the order in which they are sent.
-#[derive(Debug)]
 pub struct Request {
     buffer: Vec<u8>,
     count: usize,
     refused: Option<Error>,
+}
+
+impl std::fmt::Debug for Request {
+    /// How much it is; what it says may be a password.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Request").field("words", &self.count).finish_non_exhaustive()
+    }
 }
 
 thread_local! {

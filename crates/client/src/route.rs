@@ -16,6 +16,14 @@ use crate::link::Link;
 use crate::patience::Patience;
 use crate::slot::{Driver, Sent};
 
+/// What to do about an engine that was left out.
+#[cfg(not(feature = "embedded"))]
+const NO_ENGINE: &str = concat!(
+    "this build has no engine in it, because its feature \"embedded\" is off; in Cargo.toml: sleeve = { version = \"",
+    env!("CARGO_PKG_VERSION"),
+    "\", features = [\"embedded\"] }",
+);
+
 /// A way for requests.
 #[derive(Clone)]
 pub(crate) enum Route {
@@ -32,10 +40,7 @@ impl Route {
             #[cfg(feature = "embedded")]
             Endpoint::Embedded(_) => Ok(Self::Local(Embedded::open(config)?)),
             #[cfg(not(feature = "embedded"))]
-            Endpoint::Embedded(_) => Err(Error::unsent(
-                ErrorKind::Configuration,
-                "this build has no engine: its feature \"embedded\" is off",
-            )),
+            Endpoint::Embedded(_) => Err(Error::unsent(ErrorKind::Configuration, NO_ENGINE)),
             _ => {
                 let link = Link::new(config, lasting).map_err(failed)?;
                 io::start(link.clone()).map_err(failed)?;

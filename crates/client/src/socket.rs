@@ -13,6 +13,9 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::net::{RecvFlags, SendFlags, Shutdown, sockopt};
 
 use crate::config::{Config, Endpoint};
+#[cfg(not(feature = "tls"))]
+use crate::no_tls::Seal;
+#[cfg(feature = "tls")]
 use crate::seal::Seal;
 
 /// How long a peer that acknowledges nothing is believed to be alive. The kernel ends the connection then.

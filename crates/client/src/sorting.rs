@@ -6,6 +6,7 @@ use crate::request::{Request, ToArg, ToArgs};
 
 /// One of the two ends of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ListEnd {
     /// Where the first element is.
     Left,
@@ -26,6 +27,7 @@ impl ToArg for ListEnd {}
 
 /// On which side of another element LINSERT puts one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ListSide {
     /// In front of it.
     Before,

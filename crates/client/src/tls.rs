@@ -12,6 +12,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
+use crate::error::{Error, ErrorKind};
+
 /// How to speak TLS with a server. The default believes the certificate authorities that the system believes.
 ///
 /// ```
@@ -66,6 +68,34 @@ impl Tls {
     pub fn insecure(mut self, insecure: bool) -> Self {
         self.insecure = insecure;
         self
+    }
+
+    /// What `rediss://` begins with.
+    pub(crate) fn for_url() -> Result<Self, Error> {
+        Ok(Self::new())
+    }
+
+    /// Takes what an option of a URL says about TLS; whether it says anything.
+    pub(crate) fn take_option(&mut self, name: &str, value: &str) -> Result<bool, Error> {
+        match name {
+            "ca" => self.ca_file = Some(value.into()),
+            "ca_folder" => self.ca_folder = Some(value.into()),
+            "cert" => self.certificate = Some(value.into()),
+            "key" => self.key = Some(value.into()),
+            "server_name" => self.server_name = Some(value.to_owned()),
+            "insecure" => {
+                self.insecure = match value {
+                    "yes" => true,
+                    "no" => false,
+                    _ => {
+                        let message = "the option \"insecure\" is unknown: yes or no";
+                        return Err(Error::unsent(ErrorKind::Configuration, message));
+                    }
+                }
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
     }
 
     /// The name that is asked for at this host.

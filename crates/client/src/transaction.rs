@@ -2,10 +2,12 @@
 //!
 //! A transaction travels on the shared connection, from WATCH to EXEC in one piece: nothing of anyone else's gets in
 //! between. Its conditions are looked at by the server under WATCH, so that they are true when the commands run or the
-//! commands do not run. It belongs to one caller, on one thread at a time.
+//! commands do not run. It belongs to one caller; a lock that nobody else wants lets it move between threads, as a task does
+//! that awaits while it gathers.
 
-use std::cell::RefCell;
 use std::mem;
+
+use parking_lot::Mutex;
 
 use crate::ask::Ask;
 use crate::cmd::Cmd;
@@ -89,7 +91,7 @@ impl Condition {
 pub struct Transaction {
     route: Route,
     database: u32,
-    gathered: RefCell<Gathered>,
+    gathered: Mutex<Gathered>,
 }
 
 struct Gathered {
@@ -103,12 +105,12 @@ impl Transaction {
     pub(crate) fn new(route: Route, database: u32) -> Self {
         let source = Source::new(route.driver());
         let gathered = Gathered { source, bytes: MULTI.to_vec(), commands: Vec::new(), conditions: Vec::new() };
-        Self { route, database, gathered: RefCell::new(gathered) }
+        Self { route, database, gathered: Mutex::new(gathered) }
     }
 
     /// Adds a condition: without it being true, nothing is executed.
     pub fn require(&self, condition: Condition) -> &Self {
-        self.gathered.borrow_mut().conditions.push(condition);
+        self.gathered.lock().conditions.push(condition);
         self
     }
 
@@ -119,7 +121,7 @@ impl Transaction {
 
     /// How many commands are gathered.
     pub fn len(&self) -> usize {
-        self.gathered.borrow().commands.len()
+        self.gathered.lock().commands.len()
     }
 
     /// Whether no command is gathered.
@@ -133,7 +135,7 @@ impl Transaction {
     /// The reply fails when the server refuses a command, or when the connection is lost after EXEC has left.
     pub fn exec(self) -> Reply<bool> {
         let (mut bytes, commands, conditions, (target, handle)) = {
-            let gathered = &mut *self.gathered.borrow_mut();
+            let gathered = &mut *self.gathered.lock();
             let pair = gathered.source.pair();
             (
                 mem::take(&mut gathered.bytes),
@@ -175,7 +177,7 @@ fn watch(conditions: Vec<Condition>, execution: Vec<u8>) -> Result<Watch, Error>
 impl Ask for Transaction {
     fn ask<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
         let gathered = Request::with(write, |bytes| {
-            let gathered = &mut *self.gathered.borrow_mut();
+            let gathered = &mut *self.gathered.lock();
             let (target, handle) = gathered.source.pair();
             gathered.bytes.extend_from_slice(bytes);
             gathered.commands.push(target);

@@ -23,6 +23,7 @@ use crate::error::Error;
 /// # Ok::<(), sleeve::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Value {
     /// Nothing: a missing key, an aborted transaction.
     Nil,

@@ -3,6 +3,12 @@
 //! [`Engine`] is one running Sleeve. [`Engine::connect`] opens a session in the caller's thread; [`boot`] serves it over
 //! TCP and Unix sockets.
 
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "sleeve-server runs on Linux alone: it is built on epoll and on how Linux gives memory. Elsewhere use the client \
+     (package `sleeve` without its feature \"embedded\") and a server on a Linux machine, or in a container."
+);
+
 pub mod allocator;
 pub mod boot;
 pub mod clock;

@@ -7,6 +7,12 @@
 //! The store returns what happened (what expired, what was replaced, what remains to be freed) and never decides what
 //! that means.
 
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "sleeve-store runs on Linux alone: it is built on epoll and on how Linux gives memory. Elsewhere use the client \
+     (package `sleeve` without its feature \"embedded\") and a server on a Linux machine, or in a container."
+);
+
 mod arena;
 mod body;
 mod branch;

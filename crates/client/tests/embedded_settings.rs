@@ -1,0 +1,44 @@
+//! Settings of an embedded engine, as its URL and its configuration give them.
+#![cfg(feature = "embedded")]
+
+use sleeve::prelude::*;
+use sleeve::{Client, Config, Effect, Endpoint, ErrorKind};
+
+#[test]
+fn an_engine_is_made_with_the_settings_of_its_url() {
+    let client = Client::connect("embedded://?maxmemory=10mb&databases=64&maxmemory-policy=noeviction").unwrap();
+    let shown: Vec<(String, String)> = client.cmd("CONFIG GET maxmemory databases").send().wait().unwrap();
+    assert!(shown.contains(&("maxmemory".to_owned(), "10485760".to_owned())), "{shown:?}");
+    client.db(63).set("a", 1).wait().unwrap();
+    let refused =
+        client.set("large", "x".repeat(11 << 20)).wait().and_then(|()| client.set("b", 1).wait()).unwrap_err();
+    assert_eq!((refused.code(), refused.effect()), (Some("OOM"), Effect::None), "{refused}");
+    assert!(refused.to_string().ends_with("(refused, not applied)"), "{refused}");
+}
+
+#[test]
+fn what_would_have_no_effect_is_refused() {
+    for (url, part) in [
+        ("embedded://?maxmemory=lots", "\"maxmemory\" cannot be had"),
+        ("embedded://?port=6379", "one of servers"),
+        ("embedded://?tls-port=6379", "one of servers"),
+        ("embedded://?maxmemmory=1mb", "\"maxmemmory\" is unknown"),
+        ("embedded://?appendonly=yes", "\"appendonly\" cannot be had"),
+        ("embedded://?db=16", "out of range"),
+    ] {
+        let error = Client::connect(url).unwrap_err();
+        assert!(error.message().contains(part), "{url}: {error}");
+    }
+}
+
+#[test]
+fn an_engine_that_is_there_already_keeps_its_settings() {
+    let config = Config::new(Endpoint::Embedded(Some("settings".to_owned()))).engine("databases", "3");
+    let first = Client::connect_with(config).unwrap();
+    first.db(2).set("a", 1).wait().unwrap();
+    let again = Client::connect("embedded://settings?databases=3&db=2").unwrap();
+    assert_eq!(again.get::<i64>("a").wait(), Ok(1));
+    let error = Client::connect("embedded://settings?databases=4").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Configuration);
+    assert!(error.message().contains("runs already with another \"databases\""), "{error}");
+}
