@@ -32,6 +32,8 @@ const LEFT_OUT: &[&str] = &[
     "migrate",
     "pfdebug",
     "pfselftest",
+    "wait",
+    "waitaof",
 ];
 
 /// Commands of other groups that are taken in.

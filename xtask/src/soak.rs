@@ -49,6 +49,13 @@ const SOAKS: &[Soak] = &[
         size: Size::Minutes(10),
         env: &[],
     },
+    Soak {
+        name: "acl",
+        shows: "random rules of a user allow and refuse the same random commands as in Redis",
+        test: &["--package", "sleeve-tests", "--test", "permissions", "random_rules"],
+        size: Size::Count(200_000),
+        env: &[],
+    },
 ];
 
 /// Which soaks, and how long.

@@ -32,7 +32,7 @@ use crate::request::Key;
 pub struct Block<'a> {
     /// When it stops waiting, wall clock milliseconds; never if there is none.
     pub deadline_ms: Option<i64>,
-    /// The keys of the selected database that it waits for. Their shards are locked.
+    /// The keys of the selected database that it waits for; none where it waits for other servers. Their shards are locked.
     pub waits: Vec<Wait<'a>>,
     /// What it answers when the time is over.
     pub on_timeout: OnTimeout,
@@ -58,6 +58,10 @@ pub enum OnTimeout {
     Null,
     /// The null that is no array.
     NullArray,
+    /// Nobody: the count of those that were waited for.
+    Zero,
+    /// Nobody here and nobody elsewhere.
+    Zeros,
 }
 
 impl OnTimeout {
@@ -67,6 +71,12 @@ impl OnTimeout {
         match self {
             Self::Null => reply.null(),
             Self::NullArray => reply.null_array(),
+            Self::Zero => reply.integer(0),
+            Self::Zeros => {
+                reply.array(2);
+                reply.integer(0);
+                reply.integer(0);
+            }
         }
     }
 }

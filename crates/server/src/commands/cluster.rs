@@ -1,9 +1,9 @@
-//! What clients of a cluster say about their connection. There is no cluster, and the answer is that of a server of Redis
-//! on which it is switched off.
+//! CLUSTER, and what clients of a cluster say about their connection. There is no cluster, and every answer is that of a
+//! server of Redis on which it is switched off.
 
 use crate::error::{Error, Outcome};
 
-/// ASKING, READONLY and READWRITE
+/// All subcommands of CLUSTER, HELP among them; ASKING, READONLY and READWRITE
 pub fn disabled() -> Outcome {
     Err(Error::fixed("ERR This instance has cluster support disabled"))
 }

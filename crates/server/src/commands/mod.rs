@@ -49,7 +49,9 @@ mod module;
 mod monitor;
 mod object;
 pub mod permission;
+mod persistence;
 mod pubsub;
+mod replication;
 mod report;
 mod script;
 #[cfg(feature = "seeded-bug")]
@@ -397,7 +399,48 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Command::ClientSetName => client::set_name_reply(cx, request),
         Command::ClientUnblock => client::unblock(cx, request),
         Command::ClientUnpause => client::unpause(cx, request),
-        Command::Asking | Command::ReadOnly | Command::ReadWrite => cluster::disabled(),
+        Command::BgRewriteAof => persistence::bg_rewrite_aof(),
+        Command::BgSave => persistence::bg_save(request),
+        Command::LastSave => persistence::last_save(cx),
+        Command::Save => persistence::save(),
+        Command::Failover => replication::failover(request),
+        Command::PSync | Command::Sync => replication::sync(),
+        Command::ReplConf => replication::repl_conf(cx, request),
+        Command::ReplicaOf | Command::SlaveOf => replication::replica_of(cx, request),
+        Command::Role => replication::role(cx),
+        Command::Wait => replication::wait(cx, request),
+        Command::WaitAof => replication::wait_aof(cx, request),
+        Command::Asking
+        | Command::ReadOnly
+        | Command::ReadWrite
+        | Command::ClusterAddSlots
+        | Command::ClusterAddSlotsRange
+        | Command::ClusterBumpEpoch
+        | Command::ClusterCountFailureReports
+        | Command::ClusterCountKeysInSlot
+        | Command::ClusterDelSlots
+        | Command::ClusterDelSlotsRange
+        | Command::ClusterFailover
+        | Command::ClusterFlushSlots
+        | Command::ClusterForget
+        | Command::ClusterGetKeysInSlot
+        | Command::ClusterHelp
+        | Command::ClusterInfo
+        | Command::ClusterKeySlot
+        | Command::ClusterLinks
+        | Command::ClusterMeet
+        | Command::ClusterMyId
+        | Command::ClusterMyShardId
+        | Command::ClusterNodes
+        | Command::ClusterReplicas
+        | Command::ClusterReplicate
+        | Command::ClusterReset
+        | Command::ClusterSaveConfig
+        | Command::ClusterSetConfigEpoch
+        | Command::ClusterSetSlot
+        | Command::ClusterShards
+        | Command::ClusterSlaves
+        | Command::ClusterSlots => cluster::disabled(),
         Command::Auth => connection::auth(cx, request),
         Command::Echo => connection::echo(cx, request),
         Command::Hello => connection::hello(cx, request),
@@ -413,6 +456,7 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Command::XGroup
         | Command::XInfo
         | Command::Acl
+        | Command::Cluster
         | Command::Latency
         | Command::SlowLog
         | Command::Client

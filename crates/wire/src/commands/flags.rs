@@ -167,13 +167,14 @@ bit_set! {
 }
 
 impl Categories {
-    /// The categories that follow from a command's flags, as Redis derives them.
-    pub const fn implied_by(flags: Flags) -> Categories {
-        let mut all = if flags.contains(Flags::FAST) { Categories::FAST } else { Categories::SLOW };
+    /// These categories with those that follow from the command's flags, as Redis derives them. A script that promises to
+    /// read only is no reader: it may run any code, and `+@read` is given to those who may only look.
+    pub const fn with_implied(self, flags: Flags) -> Categories {
+        let mut all = self.or(if flags.contains(Flags::FAST) { Categories::FAST } else { Categories::SLOW });
         if flags.contains(Flags::WRITE) {
             all = all.or(Categories::WRITE);
         }
-        if flags.contains(Flags::READONLY) {
+        if flags.contains(Flags::READONLY) && !self.contains(Categories::SCRIPTING) {
             all = all.or(Categories::READ);
         }
         if flags.contains(Flags::ADMIN) {

@@ -50,7 +50,11 @@ mod monitoring;
 #[macro_use]
 mod scripting;
 #[macro_use]
+mod persistence;
+#[macro_use]
 mod pubsub;
+#[macro_use]
+mod replication;
 #[macro_use]
 mod set;
 #[macro_use]
@@ -255,7 +259,7 @@ macro_rules! define {
                 parent: define!(@option $(Command::$parent)?),
                 arity: $arity,
                 flags: FLAGS,
-                categories: Categories::implied_by(FLAGS)$(.or(Categories::$category))*,
+                categories: Categories::EMPTY$(.or(Categories::$category))*.with_implied(FLAGS),
                 keys: &[$($(key_spec!($($spec)*)),+)?],
                 group: Group::$group,
                 since: $since,
@@ -272,4 +276,4 @@ macro_rules! define {
     (@option) => { None };
 }
 
-string_rows! { [geo_rows stream_rows sorted_set_rows hash_rows set_rows hyperloglog_rows list_rows bitmap_rows key_rows connection_rows transaction_rows scripting_rows pubsub_rows admin_rows monitoring_rows acl_rows cluster_rows define] }
+string_rows! { [geo_rows stream_rows sorted_set_rows hash_rows set_rows hyperloglog_rows list_rows bitmap_rows key_rows connection_rows transaction_rows scripting_rows pubsub_rows admin_rows monitoring_rows acl_rows persistence_rows replication_rows cluster_rows define] }

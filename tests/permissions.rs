@@ -1,0 +1,228 @@
+//! Who may run what, beside real servers: what COMMAND INFO says of every command, the members of every category, and
+//! random rules with random commands, both as ACL DRYRUN judges them and as they are judged when they are sent.
+//!
+//! The random pairs are a soak in their long form; `SLEEVE_SEED` says which they are.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sleeve_tests::random::{Random, seed};
+use sleeve_tests::transcript::frame::{children, leaves, sorted};
+use sleeve_tests::{Connection, Kind, Server, soak};
+use sleeve_wire::commands::{self, Begin, Categories, Find, Flags, Group, Row};
+
+fn texts(connection: &mut Connection, words: &[&str]) -> Vec<String> {
+    let reply = connection.command(words).expect("a reply");
+    leaves(&reply).into_iter().map(|leaf| String::from_utf8_lossy(&leaf).into_owned()).collect()
+}
+
+fn names(connection: &mut Connection, words: &[&str]) -> BTreeSet<String> {
+    texts(connection, words).into_iter().collect()
+}
+
+/// Every command and subcommand that a server has.
+fn all_names(connection: &mut Connection) -> BTreeSet<String> {
+    names(connection, &["COMMAND", "LIST"])
+}
+
+/// What COMMAND INFO says of one command, without its subcommands, in a settled order.
+fn facts(connection: &mut Connection, name: &str) -> BTreeMap<&'static str, Vec<String>> {
+    let reply = connection.command(&["COMMAND", "INFO", name]).expect("a reply");
+    let command = children(&reply).expect("an array")[0].to_vec();
+    let parts = children(&command).unwrap_or_else(|| panic!("{name} is missing"));
+    let kinds = ["name", "arity", "flags", "first", "last", "step", "categories", "tips", "keys"];
+    let text = |part: &[u8]| leaves(&sorted(part, true)).iter().map(|leaf| lossy(leaf)).collect();
+    kinds.into_iter().zip(parts).map(|(kind, part)| (kind, text(part))).collect()
+}
+
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The commands that our server has and redis-server 7.0 has not.
+const NEWER: [&str; 16] = [
+    "client|no-touch",
+    "client|setinfo",
+    "cluster|myshardid",
+    "hexpire",
+    "hexpireat",
+    "hexpiretime",
+    "hgetdel",
+    "hgetex",
+    "hpersist",
+    "hpexpire",
+    "hpexpireat",
+    "hpexpiretime",
+    "hpttl",
+    "hsetex",
+    "httl",
+    "waitaof",
+];
+
+/// The commands that Redis 7.2 changed, and what it changed of them.
+const CHANGED: [(&str, &str); 5] =
+    [("acl|deluser", "tips"), ("acl|save", "tips"), ("acl|setuser", "tips"), ("zrank", "arity"), ("zrevrank", "arity")];
+
+#[test]
+fn every_command_is_described_as_redis_describes_it() {
+    let servers = [Kind::Sleeve, Kind::Redis].map(Server::start);
+    let [mut ours, mut redis] = servers.each_ref().map(Server::connect);
+    let [our_names, redis_names] = [all_names(&mut ours), all_names(&mut redis)];
+    let lacking: Vec<_> = redis_names.difference(&our_names).collect();
+    assert!(lacking.is_empty(), "commands that are missing: {lacking:?}");
+    let newer: Vec<_> = our_names.difference(&redis_names).map(String::as_str).collect();
+    assert_eq!(newer, NEWER);
+    for name in &redis_names {
+        let [mut ours, mut redis] = [&mut ours, &mut redis].map(|connection| facts(connection, name));
+        for (_, fact) in CHANGED.iter().filter(|(changed, _)| changed == name) {
+            assert_ne!(ours.remove(fact), redis.remove(fact), "{name} is as it was in 7.0");
+        }
+        assert_eq!(ours, redis, "{name}");
+    }
+}
+
+#[test]
+fn newer_commands_are_in_the_categories_in_which_newer_servers_have_them() {
+    let servers = [Kind::Sleeve, Kind::Valkey, Kind::Redis8].map(Server::start);
+    let [mut ours, mut valkey, mut redis8] = servers.each_ref().map(Server::connect);
+    let [of_valkey, of_redis8] = [all_names(&mut valkey), all_names(&mut redis8)];
+    for name in NEWER {
+        let newer = if of_valkey.contains(name) { &mut valkey } else { &mut redis8 };
+        assert!(of_valkey.contains(name) || of_redis8.contains(name), "{name} is nowhere");
+        assert_eq!(facts(&mut ours, name)["categories"], facts(newer, name)["categories"], "{name}");
+    }
+}
+
+#[test]
+fn every_category_has_the_members_that_it_has_in_redis() {
+    let servers = [Kind::Sleeve, Kind::Redis].map(Server::start);
+    let [mut ours, mut redis] = servers.each_ref().map(Server::connect);
+    let shared = all_names(&mut redis);
+    assert_eq!(names(&mut ours, &["ACL", "CAT"]), names(&mut redis, &["ACL", "CAT"]));
+    for category in names(&mut redis, &["ACL", "CAT"]) {
+        let [ours, redis] = [&mut ours, &mut redis].map(|connection| names(connection, &["ACL", "CAT", &category]));
+        let ours: BTreeSet<_> = ours.intersection(&shared).cloned().collect();
+        assert_eq!(ours, redis, "@{category}");
+    }
+}
+
+/// Commands that one list of rules is tried with.
+const COMMANDS_A_LIST: usize = 10;
+
+/// The commands that can be sent to both servers for the sake of the refusal alone: they wait for nothing, end nothing and
+/// change neither the connection nor the server.
+fn is_harmless(row: &Row) -> bool {
+    let about_data = row.flags.intersects(Flags::WRITE.or(Flags::READONLY)) || row.name.ends_with("publish");
+    let heavy = row.flags.intersects(Flags::BLOCKING.or(Flags::ADMIN)) || row.runs_script() || row.name == "migrate";
+    about_data && !heavy && row.group != Group::Server
+}
+
+#[test]
+fn random_rules_allow_and_refuse_what_they_do_in_redis() {
+    let pairs = soak::count(1_500);
+    let servers = [Kind::Sleeve, Kind::Redis].map(Server::start);
+    let mut admins = servers.each_ref().map(Server::connect);
+    let mut users = servers.each_ref().map(Server::connect);
+    let shared = all_names(&mut admins[1]);
+    let is_same = |row: &&Row| shared.contains(row.full_name) && CHANGED.iter().all(|(name, _)| *name != row.full_name);
+    let rows: Vec<_> = commands::all().iter().filter(is_same).collect();
+    let seed = seed(7);
+    let mut random = Random::new(seed);
+    let (mut allowed, mut refused) = (0, 0);
+    for list in 0..usize::div_ceil(pairs, COMMANDS_A_LIST) {
+        let rules = rules(&mut random, &rows);
+        let context = format!("seed {seed}, list {list}, rules {}", rules.join(" "));
+        let set: Vec<_> = ["ACL", "SETUSER", "u"].into_iter().chain(rules.iter().map(String::as_str)).collect();
+        same(&mut admins, &set, &context);
+        same(&mut users, &["AUTH", "u", "x"], &context);
+        for _ in 0..COMMANDS_A_LIST {
+            let row = *random.pick(&rows);
+            let request = request(&mut random, row);
+            let request: Vec<_> = request.iter().map(String::as_str).collect();
+            let dry: Vec<_> = ["ACL", "DRYRUN", "u"].into_iter().chain(request.iter().copied()).collect();
+            let verdict = same(&mut admins, &dry, &context);
+            *if verdict == "+OK\r\n" { &mut allowed } else { &mut refused } += 1;
+            if is_harmless(row) {
+                sent(&mut users, &request, &context);
+            }
+        }
+    }
+    assert!(allowed > pairs / 10 && refused > pairs / 10, "{allowed} were allowed and {refused} refused");
+}
+
+fn same(both: &mut [Connection; 2], words: &[&str], context: &str) -> String {
+    let [ours, redis] = both.each_mut().map(|connection| lossy(&connection.command(words).expect("a reply")));
+    assert_eq!(ours, redis, "{words:?} with {context}");
+    ours
+}
+
+/// Sends a request as the user. Whether it was refused for want of permission, and with what words, must be the same.
+fn sent(users: &mut [Connection; 2], words: &[&str], context: &str) {
+    let replies = users.each_mut().map(|connection| lossy(&connection.command(words).expect("a reply")));
+    let [ours, redis] = replies.each_ref().map(|reply| reply.starts_with("-NOPERM").then_some(reply));
+    assert_eq!(ours, redis, "{words:?} with {context}");
+}
+
+const KEYS: [&str; 5] = ["k1", "k2", "k3", "other", "ch1"];
+
+const OF_KEYS: [&str; 12] =
+    ["~k1", "~k*", "%R~k1", "%W~k2", "%RW~k3", "%R~*", "%W~k*", "~other", "allkeys", "resetkeys", "~*", "%W~other"];
+const OF_CHANNELS: [&str; 6] = ["&ch1", "&k*", "allchannels", "resetchannels", "&*", "&other"];
+const OF_ALL: [&str; 8] =
+    ["+@all", "-@all", "allcommands", "nocommands", "+select|0", "+nosuch", "+@nosuch", "clearselectors"];
+
+/// A list of rules that begins anew.
+fn rules(random: &mut Random, rows: &[&'static Row]) -> Vec<String> {
+    let mut rules = vec!["reset".to_owned(), "on".to_owned(), "nopass".to_owned()];
+    // Most lists would allow next to nothing.
+    for most in ["+@all", "~*"] {
+        if random.once_in(3) {
+            rules.push(most.to_owned());
+        }
+    }
+    for _ in 0..1 + random.below(7) {
+        if random.once_in(6) {
+            let inner: Vec<_> = (0..1 + random.below(4)).map(|_| rule(random, rows)).collect();
+            rules.push(format!("({})", inner.join(" ")));
+        } else {
+            rules.push(rule(random, rows));
+        }
+    }
+    rules
+}
+
+fn rule(random: &mut Random, rows: &[&'static Row]) -> String {
+    let sign = if random.below(3) == 0 { "-" } else { "+" };
+    match random.below(12) {
+        0..=3 => format!("{sign}@{}", random.pick(Categories::ALL).1),
+        4..=6 => format!("{sign}{}", random.pick(rows).full_name),
+        7..=9 => (*random.pick(&OF_KEYS)).to_owned(),
+        10 => (*random.pick(&OF_CHANNELS)).to_owned(),
+        _ => (*random.pick(&OF_ALL)).to_owned(),
+    }
+}
+
+/// A request of this row with arguments that name keys and channels of which rules speak.
+fn request(random: &mut Random, row: &Row) -> Vec<String> {
+    let mut words: Vec<String> = row.full_name.split('|').map(str::to_owned).collect();
+    let least = usize::from(row.arity.unsigned_abs());
+    let more = if row.arity < 0 { random.below(4) } else { 0 };
+    while words.len() < least + more {
+        words.push((*random.pick(&KEYS)).to_owned());
+    }
+    for spec in row.keys {
+        // Where a position of keys has none, or fewer than are counted, Redis looks at no key at all; see
+        // docs/differences.md.
+        while matches!(spec.begin, Begin::Index(begin) if words.len() <= usize::from(begin)) {
+            words.push((*random.pick(&KEYS)).to_owned());
+        }
+        if let (Begin::Index(begin), Find::Count { count, first, .. }) = (spec.begin, spec.find) {
+            let place = usize::from(begin) + usize::from(count);
+            while words.len() <= usize::from(begin) + usize::from(first) {
+                words.push((*random.pick(&KEYS)).to_owned());
+            }
+            let most = words.len() - usize::from(begin) - usize::from(first);
+            words[place] = (1 + random.below(most)).to_string();
+        }
+    }
+    words
+}
