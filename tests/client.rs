@@ -430,9 +430,9 @@ fn a_closed_client_sends_nothing(client: &Client) -> Result<(), Error> {
 /// Makes each promise a test against each place.
 macro_rules! everywhere {
     ($($promise:ident),* $(,)?) => {
-        mod redis { $(#[test] fn $promise() { crate::on_server(sleeve_tests::Kind::Redis, crate::$promise); })* }
-        mod embedded { $(#[test] fn $promise() { crate::$promise(&sleeve::Client::embedded()).unwrap(); })* }
-        mod sleeve_server { $(#[test] fn $promise() { crate::on_server(sleeve_tests::Kind::Sleeve, crate::$promise); })* }
+        mod redis { $(#[test] fn $promise() { super::on_server(sleeve_tests::Kind::Redis, super::$promise); })* }
+        mod embedded { $(#[test] fn $promise() { super::$promise(&sleeve::Client::embedded()).unwrap(); })* }
+        mod sleeve_server { $(#[test] fn $promise() { super::on_server(sleeve_tests::Kind::Sleeve, super::$promise); })* }
     };
 }
 

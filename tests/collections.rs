@@ -259,9 +259,9 @@ fn streams(client: &Client) -> Result<(), Error> {
 /// Makes each family a test against each place.
 macro_rules! everywhere {
     ($($family:ident),* $(,)?) => {
-        mod valkey { $(#[test] fn $family() { crate::on_server(sleeve_tests::Kind::Valkey, crate::$family); })* }
-        mod embedded { $(#[test] fn $family() { crate::$family(&sleeve::Client::embedded()).unwrap(); })* }
-        mod sleeve_server { $(#[test] fn $family() { crate::on_server(sleeve_tests::Kind::Sleeve, crate::$family); })* }
+        mod valkey { $(#[test] fn $family() { super::on_server(sleeve_tests::Kind::Valkey, super::$family); })* }
+        mod embedded { $(#[test] fn $family() { super::$family(&sleeve::Client::embedded()).unwrap(); })* }
+        mod sleeve_server { $(#[test] fn $family() { super::on_server(sleeve_tests::Kind::Sleeve, super::$family); })* }
     };
 }
 

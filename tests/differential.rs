@@ -5,13 +5,9 @@
 //! are thinned out for as long as the difference stays, and what is left is printed with its seed. The commands come from
 //! the grammar in the command table; `SLEEVE_SEED` chooses others, `cargo xtask soak differential --count N` runs more.
 
-#[path = "differential/content.rs"]
 mod content;
-#[path = "differential/group.rs"]
 mod group;
-#[path = "differential/reply.rs"]
 mod reply;
-#[path = "differential/shorten.rs"]
 mod shorten;
 
 use group::{CONNECTIONS, OPTIONS, Servers, Step};

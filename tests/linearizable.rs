@@ -2,19 +2,16 @@
 //!
 //! Clients send random commands and transactions on a few keys, each noting on a clock that they share when a call began
 //! and when its reply was there; a checker of our own then looks for an order. The clients are threads with embedded
-//! sessions, or connections over TCP to an engine with several workers. Built with the feature `seeded-bug`, in which INCR
-//! gives its lock back between reading and writing, the same check must find a violation.
+//! sessions, or connections over TCP to an engine with several workers. In an engine whose INCR gives its lock back between
+//! reading and writing, the same check must find a violation.
 
-#[path = "linearizable/checker.rs"]
 mod checker;
-#[path = "linearizable/model.rs"]
 mod model;
 
-#[cfg(not(feature = "seeded-bug"))]
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-#[cfg(not(feature = "seeded-bug"))]
 use std::time::{Duration, Instant};
 
 use checker::{Call, is_contended, violation};
@@ -23,7 +20,6 @@ use sleeve_server::{Config, Engine, Opt};
 use sleeve_tests::Connection;
 use sleeve_tests::connection::request;
 use sleeve_tests::random::{Random, seed};
-#[cfg(not(feature = "seeded-bug"))]
 use sleeve_tests::soak;
 use sleeve_tests::transcript::frame::{children, split};
 
@@ -132,8 +128,7 @@ fn violations(histories: &[Vec<Call>]) -> (usize, Option<Vec<Call>>) {
     (usize::from(first.is_some()) + found.count(), first)
 }
 
-fn embedded(workers: &str, seed: u64, count: usize) -> Vec<Vec<Call>> {
-    let engine = Engine::new(config(workers));
+fn embedded(engine: &Arc<Engine>, seed: u64, count: usize) -> Vec<Vec<Call>> {
     histories((0..CLIENTS).map(|_| engine.connect(|| {})).collect(), seed, count)
 }
 
@@ -143,7 +138,6 @@ fn config(workers: &str) -> Config {
     config
 }
 
-#[cfg(not(feature = "seeded-bug"))]
 fn assert_linearizable(histories: &[Vec<Call>]) {
     let (count, first) = violations(histories);
     let contended = histories.iter().filter(|history| is_contended(history)).count();
@@ -152,7 +146,6 @@ fn assert_linearizable(histories: &[Vec<Call>]) {
 }
 
 /// Looks at histories, round after round with other seeds, for as long as a soak wants; once by itself.
-#[cfg(not(feature = "seeded-bug"))]
 fn look(first_seed: u64, histories: impl Fn(u64) -> Vec<Vec<Call>>) {
     let began = Instant::now();
     for seed in first_seed.. {
@@ -163,15 +156,13 @@ fn look(first_seed: u64, histories: impl Fn(u64) -> Vec<Vec<Call>>) {
     }
 }
 
-#[cfg(not(feature = "seeded-bug"))]
 #[test]
 fn embedded_clients_see_one_order() {
     for (workers, seed) in [("2", seed(1)), ("4", seed(2))] {
-        look(seed, |seed| embedded(workers, seed, HISTORIES));
+        look(seed, |seed| embedded(&Engine::new(config(workers)), seed, HISTORIES));
     }
 }
 
-#[cfg(not(feature = "seeded-bug"))]
 #[test]
 fn clients_over_tcp_see_one_order() {
     for (workers, seed) in [("2", seed(3)), ("3", seed(4))] {
@@ -187,10 +178,12 @@ fn clients_over_tcp_see_one_order() {
     }
 }
 
-#[cfg(feature = "seeded-bug")]
+#[cfg(debug_assertions)]
 #[test]
 fn a_seeded_bug_is_found() {
-    let histories = embedded("2", seed(1), HISTORIES);
+    let engine = Engine::new(config("2"));
+    engine.debug.seeded_bug.store(true, Ordering::Relaxed);
+    let histories = embedded(&engine, seed(1), HISTORIES);
     let contended = histories.iter().filter(|history| is_contended(history)).count();
     let (count, first) = violations(&histories);
     println!("{} histories, calls overlap in {contended}, {count} violations", histories.len());

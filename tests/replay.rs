@@ -6,7 +6,6 @@
 //! functions, and have the same DEBUG DIGEST. Once from one thread, once from several that write the same keys at the same
 //! time, once for each policy of eviction.
 
-#[path = "replay/content.rs"]
 mod content;
 
 use std::sync::{Arc, Mutex};

@@ -7,7 +7,7 @@ use sleeve_tests::Connection;
 use sleeve_tests::generator::leeway::{Leeway, agree};
 use sleeve_tests::transcript::frame::leaves;
 
-use crate::reply::{Replies, ask, plain};
+use super::reply::{Replies, ask, plain};
 
 /// Databases that the generator uses.
 const DATABASES: usize = 3;

@@ -10,8 +10,8 @@ use sleeve_tests::generator::leeway::{Leeway, agree, leeway, shortest, without_e
 use sleeve_tests::transcript::frame::{children, leaves};
 use sleeve_tests::{Connection, Kind, Server};
 
-use crate::content;
-use crate::reply::{Replies, ask};
+use super::content;
+use super::reply::{Replies, ask};
 
 /// Connections to each server that commands use.
 pub const CONNECTIONS: usize = 4;

@@ -7,8 +7,8 @@ use std::fmt::Write;
 
 use sleeve_tests::transcript::escape::escape;
 
-use crate::group::{Servers, Step};
-use crate::reply::Replies;
+use super::group::{Servers, Step};
+use super::reply::Replies;
 
 /// How many steps are done again to make a failing history shorter.
 const REPLAYED_MAX: usize = 300_000;

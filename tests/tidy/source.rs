@@ -184,9 +184,11 @@ fn roots(sources: &[Source]) -> Vec<String> {
         for source in sources {
             let Some(rest) = source.path.strip_prefix(&format!("{folder}/")) else { continue };
             let place = rest.rsplit_once('/').map_or("", |(place, _)| place);
+            let by_place = ["src/bin", "examples", "benches"].contains(&place)
+                || place == "tests" && !text.contains("autotests = false");
             let by_name = ["src/lib.rs", "src/main.rs", "build.rs"].contains(&rest);
             let is_example = place.starts_with("examples/") && rest.ends_with("/main.rs");
-            if by_name || is_example || ["src/bin", "examples", "benches", "tests"].contains(&place) {
+            if by_name || is_example || by_place {
                 roots.push(source.path.clone());
             }
         }

@@ -107,6 +107,9 @@ pub struct Debug {
     pub allows_all_to_scripts: std::sync::atomic::AtomicBool,
     /// From how many bytes on an element of a list stands alone; 0 as the limit of its packs says.
     pub packed_threshold: std::sync::atomic::AtomicUsize,
+    /// Whether INCR and its like have a race (`commands/seeded_bug`). Only builds with debug assertions know of it.
+    #[cfg(debug_assertions)]
+    pub seeded_bug: std::sync::atomic::AtomicBool,
 }
 
 impl Engine {
@@ -143,6 +146,8 @@ impl Engine {
                 active_expire: true.into(),
                 allows_all_to_scripts: false.into(),
                 packed_threshold: 0.into(),
+                #[cfg(debug_assertions)]
+                seeded_bug: false.into(),
             },
             doors: Doors::default(),
             tls: Tls::default(),

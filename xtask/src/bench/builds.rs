@@ -7,11 +7,11 @@
 use std::path::{Path, PathBuf};
 
 use super::effort::Effort;
-use super::fleet::start_on;
 use super::generator::{Figure, Load, State, measure};
 use super::report::median;
 use crate::peers;
-use sleeve_tests::Kind;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use sleeve_tests::{Kind, Server, Settings};
 
 /// The servers that Sleeve is compared with.
 const PEERS: [Kind; 3] = [Kind::Redis, Kind::Redis8, Kind::Valkey];
@@ -95,4 +95,18 @@ fn fastest(kind: Kind, found: Vec<PathBuf>, generator: &Path, effort: Effort) ->
         }
     }
     best.map(|(_, binary)| binary).ok_or_else(|| format!("no build of {} was found", kind.name()))
+}
+
+/// Starts a server that may run on these CPUs only. It inherits them from this thread, which has them for that moment.
+///
+/// # Errors
+/// When the CPUs are not to be had or the server does not come up.
+pub fn start_on(cpus: &[usize], kind: Kind, binary: &Path, arguments: Vec<String>) -> Result<Server, String> {
+    let before = sched_getaffinity(None).map_err(|error| error.to_string())?;
+    let mut set = CpuSet::new();
+    cpus.iter().for_each(|cpu| set.set(*cpu));
+    sched_setaffinity(None, &set).map_err(|error| format!("cannot bind to CPUs {cpus:?}: {error}"))?;
+    let server = Server::launch(kind, binary, Settings { arguments, password: None });
+    sched_setaffinity(None, &before).map_err(|error| error.to_string())?;
+    server
 }

@@ -1,10 +1,8 @@
 //! The servers of one comparison, all running at once, each bound to its CPUs.
 
-use std::path::Path;
-
-use super::builds::Builds;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use sleeve_tests::{Kind, Server, Settings};
+use super::builds::{Builds, start_on};
+use rustix::thread::sched_getaffinity;
+use sleeve_tests::{Kind, Server};
 
 /// A server as it takes part: a column of the table.
 #[derive(Clone, Copy, Debug)]
@@ -32,20 +30,6 @@ impl Contender {
         let workers = self.workers.map(|workers| vec!["--workers".to_owned(), workers.to_string()]);
         start_on(self.cpus, self.kind, builds.binary(self.kind)?, workers.unwrap_or_default())
     }
-}
-
-/// Starts a server that may run on these CPUs only. It inherits them from this thread, which has them for that moment.
-///
-/// # Errors
-/// When the CPUs are not to be had or the server does not come up.
-pub fn start_on(cpus: &[usize], kind: Kind, binary: &Path, arguments: Vec<String>) -> Result<Server, String> {
-    let before = sched_getaffinity(None).map_err(|error| error.to_string())?;
-    let mut set = CpuSet::new();
-    cpus.iter().for_each(|cpu| set.set(*cpu));
-    sched_setaffinity(None, &set).map_err(|error| format!("cannot bind to CPUs {cpus:?}: {error}"))?;
-    let server = Server::launch(kind, binary, Settings { arguments, password: None });
-    sched_setaffinity(None, &before).map_err(|error| error.to_string())?;
-    server
 }
 
 /// All contenders of one table.

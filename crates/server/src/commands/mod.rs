@@ -54,7 +54,7 @@ mod pubsub;
 mod replication;
 mod report;
 mod script;
-#[cfg(feature = "seeded-bug")]
+#[cfg(debug_assertions)]
 mod seeded_bug;
 mod set;
 mod set_algebra;

@@ -1,7 +1,7 @@
 //! An INCR with a race, for the tests' eyes only: it gives its lock back between reading and writing.
 //!
-//! It exists only in builds with the feature `seeded-bug`, which shows that the check for linearizability finds such a
-//! thing. No build that serves anybody has it.
+//! It shows that the check for linearizability finds such a thing, and runs only in an engine whose test has switched it on
+//! (`Engine::debug`). A build without debug assertions, so every build that serves anybody, does not contain it.
 
 use sleeve_store::{Deadline, Value};
 

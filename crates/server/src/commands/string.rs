@@ -250,8 +250,8 @@ pub fn decrby(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 }
 
 fn add(cx: &mut Cx<'_>, key: Key<'_>, increment: i64) -> Outcome {
-    #[cfg(feature = "seeded-bug")]
-    if cx.state.executing.is_none() {
+    #[cfg(debug_assertions)]
+    if cx.state.executing.is_none() && cx.engine.debug.seeded_bug.load(std::sync::atomic::Ordering::Relaxed) {
         return super::seeded_bug::add(cx, key, increment);
     }
     let sum = match cx.edit_string(key)? {

@@ -1,0 +1,6 @@
+//! The tools from outside, as processes.
+//!
+//! One program for all files, because linking a program takes longer than running most of them.
+
+mod bench;
+mod formats;

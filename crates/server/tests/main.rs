@@ -1,0 +1,15 @@
+//! The engine from outside, through its embedded sessions and its sockets.
+//!
+//! One program for all files, because linking a program takes longer than running most of them.
+
+mod bitmap;
+mod blocking;
+mod busy;
+mod config;
+mod embedded;
+mod encodings;
+mod eviction;
+mod keys;
+mod migrate;
+mod pause;
+mod sockets;

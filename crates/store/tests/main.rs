@@ -1,0 +1,13 @@
+//! The store from outside: each type beside a plain twin.
+//!
+//! One program for all files, because linking a program takes longer than running most of them.
+
+mod hyperloglog;
+mod list;
+mod listpack;
+mod map;
+mod model;
+mod set;
+mod sorted_set;
+mod stream;
+mod walks;

@@ -1,0 +1,26 @@
+//! All tests of running servers and clients, in one program, because linking a program takes longer than running most of
+//! them. `tidy`, which reads sources and runs nothing, is a program of its own.
+
+mod client;
+mod collections;
+mod connecting;
+mod cut;
+mod differential;
+mod golden;
+mod limits;
+mod linearizable;
+mod migrate;
+mod multiplex;
+mod names;
+mod options;
+mod permissions;
+mod process;
+mod programs;
+mod reconnect;
+mod replay;
+mod scripts;
+mod servers;
+mod subscribe;
+mod tls;
+mod users;
+mod waiting;
