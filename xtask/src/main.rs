@@ -5,6 +5,7 @@
 
 mod bench;
 mod clients;
+mod dist;
 mod fuzz;
 mod peers;
 mod soak;
@@ -50,6 +51,8 @@ enum Chore {
     /// Run tests in their long form, which takes minutes or hours
     #[command(after_help = soak::EXAMPLES)]
     Soak(soak::Options),
+    /// Build the binary as it is handed on: stripped, with its debug information beside it, in target/dist
+    Dist,
     /// Build the documentation of every crate; a broken link is an error
     Doc,
     /// Install what the tests compare with: redis-server, Valkey and the client libraries
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         Chore::Golden(options) => verify::golden(&options),
         Chore::Fuzz(options) => fuzz::run(&options),
         Chore::Soak(options) => soak::run(&options),
+        Chore::Dist => dist::run(),
         Chore::Doc => verify::doc(),
         Chore::Peers => peers::set_up().map(|_| ()),
         Chore::Clients(options) => clients::run(&options),

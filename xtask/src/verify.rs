@@ -3,11 +3,12 @@
 //! Tests run in the profile `checked`: optimised, so that a million commands take seconds, with overflow and debug
 //! assertions on, and without the whole-program optimisation that would cost more time than the tests.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use crate::clients;
 use crate::peers;
-use crate::steps::{Steps, build_sleeve, cargo, run, run_tests};
+use crate::steps::{Steps, build_sleeve, cargo, run, run_tests, target_folder};
 use sleeve_tests::Kind;
 
 /// The profile of every test.
@@ -35,7 +36,7 @@ pub fn test() -> Result<(), String> {
     steps.check("clippy", clippy);
     steps.check("documentation", document);
     let mut sleeve = None;
-    steps.check("build", || build_sleeve(PROFILE).map(|path| sleeve = Some(path)));
+    steps.check("build", || build().map(|path| sleeve = Some(path)));
     let Some(sleeve) = sleeve else { return steps.close() };
     steps.step("tests", || {
         let mut tests = tests(&["--workspace", "--no-fail-fast"]);
@@ -82,16 +83,34 @@ pub fn doc() -> Result<(), String> {
     Ok(())
 }
 
+/// Builds all tests and, with them and from the same libraries, the binary.
+fn build() -> Result<PathBuf, String> {
+    run(&mut tests(&["--workspace", "--no-run", "--quiet"]))?;
+    Ok(target_folder()?.join(PROFILE).join("sleeve"))
+}
+
 fn format() -> Result<(), String> {
     run(cargo().args(["fmt", "--all", "--check"]))
 }
 
 fn clippy() -> Result<(), String> {
-    run(cargo().args(["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))
+    run(cargo().args([
+        "clippy",
+        "--profile",
+        PROFILE,
+        "--workspace",
+        "--all-targets",
+        "--quiet",
+        "--",
+        "-D",
+        "warnings",
+    ]))
 }
 
 fn document() -> Result<(), String> {
-    run(cargo().args(["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings"))
+    run(cargo()
+        .args(["doc", "--profile", PROFILE, "--workspace", "--no-deps", "--quiet"])
+        .env("RUSTDOCFLAGS", "-D warnings"))
 }
 
 /// `cargo test` in that profile, for what these words name.
