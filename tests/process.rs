@@ -1,6 +1,7 @@
-//! What the system sees of a server process: its title, its score when memory runs out, its end by a signal.
+//! What the system sees of a server process: its title, its score when memory runs out, its log, its end by a signal.
 
 use std::os::unix::net::UnixDatagram;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -115,4 +116,153 @@ fn systemd_is_told_when_the_server_is_ready_and_when_it_ends() {
     assert_eq!(heard(), "STOPPING=1\n");
     assert!(server.wait().expect("it ends").success());
     _ = std::fs::remove_dir_all(&folder);
+}
+
+fn send_signal(server: &Server, signal: &str) {
+    let sent = Command::new("kill").args([format!("-{signal}"), server.process_id().to_string()]).status();
+    assert!(sent.is_ok_and(|status| status.success()), "{signal}");
+}
+
+#[test]
+fn signals_of_a_terminal_or_a_peer_that_goes_end_nothing() {
+    let server = Server::start(Kind::Sleeve);
+    let mut connection = server.connect();
+    assert_eq!(ask(&mut connection, &["SET", "k", "v"]), "+OK\r\n");
+    // The kernel delivers a signal before it answers whoever asks next about the process; two make sure.
+    for signal in ["HUP", "PIPE", "HUP", "PIPE"] {
+        send_signal(&server, signal);
+    }
+    assert_eq!(ask(&mut connection, &["GET", "k"]), "$1\r\nv\r\n");
+    let ignored = of_process(&server, "status");
+    let ignored = ignored.lines().find_map(|line| line.strip_prefix("SigIgn:")).expect("a mask of ignored signals");
+    let ignored = u64::from_str_radix(ignored.trim(), 16).expect("hexadecimal");
+    assert_eq!(ignored & 1, 1, "SIGHUP is number 1");
+}
+
+#[test]
+fn a_log_that_was_moved_away_begins_anew() {
+    let server = Server::start_with(Kind::Sleeve, &["--logfile", "a.log", "--enable-debug-command", "yes"]);
+    let mut connection = server.connect();
+    let (path, old) = (server.folder().join("a.log"), server.folder().join("a.log.1"));
+    let read = |path: &std::path::Path| std::fs::read_to_string(path).unwrap_or_default();
+    let mut say = |text: &str| assert_eq!(ask(&mut connection, &["DEBUG", "LOG", text]), "+OK\r\n");
+    say("first");
+    std::fs::rename(&path, &old).expect("moved");
+    say("second");
+    say("third");
+    assert!(read(&old).contains("first") && !read(&old).contains("second"), "{}", read(&old));
+    assert!(read(&path).contains("second") && read(&path).contains("third"), "{}", read(&path));
+    // As logrotate does with `create`, and once more with nothing in its place.
+    std::fs::rename(&path, &old).expect("moved");
+    std::fs::write(&path, "").expect("created");
+    say("fourth");
+    std::fs::remove_file(&path).expect("removed");
+    say("fifth");
+    assert!(read(&path).contains("fifth") && !read(&path).contains("fourth"), "{}", read(&path));
+    // Where the folder is gone there is nowhere to begin anew, and nobody is held up.
+    let descriptors = || std::fs::read_dir(format!("/proc/{}/fd", server.process_id())).expect("descriptors").count();
+    let before = descriptors();
+    for round in 0..20 {
+        std::fs::remove_file(&path).expect("removed");
+        say(&format!("round {round}"));
+    }
+    assert_eq!(descriptors(), before, "a descriptor was left open");
+}
+
+#[test]
+fn a_pid_file_that_cannot_be_written_is_a_warning() {
+    let server = Server::start_with(Kind::Sleeve, &["--pidfile", "/nonexistent/sleeve.pid"]);
+    assert_eq!(ask(&mut server.connect(), &["PING"]), "+PONG\r\n");
+    let log = server.log();
+    let line = "Failed to write the pid file '/nonexistent/sleeve.pid': No such file or directory";
+    assert!(log.contains(line), "{log}");
+    assert_eq!(log.matches("all data lives in memory only").count(), 1, "{log}");
+}
+
+/// What a server that was started with this time zone writes in front of its lines.
+fn stamp_in(kind: Kind, zone: &str) -> String {
+    let folder = std::env::temp_dir().join(format!("sleeve-zone-{}-{}", std::process::id(), kind.name()));
+    std::fs::create_dir_all(&folder).expect("a folder of our own");
+    let (log, port) = (folder.join("log"), free_port().to_string());
+    let binary = kind.binary().expect("a binary");
+    let mut command = Command::new(binary);
+    if kind == Kind::Sleeve {
+        command.arg("serve");
+    }
+    let arguments = ["--bind", "127.0.0.1", "--port", &port, "--save", "", "--logfile"];
+    let mut child = command.args(arguments).arg(&log).env("TZ", zone).spawn().expect("it starts");
+    let deadline = std::time::Instant::now() + Duration::from_secs(30);
+    let line = loop {
+        let text = std::fs::read_to_string(&log).unwrap_or_default();
+        if let Some(line) = text.lines().find(|line| line.contains("Ready to accept connections")) {
+            break line.to_owned();
+        }
+        assert!(std::time::Instant::now() < deadline, "{text}");
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    child.kill().and_then(|()| child.wait()).expect("it ends");
+    _ = std::fs::remove_dir_all(&folder);
+    // `pid:M 21 Nov 2026 10:45:52.123 * ...`
+    line.split(' ').skip(1).take(4).collect::<Vec<_>>().join(" ")
+}
+
+/// Minutes since the first of the month; within an hour at the turn of a month they are not compared.
+fn minutes(stamp: &str) -> i64 {
+    let words: Vec<&str> = stamp.split([' ', ':', '.']).collect();
+    let number = |index: usize| words[index].parse::<i64>().expect(stamp);
+    (number(0) * 24 + number(3)) * 60 + number(4)
+}
+
+#[test]
+fn the_log_speaks_local_time_as_in_redis() {
+    // Ten and a half hours ahead of universal time, by a rule that needs no file of zones.
+    let zone = "XXX-10:30";
+    let [ours, redis] = [Kind::Sleeve, Kind::Redis].map(|kind| stamp_in(kind, zone));
+    let universal = stamp_in(Kind::Sleeve, "UTC");
+    assert_eq!(ours.len(), redis.len(), "{ours} and {redis}");
+    let [ours, redis, universal] = [&ours, &redis, &universal].map(|stamp| minutes(stamp));
+    let month = 20 * 24 * 60;
+    assert!(redis - ours <= 10 || redis < ours - month, "{ours} and {redis}");
+    let ahead = ours - universal;
+    assert!((620..=630).contains(&ahead) || ahead < -month, "{ahead} minutes ahead");
+}
+
+#[test]
+fn a_fatal_signal_leaves_a_report_and_ends_the_process_by_that_signal() {
+    for (signal, number) in [("SEGV", 11), ("BUS", 7), ("FPE", 8), ("ILL", 4), ("ABRT", 6)] {
+        let mut server = Server::start(Kind::Sleeve);
+        send_signal(&server, signal);
+        let status = server.wait_for_exit(Duration::from_secs(60)).expect("it ends");
+        assert_eq!(status.signal(), Some(number), "{status}");
+        let log = server.log();
+        assert!(log.contains(&format!("crashed by signal: {number} (SIG{signal})")), "{log}");
+        assert!(log.contains("Sent by process") && log.contains("Stack trace"), "{log}");
+    }
+}
+
+#[test]
+fn a_fault_of_a_worker_is_reported_with_its_way_there() {
+    let debug = ["--enable-debug-command", "yes", "--workers", "2", "--logfile", "crash.log"];
+    let mut server = Server::start_with(Kind::Sleeve, &debug);
+    assert!(server.connect().command(&["DEBUG", "SEGFAULT"]).is_err(), "nobody answers");
+    let status = server.wait_for_exit(Duration::from_secs(60)).expect("it ends");
+    assert_eq!(status.signal(), Some(11), "{status}");
+    let log = std::fs::read_to_string(server.folder().join("crash.log")).expect("a log");
+    let report = log.split_once("The report of a crash begins here").expect(&log).1;
+    assert!(report.contains("crashed by signal: 11 (SIGSEGV)") && report.contains("At address 0x"), "{report}");
+    assert!(report.contains("in the thread 'worker-"), "{report}");
+    assert!(report.ends_with("=== The report of the crash ends here ===\n"), "{report}");
+    let frames = report.lines().filter(|line| line.contains("(+0x")).count();
+    assert!(frames > 5, "{report}");
+}
+
+#[test]
+fn no_report_is_written_where_none_is_wanted() {
+    let mut server = Server::start_with(Kind::Sleeve, &["--crash-log-enabled", "yes"]);
+    let mut connection = server.connect();
+    assert_eq!(ask(&mut connection, &["CONFIG", "SET", "crash-log-enabled", "no"]), "+OK\r\n");
+    send_signal(&server, "SEGV");
+    let status = server.wait_for_exit(Duration::from_secs(60)).expect("it ends");
+    assert_eq!(status.signal(), Some(11), "{status}");
+    assert!(!server.log().contains("crash"), "{}", server.log());
 }

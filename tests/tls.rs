@@ -227,3 +227,27 @@ fn redis_cli_comes_with_tls_too() {
         .expect("redis-cli runs");
     assert_eq!(String::from_utf8_lossy(&said.stdout), "PONG\n");
 }
+
+#[test]
+fn a_key_under_a_pass_phrase_is_named_as_such() {
+    let authority = Authority::new("phrase");
+    let body = "MIIBvTBXBgkqhkiG9w0BBQ0wSjApBgkqhkiG9w0BBQwwHAQIAAAAAAAAAAACAggA";
+    let forms = [
+        format!("-----BEGIN ENCRYPTED PRIVATE KEY-----\n{body}\n-----END ENCRYPTED PRIVATE KEY-----\n"),
+        format!(
+            "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,00\n\n{body}\n\
+             -----END RSA PRIVATE KEY-----\n"
+        ),
+    ];
+    for form in forms {
+        authority.write("server.key", &form);
+        let files = [authority.file("server.crt"), authority.file("server.key"), authority.file("ca.crt")];
+        let port = free_port().to_string();
+        let words = ["--tls-port", &port, "--tls-cert-file", &files[0], "--tls-key-file", &files[1]];
+        let arguments = words.into_iter().chain(["--tls-ca-cert-file", &files[2]]).map(str::to_owned).collect();
+        let settings = sleeve_tests::Settings { arguments, password: None };
+        let refused = Server::try_start(Kind::Sleeve, settings).expect_err("no such key can be used");
+        assert!(refused.contains("server.key: it is encrypted with a pass phrase"), "{refused}");
+        assert!(refused.contains(&format!("openssl pkey -in {}", files[1])), "{refused}");
+    }
+}

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use sleeve_server::config::table;
-use sleeve_server::{REDIS_VERSION, boot};
+use sleeve_server::{REDIS_VERSION, boot, check};
 
 use crate::output;
 
@@ -23,16 +23,20 @@ Examples:
   sleeve serve --port 7777 --workers 2
   sleeve serve /etc/sleeve.conf --loglevel verbose --maxmemory 1gb
   echo 'maxmemory 2mb' | sleeve serve -
+  sleeve serve --check /etc/sleeve.conf
   sleeve serve --options
 ";
 
 /// Serves over TCP and Unix sockets, configured as redis-server is
 #[derive(Clone, Debug, clap::Args)]
-#[command(override_usage = "sleeve serve [FILE] [--option value ...] [-]", after_help = ABOUT)]
+#[command(override_usage = "sleeve serve [--check] [FILE] [--option value ...] [-]", after_help = ABOUT)]
 pub struct Options {
     /// List every configuration option with its default, and exit
     #[arg(long, exclusive = true)]
     pub options: bool,
+    /// Read a configuration and say what would happen, with status 0 if a server would start
+    #[arg(long)]
+    pub check: bool,
     /// Configuration file and options
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FILE | --option value", hide = true)]
     pub arguments: Vec<OsString>,
@@ -49,7 +53,25 @@ pub fn run(options: &Options) -> ExitCode {
         list();
         return ExitCode::SUCCESS;
     }
+    if options.check {
+        return check(options.arguments.clone());
+    }
     run_words(options.arguments.clone())
+}
+
+/// Says what a server would do.
+fn check(words: Vec<OsString>) -> ExitCode {
+    let words: Vec<Vec<u8>> = words.into_iter().map(OsString::into_vec).collect();
+    match check::check(&words) {
+        Ok(lines) => {
+            lines.iter().for_each(|line| output::line(format_args!("{line}")));
+            ExitCode::SUCCESS
+        }
+        Err(reason) => {
+            eprintln!("{}\nA server would not start with this configuration.", reason.trim_start());
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Serves with redis-server's arguments until the server ends.

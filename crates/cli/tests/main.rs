@@ -3,4 +3,5 @@
 //! One program for all files, because linking a program takes longer than running most of them.
 
 mod bench;
+mod check;
 mod formats;

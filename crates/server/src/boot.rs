@@ -5,14 +5,14 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 use crate::config::load::LoadError;
-use crate::config::shutdown;
-use crate::config::{Config, Opt, arguments, load};
+use crate::config::{Config, Opt, arguments, load, value};
+use crate::crash;
 use crate::doors::DoorError;
 use crate::driver::{Driver, Listener, bind_tcp};
 use crate::engine::Engine;
@@ -20,6 +20,7 @@ use crate::log;
 use crate::mail::Mailbox;
 use crate::oom;
 use crate::process;
+use crate::signals;
 use crate::supervisor;
 use crate::title;
 use crate::tls;
@@ -126,8 +127,12 @@ fn load_certificate(engine: &Engine) -> Result<(), StartError> {
     Ok(())
 }
 
+/// What is said of the data at the start, while nothing is written to disk.
+pub(crate) const MEMORY_ONLY: &str =
+    "There is no persistence yet: all data lives in memory only, and is gone when this process ends.";
+
 /// Makes the users that the configuration or its file of users describes.
-fn load_users(engine: &Engine) -> Result<(), StartError> {
+pub(crate) fn load_users(engine: &Engine) -> Result<(), StartError> {
     let (config, lines) = (&engine.config, engine.config.users());
     let (file, defaults) = (config.text(Opt::Aclfile), config.acl_defaults());
     let loaded = if file.is_empty() {
@@ -210,7 +215,10 @@ pub fn serve(words: &[Vec<u8>]) -> Result<(), StartError> {
     open_log(&config)?;
     // Harnesses that start servers read the number behind `PID:`.
     log::warning(&format!("Sleeve is starting, version {}, PID: {}", env!("CARGO_PKG_VERSION"), std::process::id()));
+    signals::ignore_hangups();
+    crash::set_wanted(config.flag(Opt::CrashLogEnabled));
     warnings.iter().for_each(|warning| log::warning(warning));
+    log::warning(MEMORY_ONLY);
     warn_of_unread_snapshot(&config);
     raise_descriptor_limit(&config);
     if config.flag(Opt::SetProcTitle) {
@@ -223,9 +231,8 @@ pub fn serve(words: &[Vec<u8>]) -> Result<(), StartError> {
     title::show(&engine.config);
     // The log says why if it cannot be, and the server is as good without.
     _ = oom::apply(&engine.config);
-    let pid_file = write_pid_file(&engine.config)?;
-    let engine_of_signals = Arc::clone(&engine);
-    catch_signals(engine_of_signals).map_err(|error| system("cannot catch signals", error))?;
+    let pid_file = write_pid_file(&engine.config);
+    signals::catch(Arc::clone(&engine)).map_err(|error| system("cannot catch signals", error))?;
     let server = start(&engine, engine.doors.listeners()).map_err(|error| system("cannot start the workers", error))?;
     engine.doors.attach(&server.mailboxes);
     let processors = engine.config.number(Opt::Workers);
@@ -257,36 +264,18 @@ fn open_log(config: &Config) -> Result<(), StartError> {
         .map_err(|error| system(format!("Can't open the log file '{}'", path.display()), error))
 }
 
-fn write_pid_file(config: &Config) -> Result<Option<std::path::PathBuf>, StartError> {
+/// Writes the number of this process where the configuration says. Where it cannot, the server is as good without.
+fn write_pid_file(config: &Config) -> Option<PathBuf> {
     let name = config.text(Opt::Pidfile);
     if name.is_empty() {
-        return Ok(None);
+        return None;
     }
     let path = config.resolve(&name);
-    std::fs::write(&path, format!("{}\n", std::process::id()))
-        .map_err(|error| system(format!("Can't write the pid file '{}'", path.display()), error))?;
-    Ok(Some(path))
-}
-
-/// SIGTERM and SIGINT stop all workers; a second one ends the process at once.
-fn catch_signals(engine: Arc<Engine>) -> io::Result<()> {
-    let mut signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT])?;
-    thread::Builder::new().name("signals".into()).spawn(move || {
-        for (count, signal) in signals.forever().enumerate() {
-            if count > 0 {
-                std::process::exit(1);
-            }
-            let (name, option) = match signal {
-                signal_hook::consts::SIGTERM => ("SIGTERM", Opt::ShutdownOnSigterm),
-                _ => ("SIGINT", Opt::ShutdownOnSigint),
-            };
-            log::warning(&format!("Received {name} scheduling shutdown..."));
-            log::warning("User requested shutdown...");
-            if engine.config.number(option) & shutdown::SAVE != 0 {
-                log::warning("No snapshot is written, as there are none yet; ending all the same, as 'force' says.");
-            }
-            engine.post_stop();
+    match std::fs::write(&path, format!("{}\n", std::process::id())) {
+        Ok(()) => Some(path),
+        Err(error) => {
+            log::warning(&format!("Failed to write the pid file '{}': {}", path.display(), value::reason(&error)));
+            None
         }
-    })?;
-    Ok(())
+    }
 }

@@ -138,6 +138,15 @@ fn replace(config: &Config, tcp: &mut Vec<Arc<Listener>>) -> Result<(), DoorErro
     Ok(())
 }
 
+/// The TCP addresses at which the options want clients to be served, and whether with TLS. One that this machine lacks is left
+/// out where the options allow that.
+///
+/// # Errors
+/// The first address that is none.
+pub fn addresses(config: &Config) -> Result<Vec<(SocketAddr, bool)>, DoorError> {
+    Ok(wanted(config)?.into_iter().map(|wanted| (wanted.address, wanted.is_tls)).collect())
+}
+
 /// The TCP addresses that the options name.
 fn wanted(config: &Config) -> Result<Vec<Wanted>, DoorError> {
     let mut all = wanted_at(config, config.number(Opt::Port) as u16, false)?;

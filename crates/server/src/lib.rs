@@ -11,6 +11,7 @@ compile_error!(
 
 pub mod allocator;
 pub mod boot;
+pub mod check;
 pub mod clock;
 pub mod config;
 pub mod engine;
@@ -28,6 +29,7 @@ mod busy;
 mod candidates;
 mod client_memory;
 mod commands;
+mod crash;
 mod cx;
 mod desk;
 mod doors;
@@ -62,6 +64,7 @@ mod request;
 mod secrets;
 mod serve;
 mod session;
+mod signals;
 mod slowlog;
 mod state;
 mod stats;
@@ -73,6 +76,7 @@ mod tls;
 mod tracking;
 mod watch;
 mod worker;
+mod zone;
 
 pub use config::{Config, Opt};
 pub use engine::Engine;

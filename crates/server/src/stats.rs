@@ -129,6 +129,8 @@ totals! {
     evicted,
     /// Effects of writes: keys changed, as `rdb_changes_since_last_save` counts them.
     changes,
+    /// Payloads of RESTORE whose every part was checked.
+    payloads_checked,
     /// Error replies.
     errors_replied,
     /// Clients closed because all together had more than `maxmemory-clients`.

@@ -18,6 +18,7 @@ use std::thread::{self, JoinHandle};
 
 use crate::clock::Instant;
 use crate::config::Opt;
+use crate::crash;
 use crate::desk::Desk;
 use crate::driver::{Driver, Event, Listener, Sending, Token};
 use crate::engine::Engine;
@@ -131,6 +132,7 @@ impl Worker {
     }
 
     fn run(mut self) {
+        crash::prepare_thread();
         while !self.stopping {
             let first_deadline_ms = self.deadlines.first().map_or(u64::MAX, |(deadline_ms, _)| *deadline_ms);
             let wakes_ms = self.next_tick_ms.min(first_deadline_ms);

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use crate::config::rewrite::{self as write_back, Added};
 use crate::config::{Opt, value};
+use crate::crash;
 use crate::cx::Cx;
 use crate::error::{Error, Outcome};
 use crate::free;
@@ -113,10 +114,12 @@ fn apply(cx: &Cx<'_>, option: Opt) -> Result<(), String> {
         | Opt::TlsPreferServerCiphers
         | Opt::TlsSessionCaching
         | Opt::TlsSessionCacheSize
+        | Opt::TlsSessionCacheTimeout
             if config.number(Opt::TlsPort) != 0 =>
         {
             load_certificate(cx)?;
         }
+        Opt::CrashLogEnabled => crash::set_wanted(config.flag(option)),
         Opt::ProcTitleTemplate => title::show(config),
         Opt::OomScoreAdj | Opt::OomScoreAdjValues => oom::apply(config)?,
         Opt::TcpKeepalive => cx.engine.doors.set_keepalive(config.number(option) as u64),

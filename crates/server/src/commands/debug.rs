@@ -16,13 +16,14 @@ use super::help;
 use crate::access;
 use crate::config::rewrite::Added;
 use crate::config::{Opt, size};
+use crate::crash;
 use crate::cx::Cx;
 use crate::error::{Error, Outcome};
 use crate::log;
 use crate::request::{Key, Request};
 
 /// What there is: form and sentence, for HELP.
-const SUBCOMMANDS: [(&str, &str); 12] = [
+const SUBCOMMANDS: [(&str, &str); 13] = [
     ("CONFIG-REWRITE-FORCE-ALL", "CONFIG REWRITE with the options at their defaults too."),
     ("DIGEST", "Forty digits that stand for all data."),
     ("DIGEST-VALUE key [key ...]", "Forty digits for each key's value."),
@@ -32,13 +33,14 @@ const SUBCOMMANDS: [(&str, &str); 12] = [
     ("POPULATE count [prefix] [size]", "Creates string keys: prefix (or 'key'), a colon and a number."),
     ("PROTOCOL type", "Answers with a value of the type: string, integer, double, null, array, set, map, ..."),
     ("QUICKLIST-PACKED-THRESHOLD size", "From which size on an element of a list stands alone; 0 is the default."),
+    ("SEGFAULT", "Touches memory that is not there, which ends the server: for tests of what comes then."),
     ("SET-ACTIVE-EXPIRE 0|1", "Stops or restarts the removal of expired keys that nobody looks at."),
     ("SET-DISABLE-DENY-SCRIPTS 0|1", "Lets scripts call the commands that are not for scripts."),
     ("SLEEP seconds", "Holds all data for so long; decimals are allowed."),
 ];
 
 /// Redis's subcommands that are not here. They get an answer that says so instead of one about spelling.
-const ABSENT: [&str; 27] = [
+const ABSENT: [&str; 26] = [
     "aof-flush-sleep",
     "assert",
     "change-repl-id",
@@ -63,7 +65,6 @@ const ABSENT: [&str; 27] = [
     "replybuffer",
     "restart",
     "sdslen",
-    "segfault",
     "stringmatch-test",
     "structsize",
 ];
@@ -82,6 +83,7 @@ pub fn debug(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         (b"populate", 3..=5) => return populate(cx, request),
         (b"protocol", 3) => return protocol(cx, request.arg(2)),
         (b"quicklist-packed-threshold", 3) => return packed_threshold(cx, request.arg(2)),
+        (b"segfault", 2) => crash::on_purpose(),
         (b"set-active-expire", 3) => set_active_expire(cx, request.arg(2)),
         (b"set-disable-deny-scripts", 3) => set_disable_deny_scripts(cx, request.arg(2)),
         (b"sleep", 3) => sleep(cx, request.arg(2)),

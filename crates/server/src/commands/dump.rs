@@ -92,6 +92,7 @@ pub fn restore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         return Err(Error::fixed("ERR Invalid TTL value, must be >= 0"));
     }
     let mut input = Input::new(checked(request.arg(3))?);
+    cx.counters.payloads_checked.add(1);
     let loaded = rdb::read(&mut input, &limits(cx)).ok().filter(|_| input.is_empty());
     let loaded = loaded.ok_or(Error::fixed("ERR Bad data format"))?;
     let at_ms = match (ttl_ms, options.absolute) {

@@ -92,6 +92,7 @@ pub fn memory(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("used_memory_startup", fixed_bytes);
     lines.add("used_memory_dataset", footprint.data);
     lines.add("used_memory_dataset_perc", percent(footprint.data, used_bytes - fixed_bytes));
+    allocated(lines, resident_bytes);
     lines.size("total_system_memory", process::machine_bytes());
     scripts(engine, lines);
     lines.size("maxmemory", maxmemory);
@@ -107,6 +108,18 @@ pub fn memory(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.zeros(&["mem_total_replication_buffers", "mem_overhead_db_hashtable_rehashing", "active_defrag_running"]);
     lines.add("lazyfree_pending_objects", free::pending());
     lines.add("lazyfreed_objects", free::done());
+}
+
+/// What the allocator has, where the program has said which it is. How much of that it has handed out mimalloc does not
+/// count, and what lies in the store's own pages is not in it.
+fn allocated(lines: &mut Lines, resident_bytes: u64) {
+    let Some(allocator) = allocator::chosen() else { return };
+    let held_bytes = (allocator.held_bytes)();
+    let ratio = |all: u64, part: u64| format!("{:.2}", all as f64 / part.max(1) as f64);
+    lines.add("allocator_active", held_bytes);
+    lines.add("allocator_resident", held_bytes);
+    lines.add("rss_overhead_ratio", ratio(resident_bytes, held_bytes));
+    lines.add("rss_overhead_bytes", resident_bytes as i64 - held_bytes as i64);
 }
 
 /// What scripts and functions take, in the Lua states of all threads and beside them.
@@ -190,6 +203,7 @@ pub fn stats(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("tracking_total_items", items);
     lines.add("tracking_total_prefixes", prefixes);
     lines.zeros(&["unexpected_error_replies"]);
+    lines.add("dump_payload_sanitizations", totals.payloads_checked);
     lines.add("total_error_replies", totals.errors_replied);
     lines.add("total_reads_processed", totals.reads);
     lines.add("total_writes_processed", totals.writes);

@@ -1,16 +1,18 @@
 //! Options of Redis that steer what is not here. A configuration file that was written for Redis starts this server all the
 //! same: what such a line asks for, nobody who talks to the server can miss, so it is passed over, and the log says so. An
 //! option that promises what is not kept (`appendonly yes`, `replicaof`, `cluster-enabled yes`) is not among them. CONFIG SET
-//! asks nobody here: it answers an error.
+//! answers an error with the same reason.
 
 const SNAPSHOTS: &str = "there are no snapshots yet";
 const LOG: &str = "there is no append-only file yet";
 const REPLICAS: &str = "there are no replicas yet";
 const CLUSTER: &str = "this server is no node of a cluster";
 const DEFRAGMENTATION: &str = "memory is not defragmented";
-const CRASH: &str = "there are no reports of crashes";
+const CRASH: &str = "memory is not tested after a crash; memtest86+ or the machine's own diagnosis does that";
 const SYSTEM_LOG: &str = "log lines go to 'logfile' only";
 const PROCESS: &str = "this server steers its process in other ways";
+const PROCESSORS: &str = "threads run where the system puts them; taskset or systemd's CPUAffinity says otherwise";
+const CHILDREN: &str = "there are no threads or processes for that";
 const TABLES: &str = "tables grow with the commands that fill them";
 
 /// Names, and why they have no effect.
@@ -92,20 +94,18 @@ const ABSENT: &[(&str, &str)] = &[
     ("active-defrag-max-scan-fields", DEFRAGMENTATION),
     ("active-defrag-threshold-lower", DEFRAGMENTATION),
     ("active-defrag-threshold-upper", DEFRAGMENTATION),
-    ("crash-log-enabled", CRASH),
     ("crash-memcheck-enabled", CRASH),
     ("syslog-facility", SYSTEM_LOG),
     ("syslog-ident", SYSTEM_LOG),
-    ("server_cpulist", PROCESS),
-    ("bio_cpulist", PROCESS),
-    ("aof_rewrite_cpulist", PROCESS),
-    ("bgsave_cpulist", PROCESS),
+    ("server_cpulist", PROCESSORS),
+    ("bio_cpulist", CHILDREN),
+    ("aof_rewrite_cpulist", CHILDREN),
+    ("bgsave_cpulist", CHILDREN),
     ("disable-thp", PROCESS),
     ("jemalloc-bg-thread", PROCESS),
     ("always-show-logo", "there is no logo"),
     ("ignore-warnings", "the warnings that it silences are not given"),
     ("tls-dh-params-file", "the key exchanges that are spoken need none"),
-    ("tls-session-cache-timeout", "clients are remembered by their number alone"),
     ("activerehashing", TABLES),
 ];
 

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use parking_lot::{Mutex, RwLock};
 use sleeve_wire::pattern;
 
+use super::absent;
 use super::choice::{Access, ClientCertificates, LogLevel, MaxmemoryPolicy};
 use super::limits::{Class, OutputLimit, OutputLimits};
 use super::table::{COUNT, Change, Kind, Opt, ROWS, Row, find, names};
@@ -401,6 +402,9 @@ fn words_of(kind: Kind, text: &[u8]) -> Vec<&[u8]> {
 }
 
 fn unknown(name: &[u8]) -> Error {
+    if let Some(why) = absent::reason(name) {
+        return failed(name, why);
+    }
     Error::new(format!(
         "ERR Unknown option or number of arguments for CONFIG SET - '{}'",
         String::from_utf8_lossy(name)

@@ -219,6 +219,8 @@ options! {
         "Whether clients that come again may shorten the handshake.";
     TlsSessionCacheSize "tls-session-cache-size" number(1, INT_MAX), "20480", Live,
         "How many clients are remembered for that.";
+    TlsSessionCacheTimeout "tls-session-cache-timeout" number(0, INT_MAX), "300", Live,
+        "Seconds for which a client is remembered for that.";
     Timeout "timeout" number(0, INT_MAX), "0", Live,
         "Seconds after which an idle client is disconnected; 0 never.";
     TcpKeepalive "tcp-keepalive" number(0, INT_MAX), "300", Live,
@@ -338,6 +340,8 @@ options! {
         "The least important lines that are still logged.";
     Logfile "logfile" Kind::Text, "", Startup,
         "File to append log lines to; empty is the standard output.";
+    CrashLogEnabled "crash-log-enabled" Kind::Flag, "yes", Live,
+        "Whether a fatal signal leaves a report with a stack trace in the log.";
     Pidfile "pidfile" Kind::Text, "", Startup,
         "File to write the process id to; it is removed at a clean stop.";
     ShutdownOnSigint "shutdown-on-sigint" Kind::Shutdown, "default", Live,

@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::crypto::{CryptoProvider, ring};
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache, WebPkiClientVerifier};
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::version::{TLS12, TLS13};
 use rustls::{RootCertStore, ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
 
+use super::sessions::Sessions;
 use crate::config::{ClientCertificates, Config, Opt};
 
 /// Makes what connections begin with, as the options say now.
@@ -38,7 +39,7 @@ pub fn load(config: &Config) -> Result<Arc<ServerConfig>, String> {
     made.ignore_client_order = config.flag(Opt::TlsPreferServerCiphers);
     if config.flag(Opt::TlsSessionCaching) {
         let size = usize::try_from(config.number(Opt::TlsSessionCacheSize)).unwrap_or(usize::MAX);
-        made.session_storage = ServerSessionMemoryCache::new(size);
+        made.session_storage = Sessions::new(size, config.number(Opt::TlsSessionCacheTimeout) as u64);
     } else {
         made.session_storage = Arc::new(NoServerSessionStorage {});
         made.send_tls13_tickets = 0;
@@ -53,9 +54,25 @@ fn own_certificate(config: &Config) -> Result<(Vec<CertificateDer<'static>>, Pri
     if chain.is_empty() {
         return Err(format!("Failed to load certificate: {}: there is none in it", file.display()));
     }
-    let key = PrivateKeyDer::from_pem_file(&key_file)
-        .map_err(|error| format!("Failed to load private key: {}: {error}", key_file.display()))?;
+    let key = PrivateKeyDer::from_pem_file(&key_file).map_err(|error| {
+        format!("Failed to load private key: {}: {}", key_file.display(), key_fault(&key_file, &error))
+    })?;
     Ok((chain, key))
+}
+
+/// What is wrong with a key that cannot be read. Both forms in which keys lie under a pass phrase have this word in their
+/// heads.
+fn key_fault(file: &Path, error: &pem::Error) -> String {
+    const MARK: &[u8] = b"ENCRYPTED";
+    let text = std::fs::read(file).unwrap_or_default();
+    if !text.windows(MARK.len()).any(|word| word == MARK) {
+        return error.to_string();
+    }
+    format!(
+        "it is encrypted with a pass phrase, and such keys cannot be read. 'openssl pkey -in {} -out FILE' writes it \
+         without one, for 'tls-key-file'",
+        file.display()
+    )
 }
 
 /// Who looks at the certificates of clients; none where they are not asked for.

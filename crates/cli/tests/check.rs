@@ -1,0 +1,70 @@
+//! `sleeve serve --check`: what would happen, and whether a server would start at all.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+/// A folder of its own, which goes with it.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The answer to a configuration, with further options: whether it would do, what is said, and of what is complained.
+fn check(name: &str, configuration: &str, options: &[&str]) -> (bool, String, String) {
+    let folder = Folder(std::env::temp_dir().join(format!("sleeve-check-{}-{name}", std::process::id())));
+    std::fs::create_dir_all(&folder.0).expect("a folder of our own");
+    std::fs::write(folder.0.join("a.conf"), configuration).expect("written");
+    let before = std::fs::read_dir(&folder.0).expect("the folder").count();
+    let output = Command::new(env!("CARGO_BIN_EXE_sleeve"))
+        .current_dir(&folder.0)
+        .args(["serve", "--check", "a.conf"])
+        .args(options)
+        .output()
+        .expect("it runs");
+    assert_eq!(std::fs::read_dir(&folder.0).expect("the folder").count(), before, "something was made");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", output.status);
+    (output.status.success(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn a_good_configuration_is_told_line_by_line() {
+    let configuration = "bind 127.0.0.1\nport 7001\nsave 900 1\nmaxmemory 10mb\nmaxmemory-policy allkeys-lru\n\
+                         pidfile /nonexistent/a.pid\nlogfile a.log\nunixsocket a.sock\nuser alice on nopass +@all ~*\n";
+    let (is_good, said, complaint) = check("good", configuration, &["--workers", "3"]);
+    assert!(is_good, "{complaint}");
+    for line in [
+        "warning: 'save 900 1', line 3 of the configuration, has no effect: there are no snapshots yet",
+        "warning: the pid file '/nonexistent/a.pid' could not be written: No such file or directory",
+        "listens on: 127.0.0.1:7001",
+        "workers: 3",
+        "databases: 16",
+        "memory: 10485760 bytes, then allkeys-lru",
+        "data: There is no persistence yet",
+    ] {
+        assert!(said.lines().any(|own| own.starts_with(line)), "{line} is missing in\n{said}");
+    }
+    assert!(said.contains("a.sock\n") && complaint.is_empty(), "{said}{complaint}");
+}
+
+#[test]
+fn what_no_server_would_start_with_is_said_with_its_reason() {
+    let cases = [
+        ("word", "prot 7001\n", "Bad directive or wrong number of arguments"),
+        ("absent", "appendonly yes\n", "'yes' is not supported yet"),
+        ("user", "user alice nonsense\n", "nonsense"),
+        ("nowhere", "port 0\n", "Configured to not listen anywhere"),
+        ("log", "logfile /nonexistent/a.log\n", "Can't open the log file '/nonexistent/a.log'"),
+        ("address", "bind 256.1.1.1\n", "256.1.1.1"),
+        ("tls", "tls-port 7002\n", "No tls-cert-file configured!"),
+    ];
+    for (name, configuration, reason) in cases {
+        let (is_good, said, complaint) = check(name, configuration, &[]);
+        assert!(!is_good, "{name}: {said}");
+        assert!(complaint.contains(reason), "{name}: {complaint}");
+        assert!(complaint.ends_with("A server would not start with this configuration.\n"), "{complaint}");
+    }
+}

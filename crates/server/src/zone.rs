@@ -1,0 +1,26 @@
+//! How far the local time is from universal time, as the machine or the environment (`TZ`) says.
+//!
+//! The C library reads the rules of the zone once, when it is first asked. Whoever may not ask it (the report of a crash, which
+//! must take no lock) takes what was true when it was asked last. Any thread.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+static LATEST_S: AtomicI64 = AtomicI64::new(0);
+
+/// Seconds that are to be added to universal time at this moment, given in seconds since 1970.
+pub fn offset_s(time_s: i64) -> i64 {
+    let time: libc::time_t = time_s;
+    // SAFETY: a `tm` is plain numbers and a pointer, for all of which zero is a value.
+    let mut local: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: both point to values of this frame, and the function writes to the second alone.
+    let made = unsafe { libc::localtime_r(&raw const time, &raw mut local) };
+    // A time that no calendar has is shown as it is.
+    let offset_s = if made.is_null() { 0 } else { local.tm_gmtoff };
+    LATEST_S.store(offset_s, Ordering::Relaxed);
+    offset_s
+}
+
+/// What [`offset_s`] gave last.
+pub fn latest_offset_s() -> i64 {
+    LATEST_S.load(Ordering::Relaxed)
+}
