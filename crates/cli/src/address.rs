@@ -28,7 +28,7 @@ pub struct Address {
     /// User name to authenticate as; needs a password
     #[arg(long, value_name = "username")]
     pub user: Option<String>,
-    /// Server URL: redis://user:password@host:port/db or unix://path?db=n
+    /// Server URL: redis://user:password@host:port/db or unix://path?db=n; what it says counts more than other options
     #[arg(short = 'u', long = "url", value_name = "url")]
     pub url: Option<String>,
     /// Establish a secure TLS connection
@@ -62,22 +62,56 @@ impl Address {
     ///
     /// The error is a sentence for the user.
     pub fn resolve(&self, database: Option<u32>) -> Result<(Endpoint, Login), String> {
-        let mut login = Login {
+        let mut login = self.login(database);
+        let mut endpoint = match &self.socket {
+            Some(path) => Endpoint::Unix(path.clone()),
+            None => Endpoint::Tcp { host: self.host.clone(), port: self.port },
+        };
+        let mut is_secure = self.tls;
+        if let Some(url) = &self.url {
+            let url = Url::parse(url)?;
+            login.user = url.user.or(login.user);
+            login.password = url.password.or(login.password);
+            login.database = database.or(url.database).unwrap_or(0);
+            is_secure |= url.is_secure;
+            endpoint = match url.place {
+                Place::Unix(path) => Endpoint::Unix(path),
+                Place::Tcp { host, port } => {
+                    Endpoint::Tcp { host: host.unwrap_or_else(|| self.host.clone()), port: port.unwrap_or(self.port) }
+                }
+            };
+        }
+        self.check_tls(&endpoint, is_secure)?;
+        Ok((self.secure(endpoint, is_secure), login))
+    }
+
+    /// What the options say about who asks.
+    pub fn login(&self, database: Option<u32>) -> Login {
+        Login {
             user: self.user.clone(),
             password: self.password.clone(),
             database: database.unwrap_or(0),
             resp3: self.resp3,
-        };
-        let named = match &self.socket {
-            Some(path) => Endpoint::Unix(path.clone()),
-            None => Endpoint::Tcp { host: self.host.clone(), port: self.port },
-        };
-        let Some(url) = &self.url else { return Ok((self.secure(named, self.tls), login)) };
-        let url = Url::parse(url)?;
-        login.user = url.user.or(login.user);
-        login.password = url.password.or(login.password);
-        login.database = database.or(url.database).unwrap_or(0);
-        Ok((self.secure(url.endpoint, self.tls || url.is_secure), login))
+            ..Login::default()
+        }
+    }
+
+    /// Refuses options about TLS where there is none.
+    fn check_tls(&self, endpoint: &Endpoint, is_secure: bool) -> Result<(), String> {
+        if is_secure && matches!(endpoint, Endpoint::Unix(_)) {
+            return Err("TLS is spoken over TCP only: leave --tls out, or the socket".to_owned());
+        }
+        let given = [
+            (self.cacert.is_some(), "--cacert"),
+            (self.cacertdir.is_some(), "--cacertdir"),
+            (self.cert.is_some(), "--cert"),
+            (self.sni.is_some(), "--sni"),
+            (self.insecure, "--insecure"),
+        ];
+        match given.iter().find(|(given, _)| *given && !is_secure) {
+            Some((_, name)) => Err(format!("{name} means nothing without --tls or a rediss:// URL")),
+            None => Ok(()),
+        }
     }
 
     /// The end point with TLS, if that is asked for.
@@ -103,11 +137,25 @@ impl Address {
     }
 }
 
+/// Where a URL leads.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A host and a port, either of which may be left out.
+    Tcp {
+        /// Name or address.
+        host: Option<String>,
+        /// TCP port.
+        port: Option<u16>,
+    },
+    /// The path of a Unix socket.
+    Unix(PathBuf),
+}
+
 /// The parts of a server URL.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Url {
     /// Where it leads.
-    pub endpoint: Endpoint,
+    pub place: Place,
     /// Whether it asks for TLS.
     pub is_secure: bool,
     /// User name.
@@ -128,14 +176,14 @@ impl Url {
             Some((user, password)) => (user, password),
             None => ("", credentials),
         };
-        let (endpoint, path) = match scheme {
+        let (place, path) = match scheme {
             "redis" | "rediss" => host_and_path(place)?,
-            "unix" | "redis+unix" => (Endpoint::Unix(decode(place)?.into()), ""),
+            "unix" | "redis+unix" => (Place::Unix(decode(place)?.into()), ""),
             _ => return Err(format!("Invalid URI scheme '{scheme}'")),
         };
         let database = query.split('&').find_map(|pair| pair.strip_prefix("db=")).unwrap_or(path);
         Ok(Self {
-            endpoint,
+            place,
             is_secure: scheme == "rediss",
             user: some(decode(user)?),
             password: some(decode(password)?),
@@ -152,18 +200,17 @@ fn some(text: String) -> Option<String> {
 }
 
 /// Splits `host:port/path`, where the host may be an IPv6 address in brackets.
-fn host_and_path(place: &str) -> Result<(Endpoint, &str), String> {
+fn host_and_path(place: &str) -> Result<(Place, &str), String> {
     let (authority, path) = place.split_once('/').unwrap_or((place, ""));
     let (host, port) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((host, after)) => (host, after.strip_prefix(':').unwrap_or(after)),
         None => authority.split_once(':').unwrap_or((authority, "")),
     };
-    let host = if host.is_empty() { "127.0.0.1".to_owned() } else { decode(host)? };
     let port = match port {
-        "" => 6379,
-        digits => digits.parse().map_err(|_| format!("Invalid port '{digits}' in URI"))?,
+        "" => None,
+        digits => Some(digits.parse().map_err(|_| format!("Invalid port '{digits}' in URI"))?),
     };
-    Ok((Endpoint::Tcp { host, port }, path))
+    Ok((Place::Tcp { host: some(decode(host)?), port }, path))
 }
 
 /// Undoes percent encoding (RFC 3986, section 2.1).
@@ -188,22 +235,38 @@ fn decode(text: &str) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    fn tcp(host: &str, port: u16) -> Endpoint {
-        Endpoint::Tcp { host: host.into(), port }
+    fn tcp(host: &str, port: Option<u16>) -> Place {
+        Place::Tcp { host: some(host.into()), port }
     }
 
     #[test]
     fn urls_name_every_part() {
         let url = Url::parse("redis://us%40er:p%3Aw@example.org:7000/3").unwrap();
-        assert_eq!(url.endpoint, tcp("example.org", 7000));
+        assert_eq!(url.place, tcp("example.org", Some(7000)));
         assert_eq!(url.user.as_deref(), Some("us@er"));
         assert_eq!(url.password.as_deref(), Some("p:w"));
         assert_eq!(url.database, Some(3));
-        assert_eq!(Url::parse("redis://secret@[::1]").unwrap().endpoint, tcp("::1", 6379));
+        assert_eq!(Url::parse("redis://secret@[::1]").unwrap().place, tcp("::1", None));
         assert_eq!(Url::parse("redis://secret@[::1]").unwrap().password.as_deref(), Some("secret"));
         assert!(Url::parse("rediss://h").unwrap().is_secure);
         let unix = Url::parse("unix:///run/s.sock?db=2").unwrap();
-        assert_eq!((unix.endpoint, unix.database), (Endpoint::Unix("/run/s.sock".into()), Some(2)));
+        assert_eq!((unix.place, unix.database), (Place::Unix("/run/s.sock".into()), Some(2)));
+    }
+
+    #[test]
+    fn what_a_url_leaves_out_comes_from_the_options() {
+        use clap::{Args, Command, FromArgMatches};
+        let resolve = |words: &[&str]| {
+            let command = Address::augment_args(Command::new("").no_binary_name(true).disable_help_flag(true));
+            let address = Address::from_arg_matches(&command.try_get_matches_from(words).unwrap()).unwrap();
+            address.resolve(None).map(|(endpoint, _)| endpoint.to_string())
+        };
+        assert_eq!(resolve(&["-u", "redis://h", "-p", "7"]), Ok("h:7".to_owned()));
+        assert_eq!(resolve(&["-u", "redis://:9/2", "-h", "g", "-p", "7"]), Ok("g:9".to_owned()));
+        for bad in [&["--insecure"][..], &["--sni", "x"], &["--tls", "-s", "/s"], &["--cacert", "x", "-u", "redis://h"]]
+        {
+            assert!(resolve(bad).is_err(), "{bad:?}");
+        }
     }
 
     #[test]

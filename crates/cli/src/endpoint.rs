@@ -163,9 +163,19 @@ pub struct Login {
     pub database: u32,
     /// Whether to switch to RESP3.
     pub resp3: bool,
+    /// Whether to have the server track what is read (CLIENT TRACKING).
+    pub tracking: bool,
 }
 
 impl Login {
+    /// Refuses a user without a password: there would be nothing to send.
+    pub fn check(&self) -> Result<(), String> {
+        match (&self.user, &self.password) {
+            (Some(_), None) => Err("--user needs a password: give one with -a".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
     /// The requests of this login as bytes, and how many replies they will bring.
     pub fn requests(&self) -> (Vec<u8>, usize) {
         let mut out = Vec::new();
@@ -183,6 +193,10 @@ impl Login {
         }
         if self.database != 0 {
             encode(&["SELECT", &self.database.to_string()], &mut out);
+            count += 1;
+        }
+        if self.tracking {
+            encode(&["CLIENT", "TRACKING", "ON"], &mut out);
             count += 1;
         }
         (out, count)

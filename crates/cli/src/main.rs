@@ -3,10 +3,13 @@
 //! One sub-command per file or folder. Nothing here knows how a command works: facts come from wire's table, data from
 //! the server, replies from the client.
 
+mod absent;
 mod address;
 mod allocator;
+mod arguments;
 mod bench;
 mod endpoint;
+mod interrupt;
 mod output;
 mod replies;
 mod sealed;
@@ -17,23 +20,7 @@ mod workload;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
-
-/// A Redis-compatible engine, its command line and its load generator in one binary.
-#[derive(Debug, Parser)]
-#[command(name = "sleeve", version, about, arg_required_else_help = true)]
-struct Arguments {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    Serve(serve::Options),
-    Bench(bench::options::Options),
-    Cli(shell::options::Options),
-    Tour(tour::Options),
-}
+use arguments::Command;
 
 /// Servers allocate and free small pieces on several threads all the time, which mimalloc does in fewer instructions than
 /// the system's allocator.
@@ -46,10 +33,14 @@ fn main() -> ExitCode {
     if serve::is_asked_for_by(words.next().as_deref()) {
         return serve::run_words(words.collect());
     }
-    match Arguments::parse().command {
+    let (command, typed) = match arguments::read() {
+        Ok(read) => read,
+        Err(code) => return code,
+    };
+    match command {
         Command::Serve(options) => serve::run(&options),
         Command::Bench(options) => bench::run(&options),
-        Command::Cli(options) => shell::run(&options),
+        Command::Cli(options) => shell::run(&options, &typed),
         Command::Tour(options) => tour::run(&options),
     }
 }

@@ -17,6 +17,8 @@ pub struct Replies {
     skip: usize,
     /// Frames that are missing until the current top-level reply is whole.
     missing: u64,
+    /// Whether that is no reply but a message that the server pushes on its own account.
+    is_push: bool,
     /// The beginning of a line that the last read cut.
     line: Vec<u8>,
     first_error: Option<String>,
@@ -24,7 +26,7 @@ pub struct Replies {
 
 impl Default for Replies {
     fn default() -> Self {
-        Self { skip: 0, missing: 1, line: Vec::new(), first_error: None }
+        Self { skip: 0, missing: 1, is_push: false, line: Vec::new(), first_error: None }
     }
 }
 
@@ -79,7 +81,7 @@ impl Replies {
         self.missing -= 1;
         if self.missing == 0 {
             self.missing = 1;
-            return 1;
+            return usize::from(!std::mem::take(&mut self.is_push));
         }
         0
     }
@@ -103,6 +105,10 @@ impl Replies {
                     Ok(0)
                 }
             },
+            b'>' if self.missing == 1 => {
+                self.is_push = true;
+                self.take_aggregate(length(rest)?, 1, false)
+            }
             b'*' | b'~' | b'>' => self.take_aggregate(length(rest)?, 1, false),
             b'%' => self.take_aggregate(length(rest)?, 2, false),
             b'|' => self.take_aggregate(length(rest)?, 2, true),
@@ -145,7 +151,7 @@ mod tests {
 
     const STREAM: &[u8] =
         b"+OK\r\n$-1\r\n$5\r\nab\r\nc\r\n*2\r\n:1\r\n*1\r\n$0\r\n\r\n-ERR no\r\n%1\r\n+a\r\n,1.5\r\n|1\r\n+k\r\n+v\r\n\
-        :7\r\n*0\r\n*-1\r\n_\r\n";
+        :7\r\n*0\r\n*-1\r\n>2\r\n+invalidate\r\n*1\r\n+k\r\n_\r\n";
 
     #[test]
     fn counts_whole_replies() {

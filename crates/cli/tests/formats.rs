@@ -92,7 +92,6 @@ const SESSIONS: &[(&[&str], &str)] = &[
     (&["--csv", "client", "LIST"], ""),
     (&["--no-raw"], "R 0\nR 3\n\n3 R 5\nECHO \"a b\"\nECHO \"a\nselect 3\nR 10\n"),
     (&[], "R 0\nR 3\nECHO 'it''s'\nmulti\nexec\nquit\nR 0\n"),
-    (&["-e"], "R 3\nR 0\n"),
     (&["--pipe"], "R 0\r\nR 5\r\n*2\r\n$1\r\nR\r\n$1\r\n0\r\n"),
     (&["--pipe"], ""),
 ];

@@ -1,7 +1,8 @@
 //! Runs one test: splits it over threads, lets all begin at once, and adds up what they measured.
 //!
 //! The clock and both CPU meters start after every connection stands and stop when the last reply has arrived. The
-//! calling thread does nothing in between except to call `tick` ten times a second.
+//! calling thread does nothing in between except to call `tick` ten times a second, and to end the test when its time is
+//! over or Ctrl-C has come.
 
 use std::io;
 use std::sync::Barrier;
@@ -11,9 +12,11 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
+use super::halt::Halt;
 use super::lane::{Lane, Measured, Share, histogram};
 use super::meter::{Meter, own_nanoseconds};
 use super::template::Numbers;
+use crate::interrupt::Interrupt;
 
 /// How often the caller hears of the progress.
 const TICK: Duration = Duration::from_millis(100);
@@ -23,6 +26,8 @@ const TICK: Duration = Duration::from_millis(100);
 pub struct Outcome {
     /// From the first request to the last reply.
     pub elapsed: Duration,
+    /// Requests that were answered.
+    pub answered: u64,
     /// Latencies in microseconds.
     pub latencies: Histogram<u64>,
     /// CPU time that the server used, in nanoseconds; `None` when it is not on this machine.
@@ -32,7 +37,14 @@ pub struct Outcome {
 }
 
 /// Runs the whole test on `threads` threads; `tick` hears how many requests are done.
-pub fn run(whole: &Share, threads: usize, meter: Option<&Meter>, mut tick: impl FnMut(u64)) -> io::Result<Outcome> {
+pub fn run(
+    whole: &Share,
+    threads: usize,
+    meter: Option<&Meter>,
+    interrupt: &Interrupt,
+    mut tick: impl FnMut(u64),
+) -> io::Result<Outcome> {
+    let halt = Halt::new()?;
     let shares = split(whole, threads);
     let connected = Barrier::new(shares.len() + 1);
     let started = Barrier::new(shares.len() + 1);
@@ -44,8 +56,9 @@ pub fn run(whole: &Share, threads: usize, meter: Option<&Meter>, mut tick: impl 
             .into_iter()
             .map(|share| {
                 let (connected, started, done, running, caller) = (&connected, &started, &done, &running, &caller);
+                let halt = &halt;
                 scope.spawn(move || {
-                    let lane = Lane::connect(share);
+                    let lane = Lane::connect(share, halt);
                     connected.wait();
                     started.wait();
                     let result = lane.and_then(|lane| lane.run(done));
@@ -60,17 +73,26 @@ pub fn run(whole: &Share, threads: usize, meter: Option<&Meter>, mut tick: impl 
         let start = Instant::now();
         started.wait();
         while running.load(Ordering::Acquire) > 0 {
-            thread::park_timeout(TICK);
+            let left = whole.duration.map_or(TICK, |time| time.saturating_sub(start.elapsed()));
+            // Once the time is over, a tick is enough to wait for the last replies.
+            thread::park_timeout(if left.is_zero() { TICK } else { left.min(TICK) });
             tick(done.load(Ordering::Relaxed));
+            if interrupt.is_heard() {
+                halt.now();
+            } else if whole.duration.is_some_and(|time| start.elapsed() >= time) {
+                halt.soon();
+            }
         }
         let server_after = meter.and_then(Meter::nanoseconds);
         let generator_ns = own_nanoseconds() - generator_before;
-        let mut outcome = Outcome { elapsed: Duration::ZERO, latencies: histogram(), server_ns: None, generator_ns };
+        let mut outcome =
+            Outcome { elapsed: Duration::ZERO, answered: 0, latencies: histogram(), server_ns: None, generator_ns };
         outcome.server_ns = server_before.zip(server_after).map(|(before, after)| after.saturating_sub(before));
         for lane in lane_threads {
             let Measured { finished, latencies } =
                 lane.join().map_err(|_| io::Error::other("a generator thread panicked"))??;
             outcome.elapsed = outcome.elapsed.max(finished.duration_since(start));
+            outcome.answered += latencies.len();
             outcome.latencies.add(&latencies).map_err(io::Error::other)?;
         }
         Ok(outcome)
@@ -88,6 +110,7 @@ fn split(whole: &Share, threads: usize) -> Vec<Share> {
         .map(|index| Share {
             clients: part(whole.clients as u64, index) as usize,
             requests: part(whole.requests, index),
+            rate: whole.rate.map(|rate| rate / threads as f64),
             numbers: numbers_of(&whole.numbers, index as u64, threads as u64, whole.requests),
             ..whole.clone()
         })
@@ -119,6 +142,8 @@ mod tests {
             login: Login::default(),
             clients,
             requests,
+            duration: None,
+            rate: None,
             pipeline: 1,
             keep_alive: true,
             request: b"PING\r\n".to_vec(),

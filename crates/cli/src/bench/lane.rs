@@ -5,14 +5,18 @@
 //! for writing only while a batch does not fit into its socket. The time of a request runs from the write of its batch to
 //! the read that brought its reply.
 
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::fs::Timespec;
 
+use super::halt::{Halt, Order};
+use super::pace::Pace;
 use super::template::{Numbers, Template};
 use crate::endpoint::{Endpoint, Login, Stream};
 use crate::replies::Replies;
@@ -21,6 +25,10 @@ use crate::replies::Replies;
 const READ_LENGTH_MAX: usize = 64 * 1024;
 /// Connections served by one wake-up.
 const EVENTS_MAX: usize = 256;
+/// The longest wait for a moment to send, in milliseconds; then the moment is asked for again.
+const LONGEST_MS: u128 = 60_000;
+/// What stands for the halt among the numbers of connections.
+const HALT: u64 = u64::MAX;
 /// The longest latency that is told apart, in microseconds.
 const LATENCY_US_MAX: u64 = 60_000_000;
 
@@ -33,8 +41,12 @@ pub struct Share {
     pub login: Login,
     /// Connections.
     pub clients: usize,
-    /// Requests of all connections together.
+    /// Requests of all connections together; what a test of a certain duration never reaches.
     pub requests: u64,
+    /// When to send no more, counted from the beginning.
+    pub duration: Option<Duration>,
+    /// Requests a second at the most.
+    pub rate: Option<f64>,
     /// Requests of one batch.
     pub pipeline: usize,
     /// Whether a connection serves more than one batch.
@@ -74,30 +86,39 @@ struct Peer {
 
 /// The thread's connections and counters.
 #[derive(Debug)]
-pub struct Lane {
+pub struct Lane<'a> {
     share: Share,
+    halt: &'a Halt,
     epoll: std::os::fd::OwnedFd,
     peers: Vec<Peer>,
     template: Template,
     /// Requests that have not been sent.
     unissued: u64,
-    /// Requests that have not been answered.
-    unanswered: u64,
+    /// Requests that were sent and have not been answered.
+    in_flight: u64,
     latencies: Histogram<u64>,
+    pace: Option<Pace>,
+    /// Connections that wait for their moment.
+    held: VecDeque<usize>,
 }
 
-impl Lane {
+impl<'a> Lane<'a> {
     /// Connects all clients of the share.
-    pub fn connect(share: Share) -> io::Result<Self> {
+    pub fn connect(share: Share, halt: &'a Halt) -> io::Result<Self> {
         let mut lane = Self {
             epoll: epoll::create(CreateFlags::CLOEXEC)?,
             peers: Vec::with_capacity(share.clients),
             template: Template::new(&share.request, share.pipeline),
             unissued: share.requests,
-            unanswered: share.requests,
+            in_flight: 0,
             latencies: histogram(),
+            pace: None,
+            held: VecDeque::new(),
+            halt,
             share,
         };
+        // By edge: what was said once is not said again by every wait.
+        epoll::add(&lane.epoll, halt, EventData::new_u64(HALT), EventFlags::IN | EventFlags::ET)?;
         for index in 0..lane.share.clients {
             let stream = lane.open(index)?;
             let now = Instant::now();
@@ -114,19 +135,30 @@ impl Lane {
         Ok(stream)
     }
 
-    /// Sends and receives until every request of the share has been answered; adds finished requests to `progress`.
+    /// Sends and receives until every request of the share has been answered or the test is over; adds finished requests
+    /// to `progress`.
     pub fn run(mut self, progress: &AtomicU64) -> io::Result<Measured> {
         let mut buffer = vec![0; READ_LENGTH_MAX];
         let mut events = Vec::with_capacity(EVENTS_MAX);
+        let start = Instant::now();
+        self.pace = self.share.rate.map(|rate| Pace::new(rate, start));
         for index in 0..self.peers.len() {
-            self.send(index, Instant::now())?;
+            self.send(index, start)?;
         }
-        while self.unanswered > 0 {
-            let before = self.unanswered;
+        while self.in_flight > 0 || self.unissued > 0 {
+            let before = self.latencies.len();
             self.wait(&mut events)?;
             for event in &events {
                 // The kernel's struct is packed: fields are copied out before they are looked at.
-                let (index, flags) = (event.data.u64() as usize, event.flags);
+                let (index, flags) = (event.data.u64(), event.flags);
+                if index == HALT {
+                    if self.halt.order() == Order::Now {
+                        return Ok(self.measured());
+                    }
+                    self.unissued = 0;
+                    continue;
+                }
+                let index = index as usize;
                 if flags.contains(EventFlags::OUT) {
                     self.send_rest(index)?;
                 }
@@ -135,27 +167,44 @@ impl Lane {
                     while self.receive(index, &mut buffer)? == buffer.len() {}
                 }
             }
-            progress.fetch_add(before - self.unanswered, Ordering::Relaxed);
+            self.send_held()?;
+            progress.fetch_add(self.latencies.len() - before, Ordering::Relaxed);
         }
-        Ok(Measured { finished: Instant::now(), latencies: self.latencies })
+        Ok(self.measured())
+    }
+
+    fn measured(self) -> Measured {
+        Measured { finished: Instant::now(), latencies: self.latencies }
     }
 
     fn wait(&self, events: &mut Vec<Event>) -> io::Result<()> {
         events.clear();
-        match epoll::wait(&self.epoll, spare_capacity(events), None) {
+        let wait = self.pace.filter(|_| !self.held.is_empty()).map(|pace| pace.wait(Instant::now()));
+        // The kernel waits in whole milliseconds, here in those that have begun.
+        let wait = wait.map(|wait| Duration::from_millis(wait.as_nanos().div_ceil(1_000_000).min(LONGEST_MS) as u64));
+        let wait = wait.and_then(|wait| Timespec::try_from(wait).ok());
+        match epoll::wait(&self.epoll, spare_capacity(events), wait.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Sends the next batch of a connection, if requests are left.
+    /// Sends the next batch of a connection, if requests are left, or holds it until its moment.
     fn send(&mut self, index: usize, now: Instant) -> io::Result<()> {
         let count = self.unissued.min(self.share.pipeline as u64) as usize;
         let Some(peer) = self.peers.get_mut(index) else { return Ok(()) };
         if count == 0 {
             return Ok(());
         }
+        if let Some(pace) = &mut self.pace {
+            if !pace.wait(now).is_zero() {
+                self.held.push_back(index);
+                return Ok(());
+            }
+            pace.spend(count, now);
+        }
         self.unissued -= count as u64;
+        self.in_flight += count as u64;
         peer.waiting = count;
         peer.started = now;
         let bytes = self.template.next(count, &mut self.share.numbers);
@@ -164,6 +213,16 @@ impl Lane {
             peer.unsent.extend_from_slice(bytes.get(sent..).unwrap_or_default());
             let both = EventFlags::IN | EventFlags::OUT;
             epoll::modify(&self.epoll, &peer.stream, EventData::new_u64(index as u64), both)?;
+        }
+        Ok(())
+    }
+
+    /// Sends what was held and may leave now, the longest held first.
+    fn send_held(&mut self) -> io::Result<()> {
+        let Some(now) = (!self.held.is_empty()).then(Instant::now) else { return Ok(()) };
+        while self.pace.is_some_and(|pace| pace.wait(now).is_zero()) {
+            let Some(index) = self.held.pop_front() else { break };
+            self.send(index, now)?;
         }
         Ok(())
     }
@@ -180,6 +239,7 @@ impl Lane {
     }
 
     /// Reads what has arrived, records it, and sends the next batch when this one is complete.
+    ///
     /// Reads once; returns how many bytes that brought.
     fn receive(&mut self, index: usize, buffer: &mut [u8]) -> io::Result<usize> {
         let Some(peer) = self.peers.get_mut(index) else { return Ok(0) };
@@ -200,7 +260,7 @@ impl Lane {
         peer.waiting -= count;
         let microseconds = now.duration_since(peer.started).as_micros().min(LATENCY_US_MAX.into()) as u64;
         self.latencies.saturating_record_n(microseconds.max(1), count as u64);
-        self.unanswered -= count as u64;
+        self.in_flight -= count as u64;
         if count == 0 || peer.waiting > 0 {
             return Ok(length);
         }

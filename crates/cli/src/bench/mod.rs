@@ -3,20 +3,24 @@
 //! It speaks to a socket itself, with requests that were built beforehand, so that it costs less than the server it
 //! measures. It refuses to be a client library: `--workload` is where the client is measured. From top to bottom:
 //! `options` → here (which tests, in which order) → `generator` (threads, clock, meters) → `lane` (one thread) →
-//! `template`; `cases` is the table of tests, `report` prints.
+//! `template`, `pace`; `cases` is the table of tests, `report` prints, `halt` tells the threads of an early end.
 
 pub mod affinity;
 pub mod cases;
 pub mod generator;
+pub mod halt;
+mod idle;
 pub mod lane;
 pub mod meter;
 pub mod options;
+pub mod pace;
 pub mod report;
 pub mod template;
 
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -29,6 +33,7 @@ use report::{Format, Report, Setting};
 use template::Numbers;
 
 use crate::endpoint::{Endpoint, Login, cannot_connect, encode};
+use crate::interrupt::{INTERRUPTED, Interrupt};
 use crate::{output, workload};
 
 /// Requests in flight per connection while keys are filled in.
@@ -36,7 +41,8 @@ const FILL_PIPELINE: usize = 64;
 /// Connections that fill keys in.
 const FILL_CLIENTS: usize = 4;
 
-/// Runs the tests that the options name; the exit code is 1 when a test could not be completed.
+/// Runs the tests that the options name; the exit code is 1 when a test could not be completed, and 130 when Ctrl-C ended
+/// one. Where nothing but Ctrl-C can end it (`-l`, `-I`), it is 0.
 pub fn run(options: &Options) -> ExitCode {
     if options.list {
         for case in cases::CASES {
@@ -44,17 +50,33 @@ pub fn run(options: &Options) -> ExitCode {
         }
         return ExitCode::SUCCESS;
     }
-    let result = match &options.workload {
-        Some(name) => workload::run(name, options),
-        None => Session::new(options).and_then(|mut session| session.run()),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
+    match try_run(options) {
+        Ok(code) => code,
         Err(text) => {
             eprintln!("{text}");
             ExitCode::FAILURE
         }
     }
+}
+
+fn try_run(options: &Options) -> Result<ExitCode, String> {
+    options.address.login(None).check()?;
+    if let Some(name) = &options.workload {
+        return workload::run(name, options).map(|()| ExitCode::SUCCESS);
+    }
+    if let Some(list) = &options.cpu {
+        affinity::confine(list)?;
+    }
+    raise_file_limit();
+    if options.idle {
+        let (endpoint, login) = options.address.resolve(options.dbnum)?;
+        let login = Login { tracking: options.enable_tracking, ..login };
+        return idle::run(&endpoint, &login, options.clients).map(|()| ExitCode::SUCCESS);
+    }
+    let mut session = Session::new(options)?;
+    session.run()?;
+    let is_cut = session.interrupt.is_heard() && !options.endless;
+    Ok(if is_cut { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
 }
 
 /// One run of the program: the server, what it holds, and where figures go.
@@ -63,16 +85,13 @@ struct Session<'a> {
     endpoint: Endpoint,
     login: Login,
     meter: Option<Meter>,
+    interrupt: Interrupt,
     report: Report<io::Stdout>,
     filled: Vec<&'static Fill>,
 }
 
 impl<'a> Session<'a> {
     fn new(options: &'a Options) -> Result<Self, String> {
-        if let Some(list) = &options.cpu {
-            affinity::confine(list)?;
-        }
-        raise_file_limit();
         let (endpoint, login) = options.address.resolve(options.dbnum)?;
         let meter = Meter::find(&endpoint, &login).map_err(|error| cannot_connect(&endpoint, &error))?;
         let format = match options {
@@ -81,27 +100,49 @@ impl<'a> Session<'a> {
             Options { quiet: true, .. } => Format::Quiet,
             _ => Format::Full,
         };
-        let report = Report::new(io::stdout(), format);
-        Ok(Self { options, endpoint, login, meter, report, filled: Vec::new() })
+        let report = Report::new(io::stdout(), format, options.precision.into());
+        let interrupt = Interrupt::watch().map_err(|error| error.to_string())?;
+        Ok(Self { options, endpoint, login, meter, interrupt, report, filled: Vec::new() })
     }
 
     fn run(&mut self) -> Result<(), String> {
-        if self.options.command.is_empty() {
-            let unknown = |name| format!("Unknown test '{name}' (sleeve bench --list names them)");
-            for case in cases::select(self.options.tests.as_deref()).map_err(unknown)? {
-                self.named(case)?;
+        let unknown = |name| format!("Unknown test '{name}' (sleeve bench --list names them)");
+        let cases = cases::select(self.options.tests.as_deref()).map_err(unknown)?;
+        let own = self.own_request()?;
+        loop {
+            match &own {
+                Some((title, request)) => self.test(title, request.clone())?,
+                None => cases.iter().try_for_each(|case| self.named(case))?,
             }
-        } else {
-            let words: Vec<&[u8]> = self.options.command.iter().map(|word| word.as_bytes()).collect();
-            let mut request = Vec::new();
-            encode(&words, &mut request);
-            let title = words.iter().map(|word| String::from_utf8_lossy(word)).collect::<Vec<_>>().join(" ");
-            self.test(&title, request)?;
+            if !self.options.endless || self.interrupt.is_heard() {
+                return self.report.finish().map_err(|error| error.to_string());
+            }
         }
-        self.report.finish().map_err(|error| error.to_string())
+    }
+
+    /// The title and the request of the command line's own command, if there is one.
+    fn own_request(&self) -> Result<Option<(String, Vec<u8>)>, String> {
+        if self.options.command.is_empty() {
+            return Ok(None);
+        }
+        let words: Vec<&[u8]> = self.options.command.iter().map(|word| word.as_bytes()).collect();
+        let title = words.iter().map(|word| String::from_utf8_lossy(word)).collect::<Vec<_>>().join(" ");
+        let value = self.value();
+        let mut words: Vec<Vec<u8>> = words.into_iter().map(|word| fill_in(word, &value)).collect();
+        if self.options.last_from_stdin {
+            let mut last = Vec::new();
+            io::stdin().read_to_end(&mut last).map_err(|error| error.to_string())?;
+            words.push(last);
+        }
+        let mut request = Vec::new();
+        encode(&words, &mut request);
+        Ok(Some((title, request)))
     }
 
     fn named(&mut self, case: &'static Case) -> Result<(), String> {
+        if self.interrupt.is_heard() {
+            return Ok(());
+        }
         if let (true, Some(fill)) = (self.options.fill, case.fill) {
             self.fill(fill)?;
         }
@@ -110,9 +151,13 @@ impl<'a> Session<'a> {
         self.test(case.title, request)
     }
 
+    fn value(&self) -> Vec<u8> {
+        vec![b'x'; self.options.data_size as usize]
+    }
+
     /// Encodes a request of the table, its value in place.
     fn request(&self, words: &[&'static str]) -> Vec<u8> {
-        let value = vec![b'x'; self.options.data_size as usize];
+        let value = self.value();
         let words: Vec<&[u8]> =
             words.iter().map(|word| if *word == DATA { value.as_slice() } else { word.as_bytes() }).collect();
         let mut request = Vec::new();
@@ -131,6 +176,9 @@ impl<'a> Session<'a> {
             requests: if fill.once { 1 } else { self.options.keyspace.unwrap_or(1) },
             pipeline: FILL_PIPELINE,
             keep_alive: true,
+            duration: None,
+            rate: None,
+            login: self.login.clone(),
             numbers,
             ..self.share(self.request(fill.request))
         };
@@ -141,17 +189,26 @@ impl<'a> Session<'a> {
 
     fn test(&mut self, title: &str, request: Vec<u8>) -> Result<(), String> {
         let share = self.share(request);
-        let threads = self.options.threads as usize;
+        let threads = self.options.threads.min(self.options.clients) as usize;
+        if let Some(seconds) = self.options.warmup {
+            let duration = Some(Duration::from_secs(seconds.into()));
+            let numbers = share.numbers.clone().started_elsewhere();
+            let share = Share { requests: u64::MAX, duration, numbers, ..share.clone() };
+            self.measure(&format!("Warming up {title}"), &share, threads)?;
+        }
+        if self.interrupt.is_heard() {
+            return Ok(());
+        }
         let outcome = self.measure(title, &share, threads)?;
         let setting = Setting {
             title: title.to_owned(),
-            requests: share.requests,
             clients: share.clients,
             pipeline: share.pipeline,
             data_size: self.options.data_size as usize,
             keyspace: self.options.keyspace,
             threads,
             keep_alive: share.keep_alive,
+            rate_max: self.options.rps,
         };
         self.report.test(&setting, &outcome).map_err(|error| error.to_string())
     }
@@ -159,11 +216,14 @@ impl<'a> Session<'a> {
     fn share(&self, request: Vec<u8>) -> Share {
         let options = self.options;
         let random = |bound| Numbers::Random { state: options.seed, bound };
+        let duration = options.duration.map(|seconds| Duration::from_secs(seconds.into()));
         Share {
             endpoint: self.endpoint.clone(),
-            login: self.login.clone(),
+            login: Login { tracking: options.enable_tracking, ..self.login.clone() },
             clients: options.clients as usize,
-            requests: options.requests,
+            requests: if duration.is_some() { u64::MAX } else { options.requests },
+            duration,
+            rate: options.rps.map(f64::from),
             pipeline: options.pipeline as usize,
             keep_alive: options.keep_alive == 1,
             request,
@@ -174,19 +234,36 @@ impl<'a> Session<'a> {
     /// Runs one share under a progress line, which is seen only where the error output is a terminal.
     fn measure(&self, title: &str, share: &Share, threads: usize) -> Result<Outcome, String> {
         let style = ProgressStyle::with_template("{prefix}: {bar:30} {percent}% {msg} requests per second, {eta} left");
-        let bar = ProgressBar::new(share.requests).with_prefix(title.to_owned());
+        let whole = share.duration.map_or(share.requests, |time| time.as_millis() as u64);
+        let bar = ProgressBar::new(whole).with_prefix(title.to_owned());
         let bar = style.map_or(bar.clone(), |style| bar.with_style(style));
+        let start = Instant::now();
         let tick = |done| {
-            bar.set_position(done);
-            bar.set_message(format!("{:.0}", bar.per_sec()));
+            let passed = start.elapsed();
+            bar.set_position(if share.duration.is_some() { passed.as_millis() as u64 } else { done });
+            bar.set_message(format!("{:.0}", report::rate(done, passed)));
         };
-        let result = generator::run(share, threads, self.meter.as_ref(), tick);
+        let result = generator::run(share, threads, self.meter.as_ref(), &self.interrupt, tick);
         bar.finish_and_clear();
         result.map_err(|error| match error.kind() {
             io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => cannot_connect(&self.endpoint, &error),
             _ => format!("{title}: {error}"),
         })
     }
+}
+
+/// A word of the user's own command, the value in place of what stands for it.
+fn fill_in(word: &[u8], value: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut rest = word;
+    while let Some(place) = memchr::memmem::find(rest, DATA.as_bytes()) {
+        let (before, after) = rest.split_at(place);
+        out.extend_from_slice(before);
+        out.extend_from_slice(value);
+        rest = after.get(DATA.len()..).unwrap_or_default();
+    }
+    out.extend_from_slice(rest);
+    out
 }
 
 /// Many connections need many descriptors: takes as many as the system allows without asking for privileges.

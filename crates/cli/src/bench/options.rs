@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
+use crate::absent;
 use crate::address::Address;
 
 const EXAMPLES: &str = "\
@@ -21,11 +22,71 @@ Examples:
 
   Figures for a program, the generator kept on the second CPU:
     $ sleeve bench -t get --json --cpu 1
+
+  Latency at a load that the server bears, for a minute after five seconds nobody counts:
+    $ sleeve bench -t get -r 100000 --rps 20000 --warmup 5 --duration 60
+
+  A value from a file, and a hundred connections that only stay:
+    $ sleeve bench -n 1000 -x SET page < page.html
+    $ sleeve bench -I -c 100
 ";
+
+fn after_help() -> String {
+    format!("{EXAMPLES}\n{}", absent::listing(absent::OF_BENCH))
+}
+
+/// What a workload does not look at: it brings its own commands, and speaks through the client library.
+const OF_THE_GENERATOR: [&str; 21] = [
+    "resp3",
+    "tests",
+    "command",
+    "clients",
+    "requests",
+    "duration",
+    "warmup",
+    "rps",
+    "data_size",
+    "threads",
+    "keep_alive",
+    "keyspace",
+    "fill",
+    "seed",
+    "pipeline",
+    "enable_tracking",
+    "last_from_stdin",
+    "endless",
+    "quiet",
+    "csv",
+    "precision",
+];
+
+/// What has no meaning to connections that only stay.
+const OF_REQUESTS: [&str; 20] = [
+    "tests",
+    "command",
+    "requests",
+    "duration",
+    "warmup",
+    "rps",
+    "data_size",
+    "threads",
+    "keep_alive",
+    "keyspace",
+    "fill",
+    "seed",
+    "pipeline",
+    "last_from_stdin",
+    "endless",
+    "quiet",
+    "csv",
+    "json",
+    "precision",
+    "workload",
+];
 
 /// A load generator with redis-benchmark's options, and the server's CPU time per request.
 #[derive(Clone, Debug, clap::Args)]
-#[command(disable_help_flag = true, after_help = EXAMPLES)]
+#[command(version, disable_version_flag = true, disable_help_flag = true, after_help = after_help())]
 pub struct Options {
     /// The server.
     #[command(flatten)]
@@ -36,13 +97,22 @@ pub struct Options {
     /// Total number of requests
     #[arg(short = 'n', value_name = "requests", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub requests: u64,
-    /// Data size of a value in bytes
+    /// Send requests for so many seconds instead of a certain number
+    #[arg(long, value_name = "seconds", conflicts_with = "requests", value_parser = clap::value_parser!(u32).range(1..))]
+    pub duration: Option<u32>,
+    /// Send requests for so many seconds before each test without counting them
+    #[arg(long, value_name = "seconds", value_parser = clap::value_parser!(u32).range(1..))]
+    pub warmup: Option<u32>,
+    /// Send no more requests a second than this, over all connections
+    #[arg(long, value_name = "requests", value_parser = clap::value_parser!(u32).range(1..))]
+    pub rps: Option<u32>,
+    /// Data size of a value in bytes; in a command of your own __data__ stands for the value
     #[arg(short = 'd', value_name = "size", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1 << 29))]
     pub data_size: u32,
     /// SELECT the specified database number
     #[arg(long, value_name = "db")]
     pub dbnum: Option<u32>,
-    /// Number of generator threads
+    /// Number of generator threads, at the most one for each connection
     #[arg(long, value_name = "num", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=500))]
     pub threads: u32,
     /// 1 = keep connections, 0 = reconnect for every batch
@@ -52,25 +122,37 @@ pub struct Options {
     #[arg(short = 'r', value_name = "keyspacelen", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
     pub keyspace: Option<u64>,
     /// Write what the tests find: every key of the key space, so that reads hit, or the script of evalsha
-    #[arg(long)]
+    #[arg(long, conflicts_with = "command")]
     pub fill: bool,
     /// Start of the random numbers, for repeatable runs
-    #[arg(long, value_name = "number", default_value_t = 1)]
+    #[arg(long, value_name = "number", default_value_t = 1, requires = "keyspace")]
     pub seed: u64,
     /// Pipeline this many requests
     #[arg(short = 'P', value_name = "numreq", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub pipeline: u32,
+    /// Have the server track what each connection reads (CLIENT TRACKING ON)
+    #[arg(long)]
+    pub enable_tracking: bool,
+    /// Read the last argument of the command from standard input
+    #[arg(short = 'x', requires = "command")]
+    pub last_from_stdin: bool,
+    /// Run the tests again and again, until Ctrl-C
+    #[arg(short = 'l')]
+    pub endless: bool,
+    /// Only open the connections, and keep them until Ctrl-C
+    #[arg(short = 'I', conflicts_with_all = OF_REQUESTS)]
+    pub idle: bool,
     /// Only run the comma-separated list of tests (see --list)
-    #[arg(short = 't', value_name = "tests")]
+    #[arg(short = 't', value_name = "tests", conflicts_with = "command")]
     pub tests: Option<String>,
     /// Run a document's workload through the client library: booksleeve, pipelining, mass-set, lookup or all
-    #[arg(long, value_name = "name", conflicts_with_all = ["tests", "command"])]
+    #[arg(long, value_name = "name", conflicts_with_all = OF_THE_GENERATOR)]
     pub workload: Option<String>,
     /// With --workload, add this round trip, as in 0.3ms or 20ms
     #[arg(long, value_name = "time", requires = "workload", value_parser = round_trip)]
     pub rtt: Option<Duration>,
     /// List the tests that -t knows
-    #[arg(long)]
+    #[arg(long, exclusive = true)]
     pub list: bool,
     /// One line per test
     #[arg(short = 'q')]
@@ -81,14 +163,20 @@ pub struct Options {
     /// Output in JSON format
     #[arg(long, conflicts_with = "csv")]
     pub json: bool,
+    /// Digits behind the point of latencies, which are milliseconds
+    #[arg(long, value_name = "digits", default_value_t = 3, value_parser = clap::value_parser!(u8).range(0..=3))]
+    pub precision: u8,
     /// Run the generator on these CPUs only, as in 1 or 0,2-3
     #[arg(long, value_name = "cpus")]
     pub cpu: Option<String>,
     /// Output this help and exit
     #[arg(long, action = clap::ArgAction::Help)]
     pub help: Option<bool>,
+    /// Output version and exit
+    #[arg(short = 'v', long, action = clap::ArgAction::Version)]
+    pub version: Option<bool>,
     /// A command of your own instead of the named tests
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND ARGS")]
+    #[arg(trailing_var_arg = true, value_name = "COMMAND ARGS")]
     pub command: Vec<OsString>,
 }
 

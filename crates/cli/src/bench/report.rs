@@ -26,8 +26,6 @@ pub enum Format {
 pub struct Setting {
     /// The test's title.
     pub title: String,
-    /// Requests sent.
-    pub requests: u64,
     /// Connections.
     pub clients: usize,
     /// Requests of one batch.
@@ -40,6 +38,8 @@ pub struct Setting {
     pub threads: usize,
     /// Whether connections are kept.
     pub keep_alive: bool,
+    /// Requests a second that were not to be passed.
+    pub rate_max: Option<u32>,
 }
 
 /// Prints tests one after the other.
@@ -47,13 +47,15 @@ pub struct Setting {
 pub struct Report<W> {
     out: W,
     format: Format,
+    /// Digits behind the point of a latency in milliseconds.
+    decimals: usize,
     tests: usize,
 }
 
 impl<W: Write> Report<W> {
-    /// Prints to `out`.
-    pub fn new(out: W, format: Format) -> Self {
-        Self { out, format, tests: 0 }
+    /// Prints to `out`, latencies with so many digits behind the point.
+    pub fn new(out: W, format: Format, decimals: usize) -> Self {
+        Self { out, format, decimals, tests: 0 }
     }
 
     /// Prints one test.
@@ -80,10 +82,10 @@ impl<W: Write> Report<W> {
 
     fn quiet(&mut self, setting: &Setting, outcome: &Outcome) -> io::Result<()> {
         let p50 = milliseconds(outcome.latencies.value_at_quantile(0.5));
-        let rate = rate(setting.requests, outcome.elapsed);
-        write!(self.out, "{}: {rate:.2} requests per second, p50={p50:.3} msec", setting.title)?;
+        let rate = rate(outcome.answered, outcome.elapsed);
+        write!(self.out, "{}: {rate:.2} requests per second, p50={p50:.1$} msec", setting.title, self.decimals)?;
         match outcome.server_ns {
-            Some(ns) => writeln!(self.out, ", server CPU {:.3} us per request", each_us(ns, setting.requests)),
+            Some(ns) => writeln!(self.out, ", server CPU {:.3} us per request", each_us(ns, outcome.answered)),
             None => writeln!(self.out),
         }
     }
@@ -96,20 +98,20 @@ impl<W: Write> Report<W> {
                  \"p99_latency_ms\",\"max_latency_ms\",\"server_cpu_us\""
             )?;
         }
-        write!(self.out, "\"{}\",\"{:.2}\"", setting.title, rate(setting.requests, outcome.elapsed))?;
+        write!(self.out, "\"{}\",\"{:.2}\"", setting.title, rate(outcome.answered, outcome.elapsed))?;
         for (_, value) in summary(outcome) {
-            write!(self.out, ",\"{value:.3}\"")?;
+            write!(self.out, ",\"{value:.0$}\"", self.decimals)?;
         }
         match outcome.server_ns {
-            Some(ns) => writeln!(self.out, ",\"{:.3}\"", each_us(ns, setting.requests)),
+            Some(ns) => writeln!(self.out, ",\"{:.3}\"", each_us(ns, outcome.answered)),
             None => writeln!(self.out, ",\"\""),
         }
     }
 
     fn full(&mut self, setting: &Setting, outcome: &Outcome) -> io::Result<()> {
-        let out = &mut self.out;
+        let (out, decimals) = (&mut self.out, self.decimals);
         writeln!(out, "====== {} ======", setting.title)?;
-        writeln!(out, "  {} requests completed in {:.2} seconds", setting.requests, outcome.elapsed.as_secs_f64())?;
+        writeln!(out, "  {} requests completed in {:.2} seconds", outcome.answered, outcome.elapsed.as_secs_f64())?;
         writeln!(out, "  {} parallel clients", setting.clients)?;
         writeln!(out, "  {} bytes payload", setting.data_size)?;
         writeln!(out, "  keep alive: {}", u8::from(setting.keep_alive))?;
@@ -117,48 +119,51 @@ impl<W: Write> Report<W> {
             1 => writeln!(out, "  multi-thread: no")?,
             threads => writeln!(out, "  multi-thread: yes\n  threads: {threads}")?,
         }
+        if let Some(rate_max) = setting.rate_max {
+            writeln!(out, "  limit: {rate_max} requests per second")?;
+        }
         writeln!(out, "\nLatency by percentile distribution:")?;
         for step in outcome.latencies.iter_quantiles(1) {
             let (percent, value) = (step.quantile_iterated_to() * 100.0, milliseconds(step.value_iterated_to()));
-            let count = (step.quantile() * setting.requests as f64).round() as u64;
-            writeln!(out, "{percent:.3}% <= {value:.3} milliseconds (cumulative count {count})")?;
+            let count = (step.quantile() * outcome.answered as f64).round() as u64;
+            writeln!(out, "{percent:.3}% <= {value:.decimals$} milliseconds (cumulative count {count})")?;
         }
         writeln!(out, "\nSummary:")?;
-        writeln!(out, "  throughput summary: {:.2} requests per second", rate(setting.requests, outcome.elapsed))?;
+        writeln!(out, "  throughput summary: {:.2} requests per second", rate(outcome.answered, outcome.elapsed))?;
         writeln!(out, "  latency summary (msec):")?;
         writeln!(out, "          avg       min       p50       p95       p99       max")?;
         for (_, value) in summary(outcome) {
-            write!(out, " {value:>9.3}")?;
+            write!(out, " {value:>9.decimals$}")?;
         }
         writeln!(out)?;
         if let Some(ns) = outcome.server_ns {
-            writeln!(out, "  server CPU: {:.3} us per request", each_us(ns, setting.requests))?;
+            writeln!(out, "  server CPU: {:.3} us per request", each_us(ns, outcome.answered))?;
         }
-        let generator = each_us(outcome.generator_ns, setting.requests);
+        let generator = each_us(outcome.generator_ns, outcome.answered);
         writeln!(out, "  generator CPU: {generator:.3} us per request\n")
     }
 
     fn json(&mut self, setting: &Setting, outcome: &Outcome) -> io::Result<()> {
-        let out = &mut self.out;
+        let (out, decimals) = (&mut self.out, self.decimals);
         write!(out, "{}", if self.tests == 1 { "[\n" } else { ",\n" })?;
         write!(out, "  {{\"test\":{}", quoted(&setting.title))?;
-        write!(out, ",\"requests\":{},\"clients\":{}", setting.requests, setting.clients)?;
+        write!(out, ",\"requests\":{},\"clients\":{}", outcome.answered, setting.clients)?;
         write!(out, ",\"pipeline\":{},\"data_size\":{}", setting.pipeline, setting.data_size)?;
         match setting.keyspace {
             Some(keyspace) => write!(out, ",\"keyspace\":{keyspace}")?,
             None => write!(out, ",\"keyspace\":null")?,
         }
         write!(out, ",\"threads\":{},\"seconds\":{:.6}", setting.threads, outcome.elapsed.as_secs_f64())?;
-        write!(out, ",\"rps\":{:.2},\"latency_ms\":{{", rate(setting.requests, outcome.elapsed))?;
+        write!(out, ",\"rps\":{:.2},\"latency_ms\":{{", rate(outcome.answered, outcome.elapsed))?;
         for (name, value) in summary(outcome) {
-            write!(out, "\"{name}\":{value:.3},")?;
+            write!(out, "\"{name}\":{value:.decimals$},")?;
         }
-        write!(out, "\"p999\":{:.3}}}", milliseconds(outcome.latencies.value_at_quantile(0.999)))?;
+        write!(out, "\"p999\":{:.decimals$}}}", milliseconds(outcome.latencies.value_at_quantile(0.999)))?;
         match outcome.server_ns {
-            Some(ns) => write!(out, ",\"server_cpu_us\":{:.4}", each_us(ns, setting.requests))?,
+            Some(ns) => write!(out, ",\"server_cpu_us\":{:.4}", each_us(ns, outcome.answered))?,
             None => write!(out, ",\"server_cpu_us\":null")?,
         }
-        write!(out, ",\"generator_cpu_us\":{:.4}}}", each_us(outcome.generator_ns, setting.requests))
+        write!(out, ",\"generator_cpu_us\":{:.4}}}", each_us(outcome.generator_ns, outcome.answered))
     }
 }
 
@@ -208,26 +213,31 @@ mod tests {
     use crate::bench::lane::histogram;
 
     fn print(format: Format) -> String {
+        print_with(format, 3)
+    }
+
+    fn print_with(format: Format, decimals: usize) -> String {
         let mut latencies = histogram();
         latencies.record_n(250, 1000).unwrap();
         let outcome = Outcome {
             elapsed: Duration::from_millis(500),
+            answered: 1000,
             latencies,
             server_ns: Some(1_500_000),
             generator_ns: 1_000_000,
         };
         let setting = Setting {
             title: "GET \"a\"".into(),
-            requests: 1000,
             clients: 50,
             pipeline: 1,
             data_size: 3,
             keyspace: None,
             threads: 1,
             keep_alive: true,
+            rate_max: None,
         };
         let mut out = Vec::new();
-        let mut report = Report::new(&mut out, format);
+        let mut report = Report::new(&mut out, format, decimals);
         report.test(&setting, &outcome).unwrap();
         report.finish().unwrap();
         String::from_utf8(out).unwrap()
@@ -237,6 +247,17 @@ mod tests {
     fn quiet_lines_begin_as_redis_benchmark_prints_them() {
         let line = "GET \"a\": 2000.00 requests per second, p50=0.250 msec, server CPU 1.500 us per request\n\n";
         assert_eq!(print(Format::Quiet), line);
+    }
+
+    #[test]
+    fn latencies_have_as_many_digits_as_asked_for() {
+        assert!(print_with(Format::Quiet, 0).contains("p50=0 msec"));
+        assert!(print_with(Format::Quiet, 1).contains("p50=0.2 msec"));
+        for (format, figure) in [(Format::Csv, ",\"0.25\","), (Format::Json, "\"p50\":0.25,"), (Format::Full, " 0.25 ")]
+        {
+            let text = print_with(format, 2);
+            assert!(text.contains(figure) && !text.contains("0.250"), "{text}");
+        }
     }
 
     #[test]

@@ -28,6 +28,14 @@ pub enum Numbers {
 }
 
 impl Numbers {
+    /// The same kind of numbers from another beginning, where they are random.
+    pub fn started_elsewhere(self) -> Self {
+        match self {
+            Self::Random { state, bound } => Self::Random { state: !state, bound },
+            other => other,
+        }
+    }
+
     /// The number for the next placeholder, which is the first of its request or not; `None` when the placeholder stays.
     fn next(&mut self, is_first: bool) -> Option<u64> {
         match self {

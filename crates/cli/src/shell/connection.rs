@@ -9,10 +9,11 @@ use std::sync::Arc;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::Timespec;
 use sleeve_server::Engine;
-use sleeve_wire::frame::Scanner;
+use sleeve_wire::frame::{Frame, Scanner, decode};
 
 use super::embedded::Embedded;
 use crate::endpoint::{Endpoint, Stream, encode};
+use crate::interrupt::Interrupt;
 
 /// Bytes asked for by one read.
 const READ_LENGTH: usize = 16 * 1024;
@@ -47,6 +48,8 @@ pub struct Connection {
     link: Link,
     scanner: Scanner,
     buffer: Vec<u8>,
+    /// Ends a wait for replies.
+    interrupt: Option<Arc<Interrupt>>,
 }
 
 impl Connection {
@@ -56,7 +59,12 @@ impl Connection {
             Target::Server(endpoint) => Link::Socket(endpoint.connect()?),
             Target::Embedded(engine) => Link::Embedded(Box::new(Embedded::connect(engine))),
         };
-        Ok(Self { link, scanner: Scanner::new(), buffer: Vec::new() })
+        Ok(Self { link, scanner: Scanner::new(), buffer: Vec::new(), interrupt: None })
+    }
+
+    /// Lets Ctrl-C end every wait for a reply from now on, with an error. The connection is of no use after that.
+    pub fn heed(&mut self, interrupt: Arc<Interrupt>) {
+        self.interrupt = Some(interrupt);
     }
 
     /// The socket itself, where there is one, for a transfer that does its own reading and writing.
@@ -91,12 +99,41 @@ impl Connection {
     pub fn send<T: AsRef<[u8]>>(&mut self, words: &[T]) -> io::Result<()> {
         let mut request = Vec::new();
         encode(words, &mut request);
+        self.send_bytes(&request)
+    }
+
+    fn send_bytes(&mut self, requests: &[u8]) -> io::Result<()> {
         match &mut self.link {
-            Link::Socket(stream) => (&*stream).write_all(&request),
+            Link::Socket(stream) => (&*stream).write_all(requests),
             Link::Embedded(embedded) => {
-                embedded.send(&request);
+                embedded.send(requests);
                 Ok(())
             }
+        }
+    }
+
+    /// Sends one request and returns the bytes of its reply, which may be an error; pushed messages are passed over.
+    pub fn ask<T: AsRef<[u8]>>(&mut self, words: &[T]) -> io::Result<Vec<u8>> {
+        self.send(words)?;
+        self.receive_reply(|_| {})
+    }
+
+    /// The same for several requests at once.
+    pub fn ask_all<R: AsRef<[T]>, T: AsRef<[u8]>>(&mut self, requests: &[R]) -> io::Result<Vec<Vec<u8>>> {
+        let mut bytes = Vec::new();
+        for words in requests {
+            encode(words.as_ref(), &mut bytes);
+        }
+        self.send_bytes(&bytes)?;
+        requests.iter().map(|_| self.receive_reply(|_| {})).collect()
+    }
+
+    /// The number that answers a request, if one does; an error reply is an error of kind `Other`.
+    pub fn ask_number<T: AsRef<[u8]>>(&mut self, words: &[T]) -> io::Result<Option<u64>> {
+        let reply = self.ask(words)?;
+        match error_of(&reply) {
+            Some(text) => Err(io::Error::other(text)),
+            None => Ok(number_of(&reply)),
         }
     }
 
@@ -124,14 +161,20 @@ impl Connection {
     }
 
     fn fill(&mut self) -> io::Result<()> {
+        let interrupt = self.interrupt.as_deref();
         let stream = match &mut self.link {
             Link::Socket(stream) => stream,
-            Link::Embedded(embedded) => return embedded.receive(&mut self.buffer),
+            Link::Embedded(embedded) => {
+                return embedded.receive(&mut self.buffer, || interrupt.is_some_and(Interrupt::is_heard));
+            }
         };
         let start = self.buffer.len();
         self.buffer.resize(start + READ_LENGTH, 0);
         let room = self.buffer.get_mut(start..).unwrap_or_default();
-        let result = (&*stream).read(room);
+        let result = match interrupt {
+            Some(interrupt) => read_unless(stream, room, interrupt),
+            None => (&*stream).read(room),
+        };
         self.buffer.truncate(start + result.as_ref().map_or(0, |length| *length));
         match result {
             Ok(0) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "Server closed the connection")),
@@ -139,5 +182,39 @@ impl Connection {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
             Err(error) => Err(error),
         }
+    }
+}
+
+/// Reads, waiting for it until Ctrl-C.
+///
+/// It tries before it waits: what TLS has decrypted already is in no socket that could report it.
+fn read_unless(stream: &Stream, room: &mut [u8], interrupt: &Interrupt) -> io::Result<usize> {
+    loop {
+        stream.set_nonblocking(true)?;
+        let result = (&mut &*stream).read(room);
+        stream.set_nonblocking(false)?;
+        match result {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            result => return result,
+        }
+        if !interrupt.wait_readable(stream)? {
+            return Err(io::Error::other("Interrupted"));
+        }
+    }
+}
+
+/// The text of a reply that is an error.
+pub fn error_of(reply: &[u8]) -> Option<String> {
+    match decode(reply) {
+        Ok((Frame::Error(text), _)) => Some(String::from_utf8_lossy(text).into_owned()),
+        _ => None,
+    }
+}
+
+/// The number that a reply is.
+pub fn number_of(reply: &[u8]) -> Option<u64> {
+    match decode(reply) {
+        Ok((Frame::Integer(number), _)) => u64::try_from(number).ok(),
+        _ => None,
     }
 }

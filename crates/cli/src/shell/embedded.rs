@@ -41,9 +41,12 @@ impl Embedded {
 
     /// Appends at least one byte of replies to `buffer`, waiting for it if need be.
     ///
-    /// Fails with `UnexpectedEof` when the session has ended.
-    pub fn receive(&mut self, buffer: &mut Vec<u8>) -> io::Result<()> {
+    /// Fails with `UnexpectedEof` when the session has ended, and when `is_over` says that nobody waits any more.
+    pub fn receive(&mut self, buffer: &mut Vec<u8>, is_over: impl Fn() -> bool) -> io::Result<()> {
         while self.replies.is_empty() {
+            if is_over() {
+                return Err(io::Error::other("Interrupted"));
+            }
             if self.closed {
                 return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "Server closed the connection"));
             }

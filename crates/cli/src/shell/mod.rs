@@ -1,65 +1,137 @@
 //! `sleeve cli`: redis-cli's command line, formats and exit codes.
 //!
-//! From top to bottom: `options` → here (which of the modes) → `repl`, `pipe`, `scan` → `session` (state and printing) →
-//! `connection` (`embedded` for an engine in this process); `format`, `json` and `text` print frames, `editor` and `help` read wire's table, `input` splits lines.
+//! From top to bottom: `options` → `modes` (which of them, and what belongs to it) → here → a file for each mode: `repl`,
+//! `pipe`, `scan`, `census`, `hotkeys`, `stat`, `latency`, `spectrum`, `intrinsic` → `session` (state and printing) →
+//! `connection` (`embedded` for an engine in this process). `walk` is SCAN for those that look at all keys; `format`, `json`
+//! and `text` print frames, `editor` and `help` read wire's table, `input` splits lines.
 
+mod census;
 mod connection;
 mod editor;
 mod embedded;
 mod format;
 mod help;
+mod hotkeys;
 mod input;
+mod intrinsic;
 mod json;
+mod latency;
+mod modes;
 pub mod options;
 mod pipe;
 mod repl;
 mod scan;
 mod session;
+mod spectrum;
+mod stat;
 mod text;
+mod walk;
 
 use std::io::{self, IsTerminal, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
+use clap::ArgMatches;
 use sleeve_server::{Config, Engine};
 
 use crate::endpoint::{Login, without_number};
+use crate::interrupt::{INTERRUPTED, Interrupt};
 use crate::output;
-use connection::Target;
+use census::Measure;
+use connection::{Connection, Target};
 use format::Format;
+use modes::Mode;
 use options::Options;
 use session::{Manner, Outcome, Session};
+use walk::Listing;
 
-/// Does what the options ask for; the exit code is redis-cli's.
-pub fn run(options: &Options) -> ExitCode {
-    match try_run(options) {
+/// The time between two lines of `--stat`, unless `-i` says.
+const TIME_OF_STAT: Duration = Duration::from_secs(1);
+
+/// Does what the options ask for; the exit code is redis-cli's. `typed` says which of them were on the command line.
+pub fn run(options: &Options, typed: &ArgMatches) -> ExitCode {
+    match try_run(options, typed) {
         Ok(code) => code,
         Err(text) => {
+            output::flush();
             eprintln!("{text}");
             ExitCode::FAILURE
         }
     }
 }
 
-fn try_run(options: &Options) -> Result<ExitCode, String> {
+fn try_run(options: &Options, typed: &ArgMatches) -> Result<ExitCode, String> {
+    let mode = Mode::of(options, io::stdin().is_terminal());
+    modes::check(mode, typed)?;
+    if let Some(seconds) = options.intrinsic_latency {
+        intrinsic::run(seconds, &Interrupt::watch().map_err(|error| error.to_string())?);
+        return Ok(ExitCode::SUCCESS);
+    }
     let (target, mut login) = target(options)?;
     find_password(options, &mut login)?;
     let mut session = Session::new(target, login, manner(options)?);
-    if options.pipe {
-        return Ok(transfer(&mut session, options));
+    match mode {
+        Mode::Command | Mode::Eval => {
+            let Some(words) = words(options)? else {
+                output::line(format_args!("Invalid quoted string"));
+                return Ok(ExitCode::FAILURE);
+            };
+            repeat(&mut session, &words, options)
+        }
+        Mode::Prompt => {
+            repl::run_interactive(&mut session).map_err(|error| error.to_string()).map(|()| ExitCode::SUCCESS)
+        }
+        Mode::Lines => repl::run_plain(&mut session, options.exit_error).map_err(|error| error.to_string()),
+        _ => observe(&mut session, mode, options),
     }
-    if options.scan {
-        return list(&mut session, options);
-    }
-    if options.command.is_empty() {
-        return interact(&mut session);
-    }
-    let Some(words) = words(options)? else {
-        output::line(format_args!("Invalid quoted string"));
+}
+
+/// The modes that look at the server or its keys, or transfer, and end in order on Ctrl-C.
+fn observe(session: &mut Session, mode: Mode, options: &Options) -> Result<ExitCode, String> {
+    if !session.connect() {
         return Ok(ExitCode::FAILURE);
+    }
+    let interrupt = Arc::new(Interrupt::watch().map_err(|error| error.to_string())?);
+    session.heed(Arc::clone(&interrupt));
+    let done = match mode {
+        Mode::Pipe => return Ok(transfer(session, options, &interrupt)),
+        Mode::Stat => stat::run(session, options.interval.unwrap_or(TIME_OF_STAT), &interrupt),
+        Mode::Latency => latency::run(session, false, options.interval, &interrupt),
+        Mode::LatencyHistory => latency::run(session, true, options.interval, &interrupt),
+        Mode::LatencyDist => spectrum::run(session, options.interval, &interrupt),
+        _ => return walk_through(session, mode, options, &interrupt),
     };
-    Ok(repeat(&mut session, &words, options))
+    done.map(|()| ExitCode::SUCCESS).map_err(|error| format!("Error: {}", without_number(&error)))
+}
+
+/// The modes that look at all keys.
+fn walk_through(
+    session: &mut Session,
+    mode: Mode,
+    options: &Options,
+    interrupt: &Interrupt,
+) -> Result<ExitCode, String> {
+    let pattern = match (&options.pattern, &options.quoted_pattern) {
+        (_, Some(quoted)) => Some(input::unquote(quoted.as_bytes()).ok_or("Invalid quoted string")?),
+        (plain, None) => plain.as_ref().map(|pattern| pattern.as_bytes().to_vec()),
+    };
+    let listing = Listing { pattern, count: options.count, pause: options.interval.unwrap_or_default() };
+    let format = session.manner().format.clone();
+    let Some(connection) = session.connection() else { return Ok(ExitCode::FAILURE) };
+    let done = match mode {
+        Mode::BigKeys => census::run(connection, &listing, Measure::Length, interrupt),
+        Mode::MemKeys => census::run(connection, &listing, Measure::Memory(options.memkeys_samples), interrupt),
+        Mode::HotKeys => hotkeys::run(connection, &listing, interrupt),
+        _ => match scan::run(connection, &listing, &format, interrupt) {
+            // Who reads the names must know that some are missing.
+            Ok(false) => return Ok(ExitCode::from(INTERRUPTED)),
+            done => done.map(|_| ()),
+        },
+    };
+    done.map(|()| ExitCode::SUCCESS).map_err(|error| format!("Error: {}", without_number(&error)))
 }
 
 /// Where the options lead: `-u embedded://` starts an engine that lasts as long as the shell.
@@ -68,8 +140,7 @@ fn target(options: &Options) -> Result<(Target, Login), String> {
         if options.pipe {
             return Err("--pipe needs a server: an embedded engine would be gone with its data".to_owned());
         }
-        let login = Login { database: options.database.unwrap_or(0), resp3: options.address.resp3, ..Login::default() };
-        return Ok((Target::Embedded(Engine::new(Config::default())), login));
+        return Ok((Target::Embedded(Engine::new(Config::default())), options.address.login(options.database)));
     }
     let (endpoint, login) = options.address.resolve(options.database)?;
     Ok((Target::Server(endpoint), login))
@@ -88,7 +159,7 @@ fn find_password(options: &Options, login: &mut Login) -> Result<(), String> {
     } else {
         login.password = std::env::var("REDISCLI_AUTH").ok();
     }
-    Ok(())
+    login.check()
 }
 
 /// Reads a line from the terminal without showing it.
@@ -130,9 +201,7 @@ fn manner(options: &Options) -> Result<Manner, String> {
         Some(answer) => return Err(format!("--show-pushes takes yes or no, not '{answer}'")),
     };
     let prefer_resp3 = (options.json || options.quoted_json) && !options.resp2;
-    // As in redis-cli, `-e` means the one command of the command line.
-    let exit_error = options.exit_error && !options.command.is_empty();
-    Ok(Manner { format, show_pushes, exit_error, prefer_resp3 })
+    Ok(Manner { format, show_pushes, exit_error: options.exit_error, prefer_resp3 })
 }
 
 /// The command's words, quotes undone and standard input put in where the options say so; `None` for bad quotes.
@@ -154,7 +223,20 @@ fn words(options: &Options) -> Result<Option<Vec<Vec<u8>>>, String> {
         let place = words.iter_mut().skip(1).find(|word| word.as_slice() == tag.as_bytes());
         *place.ok_or("Using -X option but stdin tag not match.")? = read_input()?;
     }
-    Ok(Some(words))
+    match &options.eval {
+        Some(file) => script(file, words).map(Some),
+        None => Ok(Some(words)),
+    }
+}
+
+/// EVAL of a file's script; of the words those before a lone comma are keys, the others arguments.
+fn script(file: &Path, words: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, String> {
+    let script = std::fs::read(file)
+        .map_err(|error| format!("Can't open file '{}': {}", file.display(), without_number(&error)))?;
+    let comma = words.iter().position(|word| word == b",");
+    let count = comma.unwrap_or(words.len()).to_string().into_bytes();
+    let places = words.into_iter().enumerate().filter(|(place, _)| Some(*place) != comma);
+    Ok([b"EVAL".to_vec(), script, count].into_iter().chain(places.map(|(_, word)| word)).collect())
 }
 
 fn read_input() -> Result<Vec<u8>, String> {
@@ -163,13 +245,18 @@ fn read_input() -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-fn repeat(session: &mut Session, words: &[Vec<u8>], options: &Options) -> ExitCode {
-    let pause = pause(options);
+fn repeat(session: &mut Session, words: &[Vec<u8>], options: &Options) -> Result<ExitCode, String> {
+    let pause = options.interval.unwrap_or_default();
+    if session::is_stream(words) {
+        // Only Ctrl-C ends these: that is no failure.
+        session.heed(Arc::new(Interrupt::watch().map_err(|error| error.to_string())?));
+    }
     let mut left = options.repeat;
     while left != 0 {
         match session.issue(words) {
-            Outcome::Lost => return ExitCode::FAILURE,
-            Outcome::Refused if options.exit_error => return ExitCode::FAILURE,
+            Outcome::Lost => return Ok(ExitCode::FAILURE),
+            Outcome::Refused if options.exit_error => return Ok(ExitCode::FAILURE),
+            Outcome::Interrupted => break,
             _ => {}
         }
         // A negative count never reaches zero.
@@ -178,44 +265,13 @@ fn repeat(session: &mut Session, words: &[Vec<u8>], options: &Options) -> ExitCo
             std::thread::sleep(pause);
         }
     }
-    ExitCode::SUCCESS
+    Ok(ExitCode::SUCCESS)
 }
 
-fn pause(options: &Options) -> Duration {
-    Duration::try_from_secs_f64(options.interval).unwrap_or_default()
-}
-
-fn transfer(session: &mut Session, options: &Options) -> ExitCode {
-    if !session.connect() {
-        return ExitCode::FAILURE;
-    }
+fn transfer(session: &mut Session, options: &Options, interrupt: &Interrupt) -> ExitCode {
     let timeout = (options.pipe_timeout > 0).then(|| Duration::from_secs(options.pipe_timeout.into()));
-    match session.connection().and_then(|connection| connection.socket()) {
-        Some(socket) => pipe::run(socket, timeout),
+    match session.connection().and_then(|connection| Connection::socket(connection)) {
+        Some(socket) => pipe::run(socket, timeout, interrupt),
         None => ExitCode::FAILURE,
     }
-}
-
-fn list(session: &mut Session, options: &Options) -> Result<ExitCode, String> {
-    let pattern = match (&options.pattern, &options.quoted_pattern) {
-        (_, Some(quoted)) => Some(input::unquote(quoted.as_bytes()).ok_or("Invalid quoted string")?),
-        (plain, None) => plain.as_ref().map(|pattern| pattern.as_bytes().to_vec()),
-    };
-    let listing = scan::Listing { pattern, count: options.count, pause: pause(options) };
-    if !session.connect() {
-        return Ok(ExitCode::FAILURE);
-    }
-    let format = session.manner().format.clone();
-    let Some(connection) = session.connection() else { return Ok(ExitCode::FAILURE) };
-    scan::run(connection, &listing, &format).map_err(|error| format!("ERROR: {}", without_number(&error)))?;
-    Ok(ExitCode::SUCCESS)
-}
-
-fn interact(session: &mut Session) -> Result<ExitCode, String> {
-    if io::stdin().is_terminal() {
-        repl::run_interactive(session).map_err(|error| error.to_string())?;
-    } else {
-        repl::run_plain(session).map_err(|error| error.to_string())?;
-    }
-    Ok(ExitCode::SUCCESS)
 }

@@ -1,7 +1,10 @@
 //! The command line of `sleeve cli`: redis-cli's names.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
 
+use crate::absent;
 use crate::address::Address;
 
 const EXAMPLES: &str = "\
@@ -14,11 +17,24 @@ Examples:
   sleeve cli --scan --pattern 'user:*'
   sleeve cli --json CONFIG GET 'max*'
   cat commands.txt | sleeve cli --pipe
+  sleeve cli --eval script.lua key1 key2 , argument1
+  sleeve cli --bigkeys -i 0.1
+  sleeve cli --latency -i 5 --csv
+  sleeve cli --stat
+  sleeve cli -- -word-with-a-dash
 ";
+
+fn after_help() -> String {
+    format!("{EXAMPLES}\n{}", absent::listing(absent::OF_CLI))
+}
 
 /// A command-line client with redis-cli's options, output formats and exit codes.
 #[derive(Clone, Debug, clap::Args)]
-#[command(disable_help_flag = true, after_help = EXAMPLES)]
+#[command(version, disable_version_flag = true, disable_help_flag = true, after_help = after_help())]
+#[group(id = "mode", multiple = false, args = [
+    "pipe", "scan", "eval", "stat", "latency", "latency_history", "latency_dist", "intrinsic_latency", "bigkeys",
+    "memkeys", "memkeys_samples", "hotkeys",
+])]
 pub struct Options {
     /// The server.
     #[command(flatten)]
@@ -29,7 +45,7 @@ pub struct Options {
     /// Start the session in RESP2 protocol mode
     #[arg(short = '2', conflicts_with = "resp3")]
     pub resp2: bool,
-    /// Force user to input the password with a mask
+    /// Ask for the password on the terminal, whatever -a and REDISCLI_AUTH say
     #[arg(long)]
     pub askpass: bool,
     /// Do not warn about a password on the command line
@@ -38,9 +54,10 @@ pub struct Options {
     /// Execute the command N times; negative: for ever
     #[arg(short = 'r', value_name = "repeat", default_value_t = 1, allow_negative_numbers = true)]
     pub repeat: i64,
-    /// With -r, wait so many seconds between commands (fractions are fine)
-    #[arg(short = 'i', value_name = "interval", default_value_t = 0.0)]
-    pub interval: f64,
+    /// Wait so many seconds (fractions are fine): between repetitions, SCANs and lines of --stat, after every 100 SCANs of
+    /// --bigkeys and the like; for --latency and its kin the time of one measurement
+    #[arg(short = 'i', value_name = "interval", value_parser = seconds)]
+    pub interval: Option<Duration>,
     /// Read the last argument from standard input
     #[arg(short = 'x')]
     pub last_from_stdin: bool,
@@ -48,12 +65,12 @@ pub struct Options {
     #[arg(short = 'X', value_name = "tag", conflicts_with = "last_from_stdin")]
     pub tag_from_stdin: Option<OsString>,
     /// Delimiter between the elements of a raw reply
-    #[arg(short = 'd', value_name = "delimiter", default_value = "\n")]
+    #[arg(short = 'd', value_name = "delimiter", default_value = "\n", conflicts_with_all = NOT_RAW)]
     pub between: OsString,
     /// Delimiter between raw replies
-    #[arg(short = 'D', value_name = "delimiter", default_value = "\n")]
+    #[arg(short = 'D', value_name = "delimiter", default_value = "\n", conflicts_with_all = NOT_RAW)]
     pub end: OsString,
-    /// Return an error exit code when the command fails
+    /// End at the first command that fails, with status 1
     #[arg(short = 'e')]
     pub exit_error: bool,
     /// Raw formatting (default when the output is not a terminal)
@@ -66,13 +83,13 @@ pub struct Options {
     #[arg(long)]
     pub quoted_input: bool,
     /// Output in CSV format
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["raw", "no_raw"])]
     pub csv: bool,
     /// Output in JSON format (RESP3 unless -2 is given)
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["raw", "no_raw", "csv"])]
     pub json: bool,
     /// Like --json, but with strings escaped to ASCII
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["raw", "no_raw", "csv", "json"])]
     pub quoted_json: bool,
     /// Whether to print messages that the server pushes (default when the output is a terminal)
     #[arg(long, value_name = "yn")]
@@ -86,7 +103,7 @@ pub struct Options {
     /// List all keys with the SCAN command
     #[arg(long)]
     pub scan: bool,
-    /// Pattern of the keys that --scan lists
+    /// Pattern of the keys that --scan, --bigkeys, --memkeys and --hotkeys look at
     #[arg(long, value_name = "pattern")]
     pub pattern: Option<OsString>,
     /// Like --pattern, as a quoted string
@@ -95,10 +112,52 @@ pub struct Options {
     /// COUNT of each SCAN
     #[arg(long, value_name = "count")]
     pub count: Option<u32>,
+    /// Send the Lua script of a file; the command's words are keys, a comma, and arguments
+    #[arg(long, value_name = "file")]
+    pub eval: Option<PathBuf>,
+    /// Print a line about the server every second, or every -i seconds
+    #[arg(long)]
+    pub stat: bool,
+    /// Measure how long a PING takes, until Ctrl-C; where the output is no terminal, for a second (or -i), in one line
+    #[arg(long)]
+    pub latency: bool,
+    /// Like --latency, with a line every 15 (or -i) seconds
+    #[arg(long)]
+    pub latency_history: bool,
+    /// Show latencies as a spectrum, a line every second (or -i seconds); needs a terminal of 256 colours
+    #[arg(long)]
+    pub latency_dist: bool,
+    /// Measure for so many seconds how long this machine stops a program that only computes; no server takes part
+    #[arg(long, value_name = "seconds", value_parser = clap::value_parser!(u32).range(1..))]
+    pub intrinsic_latency: Option<u32>,
+    /// Look for the keys with the most elements or bytes of each type
+    #[arg(long)]
+    pub bigkeys: bool,
+    /// Look for the keys that take the most memory
+    #[arg(long)]
+    pub memkeys: bool,
+    /// Like --memkeys, with so many elements of each key looked at; 0 for all
+    #[arg(long, value_name = "n")]
+    pub memkeys_samples: Option<u32>,
+    /// Look for the keys that are used the most; the server's maxmemory-policy must be one of LFU
+    #[arg(long)]
+    pub hotkeys: bool,
     /// Output this help and exit
     #[arg(long, action = clap::ArgAction::Help)]
     pub help: Option<bool>,
+    /// Output version and exit
+    #[arg(short = 'v', long, action = clap::ArgAction::Version)]
+    pub version: Option<bool>,
     /// The command and its arguments
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND ARGS")]
+    #[arg(trailing_var_arg = true, value_name = "COMMAND ARGS")]
     pub command: Vec<OsString>,
+}
+
+/// What takes the place of the raw format.
+const NOT_RAW: [&str; 4] = ["no_raw", "csv", "json", "quoted_json"];
+
+/// Reads a number of seconds.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let number: f64 = text.parse().map_err(|_| format!("'{text}' is not a number of seconds"))?;
+    Duration::try_from_secs_f64(number).map_err(|error| error.to_string())
 }

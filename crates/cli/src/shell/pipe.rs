@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use sleeve_wire::frame::Scanner;
 
 use crate::endpoint::{Stream, encode, without_number};
+use crate::interrupt::{INTERRUPTED, Interrupt};
 use crate::output;
 
 /// Bytes copied at once.
@@ -21,26 +22,32 @@ const CHUNK_LENGTH: usize = 64 * 1024;
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Transfers standard input; `timeout` bounds the wait for a reply after everything was sent, `None` waits for ever.
-pub fn run(stream: &Stream, timeout: Option<Duration>) -> ExitCode {
+///
+/// Ctrl-C ends it with the counts so far.
+pub fn run(stream: &Stream, timeout: Option<Duration>, interrupt: &Interrupt) -> ExitCode {
     let mark = mark();
     let sent = AtomicBool::new(false);
     let outcome = std::thread::scope(|scope| {
         let writer = scope.spawn(|| send(stream, &mark, &sent));
-        let outcome = receive(stream, &mark, &sent, timeout);
+        let outcome = receive(stream, &mark, &sent, timeout, interrupt);
         // The writer may still wait for input that nobody will read; the process ends without it.
         if outcome.is_err() || !writer.is_finished() {
-            finish(&outcome);
+            finish(&outcome, interrupt);
         }
         outcome
     });
-    if report(&outcome) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    ExitCode::from(code(report(&outcome), interrupt))
 }
 
 /// Ends the process while the writer is blocked in a read of standard input.
-fn finish(outcome: &io::Result<Counts>) -> ! {
+fn finish(outcome: &io::Result<Counts>, interrupt: &Interrupt) -> ! {
     let clean = report(outcome);
     output::flush();
-    std::process::exit(i32::from(!clean));
+    std::process::exit(code(clean, interrupt).into());
+}
+
+fn code(clean: bool, interrupt: &Interrupt) -> u8 {
+    if interrupt.is_heard() { INTERRUPTED } else { u8::from(!clean) }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -90,7 +97,13 @@ fn send(mut stream: &Stream, mark: &[u8], sent: &AtomicBool) -> io::Result<()> {
     Ok(())
 }
 
-fn receive(mut stream: &Stream, mark: &[u8], sent: &AtomicBool, timeout: Option<Duration>) -> io::Result<Counts> {
+fn receive(
+    mut stream: &Stream,
+    mark: &[u8],
+    sent: &AtomicBool,
+    timeout: Option<Duration>,
+    interrupt: &Interrupt,
+) -> io::Result<Counts> {
     let last = [format!("${}\r\n", mark.len()).as_bytes(), mark, b"\r\n"].concat();
     let mut counts = Counts::default();
     let mut scanner = Scanner::new();
@@ -98,6 +111,9 @@ fn receive(mut stream: &Stream, mark: &[u8], sent: &AtomicBool, timeout: Option<
     let mut heard = Instant::now();
     stream.set_read_timeout(Some(PATIENCE))?;
     loop {
+        if interrupt.is_heard() {
+            return Ok(counts);
+        }
         match stream.read(&mut chunk) {
             Ok(0) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "Server closed the connection")),
             Ok(length) => buffer.extend_from_slice(chunk.get(..length).unwrap_or_default()),

@@ -2,6 +2,8 @@
 
 use std::io::{self, BufRead};
 use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustyline::config::{BellStyle, CompletionType, Configurer};
@@ -15,6 +17,7 @@ use super::format::Format;
 use super::input;
 use super::session::{Outcome, Session};
 use crate::endpoint::Endpoint;
+use crate::interrupt::Interrupt;
 use crate::output;
 
 /// A command that took longer says so.
@@ -24,29 +27,35 @@ const NOTABLE: Duration = Duration::from_millis(500);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum After {
     Continue,
+    /// The command was refused or lost.
+    Failed,
     Leave,
     Hints(bool),
 }
 
-/// Reads commands from a file or a pipe until it ends.
-pub fn run_plain(session: &mut Session) -> io::Result<()> {
+/// Reads commands from a file or a pipe until it ends, or, with `exit_error`, until one fails.
+pub fn run_plain(session: &mut Session, exit_error: bool) -> io::Result<ExitCode> {
     session.connect();
     let mut input = io::stdin().lock();
     let mut line = Vec::new();
     loop {
         line.clear();
         if input.read_until(b'\n', &mut line)? == 0 {
-            return Ok(());
+            return Ok(ExitCode::SUCCESS);
         }
-        if run_line(session, &line) == After::Leave {
-            return Ok(());
+        match run_line(session, &line) {
+            After::Leave => return Ok(ExitCode::SUCCESS),
+            After::Failed if exit_error => return Ok(ExitCode::FAILURE),
+            _ => {}
         }
     }
 }
 
-/// Reads commands from the terminal until the user leaves.
+/// Reads commands from the terminal until the user leaves. While a command runs, Ctrl-C leads back to the prompt.
 pub fn run_interactive(session: &mut Session) -> rustyline::Result<()> {
     session.connect();
+    let interrupt = Arc::new(Interrupt::watch()?);
+    session.heed(Arc::clone(&interrupt));
     let config = Config::builder().completion_type(CompletionType::Circular).auto_add_history(false).build();
     let mut editor: Editor<Assistant, FileHistory> = Editor::with_config(config)?;
     editor.set_bell_style(BellStyle::None);
@@ -65,8 +74,13 @@ pub fn run_interactive(session: &mut Session) -> rustyline::Result<()> {
         if is_worth_remembering(&line) && editor.add_history_entry(line.as_str())? {
             remember(&mut editor, history.as_ref());
         }
-        match run_line(session, line.as_bytes()) {
-            After::Continue => {}
+        let after = run_line(session, line.as_bytes());
+        if interrupt.clear() {
+            // The server may still be sending on the old connection, or be waiting for a key.
+            session.connect();
+        }
+        match after {
+            After::Continue | After::Failed => {}
             After::Leave => return Ok(()),
             After::Hints(on) => editor.set_helper(Some(Assistant { hints: on })),
         }
@@ -110,7 +124,7 @@ fn run_line(session: &mut Session, line: &[u8]) -> After {
         [b":set", b"hints"] => return After::Hints(true),
         [b":set", b"nohints"] => return After::Hints(false),
         [b"connect", host, port] => connect(session, host, port),
-        _ => repeat_command(session, &words, repeat),
+        _ => return repeat_command(session, &words, repeat),
     }
     output::flush();
     After::Continue
@@ -126,16 +140,21 @@ fn connect(session: &mut Session, host: &[u8], port: &[u8]) {
     }
 }
 
-fn repeat_command(session: &mut Session, words: &[Vec<u8>], repeat: u64) {
+fn repeat_command(session: &mut Session, words: &[Vec<u8>], repeat: u64) -> After {
+    let mut after = After::Continue;
     for _ in 0..repeat {
         let start = Instant::now();
-        if session.issue(words) == Outcome::Lost {
-            return;
+        match session.issue(words) {
+            Outcome::Answered => {}
+            Outcome::Refused => after = After::Failed,
+            Outcome::Lost | Outcome::Interrupted => return After::Failed,
         }
         if start.elapsed() >= NOTABLE && session.manner().format == Format::Standard {
             output::line(format_args!("({:.2}s)", start.elapsed().as_secs_f64()));
+            output::flush();
         }
     }
+    after
 }
 
 #[cfg(test)]

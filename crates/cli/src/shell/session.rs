@@ -4,15 +4,21 @@
 //! changed (the database, a transaction, a subscription). A command is sent once: when the connection breaks after that,
 //! its effect is unknown and the shell says so instead of trying again.
 
-use std::io;
+use std::io::{self, IsTerminal, stdout};
+use std::sync::Arc;
+use std::time::Duration;
 
 use sleeve_wire::frame::{Frame, FrameError, decode};
 
-use super::connection::{Connection, Target};
+use super::connection::{Connection, Target, error_of};
 use super::format::Format;
 use super::help;
 use crate::endpoint::{Login, without_number};
+use crate::interrupt::Interrupt;
 use crate::output;
+
+/// The pause before another attempt to connect.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +29,8 @@ pub enum Outcome {
     Refused,
     /// There was no answer.
     Lost,
+    /// Ctrl-C came before the answer, or ended a stream of messages.
+    Interrupted,
 }
 
 /// What the shell does with replies.
@@ -46,12 +54,25 @@ pub struct Session {
     manner: Manner,
     connection: Option<Connection>,
     in_transaction: bool,
+    interrupt: Option<Arc<Interrupt>>,
 }
 
 impl Session {
     /// A session that has not connected yet.
     pub fn new(target: Target, login: Login, manner: Manner) -> Self {
-        Self { target, login, manner, connection: None, in_transaction: false }
+        Self { target, login, manner, connection: None, in_transaction: false, interrupt: None }
+    }
+
+    /// From now on Ctrl-C ends what is waited for, and not the program.
+    pub fn heed(&mut self, interrupt: Arc<Interrupt>) {
+        if let Some(connection) = &mut self.connection {
+            connection.heed(Arc::clone(&interrupt));
+        }
+        self.interrupt = Some(interrupt);
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.interrupt.as_ref().is_some_and(|interrupt| interrupt.is_heard())
     }
 
     /// The prompt of the interactive shell.
@@ -90,6 +111,9 @@ impl Session {
         self.in_transaction = false;
         match Connection::open(&self.target) {
             Ok(mut connection) => {
+                if let Some(interrupt) = &self.interrupt {
+                    connection.heed(Arc::clone(interrupt));
+                }
                 let ready = self.log_in(&mut connection);
                 if let Err(error) = &ready {
                     eprintln!("Error: {}", without_number(error));
@@ -142,16 +166,49 @@ impl Session {
         if !self.connect() {
             return Outcome::Lost;
         }
-        let result = match mode(name) {
-            Mode::Reply => self.exchange(words),
-            Mode::Stream => self.stream(words),
-        };
+        let result = if is_stream(words) { self.stream(words) } else { self.exchange(words) };
         output::flush();
         result.unwrap_or_else(|error| {
             self.connection = None;
+            if self.is_interrupted() {
+                if stdout().is_terminal() {
+                    // Behind the terminal's "^C".
+                    output::line(format_args!(""));
+                }
+                if !is_stream(words) {
+                    eprintln!("Interrupted: the server may have executed it all the same.");
+                }
+                return Outcome::Interrupted;
+            }
             eprintln!("Error: {}", without_number(&error));
             Outcome::Lost
         })
+    }
+
+    /// Asks for a reply, on new connections as long as none is had; `None` when Ctrl-C came first.
+    ///
+    /// An error reply is an error of kind `Other`.
+    pub fn ask_until_answered(&mut self, words: &[&str], interrupt: &Interrupt) -> io::Result<Option<Vec<u8>>> {
+        loop {
+            let reply = self.connection.as_mut().map(|connection| connection.ask(words));
+            if interrupt.is_heard() {
+                return Ok(None);
+            }
+            match reply {
+                Some(Ok(reply)) => {
+                    return error_of(&reply).map_or(Ok(Some(reply)), |text| Err(io::Error::other(text)));
+                }
+                Some(Err(error)) => {
+                    eprintln!("Error: {}; trying again every second", without_number(&error));
+                    self.connection = None;
+                }
+                None => {}
+            }
+            if !interrupt.sleep(PAUSE) {
+                return Ok(None);
+            }
+            self.connect();
+        }
     }
 
     fn exchange(&mut self, words: &[Vec<u8>]) -> io::Result<Outcome> {
@@ -178,7 +235,7 @@ impl Session {
         Ok(Outcome::Answered)
     }
 
-    /// Prints messages until the connection ends: MONITOR, SUBSCRIBE and their like.
+    /// Prints messages until Ctrl-C or the connection ends: MONITOR, SUBSCRIBE and their like.
     fn stream(&mut self, words: &[Vec<u8>]) -> io::Result<Outcome> {
         let Some(connection) = &mut self.connection else { return Ok(Outcome::Lost) };
         connection.send(words)?;
@@ -238,14 +295,10 @@ impl Session {
     }
 }
 
-enum Mode {
-    Reply,
-    Stream,
-}
-
-fn mode(name: &[u8]) -> Mode {
+/// Whether a command is answered by messages without an end.
+pub fn is_stream(words: &[Vec<u8>]) -> bool {
     let streams: [&[u8]; 4] = [b"monitor", b"subscribe", b"psubscribe", b"ssubscribe"];
-    if streams.iter().any(|stream| name.eq_ignore_ascii_case(stream)) { Mode::Stream } else { Mode::Reply }
+    words.first().is_some_and(|name| streams.iter().any(|stream| name.eq_ignore_ascii_case(stream)))
 }
 
 /// Commands whose reply is a text to be read and not data: shown without quotes.
@@ -271,12 +324,7 @@ fn is_text(words: &[Vec<u8>]) -> bool {
 
 /// The text of the error that answers a request, if one does.
 fn refusal(connection: &mut Connection, words: &[&str]) -> io::Result<Option<String>> {
-    connection.send(words)?;
-    let reply = connection.receive_reply(|_| {})?;
-    match decode(&reply).map_err(invalid)? {
-        (Frame::Error(text), _) => Ok(Some(String::from_utf8_lossy(text).into_owned())),
-        _ => Ok(None),
-    }
+    Ok(error_of(&connection.ask(words)?))
 }
 
 fn print_frame(manner: &Manner, bytes: &[u8], text: bool) -> io::Result<()> {

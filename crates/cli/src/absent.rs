@@ -1,0 +1,97 @@
+//! The options of redis-cli, redis-benchmark and Valkey's programs that `sleeve cli` and `sleeve bench` do not have, each
+//! with the reason.
+//!
+//! Whoever types one is told so, instead of having it guessed at or sent to the server as a command. `--help` and
+//! `docs/differences.md` list what stands here.
+
+/// An option that is not there.
+#[derive(Debug)]
+pub struct Absent {
+    /// As it is typed.
+    pub name: &'static str,
+    /// Why it is not there, or what there is instead.
+    pub why: &'static str,
+}
+
+const fn absent(name: &'static str, why: &'static str) -> Absent {
+    Absent { name, why }
+}
+
+const CLUSTER: &str = "redirections of a cluster are not followed yet";
+const CIPHERS: &str = "the TLS library offers safe ciphers only, and there is nothing to choose from";
+const REPLICATION: &str = "replication is not there yet";
+const DEBUGGER: &str = "there is no debugger for scripts; Redis has one";
+const MULTIPATH: &str = "connections are plain TCP, TLS or Unix sockets";
+const FAMILY: &str = "give -h an address of that kind instead of a name";
+const LIBRARY: &str = "the tests are those of --list; give the command itself for others";
+const FUZZ: &str = "hostile commands are a test of the project, not of its load generator";
+
+/// Those of redis-cli 7.0 and valkey-cli 9.
+pub static OF_CLI: &[Absent] = &[
+    absent("-c", CLUSTER),
+    absent("--cluster", "clusters are not managed from here"),
+    absent("--verbose", "it belongs to --cluster, which is not there"),
+    absent("--replica", REPLICATION),
+    absent("--slave", REPLICATION),
+    absent("--rdb", "no server sends snapshots to it yet; DUMP and MIGRATE take keys out one by one"),
+    absent("--functions-rdb", "no server sends snapshots to it yet; FUNCTION DUMP gives the functions"),
+    absent("--lru-test", "there is no simulation of caches; `sleeve bench` puts load on one"),
+    absent("--ldb", DEBUGGER),
+    absent("--ldb-sync-mode", DEBUGGER),
+    absent("--tls-ciphers", CIPHERS),
+    absent("--tls-ciphersuites", CIPHERS),
+    absent("-t", "there is no limit for connecting but the system's"),
+    absent("-4", FAMILY),
+    absent("-6", FAMILY),
+    absent("--mptcp", MULTIPATH),
+    absent("--hotkeys-count", "--hotkeys names the 16 hottest"),
+];
+
+/// Those of redis-benchmark 7.0 and valkey-benchmark 9.
+pub static OF_BENCH: &[Absent] = &[
+    absent("--cluster", CLUSTER),
+    absent("--rfr", CLUSTER),
+    absent("--tls-ciphers", CIPHERS),
+    absent("--tls-ciphersuites", CIPHERS),
+    absent("--sequential", "--fill writes every key of the key space once"),
+    absent("--num-functions", LIBRARY),
+    absent("--num-keys-in-fcall", LIBRARY),
+    absent("--dataset", LIBRARY),
+    absent("--maxdocs", LIBRARY),
+    absent("--mptcp", MULTIPATH),
+    absent("--rdma", MULTIPATH),
+    absent("--fuzz", FUZZ),
+    absent("--fuzz-mode", FUZZ),
+    absent("--fuzz-loglevel", FUZZ),
+];
+
+/// The entry of an option as it was typed, with or without `=value`.
+pub fn find(table: &'static [Absent], typed: &str) -> Option<&'static Absent> {
+    let name = typed.split_once('=').map_or(typed, |(name, _)| name);
+    table.iter().find(|absent| absent.name == name)
+}
+
+/// What `--help` says of them.
+pub fn listing(table: &[Absent]) -> String {
+    let names: Vec<&str> = table.iter().map(|absent| absent.name).collect();
+    format!("Not there, and refused with the reason: {}.", names.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_stands_in_the_list_of_differences() {
+        let text = include_str!("../../../docs/differences.md");
+        for absent in OF_CLI.iter().chain(OF_BENCH) {
+            assert!(text.contains(&format!("`{}`", absent.name)), "docs/differences.md does not name {}", absent.name);
+        }
+    }
+
+    #[test]
+    fn a_value_behind_the_name_is_passed_over() {
+        assert!(find(OF_CLI, "--rdb=dump.rdb").is_some());
+        assert!(find(OF_CLI, "--rdbx").is_none());
+    }
+}

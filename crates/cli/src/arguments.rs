@@ -1,0 +1,70 @@
+//! Reading the command line: what cannot be understood is refused with status 1 and a way out.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::absent::{self, Absent};
+use crate::{bench, serve, shell, tour};
+
+/// A Redis-compatible engine, its command line and its load generator in one binary.
+#[derive(Debug, Parser)]
+#[command(name = "sleeve", version, about, arg_required_else_help = true)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The sub-commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// A server.
+    Serve(serve::Options),
+    /// The load generator.
+    Bench(Box<bench::options::Options>),
+    /// The command line.
+    Cli(Box<shell::options::Options>),
+    /// The newcomer's minute.
+    Tour(tour::Options),
+}
+
+/// The command of this process and which of its options were typed; `Err` when there is nothing more to do.
+pub fn read() -> Result<(Command, ArgMatches), ExitCode> {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let tool = words.get(1).and_then(|word| word.to_str()).unwrap_or_default();
+    let matches = Arguments::command().try_get_matches_from(&words).map_err(|error| refuse(&error, tool))?;
+    let arguments = Arguments::from_arg_matches(&matches).map_err(|error| refuse(&error, tool))?;
+    let typed = matches.subcommand().map(|(_, typed)| typed.clone()).unwrap_or_default();
+    Ok((arguments.command, typed))
+}
+
+/// Prints what was asked for (help, the version) or what is wrong.
+fn refuse(error: &clap::Error, tool: &str) -> ExitCode {
+    let table = match tool {
+        "cli" => absent::OF_CLI,
+        "bench" => absent::OF_BENCH,
+        _ => &[],
+    };
+    if let Some(absent) = not_there(error, table) {
+        eprintln!(
+            "error: {} is not there: {}\n\nFor what there is, try 'sleeve {tool} --help'.",
+            absent.name, absent.why
+        );
+        return ExitCode::FAILURE;
+    }
+    // Nothing can be done about an output that is gone.
+    let _ = error.print();
+    if error.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// The option that is unknown here, if Redis's or Valkey's program knows it.
+fn not_there(error: &clap::Error, table: &'static [Absent]) -> Option<&'static Absent> {
+    let unknown = error.kind() == ErrorKind::UnknownArgument;
+    match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(typed)) if unknown => absent::find(table, typed),
+        _ => None,
+    }
+}

@@ -1,0 +1,70 @@
+//! How the generator's threads hear that a test is over before all its requests are answered.
+//!
+//! Each has one end of a socket among the connections that it waits for, so that even one that waits for a silent server
+//! hears of it at once, and one that is busy asks nothing extra.
+
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// See the file's head.
+#[derive(Debug)]
+pub struct Halt {
+    state: AtomicU8,
+    sender: UnixStream,
+    receiver: UnixStream,
+}
+
+/// What the threads shall do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Order {
+    /// Go on.
+    None,
+    /// Send nothing more, and wait for the replies that are missing.
+    Soon,
+    /// Leave everything as it is.
+    Now,
+}
+
+impl Halt {
+    /// Nobody has said anything yet.
+    pub fn new() -> io::Result<Self> {
+        let (sender, receiver) = UnixStream::pair()?;
+        sender.set_nonblocking(true)?;
+        Ok(Self { state: AtomicU8::new(0), sender, receiver })
+    }
+
+    /// Has nothing more sent.
+    pub fn soon(&self) {
+        self.say(1);
+    }
+
+    /// Has everything left as it is.
+    pub fn now(&self) {
+        self.say(2);
+    }
+
+    fn say(&self, state: u8) {
+        if self.state.fetch_max(state, Ordering::AcqRel) < state {
+            // Two bytes at the most are ever written, and there is room for them.
+            let _ = (&self.sender).write(&[state]);
+        }
+    }
+
+    /// What was said.
+    pub fn order(&self) -> Order {
+        match self.state.load(Ordering::Acquire) {
+            0 => Order::None,
+            1 => Order::Soon,
+            _ => Order::Now,
+        }
+    }
+}
+
+impl AsFd for Halt {
+    /// Readable once something was said. Nobody reads from it: each word is one edge for every thread that watches.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.receiver.as_fd()
+    }
+}

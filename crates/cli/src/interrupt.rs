@@ -1,0 +1,92 @@
+//! Ctrl-C, heard instead of suffered: a mode that goes on for long ends in order, with its last line.
+//!
+//! From [`Interrupt::watch`] on SIGINT no longer ends the process. It wakes whoever waits here and is remembered until
+//! somebody clears it. A second one before that ends the process at once, so that nothing that forgets to ask can keep a
+//! user waiting. Any thread may ask.
+
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::Timespec;
+use rustix::io::Errno;
+use signal_hook::consts::SIGINT;
+
+/// The exit code of a program that was ended by SIGINT before it was done: 128 and the signal's number.
+pub const INTERRUPTED: u8 = 130;
+
+/// Hears SIGINT.
+#[derive(Debug)]
+pub struct Interrupt {
+    heard: Arc<AtomicBool>,
+    /// A byte arrives with every signal.
+    wakes: UnixStream,
+}
+
+impl Interrupt {
+    /// Hears every SIGINT from now on.
+    pub fn watch() -> io::Result<Self> {
+        let heard = Arc::new(AtomicBool::new(false));
+        // The order matters: the first signal finds the flag down, the second finds it up.
+        signal_hook::flag::register_conditional_shutdown(SIGINT, INTERRUPTED.into(), Arc::clone(&heard))?;
+        signal_hook::flag::register(SIGINT, Arc::clone(&heard))?;
+        let (wakes, sender) = UnixStream::pair()?;
+        wakes.set_nonblocking(true)?;
+        signal_hook::low_level::pipe::register(SIGINT, sender)?;
+        Ok(Self { heard, wakes })
+    }
+
+    /// Whether a signal has come that nobody has cleared.
+    pub fn is_heard(&self) -> bool {
+        self.heard.load(Ordering::Acquire)
+    }
+
+    /// Forgets what was heard; true if there was something to forget.
+    pub fn clear(&self) -> bool {
+        let mut bytes = [0; 64];
+        while (&self.wakes).read(&mut bytes).is_ok_and(|length| length > 0) {}
+        self.heard.swap(false, Ordering::AcqRel)
+    }
+
+    /// Waits until `peer` can be read; false when a signal came first.
+    pub fn wait_readable(&self, peer: impl AsFd) -> io::Result<bool> {
+        let peer = peer.as_fd();
+        loop {
+            if self.is_heard() {
+                return Ok(false);
+            }
+            let mut descriptors = [PollFd::new(&peer, PollFlags::IN), PollFd::new(&self.wakes, PollFlags::IN)];
+            match poll(&mut descriptors, None) {
+                Ok(_) if descriptors.first().is_some_and(|peer| !peer.revents().is_empty()) => return Ok(true),
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Sleeps; false when a signal came first.
+    pub fn sleep(&self, time: Duration) -> bool {
+        let end = Instant::now() + time;
+        while !self.is_heard() {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return true;
+            }
+            let left = Timespec::try_from(left).ok();
+            // Whatever ends the wait, the clock and the flag are asked again.
+            let _ = poll(&mut [PollFd::new(&self.wakes, PollFlags::IN)], left.as_ref());
+        }
+        false
+    }
+}
+
+impl AsFd for Interrupt {
+    /// Readable as soon as a signal has come.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.wakes.as_fd()
+    }
+}

@@ -1,0 +1,192 @@
+//! What `sleeve cli` was asked to do, and which options mean something to that.
+//!
+//! An option that a mode would not look at is refused: whoever typed it expects something of it. One table says which
+//! belong where. Pure functions of the command line.
+
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, Command};
+
+use super::options::Options;
+
+/// What the shell does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// One command.
+    Command,
+    /// Commands from a file or a pipe.
+    Lines,
+    /// Commands typed at a prompt.
+    Prompt,
+    /// `--eval`.
+    Eval,
+    /// `--pipe`.
+    Pipe,
+    /// `--scan`.
+    Scan,
+    /// `--stat`.
+    Stat,
+    /// `--latency`.
+    Latency,
+    /// `--latency-history`.
+    LatencyHistory,
+    /// `--latency-dist`.
+    LatencyDist,
+    /// `--intrinsic-latency`.
+    IntrinsicLatency,
+    /// `--bigkeys`.
+    BigKeys,
+    /// `--memkeys`.
+    MemKeys,
+    /// `--hotkeys`.
+    HotKeys,
+}
+
+use Mode::{
+    BigKeys, Eval, HotKeys, IntrinsicLatency, Latency, LatencyDist, LatencyHistory, Lines, MemKeys, Pipe, Prompt, Scan,
+    Stat,
+};
+
+impl Mode {
+    /// The mode that the options ask for; `terminal` says whether standard input is one.
+    pub fn of(options: &Options, terminal: bool) -> Self {
+        match options {
+            Options { pipe: true, .. } => Pipe,
+            Options { scan: true, .. } => Scan,
+            Options { eval: Some(_), .. } => Eval,
+            Options { stat: true, .. } => Stat,
+            Options { latency: true, .. } => Latency,
+            Options { latency_history: true, .. } => LatencyHistory,
+            Options { latency_dist: true, .. } => LatencyDist,
+            Options { intrinsic_latency: Some(_), .. } => IntrinsicLatency,
+            Options { bigkeys: true, .. } => BigKeys,
+            Options { memkeys: true, .. } | Options { memkeys_samples: Some(_), .. } => MemKeys,
+            Options { hotkeys: true, .. } => HotKeys,
+            Options { command, .. } if !command.is_empty() => Mode::Command,
+            _ if terminal => Prompt,
+            _ => Lines,
+        }
+    }
+
+    /// What it is called in a sentence.
+    fn name(self) -> &'static str {
+        match self {
+            Mode::Command => "a command",
+            Lines => "commands from standard input",
+            Prompt => "the prompt",
+            Eval => "--eval",
+            Pipe => "--pipe",
+            Scan => "--scan",
+            Stat => "--stat",
+            Latency => "--latency",
+            LatencyHistory => "--latency-history",
+            LatencyDist => "--latency-dist",
+            IntrinsicLatency => "--intrinsic-latency",
+            BigKeys => "--bigkeys",
+            MemKeys => "--memkeys",
+            HotKeys => "--hotkeys",
+        }
+    }
+}
+
+/// Modes that send what was typed on the command line.
+const SENT: &[Mode] = &[Mode::Command, Eval];
+/// Modes that print replies.
+const REPLIES: &[Mode] = &[Mode::Command, Eval, Lines, Prompt];
+/// Modes with a format for people and one for programs.
+const FORMATTED: &[Mode] = &[Mode::Command, Eval, Lines, Prompt, Scan, Latency, LatencyHistory];
+/// Modes that walk through all keys.
+const WALKS: &[Mode] = &[Scan, BigKeys, MemKeys, HotKeys];
+/// Modes that do something again and again.
+const PACED: &[Mode] =
+    &[Mode::Command, Eval, Scan, Stat, Latency, LatencyHistory, LatencyDist, BigKeys, MemKeys, HotKeys];
+
+/// The modes to which an option means something; `None` for those that mean something to every one.
+///
+/// Options are named by their fields in [`Options`].
+fn belongs_to(option: &str) -> Option<&'static [Mode]> {
+    Some(match option {
+        "command" | "repeat" | "last_from_stdin" | "tag_from_stdin" | "quoted_input" => SENT,
+        "exit_error" => &[Mode::Command, Eval, Lines],
+        "interval" => PACED,
+        "between" | "end" | "show_pushes" => REPLIES,
+        "raw" | "no_raw" | "csv" | "json" | "quoted_json" => FORMATTED,
+        "pattern" | "quoted_pattern" | "count" => WALKS,
+        "pipe_timeout" => &[Pipe],
+        _ => return None,
+    })
+}
+
+/// Whether the option says how to reach a server.
+fn is_about_a_server(option: &str) -> bool {
+    crate::address::Address::augment_args(Command::new("")).get_arguments().any(|argument| argument.get_id() == option)
+        || ["database", "resp2", "askpass", "no_auth_warning"].contains(&option)
+}
+
+/// Refuses options that were typed and that the mode would not look at.
+pub fn check(mode: Mode, typed: &ArgMatches) -> Result<(), String> {
+    let known = Options::augment_args(Command::new("cli"));
+    let given = |option: &str| typed.value_source(option) == Some(ValueSource::CommandLine);
+    for argument in known.get_arguments().filter(|argument| given(argument.get_id().as_str())) {
+        let option = argument.get_id().as_str();
+        let name = match (argument.get_short(), argument.get_long()) {
+            (_, Some(long)) => format!("--{long}"),
+            (Some(short), None) => format!("-{short}"),
+            (None, None) => "a command".to_owned(),
+        };
+        if mode == IntrinsicLatency && is_about_a_server(option) {
+            return Err(format!(
+                "{name} means nothing to --intrinsic-latency: it measures this machine and asks no server"
+            ));
+        }
+        if let Some(modes) = belongs_to(option).filter(|modes| !modes.contains(&mode)) {
+            let names: Vec<&str> = modes.iter().map(|mode| mode.name()).collect();
+            return Err(format!("{name} means nothing to {}; it goes with {}", mode.name(), names.join(", ")));
+        }
+    }
+    if SENT.contains(&mode) && given("interval") && !given("repeat") {
+        return Err("-i is the time between repetitions of a command: say with -r how many there are".to_owned());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn try_words(words: &[&str]) -> Result<(), String> {
+        use clap::FromArgMatches;
+        let command = Options::augment_args(Command::new("cli").no_binary_name(true));
+        let typed = command.try_get_matches_from(words).map_err(|error| error.to_string())?;
+        let options = Options::from_arg_matches(&typed).map_err(|error| error.to_string())?;
+        check(Mode::of(&options, true), &typed)
+    }
+
+    #[test]
+    fn what_a_mode_would_not_look_at_is_refused() {
+        for good in [
+            &["-r", "2", "-i", "1", "PING"][..],
+            &["--bigkeys", "-i", "0.1", "--pattern", "a*"],
+            &["--scan", "--count", "3"],
+            &["--eval", "f", "k", ",", "-n"],
+            &["--intrinsic-latency", "1"],
+            &["GET", "--pattern"],
+            &["--", "--pattern"],
+            &[],
+        ] {
+            assert_eq!(try_words(good), Ok(()), "{good:?}");
+        }
+        for bad in [
+            &["--count", "3", "PING"][..],
+            &["--stat", "PING"],
+            &["--stat", "--csv"],
+            &["--intrinsic-latency", "1", "-p", "6379"],
+            &["-i", "1", "PING"],
+            &["-x"],
+            &["--pipe-timeout", "3", "--scan"],
+            &["--scan", "--bigkeys"],
+            &["-d", "x", "--csv", "PING"],
+        ] {
+            assert!(try_words(bad).is_err(), "{bad:?}");
+        }
+    }
+}
