@@ -12,6 +12,7 @@ use sleeve::prelude::*;
 use sleeve::{Client, Error};
 
 use crate::endpoint::{Endpoint, Login};
+use crate::interrupt::{INTERRUPTED, Interrupt};
 use crate::output;
 use crate::workload::proxy::Proxy;
 use crate::workload::raw::Raw;
@@ -42,8 +43,12 @@ pub struct Options {
 pub fn run(options: &Options) -> ExitCode {
     let start = Instant::now();
     match walk(options) {
-        Ok(()) if options.json => ExitCode::SUCCESS,
-        Ok(()) => {
+        Ok(false) => {
+            eprintln!("Ended before it was done; what was written is gone.");
+            ExitCode::from(INTERRUPTED)
+        }
+        Ok(true) if options.json => ExitCode::SUCCESS,
+        Ok(true) => {
             output::line(format_args!(
                 "\nDone in {:.0} s. Next: sleeve serve, sleeve cli, sleeve bench --help",
                 start.elapsed().as_secs_f64()
@@ -57,24 +62,26 @@ pub fn run(options: &Options) -> ExitCode {
     }
 }
 
-fn walk(options: &Options) -> Result<(), String> {
+/// Does all of it; false when Ctrl-C came before the end.
+fn walk(options: &Options) -> Result<bool, String> {
     let mut table = Table::new(options.json);
+    let interrupt = Interrupt::watch().map_err(|error| error.to_string())?;
     let client = embedded(&mut table).map_err(|error| error.to_string())?;
-    run_all(&WORKLOADS, &client, None, &mut table)?;
+    run_all(&WORKLOADS, &client, None, &mut table, &interrupt)?;
 
     let address = client.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).map_err(|error| error.to_string())?;
     let endpoint = Endpoint::Tcp { host: address.ip().to_string(), port: address.port() };
     table.place("tcp", "\n== The same engine over TCP; \"raw\" is a bare socket with prebuilt requests ==");
-    run_over(&endpoint, &WORKLOADS, &mut table)?;
+    run_over(&endpoint, &WORKLOADS, &mut table, &interrupt)?;
 
     let proxy = Proxy::start(&endpoint, &Login::default(), LAN).map_err(|error| error.to_string())?;
     let added_ms = proxy.added().as_secs_f64() * 1e3;
     table.place("lan", &format!("\n== The same over a LAN: {added_ms:.2} ms added to the round trip =="));
     table.hide_cpu();
     let chosen: Vec<&Workload> = WORKLOADS.into_iter().filter(|w| OVER_LAN.contains(&w.name)).collect();
-    run_over(proxy.endpoint(), &chosen, &mut table)?;
+    run_over(proxy.endpoint(), &chosen, &mut table, &interrupt)?;
     table.finish();
-    Ok(())
+    Ok(!interrupt.is_heard())
 }
 
 /// Starts the engine and answers the first command.
@@ -90,9 +97,9 @@ fn embedded(table: &mut Table) -> Result<Client, Error> {
     Ok(client)
 }
 
-fn run_over(endpoint: &Endpoint, chosen: &[&Workload], table: &mut Table) -> Result<(), String> {
+fn run_over(endpoint: &Endpoint, chosen: &[&Workload], table: &mut Table, interrupt: &Interrupt) -> Result<(), String> {
     let login = Login::default();
     let client = Client::connect_with(client_config(endpoint, &login)).map_err(|error| error.to_string())?;
     let mut raw = Raw::connect(endpoint, &login).map_err(|error| error.to_string())?;
-    run_all(chosen, &client, Some(&mut raw), table)
+    run_all(chosen, &client, Some(&mut raw), table, interrupt)
 }

@@ -1,4 +1,4 @@
-//! The modes of `sleeve cli` beside those of redis-cli, on our server and on Redis: the same figures where they are
+//! The modes of `sleeve cli` beside those of redis-cli, on our server, on Redis and on Valkey: the same figures where they are
 //! figures of the server, and an end in order when Ctrl-C comes.
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -10,33 +10,24 @@ use sleeve_tests::{Kind, Server, Settings};
 
 const SLEEVE: &str = env!("CARGO_BIN_EXE_sleeve");
 
-/// One server of each kind, with a few keys of every type.
-fn servers() -> [Server; 2] {
-    let redis = Kind::Redis.binary().unwrap();
-    let start = |kind, binary: &Path| Server::launch(kind, binary, Settings::default()).unwrap();
-    let servers = [start(Kind::Sleeve, Path::new(SLEEVE)), start(Kind::Redis, &redis)];
-    for server in &servers {
-        let mut connection = server.connect();
-        for line in [
-            "MSET a 1 b 22 \"with \\\"quotes\\\"\" 4444",
-            "RPUSH l a b c",
-            "RPUSH l2 a b c d e",
-            "SADD s a b c",
-            "HSET h f v",
-            "ZADD z 1 a 2 b",
-            "XADD x * f v",
-        ] {
-            let words: Vec<String> = if line.contains('"') {
-                ["MSET", "a", "1", "b", "22", "with \"quotes\"", "4444"].map(str::to_owned).to_vec()
-            } else {
-                line.split(' ').map(str::to_owned).collect()
-            };
-            let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            let reply = connection.command(&words).unwrap();
-            assert_ne!(reply.first(), Some(&b'-'), "{line}: {}", reply.escape_ascii());
-        }
+/// One server of each kind.
+fn servers() -> [Server; 3] {
+    [Kind::Sleeve, Kind::Redis, Kind::Valkey].map(server)
+}
+
+/// A server with a few keys of every type.
+fn server(kind: Kind) -> Server {
+    let binary = if kind == Kind::Sleeve { PathBuf::from(SLEEVE) } else { kind.binary().unwrap() };
+    let server = Server::launch(kind, &binary, Settings::default()).unwrap();
+    let mut connection = server.connect();
+    let lines =
+        ["MSET a 1 b 22", "RPUSH l a b c", "RPUSH l2 a b c d e", "SADD s a b c", "HSET h f v", "ZADD z 1 a 2 b"];
+    let lines = lines.iter().chain(&["XADD x * f v"]).map(|line| line.split(' ').collect());
+    for words in lines.chain([vec!["SET", "with \"quotes\"", "4444"]]) {
+        let reply = connection.command(&words).unwrap();
+        assert_ne!(reply.first(), Some(&b'-'), "{words:?}: {}", reply.escape_ascii());
     }
-    servers
+    server
 }
 
 fn run(program: &[&str], port: u16, arguments: &[&str]) -> Output {
@@ -118,7 +109,7 @@ fn what_no_option_is_is_refused_with_a_way_out() {
         assert!(error.contains(&format!("'{typed}'")) && error.contains(near), "{error}");
         assert!(error.contains(&format!("-- {typed}")), "{error} does not say how to send the word");
     }
-    let [server, _] = servers();
+    let server = server(Kind::Sleeve);
     assert_eq!(text(&ours(server.port(), &["--", "ECHO", "-z"]).stdout), "-z\n");
     let error = text(&ours(server.port(), &["--", "--bigkye"]).stdout);
     assert!(error.contains("unknown command '--bigkye'"), "{error}");
@@ -298,7 +289,7 @@ fn statistics_come_line_by_line_until_ctrl_c() {
 
 #[test]
 fn a_server_that_comes_back_is_watched_on() {
-    let [mut server, _] = servers();
+    let mut server = server(Kind::Sleeve);
     let mut stat = Running::start(server.port(), &["--stat", "-i", "0.01"]);
     stat.wait_for("(+");
     server.kill();
@@ -324,7 +315,7 @@ fn intrinsic_latency_sums_up_at_ctrl_c() {
 
 #[test]
 fn a_walk_that_ctrl_c_ends_says_how_far_it_came() {
-    let [server, _] = servers();
+    let server = server(Kind::Sleeve);
     let fill = "for i = 1, 3000 do redis.call('SET', 'key:' .. i, 'x') end";
     server.connect().command(&["EVAL", fill, "0"]).unwrap();
     let mut bigkeys = Running::start(server.port(), &["--bigkeys", "-i", "1000"]);
@@ -356,7 +347,7 @@ fn a_walk_that_ctrl_c_ends_says_how_far_it_came() {
 
 #[test]
 fn lines_end_at_the_first_failure_where_that_is_asked_for() {
-    let [server, _] = servers();
+    let server = server(Kind::Sleeve);
     for (arguments, code, last) in [(&["-e"][..], Some(1), ""), (&[], Some(0), "PONG\n")] {
         let mut running = Running::start(server.port(), arguments);
         running.child.stdin.take().unwrap().write_all(b"GET a\nINCR l\nPING\n").unwrap();
@@ -412,7 +403,7 @@ fn ctrl_c_leads_back_to_the_prompt() {
 
 #[test]
 fn a_stream_on_the_command_line_ends_well_at_ctrl_c() {
-    let [server, _] = servers();
+    let server = server(Kind::Sleeve);
     let mut monitor = Running::start(server.port(), &["MONITOR"]);
     monitor.wait_for("OK");
     monitor.interrupt();
@@ -431,4 +422,19 @@ fn options_that_would_do_nothing_are_refused() {
         let error = text(&refused.stderr);
         assert!(refused.status.code() == Some(1) && error.contains(reason), "{arguments:?}: {error}");
     }
+}
+
+#[test]
+fn workloads_end_in_order_at_ctrl_c() {
+    let server = server(Kind::Sleeve);
+    let url = server.url();
+    for arguments in [&["tour"][..], &["bench", "--workload", "all", "--url", &url]] {
+        let mut running = Running::spawn(Command::new(SLEEVE).args(arguments).stderr(Stdio::piped()));
+        running.wait_for("CPU each");
+        running.wait_for(" ");
+        running.interrupt();
+        assert_eq!(running.end().0, Some(130), "{arguments:?}");
+    }
+    let keys = text(&ours(server.port(), &["DBSIZE"]).stdout);
+    assert_eq!(keys, "9\n", "what a workload has written is removed");
 }

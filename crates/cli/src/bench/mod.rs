@@ -62,7 +62,8 @@ pub fn run(options: &Options) -> ExitCode {
 fn try_run(options: &Options) -> Result<ExitCode, String> {
     options.address.login(None).check()?;
     if let Some(name) = &options.workload {
-        return workload::run(name, options).map(|()| ExitCode::SUCCESS);
+        let is_whole = workload::run(name, options)?;
+        return Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(INTERRUPTED) });
     }
     if let Some(list) = &options.cpu {
         affinity::confine(list)?;

@@ -19,6 +19,7 @@ use sleeve::{Client, Config};
 use crate::bench::affinity;
 use crate::bench::options::Options;
 use crate::endpoint::{Endpoint, Login, cannot_connect};
+use crate::interrupt::Interrupt;
 use proxy::Proxy;
 use raw::Raw;
 use sample::Sample;
@@ -30,8 +31,8 @@ use table::Table;
 pub static WORKLOADS: [&Workload; 4] =
     [&booksleeve::BOOKSLEEVE, &pipelining::PIPELINING, &mass_set::MASS_SET, &lookup::LOOKUP];
 
-/// `bench --workload NAME`: runs one of them, or all.
-pub fn run(name: &str, options: &Options) -> Result<(), String> {
+/// `bench --workload NAME`: runs one of them, or all; false when Ctrl-C ended it.
+pub fn run(name: &str, options: &Options) -> Result<bool, String> {
     let chosen: Vec<&Workload> = WORKLOADS.into_iter().filter(|w| name == "all" || w.name == name).collect();
     if chosen.is_empty() {
         let names = WORKLOADS.map(|workload| workload.name).join(", ");
@@ -41,6 +42,7 @@ pub fn run(name: &str, options: &Options) -> Result<(), String> {
         affinity::confine(list)?;
     }
     let mut table = Table::new(options.json);
+    let interrupt = Interrupt::watch().map_err(|error| error.to_string())?;
     let url = options.address.url.as_deref().unwrap_or_default();
     if url.starts_with("embedded://") {
         if options.rtt.is_some() {
@@ -48,21 +50,21 @@ pub fn run(name: &str, options: &Options) -> Result<(), String> {
         }
         table.place("embedded", "");
         let client = Client::connect(url).map_err(|error| error.to_string())?;
-        run_all(&chosen, &client, None, &mut table)?;
+        run_all(&chosen, &client, None, &mut table, &interrupt)?;
     } else {
         let (endpoint, login) = options.address.resolve(options.dbnum)?;
-        run_remote(&chosen, &endpoint, &login, options, &mut table)?;
+        run_remote(&chosen, (&endpoint, &login), options, &mut table, &interrupt)?;
     }
     table.finish();
-    Ok(())
+    Ok(!interrupt.is_heard())
 }
 
 fn run_remote(
     chosen: &[&Workload],
-    endpoint: &Endpoint,
-    login: &Login,
+    (endpoint, login): (&Endpoint, &Login),
     options: &Options,
     table: &mut Table,
+    interrupt: &Interrupt,
 ) -> Result<(), String> {
     table.place("socket", "");
     let failed = |error: std::io::Error| cannot_connect(endpoint, &error);
@@ -75,7 +77,7 @@ fn run_remote(
     let place = proxy.as_ref().map_or(endpoint, Proxy::endpoint);
     let client = Client::connect_with(client_config(place, login)).map_err(|error| error.to_string())?;
     let mut raw = Raw::connect(place, login).map_err(failed)?;
-    run_all(chosen, &client, Some(&mut raw), table)
+    run_all(chosen, &client, Some(&mut raw), table, interrupt)
 }
 
 /// The client's own words for an address.
@@ -98,16 +100,18 @@ pub fn client_config(endpoint: &Endpoint, login: &Login) -> Config {
     config.database(login.database)
 }
 
-/// Runs workloads one after the other and prints every line as it is known.
+/// Runs workloads one after the other and prints every line as it is known; Ctrl-C ends it after the step that runs.
 pub fn run_all(
     chosen: &[&Workload],
     client: &Client,
     mut raw: Option<&mut Raw>,
     table: &mut Table,
+    interrupt: &Interrupt,
 ) -> Result<(), String> {
-    for workload in chosen {
+    for workload in chosen.iter().take_while(|_| !interrupt.is_heard()) {
         table.begin(workload);
-        let outcome = workload.steps.iter().try_for_each(|step| run_step(step, client, raw.as_deref_mut(), table));
+        let mut steps = workload.steps.iter().take_while(|_| !interrupt.is_heard());
+        let outcome = steps.try_for_each(|step| run_step(step, client, raw.as_deref_mut(), table));
         // What was written is removed even when a step failed.
         let cleaned = (workload.clean)(client).map_err(|error| error.to_string());
         outcome.and(cleaned).map_err(|text| format!("{}: {text}", workload.name))?;
