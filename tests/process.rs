@@ -179,6 +179,30 @@ fn a_pid_file_that_cannot_be_written_is_a_warning() {
     assert_eq!(log.matches("all data lives in memory only").count(), 1, "{log}");
 }
 
+#[test]
+fn info_tells_what_the_allocator_has_and_what_was_checked() {
+    let server = Server::start(Kind::Sleeve);
+    let mut connection = server.connect();
+    let field = |connection: &mut Connection, name: &str| {
+        let info = ask(connection, &["INFO", "everything"]);
+        let value = info.lines().find_map(|line| line.strip_prefix(&format!("{name}:")).map(str::to_owned));
+        value.unwrap_or_else(|| panic!("{name} is missing in {info}")).trim().parse::<f64>().expect(name)
+    };
+    assert_eq!(field(&mut connection, "dump_payload_sanitizations"), 0.0);
+    assert_eq!(ask(&mut connection, &["SET", "k", "v"]), "+OK\r\n");
+    let dump = connection.command(&["DUMP", "k"]).expect("a dump");
+    let payload = &dump[dump.iter().position(|&byte| byte == b'\n').expect("a header") + 1..dump.len() - 2];
+    let restored = connection.command(&[b"RESTORE".as_slice(), b"copy", b"0", payload]).expect("a reply");
+    assert_eq!(restored, b"+OK\r\n");
+    assert_eq!(field(&mut connection, "dump_payload_sanitizations"), 1.0);
+    let resident = field(&mut connection, "used_memory_rss");
+    let held = field(&mut connection, "allocator_active");
+    assert!(held > 100_000.0 && held == field(&mut connection, "allocator_resident"), "{held}");
+    let beside = field(&mut connection, "rss_overhead_bytes");
+    assert!((resident - held - beside).abs() < 20_000_000.0, "{resident} {held} {beside}");
+    assert!(field(&mut connection, "rss_overhead_ratio") > 0.0);
+}
+
 /// What a server that was started with this time zone writes in front of its lines.
 fn stamp_in(kind: Kind, zone: &str) -> String {
     let folder = std::env::temp_dir().join(format!("sleeve-zone-{}-{}", std::process::id(), kind.name()));

@@ -157,6 +157,27 @@ fn what_only_tunes_what_is_not_here_is_warned_of_at_the_start() {
 }
 
 #[test]
+fn what_has_nothing_to_tune_is_refused_with_the_reason() {
+    let config = Config::default();
+    for (name, value, reason) in [
+        ("shutdown-timeout", "5", "there are no replicas yet"),
+        ("Bind-Source-Addr", "127.0.0.1", "there are no replicas yet"),
+        ("ignore-warnings", "ARM64-COW-BUG", "the warnings that it silences are not given"),
+        ("bio_cpulist", "0", "there are no threads or processes for that"),
+    ] {
+        assert_eq!(set(&config, &[(name, value)]), failed(name, reason));
+    }
+    // A secret that is of no use is not repeated.
+    for name in ["tls-key-file-pass", "masterauth"] {
+        let refused = set(&config, &[(name, "hush")]).expect_err("it is of no use");
+        assert!(refused.contains(" - Pass") && !refused.contains("hush"), "{refused}");
+    }
+    assert!(set(&config, &[("tls-session-cache-timeout", "5"), ("crash-log-enabled", "no")]).is_ok());
+    let shown = ["tls-session-cache-timeout", "5", "crash-log-enabled", "no"];
+    assert_eq!(get(&config, &["tls-session-cache-timeout", "crash-log-enabled"]), shown);
+}
+
+#[test]
 fn config_set_answers_as_recorded() {
     for &(name, value, reason) in RECORDED {
         let answer = set(&Config::default(), &[(name, value)]);

@@ -269,7 +269,7 @@ impl Config {
             [word] if !word.is_empty() => words_of(kind, word),
             _ => words.to_vec(),
         };
-        let value = value::parse(kind, &split, &self.value(option))?;
+        let value = parsed(option.row(), &split, &self.value(option))?;
         self.keep(option, &value);
         Ok(())
     }
@@ -310,7 +310,7 @@ impl Config {
         let mut undo: Vec<(Opt, Value)> = Vec::new();
         for Wanted { row, name, text } in wanted {
             let old = self.value(row.option);
-            match value::parse(row.kind, &words_of(row.kind, text), &old) {
+            match parsed(row, &words_of(row.kind, text), &old) {
                 Ok(new) if new == old && !is_about_a_file(row.option) => {}
                 Ok(new) => {
                     self.keep(row.option, &new);
@@ -399,6 +399,12 @@ fn words_of(kind: Kind, text: &[u8]) -> Vec<&[u8]> {
         | Kind::Master => text.split(|&byte| byte == b' ').collect(),
         _ => vec![text],
     }
+}
+
+/// The value that these words are for an option. A secret that is of no use here is not repeated to whoever reads the error.
+fn parsed(row: &Row, words: &[&[u8]], old: &Value) -> Result<Value, String> {
+    let is_secret = matches!(row.option, Opt::TlsKeyFilePass | Opt::Masterauth);
+    value::parse(row.kind, words, old).map_err(|reason| if is_secret { row.doc.to_owned() } else { reason })
 }
 
 fn unknown(name: &[u8]) -> Error {

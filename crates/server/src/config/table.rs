@@ -200,7 +200,7 @@ options! {
     TlsKeyFile "tls-key-file" Kind::Text, "", Live,
         "PEM file with the key of the certificate, without a pass phrase.";
     TlsKeyFilePass "tls-key-file-pass" Kind::Fixed(&[""]), "", Live,
-        "Pass phrase of the key file: none, as keys under a pass phrase cannot be read.";
+        "Pass phrase of the key file: none, as keys under a pass phrase cannot be read; write the key without one.";
     TlsCaCertFile "tls-ca-cert-file" Kind::Text, "", Live,
         "PEM file with the certificates that clients' certificates must lead to.";
     TlsCaCertDir "tls-ca-cert-dir" Kind::Text, "", Live,
