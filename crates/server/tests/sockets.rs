@@ -146,3 +146,13 @@ fn a_burst_of_connections_is_served_whole() {
         assert_eq!(ask(stream, "PING"), "+PONG\r\n");
     }
 }
+
+#[test]
+fn no_keepalive_locks_anybody_out() {
+    let served = Served::new();
+    let mut first = served.open();
+    for seconds in ["2147483647", "32768", "1", "0"] {
+        assert_eq!(ask(&mut first, &format!("CONFIG SET tcp-keepalive {seconds}")), "+OK\r\n");
+        assert_eq!(ask(&mut served.open(), "PING"), "+PONG\r\n", "{seconds}");
+    }
+}

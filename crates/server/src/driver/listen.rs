@@ -28,6 +28,10 @@ enum Place {
     Unix(PathBuf),
 }
 
+/// The longest silence after which the kernel can be told to probe; it refuses the socket option beyond, and a connection must
+/// not fail for that.
+const KEEPALIVE_S_MAX: u64 = 32_767;
+
 /// Binds a TCP socket; port 0 takes a free one. `keepalive_s` 0 sends no probes.
 ///
 /// # Errors
@@ -126,7 +130,7 @@ impl Listener {
 
     fn tune(&self, socket: &OwnedFd) -> io::Result<()> {
         sockopt::set_tcp_nodelay(socket, true)?;
-        let seconds = self.keepalive_s.load(Ordering::Relaxed);
+        let seconds = self.keepalive_s.load(Ordering::Relaxed).min(KEEPALIVE_S_MAX);
         if seconds != 0 {
             sockopt::set_socket_keepalive(socket, true)?;
             sockopt::set_tcp_keepidle(socket, Duration::from_secs(seconds))?;
