@@ -1,17 +1,16 @@
 //! A blocking connection that sends bytes and reads whole replies as the bytes that came.
 //!
 //! It refuses to decode: a test compares what was on the wire. Replies are cut by their own framing in
-//! RESP2 and RESP3, and what has arrived beyond a reply is kept for the next. One thread uses it at a time.
+//! RESP2 and RESP3, however long they are, and what has arrived beyond a reply is kept for the next. One thread uses it at a time.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use sleeve_wire::frame::Scanner;
+
 /// A reply that is not here after this time is an error, in seconds: a test must end even if a server hangs.
 const REPLY_SECONDS_MAX: u64 = 60;
-
-/// A peer that nests deeper than this is broken.
-const DEPTH_MAX: usize = 64;
 
 /// One connection to a server under test.
 #[derive(Debug)]
@@ -20,6 +19,8 @@ pub struct Connection {
     received: Vec<u8>,
     /// How much of `received` has been given out.
     taken: usize,
+    /// How far the reply that comes next has been looked through.
+    scanner: Scanner,
 }
 
 impl Connection {
@@ -31,7 +32,7 @@ impl Connection {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(Duration::from_secs(REPLY_SECONDS_MAX)))?;
-        Ok(Connection { stream, received: Vec::new(), taken: 0 })
+        Ok(Connection { stream, received: Vec::new(), taken: 0, scanner: Scanner::new() })
     }
 
     /// Sends a request of these arguments and returns its reply as it came.
@@ -58,7 +59,8 @@ impl Connection {
     /// bytes that are no reply.
     pub fn reply(&mut self) -> io::Result<Vec<u8>> {
         loop {
-            if let Some(length) = frame_length(&self.received[self.taken..], 0)? {
+            let next = self.scanner.scan(&self.received[self.taken..]);
+            if let Some(length) = next.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))? {
                 let reply = self.received[self.taken..self.taken + length].to_vec();
                 self.taken += length;
                 return Ok(reply);
@@ -126,50 +128,4 @@ pub fn request<A: AsRef<[u8]>>(arguments: &[A]) -> Vec<u8> {
         bytes.extend_from_slice(b"\r\n");
     }
     bytes
-}
-
-/// The length of the first reply in `bytes`, or `None` while it is incomplete.
-fn frame_length(bytes: &[u8], depth: usize) -> io::Result<Option<usize>> {
-    if depth > DEPTH_MAX {
-        return Err(broken("a reply is nested too deeply"));
-    }
-    let Some(line_end) = bytes.windows(2).position(|pair| pair == b"\r\n") else { return Ok(None) };
-    let (kind, number) = (bytes[0], &bytes[1..line_end]);
-    let body = line_end + 2;
-    let items = match kind {
-        b'+' | b'-' | b':' | b'_' | b',' | b'#' | b'(' => return Ok(Some(body)),
-        b'$' | b'=' | b'!' => {
-            let length = match parse_length(number)? {
-                Some(length) => body + length + 2,
-                None => body,
-            };
-            return Ok((bytes.len() >= length).then_some(length));
-        }
-        b'*' | b'~' | b'>' => parse_length(number)?.unwrap_or(0),
-        b'%' => 2 * parse_length(number)?.unwrap_or(0),
-        // An attribute precedes the reply that it describes: its pairs and one more.
-        b'|' => 2 * parse_length(number)?.unwrap_or(0) + 1,
-        _ => return Err(broken("a reply begins with an unknown byte")),
-    };
-    let mut end = body;
-    for _ in 0..items {
-        match frame_length(&bytes[end..], depth + 1)? {
-            Some(length) => end += length,
-            None => return Ok(None),
-        }
-    }
-    Ok(Some(end))
-}
-
-/// A length as sent; -1 is "none".
-fn parse_length(digits: &[u8]) -> io::Result<Option<usize>> {
-    if digits == b"-1" {
-        return Ok(None);
-    }
-    let text = std::str::from_utf8(digits).map_err(|_| broken("a length is no number"))?;
-    text.parse().map(Some).map_err(|_| broken("a length is no number"))
-}
-
-fn broken(what: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, what.to_owned())
 }

@@ -5,6 +5,7 @@
 //! servers answer alike is left out: access times, the list of clients, deadlines that pass while the test runs. Deadlines
 //! are far away and differ from each other by more than a run lasts. One thread uses a generator at a time.
 
+pub mod edges;
 pub mod leeway;
 pub mod scripts;
 pub mod values;
@@ -86,6 +87,8 @@ pub struct Scope {
     pub newest: (u32, u32),
     /// Entries of streams may get their name from the clock.
     pub clock: bool,
+    /// Arguments are often what breaks a server that trusts them, and many commands are not well-formed.
+    pub hostile: bool,
 }
 
 impl Default for Scope {
@@ -108,7 +111,7 @@ impl Default for Scope {
             let is_container = all().iter().any(|other| other.parent == Some(row.id));
             (by_group || TAKEN_IN.contains(&row.full_name)) && !LEFT_OUT.contains(&row.full_name) && !is_container
         };
-        Scope { rows: all().iter().filter(taken).collect(), newest: (u32::MAX, 0), clock: true }
+        Scope { rows: all().iter().filter(taken).collect(), newest: (u32::MAX, 0), clock: true, hostile: false }
     }
 }
 
@@ -152,6 +155,16 @@ impl Generator {
         if is_random { vec![b"PING".to_vec()] } else { self.words(row, true) }
     }
 
+    /// A command of this row.
+    pub fn command_of(&mut self, row: &'static Row) -> Words {
+        self.words(row, true)
+    }
+
+    /// What is no good for any argument, now and then, where such are wanted.
+    fn edge(&mut self, times: usize) -> Option<Vec<u8>> {
+        (self.scope.hostile && self.values.random.once_in(times)).then(|| edges::any(&mut self.values.random))
+    }
+
     fn row(&mut self) -> &'static Row {
         loop {
             let row = *self.values.random.pick(&self.scope.rows);
@@ -181,7 +194,11 @@ impl Generator {
             "script|load" => words.push(self.values.random.pick(SCRIPTS).text.as_bytes().to_vec()),
             _ => arguments(row).iter().for_each(|argument| self.argument(row, argument, &mut words)),
         }
-        if row.full_name.ends_with("scan") {
+        if self.scope.hostile {
+            if may_spoil && self.values.random.once_in(8) {
+                self.spoil(&mut words);
+            }
+        } else if row.full_name.ends_with("scan") {
             // One step over everything: which elements a smaller step meets is the server's own business.
             words.extend([b"COUNT".to_vec(), b"1000000".to_vec()]);
         } else if may_spoil && !self.values.lexical && may_spoil_row(row) && self.values.random.once_in(30) {
@@ -258,8 +275,8 @@ impl Generator {
                 Kind::PureToken => {}
                 Kind::OneOf => self.one_of(row, argument, words),
                 Kind::Block => argument.children.iter().for_each(|child| self.argument(row, child, words)),
-                Kind::Key => words.push(self.values.key(row)),
-                Kind::Pattern => words.push(self.values.pattern(row)),
+                Kind::Key => words.push(self.edge(25).unwrap_or_else(|| self.values.key(row))),
+                Kind::Pattern => words.push(self.edge(4).unwrap_or_else(|| self.values.pattern(row))),
                 Kind::String | Kind::Integer | Kind::Double | Kind::UnixTime => self.value(row, argument, words),
             }
         }
@@ -322,6 +339,10 @@ impl Generator {
     }
 
     fn value(&mut self, row: &Row, argument: &Argument, words: &mut Words) {
+        if let Some(edge) = self.edge(4) {
+            words.push(edge);
+            return;
+        }
         if argument.name.starts_with("num") && argument.name != "num-matches" {
             self.counted = Some(words.len());
             words.push(self.values.edge(&["0", "-1", "x"], 1, 3));

@@ -9,6 +9,7 @@ pub mod generator;
 pub mod random;
 pub mod server;
 pub mod soak;
+pub mod strict;
 pub mod transcript;
 pub mod unread;
 

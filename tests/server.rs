@@ -198,6 +198,28 @@ impl Server {
         self.child.id()
     }
 
+    /// The most memory that it ever had, in bytes.
+    ///
+    /// # Panics
+    /// When it has ended.
+    pub fn peak_bytes(&self) -> u64 {
+        self.status_bytes("VmHWM:")
+    }
+
+    /// The memory that it has now, in bytes.
+    ///
+    /// # Panics
+    /// When it has ended.
+    pub fn resident_bytes(&self) -> u64 {
+        self.status_bytes("VmRSS:")
+    }
+
+    fn status_bytes(&self, name: &str) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process_id())).expect("the process lives");
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("the kernel's form");
+        line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
+    }
+
     /// Its working folder, empty at start and gone after the drop.
     pub fn folder(&self) -> &Path {
         &self.folder

@@ -56,6 +56,27 @@ const SOAKS: &[Soak] = &[
         size: Size::Count(200_000),
         env: &[],
     },
+    Soak {
+        name: "hostile-commands",
+        shows: "a million commands with hostile arguments leave 1, 2 and 4 workers alive, idle and in order",
+        test: &["--package", "sleeve-tests", "--test", "outside", "hostile::"],
+        size: Size::Count(1_000_000),
+        env: &[],
+    },
+    Soak {
+        name: "dumps",
+        shows: "tampered dumps with the right sum are refused, or bear every command of their type",
+        test: &["--package", "sleeve-tests", "--test", "outside", "dumps::"],
+        size: Size::Count(100_000),
+        env: &[],
+    },
+    Soak {
+        name: "soak",
+        shows: "memory and the slowest of 1,000 replies stay as they are under a mixed load with one worker and two",
+        test: &["--package", "sleeve-tests", "--test", "outside", "endurance::"],
+        size: Size::Minutes(10),
+        env: &[],
+    },
 ];
 
 /// Which soaks, and how long.

@@ -1,0 +1,226 @@
+//! A server that works on and on: its memory and the time of its slowest replies stay as they are.
+//!
+//! A mixed load runs over all types: keys come, go, expire and are evicted; large values, slow readers, listeners, scripts,
+//! waiting commands, connections that come and go. Meanwhile one connection asks for small things, one at a time, and
+//! measures. The run has three parts; in the first the server fills up. What the last takes must not be above what the middle one took
+//! by more than [`MEMORY_GROWS_MAX`] and [`SLOWEST_GROWS_MAX`]. The short form shows that nothing goes wrong and
+//! compares nothing: a few seconds on a busy machine say nothing about time.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use sleeve_tests::generator::{Generator, Scope, Words};
+use sleeve_tests::random::{Random, seed};
+use sleeve_tests::{Connection, Kind, Server, soak, strict};
+
+/// Of this length on, a run is compared with itself.
+const COMPARED_FROM: Duration = Duration::from_secs(60);
+
+/// How much more memory the server may have in the last part than in the middle one, as a share of that.
+const MEMORY_GROWS_MAX: f64 = 0.03;
+
+/// How much longer 99.9 of 100 replies may take in the last part than in the middle one. The machine's own noise is as large
+/// at this percentile; what grows with time grows beyond any factor.
+const SLOWEST_GROWS_MAX: f64 = 1.5;
+
+/// Replies that are faster than this are as good as each other.
+const FAST_ENOUGH: Duration = Duration::from_millis(2);
+
+/// Connections that send the mixed load.
+const LOADERS: u64 = 3;
+
+/// What the measuring connection has seen in a part of the run.
+struct Part {
+    /// The resident memory, in bytes: the median of many looks.
+    memory: u64,
+    /// The time that 999 of 1,000 replies need at most.
+    slowest: Duration,
+    replies: usize,
+}
+
+/// Works for so long with so many workers.
+fn endure(workers: &str, seed: u64, length: Duration) {
+    let arguments = [
+        "--workers",
+        workers,
+        "--maxmemory",
+        "64mb",
+        "--maxmemory-policy",
+        "allkeys-lru",
+        "--proto-max-bulk-len",
+        "1mb",
+    ];
+    let limits = ["--client-output-buffer-limit", "normal 8mb 0 0 pubsub 4mb 0 0", "--notify-keyspace-events", "KEA"];
+    let server = Server::start_with(Kind::Sleeve, &[arguments.as_slice(), &limits].concat());
+    let stop = AtomicBool::new(false);
+    let parts = std::thread::scope(|scope| {
+        let (server, stop) = (&server, &stop);
+        // Whatever ends the measuring ends the load, or the scope would wait for it for ever.
+        let _ends = Ends(stop);
+        for number in 0..LOADERS {
+            scope.spawn(move || load(server, seed.wrapping_mul(31).wrapping_add(number), stop));
+        }
+        scope.spawn(move || come_and_go(server, seed, stop));
+        scope.spawn(move || publish(server, stop));
+        [0, 1, 2].map(|_| measure(server, length / 3))
+    });
+    for part in &parts {
+        println!(
+            "{workers} workers: {} replies, 99.9 % within {:?}, {} bytes resident",
+            part.replies, part.slowest, part.memory
+        );
+    }
+    assert_eq!(server.connect().command(&["PING"]).expect("it lives"), b"+PONG\r\n");
+    let [_, middle, last] = parts;
+    if length >= COMPARED_FROM {
+        let memory = last.memory as f64 / middle.memory as f64;
+        assert!(
+            memory <= 1.0 + MEMORY_GROWS_MAX,
+            "seed {seed}: memory went from {} to {} bytes",
+            middle.memory,
+            last.memory
+        );
+        let bound = middle.slowest.mul_f64(SLOWEST_GROWS_MAX).max(FAST_ENOUGH);
+        assert!(
+            last.slowest <= bound,
+            "seed {seed}: 99.9 % came within {:?}, and then within {:?}",
+            middle.slowest,
+            last.slowest
+        );
+    }
+}
+
+/// Ends the load when it goes.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Asks for small things for so long, one at a time.
+fn measure(server: &Server, length: Duration) -> Part {
+    let mut connection = server.connect();
+    let begun = Instant::now();
+    let (mut times, mut memory) = (Vec::new(), Vec::new());
+    while begun.elapsed() < length {
+        let key = format!("small:{}", times.len() % 1_000);
+        for words in [vec!["SET", &key, "value", "EX", "100"], vec!["GET", &key], vec!["INCR", "counter"]] {
+            let asked = Instant::now();
+            let reply = connection.command(&words).expect("a reply");
+            times.push(asked.elapsed());
+            assert!(strict::flaw(&reply, false).is_none() && !reply.starts_with(b"-ERR"), "{}", reply.escape_ascii());
+        }
+        if times.len() % 3_000 == 0 {
+            memory.push(server.resident_bytes());
+        }
+    }
+    memory.push(server.resident_bytes());
+    memory.sort_unstable();
+    times.sort_unstable();
+    Part { memory: memory[memory.len() / 2], slowest: times[times.len() * 999 / 1_000], replies: times.len() }
+}
+
+/// Random commands over all types in pipelines, with much that is new, large, or soon over.
+fn load(server: &Server, seed: u64, stop: &AtomicBool) {
+    let mut scope = Scope::default();
+    // What sweeps everything away would leave nothing to be evicted, and what ends in another state says nothing here.
+    let left_out = ["flushall", "flushdb", "multi", "exec", "discard", "watch", "keys", "swapdb", "select"];
+    scope.rows.retain(|row| !left_out.contains(&row.full_name));
+    let mut generator = Generator::new(seed, scope);
+    let mut connection = server.connect();
+    while !stop.load(Ordering::Relaxed) {
+        let batch: Vec<Words> = (0..30)
+            .map(|number| if number % 3 == 0 { churn(generator.random()) } else { generator.command() })
+            .collect();
+        let bytes: Vec<u8> = batch.iter().flat_map(|words| sleeve_tests::connection::request(words)).collect();
+        connection.send(&bytes).expect("connected");
+        for words in &batch {
+            let reply = connection
+                .reply()
+                .unwrap_or_else(|error| panic!("seed {seed}, {}: {error}", words.join(&b' ').escape_ascii()));
+            assert_eq!(strict::flaw(&reply, false), None, "seed {seed}, {}", words.join(&b' ').escape_ascii());
+        }
+    }
+}
+
+/// A command on a key of which there are many: new ones, large ones, short-lived ones.
+fn churn(random: &mut Random) -> Words {
+    let key = format!("churn:{}", random.below(200_000));
+    let size = if random.once_in(200) { 200_000 } else { 1 + random.below(400) };
+    let value = "v".repeat(size);
+    let line: Vec<&str> = match random.below(8) {
+        0 => vec!["SET", &key, &value, "PX", "300"],
+        1 => vec!["SET", &key, &value],
+        2 => vec!["DEL", &key],
+        3 => vec![
+            "EVAL",
+            "redis.call('DEL', KEYS[1]) for i = 1, 20 do redis.call('RPUSH', KEYS[1], i .. ARGV[1]) end return redis.call('LRANGE', KEYS[1], 0, -1)",
+            "1",
+            &key,
+            "x",
+        ],
+        4 => vec![
+            "EVAL",
+            "redis.call('DEL', KEYS[1]) return redis.call('HSET', KEYS[1], 'a', ARGV[1], 'b', 1, ARGV[1], 2)",
+            "1",
+            &key,
+            &value,
+        ],
+        5 => vec![
+            "EVAL",
+            "redis.call('DEL', KEYS[1]) for i = 1, 50 do redis.call('ZADD', KEYS[1], i, i .. ARGV[1]) end return 1",
+            "1",
+            &key,
+            "m",
+        ],
+        6 => vec!["XADD", "log", "MAXLEN", "~", "1000", "*", "entry", &value],
+        _ => vec!["EXPIRE", &key, "1"],
+    };
+    line.into_iter().map(|word| word.as_bytes().to_vec()).collect()
+}
+
+/// Connections that come, ask for much or wait or listen, and go without reading it all.
+fn come_and_go(server: &Server, seed: u64, stop: &AtomicBool) {
+    let mut random = Random::new(seed);
+    let mut open: Vec<Connection> = Vec::new();
+    while !stop.load(Ordering::Relaxed) {
+        let mut connection = server.connect();
+        let line = *random.pick(&[
+            "BLPOP nobody:pushes 0",
+            "SUBSCRIBE news",
+            "PSUBSCRIBE __key*",
+            "HELLO 3\r\nCLIENT TRACKING ON BCAST",
+            "MONITOR",
+            "XREAD BLOCK 0 STREAMS log $",
+            "XRANGE log - +\r\nINFO",
+            "WATCH counter\r\nMULTI\r\nINCR counter",
+        ]);
+        // A server that ends those who do not read may have ended this one already.
+        let _ = connection.send(format!("{line}\r\n").as_bytes());
+        open.push(connection);
+        if open.len() > 30 {
+            let gone = random.below(open.len());
+            open.swap_remove(gone);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Messages for whoever listens.
+fn publish(server: &Server, stop: &AtomicBool) {
+    let mut connection = server.connect();
+    let message = "m".repeat(2_000);
+    while !stop.load(Ordering::Relaxed) {
+        connection.command(&["PUBLISH", "news", &message]).expect("a reply");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_long_day_leaves_no_trace() {
+    for workers in ["1", "2"] {
+        endure(workers, seed(1), soak::duration(Duration::from_secs(3)));
+    }
+}

@@ -1,0 +1,344 @@
+//! Those who attack: one who counts replies, one who does anything, and one who has no manners at all.
+//!
+//! Each runs on a thread of its own with commands of its own. What waits without end (BLPOP, a pause, an endless script) is
+//! ended from outside by the run's nurse, which sees by [`Progress`] who stands still. What is wrong comes back as a
+//! [`Fault`] with the commands that were under way.
+
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use sleeve_tests::connection::request;
+use sleeve_tests::generator::Words;
+use sleeve_tests::random::Random;
+use sleeve_tests::transcript::frame::text;
+use sleeve_tests::{Connection, strict};
+
+use super::commands::{Hostile, Manners, is_name, shown};
+
+/// How many connections that never read are kept.
+const LAZY_MAX: usize = 100;
+
+/// Commands that travel together at most.
+const TOGETHER_MAX: usize = 40;
+
+/// What a client shows to the nurse.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// The number of its connection, 0 while it has none.
+    pub id: AtomicU64,
+    /// Moves on with every reply.
+    pub replies: AtomicU64,
+    /// It has done its part.
+    pub done: AtomicBool,
+}
+
+/// What all clients of a run share.
+#[derive(Debug)]
+pub struct Arena {
+    /// Where the server listens.
+    pub address: SocketAddr,
+    /// Something is wrong already.
+    pub stop: AtomicBool,
+    /// For each client.
+    pub progress: Vec<Progress>,
+}
+
+/// What is wrong, with what was under way.
+pub type Fault = String;
+
+/// What a client has seen.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Tally {
+    /// Commands sent.
+    pub commands: usize,
+    /// Connections that the server ended although nothing that this client sent asked for it.
+    pub ended: usize,
+}
+
+/// One attacker.
+pub struct Client<'a> {
+    arena: &'a Arena,
+    progress: &'a Progress,
+    hostile: Hostile,
+    quiet: bool,
+    connection: Option<Connection>,
+    resp3: bool,
+    in_multi: bool,
+    lazy: Vec<Connection>,
+    tally: Tally,
+    /// Numbers what tells a reply from another's.
+    tokens: u64,
+}
+
+impl<'a> Client<'a> {
+    /// The client of this number; its part depends on `seed` and `manners`.
+    pub fn new(arena: &'a Arena, number: usize, seed: u64, manners: Manners) -> Client<'a> {
+        Client {
+            arena,
+            progress: &arena.progress[number],
+            hostile: Hostile::new(seed, manners),
+            quiet: manners.quiet,
+            connection: None,
+            resp3: false,
+            in_multi: false,
+            lazy: Vec::new(),
+            tally: Tally::default(),
+            tokens: 0,
+        }
+    }
+
+    /// Sends so many commands in the way of `role`.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn run(mut self, role: Role, commands: usize) -> Result<Tally, Fault> {
+        while self.tally.commands < commands && !self.arena.stop.load(Ordering::Relaxed) {
+            match role {
+                Role::Counts => self.count()?,
+                Role::Anything => self.anything()?,
+                Role::Rude => self.be_rude()?,
+            }
+        }
+        Ok(self.tally)
+    }
+
+    fn random(&mut self) -> &mut Random {
+        self.hostile.random()
+    }
+
+    fn batch(&mut self) -> Vec<Words> {
+        let count = 1 + self.random().below(TOGETHER_MAX);
+        let mut batch: Vec<Words> = (0..count).map(|_| self.hostile.command()).collect();
+        if self.in_multi || self.random().once_in(6) {
+            let end: &[&[u8]] = &[b"EXEC", b"EXEC", b"EXEC", b"DISCARD", b"RESET", b"PING"];
+            batch.insert(0, vec![b"MULTI".to_vec()]);
+            batch.push(vec![self.random().pick(end).to_vec()]);
+        }
+        self.tally.commands += batch.len();
+        batch
+    }
+
+    /// A connection, new where there is none.
+    fn connect(&mut self) -> io::Result<()> {
+        if self.connection.is_none() {
+            let mut connection = Connection::open(self.arena.address)?;
+            let id = connection.command(&["CLIENT", "ID"])?;
+            let id = text(&id).and_then(|id| std::str::from_utf8(id).ok()?.parse().ok()).unwrap_or(0);
+            self.progress.id.store(id, Ordering::Relaxed);
+            (self.resp3, self.in_multi) = (false, false);
+            self.connection = Some(connection);
+        }
+        Ok(())
+    }
+
+    /// One reply for each command, and then one for the token behind them.
+    fn count(&mut self) -> Result<(), Fault> {
+        if self.connect().is_err() {
+            return self.lost(&[]);
+        }
+        let batch = self.batch();
+        let token = self.token();
+        let closes = batch.iter().any(|words| is_name(words, &["client", "kill"]));
+        let end = vec![b"PING".to_vec(), token.clone()];
+        let bytes: Vec<u8> = batch.iter().chain([&end]).flat_map(|words| request(words)).collect();
+        if self.send(&bytes).is_err() {
+            return self.lost(&batch);
+        }
+        let mut last = Vec::new();
+        for index in 0..=batch.len() {
+            if let Some(words) = batch.get(index) {
+                self.resp3 |= is_name(words, &["hello", "3"]) || is_name(words, &["exec"]);
+            }
+            loop {
+                match self.reply() {
+                    Ok(reply) if reply.starts_with(b">") && self.resp3 => {}
+                    Ok(reply) => break last = reply,
+                    Err(error) if error.kind() == ErrorKind::InvalidData => {
+                        return Err(fault(&error.to_string(), &batch, Some(index)));
+                    }
+                    Err(_) if closes => {
+                        self.connection = None;
+                        return Ok(());
+                    }
+                    Err(error) => return self.lost_by(&error, &batch),
+                }
+            }
+        }
+        let shown = text(&last).unwrap_or_default();
+        let refused: &[&[u8]] = &[b"+QUEUED", b"-NOPERM", b"-NOAUTH", b"-BUSY"];
+        if shown != token.as_slice() && !refused.iter().any(|start| last.starts_with(start)) {
+            let said =
+                format!("the reply to PING {} is {}", token.escape_ascii(), last[..last.len().min(300)].escape_ascii());
+            return Err(fault(&said, &batch, None));
+        }
+        self.in_multi = last.starts_with(b"+QUEUED");
+        // Whoever has signed in as somebody who may do nothing begins again.
+        if last.starts_with(b"-NO") || self.random().once_in(50) {
+            self.connection = None;
+        }
+        Ok(())
+    }
+
+    /// Whatever has happened to the connection, RESET makes it as it was.
+    fn anything(&mut self) -> Result<(), Fault> {
+        if self.connect().is_err() {
+            return self.lost(&[]);
+        }
+        let batch = self.batch();
+        let token = self.token();
+        let calm: Vec<Words> = vec![
+            vec![b"CLIENT".to_vec(), b"REPLY".to_vec(), b"ON".to_vec()],
+            vec![b"RESET".to_vec()],
+            vec![b"PING".to_vec(), token.clone()],
+        ];
+        let bytes: Vec<u8> = batch.iter().chain(&calm).flat_map(|words| request(words)).collect();
+        let mut sent = Ok(());
+        if self.random().once_in(4) {
+            let piece = 1 + bytes.len() / (2 + self.random().below(20));
+            bytes.chunks(piece).for_each(|piece| sent = self.send(piece));
+        } else {
+            sent = self.send(&bytes);
+        }
+        self.resp3 = true;
+        while sent.is_ok() {
+            match self.reply() {
+                // A script that runs holds PING up as well.
+                Ok(reply) if text(&reply) == Some(token.as_slice()) || reply.starts_with(b"-BUSY") => {
+                    if reply.starts_with(b"-BUSY") {
+                        self.connection = None;
+                    }
+                    return Ok(());
+                }
+                Ok(_) => {}
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::WouldBlock | ErrorKind::TimedOut) =>
+                {
+                    return Err(fault(&error.to_string(), &batch, None));
+                }
+                Err(_) => break,
+            }
+        }
+        self.connection = None;
+        Ok(())
+    }
+
+    /// Requests that are cut, garbage, and connections on which nobody reads.
+    fn be_rude(&mut self) -> Result<(), Fault> {
+        let Ok(mut connection) = Connection::open(self.arena.address) else { return self.lost(&[]) };
+        // Who does not read is not read from for ever.
+        if connection.stream().set_write_timeout(Some(Duration::from_millis(20))).is_err() {
+            return Ok(());
+        }
+        let batch = self.batch();
+        let mut bytes: Vec<u8> = batch.iter().flat_map(|words| request(words)).collect();
+        let kind = self.random().below(6);
+        match kind {
+            0 => {
+                let end = self.random().below(bytes.len());
+                bytes.truncate(end);
+            }
+            1 => {
+                let place = self.random().below(bytes.len());
+                bytes[place] = self.random().bits().to_le_bytes()[0];
+            }
+            2 => bytes = [b"MONITOR\r\n".as_slice(), &bytes].concat(),
+            3 => bytes = [b"HELLO 3\r\nCLIENT TRACKING ON BCAST\r\nPSUBSCRIBE *\r\n".as_slice(), &bytes].concat(),
+            4 => {
+                let lengths = [
+                    "*-1\r\n",
+                    "*1048577\r\n",
+                    "*1000000\r\n$1\r\n",
+                    "*2147483647\r\n",
+                    "*1\r\n$2147483647\r\n",
+                    "$-1\r\n",
+                    "*3\r\n$-1\r\n",
+                    "\r\n\r\n",
+                    "*0\r\n",
+                    "GET \"\\x00",
+                    "GET 'a",
+                ];
+                bytes = self.random().pick(&lengths).as_bytes().to_vec();
+            }
+            _ => {}
+        }
+        let _ = connection.send(&bytes);
+        self.progress.replies.fetch_add(1, Ordering::Relaxed);
+        if kind != 0 {
+            self.lazy.push(connection);
+        }
+        if self.lazy.len() > LAZY_MAX {
+            let count = self.lazy.len();
+            let gone = self.random().below(count);
+            self.lazy.swap_remove(gone);
+        }
+        Ok(())
+    }
+
+    fn token(&mut self) -> Vec<u8> {
+        self.tokens += 1;
+        format!("token-{}", self.tokens).into_bytes()
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.connection.as_mut().map_or(Ok(()), |connection| connection.send(bytes))
+    }
+
+    /// The next reply, which must be one to the letter.
+    fn reply(&mut self) -> io::Result<Vec<u8>> {
+        let Some(connection) = &mut self.connection else { return Err(ErrorKind::NotConnected.into()) };
+        let reply = connection.reply()?;
+        self.progress.replies.fetch_add(1, Ordering::Relaxed);
+        match strict::flaw(&reply, self.resp3) {
+            None => Ok(reply),
+            Some(flaw) => Err(io::Error::new(ErrorKind::InvalidData, flaw)),
+        }
+    }
+
+    fn lost_by(&mut self, error: &io::Error, batch: &[Words]) -> Result<(), Fault> {
+        if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) {
+            return Err(fault("no reply came", batch, None));
+        }
+        self.lost(batch)
+    }
+
+    /// The server has ended the connection, or takes none. Whether it may is seen when everybody has finished.
+    fn lost(&mut self, batch: &[Words]) -> Result<(), Fault> {
+        self.connection = None;
+        if self.quiet {
+            self.tally.ended += 1;
+        }
+        if Connection::open(self.arena.address).is_err() {
+            return Err(fault("the server takes no connection", batch, None));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Client<'_> {
+    fn drop(&mut self) {
+        self.progress.done.store(true, Ordering::Relaxed);
+    }
+}
+
+/// How a client behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// It counts the replies.
+    Counts,
+    /// It sends everything.
+    Anything,
+    /// It cuts its requests, sends garbage and does not read.
+    Rude,
+}
+
+/// What is wrong, and the commands that were sent together when it was seen.
+fn fault(what: &str, batch: &[Words], index: Option<usize>) -> Fault {
+    let lines: Vec<String> = batch
+        .iter()
+        .enumerate()
+        .map(|(at, words)| format!("{} {at}: {}", if index == Some(at) { ">" } else { " " }, shown(words)))
+        .collect();
+    format!("{what}\n{}", lines.join("\n"))
+}

@@ -1,0 +1,322 @@
+//! Hostile commands: every row of the command table, and by hand what its grammar cannot know.
+//!
+//! By hand are commands whose arguments are a language of their own (scripts, rules of users, options, DEBUG), and those
+//! that would end the server or the run where a number in them was chosen badly: a pause of everybody for ever cannot be
+//! taken back by anybody, here as in Redis. One thread uses it at a time.
+
+use sleeve_server::config::table::{self, Change};
+use sleeve_tests::generator::{Generator, Scope, Words, edges};
+use sleeve_tests::random::Random;
+use sleeve_wire::commands::{Row, all};
+
+use super::lua;
+
+/// Commands that end the server, and one that takes no argument and seconds of work.
+const LEFT_OUT: &[&str] = &["shutdown", "failover", "pfselftest"];
+
+/// Commands after which a connection gets more than one reply for a command, or none.
+const UNCOUNTED: &[&str] = &[
+    "monitor",
+    "subscribe",
+    "psubscribe",
+    "ssubscribe",
+    "unsubscribe",
+    "punsubscribe",
+    "sunsubscribe",
+    "client|reply",
+    "quit",
+    "sync",
+    "psync",
+];
+
+/// Commands that end other connections, or forget how many ended.
+const UNQUIET: &[&str] = &["client|kill", "config|resetstat"];
+
+/// Commands that only now and then are sent, since they take the data away or much time.
+const RARE: &[&str] =
+    &["flushall", "flushdb", "swapdb", "script|flush", "function|flush", "migrate", "command", "command|docs"];
+
+/// Options that stay as the run has set them: they keep the run itself alive, or end connections.
+const FIXED: &[&str] = &[
+    "bind",
+    "port",
+    "tls-port",
+    "maxclients",
+    "timeout",
+    "requirepass",
+    "client-output-buffer-limit",
+    "client-query-buffer-limit",
+    "maxmemory-clients",
+    "maxmemory",
+    "proto-max-bulk-len",
+    "busy-reply-threshold",
+    "oom-score-adj",
+    "oom-score-adj-values",
+    "dir",
+];
+
+/// The variable that names commands, by how they begin and with commas between, that a run leaves out: who looks for a
+/// second fault before the first is mended goes around it.
+const WITHOUT: &str = "SLEEVE_WITHOUT";
+
+/// What a generator of commands leaves out.
+#[derive(Debug, Clone, Copy)]
+pub struct Manners {
+    /// A command has one reply.
+    pub counted: bool,
+    /// Nobody ends other connections.
+    pub quiet: bool,
+    /// The server's port, for what connects to a server.
+    pub port: u16,
+}
+
+/// Makes hostile commands, each from the same seed the same.
+#[derive(Debug)]
+pub struct Hostile {
+    generator: Generator,
+    rows: Vec<&'static Row>,
+    manners: Manners,
+}
+
+impl Hostile {
+    /// Commands that depend on `seed` and `manners` only.
+    pub fn new(seed: u64, manners: Manners) -> Hostile {
+        let without = std::env::var(WITHOUT).unwrap_or_default();
+        let is_wanted = |row: &&Row| {
+            let name = row.full_name;
+            let is_avoided = without.split(',').any(|start| !start.is_empty() && name.starts_with(start));
+            !(is_avoided
+                || LEFT_OUT.contains(&name)
+                || (manners.counted && UNCOUNTED.contains(&name))
+                || (manners.quiet && UNQUIET.contains(&name)))
+        };
+        let rows: Vec<&'static Row> = all().iter().filter(is_wanted).collect();
+        let scope = Scope { rows: rows.clone(), hostile: true, ..Scope::default() };
+        Hostile { generator: Generator::new(seed, scope), rows, manners }
+    }
+
+    /// The source of the choices.
+    pub fn random(&mut self) -> &mut Random {
+        self.generator.random()
+    }
+
+    /// The next command.
+    pub fn command(&mut self) -> Words {
+        let row = loop {
+            let rows = &self.rows;
+            let row = rows[self.generator.random().below(rows.len())];
+            if !RARE.contains(&row.full_name) || self.random().once_in(10) {
+                break row;
+            }
+        };
+        let mut words = self.by_hand(row).unwrap_or_else(|| self.generator.command_of(row));
+        if is_name(&words, &["client", "pause"]) || is_name(&words, &["debug", "sleep"]) {
+            return words;
+        }
+        if self.random().once_in(300) {
+            let word = self.random().below(words.len());
+            words[word] = edges::bytes(self.random());
+        }
+        words
+    }
+
+    /// What the grammar cannot know, if the row is one of these.
+    fn by_hand(&mut self, row: &Row) -> Option<Words> {
+        let often = !self.random().once_in(10);
+        Some(match row.full_name {
+            "client|pause" => self.pause(),
+            "debug" => self.debug(),
+            "config|set" => self.option(),
+            "acl|setuser" => self.user(),
+            "acl|deluser" | "acl|getuser" | "acl|dryrun" => {
+                let user = self.name_of_user();
+                let mut words = head(row.full_name);
+                words.push(user);
+                if row.full_name == "acl|dryrun" {
+                    words.extend(self.command());
+                }
+                words
+            }
+            "auth" => vec![b"AUTH".to_vec(), self.name_of_user(), b"p".to_vec()],
+            "migrate" => self.migrate(),
+            "eval" | "eval_ro" if often => self.script(row),
+            "script|load" if often => [head(row.full_name), vec![lua::body(&mut self.generator)]].concat(),
+            "function|load" if often => {
+                [head(row.full_name), vec![b"REPLACE".to_vec(), lua::library(&mut self.generator)]].concat()
+            }
+            "fcall" | "fcall_ro" if often => {
+                let mut words = head(row.full_name);
+                words.extend([self.random().pick(lua::FUNCTIONS).as_bytes().to_vec(), b"1".to_vec(), b"k0".to_vec()]);
+                words.push(edges::any(self.random()));
+                words
+            }
+            _ => return None,
+        })
+    }
+
+    fn pause(&mut self) -> Words {
+        let all = self.random().once_in(2);
+        let time = if all { b"3".to_vec() } else { edges::number(self.random()) };
+        let mode = if all { b"ALL".to_vec() } else { b"WRITE".to_vec() };
+        [head("client|pause"), vec![time, mode]].concat()
+    }
+
+    fn debug(&mut self) -> Words {
+        let forms: &[&[&str]] = &[
+            &["DIGEST"],
+            &["DIGEST-VALUE", "k0", "l0", "s0", "h0", "z0", "x0", "g0", "p0", "none"],
+            &["OBJECT", "h0"],
+            &["OBJECT", "none"],
+            &["ERROR", "A\r\nB"],
+            &["LOG", "a\r\nb\u{1}"],
+            &["POPULATE", "50", "populated", "-1"],
+            &["POPULATE", "-1"],
+            &["POPULATE", "20", "", "70000"],
+            &["SET-ACTIVE-EXPIRE", "0"],
+            &["SET-ACTIVE-EXPIRE", "1"],
+            &["SLEEP", "0.001"],
+            &["SLEEP", "-1"],
+            &["SLEEP", "nan"],
+            &["QUICKLIST-PACKED-THRESHOLD", "1"],
+            &["QUICKLIST-PACKED-THRESHOLD", "0"],
+            &["CONFIG-REWRITE-FORCE-ALL"],
+            &["HELP"],
+            &[],
+        ];
+        let protocols = [
+            "string", "integer", "double", "null", "array", "set", "map", "attrib", "push", "verbatim", "true",
+            "false", "bignum",
+        ];
+        let mut words = head("debug");
+        if self.random().once_in(8) {
+            words.extend([b"PROTOCOL".to_vec(), self.random().pick(&protocols).as_bytes().to_vec()]);
+            return words;
+        }
+        let form = *self.random().pick(forms);
+        words.extend(form.iter().map(|word| word.as_bytes().to_vec()));
+        words
+    }
+
+    /// CONFIG SET of options that do not decide whether the run goes on.
+    fn option(&mut self) -> Words {
+        let mut words = head("config|set");
+        let live = |row: &&table::Row| {
+            row.change == Change::Live && !FIXED.contains(&row.name) && !row.name.starts_with("tls-")
+        };
+        let rows: Vec<&table::Row> = table::ROWS.iter().filter(live).collect();
+        for _ in 0..=self.random().below(2) {
+            let row = *self.random().pick(&rows);
+            let value = match self.random().below(3) {
+                0 => row.default.as_bytes().to_vec(),
+                1 => self
+                    .random()
+                    .pick(&["yes", "no", "4", "64", "KEA", "allkeys-lfu", "volatile-ttl", "7.2"])
+                    .as_bytes()
+                    .to_vec(),
+                _ => edges::any(self.random()),
+            };
+            words.extend([row.name.as_bytes().to_vec(), value]);
+        }
+        words
+    }
+
+    /// A user other than the one by whose leave the run goes on.
+    fn name_of_user(&mut self) -> Vec<u8> {
+        self.random().pick(&["u1", "u2", "u3", "nobody"]).as_bytes().to_vec()
+    }
+
+    fn user(&mut self) -> Words {
+        let rules = [
+            "on",
+            "off",
+            "nopass",
+            ">p",
+            "<p",
+            "#zz",
+            "resetpass",
+            "reset",
+            "~*",
+            "~k*",
+            "%R~l*",
+            "%W~*",
+            "%X~",
+            "allkeys",
+            "resetkeys",
+            "&*",
+            "&c*",
+            "allchannels",
+            "resetchannels",
+            "+@all",
+            "-@all",
+            "+@read",
+            "-@dangerous",
+            "+get",
+            "-set",
+            "+client|id",
+            "-config|set",
+            "+@nosuch",
+            "+nosuch",
+            "nocommands",
+            "allcommands",
+            "(+get ~a*)",
+            "(+@write %W~z*",
+            ")",
+            "clearselectors",
+            "sanitize-payload",
+            "skip-sanitize-payload",
+        ];
+        let mut words = [head("acl|setuser"), vec![self.name_of_user()]].concat();
+        for _ in 0..self.random().below(6) {
+            let rule = if self.random().once_in(6) {
+                edges::any(self.random())
+            } else {
+                self.random().pick(&rules).as_bytes().to_vec()
+            };
+            words.push(rule);
+        }
+        words
+    }
+
+    /// To where nobody listens, or to the server itself, never for long: whoever sends keys waits for them to arrive.
+    fn migrate(&mut self) -> Words {
+        let port = self.manners.port.to_string();
+        let port = *self.random().pick(&["1", "0", "-1", "65536", "x", port.as_str()]);
+        let timeout = *self.random().pick(&["-1", "0", "5", "x"]);
+        let key = *self.random().pick(&["k0", "l0", "h0", "x0", "none"]);
+        let database = edges::number(self.random());
+        let mut words: Words =
+            ["MIGRATE", "127.0.0.1", port, key].iter().map(|word| word.as_bytes().to_vec()).collect();
+        // Zero stands for a second.
+        words.extend([database, timeout.replace('0', "10").into_bytes()]);
+        words
+    }
+
+    fn script(&mut self, row: &Row) -> Words {
+        let mut words = head(row.full_name);
+        words.push(lua::body(&mut self.generator));
+        words.extend([b"2".to_vec(), b"k0".to_vec(), b"l1".to_vec()]);
+        let rest = self.generator.command();
+        words.extend(rest);
+        words
+    }
+}
+
+/// The words of a command's name.
+fn head(full_name: &str) -> Words {
+    full_name.split('|').map(|word| word.to_ascii_uppercase().into_bytes()).collect()
+}
+
+/// Whether a command begins with these words.
+pub fn is_name(words: &Words, name: &[&str]) -> bool {
+    words.len() >= name.len() && name.iter().zip(words).all(|(name, word)| word.eq_ignore_ascii_case(name.as_bytes()))
+}
+
+/// A command as a person reads it, long words cut.
+pub fn shown(words: &Words) -> String {
+    let show = |word: &Vec<u8>| {
+        let cut = &word[..word.len().min(1_000)];
+        let more = if cut.len() < word.len() { format!("...({} bytes)", word.len()) } else { String::new() };
+        format!("\"{}\"{more}", cut.escape_ascii())
+    };
+    words.iter().map(show).collect::<Vec<_>>().join(" ")
+}
