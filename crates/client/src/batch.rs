@@ -37,7 +37,7 @@ use crate::slot::{Completions, Source};
 /// # Ok::<(), sleeve::Error>(())
 /// ```
 ///
-/// A reply is answered after the batch was sent, so wait for it only then. When the batch is dropped without being sent, its
+/// A reply is answered after the batch was sent; waiting for it before fails with [`ErrorKind::Usage`](crate::ErrorKind::Usage). When the batch is dropped without being sent, its
 /// replies fail with [`ErrorKind::Closed`](crate::ErrorKind::Closed).
 #[must_use = "a batch does nothing until it is sent"]
 pub struct Batch {
@@ -56,7 +56,7 @@ struct Gathered {
 
 impl Batch {
     pub(crate) fn new(origin: Arc<Origin>, database: u32) -> Self {
-        let source = Source::new(origin.route.driver());
+        let source = Source::unsent(origin.route.driver());
         let gathered = Mutex::new(Gathered { database, source, bytes: Vec::new(), units: Vec::new() });
         Self { origin, gathered }
     }
@@ -86,8 +86,10 @@ impl Batch {
     pub fn send(&self) {
         let (bytes, units) = {
             let gathered = &mut *self.gathered.lock();
+            gathered.source.renew();
             (mem::take(&mut gathered.bytes), mem::take(&mut gathered.units))
         };
+        units.iter().for_each(|unit| unit.target.mark_sent());
         if units.is_empty() {
             return;
         }

@@ -34,8 +34,9 @@ pub enum Endpoint {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum QueueFull {
-    /// The calling thread waits for room. That includes a thread that runs async tasks: there, rather bound how many
-    /// replies are open at a time, or choose `Fail`.
+    /// Whoever has the reply waits for room, for at most the command timeout: awaiting it, as a future; waiting for it,
+    /// hanging a callback on it, forgetting or dropping it, the thread. A thread that keeps replies instead waits in the
+    /// call once as much again is queued.
     #[default]
     Wait,
     /// The command fails with [`ErrorKind::QueueFull`](crate::ErrorKind::QueueFull) and is not sent.
@@ -78,6 +79,7 @@ pub struct Config {
     pub(crate) protocol: Protocol,
     pub(crate) connect_timeout: Duration,
     pub(crate) command_timeout: Option<Duration>,
+    pub(crate) silence_max: Option<Duration>,
     pub(crate) queue_bytes_max: usize,
     pub(crate) queue_full: QueueFull,
     pub(crate) backoff_min: Duration,
@@ -106,6 +108,7 @@ impl Config {
             protocol: Protocol::default(),
             connect_timeout: Duration::from_secs(5),
             command_timeout: Some(Duration::from_secs(60)),
+            silence_max: Some(Duration::from_secs(5)),
             queue_bytes_max: 64 * 1024 * 1024,
             queue_full: QueueFull::default(),
             backoff_min: Duration::from_millis(5),
@@ -172,10 +175,20 @@ impl Config {
 
     /// How long a command may take from its call to its answer, or `None` for as long as it takes; 60 seconds without this.
     ///
-    /// It also bounds how long a command waits for a lost connection to come back. It is measured coarsely: up to an
-    /// eighth later.
+    /// It also bounds how long a command waits for a lost connection to come back. It is measured coarsely: up to a
+    /// tenth later.
     pub fn command_timeout(mut self, timeout: Option<Duration>) -> Self {
         self.command_timeout = timeout;
+        self
+    }
+
+    /// How long a server may be silent while commands wait for their answers; 5 seconds without this, `None` for ever.
+    ///
+    /// A server that is silent for half of it is asked on a second connection, and the first is given up only when there
+    /// is no answer there either, so that neither a long script nor a pause costs a connection. Twice as long may pass
+    /// where nothing, or a command that waits, is on its way. It is measured coarsely: up to an eighth later.
+    pub fn silence_max(mut self, silence: Option<Duration>) -> Self {
+        self.silence_max = silence;
         self
     }
 

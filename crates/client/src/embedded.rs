@@ -31,7 +31,7 @@ use crate::intake::Intake;
 use crate::link::no_such_database;
 use crate::payload::Payload;
 use crate::pipe::Pipe;
-use crate::slot::{Completions, Driver, Sent, Source};
+use crate::slot::{Completions, Driver, Flush, Sent, Source};
 
 /// Sessions that one client opens at most; more callers at the same time take turns.
 const SEATS_MAX: usize = 8;
@@ -294,7 +294,9 @@ impl Drop for Embedded {
 }
 
 impl Driver for Embedded {
-    fn flush(&self) {}
+    fn flush(&self, _may_yield: bool) -> Flush {
+        Flush::Done
+    }
 
     fn error_hook(&self) -> Option<ErrorHook> {
         self.config.error_hook.clone()
@@ -322,7 +324,7 @@ impl Seat {
         let selects = self.pipe.database() != database;
         let outcome = if selects {
             self.request.clear();
-            crate::pipe::write_select(&mut self.request, database);
+            crate::segment::write_select(&mut self.request, database);
             self.request.extend_from_slice(request);
             self.local.exchange_at(Instant::now(), &self.request, &mut self.replies)
         } else {

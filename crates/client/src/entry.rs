@@ -20,6 +20,15 @@ pub(crate) enum Asker {
 }
 
 impl Asker {
+    /// Whether nobody waits for the answer.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        match self {
+            Self::Slot(target) => target.is_abandoned(),
+            Self::Exchange(_) => false,
+            Self::Nobody => true,
+        }
+    }
+
     /// Gives an error to whoever asked. A transaction keeps its place, so that its replies are taken and its end is seen.
     pub(crate) fn fail(&mut self, error: &Error, done: &mut Completions) {
         match mem::replace(self, Self::Nobody) {

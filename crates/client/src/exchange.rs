@@ -97,6 +97,11 @@ impl Exchange {
         self.phase == Phase::Watching
     }
 
+    /// Whether keys are watched for it, and EXEC would release them.
+    pub(crate) fn has_watched(&self) -> bool {
+        self.watch.is_some() && self.phase == Phase::Executing
+    }
+
     /// The first phase's request, to begin again after the connection broke before EXEC left; `None` without conditions.
     pub(crate) fn restart(&mut self) -> Option<Vec<u8>> {
         let watch = self.watch.as_ref()?;

@@ -5,10 +5,10 @@
 //! send the commands behind it to the wrong database. Runs on the connection's own thread, before anyone else knows the socket; bounded by a deadline.
 
 use std::io;
-use std::time::Instant;
 
 use sleeve_wire::frame::{Frame, Scanner, decode};
 
+use crate::attempt::Attempt;
 use crate::config::{Config, Protocol};
 use crate::error::{Error, ErrorKind};
 use crate::request::Request;
@@ -21,6 +21,8 @@ const DATABASES_MAX: u32 = 1 << 20;
 pub(crate) struct Greeting {
     /// Databases that exist: those below this number.
     pub(crate) databases: u32,
+    /// Whether it may be asked whether it is still there.
+    pub(crate) pings: bool,
 }
 
 /// Why a connection did not come about.
@@ -47,8 +49,8 @@ impl From<io::Error> for Refusal {
 }
 
 /// Greets the server.
-pub(crate) fn greet(socket: &Socket, config: &Config, deadline: Instant) -> Result<Greeting, Refusal> {
-    let mut talk = Talk { socket, deadline, received: Vec::new(), scanner: Scanner::new(), start: 0 };
+pub(crate) fn greet(socket: &Socket, config: &Config, attempt: &mut Attempt<'_>) -> Result<Greeting, Refusal> {
+    let mut talk = Talk { socket, attempt, received: Vec::new(), scanner: Scanner::new(), start: 0 };
     let mut cluster = false;
     let mut greeted = false;
     if config.protocol == Protocol::Resp3 {
@@ -72,11 +74,18 @@ pub(crate) fn greet(socket: &Socket, config: &Config, deadline: Instant) -> Resu
     talk.send(&["CLIENT", "SETINFO", "LIB-VER", env!("CARGO_PKG_VERSION")])?;
     talk.send(&["CONFIG", "GET", "databases"])?;
     talk.send(&["SELECT", &database])?;
+    talk.send(&["PING"])?;
     // Servers before 7.2 do not want to know which library this is, and that is fine.
     talk.reply()?;
     talk.reply()?;
     let configured = talk.reply()?;
-    if let Ok((Frame::Error(text), _)) = decode(&talk.reply()?)
+    let selected = talk.reply()?;
+    let pong = talk.reply()?;
+    // While it loads its data a server answers all of the above as if it were there, and refuses every command after that.
+    if pong.starts_with(b"-LOADING") {
+        return Err(refused(pong.trim_ascii_end().get(1..).unwrap_or_default()));
+    }
+    if let Ok((Frame::Error(text), _)) = decode(&selected)
         && config.database > 0
     {
         return Err(refused(text));
@@ -84,9 +93,11 @@ pub(crate) fn greet(socket: &Socket, config: &Config, deadline: Instant) -> Resu
     let databases = match count_of(&configured) {
         _ if cluster => 1,
         Some(count) => count,
+        // In the middle of a long script, which this connection may be there to end, it does not say.
+        None if configured.starts_with(b"-BUSY") => u32::MAX,
         None => find_databases(&mut talk, &database)?,
     };
-    Ok(Greeting { databases })
+    Ok(Greeting { databases, pings: pong.starts_with(b"+PONG") })
 }
 
 fn hello(config: &Config) -> Vec<&str> {
@@ -101,7 +112,7 @@ fn hello(config: &Config) -> Vec<&str> {
 }
 
 /// The greeting of RESP2.
-fn log_in(talk: &mut Talk<'_>, config: &Config) -> Result<(), Refusal> {
+fn log_in(talk: &mut Talk<'_, '_>, config: &Config) -> Result<(), Refusal> {
     let mut replies = Vec::new();
     if let Some(password) = &config.password {
         let user = config.user.as_deref();
@@ -129,7 +140,7 @@ fn count_of(reply: &[u8]) -> Option<u32> {
 }
 
 /// How many databases there are, found by trying, because asking is not allowed. Ends in database `home`.
-fn find_databases(talk: &mut Talk<'_>, home: &str) -> Result<u32, Refusal> {
+fn find_databases(talk: &mut Talk<'_, '_>, home: &str) -> Result<u32, Refusal> {
     // Database `known` exists and `missing` does not.
     let (mut known, mut missing) = (0u32, 1u32);
     while missing < DATABASES_MAX && selects(talk, missing)? {
@@ -147,7 +158,7 @@ fn find_databases(talk: &mut Talk<'_>, home: &str) -> Result<u32, Refusal> {
     Ok(missing)
 }
 
-fn selects(talk: &mut Talk<'_>, database: u32) -> Result<bool, Refusal> {
+fn selects(talk: &mut Talk<'_, '_>, database: u32) -> Result<bool, Refusal> {
     Ok(talk.ask(&["SELECT", &database.to_string()])? == b"+OK\r\n")
 }
 
@@ -163,28 +174,28 @@ fn mentions_cluster(hello: &[u8]) -> bool {
 
 fn refused(text: &[u8]) -> Refusal {
     let message = format!("the server refused the connection: {}", String::from_utf8_lossy(text));
-    if text.starts_with(b"LOADING") || text.starts_with(b"ERR max number of clients") {
+    if text.starts_with(b"LOADING") || text.starts_with(b"BUSY ") || text.starts_with(b"ERR max number of clients") {
         return Refusal { error: Error::unsent(ErrorKind::Connect, message), permanent: false };
     }
     Refusal::permanent(message)
 }
 
 /// Requests and replies on a socket that nobody else uses yet.
-struct Talk<'a> {
+struct Talk<'a, 'b> {
     socket: &'a Socket,
-    deadline: Instant,
+    attempt: &'a mut Attempt<'b>,
     received: Vec<u8>,
     start: usize,
     scanner: Scanner,
 }
 
-impl Talk<'_> {
+impl Talk<'_, '_> {
     fn ask(&mut self, words: &[&str]) -> Result<Vec<u8>, Refusal> {
         self.send(words)?;
         self.reply()
     }
 
-    fn send(&self, words: &[&str]) -> Result<(), Refusal> {
+    fn send(&mut self, words: &[&str]) -> Result<(), Refusal> {
         let write = |request: &mut Request| words.iter().for_each(|word| _ = request.word(word));
         let bytes = Request::with(write, <[u8]>::to_vec).map_err(|error| Refusal { error, permanent: true })?;
         let mut rest = bytes.as_slice();
@@ -228,12 +239,9 @@ impl Talk<'_> {
         }
     }
 
-    fn wait(&self, write: bool) -> Result<(), Refusal> {
-        let left = self.deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::Error::from(io::ErrorKind::TimedOut).into());
-        }
-        self.socket.wait(None, write, Some(left))?;
+    fn wait(&mut self, write: bool) -> Result<(), Refusal> {
+        let slice = self.attempt.slice()?;
+        self.socket.wait(None, write, Some(slice))?;
         Ok(())
     }
 }

@@ -11,6 +11,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::error::Error;
 use crate::news::News;
+use crate::slot::wake_all;
 
 /// See the file's head.
 pub(crate) struct Inbox {
@@ -49,7 +50,7 @@ impl Inbox {
         let wakers = std::mem::take(&mut state.wakers);
         drop(state);
         self.changed.notify_all();
-        wakers.into_iter().for_each(Waker::wake);
+        wake_all(wakers.into_iter());
         is_wanted
     }
 
@@ -66,7 +67,7 @@ impl Inbox {
         let wakers = std::mem::take(&mut state.wakers);
         drop(state);
         self.changed.notify_all();
-        wakers.into_iter().for_each(Waker::wake);
+        wake_all(wakers.into_iter());
     }
 
     /// Nobody reads any more.

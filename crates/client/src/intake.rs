@@ -16,7 +16,7 @@ use crate::entry::{Asker, Entry};
 use crate::error::Error;
 use crate::exchange::Step;
 use crate::payload::Payload;
-use crate::pipe::select_failed;
+use crate::pipe::{UNWATCH, select_failed};
 use crate::slot::Completions;
 
 /// What an empty buffer is given; it doubles while a reply does not fit.
@@ -41,8 +41,7 @@ impl Resumption {
     }
 
     fn release(entry: &Entry) -> Self {
-        let request = b"*1\r\n$7\r\nUNWATCH\r\n".to_vec();
-        Self { asker: Asker::Nobody, frames: 1, database: entry.database, request }
+        Self { asker: Asker::Nobody, frames: 1, database: entry.database, request: UNWATCH.to_vec() }
     }
 }
 
@@ -62,6 +61,8 @@ pub(crate) struct Intake {
     pub(crate) expected: usize,
     /// Replies that the first of `pending` has got.
     received: usize,
+    /// Bytes that have come on all connections so far.
+    pub(crate) bytes_total: u64,
 }
 
 impl Intake {
@@ -86,6 +87,7 @@ impl Intake {
     /// `count` bytes were read into the room. Returns how many whole replies are here that no entry was taken for yet.
     pub(crate) fn filled(&mut self, count: usize) -> Result<usize, Error> {
         self.end += count;
+        self.bytes_total += count as u64;
         loop {
             let rest = self.buffer.get(self.start..self.end).unwrap_or_default();
             match self.scanner.scan(rest) {

@@ -4,26 +4,75 @@
 //! runs no foreign code but wakers, holds no lock while it sleeps, and ends when its client is gone and every command that
 //! was sent is answered. When the connection breaks it waits a little, longer each time, and connects again.
 
+use std::any::Any;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::attempt::Attempt;
+use crate::dial::dial;
 use crate::entry::Entry;
 use crate::error::{Error, ErrorKind};
 use crate::handshake::{Refusal, greet};
-use crate::link::{Link, no_such_database};
+use crate::link::{Link, Shared, no_such_database};
 use crate::lone::{Habit, LONE_TICK};
 use crate::read::{Cause, read};
 use crate::slot::Completions;
-use crate::socket::{Readiness, Socket, connect};
+use crate::socket::{Readiness, Socket};
+use crate::vigil::{Advice, Flight, Vigil};
+
+/// How long an attempt to connect goes on when the client is gone that has left something to be sent.
+const FAREWELL_MAX: Duration = Duration::from_secs(5);
+
+/// Between two looks whether anybody still waits on a connection that is to be closed.
+const CLOSING_LOOK: Duration = Duration::from_secs(1);
+
+/// The shortest and the longest sleep while commands wait for a connection.
+const TEND_MS: std::ops::RangeInclusive<u32> = 1..=50;
+
+/// How long a connection may be silent on which everybody was told that time is up, though the server is there: somebody in
+/// between has lost it.
+const EXPIRED_SILENCE_MAX: Duration = Duration::from_secs(30);
+
+const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 
 /// Starts the thread of a link.
 pub(crate) fn start(link: Arc<Link>) -> io::Result<()> {
-    thread::Builder::new().name("sleeve-io".to_owned()).spawn(move || live(&link)).map(|_| ())
+    let live = move || guard(&link, live);
+    thread::Builder::new().name("sleeve-io".to_owned()).spawn(live).map(|_| ())
+}
+
+/// Should the thread panic, everybody who waits is told so, instead of waiting for ever.
+fn guard(link: &Link, live: impl FnOnce(&Link)) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| live(link))) {
+        let why = format!("the connection's thread panicked ({})", said(&*payload));
+        // What was thrown may throw again when it is dropped.
+        std::mem::forget(payload);
+        // It is the first to say so, because there is one thread a link.
+        let _ = link.collapsed.set(why.clone());
+        if let Some(socket) = link.shared.lock().socket.clone() {
+            socket.shut();
+        }
+        let mut intake = link.intake.lock();
+        let mut shared = link.shared.lock();
+        shared.ended = true;
+        let lost = shared.pipe.cut(intake.cut());
+        shared.socket = None;
+        link.end_lone(&mut shared);
+        drop((shared, intake));
+        fail(link, lost, &Error::disconnected(&why));
+        end(link);
+    }
+}
+
+fn said(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("without a word")
 }
 
 /// The whole life: connection after connection until nobody wants one.
@@ -57,10 +106,21 @@ fn live(link: &Link) {
 
 /// Connects, greets, and lets what is gathered go.
 fn establish(link: &Link) -> Result<Arc<Socket>, Refusal> {
-    let deadline = Instant::now() + link.config.connect_timeout;
-    let socket = Arc::new(connect(&link.config, &link.bell)?);
-    let greeting = greet(&socket, &link.config, deadline)?;
+    let mut closing_since = None;
+    let mut tick = || {
+        let slice = tend(link);
+        let shared = link.shared.lock();
+        if shared.closing {
+            let since = *closing_since.get_or_insert_with(Instant::now);
+            return slice.filter(|_| !shared.pipe.is_idle() && since.elapsed() < FAREWELL_MAX);
+        }
+        slice
+    };
+    let mut attempt = Attempt::new(link.config.connect_timeout, &mut tick);
+    let socket = Arc::new(dial(&link.config, &link.bell, &mut attempt)?);
+    let greeting = greet(&socket, &link.config, &mut attempt)?;
     link.databases.store(greeting.databases, Ordering::Relaxed);
+    link.pings.store(greeting.pings, Ordering::Relaxed);
     let mut done = Completions::default();
     let mut shared = link.shared.lock();
     shared.pipe.refuse_databases(greeting.databases, &no_such_database(), &mut done);
@@ -74,11 +134,29 @@ fn establish(link: &Link) -> Result<Arc<Socket>, Refusal> {
     Ok(socket)
 }
 
+/// Without a connection: tells commands that their time is up, and says for how long nobody's will be.
+fn tend(link: &Link) -> Option<Duration> {
+    let mut done = Completions::default();
+    let mut shared = link.shared.lock();
+    let mut slice_ms = *TEND_MS.end();
+    if let Some(limit_ms) = link.limit_ms() {
+        let now_ms = link.now_ms();
+        shared.pipe.expire(now_ms.wrapping_sub(limit_ms), &mut done);
+        link.made_room(&shared);
+        let left_ms = shared.pipe.oldest_ms().map(|issued| limit_ms.saturating_sub(now_ms.wrapping_sub(issued)) + 1);
+        // What is sent from now on is not over before its own limit.
+        slice_ms = left_ms.unwrap_or(limit_ms).max(limit_ms / 16).clamp(*TEND_MS.start(), *TEND_MS.end());
+    }
+    drop(shared);
+    link.finish(&mut done);
+    Some(Duration::from_millis(slice_ms.into()))
+}
+
 /// Reads and writes until the connection is over.
 fn serve(link: &Link, socket: &Socket, done: &mut Completions) -> Cause {
-    let mut habit = Habit::default();
+    let (mut habit, mut vigil) = (Habit::default(), Vigil::new(&link.config, &link.vitals));
     loop {
-        let sleep = match prepare(link, &mut habit, done) {
+        let sleep = match prepare(link, &mut habit, &mut vigil, done) {
             Ok(sleep) => sleep,
             Err(cause) => return cause,
         };
@@ -122,8 +200,9 @@ struct Sleep {
 }
 
 /// Writes what is gathered, tells commands that their time is up, and says how to sleep.
-fn prepare(link: &Link, habit: &mut Habit, done: &mut Completions) -> Result<Sleep, Cause> {
+fn prepare(link: &Link, habit: &mut Habit, vigil: &mut Vigil, done: &mut Completions) -> Result<Sleep, Cause> {
     let mut shared = link.shared.lock();
+    let watched = watch(link, &mut shared, vigil)?;
     while shared.pipe.can_write() && !shared.blocked {
         shared = link.write(shared);
     }
@@ -138,14 +217,53 @@ fn prepare(link: &Link, habit: &mut Habit, done: &mut Completions) -> Result<Sle
     }
     shared.asleep = true;
     let blocked = shared.blocked;
-    let Some(limit_ms) = link.limit_ms() else { return Ok(Sleep { blocked, timeout: None, lone }) };
-    let now_ms = link.now_ms();
-    shared.pipe.expire(now_ms.wrapping_sub(limit_ms), done);
-    // One more, so that the coarse clock has passed the limit when the sleep ends.
-    let left_ms = shared.pipe.oldest_ms().map(|issued| limit_ms.saturating_sub(now_ms.wrapping_sub(issued)) + 1);
-    shared.unwatched = left_ms.is_none() && !lone;
-    let timeout = left_ms.map(|left_ms| Duration::from_millis(left_ms.max(limit_ms / 8).into()));
+    let mut left_ms = None;
+    if let Some(limit_ms) = link.limit_ms() {
+        let now_ms = link.now_ms();
+        shared.pipe.expire(now_ms.wrapping_sub(limit_ms), done);
+        link.made_room(&shared);
+        // One more, so that the coarse clock has passed the limit when the sleep ends.
+        let left = shared.pipe.oldest_ms().map(|issued| limit_ms.saturating_sub(now_ms.wrapping_sub(issued)) + 1);
+        left_ms = left.map(|left_ms| Duration::from_millis(left_ms.max(limit_ms / 16).into()));
+    }
+    let is_watched = left_ms.is_some() || !shared.pipe.is_idle();
+    shared.unwatched = !is_watched && !lone && (watched.is_some() || link.limit_ms().is_some());
+    let timeout = left_ms.into_iter().chain(watched).min();
     Ok(Sleep { blocked, timeout, lone })
+}
+
+/// Looks whether the server is still there, and says when to look again.
+fn watch(link: &Link, shared: &mut Shared, vigil: &mut Vigil) -> Result<Option<Duration>, Cause> {
+    let flight = match shared.pipe.is_idle() {
+        true => Flight::Nothing,
+        false if link.patient.load(Ordering::Relaxed) => Flight::Waiting,
+        false => Flight::Commands,
+    };
+    // Where a lone caller is taking something in, the server is there.
+    let Some(received) = link.intake.try_lock().map(|intake| intake.bytes_total) else { return Ok(Some(LONE_TICK)) };
+    let advice = vigil.look(received, flight);
+    if flight != Flight::Nothing {
+        let silence = vigil.silence();
+        let is_abandoned = shared.closing && shared.pipe.is_abandoned();
+        if (is_abandoned && silence > FAREWELL_MAX) || (shared.closing && shared.pipe.is_expired()) {
+            return Err(Cause::Closed);
+        }
+        if silence > EXPIRED_SILENCE_MAX && shared.pipe.is_expired() {
+            return Err(Cause::Broken("nothing came on it any more".to_owned()));
+        }
+    }
+    match advice {
+        // Who is on his way out looks more often whether he may go.
+        Advice::Sleep(time) if shared.closing => Ok(Some(time.unwrap_or(CLOSING_LOOK).min(CLOSING_LOOK))),
+        Advice::Sleep(time) => Ok(time),
+        Advice::GiveUp(why) => Err(Cause::Broken(why)),
+        Advice::Ask => {
+            if link.pings.load(Ordering::Relaxed) && !shared.closing {
+                shared.pipe.push_unasked(PING, link.now_ms());
+            }
+            Ok(Some(Duration::ZERO))
+        }
+    }
 }
 
 /// Keeps what never left, and fails what did.
@@ -200,26 +318,20 @@ fn pause(link: &Link, failures: u32) -> Duration {
 fn rest(link: &Link, failures: u32) -> bool {
     // A fresh RandomState is seeded by the system; how seldom this runs makes its cost irrelevant.
     let share = 0.5 + (RandomState::new().hash_one(failures) % 1024) as f64 / 2048.0;
-    let until = Instant::now() + pause(link, failures).mul_f64(share);
+    // A time beyond what the machine can count is never over.
+    let until = Instant::now().checked_add(pause(link, failures).mul_f64(share));
     loop {
-        let mut done = Completions::default();
-        let mut shared = link.shared.lock();
-        if shared.closing {
+        if link.shared.lock().closing {
             return false;
         }
-        if let Some(limit_ms) = link.limit_ms() {
-            shared.pipe.expire(link.now_ms().wrapping_sub(limit_ms), &mut done);
-            link.made_room(&shared);
-        }
-        drop(shared);
-        link.finish(&mut done);
-        let left = until.saturating_duration_since(Instant::now());
+        let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
         if left.is_zero() {
             return true;
         }
+        let Some(slice) = tend(link) else { return false };
         link.bell.hear();
-        if link.bell.wait(Some(left.min(Duration::from_millis(50)))).is_err() {
-            thread::sleep(left);
+        if link.bell.wait(Some(left.min(slice))).is_err() {
+            thread::sleep(slice);
         }
     }
 }
@@ -232,5 +344,32 @@ fn end(link: &Link) {
     shared.first.get_or_insert_with(|| Err(Error::unsent(ErrorKind::Closed, link.ended())));
     link.changed.notify_all();
     drop(shared);
-    fail(link, never_sent, &Error::closed(link.ended()));
+    fail(link, never_sent, &Error::closed(&link.ended()));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::config::{Config, Endpoint};
+    use crate::slot::Sent;
+
+    #[test]
+    fn a_thread_that_panics_fails_what_waits_and_says_why() {
+        let config = Config::new(Endpoint::Unix("/nonexistent".into()));
+        let link = Link::new(config, true, Arc::default()).expect("a bell");
+        let Ok(Sent::Slot(waiting)) = link.send(0, b"*1\r\n$4\r\nPING\r\n") else { panic!("it is queued") };
+        guard(&link, |_| panic!("on purpose"));
+        for error in [
+            waiting.take().ok().and_then(|payload| payload.into_error()),
+            link.send(0, b"*1\r\n$4\r\nPING\r\n").err(),
+            link.wait_first().err(),
+        ] {
+            let error = error.expect("it failed");
+            assert_eq!(error.kind(), ErrorKind::Closed);
+            assert!(error.message().contains("panicked (on purpose)"), "{error}");
+        }
+        assert_eq!(link.close(Some(Duration::MAX)), Ok(()));
+    }
 }

@@ -16,7 +16,6 @@ use crate::refusal;
 use crate::reply::Reply;
 use crate::request::{Request, ToArgs};
 use crate::route::Route;
-use crate::slot::Sent;
 use crate::transaction::Transaction;
 
 /// Connections that a client keeps for the next lease.
@@ -53,6 +52,7 @@ pub struct Lease {
 
 impl Lease {
     pub(crate) fn new(origin: Arc<Origin>, database: u32) -> Result<Self, Error> {
+        origin.route.check_process()?;
         let idle = loop {
             match origin.leases.lock().pop() {
                 // One whose connection was lost meanwhile is of no use.
@@ -94,8 +94,7 @@ impl Ask for Lease {
     fn ask<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
         let hook = self.origin.error_hook();
         match Request::with(write, |bytes| self.route.send(self.database, bytes)) {
-            Ok(Ok(Sent::Slot(handle))) => Reply::of(handle),
-            Ok(Ok(Sent::Ready(payload))) => Reply::ready(payload, hook),
+            Ok(Ok(sent)) => Reply::sent(sent, hook),
             Ok(Err(error)) | Err(error) => Reply::failed(error, hook),
         }
     }

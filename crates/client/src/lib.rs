@@ -44,10 +44,11 @@
 //!
 //! From top to bottom; a file uses only files below it. `client`, `batch`, `transaction`, `lease`, `subscription` (with
 //! `listener` or `seat`; where calls begin) and `commands` (a line a command) → `origin`, `turn` (a connection for a command
-//! that waits, as `patience` reads it), `route` (over a connection, or into an engine) → `io` (the connection's thread) and
+//! that waits, as `patience` reads it), `route` (over a connection, or into an engine) → `io` (the connection's thread), with
+//! `dial` and `handshake` (an `attempt` to connect) and `vigil` (is a silent server still there?), and
 //! `lone` (a caller that reads for itself) → `read`, `link` (requests in, somebody writes them) → `intake` (frames to their
-//! askers), `pipe` (**the spine**: order, databases, what a broken connection loses) → `exchange` (a transaction on the
-//! wire), `slot` (where an answer lands), `payload`, `request`, `decode`. `pipe` and `intake` take bytes and give bytes, so
+//! askers), `pipe` (**the spine**: order, databases, what a broken connection loses) → `segment`, `exchange` (a transaction on
+//! the wire), `slot` (where an answer lands), `payload`, `request`, `decode`. `pipe` and `intake` take bytes and give bytes, so
 //! that a whole life of cuts and timeouts is simulated in one thread from one seed.
 #![warn(unreachable_pub)]
 
@@ -55,6 +56,7 @@
 pub(crate) mod alarm;
 pub(crate) mod argument;
 pub(crate) mod ask;
+pub(crate) mod attempt;
 pub(crate) mod batch;
 pub(crate) mod callback;
 pub(crate) mod client;
@@ -63,11 +65,13 @@ pub mod commands;
 pub(crate) mod config;
 pub(crate) mod counted;
 pub(crate) mod decode;
+pub(crate) mod dial;
 #[cfg(feature = "embedded")]
 pub(crate) mod embedded;
 pub(crate) mod entry;
 pub(crate) mod error;
 pub(crate) mod exchange;
+pub(crate) mod fork;
 pub(crate) mod geo;
 pub(crate) mod handshake;
 #[cfg(feature = "embedded")]
@@ -87,6 +91,7 @@ pub(crate) mod origin;
 pub(crate) mod patience;
 pub(crate) mod payload;
 pub(crate) mod pipe;
+pub(crate) mod probe;
 pub(crate) mod ranking;
 pub(crate) mod read;
 pub(crate) mod refusal;
@@ -98,6 +103,7 @@ pub(crate) mod script;
 pub(crate) mod seal;
 #[cfg(feature = "embedded")]
 pub(crate) mod seat;
+pub(crate) mod segment;
 #[cfg(test)]
 mod simulation;
 pub(crate) mod slot;
@@ -111,6 +117,7 @@ pub(crate) mod transaction;
 pub(crate) mod turn;
 pub(crate) mod url;
 pub(crate) mod value;
+pub(crate) mod vigil;
 
 pub use batch::Batch;
 pub use client::{Client, Db};

@@ -11,9 +11,9 @@
 //!
 //! One thread at a time writes; what is gathered meanwhile, it or the link's thread takes along afterwards.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustix::time::{ClockId, clock_gettime};
@@ -23,10 +23,12 @@ use crate::config::{Config, QueueFull};
 use crate::entry::Unit;
 use crate::error::{Effect, Error, ErrorKind};
 use crate::exchange::Exchange;
+use crate::fork::{Process, inherited};
 use crate::intake::Intake;
 use crate::patience::Patience;
 use crate::pipe::Pipe;
-use crate::slot::{Completions, Handle, Source};
+use crate::probe::Vitals;
+use crate::slot::{Completions, Queued, Sent, Source, runs_tasks};
 use crate::socket::{Bell, Socket};
 
 /// Gathered bytes that a caller writes by itself rather than leave them to the thread.
@@ -63,6 +65,16 @@ pub(crate) struct Link {
     pub(crate) config: Config,
     /// Whether a lost connection is made again.
     pub(crate) lasting: bool,
+    /// Where it was made, and where alone it may be used.
+    pub(crate) process: Process,
+    /// What is known of the server by all of a client's connections.
+    pub(crate) vitals: Arc<Vitals>,
+    /// Whether the server may be asked whether it is still there.
+    pub(crate) pings: AtomicBool,
+    /// Whether it is for commands that wait on the server, one at a time.
+    pub(crate) patient: AtomicBool,
+    /// Why the thread has ended against its will.
+    pub(crate) collapsed: OnceLock<String>,
     pub(crate) shared: Mutex<Shared>,
     /// The reader's half. Its lock is taken before `shared`, never the other way round.
     pub(crate) intake: Mutex<Intake>,
@@ -85,7 +97,7 @@ fn limit_ms(limit: Option<Duration>) -> u32 {
 }
 
 impl Link {
-    pub(crate) fn new(config: Config, lasting: bool) -> std::io::Result<Arc<Self>> {
+    pub(crate) fn new(config: Config, lasting: bool, vitals: Arc<Vitals>) -> std::io::Result<Arc<Self>> {
         let (bell, lone_bell) = (Bell::new()?, Bell::new()?);
         Ok(Arc::new_cyclic(|link: &std::sync::Weak<Link>| Self {
             shared: Mutex::new(Shared {
@@ -103,6 +115,11 @@ impl Link {
                 waits: 0,
             }),
             lasting,
+            process: Process::this(),
+            vitals,
+            pings: AtomicBool::new(false),
+            patient: AtomicBool::new(false),
+            collapsed: OnceLock::new(),
             intake: Mutex::new(Intake::default()),
             changed: Condvar::new(),
             bell,
@@ -115,21 +132,31 @@ impl Link {
 
     /// Sends one request.
     #[inline]
-    pub(crate) fn send(&self, database: u32, request: &[u8]) -> Result<Handle, Error> {
+    pub(crate) fn send(&self, database: u32, request: &[u8]) -> Result<Sent, Error> {
         self.check(database)?;
         let now_ms = self.now_ms();
-        let mut shared = self.admit(request.len())?;
+        let mut shared = self.shared.lock();
+        if !self.has_room(&shared, request.len()) {
+            return self.send_slowly(shared, database, request);
+        }
         let handle = shared.pipe.push(database, request, now_ms);
         self.pushed(shared);
-        Ok(handle)
+        Ok(Sent::Slot(handle))
+    }
+
+    #[cold]
+    fn send_slowly(&self, shared: MutexGuard<'_, Shared>, database: u32, request: &[u8]) -> Result<Sent, Error> {
+        let deadline = self.config.command_timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let (mut shared, fits) = self.admit(shared, request.len(), deadline)?;
+        let handle = shared.pipe.push(database, request, self.now_ms());
+        self.pushed(shared);
+        Ok(if fits { Sent::Slot(handle) } else { Sent::Queued(Queued::new(handle, deadline)) })
     }
 
     /// Sends several requests with nothing in between.
     pub(crate) fn send_units(&self, units: Vec<Unit>, bytes: &[u8]) -> Result<(), (Error, Vec<Unit>)> {
-        if let Err(error) = units.iter().try_for_each(|unit| self.check(unit.database)) {
-            return Err((error, units));
-        }
-        match self.admit(bytes.len()) {
+        let checked = units.iter().try_for_each(|unit| self.check(unit.database));
+        match checked.and_then(|()| self.admit_many(bytes.len())) {
             Ok(mut shared) => {
                 shared.pipe.push_units(units, bytes, self.now_ms());
                 self.pushed(shared);
@@ -141,8 +168,7 @@ impl Link {
 
     /// Sends a transaction.
     pub(crate) fn send_exchange(&self, mut exchange: Exchange, database: u32, request: &[u8]) {
-        let admitted = self.check(database).and_then(|()| self.admit(request.len()));
-        match admitted {
+        match self.check(database).and_then(|()| self.admit_many(request.len())) {
             Ok(mut shared) => {
                 shared.pipe.push_exchange(exchange, database, request, self.now_ms());
                 self.pushed(shared);
@@ -151,9 +177,12 @@ impl Link {
         }
     }
 
-    /// Whether the server has this database.
+    /// Whether this process has the connection, and the server this database.
     #[inline]
     fn check(&self, database: u32) -> Result<(), Error> {
+        if !self.process.is_this() {
+            return Err(inherited());
+        }
         let databases = self.databases.load(Ordering::Relaxed);
         if database < databases || databases == 0 { Ok(()) } else { Err(no_such_database()) }
     }
@@ -179,6 +208,7 @@ impl Link {
             Patience::Endless => None,
             Patience::For(time) => self.config.command_timeout.and_then(|timeout| timeout.checked_add(time)),
         };
+        self.patient.store(true, Ordering::Relaxed);
         // What is longer than the clock can watch over is not watched.
         let limit_ms = limit_ms(limit.filter(|limit| limit.as_millis() < u128::from(LIMIT_MS_MAX)));
         if self.limit_ms.swap(limit_ms, Ordering::Relaxed) != limit_ms {
@@ -186,27 +216,37 @@ impl Link {
         }
     }
 
-    /// The lock, once the queue has room for `length` bytes.
+    /// Whether a request of this length may be queued at once.
     #[inline]
-    fn admit(&self, length: usize) -> Result<MutexGuard<'_, Shared>, Error> {
-        let shared = self.shared.lock();
-        let has_room = shared.pipe.queued() + length <= self.config.queue_bytes_max;
-        if has_room && !shared.closing && !shared.ended { Ok(shared) } else { self.admit_slowly(shared, length) }
+    fn has_room(&self, shared: &Shared, length: usize) -> bool {
+        shared.pipe.queued() + length <= self.config.queue_bytes_max && !shared.closing && !shared.ended
     }
 
-    #[cold]
-    fn admit_slowly<'a>(
+    /// The lock, for requests whose caller does not wait for an answer at once.
+    fn admit_many(&self, length: usize) -> Result<MutexGuard<'_, Shared>, Error> {
+        let shared = self.shared.lock();
+        if self.has_room(&shared, length) {
+            return Ok(shared);
+        }
+        let deadline = self.config.command_timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        self.admit(shared, length, deadline).map(|(shared, _)| shared)
+    }
+
+    /// The lock, once a request may be queued, and whether it fits. One that does not is queued all the same while the queue
+    /// is not twice as full as it should be: who waits for its answer, waits in his own way.
+    fn admit<'a>(
         &'a self,
         mut shared: MutexGuard<'a, Shared>,
         length: usize,
-    ) -> Result<MutexGuard<'a, Shared>, Error> {
+        deadline: Option<Instant>,
+    ) -> Result<(MutexGuard<'a, Shared>, bool), Error> {
         loop {
             if shared.closing || shared.ended {
-                return Err(Error::closed(self.ended()));
+                return Err(Error::closed(&self.ended()));
             }
             // A request that is longer than the whole queue may be may go alone.
-            if shared.pipe.queued() + length <= self.config.queue_bytes_max || shared.pipe.queued() == 0 {
-                return Ok(shared);
+            if self.has_room(&shared, length) || shared.pipe.queued() == 0 {
+                return Ok((shared, true));
             }
             if self.config.queue_full == QueueFull::Fail {
                 let message = format!("{} bytes of requests are unanswered already", shared.pipe.queued());
@@ -216,10 +256,45 @@ impl Link {
                 shared = self.write(shared);
                 continue;
             }
-            shared.waiting_for_room += 1;
-            self.changed.wait(&mut shared);
-            shared.waiting_for_room -= 1;
+            if runs_tasks() || shared.pipe.queued() <= self.config.queue_bytes_max.saturating_mul(2) {
+                return Ok((shared, false));
+            }
+            if !self.wait_for_change(&mut shared, deadline) {
+                let message = "the queue was full for the whole command timeout, so the command was never sent";
+                return Err(Error::unsent(ErrorKind::Timeout, message));
+            }
         }
+    }
+
+    /// Waits until the queue has room, or nothing can be sent any more. A task's thread waits only while far too much is
+    /// queued.
+    pub(crate) fn await_room(&self, deadline: Option<Instant>, is_task: bool) {
+        if !self.process.is_this() {
+            return;
+        }
+        let queued_max = self.config.queue_bytes_max.saturating_mul(if is_task { 2 } else { 1 });
+        let mut shared = self.shared.lock();
+        while shared.pipe.queued() > queued_max && !shared.ended {
+            if shared.pipe.can_write() && !shared.blocked {
+                shared = self.write(shared);
+            } else if !self.wait_for_change(&mut shared, deadline) {
+                return;
+            }
+        }
+    }
+
+    /// False when the time is up.
+    fn wait_for_change(&self, shared: &mut MutexGuard<'_, Shared>, deadline: Option<Instant>) -> bool {
+        shared.waiting_for_room += 1;
+        let in_time = match deadline {
+            Some(deadline) => !self.changed.wait_until(shared, deadline).timed_out(),
+            None => {
+                self.changed.wait(shared);
+                true
+            }
+        };
+        shared.waiting_for_room -= 1;
+        in_time
     }
 
     /// Decides who writes what has just been gathered.
@@ -317,15 +392,19 @@ impl Link {
 
     /// Lets the thread finish the queue and end, and waits for it for at most this long.
     pub(crate) fn close(&self, wait: Option<Duration>) -> Result<(), Error> {
+        if !self.process.is_this() {
+            return wait.map_or(Ok(()), |_| Err(inherited()));
+        }
         let mut shared = self.shared.lock();
         shared.closing = true;
         self.changed.notify_all();
         (shared.asleep, shared.unwatched) = (false, false);
         self.bell.ring();
         let Some(wait) = wait else { return Ok(()) };
-        let deadline = std::time::Instant::now() + wait;
+        // A time beyond what the machine can count is never over.
+        let deadline = Instant::now().checked_add(wait);
         while !shared.ended {
-            if self.changed.wait_until(&mut shared, deadline).timed_out() {
+            if !self.wait_for_change(&mut shared, deadline) {
                 return Err(Error::new(ErrorKind::Timeout, Effect::Unknown, "some commands are still not answered"));
             }
         }
@@ -334,6 +413,9 @@ impl Link {
 
     /// Ends the connection at once: what is on its way is lost, and what was never written is not sent.
     pub(crate) fn abort(&self) {
+        if !self.process.is_this() {
+            return;
+        }
         let mut shared = self.shared.lock();
         shared.closing = true;
         let never_sent = match &shared.socket {
@@ -353,6 +435,9 @@ impl Link {
 
     /// Whether nothing is on its way and the connection is still there, or still to be made.
     pub(crate) fn is_idle(&self) -> bool {
+        if !self.process.is_this() {
+            return false;
+        }
         // A command whose SELECT alone was answered has left the pipe, but not the intake.
         let intake = self.intake.lock();
         let shared = self.shared.lock();
@@ -361,12 +446,16 @@ impl Link {
 
     /// Whether the connection is there, or will be.
     pub(crate) fn is_open(&self) -> bool {
-        !self.shared.lock().ended
+        self.process.is_this() && !self.shared.lock().ended
     }
 
     /// Why nothing can be sent any more.
-    pub(crate) fn ended(&self) -> &'static str {
-        if self.lasting { "the client was closed" } else { "the leased connection was lost" }
+    pub(crate) fn ended(&self) -> String {
+        match self.collapsed.get() {
+            Some(why) => why.clone(),
+            None if self.lasting => "the client was closed".to_owned(),
+            None => "the leased connection was lost".to_owned(),
+        }
     }
 
     /// Wakes whoever waited for what was completed, and reports the errors that nobody waits for. No lock may be held.

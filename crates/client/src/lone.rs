@@ -9,9 +9,11 @@
 use std::time::{Duration, Instant};
 
 use crate::config::ErrorHook;
+use crate::error::Error;
+use crate::fork::answered_to_parent;
 use crate::link::{Link, Shared};
 use crate::read::read;
-use crate::slot::{Completions, Driver, Handle};
+use crate::slot::{Completions, Driver, Flush, Handle};
 
 /// How long the thread leaves the socket alone before it looks whether the habit still holds.
 pub(crate) const LONE_TICK: Duration = Duration::from_millis(20);
@@ -59,12 +61,28 @@ impl Habit {
 }
 
 impl Driver for Link {
-    fn flush(&self) {
+    fn flush(&self, may_yield: bool) -> Flush {
+        if !self.process.is_this() {
+            return Flush::Lost;
+        }
         let mut shared = self.shared.lock();
         self.end_lone(&mut shared);
         if shared.pipe.can_write() && !shared.blocked {
+            if may_yield {
+                // Other tasks are about to gather more, and one system call will do for all.
+                return Flush::Yield;
+            }
             drop(self.write(shared));
         }
+        Flush::Done
+    }
+
+    fn wait_for_room(&self, deadline: Option<Instant>, is_task: bool) {
+        self.await_room(deadline, is_task);
+    }
+
+    fn lost(&self) -> Option<Error> {
+        (!self.process.is_this()).then(answered_to_parent)
     }
 
     fn attend(&self, handle: &Handle, deadline: Option<Instant>) {

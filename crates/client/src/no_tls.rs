@@ -5,7 +5,8 @@
 use std::convert::Infallible;
 use std::io;
 use std::os::fd::AsFd;
-use std::time::Instant;
+
+use rustix::event::PollFlags;
 
 use crate::error::{Error, ErrorKind};
 
@@ -33,7 +34,12 @@ pub(crate) struct Seal(Infallible);
 
 impl Seal {
     /// Nothing to shake hands about.
-    pub(crate) fn handshake(_stream: impl AsFd, tls: &Tls, _host: &str, _deadline: Instant) -> io::Result<Self> {
+    pub(crate) fn handshake_with(
+        _stream: impl AsFd,
+        tls: &Tls,
+        _host: &str,
+        _wait: impl FnMut(PollFlags) -> io::Result<()>,
+    ) -> io::Result<Self> {
         match *tls {}
     }
 

@@ -47,8 +47,7 @@ impl Origin {
     #[inline]
     pub(crate) fn ask<T: FromReply>(&self, database: u32, write: impl FnOnce(&mut Request)) -> Reply<T> {
         match Request::with(write, |bytes| self.route.send(database, bytes)) {
-            Ok(Ok(Sent::Slot(handle))) => Reply::of(handle),
-            Ok(Ok(Sent::Ready(payload))) => Reply::ready(payload, self.error_hook()),
+            Ok(Ok(sent)) => Reply::sent(sent, self.error_hook()),
             Ok(Err(error)) | Err(error) => Reply::failed(error, self.error_hook()),
         }
     }
@@ -65,6 +64,7 @@ impl Origin {
 
     /// Sends a command on a connection that it has for itself until it is answered.
     fn ask_apart<T: FromReply>(&self, database: u32, patience: Patience, request: Request) -> Result<Reply<T>, Error> {
+        self.route.check_process()?;
         if !self.route.is_open() {
             return Err(Error::closed("the client was closed"));
         }
@@ -72,7 +72,7 @@ impl Origin {
         turn.route.be_patient(patience);
         match Request::with(|out| *out = request, |bytes| turn.route.send(database, bytes))?? {
             Sent::Slot(handle) => Ok(Reply::apart(handle, Box::new(turn))),
-            Sent::Ready(payload) => Ok(Reply::ready(payload, self.error_hook())),
+            sent => Ok(Reply::sent(sent, self.error_hook())),
         }
     }
 }

@@ -16,22 +16,17 @@ use std::mem;
 use crate::entry::{Asker, Entry, Unit};
 use crate::error::{Effect, Error, ErrorKind};
 use crate::exchange::Exchange;
+use crate::segment::{SELECT_LENGTH_MAX, Segment, select_length, write_select};
 use crate::slot::{Completions, Handle, Source};
 
 /// An emptied out-buffer larger than this is given back to the allocator.
 const KEPT_CAPACITY_MAX: usize = 1024 * 1024;
 
+/// Releases the keys that a transaction watched.
+pub(crate) const UNWATCH: &[u8] = b"*1\r\n$7\r\nUNWATCH\r\n";
+
 /// An emptied in-flight queue with room for more entries than this is given back to the allocator.
 const KEPT_ENTRIES_MAX: usize = 32 * 1024;
-
-/// Requests that are written in one go.
-#[derive(Default)]
-struct Segment {
-    bytes: Vec<u8>,
-    entries: VecDeque<Entry>,
-    /// Whether nothing may be written after it until it is answered.
-    holds: bool,
-}
 
 /// The queue of one connection.
 pub(crate) struct Pipe {
@@ -55,8 +50,12 @@ pub(crate) struct Pipe {
     held: bool,
     /// The database that the last gathered request leaves the connection in.
     database: u32,
+    /// The database that the connection is in when all that has begun to leave is executed.
+    wire_database: u32,
     /// The database that a fresh connection is in.
     home: u32,
+    /// A transaction whose keys are watched was taken out before it was executed: they are to be released.
+    unwatches: bool,
     source: Source,
 }
 
@@ -76,7 +75,9 @@ impl Pipe {
             connected: false,
             held: false,
             database: home,
+            wire_database: home,
             home,
+            unwatches: false,
             source,
         }
     }
@@ -112,6 +113,11 @@ impl Pipe {
         }
     }
 
+    /// Gathers a request whose answer nobody waits for.
+    pub(crate) fn push_unasked(&mut self, request: &[u8], now_ms: u32) {
+        self.gather(Asker::Nobody, 1, self.database, request, now_ms);
+    }
+
     #[inline]
     fn gather(&mut self, asker: Asker, frames: u32, database: u32, request: &[u8], now_ms: u32) {
         let before = self.out.bytes.len();
@@ -139,7 +145,7 @@ impl Pipe {
 
     /// Bytes that are gathered and not on their way.
     pub(crate) fn gathered(&self) -> usize {
-        self.out.bytes.len() + self.backlog.iter().map(|segment| segment.bytes.len()).sum::<usize>()
+        self.out.length() + self.backlog.iter().map(Segment::length).sum::<usize>()
     }
 
     /// Whether more is gathered than one request.
@@ -150,6 +156,16 @@ impl Pipe {
     /// Requests that are on their way or written, and not answered yet.
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight.len()
+    }
+
+    /// Whether all has left, and nobody waits for an answer any more.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.gathered() == 0 && self.writing.is_empty() && self.in_flight.iter().all(|entry| entry.asker.is_abandoned())
+    }
+
+    /// Whether everybody who waits was told that time is up.
+    pub(crate) fn is_expired(&self) -> bool {
+        self.expired == self.in_flight.len() && self.gathered() == 0
     }
 
     /// Whether nothing waits to be written or answered.
@@ -183,10 +199,21 @@ impl Pipe {
 
     /// Moves the next segment on its way.
     fn next_segment(&mut self) {
+        if mem::take(&mut self.unwatches) {
+            let (database, length) = (self.wire_database, UNWATCH.len());
+            let issued_ms = self.first_segment().entries.front().map_or(0, |next| next.issued_ms);
+            let entry = Entry { asker: Asker::Nobody, frames: 1, selects: false, database, issued_ms, length };
+            self.queued += length;
+            self.backlog.push_front(Segment::of_one(entry, UNWATCH.to_vec()));
+        }
         let mut segment = self.backlog.pop_front();
         let segment = segment.as_mut().unwrap_or(&mut self.out);
         mem::swap(&mut self.writing, &mut segment.bytes);
+        self.written = mem::take(&mut segment.start);
         self.held = mem::take(&mut segment.holds);
+        if let Some(last) = segment.entries.back() {
+            self.wire_database = last.database;
+        }
         if self.in_flight.is_empty() {
             mem::swap(&mut self.in_flight, &mut segment.entries);
         } else {
@@ -232,7 +259,7 @@ impl Pipe {
         let length = request.len();
         self.queued += length;
         let entry = Entry { asker, frames, selects: false, database, issued_ms: now_ms, length };
-        self.backlog.push_front(Segment { bytes: request, entries: VecDeque::from([entry]), holds: false });
+        self.backlog.push_front(Segment::of_one(entry, request));
         self.held = false;
     }
 
@@ -247,7 +274,7 @@ impl Pipe {
         self.database = self.home;
         self.queued = 0;
         for segment in segments {
-            let mut rest = segment.bytes.as_slice();
+            let mut rest = segment.bytes.get(segment.start..).unwrap_or_default();
             for mut entry in segment.entries {
                 let (bytes, after) = rest.split_at_checked(entry.length).unwrap_or((rest, &[]));
                 rest = after;
@@ -309,10 +336,11 @@ impl Pipe {
             && let Some(entry) = lost.pop()
         {
             self.queued += entry.length;
-            self.backlog.push_front(Segment { bytes: Vec::new(), entries: VecDeque::from([entry]), holds: true });
+            self.backlog.push_front(Segment { holds: true, ..Segment::of_one(entry, Vec::new()) });
         }
         (self.connected, self.held) = (false, false);
         (self.sent, self.answered, self.expired) = (0, 0, 0);
+        (self.wire_database, self.unwatches) = (self.home, false);
         self.restart_exchange();
         self.reselect();
         lost
@@ -321,14 +349,14 @@ impl Pipe {
     /// What was on its way and did not leave whole becomes the first segment again.
     fn keep_unsent(&mut self, position: u64) {
         let bytes = mem::take(&mut self.writing);
-        let base = self.sent - mem::take(&mut self.written) as u64;
+        let written = mem::take(&mut self.written) as u64;
         let entries = mem::take(&mut self.in_flight);
         if entries.is_empty() {
             return;
         }
-        let start = usize::try_from(position - base).unwrap_or(usize::MAX);
-        let bytes = bytes.get(start..).unwrap_or_default().to_vec();
-        self.backlog.push_front(Segment { bytes, entries, holds: self.held });
+        // The bytes before `written` are those that `sent` ends with.
+        let start = usize::try_from(position + written - self.sent).unwrap_or(usize::MAX);
+        self.backlog.push_front(Segment { bytes, start, entries, holds: self.held });
     }
 
     /// A transaction with conditions that is first in line watches again: the old connection's WATCH is gone.
@@ -339,33 +367,38 @@ impl Pipe {
         if let Some(request) = exchange.restart() {
             self.queued = self.queued + request.len() - entry.length;
             (entry.frames, entry.length, entry.selects) = (exchange.frames(), request.len(), false);
-            (segment.bytes, segment.holds) = (request, true);
+            (segment.bytes, segment.start, segment.holds) = (request, 0, true);
         }
     }
 
-    /// Makes the first request in line right for a connection that is in its home database.
+    /// Makes the first request in line right for the database that the connection is in by then.
     fn reselect(&mut self) {
-        let segment = self.backlog.front_mut().unwrap_or(&mut self.out);
-        let Some(entry) = segment.entries.front_mut() else {
-            self.database = self.home;
+        let wire_database = self.wire_database;
+        let segment = self.first_segment();
+        let Some(first) = segment.entries.front() else {
+            self.database = wire_database;
             return;
         };
-        if entry.database == self.home || entry.selects {
+        if first.selects || first.database == wire_database {
             return;
         }
-        let mut bytes = Vec::with_capacity(segment.bytes.len() + 32);
-        write_select(&mut bytes, entry.database);
-        self.queued += bytes.len();
-        entry.length += bytes.len();
-        entry.selects = true;
-        bytes.extend_from_slice(&segment.bytes);
-        segment.bytes = bytes;
+        // It gets a segment of its own, so that only its bytes are moved.
+        let Some(mut alone) = segment.detach_first() else { return };
+        let mut bytes = Vec::with_capacity(alone.bytes.len() + SELECT_LENGTH_MAX);
+        if let Some(entry) = alone.entries.front_mut() {
+            write_select(&mut bytes, entry.database);
+            self.queued += bytes.len();
+            entry.length += bytes.len();
+            entry.selects = true;
+        }
+        bytes.extend_from_slice(&alone.bytes);
+        self.backlog.push_front(Segment { bytes, ..alone });
     }
 
     /// Tells the requests that were issued before `before_ms` that their time is up.
     ///
-    /// What has left, or may be leaving, keeps its place, because its reply will still come. Without a connection what
-    /// never left is taken out whole and will not be sent.
+    /// What has left, or may be leaving, keeps its place, because its reply will still come. What never left is taken out
+    /// whole and will not be sent, at no cost but its own: bytes are not moved, however many there are behind it.
     pub(crate) fn expire(&mut self, before_ms: u32, done: &mut Completions) {
         while let Some(entry) = self.in_flight.get_mut(self.expired)
             && is_before(entry.issued_ms, before_ms)
@@ -373,42 +406,33 @@ impl Pipe {
             self.expired += 1;
             entry.asker.fail(&timed_out(Effect::Unknown), done);
         }
-        if self.connected {
-            return;
-        }
         let mut removed = false;
-        while let Some(segment) = self.first_segment()
-            && let Some(entry) = segment.entries.pop_front_if(|entry| is_before(entry.issued_ms, before_ms))
+        while let Some(first) = self.first_segment().entries.front()
+            && is_before(first.issued_ms, before_ms)
+            && let Some(mut entry) = self.first_segment().remove_first()
         {
-            segment.bytes.drain(..entry.length);
-            self.queued -= entry.length;
-            let mut asker = entry.asker;
-            asker.fail(&timed_out(Effect::None), done);
             removed = true;
+            self.queued -= entry.length;
+            entry.asker.fail(&timed_out(Effect::None), done);
+            self.unwatches |= matches!(&entry.asker, Asker::Exchange(exchange) if exchange.has_watched());
         }
         if removed {
-            self.drop_empty_segments();
             self.reselect();
         }
     }
 
-    fn first_segment(&mut self) -> Option<&mut Segment> {
-        self.drop_empty_segments();
-        Some(self.backlog.front_mut().unwrap_or(&mut self.out))
-    }
-
-    fn drop_empty_segments(&mut self) {
+    /// The first segment with requests in it, or the empty one where they are gathered.
+    fn first_segment(&mut self) -> &mut Segment {
         while self.backlog.front().is_some_and(|segment| segment.entries.is_empty()) {
             self.backlog.pop_front();
         }
+        self.backlog.front_mut().unwrap_or(&mut self.out)
     }
 
     /// When the oldest request that has not been told that time is up was issued.
     pub(crate) fn oldest_ms(&self) -> Option<u32> {
-        let unsent = || self.backlog.front().unwrap_or(&self.out).entries.front();
-        let flying = self.in_flight.get(self.expired);
-        let entry = if self.connected { flying } else { flying.or_else(unsent) };
-        entry.map(|entry| entry.issued_ms)
+        let unsent = || self.backlog.iter().chain([&self.out]).find_map(|segment| segment.entries.front());
+        self.in_flight.get(self.expired).or_else(unsent).map(|entry| entry.issued_ms)
     }
 
     /// Empties the queue for good: returns everything that was never written. Cut the connection first.
@@ -426,28 +450,6 @@ fn is_before(time_ms: u32, other_ms: u32) -> bool {
     (time_ms.wrapping_sub(other_ms) as i32) < 0
 }
 
-/// Appends the request that selects a database.
-pub(crate) fn write_select(out: &mut Vec<u8>, database: u32) {
-    let digits = sleeve_wire::number::Digits::new(i64::from(database));
-    let digits = digits.as_bytes();
-    // A u32 has at most ten digits.
-    if let 0..10 = digits.len() {
-        out.extend_from_slice(b"*2\r\n$6\r\nSELECT\r\n$");
-        out.push(b'0' + digits.len() as u8);
-    } else {
-        out.extend_from_slice(b"*2\r\n$6\r\nSELECT\r\n$10");
-    }
-    out.extend_from_slice(b"\r\n");
-    out.extend_from_slice(digits);
-    out.extend_from_slice(b"\r\n");
-}
-
-fn select_length(database: u32) -> usize {
-    let mut select = Vec::new();
-    write_select(&mut select, database);
-    select.len()
-}
-
 fn timed_out(effect: Effect) -> Error {
     let sent = if effect == Effect::None { "it was never sent" } else { "its effect is unknown" };
     Error::new(ErrorKind::Timeout, effect, format!("the command was not answered within the command timeout; {sent}"))
@@ -457,3 +459,6 @@ fn timed_out(effect: Effect) -> Error {
 pub(crate) fn select_failed(reply: &[u8]) -> Error {
     Error::protocol(format_args!("SELECT was answered with {}", reply.escape_ascii()))
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,7 +17,7 @@ use crate::config::ErrorHook;
 use crate::decode::FromReply;
 use crate::error::{Effect, Error, ErrorKind};
 use crate::payload::Payload;
-use crate::slot::Handle;
+use crate::slot::{Flush, Handle, Queued, Sent};
 use crate::value::Value;
 
 /// The answer to a command that was sent.
@@ -41,6 +41,8 @@ use crate::value::Value;
 #[must_use = "await it, wait for it, or forget it to have errors reported"]
 pub struct Reply<T> {
     state: State,
+    /// Whether the task that awaits it has let others have their turn.
+    has_yielded: bool,
     result: PhantomData<fn() -> T>,
 }
 
@@ -49,6 +51,8 @@ pub(crate) type Turn = Box<dyn Send + Sync>;
 
 enum State {
     Slot(Handle),
+    /// As `Slot`, while the queue is fuller than it should be.
+    Queued(Queued),
     /// As `Slot`, with a connection that the command has for itself. Dropped before the answer, the command is given up.
     Apart(Handle, Turn),
     /// Answered by the call itself; the hook is there for `forget`.
@@ -57,16 +61,30 @@ enum State {
 }
 
 impl<T: FromReply> Reply<T> {
+    fn new(state: State) -> Self {
+        Self { state, has_yielded: false, result: PhantomData }
+    }
+
     pub(crate) fn of(handle: Handle) -> Self {
-        Self { state: State::Slot(handle), result: PhantomData }
+        Self::new(State::Slot(handle))
+    }
+
+    /// The reply to what was sent.
+    #[inline]
+    pub(crate) fn sent(sent: Sent, hook: Option<&ErrorHook>) -> Self {
+        match sent {
+            Sent::Slot(handle) => Self::of(handle),
+            Sent::Queued(queued) => Self::new(State::Queued(queued)),
+            Sent::Ready(payload) => Self::ready(payload, hook),
+        }
     }
 
     pub(crate) fn apart(handle: Handle, turn: Turn) -> Self {
-        Self { state: State::Apart(handle, turn), result: PhantomData }
+        Self::new(State::Apart(handle, turn))
     }
 
     pub(crate) fn ready(payload: Payload, hook: Option<&ErrorHook>) -> Self {
-        Self { state: State::Ready(payload, hook.cloned()), result: PhantomData }
+        Self::new(State::Ready(payload, hook.cloned()))
     }
 
     pub(crate) fn failed(error: Error, hook: Option<&ErrorHook>) -> Self {
@@ -77,20 +95,53 @@ impl<T: FromReply> Reply<T> {
     pub fn is_ready(&self) -> bool {
         match &self.state {
             State::Slot(handle) | State::Apart(handle, _) => handle.is_done(),
+            State::Queued(queued) => queued.is_done(),
             State::Ready(..) | State::Taken => true,
         }
     }
 
-    /// Asks to be woken when the answer is there, unless it is there already.
+    /// Asks to be woken when the answer is there, or when it is time to look again. Ready when there is nothing to wait for.
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let (State::Slot(handle) | State::Apart(handle, _)) = &mut self.state else { return Poll::Ready(()) };
         if handle.is_done() {
             return Poll::Ready(());
         }
-        if let Some(driver) = handle.driver() {
-            driver.flush();
+        match handle.driver().map(|driver| driver.flush(!self.has_yielded)) {
+            Some(Flush::Yield) => {
+                self.has_yielded = true;
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+            Some(Flush::Lost) => Poll::Ready(()),
+            Some(Flush::Done) | None => handle.poll_ready(context),
         }
-        handle.poll_ready(context)
+    }
+
+    /// Whether nobody has sent the command yet.
+    fn is_unsent(&self) -> bool {
+        matches!(&self.state, State::Slot(handle) if handle.is_unsent())
+    }
+
+    /// Takes the answer, or keeps waiting where one can still come.
+    fn conclude(&mut self, handle: Handle, back: impl FnOnce(Handle) -> State) -> Poll<Result<T, Error>> {
+        match handle.take() {
+            Ok(payload) => Poll::Ready(read(&payload)),
+            Err(handle) => match handle.hopeless() {
+                Some(error) => Poll::Ready(Err(error)),
+                None => {
+                    self.state = back(handle);
+                    Poll::Pending
+                }
+            },
+        }
+    }
+
+    /// Waiting for the answer is what its owner does from here on, and not waiting for room in the queue.
+    fn settle(&mut self, take: impl FnOnce(Queued) -> Option<Handle>) {
+        match std::mem::replace(&mut self.state, State::Taken) {
+            State::Queued(queued) => self.state = take(queued).map_or(State::Taken, State::Slot),
+            other => self.state = other,
+        }
     }
 
     /// Blocks this thread until the answer is there. The client's command timeout bounds the wait.
@@ -109,7 +160,10 @@ impl<T: FromReply> Reply<T> {
         self.wait_until(Instant::now().checked_add(timeout))
     }
 
-    fn wait_until(self, deadline: Option<Instant>) -> Result<T, Error> {
+    fn wait_until(mut self, deadline: Option<Instant>) -> Result<T, Error> {
+        if let State::Queued(_) = self.state {
+            self.settle(|queued| queued.into_handle(false));
+        }
         match self.state {
             State::Slot(handle) => block(handle, deadline).map_err(|_| given_up()).and_then(|payload| read(&payload)),
             State::Apart(handle, turn) => {
@@ -118,7 +172,7 @@ impl<T: FromReply> Reply<T> {
                 answer.map_err(|_| given_up()).and_then(|payload| read(&payload))
             }
             State::Ready(payload, _) => read(&payload),
-            State::Taken => Err(already_taken()),
+            State::Queued(_) | State::Taken => Err(already_taken()),
         }
     }
 
@@ -126,16 +180,22 @@ impl<T: FromReply> Reply<T> {
     ///
     /// Callbacks run one after another, in the order in which their answers came. One may take its time, use the client and
     /// wait for replies, but holds up the others meanwhile.
-    pub fn then(self, callback: impl FnOnce(Result<T, Error>) + Send + 'static)
+    pub fn then(mut self, callback: impl FnOnce(Result<T, Error>) + Send + 'static)
     where
         T: 'static,
     {
+        self.settle(Queued::wait_for_room);
+        // Nobody else has a turn between two looks of this one's.
+        self.has_yielded = true;
         let then = Arc::new(Then { pending: Mutex::new(Some((self, callback))) });
         then.proceed();
     }
 
     /// Lets the command happen without anyone waiting. If it fails, the client's error hook is called with the error.
-    pub fn forget(self) {
+    pub fn forget(mut self) {
+        if let State::Queued(_) = self.state {
+            self.settle(Queued::wait_for_room);
+        }
         let (payload, hook) = match self.state {
             State::Apart(handle, turn) => return forget_apart(handle, turn),
             State::Slot(handle) => {
@@ -143,7 +203,7 @@ impl<T: FromReply> Reply<T> {
                 (handle.forget(), driver.and_then(|driver| driver.error_hook()))
             }
             State::Ready(payload, hook) => (Some(payload), hook),
-            State::Taken => (None, None),
+            State::Queued(_) | State::Taken => (None, None),
         };
         if let Some(error) = payload.and_then(Payload::into_error)
             && let Some(hook) = hook
@@ -157,26 +217,17 @@ impl<T: FromReply> Future for Reply<T> {
     type Output = Result<T, Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if self.poll_ready(context).is_pending() {
+        if let State::Queued(_) = self.state {
+            self.settle(|queued| queued.into_handle(true));
+        }
+        if self.poll_ready(context).is_pending() && !self.is_unsent() {
             return Poll::Pending;
         }
         match std::mem::replace(&mut self.state, State::Taken) {
-            State::Slot(handle) => match handle.take() {
-                Ok(payload) => Poll::Ready(read(&payload)),
-                Err(handle) => {
-                    self.state = State::Slot(handle);
-                    Poll::Pending
-                }
-            },
-            State::Apart(handle, turn) => match handle.take() {
-                Ok(payload) => Poll::Ready(read(&payload)),
-                Err(handle) => {
-                    self.state = State::Apart(handle, turn);
-                    Poll::Pending
-                }
-            },
+            State::Slot(handle) => self.conclude(handle, State::Slot),
+            State::Apart(handle, turn) => self.conclude(handle, |handle| State::Apart(handle, turn)),
             State::Ready(payload, _) => Poll::Ready(read(&payload)),
-            State::Taken => Poll::Ready(Err(already_taken())),
+            State::Queued(_) | State::Taken => Poll::Ready(Err(already_taken())),
         }
     }
 }
@@ -190,7 +241,7 @@ impl<T> std::fmt::Debug for Reply<T> {
 /// Keeps the connection of a command that nobody waits for until it is answered.
 fn forget_apart(handle: Handle, turn: Turn) {
     let hook = handle.driver().and_then(|driver| driver.error_hook());
-    let apart = Reply::<Value> { state: State::Apart(handle, turn), result: PhantomData };
+    let apart = Reply::<Value>::apart(handle, turn);
     apart.then(move |result| {
         if let (Err(error), Some(hook)) = (result, hook) {
             hook(&error);
@@ -214,6 +265,9 @@ fn given_up() -> Error {
 /// Blocks until the slot is done, or the time is up.
 fn block(mut handle: Handle, deadline: Option<Instant>) -> Result<Payload, Handle> {
     if !handle.is_done() {
+        if let Some(error) = handle.hopeless() {
+            return Ok(Payload::Failed(error));
+        }
         if let Some(driver) = handle.driver() {
             driver.attend(&handle, deadline);
         }

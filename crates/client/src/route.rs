@@ -11,9 +11,11 @@ use crate::embedded::Embedded;
 use crate::entry::Unit;
 use crate::error::{Error, ErrorKind};
 use crate::exchange::Exchange;
+use crate::fork::inherited;
 use crate::io;
 use crate::link::Link;
 use crate::patience::Patience;
+use crate::probe::Vitals;
 use crate::slot::{Driver, Sent};
 
 /// What to do about an engine that was left out.
@@ -35,24 +37,34 @@ pub(crate) enum Route {
 impl Route {
     /// Begins the way that the configuration asks for. `lasting` says whether a lost connection is made again.
     pub(crate) fn open(config: Config, lasting: bool) -> Result<Self, Error> {
-        let failed = |error| Error::unsent(ErrorKind::Connect, format!("cannot start a connection: {error}"));
         match &config.endpoint {
             #[cfg(feature = "embedded")]
             Endpoint::Embedded(_) => Ok(Self::Local(Embedded::open(config)?)),
             #[cfg(not(feature = "embedded"))]
             Endpoint::Embedded(_) => Err(Error::unsent(ErrorKind::Configuration, NO_ENGINE)),
-            _ => {
-                let link = Link::new(config, lasting).map_err(failed)?;
-                io::start(link.clone()).map_err(failed)?;
-                Ok(Self::Remote(link))
-            }
+            _ => Self::remote(config, lasting, Arc::default()),
+        }
+    }
+
+    fn remote(config: Config, lasting: bool, vitals: Arc<Vitals>) -> Result<Self, Error> {
+        let failed = |error| Error::unsent(ErrorKind::Connect, format!("cannot start a connection: {error}"));
+        let link = Link::new(config, lasting, vitals).map_err(failed)?;
+        io::start(link.clone()).map_err(failed)?;
+        Ok(Self::Remote(link))
+    }
+
+    /// Why it cannot be used here, if it cannot: it is another process's.
+    pub(crate) fn check_process(&self) -> Result<(), Error> {
+        match self {
+            Self::Remote(link) if !link.process.is_this() => Err(inherited()),
+            _ => Ok(()),
         }
     }
 
     /// A way of one's own to the same place, for what cannot be shared. Its connection is not made again when it is lost.
     pub(crate) fn separate(&self) -> Result<Self, Error> {
         match self {
-            Self::Remote(link) => Self::open(link.config.clone(), false),
+            Self::Remote(link) => Self::remote(link.config.clone(), false, link.vitals.clone()),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => Ok(Self::Local(embedded.separate())),
         }
@@ -61,7 +73,7 @@ impl Route {
     /// As [`separate`](Route::separate), but a lost connection is made again.
     pub(crate) fn twin(&self) -> Result<Self, Error> {
         match self {
-            Self::Remote(link) => Self::open(link.config.clone(), true),
+            Self::Remote(link) => Self::remote(link.config.clone(), true, link.vitals.clone()),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => Ok(Self::Local(embedded.separate())),
         }
@@ -97,7 +109,7 @@ impl Route {
     #[inline]
     pub(crate) fn send(&self, database: u32, request: &[u8]) -> Result<Sent, Error> {
         match self {
-            Self::Remote(link) => link.send(database, request).map(Sent::Slot),
+            Self::Remote(link) => link.send(database, request),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => embedded.send(database, request),
         }

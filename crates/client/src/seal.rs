@@ -51,6 +51,16 @@ impl Seal {
     /// # Errors
     /// A file that cannot be used, a server that is not believed or does not believe us, or what the stream says.
     pub fn handshake(stream: impl AsFd, tls: &Tls, host: &str, deadline: Instant) -> io::Result<Self> {
+        Self::handshake_with(&stream, tls, host, |flags| wait(&stream, flags, deadline))
+    }
+
+    /// As [`handshake`](Seal::handshake), with the caller's own way to wait for the stream; a wait may end early.
+    pub(crate) fn handshake_with(
+        stream: impl AsFd,
+        tls: &Tls,
+        host: &str,
+        mut wait: impl FnMut(PollFlags) -> io::Result<()>,
+    ) -> io::Result<Self> {
         let connection = ClientConnection::new(tls.client_config()?, tls.name_of(host)?).map_err(io::Error::other)?;
         let arrived = vec![0; ARRIVED_BYTES].into_boxed_slice();
         let mut state = State { connection, sealed: Vec::new(), sent: 0, arrived, filled: 0, fed: 0 };
@@ -58,11 +68,11 @@ impl Seal {
         while state.connection.is_handshaking() {
             state.collect()?;
             while state.flush(&stream)? == Flushed::Full {
-                wait(&stream, PollFlags::OUT, deadline)?;
+                wait(PollFlags::OUT)?;
             }
             if state.connection.is_handshaking() {
                 if state.fed == state.filled {
-                    wait(&stream, PollFlags::IN, deadline)?;
+                    wait(PollFlags::IN)?;
                 }
                 match state.arrive(&stream) {
                     Ok(Arrived::Bytes) => {}

@@ -14,6 +14,7 @@ use sleeve_wire::frame::Scanner;
 
 use crate::error::{Error, ErrorKind};
 use crate::news::{self, News, Word};
+use crate::slot::wake_all;
 
 /// Between two looks at the clock of a reader that waits long, so that keys expire in an engine that has no other thread.
 const WAIT_SLICE: Duration = Duration::from_millis(50);
@@ -128,7 +129,7 @@ fn connect(engine: &Arc<Engine>, wakers: &Arc<Mutex<Vec<Waker>>>) -> Local {
     let wakers = Arc::clone(wakers);
     engine.connect(move || {
         let woken = std::mem::take(&mut *wakers.lock());
-        woken.into_iter().for_each(Waker::wake);
+        wake_all(woken.into_iter());
     })
 }
 

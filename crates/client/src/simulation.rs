@@ -17,13 +17,15 @@ use crate::intake::Intake;
 use crate::payload::Payload;
 use crate::pipe::Pipe;
 use crate::request::Request;
-use crate::slot::{Completions, Driver, Handle, Source};
+use crate::slot::{Completions, Driver, Flush, Handle, Source};
 
 /// Nobody to push on: the simulation moves everything itself.
 struct Nobody;
 
 impl Driver for Nobody {
-    fn flush(&self) {}
+    fn flush(&self, _may_yield: bool) -> Flush {
+        Flush::Done
+    }
 
     fn error_hook(&self) -> Option<ErrorHook> {
         None

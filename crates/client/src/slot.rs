@@ -14,11 +14,12 @@
 //! the payload first and then swaps in `DONE`; what it finds there says whether the waker, or the payload, is now its own.
 //! Either end may be on any thread; nothing here blocks.
 
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::mem::{ManuallyDrop, MaybeUninit};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Weak;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering, fence};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
@@ -28,27 +29,102 @@ use crate::payload::Payload;
 
 /// What an asker that waits may ask of the connection that will answer.
 pub(crate) trait Driver: Send + Sync {
-    /// Writes what is gathered, because somebody is about to wait for it.
-    fn flush(&self);
+    /// Writes what is gathered, because a task is about to wait for it; but while `may_yield`, where that would take a
+    /// system call, rather has the task come again when others have had their turn.
+    fn flush(&self, may_yield: bool) -> Flush;
 
     /// Writes what is gathered, because a thread is about to sleep until `handle` is done. May do the waiting itself, or
     /// part of it.
     fn attend(&self, handle: &Handle, deadline: Option<Instant>) {
         let _ = (handle, deadline);
-        self.flush();
+        _ = self.flush(false);
+    }
+
+    /// Waits on this thread until the queue has room again, or the time is up.
+    fn wait_for_room(&self, deadline: Option<Instant>, is_task: bool) {
+        let _ = (deadline, is_task);
+    }
+
+    /// Why no answer can come to this process; none where one can.
+    fn lost(&self) -> Option<Error> {
+        None
     }
 
     /// What is called with the errors of forgotten commands.
     fn error_hook(&self) -> Option<ErrorHook>;
 }
 
+/// What a task that is about to wait has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flush {
+    /// Wait.
+    Done,
+    /// Come again.
+    Yield,
+    /// Give up: see [`Driver::lost`].
+    Lost,
+}
+
 /// What became of a request that was sent.
 pub(crate) enum Sent {
     /// Its answer will come.
     Slot(Handle),
+    /// Its answer will come, but the queue is fuller than it should be, for which somebody has to wait.
+    Queued(Queued),
     /// It was answered by the call itself. Only an engine in this process is that fast.
     #[cfg_attr(not(feature = "embedded"), expect(dead_code, reason = "a connection never answers at once"))]
     Ready(Payload),
+}
+
+/// A request beyond the bound on the queue: whoever lets go of it without waiting for its answer waits for room instead.
+pub(crate) struct Queued {
+    handle: Option<Handle>,
+    deadline: Option<Instant>,
+}
+
+thread_local! {
+    /// Whether this thread was seen to run tasks, which must not be held up.
+    static RUNS_TASKS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread was seen to run tasks that wait for room.
+pub(crate) fn runs_tasks() -> bool {
+    RUNS_TASKS.get()
+}
+
+impl Queued {
+    pub(crate) fn new(handle: Handle, deadline: Option<Instant>) -> Self {
+        Self { handle: Some(handle), deadline }
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.handle.as_ref().is_some_and(Handle::is_done)
+    }
+
+    /// Its owner is going to wait for the answer: on this thread, or as a task.
+    pub(crate) fn into_handle(mut self, is_task: bool) -> Option<Handle> {
+        if is_task {
+            RUNS_TASKS.set(true);
+        }
+        self.handle.take()
+    }
+
+    /// Waits for room. A thread that runs tasks does so only when far too much is queued.
+    pub(crate) fn wait_for_room(mut self) -> Option<Handle> {
+        let handle = self.handle.take()?;
+        if let Some(driver) = handle.driver().filter(|_| !handle.is_done()) {
+            driver.wait_for_room(self.deadline, runs_tasks());
+        }
+        Some(handle)
+    }
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        if let Some(handle) = self.handle.take() {
+            drop(Self::new(handle, self.deadline).wait_for_room());
+        }
+    }
 }
 
 const EMPTY: u8 = 0;
@@ -69,6 +145,8 @@ struct Slot {
 struct Chunk {
     /// Ends of slots that are alive, or that have not been handed out yet.
     references: AtomicUsize,
+    /// Whether its requests are still gathered where nobody sends them by himself.
+    unsent: AtomicBool,
     driver: Weak<dyn Driver>,
     slots: Box<[Slot]>,
 }
@@ -105,6 +183,7 @@ pub(crate) struct Source {
     chunk: Option<NonNull<Chunk>>,
     next: usize,
     length: usize,
+    unsent: bool,
 }
 
 // SAFETY: the chunk is reached through atomics and through slots that have not been handed out yet, which only this
@@ -113,7 +192,26 @@ unsafe impl Send for Source {}
 
 impl Source {
     pub(crate) fn new(driver: Weak<dyn Driver>) -> Self {
-        Self { driver, chunk: None, next: 0, length: 0 }
+        Self { driver, chunk: None, next: 0, length: 0, unsent: false }
+    }
+
+    /// As [`new`](Source::new), for requests that somebody has to send first: waiting before that is an error.
+    pub(crate) fn unsent(driver: Weak<dyn Driver>) -> Self {
+        Self { driver, chunk: None, next: 0, length: 0, unsent: true }
+    }
+
+    /// The next pairs share nothing with those before, which may be sent by now.
+    pub(crate) fn renew(&mut self) {
+        self.give_back();
+        (self.chunk, self.next) = (None, 0);
+    }
+
+    fn give_back(&mut self) {
+        if let Some(chunk) = self.chunk
+            && self.next < self.length
+        {
+            release(chunk, (self.length - self.next) * 2);
+        }
     }
 
     /// The two ends of a fresh slot.
@@ -140,7 +238,8 @@ impl Source {
             })
             .collect();
         let references = AtomicUsize::new(self.length * 2);
-        let chunk = NonNull::from(Box::leak(Box::new(Chunk { references, driver: self.driver.clone(), slots })));
+        let (unsent, driver) = (AtomicBool::new(self.unsent), self.driver.clone());
+        let chunk = NonNull::from(Box::leak(Box::new(Chunk { references, unsent, driver, slots })));
         self.chunk = Some(chunk);
         chunk
     }
@@ -148,11 +247,7 @@ impl Source {
 
 impl Drop for Source {
     fn drop(&mut self) {
-        if let Some(chunk) = self.chunk
-            && self.next < self.length
-        {
-            release(chunk, (self.length - self.next) * 2);
-        }
+        self.give_back();
     }
 }
 
@@ -178,6 +273,22 @@ impl Handle {
     pub(crate) fn driver(&self) -> Option<std::sync::Arc<dyn Driver>> {
         // SAFETY: this handle's reference keeps the chunk alive.
         unsafe { self.place.chunk.as_ref() }.driver.upgrade()
+    }
+
+    /// Whether nobody has sent the request yet.
+    pub(crate) fn is_unsent(&self) -> bool {
+        // SAFETY: this handle's reference keeps the chunk alive.
+        unsafe { self.place.chunk.as_ref() }.unsent.load(Ordering::Acquire) && !self.is_done()
+    }
+
+    /// Why it is of no use to wait, if it is of none: nobody has sent the request, or the answer goes to another process.
+    pub(crate) fn hopeless(&self) -> Option<Error> {
+        if self.is_unsent() {
+            return Some(Error::usage(
+                "it was not sent yet, so no answer can come: send the batch, or execute the transaction, before waiting",
+            ));
+        }
+        self.driver().and_then(|driver| driver.lost())
     }
 
     /// Takes the answer if it is there; the handle is gone then.
@@ -262,6 +373,17 @@ pub(crate) struct Target {
 unsafe impl Send for Target {}
 
 impl Target {
+    /// The request, and with it its neighbours', is being sent: its answer may be waited for.
+    pub(crate) fn mark_sent(&self) {
+        // SAFETY: this target's reference keeps the chunk alive.
+        unsafe { self.place.chunk.as_ref() }.unsent.store(false, Ordering::Release);
+    }
+
+    /// Whether nobody waits for the answer any more.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        matches!(self.place.slot().state.load(Ordering::Relaxed), DROPPED | FORGOTTEN)
+    }
+
     /// Stores the answer. The wake-up, if any, happens when `done` is finished.
     #[inline]
     pub(crate) fn complete(self, payload: Payload, done: &mut Completions) {
@@ -298,6 +420,15 @@ fn settle(place: &Place, payload: Payload, done: &mut Completions) {
     }
 }
 
+/// Wakes one after the other. A waker that panics has woken nobody, but the others are woken all the same, and the thread
+/// that answers them goes on.
+pub(crate) fn wake_all(mut wakers: impl Iterator<Item = Waker>) {
+    while let Err(payload) = catch_unwind(AssertUnwindSafe(|| wakers.by_ref().for_each(Waker::wake))) {
+        // The panic hook has already said what happened. What was thrown may throw again when it is dropped.
+        std::mem::forget(payload);
+    }
+}
+
 /// A batch of completions: one wake-up a waiter and one subtraction a chunk, at the end.
 #[derive(Default)]
 pub(crate) struct Completions {
@@ -316,9 +447,7 @@ impl Completions {
     /// Call it without any lock held: a waker is foreign code.
     pub(crate) fn finish(&mut self) -> Vec<Error> {
         self.settle_references();
-        for waker in self.wakers.drain(..) {
-            waker.wake();
-        }
+        wake_all(self.wakers.drain(..));
         std::mem::take(&mut self.errors)
     }
 

@@ -1,25 +1,19 @@
 //! A stream to a server, TCP or Unix, and a bell that wakes the thread which sleeps on it.
 //!
-//! The only room that makes system calls. Nothing here blocks except [`connect`], [`Socket::wait`] and name look-ups, and
-//! each of them is bounded by a time, but for the look-up, which the system bounds. Any thread.
+//! With `dial` and `seal` the only room that makes system calls. Nothing here blocks except the waits,
+//! and each of them is bounded by a time. Any thread.
 
 use std::io;
-use std::net::{TcpStream, ToSocketAddrs};
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use rustix::net::{RecvFlags, SendFlags, Shutdown, sockopt};
+use rustix::net::{RecvFlags, SendFlags, Shutdown};
 
-use crate::config::{Config, Endpoint};
 #[cfg(not(feature = "tls"))]
 use crate::no_tls::Seal;
 #[cfg(feature = "tls")]
 use crate::seal::Seal;
-
-/// How long a peer that acknowledges nothing is believed to be alive. The kernel ends the connection then.
-const PEER_SILENCE_MAX: Duration = Duration::from_secs(30);
 
 /// A connected stream that never blocks.
 pub(crate) struct Socket {
@@ -37,6 +31,11 @@ pub(crate) struct Readiness {
 }
 
 impl Socket {
+    /// A stream that does not block, with TLS or without; the bell is that of the thread which waits for it.
+    pub(crate) fn new(fd: OwnedFd, seal: Option<(Seal, Bell)>) -> Self {
+        Self { fd, seal }
+    }
+
     /// Sends as much as the kernel takes now.
     pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         if let Some((seal, bell)) = &self.seal {
@@ -102,11 +101,11 @@ impl Socket {
     }
 }
 
-fn timespec(duration: Duration) -> Timespec {
+pub(crate) fn timespec(duration: Duration) -> Timespec {
     Timespec::try_from(duration).unwrap_or(Timespec { tv_sec: i32::MAX.into(), tv_nsec: 0 })
 }
 
-fn wait_for(fds: &mut [PollFd<'_>], timeout: Option<&Timespec>) -> io::Result<()> {
+pub(crate) fn wait_for(fds: &mut [PollFd<'_>], timeout: Option<&Timespec>) -> io::Result<()> {
     match poll(fds, timeout) {
         // An interrupted wait is one that ended early; its owner looks again.
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
@@ -125,7 +124,7 @@ impl Bell {
     }
 
     /// Another handle to the same bell.
-    fn twin(&self) -> io::Result<Self> {
+    pub(crate) fn twin(&self) -> io::Result<Self> {
         Ok(Self { fd: self.fd.try_clone()? })
     }
 
@@ -145,58 +144,4 @@ impl Bell {
     pub(crate) fn wait(&self, timeout: Option<Duration>) -> io::Result<()> {
         wait_for(&mut [PollFd::new(&self.fd, PollFlags::IN)], timeout.map(timespec).as_ref())
     }
-}
-
-/// Opens a stream to the server, trying each of its addresses in turn. The bell is that of the thread which waits for it.
-pub(crate) fn connect(config: &Config, bell: &Bell) -> io::Result<Socket> {
-    let timeout = config.connect_timeout;
-    match &config.endpoint {
-        Endpoint::Tcp { host, port } => {
-            let deadline = Instant::now() + timeout;
-            let fd = tcp(host, *port, timeout)?;
-            let seal = match &config.tls {
-                None => None,
-                Some(tls) => Some((Seal::handshake(&fd, tls, host, deadline)?, bell.twin()?)),
-            };
-            Ok(Socket { fd, seal })
-        }
-        Endpoint::Unix(path) => {
-            let stream = UnixStream::connect(path)?;
-            stream.set_nonblocking(true)?;
-            Ok(Socket { fd: stream.into(), seal: None })
-        }
-        Endpoint::Embedded(_) => Err(io::Error::other("an embedded engine has no socket")),
-    }
-}
-
-fn tcp(host: &str, port: u16, timeout: Duration) -> io::Result<OwnedFd> {
-    let deadline = Instant::now() + timeout;
-    let mut last = io::Error::new(io::ErrorKind::NotFound, format!("{host} has no address"));
-    for address in (host, port).to_socket_addrs()? {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        match TcpStream::connect_timeout(&address, left) {
-            Ok(stream) => {
-                stream.set_nodelay(true)?;
-                stream.set_nonblocking(true)?;
-                watch_peer(&stream)?;
-                return Ok(stream.into());
-            }
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
-}
-
-/// Has the kernel notice a peer that is gone without a word, whether we send to it or only wait for it.
-fn watch_peer(stream: &impl AsFd) -> io::Result<()> {
-    sockopt::set_socket_keepalive(stream, true)?;
-    sockopt::set_tcp_keepidle(stream, PEER_SILENCE_MAX / 2)?;
-    sockopt::set_tcp_keepintvl(stream, PEER_SILENCE_MAX / 6)?;
-    sockopt::set_tcp_keepcnt(stream, 3)?;
-    #[cfg(target_os = "linux")]
-    sockopt::set_tcp_user_timeout(stream, PEER_SILENCE_MAX.as_millis() as u32)?;
-    Ok(())
 }

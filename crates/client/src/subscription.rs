@@ -14,7 +14,9 @@ use std::time::{Duration, Instant};
 use futures_core::Stream;
 
 use crate::error::{Error, ErrorKind};
+use crate::fork::inherited;
 use crate::inbox::Inbox;
+use crate::link::Link;
 use crate::listener::{self, Listener};
 use crate::news::News;
 use crate::request::{Request, ToArgs};
@@ -86,7 +88,7 @@ impl Subscription {
             return Err(Error::usage(format!("{command} needs at least one name")));
         }
         match route {
-            Route::Remote(link) => Self::remote(link.config.clone(), request, count),
+            Route::Remote(link) => Self::remote(link, request, count),
             #[cfg(feature = "embedded")]
             Route::Local(embedded) => {
                 let bytes_max = embedded.config().queue_bytes_max;
@@ -100,10 +102,14 @@ impl Subscription {
         Self { source, ended: AtomicBool::new(false) }
     }
 
-    fn remote(config: crate::Config, request: Vec<u8>, names: usize) -> Result<Self, Error> {
+    fn remote(link: &Link, request: Vec<u8>, names: usize) -> Result<Self, Error> {
+        if !link.process.is_this() {
+            return Err(inherited());
+        }
+        let (config, vitals, process) = (link.config.clone(), link.vitals.clone(), link.process);
         let failed = |error| Error::unsent(ErrorKind::Connect, format!("cannot start a subscription: {error}"));
         let (inbox, bell) = (Inbox::new(config.queue_bytes_max), Bell::new().map_err(failed)?);
-        let listener = Arc::new(Listener { config, inbox, bell, request, names });
+        let listener = Arc::new(Listener { config, inbox, bell, request, names, process, vitals });
         listener::start(Arc::clone(&listener)).map_err(failed)?;
         let subscription = Self::of(Source::Remote(Arc::clone(&listener)));
         listener.inbox.wait_begun()?;
@@ -126,6 +132,7 @@ impl Subscription {
 
     fn wait_until(&self, deadline: Option<Instant>) -> Result<Option<News>, Error> {
         match &self.source {
+            Source::Remote(listener) if !listener.process.is_this() => Err(inherited()),
             Source::Remote(listener) => listener.inbox.wait(deadline),
             #[cfg(feature = "embedded")]
             Source::Local(seat) => seat.wait(deadline),
@@ -140,6 +147,7 @@ impl Subscription {
 
     fn poll(&self, context: &mut Context<'_>) -> Poll<Result<News, Error>> {
         let polled = match &self.source {
+            Source::Remote(listener) if !listener.process.is_this() => Some(Err(inherited())),
             Source::Remote(listener) => listener.inbox.poll(context.waker()),
             #[cfg(feature = "embedded")]
             Source::Local(seat) => seat.poll(context.waker()),
@@ -151,6 +159,7 @@ impl Subscription {
 impl Drop for Subscription {
     fn drop(&mut self) {
         match &self.source {
+            Source::Remote(listener) if !listener.process.is_this() => {}
             Source::Remote(listener) => {
                 listener.inbox.abandon();
                 listener.bell.ring();

@@ -85,7 +85,7 @@ impl Condition {
 /// # Ok::<(), sleeve::Error>(())
 /// ```
 ///
-/// Replies are answered after `exec`, so wait for them only then. If the transaction is not executed, they fail with
+/// Replies are answered after `exec`; waiting for them before fails with [`ErrorKind::Usage`](crate::ErrorKind::Usage). If the transaction is not executed, they fail with
 /// [`ErrorKind::Aborted`](crate::ErrorKind::Aborted); if it is dropped, with [`ErrorKind::Closed`](crate::ErrorKind::Closed).
 #[must_use = "a transaction does nothing until it is executed"]
 pub struct Transaction {
@@ -103,7 +103,7 @@ struct Gathered {
 
 impl Transaction {
     pub(crate) fn new(route: Route, database: u32) -> Self {
-        let source = Source::new(route.driver());
+        let source = Source::unsent(route.driver());
         let gathered = Gathered { source, bytes: MULTI.to_vec(), commands: Vec::new(), conditions: Vec::new() };
         Self { route, database, gathered: Mutex::new(gathered) }
     }
@@ -144,6 +144,7 @@ impl Transaction {
                 pair,
             )
         };
+        commands.iter().chain([&target]).for_each(Target::mark_sent);
         bytes.extend_from_slice(EXEC);
         if conditions.is_empty() {
             self.route.send_exchange(Exchange::new(commands, target, None), self.database, &bytes);

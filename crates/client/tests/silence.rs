@@ -1,72 +1,13 @@
 //! Servers that misbehave: silent, late, talkative, gone. Nobody hangs, and each caller is told what is known.
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
+use std::sync::Mutex;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::Duration;
 
+use crate::scripted::{config, echo, serve};
 use sleeve::prelude::*;
-use sleeve::{Client, Config, Effect, Endpoint, ErrorKind, Frame, QueueFull};
-use sleeve_wire::frame::{Scanner, decode};
-
-/// What a scripted server does with one request: bytes to send back, or `None` to hang up.
-type Script = Arc<dyn Fn(&[String]) -> Option<Vec<u8>> + Send + Sync>;
-
-/// A server that greets well and then follows its script. Returns its port.
-fn serve(script: impl Fn(&[String]) -> Option<Vec<u8>> + Send + Sync + 'static) -> u16 {
-    let script: Script = Arc::new(script);
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let script = script.clone();
-            thread::spawn(move || converse(stream.unwrap(), &script));
-        }
-    });
-    port
-}
-
-fn converse(mut stream: TcpStream, script: &Script) {
-    let (mut received, mut scanner) = (Vec::new(), Scanner::new());
-    let mut room = [0; 65536];
-    while let Ok(count @ 1..) = stream.read(&mut room) {
-        received.extend_from_slice(&room[..count]);
-        while let Ok(Some(length)) = scanner.scan(&received) {
-            let Ok((Frame::Array(items), _)) = decode(&received) else { return };
-            let words: Vec<String> = items
-                .map(|item| match item {
-                    Ok(Frame::Bulk(word)) => String::from_utf8_lossy(word).into_owned(),
-                    other => panic!("no word: {other:?}"),
-                })
-                .collect();
-            received.drain(..length);
-            let Some(reply) = greet(&words).or_else(|| script(&words)) else { return };
-            if stream.write_all(&reply).is_err() {
-                return;
-            }
-        }
-    }
-}
-
-fn greet(words: &[String]) -> Option<Vec<u8>> {
-    match words[0].as_str() {
-        "HELLO" => Some(b"%1\r\n+mode\r\n+standalone\r\n".to_vec()),
-        "CONFIG" => Some(b"%1\r\n$9\r\ndatabases\r\n$2\r\n16\r\n".to_vec()),
-        "CLIENT" | "SELECT" => Some(b"+OK\r\n".to_vec()),
-        _ => None,
-    }
-}
-
-fn config(port: u16) -> Config {
-    let endpoint = Endpoint::Tcp { host: "127.0.0.1".to_owned(), port };
-    Config::new(endpoint).backoff(Duration::from_millis(1), Duration::from_millis(10))
-}
-
-fn echo(words: &[String]) -> Option<Vec<u8>> {
-    Some(format!("${}\r\n{}\r\n", words[1].len(), words[1]).into_bytes())
-}
+use sleeve::{Client, Effect, ErrorKind, QueueFull};
 
 #[test]
 fn a_command_that_is_not_answered_in_time_fails_with_an_unknown_effect() {

@@ -10,7 +10,9 @@ use super::*;
 struct Nobody;
 
 impl Driver for Nobody {
-    fn flush(&self) {}
+    fn flush(&self, _may_yield: bool) -> Flush {
+        Flush::Done
+    }
 
     fn error_hook(&self) -> Option<ErrorHook> {
         None

@@ -1,0 +1,40 @@
+//! The time that one attempt to connect may take, and who looks after things meanwhile.
+//!
+//! An attempt never sleeps for long: between two short sleeps its owner is asked whether the connection is still wanted, and
+//! uses the occasion to tell commands that their time is up. One thread has an attempt; what it calls decides.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+/// The longest sleep.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// See the file's head.
+pub(crate) struct Attempt<'a> {
+    /// None where it may take for ever.
+    deadline: Option<Instant>,
+    /// Says how long to sleep at most; none when nobody wants the connection any more.
+    tick: &'a mut dyn FnMut() -> Option<Duration>,
+}
+
+impl<'a> Attempt<'a> {
+    /// An attempt that begins now. A time beyond what the machine can count is never over.
+    pub(crate) fn new(timeout: Duration, tick: &'a mut dyn FnMut() -> Option<Duration>) -> Self {
+        Self { deadline: Instant::now().checked_add(timeout), tick }
+    }
+
+    /// How long to sleep now, or why not to: the time is up, or nobody wants it.
+    pub(crate) fn slice(&mut self) -> io::Result<Duration> {
+        let wanted = (self.tick)().ok_or_else(|| io::Error::other("nobody wants it any more"))?;
+        let left = self.left();
+        if left.is_zero() {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "the server did not answer in time"));
+        }
+        Ok(wanted.min(left).min(SLICE))
+    }
+
+    /// What is left of the time.
+    pub(crate) fn left(&self) -> Duration {
+        self.deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()))
+    }
+}

@@ -1,0 +1,110 @@
+//! Time that is up: told in time however much is queued, and told the truth.
+
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use sleeve_wire::frame::Frame;
+
+use super::*;
+use crate::config::ErrorHook;
+use crate::exchange::{Check, Watch};
+use crate::slot::{Driver, Flush};
+
+struct Nobody;
+
+impl Driver for Nobody {
+    fn flush(&self, _may_yield: bool) -> Flush {
+        Flush::Done
+    }
+
+    fn error_hook(&self) -> Option<ErrorHook> {
+        None
+    }
+}
+
+fn pipe() -> Pipe {
+    let driver: Weak<dyn Driver> = Arc::downgrade(&(Arc::new(Nobody) as Arc<dyn Driver>));
+    Pipe::new(0, Source::new(driver))
+}
+
+fn lend_all(pipe: &mut Pipe) -> String {
+    let mut text = String::new();
+    while let Some((bytes, written)) = pipe.lend() {
+        text.push_str(&String::from_utf8_lossy(&bytes[written..]));
+        let length = bytes.len() - written;
+        pipe.wrote(bytes, length);
+    }
+    text
+}
+
+fn effect(handle: Handle) -> Effect {
+    handle.take().ok().expect("it is done").frame().expect_err("it failed").effect()
+}
+
+/// Removing one after the other moved all bytes behind it each time, which took minutes.
+#[test]
+fn a_long_queue_expires_in_time_in_proportion_to_its_length() {
+    const COUNT: u32 = 160_000;
+    let mut pipe = pipe();
+    let request = b"*3\r\n$3\r\nSET\r\n$8\r\nkey:0000\r\n$8\r\nsomething\r\n";
+    let handles: Vec<Handle> = (0..COUNT).map(|now_ms| pipe.push(now_ms % 2, request, now_ms)).collect();
+    let since = Instant::now();
+    let mut done = Completions::default();
+    for now_ms in (0..=COUNT).step_by(7) {
+        pipe.expire(now_ms, &mut done);
+    }
+    pipe.expire(COUNT, &mut done);
+    assert!(since.elapsed() < Duration::from_secs(20), "{:?}", since.elapsed());
+    assert_eq!((pipe.queued(), pipe.gathered()), (0, 0));
+    assert!(handles.into_iter().all(|handle| effect(handle) == Effect::None));
+}
+
+#[test]
+fn what_waits_behind_a_full_socket_is_told_too_and_the_rest_finds_its_database() {
+    let mut pipe = pipe();
+    pipe.connect();
+    let first = pipe.push(0, b"*1\r\n$1\r\nA\r\n", 0);
+    let (bytes, _) = pipe.lend().expect("it may leave");
+    let second = pipe.push(3, b"*1\r\n$1\r\nB\r\n", 0);
+    let third = pipe.push(3, b"*1\r\n$1\r\nC\r\n", 5);
+    let length = bytes.len();
+    let mut done = Completions::default();
+    assert_eq!(pipe.oldest_ms(), Some(0));
+    pipe.expire(3, &mut done);
+    assert_eq!((effect(first), effect(second)), (Effect::Unknown, Effect::None));
+    assert_eq!(pipe.oldest_ms(), Some(5));
+    pipe.wrote(bytes, length);
+    assert_eq!(lend_all(&mut pipe), "*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n*1\r\n$1\r\nC\r\n");
+    assert!(!third.is_done());
+    // Nothing is left of the last one either, and the next goes where it belongs.
+    let lost = pipe.push(7, b"*1\r\n$1\r\nD\r\n", 6);
+    pipe.expire(7, &mut done);
+    assert_eq!(effect(lost), Effect::None);
+    _ = pipe.push(3, b"*1\r\n$1\r\nE\r\n", 8);
+    assert_eq!(lend_all(&mut pipe), "*1\r\n$1\r\nE\r\n");
+}
+
+#[test]
+fn a_transaction_that_is_not_executed_in_time_releases_its_keys() {
+    let mut pipe = pipe();
+    pipe.connect();
+    let (outcome, told) = pipe.source.pair();
+    let watch = Watch { request: b"W".to_vec(), checks: vec![Check::Exists(true)], execution: b"X".to_vec() };
+    pipe.push_exchange(Exchange::new(Vec::new(), outcome, Some(watch)), 2, b"W", 0);
+    assert_eq!(lend_all(&mut pipe), "*2\r\n$6\r\nSELECT\r\n$1\r\n2\r\nW");
+    let (mut pending, mut done) = (VecDeque::new(), Completions::default());
+    assert!(pipe.take(3, &mut pending, &mut 0));
+    let Some(Entry { asker: Asker::Exchange(mut exchange), .. }) = pending.pop_front() else { panic!("no exchange") };
+    exchange.accept(b"+OK\r\n", &mut done);
+    exchange.accept(b":1\r\n", &mut done);
+    pipe.resume(Asker::Exchange(exchange), 2, 2, b"X".to_vec(), 1);
+    pipe.expire(2, &mut done);
+    assert_eq!(effect(told), Effect::None);
+    let next = pipe.push(2, b"N", 3);
+    assert_eq!(lend_all(&mut pipe).as_bytes(), [UNWATCH, b"N"].concat());
+    assert!(pipe.take(2, &mut pending, &mut 0));
+    assert!(matches!(pending.pop_front(), Some(Entry { asker: Asker::Nobody, frames: 1, .. })));
+    let Some(Entry { asker: Asker::Slot(target), .. }) = pending.pop_front() else { panic!("no asker") };
+    target.complete(crate::payload::Payload::of(b":7\r\n"), &mut done);
+    assert_eq!(next.take().ok().expect("it is done").frame(), Ok(Frame::Integer(7)));
+}

@@ -1,0 +1,158 @@
+//! Forks: a child has its parent's memory and none of its threads, and must not touch its parent's connections.
+//!
+//! The test forks for real, in a process of its own, while threads of the parent are at work. Whatever the child does with
+//! what it inherited fails with a sentence; what it makes for itself works whole; and no answer goes to a wrong caller.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::scripted::{config, echo, serve};
+use sleeve::prelude::*;
+use sleeve::{Client, ErrorKind, Subscription};
+
+/// Makes this process the one that forks.
+const FORKING: &str = "SLEEVE_TEST_FORKING";
+
+/// What a child may take at most.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+unsafe extern "C" {
+    fn fork() -> i32;
+    fn waitpid(process: i32, status: *mut i32, options: i32) -> i32;
+    fn kill(process: i32, signal: i32) -> i32;
+    fn _exit(status: i32) -> !;
+}
+
+/// Runs `work` in a forked child, and waits until that has ended well.
+fn in_child(work: impl FnOnce()) {
+    // SAFETY: the child does only what a child may: it works in this thread and ends without a look back.
+    let child = unsafe { fork() };
+    if child == 0 {
+        let outcome = catch_unwind(AssertUnwindSafe(work));
+        // SAFETY: it ends the child at once, without running what the parent left to be run at its end.
+        unsafe { _exit(if outcome.is_ok() { 0 } else { 1 }) };
+    }
+    assert!(child > 0, "no fork");
+    let (mut status, since) = (0, Instant::now());
+    // SAFETY: the child is our own, and the status is a number of ours; 1 is WNOHANG.
+    while unsafe { waitpid(child, &mut status, 1) } == 0 {
+        if since.elapsed() > PATIENCE {
+            // SAFETY: as above, and the child has not been waited for, so its number is still its own.
+            unsafe { kill(child, 9) };
+            panic!("the child hangs");
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(status, 0, "the child has failed");
+}
+
+/// A server that answers what is echoed, confirms subscriptions, and never answers GET.
+fn serve_everything() -> u16 {
+    serve(|words| match words[0].as_str() {
+        "GET" => Some(Vec::new()),
+        "SUBSCRIBE" => Some(b">3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n".to_vec()),
+        _ => echo(words),
+    })
+}
+
+/// What a child finds that uses what its parent has made.
+fn use_what_is_inherited(client: &Client, pending: sleeve::Reply<String>, subscription: &Subscription) {
+    for error in [
+        client.echo::<String>("child").wait().unwrap_err(),
+        client.db(3).incr("child").wait().unwrap_err(),
+        client.blpop::<(String, String)>("child", Duration::ZERO).wait().unwrap_err(),
+        client.transaction().exec().wait().unwrap_err(),
+        client.lease().map(drop).unwrap_err(),
+        client.subscribe(["child"]).map(drop).unwrap_err(),
+        client.close(Duration::from_secs(1)).unwrap_err(),
+        subscription.next().wait().unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
+        assert!(error.message().contains("forked"), "{error}");
+    }
+    let batch = client.batch();
+    let reply = batch.echo::<String>("child");
+    batch.send();
+    assert_eq!(reply.wait().unwrap_err().kind(), ErrorKind::Closed);
+    let error = pending.wait().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Disconnected, "{error}");
+}
+
+/// A fresh client in the child works whole.
+fn use_a_fresh_one(port: u16) {
+    let client = Client::connect_with(config(port)).unwrap();
+    let replies: Vec<_> = (0..100_u64).map(|number| client.echo::<u64>(number)).collect();
+    for (number, reply) in (0..).zip(replies) {
+        assert_eq!(reply.wait(), Ok(number));
+    }
+    let (sender, called) = std::sync::mpsc::channel();
+    client.echo::<u64>(7).then(move |answer| sender.send(answer).unwrap());
+    assert_eq!(called.recv_timeout(PATIENCE), Ok(Ok(7)));
+    let subscription = client.subscribe(["child"]).unwrap();
+    drop(subscription);
+    client.close(PATIENCE).unwrap();
+}
+
+#[test]
+fn a_child_leaves_its_parents_connections_alone() {
+    if std::env::var_os(FORKING).is_none() {
+        let program = std::env::current_exe().unwrap();
+        let arguments = ["--exact", "forks::a_child_leaves_its_parents_connections_alone", "--nocapture"];
+        let status = Command::new(program).args(arguments).env(FORKING, "yes").status().unwrap();
+        assert!(status.success());
+        return;
+    }
+    let forks: u64 = std::env::var("SLEEVE_SOAK_COUNT").map_or(50, |count| count.parse().unwrap());
+    let port = serve_everything();
+    let client = Client::connect_with(config(port)).unwrap();
+    let subscription = client.subscribe(["a"]).unwrap();
+    // The callback thread is there, as it is in a program that forks.
+    let (sender, called) = std::sync::mpsc::channel();
+    client.echo::<u64>(1).then(move |answer| sender.send(answer).unwrap());
+    assert_eq!(called.recv_timeout(PATIENCE), Ok(Ok(1)));
+    let (ended, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let callers: Vec<_> = (0..3_u64)
+        .map(|caller| {
+            let (client, ended, answered) = (client.clone(), ended.clone(), answered.clone());
+            thread::spawn(move || {
+                let mut number = caller << 40;
+                while !ended.load(Ordering::Relaxed) {
+                    number += 1;
+                    assert_eq!(client.echo::<u64>(number).wait(), Ok(number), "another's answer");
+                    answered.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    let silent = Client::connect_with(config(port)).unwrap();
+    for _ in 0..forks {
+        let pending = silent.get::<String>("k");
+        // No output may be on its way in a process that forks: the lock on it would stay taken in the child.
+        in_child(|| {
+            use_what_is_inherited(&client, pending, &subscription);
+            drop(client.clone());
+            use_a_fresh_one(port);
+        });
+        let before = answered.load(Ordering::Relaxed);
+        crate::scripted::until("the parent goes on", || answered.load(Ordering::Relaxed) > before + 10);
+    }
+    ended.store(true, Ordering::Relaxed);
+    callers.into_iter().for_each(|caller| caller.join().unwrap());
+    // A grandchild's parent is a child, and all the same holds.
+    in_child(|| {
+        let client = Client::connect_with(config(port)).unwrap();
+        let subscription = client.subscribe(["a"]).unwrap();
+        // On a connection of its own: the server never answers it.
+        let silent = Client::connect_with(config(port)).unwrap();
+        let pending = silent.get::<String>("k");
+        in_child(|| {
+            use_what_is_inherited(&client, pending, &subscription);
+            use_a_fresh_one(port);
+        });
+        assert_eq!(client.echo::<u64>(3).wait(), Ok(3));
+    });
+}

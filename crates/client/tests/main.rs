@@ -1,0 +1,8 @@
+//! The client from outside, in one program: what it does in tasks, with an engine inside, and with the worst around it.
+
+mod embedded_settings;
+mod endless;
+mod forks;
+mod scripted;
+mod silence;
+mod tasks;
