@@ -96,6 +96,14 @@ impl Address {
         }
     }
 
+    /// Refuses options about TLS for an engine in this process.
+    pub fn check_embedded(&self) -> Result<(), String> {
+        if self.tls {
+            return Err("--tls means nothing to embedded://: nothing travels".to_owned());
+        }
+        self.check_tls(&Endpoint::Tcp { host: String::new(), port: 0 }, false)
+    }
+
     /// Refuses options about TLS where there is none.
     fn check_tls(&self, endpoint: &Endpoint, is_secure: bool) -> Result<(), String> {
         if is_secure && matches!(endpoint, Endpoint::Unix(_)) {

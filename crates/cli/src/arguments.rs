@@ -7,7 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::absent::{self, Absent};
-use crate::{bench, serve, shell, tour};
+use crate::{bench, output, serve, shell, tour};
 
 /// A Redis-compatible engine, its command line and its load generator in one binary.
 #[derive(Debug, Parser)]
@@ -18,16 +18,12 @@ pub struct Arguments {
     pub command: Command,
 }
 
-/// The sub-commands.
+/// The sub-commands; what each does is said at its options, which `--help` prints.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// A server.
     Serve(serve::Options),
-    /// The load generator.
     Bench(Box<bench::options::Options>),
-    /// The command line.
     Cli(Box<shell::options::Options>),
-    /// The newcomer's minute.
     Tour(tour::Options),
 }
 
@@ -35,7 +31,18 @@ pub enum Command {
 pub fn read() -> Result<(Command, ArgMatches), ExitCode> {
     let words: Vec<OsString> = std::env::args_os().collect();
     let tool = words.get(1).and_then(|word| word.to_str()).unwrap_or_default();
-    let matches = Arguments::command().try_get_matches_from(&words).map_err(|error| refuse(&error, tool))?;
+    let mut command = Arguments::command();
+    let matches = command.try_get_matches_from_mut(&words).map_err(|error| {
+        // `-h` alone asks for help, as in redis-cli; with a word behind it it names the host.
+        let asks_for_help = matches!(words.as_slice(), [_, _, last] if last == "-h");
+        match command.find_subcommand_mut(tool).filter(|_| asks_for_help) {
+            Some(tool) => {
+                output::line(format_args!("{}", tool.render_help()));
+                ExitCode::SUCCESS
+            }
+            None => refuse(&error, tool),
+        }
+    })?;
     let arguments = Arguments::from_arg_matches(&matches).map_err(|error| refuse(&error, tool))?;
     let typed = matches.subcommand().map(|(_, typed)| typed.clone()).unwrap_or_default();
     Ok((arguments.command, typed))

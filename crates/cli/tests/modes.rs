@@ -148,6 +148,20 @@ fn every_option_of_redis_is_there_or_says_why_not() {
 }
 
 #[test]
+fn help_says_what_each_tool_is() {
+    for (tool, what) in
+        [("cli", "A command-line client"), ("bench", "A load generator"), ("tour", "Runs the documents'")]
+    {
+        for flag in ["--help", "-h"] {
+            let output = Command::new(SLEEVE).args([tool, flag]).output().unwrap();
+            let help = text(&output.stdout);
+            assert!(output.status.success() && help.starts_with(what), "{tool} {flag}: {help}");
+            assert!(help.contains("Examples:"), "{help}");
+        }
+    }
+}
+
+#[test]
 fn versions_are_printed() {
     for (tool, flag) in [("cli", "--version"), ("cli", "-v"), ("bench", "--version"), ("bench", "-v")] {
         let output = Command::new(SLEEVE).args([tool, flag]).output().unwrap();
@@ -416,6 +430,7 @@ fn options_that_would_do_nothing_are_refused() {
         (&["--user", "me", "PING"][..], "--user needs a password"),
         (&["--stat", "PING"], "means nothing to --stat"),
         (&["--insecure", "PING"], "means nothing without --tls"),
+        (&["-u", "embedded://", "--tls", "PING"], "means nothing to embedded://"),
         (&["--pattern", "x", "PING"], "--scan, --bigkeys"),
     ] {
         let refused = ours(1, arguments);

@@ -140,6 +140,7 @@ fn target(options: &Options) -> Result<(Target, Login), String> {
         if options.pipe {
             return Err("--pipe needs a server: an embedded engine would be gone with its data".to_owned());
         }
+        options.address.check_embedded()?;
         return Ok((Target::Embedded(Engine::new(Config::default())), options.address.login(options.database)));
     }
     let (endpoint, login) = options.address.resolve(options.database)?;

@@ -48,6 +48,7 @@ pub fn run(name: &str, options: &Options) -> Result<bool, String> {
         if options.rtt.is_some() {
             return Err("--rtt needs a server: nothing travels to an embedded engine".to_owned());
         }
+        options.address.check_embedded()?;
         table.place("embedded", "");
         let client = Client::connect(url).map_err(|error| error.to_string())?;
         run_all(&chosen, &client, None, &mut table, &interrupt)?;
