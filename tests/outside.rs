@@ -1,6 +1,7 @@
 //! All tests of running servers and clients, in one program, because linking a program takes longer than running most of
 //! them. `tidy`, which reads sources and runs nothing, is a program of its own.
 
+mod acknowledged;
 mod client;
 mod collections;
 mod connecting;
