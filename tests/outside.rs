@@ -28,3 +28,4 @@ mod subscribe;
 mod tls;
 mod users;
 mod waiting;
+mod workers;

@@ -43,6 +43,20 @@ const SOAKS: &[Soak] = &[
         env: &[],
     },
     Soak {
+        name: "rows",
+        shows: "every row of the command table runs where other shards are locked, with so many choices of words",
+        test: &["--package", "sleeve-tests", "--test", "outside", "workers::rows::"],
+        size: Size::Count(20),
+        env: &[],
+    },
+    Soak {
+        name: "waiting",
+        shows: "clients that wait are answered once, nothing is lost or doubled and no worker spins; 1, 2 and 4 workers",
+        test: &["--package", "sleeve-tests", "--test", "outside", "workers::waiting::nothing"],
+        size: Size::Minutes(10),
+        env: &[],
+    },
+    Soak {
         name: "linearizable",
         shows: "what clients see that work at the same time has an order in which one server would have answered it",
         test: &["--package", "sleeve-tests", "--test", "outside", "linearizable::"],

@@ -293,6 +293,16 @@ impl Drop for Embedded {
     }
 }
 
+/// What is said to whom a session does not answer any more: somebody ended it, or the engine itself is over.
+fn lost(local: &Local) -> Error {
+    match local.failure() {
+        None => Error::disconnected("the session was ended"),
+        Some(reason) => Error::disconnected(&format!(
+            "the engine has failed, so its data cannot be relied on ({reason}); open another engine, or restart the program"
+        )),
+    }
+}
+
 impl Driver for Embedded {
     fn flush(&self, _may_yield: bool) -> Flush {
         Flush::Done
@@ -347,9 +357,9 @@ impl Seat {
         }
         if outcome.is_err() {
             // Somebody ended the session; the next request gets another.
-            self.renew(embedded, &Error::disconnected("the session was ended"), &mut Completions::default());
-            let lost = || Payload::Failed(Error::disconnected("the session was ended"));
-            return Some(payload.unwrap_or_else(lost));
+            let error = lost(&self.local);
+            self.renew(embedded, &error, &mut Completions::default());
+            return Some(payload.unwrap_or(Payload::Failed(error)));
         }
         if payload.is_some() {
             self.pipe.set_database(database);
@@ -378,7 +388,7 @@ impl Seat {
             executed = false;
             self.hand_out(done)?;
             if ended {
-                return Err(Error::disconnected("the session was ended"));
+                return Err(lost(&self.local));
             }
             if !self.pipe.can_write() {
                 return Ok(());

@@ -16,6 +16,7 @@ use crate::crash;
 use crate::doors::DoorError;
 use crate::driver::{Driver, Listener, bind_tcp};
 use crate::engine::Engine;
+use crate::failure;
 use crate::log;
 use crate::mail::Mailbox;
 use crate::oom;
@@ -191,6 +192,9 @@ pub enum StartError {
     /// What TLS needs cannot be used; the log says why.
     #[error("Failed to configure TLS. Check logs for more info.")]
     Tls,
+    /// It had started, and ended because of a fault of ours.
+    #[error("The server has failed: {0}")]
+    Failed(String),
     /// The configuration names no socket at all.
     #[error("Configured to not listen anywhere, exiting.")]
     Nowhere,
@@ -208,7 +212,7 @@ pub enum StartError {
 /// `[FILE] [--option value ...] [-]`.
 ///
 /// # Errors
-/// [`StartError`] when it could not start.
+/// [`StartError`] when it could not start, or ended by a fault of ours that is no panic; a panic ends the process.
 pub fn serve(words: &[Vec<u8>]) -> Result<(), StartError> {
     let config = Config::default();
     let warnings = load::load(&config, &arguments::parse(words), io::stdin())?;
@@ -225,6 +229,7 @@ pub fn serve(words: &[Vec<u8>]) -> Result<(), StartError> {
         title::claim();
     }
     let engine = Engine::new(config);
+    failure::end_process_on_panic();
     load_users(&engine)?;
     load_certificate(&engine)?;
     open_doors(&engine)?;
@@ -248,6 +253,9 @@ pub fn serve(words: &[Vec<u8>]) -> Result<(), StartError> {
     supervisor::tell(&engine.config, supervisor::STOPPING);
     if let Some(path) = pid_file {
         _ = std::fs::remove_file(path);
+    }
+    if let Some(reason) = engine.failure() {
+        return Err(StartError::Failed(reason.to_owned()));
     }
     log::warning("Sleeve is now ready to exit, bye bye...");
     Ok(())

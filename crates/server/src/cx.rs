@@ -333,7 +333,9 @@ impl Cx<'_> {
     fn expire_fields(&mut self, key: Key<'_>) {
         let (database, now_ms) = (self.state.database, self.now.wall_ms());
         let shard = self.locks.shard(key.hash);
-        if !shard.is_due(database as usize, key.hash, now_ms) || self.engine.pause.held(now_ms).is_some() {
+        if !shard.is_due(database as usize, key.hash, now_ms)
+            || self.engine.pause.held(self.now.monotonic_ms()).is_some()
+        {
             return;
         }
         let expired = shard.expire_fields(database as usize, (key.hash, key.name), now_ms, FIELDS_A_LOOK);
@@ -348,7 +350,7 @@ impl Cx<'_> {
 
     #[cold]
     fn expire(&mut self, key: Key<'_>) {
-        if self.engine.pause.held(self.now.wall_ms()).is_some() {
+        if self.engine.pause.held(self.now.monotonic_ms()).is_some() {
             return;
         }
         let database = self.state.database;

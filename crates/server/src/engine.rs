@@ -3,8 +3,8 @@
 //! An [`Engine`] is data and locks; it runs nothing by itself. Sessions in the caller's thread (`local`) and workers behind
 //! a listener (`boot`) work on the same engine at the same time. Dropping the last handle ends it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use sleeve_store::{Options, SHARDS_MAX, Store};
@@ -20,6 +20,7 @@ use crate::footprint::{Estimate, Footprint};
 use crate::gauge::Gauges;
 use crate::journal::Journal;
 use crate::latency::Latency;
+use crate::log;
 use crate::lua::scripts::Scripts;
 use crate::mail::{Letter, Mailbox};
 use crate::names::Names;
@@ -90,6 +91,8 @@ pub struct Engine {
     /// The port that is served, 0 when none is.
     pub port: AtomicU32,
     mailboxes: Mutex<Vec<Arc<Mailbox>>>,
+    /// Why the engine is over, once it is.
+    failure: OnceLock<String>,
 }
 
 impl std::fmt::Debug for Engine {
@@ -153,6 +156,7 @@ impl Engine {
             tls: Tls::default(),
             port: AtomicU32::new(0),
             mailboxes: Mutex::default(),
+            failure: OnceLock::new(),
         })
     }
 
@@ -180,6 +184,21 @@ impl Engine {
     pub fn post_stop(&self) {
         self.doors.shut();
         self.mailboxes().iter().for_each(|mailbox| mailbox.post(Letter::Stop));
+    }
+
+    /// Ends the engine because of a fault of ours, such as a panic, after which its data cannot be relied on. Nobody is left
+    /// waiting: connections are closed, and sessions in this process, those that are opened later included, answer
+    /// [`Closed`](crate::Closed). The program that embeds the engine goes on, and may make another.
+    pub fn fail(&self, reason: &str) {
+        log::warning(&format!("The engine is over: {reason}"));
+        _ = self.failure.set(reason.to_owned());
+        self.scripts.running.end_at_once();
+        self.post_stop();
+    }
+
+    /// Why the engine is over, if it has failed.
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.get().map(String::as_str)
     }
 
     /// Everybody's mailbox. A copy: to post is to call the owner's own code, which may come or go meanwhile.

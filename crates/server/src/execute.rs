@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
-use sleeve_wire::commands::{Command, Flags, Row};
+use sleeve_wire::commands::{Command, Reach, Row};
 use sleeve_wire::request::{Args, Batch};
 
 use crate::clock::Instant;
-use crate::commands as families;
+use crate::commands::{self as families, transaction};
 use crate::cx::Cx;
 use crate::desk::Desk;
 use crate::error::Error;
@@ -65,7 +65,8 @@ fn step(cx: &mut Cx<'_>, found: Found, args: Args<'_>, keys: &[KeyAt]) -> bool {
         Found::Command(row) => {
             let request = Request::new(row, args, keys);
             match gates::pass(cx, &request) {
-                Ok(gates::Way::Run) => run(cx, request),
+                Ok(gates::Way::Run) if !run(cx, request) => return false,
+                Ok(gates::Way::Run) => {}
                 Ok(gates::Way::Queue) => queue(cx, &request),
                 Ok(gates::Way::Hold) => return false,
                 Err(error) => reject(cx, Some(row), error),
@@ -107,41 +108,44 @@ fn row_of(found: Found) -> Option<&'static Row> {
     }
 }
 
-/// Locks what the row names, calls, unlocks.
+/// Locks what the row names, calls, unlocks. False when a pause holds the request: that is asked with the locks held, so
+/// that no write is under way when a pause, which is begun with all of them held, has begun.
 #[inline]
-fn run(cx: &mut Cx<'_>, request: Request<'_>) {
+fn run(cx: &mut Cx<'_>, request: Request<'_>) -> bool {
     cx.state.row = Some(request.row);
     if let Err(error) = lock(cx, &request) {
-        return reject(cx, Some(request.row), error);
+        reject(cx, Some(request.row), error);
+        return true;
+    }
+    if gates::is_held(cx, &request) {
+        cx.locks.clear();
+        return false;
     }
     call(cx, request);
     if !cx.marked.is_empty() {
         serve::marked(cx);
     }
     cx.locks.end_command();
+    true
 }
 
+/// Takes the locks that a request needs: the only place where that is decided, by the row's reach.
 #[inline]
 fn lock(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
-    let (row, locks) = (request.row, &mut cx.locks);
-    match request.key_places() {
-        // A script takes what it needs itself, when it is known that it may run.
-        _ if row.runs_script() => locks.clear(),
-        _ if row.describes_keys() => return patience::until(cx.engine, |patience| locks.take_all_within(patience)),
-        [] if is_about_all_keys(row) => return patience::until(cx.engine, |patience| locks.take_all_within(patience)),
-        [] => locks.clear(),
-        [key] => return patience::until(cx.engine, |patience| locks.take_one_within(key.hash, patience)),
-        keys => {
-            let hashes = || keys.iter().map(|key| key.hash);
-            return patience::until(cx.engine, |patience| locks.take_within(hashes(), patience));
+    let (engine, locks) = (cx.engine, &mut cx.locks);
+    match (request.row.reach, request.key_places()) {
+        (Reach::Named, [key]) => patience::until(engine, |patience| locks.take_one_within(key.hash, patience)),
+        (Reach::Named, []) if request.row.id == Command::Exec => transaction::lock(cx),
+        (Reach::Named, []) | (Reach::Each, _) => {
+            locks.clear();
+            Ok(())
         }
+        (Reach::Named, keys) => {
+            let hashes = || keys.iter().map(|key| key.hash);
+            patience::until(engine, |patience| locks.take_within(hashes(), patience))
+        }
+        (Reach::All, _) => patience::until(engine, |patience| locks.take_all_within(patience)),
     }
-    Ok(())
-}
-
-/// Whether a command without keys changes the whole keyspace at once.
-fn is_about_all_keys(row: &Row) -> bool {
-    row.flags.contains(Flags::WRITE)
 }
 
 /// Runs one command with its locks held and records its effect: by itself the request as it came, unless the command

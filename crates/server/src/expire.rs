@@ -67,7 +67,7 @@ impl Expiry {
     pub fn step(&mut self, engine: &Engine, counters: &Counters, now: Instant) -> u64 {
         let round_ms = 1_000 / u64::from(engine.rounds_a_second());
         // Nothing changes during a pause, not even by time: that is what a failover relies on.
-        let is_paused = engine.pause.held(now.wall_ms()).is_some();
+        let is_paused = engine.pause.held(now.monotonic_ms()).is_some();
         if is_paused || !engine.debug.active_expire.load(Ordering::Relaxed) {
             return round_ms;
         }

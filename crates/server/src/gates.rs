@@ -1,7 +1,8 @@
 //! The reasons to refuse, queue or hold a command, in the order in which Redis tries them.
 
-use sleeve_wire::commands::{Categories, Command, Flags, Row};
+use sleeve_wire::commands::{Command, Flags, Reach, Row};
 use sleeve_wire::reply::Protocol;
+use sleeve_wire::request::Args;
 
 use crate::commands::permission;
 use crate::config::Opt;
@@ -14,7 +15,7 @@ use crate::request::Request;
 /// What becomes of a command that nothing forbids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// It runs now.
+    /// It runs now, unless a pause holds it: whoever runs it asks once more, with the locks held.
     Run,
     /// It waits for EXEC.
     Queue,
@@ -32,13 +33,12 @@ pub fn pass(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<Way, Error> {
     inside_multi(cx, request)?;
     memory(cx, request)?;
     listening(cx, request)?;
-    if cx.engine.pause.is_begun() && is_held(cx, request) {
-        return Ok(Way::Hold);
-    }
-    Ok(if cx.state.transaction.is_some() && !ends_or_steers_transaction(request.row.id) {
-        Way::Queue
-    } else {
+    Ok(if cx.state.transaction.is_none() || ends_or_steers_transaction(request.row.id) {
         Way::Run
+    } else if is_held(cx, request) {
+        Way::Hold
+    } else {
+        Way::Queue
     })
 }
 
@@ -66,7 +66,8 @@ fn guard(cx: &Cx<'_>, option: Opt, command: &str, option_name: &str) -> Result<(
 }
 
 /// While a script has all shards for longer than `busy-reply-threshold`, only what ends it or needs no data may run.
-/// Before that, who needs a shard waits for its lock.
+/// Before that, who needs a shard waits for its lock; who takes one after the other, and could not be told meanwhile that
+/// they will not come free, waits for the script.
 #[inline]
 fn busy(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     if cx.engine.scripts.running.is_any() { wait_for_script(cx, request) } else { Ok(()) }
@@ -81,18 +82,11 @@ fn wait_for_script(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
         if let Err(busy) = patience::check(cx.engine) {
             return if is_allowed && !is_gentle_end { Ok(()) } else { Err(busy) };
         }
-        if is_allowed || !looks_at_all_keys(request) || !cx.engine.scripts.running.is_any() {
+        if is_allowed || request.row.reach != Reach::Each || !cx.engine.scripts.running.is_any() {
             return Ok(());
         }
         std::thread::sleep(LOOK_AGAIN);
     }
-}
-
-/// Whether a request that names no keys may take locks one after the other, where it could not be told that they will
-/// not come free.
-fn looks_at_all_keys(request: &Request<'_>) -> bool {
-    let about_all = Categories::KEYSPACE.or(Categories::ADMIN).or(Categories::DANGEROUS);
-    request.key_places().is_empty() && request.row.categories.intersects(about_all)
 }
 
 /// How often a script is looked at that such a request waits for.
@@ -158,20 +152,27 @@ fn ends_or_steers_transaction(command: Command) -> bool {
     matches!(command, Exec | Discard | Multi | Watch | Quit | Reset)
 }
 
-/// Whether a command writes, or may: a script does not say beforehand.
-fn may_write(row: &Row) -> bool {
-    row.flags.intersects(Flags::WRITE.or(Flags::MAY_REPLICATE))
+/// Whether a pause holds a request.
+#[inline]
+pub fn is_held(cx: &Cx<'_>, request: &Request<'_>) -> bool {
+    cx.engine.pause.is_begun() && is_held_now(cx, request)
 }
 
 #[cold]
-fn is_held(cx: &Cx<'_>, request: &Request<'_>) -> bool {
-    match cx.engine.pause.held(cx.now.wall_ms()) {
+fn is_held_now(cx: &Cx<'_>, request: &Request<'_>) -> bool {
+    match cx.engine.pause.held(cx.now.monotonic_ms()) {
         None => false,
         Some(Held::All) => true,
         Some(Held::Writes) if request.row.id == Command::Exec => {
             let queue = cx.state.transaction.iter().flat_map(|transaction| &transaction.queue);
-            queue.into_iter().any(|(row, _)| may_write(row))
+            queue.into_iter().any(|(row, args)| may_write(cx, row, args.args()))
         }
-        Some(Held::Writes) => may_write(request.row),
+        Some(Held::Writes) => may_write(cx, request.row, request.args),
     }
+}
+
+/// Whether a command writes, or may: a script, unless it says of itself that it does not.
+fn may_write(cx: &Cx<'_>, row: &Row, args: Args<'_>) -> bool {
+    let promises_none = || cx.engine.scripts.promises_no_writes(row.id, args.get(1).unwrap_or_default());
+    row.flags.intersects(Flags::WRITE.or(Flags::MAY_REPLICATE)) && !promises_none()
 }

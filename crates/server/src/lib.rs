@@ -37,6 +37,7 @@ mod driver;
 mod error;
 mod execute;
 mod expire;
+mod failure;
 mod field_expiry;
 mod footprint;
 mod free;

@@ -3,13 +3,15 @@
 //! Bytes of requests go in, bytes of replies come out of the same call; no socket, no thread and no queue between. Any
 //! number of [`Local`]s may work on one engine from different threads at the same time, beside its workers.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::Instant;
+use crate::clock::{self, Instant};
 use crate::desk::Desk;
 use crate::engine::Engine;
 use crate::expire::Expiry;
+use crate::failure;
 use crate::invalidation::{self, Delivery};
 use crate::mail::{Letter, Mailbox};
 use crate::message::Message;
@@ -36,6 +38,9 @@ impl Engine {
     pub fn connect(self: &Arc<Self>, wake: impl Fn() + Send + Sync + 'static) -> Local {
         let mailbox = Arc::new(Mailbox::bounded(wake));
         self.enter_mailbox(&mailbox);
+        if self.failure().is_some() {
+            mailbox.post(Letter::Stop);
+        }
         let arrival = Arrival { address: "embedded:0".into(), local_address: "embedded:0".into(), descriptor: -1 };
         let desk = Desk::new(self);
         desk.counters.connections.add(1);
@@ -52,7 +57,8 @@ impl Engine {
     }
 }
 
-/// The session is over: QUIT, CLIENT KILL or a protocol error ended it.
+/// The session is over: QUIT, CLIENT KILL or a protocol error ended it; or the whole engine is, and
+/// [`Engine::failure`] says why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Closed;
 
@@ -64,12 +70,11 @@ impl Local {
     /// [`Closed`] once the session is over; replies that were due before are in `replies`.
     pub fn exchange(&mut self, requests: &[u8], replies: &mut Vec<u8>) -> Result<(), Closed> {
         self.exchange_at(Instant::now(), requests, replies)?;
-        while let Some(waiter) = self.session.waiter() {
-            let left =
-                |now_ms: u64| waiter.deadline_ms.map(|at_ms| Duration::from_millis(at_ms.saturating_sub(now_ms)));
-            let left = left(Instant::now().monotonic_ms());
+        while self.session.waiter().is_some() {
+            let left_ms = self.session.deadline_ms().map(|at_ms| at_ms.saturating_sub(clock::monotonic_ms()));
             // A time beyond what the machine can count is never over.
-            let deadline = left.and_then(|left| std::time::Instant::now().checked_add(left));
+            let deadline =
+                left_ms.and_then(|left_ms| std::time::Instant::now().checked_add(Duration::from_millis(left_ms)));
             self.mailbox.wait(deadline);
             self.exchange_at(Instant::now(), &[], replies)?;
         }
@@ -87,9 +92,16 @@ impl Local {
             return Err(Closed);
         }
         self.desk.now = now;
-        self.read_mail();
-        if !self.closed {
-            self.run(requests);
+        let ran = catch_unwind(AssertUnwindSafe(|| {
+            self.read_mail();
+            if !self.closed {
+                self.run(requests);
+            }
+        }));
+        if let Err(panic) = ran {
+            self.desk.engine.fail(&format!("a command panicked: {}", failure::message(&*panic)));
+            self.output = Output::default();
+            self.end();
         }
         self.output.copy_to(replies);
         if self.closed { Err(Closed) } else { Ok(()) }
@@ -110,15 +122,20 @@ impl Local {
     /// holds requests of this session is over then, or the time of a request that waits for a key. None while there is
     /// neither. `wake` does not say so, because an engine without workers has no thread that could.
     pub fn due_in_ms(&self) -> Option<u64> {
-        if let Some(waiter) = self.session.waiter() {
-            return waiter.deadline_ms.map(|at_ms| at_ms.saturating_sub(Instant::now().monotonic_ms()));
+        let left_ms = |until_ms: u64| until_ms.saturating_sub(clock::monotonic_ms());
+        if self.session.waiter().is_some() {
+            return self.session.deadline_ms().map(left_ms);
         }
-        let left_ms = || self.desk.engine.pause.until_ms().saturating_sub(Instant::now().wall_ms());
-        self.session.is_paused().then(|| left_ms().max(0) as u64)
+        self.session.is_paused().then(|| left_ms(self.desk.engine.pause.until_ms()))
+    }
+
+    /// Why the whole engine is over, if it has failed: see [`Engine::fail`].
+    pub fn failure(&self) -> Option<&str> {
+        self.desk.engine.failure()
     }
 
     fn run(&mut self, requests: &[u8]) {
-        if self.session.is_paused() && self.desk.engine.pause.held(self.desk.now.wall_ms()).is_none() {
+        if self.session.is_paused() && self.desk.engine.pause.held(self.desk.now.monotonic_ms()).is_none() {
             self.session.resume(&mut self.desk, &mut self.output);
         }
         self.session.time_out(&mut self.desk, &mut self.output);

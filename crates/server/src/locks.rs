@@ -1,8 +1,7 @@
 //! The shard locks that the running command holds.
 //!
-//! A command holds the shards of its keys. A command without keys that is about the whole keyspace takes one shard after
-//! the other, or, when it must see one instant, all of them. Inside EXEC everything that the queue needs is taken at
-//! once and nothing is added. Several locks are always taken together and in shard order, and a single one is given back
+//! A command holds the shards that its row's reach names: those of its keys, or all; or it takes one after the other. Inside
+//! EXEC everything that the queue needs is taken at once and nothing is added. Several locks are always taken together and in shard order, and a single one is given back
 //! before another is taken, so no two threads can wait for each other.
 //!
 //! A single lock outlives its command until the next one of the batch wants another: with one shard, which is what one
@@ -96,14 +95,6 @@ impl<'s> Locks<'s> {
         let set: ShardSet = hashes.map(|hash| self.store.shard_of(hash)).collect();
         if !set.is_empty() {
             self.held = Held::Several(self.store.lock_set(set), Vec::new());
-        }
-    }
-
-    /// Takes all shards instead of the one that is held; if several are, they must be all of them.
-    pub fn take_all(&mut self) {
-        if !matches!(self.held, Held::Several(..)) {
-            self.held = Held::Nothing;
-            self.held = Held::Several(self.store.lock_all(), Vec::new());
         }
     }
 

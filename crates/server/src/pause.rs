@@ -1,13 +1,15 @@
 //! CLIENT PAUSE: until when, and whom it holds.
+//!
+//! It counts in the milliseconds of the monotonic clock, so that nobody who sets the machine's clock prolongs or ends it.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The running pause of an engine. Any thread may look; while there is none, a look is one relaxed load.
 #[derive(Debug, Default)]
 pub struct Pause {
-    /// 0 when nothing is held. Else the wall clock at which everybody goes on, in milliseconds, times 2; plus 1 when all
-    /// commands are held, not only those that may write. One word, so that nobody sees half of a change.
-    word: AtomicI64,
+    /// 0 when nothing is held. Else when everybody goes on, times 2; plus 1 when all commands are held, not only those that
+    /// may write. One word, so that nobody sees half of a change.
+    word: AtomicU64,
 }
 
 /// Whom a pause holds.
@@ -21,10 +23,10 @@ pub enum Held {
 
 impl Pause {
     /// Begins a pause, or prolongs the one that runs: an end never moves closer, and ALL never weakens to WRITE.
-    pub fn begin(&self, held: Held, until_ms: i64) {
-        let all = i64::from(held == Held::All);
-        let until_ms = until_ms.clamp(0, i64::MAX >> 1);
-        let longer = |word: i64| Some((word >> 1).max(until_ms) << 1 | (word & 1) | all);
+    pub fn begin(&self, held: Held, until_ms: u64) {
+        let all = u64::from(held == Held::All);
+        let until_ms = until_ms.min(u64::MAX >> 1);
+        let longer = |word: u64| Some((word >> 1).max(until_ms) << 1 | (word & 1) | all);
         _ = self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, longer);
     }
 
@@ -39,13 +41,13 @@ impl Pause {
         self.word.load(Ordering::Relaxed) != 0
     }
 
-    /// When the pause is over, wall clock milliseconds; 0 when there is none.
-    pub fn until_ms(&self) -> i64 {
+    /// When the pause is over; 0 when there is none.
+    pub fn until_ms(&self) -> u64 {
         self.word.load(Ordering::Relaxed) >> 1
     }
 
     /// Whom the pause holds now. Ends a pause whose time is over, but none that another thread begins meanwhile.
-    pub fn held(&self, now_ms: i64) -> Option<Held> {
+    pub fn held(&self, now_ms: u64) -> Option<Held> {
         let mut word = self.word.load(Ordering::Relaxed);
         while word != 0 && word >> 1 <= now_ms {
             match self.word.compare_exchange(word, 0, Ordering::Relaxed, Ordering::Relaxed) {
@@ -77,8 +79,8 @@ mod tests {
         assert_eq!((pause.held(100), pause.is_begun()), (None, false));
         pause.begin(Held::Writes, 200);
         assert_eq!(pause.held(100), Some(Held::Writes), "what the last pause held is forgotten");
-        pause.begin(Held::All, i64::MAX);
-        assert_eq!(pause.held(i64::MAX >> 2), Some(Held::All), "no length turns into a short one");
+        pause.begin(Held::All, u64::MAX);
+        assert_eq!(pause.held(u64::MAX >> 2), Some(Held::All), "no length turns into a short one");
         pause.end();
         assert_eq!(pause.held(0), None);
     }
@@ -88,7 +90,7 @@ mod tests {
         let pause = Pause::default();
         std::thread::scope(|scope| {
             let looks = scope.spawn(|| {
-                while pause.until_ms() != i64::MAX >> 1 {
+                while pause.until_ms() != u64::MAX >> 1 {
                     pause.held(1);
                 }
             });
@@ -98,7 +100,7 @@ mod tests {
                 assert!(pause.held(1).is_some());
                 pause.end();
             }
-            pause.begin(Held::All, i64::MAX);
+            pause.begin(Held::All, u64::MAX);
             looks.join().expect("it ends");
         });
     }

@@ -32,6 +32,8 @@ pub struct Session {
     /// Bytes that arrived and could not be executed: an incomplete request, or all of them while the peer is held.
     pending: Vec<u8>,
     paused: bool,
+    /// The waiting for a key has ended in another way than by its time, which is over; a letter that says how is coming.
+    is_letter_due: bool,
     /// Since when more replies wait than the soft limit allows, seconds of the monotonic clock.
     over_soft_since_s: Option<u64>,
 }
@@ -53,6 +55,7 @@ impl Session {
             parser: Parser::new(),
             pending: Vec::new(),
             paused: false,
+            is_letter_due: false,
             over_soft_since_s: None,
         }
     }
@@ -88,6 +91,7 @@ impl Session {
         if self.state.blocked.take_if(|waiter| waiter.ticket == ticket).is_none() {
             return;
         }
+        self.is_letter_due = false;
         match self.state.replies {
             Replies::On | Replies::SkipNext => reply.move_to(output),
             Replies::Off => {}
@@ -97,12 +101,16 @@ impl Session {
         self.state.publish(self.pending.len(), desk.now.wall_ms());
     }
 
-    /// Ends the waiting for a key if its time is over. If it ends in another way right now, a letter says so.
+    /// Ends the waiting for a key if its time is over. Where it has just ended in another way, a letter says how, and the
+    /// time means nothing any more: whoever looks at [`Session::deadline_ms`] is not sent back here until it comes.
     pub fn time_out(&mut self, desk: &mut Desk, output: &mut Output) {
         let now_ms = desk.now.monotonic_ms();
         let is_due = |waiter: &&Arc<Waiter>| waiter.deadline_ms.is_some_and(|deadline_ms| deadline_ms <= now_ms);
         let Some(waiter) = self.state.blocked.as_ref().filter(is_due).map(Arc::clone) else { return };
-        let Some(claim) = waiter.claim() else { return };
+        let Some(claim) = waiter.claim() else {
+            self.is_letter_due = true;
+            return;
+        };
         claim.finish(&self.engine.blocking);
         let mut reply = Output::default();
         waiter.on_timeout.write(&mut reply.bytes, waiter.protocol);
@@ -112,6 +120,13 @@ impl Session {
     /// What the peer waits with, if it waits for a key.
     pub fn waiter(&self) -> Option<&Arc<Waiter>> {
         self.state.blocked.as_ref()
+    }
+
+    /// When the waiting for a key ends by itself, monotonic milliseconds; none where it does not, or where nothing is
+    /// waited for but the letter that says how it has ended.
+    pub fn deadline_ms(&self) -> Option<u64> {
+        let waiter = self.state.blocked.as_ref()?;
+        waiter.deadline_ms.filter(|_| !self.is_letter_due)
     }
 
     /// Whether nothing of this peer runs now: it waits for a key, or for the end of a pause.

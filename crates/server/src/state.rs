@@ -14,6 +14,7 @@ use crate::engine::Engine;
 use crate::message::Kind;
 use crate::peer::Peer;
 use crate::pubsub::Own;
+use crate::request::KeyAt;
 use crate::subscription::Subscriptions;
 use crate::tracking::Changer;
 use crate::watch::Flag;
@@ -103,6 +104,8 @@ pub struct Transaction {
     pub aborted: bool,
     /// The commands in order.
     pub queue: Vec<(&'static Row, OwnedArgs)>,
+    /// Where the keys of each are, once EXEC has come.
+    pub keys: Vec<Vec<KeyAt>>,
     /// Bytes that the queued arguments hold.
     pub bytes: usize,
 }

@@ -12,6 +12,8 @@ mod limits;
 mod sealed;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
@@ -23,6 +25,7 @@ use crate::desk::Desk;
 use crate::driver::{Driver, Event, Listener, Sending, Token};
 use crate::engine::Engine;
 use crate::expire::Expiry;
+use crate::failure;
 use crate::log;
 use crate::mail::{Accepted, Letter, Mailbox};
 use crate::output::Output;
@@ -119,25 +122,33 @@ impl Worker {
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn listen(&mut self, listener: Arc<Listener>) -> std::io::Result<()> {
+    pub fn listen(&mut self, listener: Arc<Listener>) -> io::Result<()> {
         self.driver.listen(listener)
     }
 
-    /// Starts the thread that serves until a letter says stop.
+    /// Starts the thread that serves until a letter says stop. When it ends for another reason, so does the engine: a team
+    /// that lacks a worker would give every new connection to the one that never looks.
     ///
     /// # Errors
     /// What the kernel says: too many threads.
-    pub fn spawn(self) -> std::io::Result<JoinHandle<()>> {
-        thread::Builder::new().name(format!("worker-{}", self.number)).spawn(move || self.run())
+    pub fn spawn(self) -> io::Result<JoinHandle<()>> {
+        let name = format!("worker-{}", self.number);
+        let engine = Arc::clone(&self.desk.engine);
+        thread::Builder::new().name(name.clone()).spawn(move || match catch_unwind(AssertUnwindSafe(|| self.run())) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => engine.fail(&format!("{name} cannot wait for its clients: {error}")),
+            Err(panic) => engine.fail(&format!("{name} panicked: {}", failure::message(&*panic))),
+        })
     }
 
-    fn run(mut self) {
+    fn run(mut self) -> io::Result<()> {
         crash::prepare_thread();
+        let mut has_mail = false;
         while !self.stopping {
             let first_deadline_ms = self.deadlines.first().map_or(u64::MAX, |(deadline_ms, _)| *deadline_ms);
             let wakes_ms = self.next_tick_ms.min(first_deadline_ms);
-            let timeout_ms = wakes_ms.saturating_sub(self.desk.now.monotonic_ms());
-            let Ok(count) = self.driver.wait(timeout_ms) else { break };
+            let timeout_ms = if has_mail { 0 } else { wakes_ms.saturating_sub(self.desk.now.monotonic_ms()) };
+            let count = self.driver.wait(timeout_ms)?;
             self.desk.now = Instant::now();
             for index in 0..count {
                 if index != 0 {
@@ -154,15 +165,19 @@ impl Worker {
             if self.desk.now.monotonic_ms() >= self.next_tick_ms {
                 self.tick();
             }
-            // What this thread has posted to itself has woken nobody.
-            while !self.team.members[self.number].0.is_empty() || !self.put_off.is_empty() {
+            // What this thread has posted to itself has woken nobody. What comes while it reads waits until it has looked
+            // after its connections: others may post without end.
+            has_mail = self.has_mail();
+            if has_mail {
                 self.read_mail();
+                has_mail = self.has_mail();
             }
         }
         self.driver.stop_listening();
         for token in 0..self.sessions.len() {
             self.close(token);
         }
+        Ok(())
     }
 
     fn handle(&mut self, event: Event) {
@@ -260,10 +275,8 @@ impl Worker {
         if waiting == 0 && session.state.closing {
             return self.close(token);
         }
-        if let Some(waiter) = session.waiter()
-            && let Some(deadline_ms) = waiter.deadline_ms
-        {
-            self.deadlines.insert((deadline_ms, waiter.peer.id));
+        if let Some(deadline_ms) = session.deadline_ms() {
+            self.deadlines.insert((deadline_ms, session.state.peer.id));
         }
         if session.state.closing || session.is_held() {
             self.driver.hold(token, true);
@@ -350,10 +363,10 @@ impl Worker {
         let expiry_in_ms = self.expiry.step(&engine, &self.desk.counters, now);
         self.next_tick_ms = now.monotonic_ms() + expiry_in_ms.min(period_ms);
         if engine.pause.is_begun() {
-            if engine.pause.held(now.wall_ms()).is_none() {
+            if engine.pause.held(now.monotonic_ms()).is_none() {
                 self.resume();
             } else {
-                let pause_left_ms = (engine.pause.until_ms() - now.wall_ms()).max(1) as u64;
+                let pause_left_ms = engine.pause.until_ms().saturating_sub(now.monotonic_ms()).max(1);
                 self.next_tick_ms = self.next_tick_ms.min(now.monotonic_ms() + pause_left_ms);
             }
         } else if self.sessions.iter().flatten().any(|session| session.is_paused()) {

@@ -148,11 +148,11 @@ fn close_matching(cx: &mut Cx<'_>, filter: &Filter) -> i64 {
 
 /// Closes a client; the one that asks for it once it has the reply.
 pub fn close(cx: &mut Cx<'_>, peer: &Peer) {
+    // It is gone at once for everybody who looks, and cannot be killed again while its owner is busy.
+    cx.engine.peers.leave(peer.id);
     if peer.id == cx.state.peer.id {
         cx.state.closing = true;
     } else {
-        // It is gone at once for everybody who looks, and cannot be killed again while its owner is busy.
-        cx.engine.peers.leave(peer.id);
         peer.mailbox.post(Letter::Close(peer.id));
     }
 }
@@ -171,8 +171,10 @@ pub fn pause(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if timeout_ms < 0 {
         return Err(Error::fixed("ERR timeout is negative"));
     }
-    let until_ms = timeout_ms.checked_add(cx.now.wall_ms()).ok_or(Error::fixed("ERR timeout is out of range"))?;
-    cx.engine.pause.begin(held, until_ms);
+    // As in Redis, a pause that ends beyond the last date is refused, though no date matters.
+    timeout_ms.checked_add(cx.now.wall_ms()).ok_or(Error::fixed("ERR timeout is out of range"))?;
+    // All shards are locked, and every write looks for a pause with its own locks held: none is under way now.
+    cx.engine.pause.begin(held, cx.now.monotonic_ms().saturating_add(timeout_ms as u64));
     cx.engine.post_resume();
     cx.reply().ok();
     Ok(())

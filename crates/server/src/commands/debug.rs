@@ -1,8 +1,7 @@
 //! DEBUG: the subcommands that tests of clients and servers use.
 //!
-//! Who may use it is a gate's business (`enable-debug-command`). DEBUG's row names no keys, so each subcommand takes the
-//! locks that it needs itself: one shard for a key, all of them for what must see one instant. Subcommands of Redis that
-//! are not here say so; HELP lists what is.
+//! Who may use it is a gate's business (`enable-debug-command`). All shards are locked. Subcommands of Redis that are not
+//! here say so; HELP lists what is.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -19,17 +18,19 @@ use crate::config::{Opt, size};
 use crate::crash;
 use crate::cx::Cx;
 use crate::error::{Error, Outcome};
+use crate::failure;
 use crate::log;
 use crate::request::{Key, Request};
 
 /// What there is: form and sentence, for HELP.
-const SUBCOMMANDS: [(&str, &str); 13] = [
+const SUBCOMMANDS: [(&str, &str); 14] = [
     ("CONFIG-REWRITE-FORCE-ALL", "CONFIG REWRITE with the options at their defaults too."),
     ("DIGEST", "Forty digits that stand for all data."),
     ("DIGEST-VALUE key [key ...]", "Forty digits for each key's value."),
     ("ERROR message", "Answers with this error."),
     ("LOG message", "Writes a line to the server's log."),
     ("OBJECT key", "How a key's value is kept."),
+    ("PANIC", "Has the thread panic that runs this, which ends the server: for tests of what comes then."),
     ("POPULATE count [prefix] [size]", "Creates string keys: prefix (or 'key'), a colon and a number."),
     ("PROTOCOL type", "Answers with a value of the type: string, integer, double, null, array, set, map, ..."),
     ("QUICKLIST-PACKED-THRESHOLD size", "From which size on an element of a list stands alone; 0 is the default."),
@@ -40,7 +41,7 @@ const SUBCOMMANDS: [(&str, &str); 13] = [
 ];
 
 /// Redis's subcommands that are not here. They get an answer that says so instead of one about spelling.
-const ABSENT: [&str; 26] = [
+const ABSENT: [&str; 25] = [
     "aof-flush-sleep",
     "assert",
     "change-repl-id",
@@ -57,7 +58,6 @@ const ABSENT: [&str; 26] = [
     "mallctl",
     "mallctl-str",
     "oom",
-    "panic",
     "pause-cron",
     "quicklist",
     "reload",
@@ -80,6 +80,7 @@ pub fn debug(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         (b"error", 3) => return Err(Error::new(String::from_utf8_lossy(request.arg(2)))),
         (b"log", 3) => log_line(cx, request.arg(2)),
         (b"object", 3) => return object(cx, request.arg(2)),
+        (b"panic", 2) => failure::on_purpose(),
         (b"populate", 3..=5) => return populate(cx, request),
         (b"protocol", 3) => return protocol(cx, request.arg(2)),
         (b"quicklist-packed-threshold", 3) => return packed_threshold(cx, request.arg(2)),
@@ -108,7 +109,6 @@ fn show_help(cx: &mut Cx<'_>) {
 
 /// The data as of one instant: all shards are held. A key whose time has come counts as gone.
 fn digest(cx: &mut Cx<'_>) {
-    cx.locks.take_all();
     let now_ms = cx.now.wall_ms();
     let mut digest = Digest::default();
     for database in 0..cx.engine.store.databases() {
@@ -196,7 +196,6 @@ fn populate(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         return Err(Error::STRING_TOO_LONG);
     }
     let prefix = request.args.get(3).unwrap_or(b"key");
-    cx.locks.take_all();
     for at in 0..count {
         let name = [prefix, b":", at.to_string().as_bytes()].concat();
         let mut value = format!("value:{at}").into_bytes();
@@ -239,7 +238,6 @@ fn packed_threshold(cx: &mut Cx<'_>, argument: &[u8]) -> Outcome {
 /// Whoever needs data waits as long: all shards are held. As in the original, what is no number is 0.
 fn sleep(cx: &mut Cx<'_>, argument: &[u8]) {
     let seconds = number::parse_f64(argument).unwrap_or(0.0);
-    cx.locks.take_all();
     std::thread::sleep(Duration::try_from_secs_f64(seconds).unwrap_or_default());
     cx.reply().ok();
 }

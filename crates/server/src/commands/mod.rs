@@ -71,7 +71,7 @@ mod stream_reply;
 mod stream_trim;
 mod string;
 mod tracking;
-mod transaction;
+pub mod transaction;
 mod waiting;
 mod zset;
 mod zset_algebra;

@@ -65,7 +65,8 @@ pub fn clients(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("client_recent_max_input_buffer", most(|peer| peer.input_bytes.load(Ordering::Relaxed)));
     lines.add("client_recent_max_output_buffer", most(|peer| peer.output_bytes.load(Ordering::Relaxed)));
     let waiting = cx.engine.blocking.census();
-    lines.add("blocked_clients", waiting.clients);
+    let held = peers.iter().filter(|peer| peer.paused.load(Ordering::Relaxed)).count();
+    lines.add("blocked_clients", waiting.clients + held);
     lines.add("tracking_clients", cx.engine.tracking.clients());
     lines.add("pubsub_clients", peers.iter().filter(|peer| peer.is_listening()).count());
     lines.add("watching_clients", watching.clone().count());

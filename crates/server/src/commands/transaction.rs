@@ -1,17 +1,18 @@
 //! MULTI, EXEC, DISCARD, WATCH and UNWATCH.
 //!
-//! EXEC takes the locks of everything that its queue and its watches name at once, looks at its flag with them held, and
-//! runs the queue in one go: no other thread can come between the look and the last command. The effects go to the
+//! EXEC finds the locks of everything that its queue and its watches name held, looks at its flag, and runs the queue in
+//! one go: no other thread can come between the look and the last command. The effects go to the
 //! journal as one piece.
 
 use sleeve_store::Find;
-use sleeve_wire::commands::{Categories, Row};
+use sleeve_wire::commands::{Reach, Row};
+use sleeve_wire::request::OwnedArgs;
 
 use super::permission;
 use crate::cx::Cx;
 use crate::error::{Error, Outcome};
 use crate::patience;
-use crate::request::{KeyAt, Request};
+use crate::request::{Request, hash_keys};
 use crate::state::Transaction;
 
 /// MULTI.
@@ -69,11 +70,6 @@ pub fn exec(cx: &mut Cx<'_>) -> Outcome {
         cx.state.watching.clear(cx.engine);
         return Err(Error::EXEC_ABORT);
     }
-    let keys = hash_queue(cx, &transaction);
-    if let Err(busy) = lock(cx, &transaction, &keys) {
-        cx.state.watching.clear(cx.engine);
-        return Err(busy.exec_refused());
-    }
     let changed = cx.state.watching.is_raised() || watched_key_expired(cx);
     cx.state.watching.clear(cx.engine);
     if changed {
@@ -83,7 +79,7 @@ pub fn exec(cx: &mut Cx<'_>) -> Outcome {
     cx.state.executing = Some(transaction.queue.len() as i64);
     cx.begin_transaction();
     cx.reply().array(transaction.queue.len());
-    for ((row, args), keys) in transaction.queue.iter().zip(&keys) {
+    for ((row, args), keys) in transaction.queue.iter().zip(&transaction.keys) {
         match permission::check_queued(cx, row, args.args()) {
             Ok(()) => (cx.call)(cx, Request::new(row, args.args(), keys)),
             Err(error) => cx.refuse(&error),
@@ -94,30 +90,30 @@ pub fn exec(cx: &mut Cx<'_>) -> Outcome {
     Ok(())
 }
 
-fn hash_queue(cx: &Cx<'_>, transaction: &Transaction) -> Vec<Vec<KeyAt>> {
-    let hash = |(row, args): &(&'static Row, sleeve_wire::request::OwnedArgs)| {
+/// Takes the locks that EXEC needs: of all that its queue and its watches name, or all shards where a command of the queue
+/// may look at any.
+///
+/// # Errors
+/// BUSY: a script has them for long.
+pub fn lock(cx: &mut Cx<'_>) -> Outcome {
+    let (engine, locks) = (cx.engine, &mut cx.locks);
+    let Some(transaction) = cx.state.transaction.as_mut().filter(|transaction| !transaction.aborted) else {
+        locks.clear();
+        return Ok(());
+    };
+    let hash = |(row, args): &(&'static Row, OwnedArgs)| {
         let mut keys = Vec::new();
-        crate::request::hash_keys(&cx.engine.store, row, args.args(), &mut keys);
+        hash_keys(&engine.store, row, args.args(), &mut keys);
         keys
     };
-    transaction.queue.iter().map(hash).collect()
-}
-
-fn lock(cx: &mut Cx<'_>, transaction: &Transaction, keys: &[Vec<KeyAt>]) -> Outcome {
-    let mut queue = transaction.queue.iter().zip(keys);
-    let may_use_any = |row: &Row| row.runs_script() || row.describes_keys();
-    if queue.any(|((row, _), keys)| may_use_any(row) || (keys.is_empty() && is_about_all_keys(row))) {
-        return patience::until(cx.engine, |patience| cx.locks.take_all_within(patience));
+    transaction.keys = transaction.queue.iter().map(hash).collect();
+    if transaction.queue.iter().any(|(row, _)| row.reach != Reach::Named) {
+        return patience::until(engine, |patience| locks.take_all_within(patience));
     }
-    let watched = cx.state.watching.keys().iter().map(|watched| cx.engine.store.hash(&watched.key));
-    let named = keys.iter().flatten().map(|key| key.hash);
+    let watched = cx.state.watching.keys().iter().map(|watched| engine.store.hash(&watched.key));
+    let named = transaction.keys.iter().flatten().map(|key| key.hash);
     let hashes: Vec<_> = named.chain(watched).collect();
-    patience::until(cx.engine, |patience| cx.locks.take_within(hashes.iter().copied(), patience))
-}
-
-/// Whether a command without keys may look at any key.
-fn is_about_all_keys(row: &Row) -> bool {
-    row.categories.intersects(Categories::KEYSPACE.or(Categories::ADMIN).or(Categories::DANGEROUS))
+    patience::until(engine, |patience| locks.take_within(hashes.iter().copied(), patience))
 }
 
 /// Whether the time of a watched key has come since WATCH. Its removal, seen or not, is a change.

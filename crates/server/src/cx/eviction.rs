@@ -49,7 +49,7 @@ impl Cx<'_> {
         if engine.estimated_bytes() <= bytes_max {
             return Room::Enough;
         }
-        if policy == MaxmemoryPolicy::NoEviction || engine.pause.held(self.now.wall_ms()).is_some() {
+        if policy == MaxmemoryPolicy::NoEviction || engine.pause.held(self.now.monotonic_ms()).is_some() {
             return Room::Nothing;
         }
         if engine.scripts.running.is_any() {

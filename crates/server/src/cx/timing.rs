@@ -64,6 +64,8 @@ impl Cx<'_> {
     #[inline]
     pub(crate) fn end_alone(&mut self, request: &Request<'_>, began_ticks: u64) {
         let ticks = clock::ticks().wrapping_sub(began_ticks);
+        // What counts is what is slow now: the command may have taken long, or may itself have said what is.
+        self.slow_ticks = slowlog::slow_ticks(&self.engine.config);
         if ticks >= self.slow_ticks {
             self.enter_slow(request, ticks);
         }

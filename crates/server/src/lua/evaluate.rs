@@ -29,7 +29,6 @@ use crate::config::Opt;
 use crate::cx::Cx;
 use crate::error::{Error, Outcome};
 use crate::output::Output;
-use crate::patience;
 use crate::request::Request;
 
 /// How a request names its script.
@@ -51,7 +50,6 @@ pub fn eval(cx: &mut Cx<'_>, request: Request<'_>, named: Named, read_only: bool
     station::with(&scripts, |station| {
         let (digest, compiled) = find_script(cx, station, request.arg(1), named)?;
         let permits = permits(cx, compiled.flags, read_only)?;
-        lock(cx)?;
         let run = Run { request, name: &digest, kind: Kind::Script, permits };
         let Station { scripts: Some(room), words: memory, .. } = station else { return Err(script_room::NO_MEMORY) };
         let function = &compiled.function;
@@ -75,7 +73,6 @@ pub fn fcall(cx: &mut Cx<'_>, request: Request<'_>, read_only: bool) -> Outcome 
         let callable = room.function(&scripts, request.arg(1))?;
         let words = split(request.args, Error::fixed("ERR Bad number of keys provided"))?;
         let permits = permits(cx, Some(callable.flags), read_only)?;
-        lock(cx)?;
         let run = Run { request, name: request.arg(1), kind: Kind::Function, permits };
         let Station { libraries: Some(room), words: memory, .. } = station else { return Err(script_room::NO_MEMORY) };
         let function = &callable.function;
@@ -204,14 +201,6 @@ fn is_memory_full(cx: &Cx<'_>) -> bool {
     bytes_max != 0 && cx.state.executing.is_none() && cx.engine.estimated_bytes() > bytes_max
 }
 
-/// Takes all shards; inside EXEC that has been done.
-fn lock(cx: &mut Cx<'_>) -> Outcome {
-    match cx.state.executing {
-        Some(_) => Ok(()),
-        None => patience::until(cx.engine, |patience| cx.locks.take_all_within(patience)),
-    }
-}
-
 /// One run.
 struct Run<'s> {
     request: Request<'s>,
@@ -252,6 +241,7 @@ fn play<'r>(
     let (protocol, panic) = (scene.protocol, scene.panic);
     *memory = scene.words;
     if let Some(panic) = panic {
+        cx.engine.scripts.running.end();
         panic::resume_unwind(panic);
     }
     realm.weigh();

@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
 use sha1::{Digest as _, Sha1};
+use sleeve_wire::commands::Command;
 
-use super::flags::ScriptFlags;
+use super::flags::{self, ScriptFlags};
 use super::running::Running;
 
 /// A script's name: its SHA-1 digest in lower-case hexadecimal.
@@ -109,6 +110,23 @@ impl Scripts {
     /// The library that has this function, in whatever case its name is given.
     pub fn library_of(&self, function: &str) -> Option<Arc<Library>> {
         self.libraries.read().functions.get(&function.to_ascii_lowercase()).cloned()
+    }
+
+    /// Whether the script or function that a command of this kind names says of itself that it changes nothing.
+    pub fn promises_no_writes(&self, command: Command, name: &[u8]) -> bool {
+        let flags = match command {
+            Command::Eval => flags::of_script(name).ok().flatten(),
+            Command::EvalSha => digest_from(name).and_then(|digest| self.find(&digest)?.flags),
+            Command::FCall => std::str::from_utf8(name).ok().and_then(|name| self.flags_of(name)),
+            _ => None,
+        };
+        flags.is_some_and(|flags| flags.contains(ScriptFlags::NO_WRITES))
+    }
+
+    fn flags_of(&self, function: &str) -> Option<ScriptFlags> {
+        let library = self.library_of(function)?;
+        let facts = library.functions.iter().find(|facts| facts.name.eq_ignore_ascii_case(function))?;
+        Some(facts.flags)
     }
 
     /// Puts other libraries in the place of those that there are.

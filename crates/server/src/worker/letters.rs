@@ -37,6 +37,11 @@ impl Worker {
         self.send_queued();
     }
 
+    /// Whether there is anything to read.
+    pub(super) fn has_mail(&self) -> bool {
+        !self.team.members[self.number].0.is_empty() || !self.put_off.is_empty()
+    }
+
     fn open(&mut self, letter: Letter) {
         match letter {
             Letter::Message(message) => {

@@ -89,6 +89,7 @@ ConfigRewrite "config|rewrite" of Config, Server, arity 2, since "2.8.0"
 
 ConfigSet "config|set" of Config, Server, arity -4, since "2.0.0"
     [ADMIN NOSCRIPT LOADING STALE] []
+    reach Each
     tips "request_policy:all_nodes" "response_policy:all_succeeded"
     summary "Changes options while the server runs; all of them or none."
     complexity "O(N) when N is the number of configuration parameters provided"
@@ -96,6 +97,7 @@ ConfigSet "config|set" of Config, Server, arity -4, since "2.0.0"
 
 DbSize "dbsize", Server, arity 1, since "1.0.0"
     [READONLY FAST] [KEYSPACE]
+    reach Each
     tips "request_policy:all_shards" "response_policy:agg_sum"
     summary "Counts the keys of the database."
     complexity "O(1)"
@@ -103,6 +105,7 @@ DbSize "dbsize", Server, arity 1, since "1.0.0"
 
 Debug "debug", Server, arity -2, since "1.0.0"
     [ADMIN NOSCRIPT LOADING STALE] []
+    reach All
     system true
     summary "Holds tools for testing and debugging the server."
     complexity "Depends on subcommand."
@@ -110,6 +113,7 @@ Debug "debug", Server, arity -2, since "1.0.0"
 
 FlushAll "flushall", Server, arity -1, since "1.0.0"
     [WRITE] [KEYSPACE DANGEROUS]
+    reach All
     tips "request_policy:all_shards" "response_policy:all_succeeded"
     summary "Removes all keys of all databases."
     complexity "O(N) where N is the total number of keys in all databases"
@@ -117,6 +121,7 @@ FlushAll "flushall", Server, arity -1, since "1.0.0"
 
 FlushDb "flushdb", Server, arity -1, since "1.0.0"
     [WRITE] [KEYSPACE DANGEROUS]
+    reach All
     tips "request_policy:all_shards" "response_policy:all_succeeded"
     summary "Removes all keys of the database."
     complexity "O(N) where N is the number of keys in the selected database"
@@ -124,6 +129,7 @@ FlushDb "flushdb", Server, arity -1, since "1.0.0"
 
 Info "info", Server, arity -1, since "1.0.0"
     [LOADING STALE] [DANGEROUS]
+    reach Each
     tips "nondeterministic_output" "request_policy:all_shards" "response_policy:special"
     summary "Describes the server and its statistics."
     complexity "O(1)"
@@ -143,6 +149,7 @@ Memory "memory", Server, arity -2, since "4.0.0"
 
 MemoryDoctor "memory|doctor" of Memory, Server, arity 2, since "4.0.0"
     [] []
+    reach Each
     tips "nondeterministic_output" "request_policy:all_shards" "response_policy:special"
     summary "Says in words how memory is doing and what may help."
     complexity "O(1)"
@@ -170,6 +177,7 @@ MemoryPurge "memory|purge" of Memory, Server, arity 2, since "4.0.0"
 
 MemoryStats "memory|stats" of Memory, Server, arity 2, since "4.0.0"
     [] []
+    reach Each
     tips "nondeterministic_output" "request_policy:all_shards" "response_policy:special"
     summary "Tells where memory goes."
     complexity "O(1)"
@@ -233,6 +241,7 @@ Shutdown "shutdown", Server, arity -1, since "1.0.0"
 
 SwapDb "swapdb", Server, arity 3, since "4.0.0"
     [WRITE FAST] [KEYSPACE DANGEROUS]
+    reach All
     summary "Exchanges the contents of two databases."
     complexity "O(N) where N is the number of clients that watch or wait for keys of either database"
     grammar "index1:integer index2:integer";

@@ -84,6 +84,7 @@ ClientNoTouch "client|no-touch" of Client, Connection, arity 3, since "7.2.0"
 
 ClientPause "client|pause" of Client, Connection, arity -3, since "2.9.50"
     [ADMIN NOSCRIPT LOADING STALE] [CONNECTION]
+    reach All
     summary "Holds back the commands of all clients, or only the writing ones, for a time."
     complexity "O(1)"
     grammar "timeout:integer [mode=<WRITE|ALL>@6.2.0]";

@@ -61,6 +61,7 @@ ExpireTime "expiretime", Generic, arity 2, since "7.0.0"
 
 Keys "keys", Generic, arity 2, since "1.0.0"
     [READONLY] [KEYSPACE DANGEROUS]
+    reach Each
     tips "request_policy:all_shards" "nondeterministic_output_order"
     summary "Lists all keys that match a pattern."
     complexity "O(N) where N is the number of keys in the database"
@@ -165,6 +166,7 @@ PTtl "pttl", Generic, arity 2, since "2.6.0"
 
 RandomKey "randomkey", Generic, arity 1, since "1.0.0"
     [READONLY] [KEYSPACE]
+    reach Each
     tips "request_policy:all_shards" "nondeterministic_output"
     summary "Gives some key of the database."
     complexity "O(1)"
@@ -205,6 +207,7 @@ RestoreAsking "restore-asking", Server, arity -4, since "3.0.0"
 
 Scan "scan", Generic, arity -2, since "2.8.0"
     [READONLY] [KEYSPACE]
+    reach Each
     tips "nondeterministic_output" "request_policy:special"
     summary "Walks over the keys of the database, a few at a time."
     complexity "O(1) per call; O(N) for a complete walk, where N is the number of keys"
@@ -217,6 +220,7 @@ Sort "sort", Generic, arity -2, since "1.0.0"
             content of the key we sort")
         (unknown; OW UPDATE; "For the optional STORE keyword. It is marked 'unknown' because the keyword can appear anywhere \
             in the argument array")
+    reach All
     summary "Gives the elements of a list, set or sorted set in an order of their own, or stores them as a list."
     complexity "O(N+M*log(M)) where N is the number of elements in the list or set to sort, and M the number of returned \
         elements. When the elements are not sorted, complexity is O(N)."
@@ -228,6 +232,7 @@ SortRo "sort_ro", Generic, arity -2, since "7.0.0"
     keys (1; RO ACCESS)
         (unknown; RO ACCESS; "For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from the \
             content of the key we sort")
+    reach All
     summary "Gives the elements of a list, set or sorted set in an order of their own."
     complexity "O(N+M*log(M)) where N is the number of elements in the list or set to sort, and M the number of returned \
         elements. When the elements are not sorted, complexity is O(N)."

@@ -18,6 +18,7 @@
 //!          (after "WORD" 1, half; FLAGS)                      (the first half of what follows a word; or `to the end`)
 //!          (2 counted; FLAGS)                                (argument 2 says how many follow it)
 //!          (unknown; FLAGS; "notes")                         (no position tells)
+//!     reach All                                              (which shards; without it those of its keys: see `Reach`)
 //!     tips "..." "..."
 //!     deprecated "since" "what to use instead"
 //!     system true                                            (DOCS calls it a system command)
@@ -92,6 +93,8 @@ pub struct Row {
     pub categories: Categories,
     /// Where its keys are.
     pub keys: &'static [KeySpec],
+    /// Which shards of the keyspace it looks at.
+    pub reach: Reach,
     /// Its family in the documentation.
     pub group: Group,
     /// The version of Redis that brought it.
@@ -108,6 +111,20 @@ pub struct Row {
     pub deprecated: Option<Deprecated>,
     /// Whether it is called a system command: not for applications.
     pub system: bool,
+}
+
+/// Which shards of the keyspace a command looks at, and so which locks it needs: by itself, in a transaction and in a
+/// script alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Those of the keys that its arguments name; none where they name none.
+    Named,
+    /// Each, one after the other, where it runs by itself: what it tells is of no single instant. It changes no key by
+    /// choice.
+    Each,
+    /// All at one instant: it changes the whole keyspace, uses keys that no argument names, or must not run beside
+    /// anything that writes.
+    All,
 }
 
 /// The end of a command's good days.
@@ -139,12 +156,6 @@ impl Row {
     pub const fn runs_script(&self) -> bool {
         use Command::{Eval, EvalRo, EvalSha, EvalShaRo, FCall, FCallRo};
         matches!(self.id, Eval | EvalRo | EvalSha | EvalShaRo | FCall | FCallRo)
-    }
-
-    /// Whether this looks into keys that its arguments only describe: SORT with BY and GET.
-    #[inline]
-    pub const fn describes_keys(&self) -> bool {
-        matches!(self.id, Command::Sort | Command::SortRo)
     }
 
     /// The subcommands, in the order of the table.
@@ -236,6 +247,7 @@ macro_rules! define {
         $id:ident $name:literal $(of $parent:ident)?, $group:ident, arity $arity:literal, since $since:literal
         [$($flag:ident)*] [$($category:ident)*]
         $(keys $(($($spec:tt)*))+)?
+        $(reach $reach:ident)?
         $(tips $($tip:literal)+)?
         $(deprecated $gone:literal $instead:literal)?
         $(system $system:literal)?
@@ -261,6 +273,7 @@ macro_rules! define {
                 flags: FLAGS,
                 categories: Categories::EMPTY$(.or(Categories::$category))*.with_implied(FLAGS),
                 keys: &[$($(key_spec!($($spec)*)),+)?],
+                reach: define!(@reach $($reach)?),
                 group: Group::$group,
                 since: $since,
                 complexity: $complexity,
@@ -272,6 +285,8 @@ macro_rules! define {
             }
         }),*];
     };
+    (@reach $reach:ident) => { Reach::$reach };
+    (@reach) => { Reach::Named };
     (@option $some:expr) => { Some($some) };
     (@option) => { None };
 }

@@ -8,6 +8,7 @@ macro_rules! scripting_rows {
 Eval "eval", Scripting, arity -3, since "2.6.0"
     [NOSCRIPT STALE SKIP_MONITOR NO_MANDATORY_KEYS MOVABLE_KEYS MAY_REPLICATE] [SCRIPTING]
     keys (2 counted; RW ACCESS UPDATE; "We cannot tell how the keys will be used so we assume the worst, RW and UPDATE")
+    reach All
     summary "Runs a Lua script."
     complexity "Depends on the script that is executed."
     grammar "script numkeys:integer [key...] [arg...]";
@@ -15,6 +16,7 @@ Eval "eval", Scripting, arity -3, since "2.6.0"
 EvalRo "eval_ro", Scripting, arity -3, since "7.0.0"
     [READONLY NOSCRIPT STALE SKIP_MONITOR NO_MANDATORY_KEYS MOVABLE_KEYS] [SCRIPTING]
     keys (2 counted; RO ACCESS; "We cannot tell how the keys will be used so we assume the worst, RO and ACCESS")
+    reach All
     summary "Runs a Lua script that changes nothing."
     complexity "Depends on the script that is executed."
     grammar "script numkeys:integer [key...] [arg...]";
@@ -22,6 +24,7 @@ EvalRo "eval_ro", Scripting, arity -3, since "7.0.0"
 EvalSha "evalsha", Scripting, arity -3, since "2.6.0"
     [NOSCRIPT STALE SKIP_MONITOR NO_MANDATORY_KEYS MOVABLE_KEYS MAY_REPLICATE] [SCRIPTING]
     keys (2 counted; RW ACCESS UPDATE)
+    reach All
     summary "Runs a Lua script that is known by its SHA-1 digest."
     complexity "Depends on the script that is executed."
     grammar "sha1 numkeys:integer [key...] [arg...]";
@@ -29,6 +32,7 @@ EvalSha "evalsha", Scripting, arity -3, since "2.6.0"
 EvalShaRo "evalsha_ro", Scripting, arity -3, since "7.0.0"
     [READONLY NOSCRIPT STALE SKIP_MONITOR NO_MANDATORY_KEYS MOVABLE_KEYS] [SCRIPTING]
     keys (2 counted; RO ACCESS)
+    reach All
     summary "Runs a Lua script that changes nothing and is known by its SHA-1 digest."
     complexity "Depends on the script that is executed."
     grammar "sha1 numkeys:integer [key...] [arg...]";
@@ -36,6 +40,7 @@ EvalShaRo "evalsha_ro", Scripting, arity -3, since "7.0.0"
 FCall "fcall", Scripting, arity -3, since "7.0.0"
     [NOSCRIPT STALE SKIP_MONITOR NO_MANDATORY_KEYS MOVABLE_KEYS MAY_REPLICATE] [SCRIPTING]
     keys (2 counted; RW ACCESS UPDATE; "We cannot tell how the keys will be used so we assume the worst, RW and UPDATE")
+    reach All
     summary "Calls a function of a library."
     complexity "Depends on the function that is executed."
     grammar "function numkeys:integer [key...] [arg...]";
@@ -43,6 +48,7 @@ FCall "fcall", Scripting, arity -3, since "7.0.0"
 FCallRo "fcall_ro", Scripting, arity -3, since "7.0.0"
     [READONLY NOSCRIPT STALE SKIP_MONITOR NO_MANDATORY_KEYS MOVABLE_KEYS] [SCRIPTING]
     keys (2 counted; RO ACCESS; "We cannot tell how the keys will be used so we assume the worst, RO and ACCESS")
+    reach All
     summary "Calls a function of a library that changes nothing."
     complexity "Depends on the function that is executed."
     grammar "function numkeys:integer [key...] [arg...]";
@@ -55,6 +61,7 @@ Function "function", Scripting, arity -2, since "7.0.0"
 
 FunctionDelete "function|delete" of Function, Scripting, arity 3, since "7.0.0"
     [WRITE NOSCRIPT] [SCRIPTING]
+    reach All
     tips "request_policy:all_shards" "response_policy:all_succeeded"
     summary "Removes a library with its functions."
     complexity "O(1)"
@@ -68,6 +75,7 @@ FunctionDump "function|dump" of Function, Scripting, arity 2, since "7.0.0"
 
 FunctionFlush "function|flush" of Function, Scripting, arity -2, since "7.0.0"
     [WRITE NOSCRIPT] [SCRIPTING]
+    reach All
     tips "request_policy:all_shards" "response_policy:all_succeeded"
     summary "Removes all libraries."
     complexity "O(N) where N is the number of functions deleted"
@@ -95,6 +103,7 @@ FunctionList "function|list" of Function, Scripting, arity -2, since "7.0.0"
 
 FunctionLoad "function|load" of Function, Scripting, arity -3, since "7.0.0"
     [WRITE DENYOOM NOSCRIPT] [SCRIPTING]
+    reach All
     tips "request_policy:all_shards" "response_policy:all_succeeded"
     summary "Adds a library."
     complexity "O(1) (considering compilation time is redundant)"
@@ -102,6 +111,7 @@ FunctionLoad "function|load" of Function, Scripting, arity -3, since "7.0.0"
 
 FunctionRestore "function|restore" of Function, Scripting, arity -3, since "7.0.0"
     [WRITE DENYOOM NOSCRIPT] [SCRIPTING]
+    reach All
     tips "request_policy:all_shards" "response_policy:all_succeeded"
     summary "Brings libraries back from the value that FUNCTION DUMP gave."
     complexity "O(N) where N is the number of functions on the payload"
