@@ -60,7 +60,7 @@ fn open_file(path: &Path) -> io::Result<File> {
 
 /// Where lines go, for who may take no lock; none while there is no log.
 pub fn descriptor() -> Option<RawFd> {
-    LOG.get().map(|log| log.file.as_ref().map_or(io::stdout().as_raw_fd(), |file| file.descriptor))
+    LOG.get().map(|log| log.file.as_ref().map_or(libc::STDOUT_FILENO, |file| file.descriptor))
 }
 
 impl Named {
