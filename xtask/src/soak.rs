@@ -91,6 +91,20 @@ const SOAKS: &[Soak] = &[
         size: Size::Minutes(10),
         env: &[],
     },
+    Soak {
+        name: "client-forks",
+        shows: "forked children leave their parent's connections alone, and clients of their own work whole",
+        test: &["--package", "sleeve", "--test", "outside", "forks::"],
+        size: Size::Count(1_000),
+        env: &[],
+    },
+    Soak {
+        name: "client-silence",
+        shows: "callers of a server that stops and comes back all hear something in time, beside wakers that panic",
+        test: &["--package", "sleeve", "--test", "outside", "worst::"],
+        size: Size::Count(500),
+        env: &[],
+    },
 ];
 
 /// Which soaks, and how long.

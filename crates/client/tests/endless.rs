@@ -278,7 +278,7 @@ fn a_subscription_survives_a_password_that_is_refused_for_a_while() {
 }
 
 /// A server that can be stopped, as by a signal: connections are made, and nothing is answered.
-fn stoppable() -> (u16, Arc<AtomicBool>, Arc<AtomicUsize>) {
+pub fn stoppable() -> (u16, Arc<AtomicBool>, Arc<AtomicUsize>) {
     let (stopped, ended) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let (is_stopped, ends) = (stopped.clone(), ended.clone());
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

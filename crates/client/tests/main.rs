@@ -6,3 +6,4 @@ mod forks;
 mod scripted;
 mod silence;
 mod tasks;
+mod worst;

@@ -1,0 +1,85 @@
+//! Everything at once: a server that stops and comes back again and again while callers and tasks go on asking, some of
+//! them with wakers that panic, and clients and subscriptions come and go. Everyone is told something in time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Wake, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use sleeve::prelude::*;
+use sleeve::{Client, ErrorKind};
+
+use crate::endless::stoppable;
+use crate::scripted::config;
+
+/// How long nobody may hear anything: the longest of the times below, on a machine that is very busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Panicking;
+
+impl Wake for Panicking {
+    fn wake(self: Arc<Self>) {
+        // As a panic, but without the hook's message for each of thousands.
+        std::panic::resume_unwind(Box::new("on purpose"));
+    }
+}
+
+/// Asks, waits, forgets, drops and leaves wakers behind until it is over; returns how often it was answered.
+fn ask(client: &Client, ended: &AtomicBool) -> usize {
+    let mut answered = 0;
+    let waker = Waker::from(Arc::new(Panicking));
+    while !ended.load(Ordering::Relaxed) {
+        client.echo::<String>("x").forget();
+        drop(client.echo::<String>("x"));
+        let mut left_behind = client.echo::<String>("x");
+        // A first look may wake at once, to come again.
+        let look = || std::pin::pin!(&mut left_behind).poll(&mut Context::from_waker(&waker)).is_ready();
+        _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(look));
+        let since = Instant::now();
+        match client.echo::<String>("x").wait() {
+            Ok(answer) => {
+                assert_eq!(answer, "x");
+                answered += 1;
+            }
+            Err(error) => assert!(matches!(error.kind(), ErrorKind::Timeout | ErrorKind::Disconnected), "{error:?}"),
+        }
+        assert!(since.elapsed() < PATIENCE, "it was told after {:?}", since.elapsed());
+    }
+    answered
+}
+
+#[test]
+fn a_server_that_stops_again_and_again_leaves_nobody_without_a_word() {
+    let stops: usize = std::env::var("SLEEVE_SOAK_COUNT").map_or(3, |count| count.parse().unwrap());
+    let (port, stopped, _) = stoppable();
+    let config = config(port)
+        .command_timeout(Some(Duration::from_millis(800)))
+        .connect_timeout(Duration::from_millis(300))
+        .silence_max(Some(Duration::from_millis(400)))
+        .queue_bytes_max(20_000);
+    let client = Client::connect_with(config.clone()).unwrap();
+    let ended = Arc::new(AtomicBool::new(false));
+    let callers: Vec<_> = (0..4)
+        .map(|_| {
+            let (client, ended) = (client.clone(), ended.clone());
+            thread::spawn(move || ask(&client, &ended))
+        })
+        .collect();
+    for _ in 0..stops {
+        stopped.store(true, Ordering::SeqCst);
+        // A client that comes while nothing is answered, and goes with something on its way.
+        let another = Client::open_with(config.clone()).unwrap();
+        another.echo::<String>("x").forget();
+        thread::sleep(Duration::from_millis(600));
+        drop(another);
+        stopped.store(false, Ordering::SeqCst);
+        let since = Instant::now();
+        while client.echo::<String>("x").wait().is_err() {
+            assert!(since.elapsed() < PATIENCE, "it does not come back");
+        }
+    }
+    ended.store(true, Ordering::Relaxed);
+    let answered: usize = callers.into_iter().map(|caller| caller.join().unwrap()).sum();
+    assert!(answered > 0, "nobody was ever answered");
+}
