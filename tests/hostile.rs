@@ -174,10 +174,13 @@ fn nurse(arena: &Arena) {
     }
 }
 
+/// The end of the server's log, and where a panic stands further up what it says.
 fn end_of_log(server: &Server) -> String {
     let log = server.log();
     let lines: Vec<&str> = log.lines().collect();
-    lines[lines.len().saturating_sub(15)..].join("\n")
+    let end = lines.len().saturating_sub(15);
+    let panic = lines.iter().position(|line| line.contains("panicked at")).unwrap_or(end).min(end);
+    [&lines[panic..end.min(panic + 8)], &lines[end..]].concat().join("\n")
 }
 
 #[test]
