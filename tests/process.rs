@@ -290,3 +290,13 @@ fn no_report_is_written_where_none_is_wanted() {
     assert_eq!(status.signal(), Some(11), "{status}");
     assert!(!server.log().contains("crash"), "{}", server.log());
 }
+
+#[test]
+fn a_panic_is_reported_once_and_ends_the_process() {
+    let mut server = Server::start_with(Kind::Sleeve, &["--enable-debug-command", "yes"]);
+    assert!(server.connect().command(&["DEBUG", "PANIC"]).is_err(), "nobody answers");
+    let status = server.wait_for_exit(Duration::from_secs(60)).expect("it ends");
+    assert_eq!(status.signal(), Some(6), "{status}");
+    let log = server.log();
+    assert!(log.contains(" has failed: ") && !log.contains("crashed by signal"), "{log}");
+}

@@ -53,6 +53,11 @@ pub fn set_wanted(is_wanted: bool) {
     }
 }
 
+/// Says that what goes wrong has been written down, so that the end by a signal that follows is reported no second time.
+pub fn has_been_told() {
+    STAGE.store(WRITTEN, Ordering::Relaxed);
+}
+
 fn install() -> [libc::sigaction; SIGNALS.len()] {
     // The first trace loads the unwinder, which the handler must not do.
     let mut frame = [ptr::null_mut(); 1];

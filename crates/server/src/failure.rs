@@ -10,6 +10,7 @@ use std::panic;
 use std::process;
 use std::thread;
 
+use crate::crash;
 use crate::log;
 
 /// Has a panic of any thread end this process: what it said goes to the log and to the standard error, and the status is
@@ -26,6 +27,7 @@ pub fn end_process_on_panic() {
             Backtrace::force_capture(),
         ));
         print(panic);
+        crash::has_been_told();
         process::abort();
     }));
 }
