@@ -11,6 +11,7 @@ mod dumps;
 mod endurance;
 mod golden;
 mod hostile;
+mod hostile_scripts;
 mod limits;
 mod linearizable;
 mod migrate;

@@ -105,6 +105,20 @@ const SOAKS: &[Soak] = &[
         size: Size::Count(500),
         env: &[],
     },
+    Soak {
+        name: "scripts",
+        shows: "random programs in Lua that are written to do harm end or are ended, and the server lives",
+        test: &["--package", "sleeve-tests", "--test", "outside", "hostile_scripts::random_programs"],
+        size: Size::Count(50_000),
+        env: &[],
+    },
+    Soak {
+        name: "lua-libraries",
+        shows: "the functions of Lua's libraries that are our own answer as those of Redis do",
+        test: &["--package", "sleeve-tests", "--test", "outside", "hostile_scripts::libraries"],
+        size: Size::Count(500_000),
+        env: &[],
+    },
 ];
 
 /// Which soaks, and how long.

@@ -1,13 +1,15 @@
 //! TIME and SHUTDOWN.
 
+use crate::clock::Instant;
 use crate::cx::Cx;
 use crate::error::{Error, Outcome};
 use crate::log;
 use crate::request::Request;
 
-/// TIME
+/// TIME: of this moment, not of the instant that the commands around it see, as in Redis: a script that looks twice can tell
+/// how long it has taken.
 pub fn time(cx: &mut Cx<'_>) -> Outcome {
-    let wall_us = cx.now.wall_us;
+    let wall_us = Instant::now().wall_us;
     let mut reply = cx.reply();
     reply.array(2);
     reply.bulk_integer(wall_us / 1_000_000);

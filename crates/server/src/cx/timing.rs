@@ -27,7 +27,7 @@ impl Cx<'_> {
     /// Runs a command within the running one, such as a script's. Its time is taken by itself, and is part of the other's
     /// too, as in Redis.
     #[inline]
-    pub(crate) fn call_within(&mut self, request: Request<'_>) {
+    pub(crate) fn call_within(&mut self, request: Request<'_>) -> u64 {
         let (outer, began_ticks) = (std::mem::replace(&mut self.is_within, true), clock::ticks());
         (self.call)(self, request);
         self.is_within = outer;
@@ -36,6 +36,7 @@ impl Cx<'_> {
         if self.engine.config.flag(Opt::LatencyTracking) {
             self.counters.latencies.record(request.row.id as usize, self.engine.ticker.nanoseconds(ticks), 1);
         }
+        ticks
     }
 
     /// Gives the time since the last look to the row that it belongs to.

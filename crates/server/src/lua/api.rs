@@ -10,7 +10,7 @@ use super::inbound::Reader;
 use super::raised::{error_table, raise};
 use super::scene::{Scene, Words};
 use super::scripts::digest_of;
-use super::{call, numbers, stage};
+use super::{call, numbers, pulse, stage};
 use crate::acl;
 use crate::log;
 use crate::prepare::{self, Found};
@@ -149,9 +149,13 @@ fn sha1hex(lua: &Lua, args: &MultiValue) -> mlua::Result<Value> {
     let mut args = args.iter();
     let (Some(arg), None) = (args.next(), args.next()) else { return Err(raise("ERR wrong number of arguments")) };
     let text = lua.coerce_string(arg.clone())?;
+    pulse::spend(text.as_ref().map_or(0, |text| text.as_bytes().len() / DIGESTED_BYTES_A_UNIT))?;
     let digest = text.map_or_else(|| digest_of(b""), |text| digest_of(&text.as_bytes()));
     Ok(Value::String(lua.create_string(digest)?))
 }
+
+/// Bytes of a text that are digested in the time of one unit of work.
+const DIGESTED_BYTES_A_UNIT: usize = 4;
 
 fn setresp(args: &MultiValue) -> mlua::Result<()> {
     let mut args = args.iter();

@@ -5,7 +5,6 @@
 //! call and the result are one protected call. Functions that are called so are kept in the state's registry
 //! ([`Kept`]). All else of Lua stays with mlua. Owned and used by the thread of the state.
 
-use std::cell::Cell;
 use std::ffi::c_int;
 use std::marker::PhantomData;
 use std::ptr;
@@ -52,9 +51,6 @@ impl Drop for Kept {
     }
 }
 
-/// A state that takes no more than this is small.
-const SMALL_BYTES: usize = 512 << 10;
-
 /// A Lua state as C sees it, with what it takes to call its functions.
 pub struct Bare {
     state: *mut lua_State,
@@ -63,8 +59,6 @@ pub struct Bare {
     globals: Kept,
     /// The names of the globals KEYS and ARGV.
     names: [Kept; 2],
-    /// By how many per cent the state may grow before Lua looks for garbage.
-    pause: Cell<c_int>,
     /// Where a result is left that mlua is to look at.
     result: Kept,
 }
@@ -113,17 +107,7 @@ impl Bare {
         let run = Kept::new(lua, unsafe { lua.create_c_function(run) }?)?;
         let (handler, globals) = (Kept::new(lua, handler)?, Kept::new(lua, globals)?);
         let names = [Kept::new(lua, "KEYS")?, Kept::new(lua, "ARGV")?];
-        Ok(Self { state, run, handler, globals, names, pause: Cell::new(0), result: Kept::new(lua, true)? })
-    }
-
-    /// Has Lua look for garbage less often while the state is small: to go through all that the libraries consist of
-    /// after every hundred short scripts costs a tenth of these.
-    pub fn pace(&self, used_bytes: usize) {
-        let pause = if used_bytes <= SMALL_BYTES { 400 } else { 200 };
-        if self.pause.replace(pause) != pause {
-            // SAFETY: sets a number in the state, which this thread owns.
-            unsafe { ffi::lua_gc(self.state, ffi::LUA_GCSETPAUSE, pause) };
-        }
+        Ok(Self { state, run, handler, globals, names, result: Kept::new(lua, true)? })
     }
 
     /// Calls a function. What it returns can be looked at until that is dropped.

@@ -12,7 +12,7 @@ use mlua::{Function, Lua};
 use sleeve_wire::number::{self, Digits};
 
 use super::scene::{Scene, Words};
-use super::{bare, numbers, stage};
+use super::{bare, native, numbers, stage};
 
 /// The function that scripts call. `otherwise` answers instead, without arguments, where the answer is not a usual one.
 ///
@@ -29,7 +29,9 @@ pub fn function(lua: &Lua, otherwise: Function) -> mlua::Result<Function> {
 unsafe extern "C-unwind" fn call(state: *mut lua_State) -> c_int {
     // SAFETY: a C function has 20 free slots beside its arguments, of which one is used here; see the two functions.
     unsafe {
-        if run(state) && push_reply(state) {
+        let ran = run(state);
+        native::spend(state, ran.units);
+        if ran.is_good && push_reply(state) {
             return 1;
         }
         ffi::lua_settop(state, 0);
@@ -39,11 +41,22 @@ unsafe extern "C-unwind" fn call(state: *mut lua_State) -> c_int {
     1
 }
 
-/// Runs the command whose words are the arguments on the stack; false when that has failed.
+/// What became of a call.
+#[derive(Clone, Copy, Default)]
+struct Ran {
+    is_good: bool,
+    /// How much work that was.
+    units: usize,
+}
+
+/// Ticks of the processor's time stamp in a unit of work, roughly.
+const TICKS_A_UNIT: u64 = 8;
+
+/// Runs the command whose words are the arguments on the stack.
 ///
 /// # Safety
 /// Called from a C function. Raises no error.
-unsafe fn run(state: *mut lua_State) -> bool {
+unsafe fn run(state: *mut lua_State) -> Ran {
     let ran = stage::with(|scene| {
         scene.begin_call();
         // SAFETY: as the caller says.
@@ -56,13 +69,15 @@ unsafe fn run(state: *mut lua_State) -> bool {
                 Err(b"ERR the command failed".to_vec())
             }),
         };
+        let ticks = outcome.as_ref().copied().unwrap_or(0);
         scene.failure = outcome.err();
-        scene.failure.is_none()
+        Ran { is_good: scene.failure.is_none(), units: (ticks / TICKS_A_UNIT) as usize }
     });
-    ran.unwrap_or(false)
+    ran.unwrap_or_default()
 }
 
-fn run_gathered(scene: &mut Scene<'_, '_>) -> Result<(), Vec<u8>> {
+/// Runs the command, and tells how many ticks that took.
+fn run_gathered(scene: &mut Scene<'_, '_>) -> Result<u64, Vec<u8>> {
     scene.run().map_err(|error| {
         scene.cx.counters.errors_replied.add(1);
         scene.cx.engine.stats.count_error(error.code());
@@ -128,6 +143,8 @@ unsafe fn push_reply(state: *mut lua_State) -> bool {
     }
 }
 
+/// Values of an array between two thoughts of the pulse.
+const VALUES_A_LOOK: c_int = 4_096;
 /// Arrays nest this deep in usual replies; each level takes two of Lua's slots.
 const DEPTH_MAX: usize = 4;
 
@@ -162,6 +179,9 @@ unsafe fn push_value(state: *mut lua_State, bytes: &[u8], depth: usize) -> Optio
                 ffi::lua_createtable(state, count.min((rest.len() / 4) as c_int), 0);
                 let mut rest = rest;
                 for index in 1..=count {
+                    if index % VALUES_A_LOOK == 0 {
+                        native::spend(state, VALUES_A_LOOK as usize);
+                    }
                     rest = push_value(state, rest, depth - 1)?;
                     ffi::lua_rawseti_(state, -2, index);
                 }

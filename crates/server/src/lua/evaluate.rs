@@ -7,7 +7,7 @@
 
 use std::panic;
 
-use mlua::Value;
+use mlua::{Lua, Value};
 use sleeve_wire::number;
 use sleeve_wire::reply::Protocol;
 use sleeve_wire::request::Args;
@@ -16,13 +16,14 @@ use super::bare::{Given, Returned, Seen};
 use super::flags::{self, ScriptFlags};
 use super::libraries::LibraryRoom;
 use super::outbound::Sender;
+use super::pulse;
 use super::raised::{self, Uncaught};
 use super::realm::Realm;
 use super::running::Kind;
 use super::scene::{Permits, Scene, Words};
 use super::script_room::{self, Compiled, ScriptRoom};
 use super::scripts::{Digest, Library, digest_from, digest_of};
-use super::stage;
+use super::stage::{self, Playbill};
 use super::station::{self, Station};
 use crate::clock;
 use crate::config::Opt;
@@ -104,7 +105,7 @@ pub fn load_script(cx: &Cx<'_>, source: &[u8]) -> Result<Digest, Error> {
 /// Forgets all scripts: SCRIPT FLUSH. This thread frees its Lua state at once, others do when they next run a script.
 pub fn forget_scripts(cx: &Cx<'_>) {
     cx.engine.scripts.forget();
-    station::with(&cx.engine.scripts, |station| station.scripts = None);
+    station::forget_scripts(&cx.engine.scripts);
 }
 
 /// Loads a library in this thread, without making it known: FUNCTION LOAD.
@@ -217,6 +218,30 @@ fn play<'r>(
     memory: &mut Words,
     call: impl FnOnce(&'r Realm) -> Result<Returned<'r>, Uncaught>,
 ) -> bool {
+    let engine = cx.engine;
+    let Run { request, name, kind, permits } = run;
+    engine.scripts.running.begin(kind, clock::monotonic_ms());
+    pulse::begin(realm.bytes_max);
+    let is_sound = stage::announce(&Playbill { engine, request, name, kind }, || {
+        let (returned, protocol) = perform(cx, permits, memory, || call(realm));
+        realm.weigh();
+        reply(cx, &realm.lua, returned, (protocol, name, request))
+    });
+    engine.scripts.running.end();
+    pulse::end();
+    if let Some(panic) = pulse::take_panic() {
+        panic::resume_unwind(panic);
+    }
+    is_sound
+}
+
+/// Has `call` run a script as one piece, with an output of its own; returns its result and the protocol that it asked for.
+fn perform<'r>(
+    cx: &mut Cx<'_>,
+    permits: Permits,
+    memory: &mut Words,
+    call: impl FnOnce() -> Result<Returned<'r>, Uncaught>,
+) -> (Result<Returned<'r>, Uncaught>, Protocol) {
     let is_outermost = cx.state.executing.is_none();
     if is_outermost {
         cx.state.executing = Some(1);
@@ -224,30 +249,22 @@ fn play<'r>(
     }
     let (database, mut outer) = (cx.state.database, Output::default());
     std::mem::swap(cx.out, &mut outer);
-    cx.engine.scripts.running.begin(run.kind, clock::monotonic_ms());
     let mut scene = Scene {
         cx,
-        request: run.request,
-        name: run.name,
-        kind: run.kind,
-        permits: run.permits,
+        permits,
         protocol: Protocol::Resp2,
         has_written: false,
         words: std::mem::take(memory),
         failure: None,
         panic: None,
     };
-    let returned = stage::enter(&mut scene, || call(realm));
+    let returned = stage::enter(&mut scene, call);
     let (protocol, panic) = (scene.protocol, scene.panic);
     *memory = scene.words;
     if let Some(panic) = panic {
         cx.engine.scripts.running.end();
         panic::resume_unwind(panic);
     }
-    realm.weigh();
-    let running = &cx.engine.scripts.running;
-    let was_killed = running.is_killed();
-    running.end();
     *cx.out = outer;
     cx.state.database = database;
     cx.keep_record(true);
@@ -255,56 +272,70 @@ fn play<'r>(
         cx.end_transaction();
         cx.state.executing = None;
     }
-    reply(cx, returned, (protocol, run.name, run.request)) && !(was_killed && realm.recover().is_err())
+    (returned, protocol)
 }
 
 /// Answers what a script returned or raised; false when it ran out of memory.
 fn reply(
     cx: &mut Cx<'_>,
+    lua: &Lua,
     returned: Result<Returned<'_>, Uncaught>,
     (script, name, request): (Protocol, &[u8], Request<'_>),
 ) -> bool {
-    match returned {
+    let Uncaught { mut text, place, is_counted } = match returned {
         Ok(returned) => {
             let mark = cx.out.mark();
-            let (mut reply, mut error) = (cx.reply(), None);
-            let sent = returned.look().and_then(|seen| {
-                match seen {
-                    Seen::Bytes(text) => reply.bulk(text),
-                    Seen::Number(number) => reply.integer(number as i64),
-                    Seen::Other(value) => {
-                        if let Value::Table(table) = &value
-                            && let Ok(Value::String(text)) = table.raw_get("err")
-                        {
-                            error = Some((text.as_bytes().to_vec(), raised::is_counted(table)));
-                        }
-                        return Sender { reply: &mut reply, script }.value(&value);
-                    }
+            match send(cx, lua, &returned, (script, request)) {
+                Ok(()) => return true,
+                Err(unsent) => {
+                    cx.out.rewind(mark);
+                    unsent
                 }
-                Ok(())
-            });
-            if let Some((text, is_counted)) = error {
-                fail(cx, request, &text, is_counted);
             }
-            if sent.is_err() {
-                cx.out.rewind(mark);
-                cx.refuse(&script_room::NO_MEMORY);
-                return false;
-            }
-            true
         }
-        Err(Uncaught { mut text, place, is_counted }) => {
-            fail(cx, request, &text, is_counted);
-            let is_exhausted = text.starts_with(b"ERR not enough memory");
-            if let Some((source, line)) = place {
-                text.extend_from_slice(b" script: ");
-                text.extend_from_slice(name);
-                text.extend_from_slice(format!(", on {source}:{line}.").as_bytes());
-            }
-            cx.reply().error(&text);
-            !is_exhausted
-        }
+        Err(uncaught) => uncaught,
+    };
+    fail(cx, request, &text, is_counted);
+    let is_exhausted = text.starts_with(b"ERR not enough memory");
+    if let Some((source, line)) = place {
+        text.extend_from_slice(b" script: ");
+        text.extend_from_slice(name);
+        text.extend_from_slice(format!(", on {source}:{line}.").as_bytes());
     }
+    cx.reply().error(&text);
+    !is_exhausted
+}
+
+/// Writes what a script returned.
+fn send(
+    cx: &mut Cx<'_>,
+    lua: &Lua,
+    returned: &Returned<'_>,
+    (script, request): (Protocol, Request<'_>),
+) -> Result<(), Uncaught> {
+    let unsent = |error: mlua::Error| match pulse::ended() {
+        Some(why) => Uncaught { text: why.into_bytes(), place: None, is_counted: false },
+        None => Uncaught::plain(&raised::text_of(&error)),
+    };
+    let value = match returned.look().map_err(unsent)? {
+        Seen::Bytes(text) => {
+            cx.reply().bulk(text);
+            return Ok(());
+        }
+        Seen::Number(number) => {
+            cx.reply().integer(number as i64);
+            return Ok(());
+        }
+        Seen::Other(value) => value,
+    };
+    let mut reply = cx.reply();
+    Sender::new(&mut reply, script, lua).value(&value).map_err(unsent)?;
+    if let Value::Table(table) = &value
+        && let Ok(Value::String(text)) = table.raw_get("err")
+    {
+        fail(cx, request, &text.as_bytes(), raised::is_counted(table));
+    }
+    Ok(())
 }
 
 /// Counts a request that a script answers with an error, and the error unless the command that it comes from has been

@@ -8,6 +8,7 @@
 use mlua::{Lua, Value};
 use sleeve_wire::number;
 
+use super::allowance::Allowance;
 use super::raised;
 
 /// Replies nest this deep at most; none of ours comes near.
@@ -17,12 +18,13 @@ const DEPTH_MAX: usize = 64;
 pub struct Reader<'a> {
     lua: &'a Lua,
     rest: &'a [u8],
+    allowance: Allowance<'a>,
 }
 
 impl<'a> Reader<'a> {
     /// Reads from these bytes.
     pub fn new(lua: &'a Lua, bytes: &'a [u8]) -> Self {
-        Self { lua, rest: bytes }
+        Self { lua, rest: bytes, allowance: Allowance::new(lua) }
     }
 
     /// The next reply.
@@ -34,6 +36,7 @@ impl<'a> Reader<'a> {
     }
 
     fn nested(&mut self, depth: usize) -> mlua::Result<Value> {
+        self.allowance.read(0)?;
         let line = self.line();
         let (&marker, text) = line.split_first().ok_or_else(broken)?;
         if depth > DEPTH_MAX {

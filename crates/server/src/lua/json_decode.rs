@@ -5,6 +5,7 @@
 
 use mlua::{Lua, Table, Value};
 
+use super::allowance::Allowance;
 use super::json_encode::{DEPTH_MAX, Settings, array_mark};
 use super::numbers;
 use super::raised::complain;
@@ -19,7 +20,7 @@ pub fn decode(lua: &Lua, settings: &Settings, text: &[u8]) -> mlua::Result<Value
     {
         return Err(complain(lua, "JSON parser does not support UTF-16 or UTF-32"));
     }
-    let mut decoder = Decoder { lua, settings, text, at: 0 };
+    let mut decoder = Decoder { lua, settings, text, at: 0, allowance: Allowance::new(lua) };
     let first = decoder.token();
     let value = decoder.value(first, 0)?;
     match decoder.token() {
@@ -33,6 +34,7 @@ struct Decoder<'a> {
     settings: &'a Settings,
     text: &'a [u8],
     at: usize,
+    allowance: Allowance<'a>,
 }
 
 /// A token and where it begins.
@@ -83,6 +85,7 @@ impl Decoder<'_> {
     }
 
     fn value(&mut self, token: Token, depth: i64) -> mlua::Result<Value> {
+        self.allowance.read(self.at - token.start)?;
         match token.kind {
             Kind::String(text) => Ok(Value::String(self.lua.create_string(text)?)),
             Kind::Number(number) => Ok(Value::Number(number)),
@@ -112,6 +115,7 @@ impl Decoder<'_> {
         }
         loop {
             let Kind::String(key) = token.kind else { return Err(self.expected("object key string", &token)) };
+            self.allowance.read(key.len())?;
             let key = self.lua.create_string(key)?;
             let colon = self.token();
             if !matches!(colon.kind, Kind::Colon) {

@@ -6,6 +6,7 @@
 
 use mlua::{Lua, Table, Value};
 
+use super::allowance::Allowance;
 use super::bit::type_name;
 use super::numbers;
 use super::raised::complain;
@@ -79,7 +80,7 @@ pub fn array_mark(lua: &Lua) -> mlua::Result<Table> {
 /// # Errors
 /// The value, or one in it, has no form in JSON; Lua has no memory left.
 pub fn encode(lua: &Lua, settings: &Settings, value: &Value) -> mlua::Result<Vec<u8>> {
-    let mut encoder = Encoder { lua, settings, out: Vec::new() };
+    let mut encoder = Encoder { lua, settings, out: Vec::new(), allowance: Allowance::new(lua) };
     encoder.value(value, 0)?;
     Ok(encoder.out)
 }
@@ -88,10 +89,12 @@ struct Encoder<'a> {
     lua: &'a Lua,
     settings: &'a Settings,
     out: Vec<u8>,
+    allowance: Allowance<'a>,
 }
 
 impl Encoder<'_> {
     fn value(&mut self, value: &Value, depth: i64) -> mlua::Result<()> {
+        self.allowance.write(self.out.len())?;
         match value {
             Value::Nil => self.out.extend_from_slice(b"null"),
             Value::LightUserData(data) if data.0.is_null() => self.out.extend_from_slice(b"null"),
@@ -142,15 +145,17 @@ impl Encoder<'_> {
     }
 
     /// The greatest key of a table whose keys are all positive integers, unless it is to be an object for its holes.
-    fn array_len(&self, table: &Table) -> mlua::Result<Option<i64>> {
+    fn array_len(&mut self, table: &Table) -> mlua::Result<Option<i64>> {
         let (mut greatest, mut count) = (0, 0);
         for pair in table.pairs::<Value, Value>() {
+            self.allowance.write(self.out.len())?;
             let key = match pair?.0 {
                 Value::Integer(key) => key,
                 Value::Number(key) if key.fract() == 0.0 => key as i64,
                 _ => return Ok(None),
             };
-            if key < 1 {
+            // In the library such a key passes the end of its integers, and is one of an object.
+            if !(1..=i64::from(i32::MAX)).contains(&key) {
                 return Ok(None);
             }
             greatest = greatest.max(key);

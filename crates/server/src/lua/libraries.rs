@@ -115,11 +115,7 @@ impl LibraryRoom {
         let swap = |table: &Table| shown.raw_set("__index", table).map_err(|error| error.to_string().into_bytes());
         swap(&self.loading)?;
         *self.registered.borrow_mut() = Some(Vec::new());
-        let returned = pulse::while_loading(|| self.realm.call(body));
-        if returned.is_err() {
-            // One that took too long has its pulse felt at every instruction.
-            self.realm.recover().map_err(|error| error.to_string().into_bytes())?;
-        }
+        let returned = pulse::while_loading(self.realm.bytes_max, || self.realm.call(body));
         let registered = self.registered.borrow_mut().take().unwrap_or_default();
         swap(&self.realm.sandbox.real)?;
         returned.map(|_| registered).map_err(|uncaught| uncaught.text)

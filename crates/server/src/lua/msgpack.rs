@@ -7,11 +7,14 @@
 
 use mlua::{Lua, MultiValue, Table, Value};
 
+use super::allowance::Allowance;
 use super::bit::type_name;
 use super::raised::{bad_argument, complain};
 
 /// Tables that lie deeper are packed as nil.
 const PACK_DEPTH_MAX: usize = 16;
+/// A function of Lua returns so many values at most.
+const VALUES_MAX: usize = 7_900;
 /// What nests deeper is not unpacked.
 const UNPACK_DEPTH_MAX: usize = 1_000;
 
@@ -37,12 +40,13 @@ fn pack(lua: &Lua, args: &MultiValue) -> mlua::Result<mlua::LuaString> {
     if args.is_empty() {
         return Err(bad_argument(lua, 0, "pack", "MessagePack pack needs input."));
     }
-    let mut out = Vec::new();
-    args.iter().try_for_each(|value| push(&mut out, value, 0))?;
+    let (mut out, mut allowance) = (Vec::new(), Allowance::new(lua));
+    args.iter().try_for_each(|value| push(&mut out, &mut allowance, value, 0))?;
     lua.create_string(out)
 }
 
-fn push(out: &mut Vec<u8>, value: &Value, depth: usize) -> mlua::Result<()> {
+fn push(out: &mut Vec<u8>, allowance: &mut Allowance<'_>, value: &Value, depth: usize) -> mlua::Result<()> {
+    allowance.write(out.len())?;
     match value {
         Value::Boolean(value) => out.push(if *value { 0xc3 } else { 0xc2 }),
         Value::Integer(number) => push_integer(out, *number),
@@ -52,7 +56,7 @@ fn push(out: &mut Vec<u8>, value: &Value, depth: usize) -> mlua::Result<()> {
             push_head(out, text.len(), &STRING);
             out.extend_from_slice(&text);
         }
-        Value::Table(table) if depth < PACK_DEPTH_MAX => return push_table(out, table, depth),
+        Value::Table(table) if depth < PACK_DEPTH_MAX => return push_table(out, allowance, table, depth),
         _ => out.push(0xc0),
     }
     Ok(())
@@ -119,25 +123,26 @@ fn push_number(out: &mut Vec<u8>, number: f64) {
     }
 }
 
-fn push_table(out: &mut Vec<u8>, table: &Table, depth: usize) -> mlua::Result<()> {
-    let (count, is_array) = shape(table)?;
+fn push_table(out: &mut Vec<u8>, allowance: &mut Allowance<'_>, table: &Table, depth: usize) -> mlua::Result<()> {
+    let (count, is_array) = shape(allowance, table)?;
     if is_array {
         push_head(out, count, &ARRAY);
-        return (1..=count).try_for_each(|index| push(out, &table.raw_get(index)?, depth + 1));
+        return (1..=count).try_for_each(|index| push(out, allowance, &table.raw_get(index)?, depth + 1));
     }
     push_head(out, count, &MAP);
     for pair in table.pairs::<Value, Value>() {
         let (key, value) = pair?;
-        push(out, &key, depth + 1)?;
-        push(out, &value, depth + 1)?;
+        push(out, allowance, &key, depth + 1)?;
+        push(out, allowance, &value, depth + 1)?;
     }
     Ok(())
 }
 
 /// How many elements a table has, and whether their keys are 1 to that many.
-fn shape(table: &Table) -> mlua::Result<(usize, bool)> {
+fn shape(allowance: &Allowance<'_>, table: &Table) -> mlua::Result<(usize, bool)> {
     let (mut count, mut greatest, mut is_array) = (0, 0, true);
     for pair in table.pairs::<Value, Value>() {
+        allowance.read(0)?;
         count += 1;
         match pair?.0 {
             Value::Integer(key) if key > 0 => greatest = greatest.max(key as usize),
@@ -187,9 +192,12 @@ fn read_all(lua: &Lua, bytes: &[u8], limit: i64, offset: i64) -> mlua::Result<(M
     let Some(rest) = usize::try_from(offset).ok().and_then(|offset| bytes.get(offset..)) else {
         return Err(complain(lua, format_args!("Start offset {offset} greater than input length {len}.")));
     };
-    let mut reader = Reader { lua, rest };
+    let mut reader = Reader { lua, rest, allowance: Allowance::new(lua) };
     let mut values = MultiValue::new();
     while !reader.rest.is_empty() && (values.len() as i64) < limit {
+        if values.len() == VALUES_MAX {
+            return Err(complain(lua, "too many return values at once; use unpack_one or unpack_limit instead."));
+        }
         match reader.value(0) {
             Ok(value) => values.push_back(value),
             Err(Wrong::Short) => return Err(complain(lua, "Missing bytes in input.")),
@@ -220,6 +228,7 @@ impl From<mlua::Error> for Wrong {
 struct Reader<'a> {
     lua: &'a Lua,
     rest: &'a [u8],
+    allowance: Allowance<'a>,
 }
 
 impl<'a> Reader<'a> {
@@ -227,6 +236,7 @@ impl<'a> Reader<'a> {
         if depth > UNPACK_DEPTH_MAX {
             return Err(Wrong::Deep);
         }
+        self.allowance.read(0)?;
         let [head] = self.take_array()?;
         Ok(match head {
             0..=0x7f => Value::Number(f64::from(head)),
@@ -292,6 +302,7 @@ impl<'a> Reader<'a> {
     fn string(&mut self, len: usize) -> Result<Value, Wrong> {
         let (text, rest) = self.rest.split_at_checked(len).ok_or(Wrong::Short)?;
         self.rest = rest;
+        self.allowance.read(len)?;
         Ok(Value::String(self.lua.create_string(text)?))
     }
 

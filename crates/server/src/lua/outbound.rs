@@ -2,33 +2,57 @@
 //!
 //! The client's protocol decides the form; whether `true` is a boolean or 1 is decided by what the script said with
 //! `redis.setresp`. A table is what its first known field says (`err`, `ok`, `double`, `map`, `set`, `big_number`,
-//! `verbatim_string`) and otherwise an array up to its first hole. Scripts are foreign: depth is bounded. Runs on the
-//! script's thread.
+//! `verbatim_string`) and otherwise an array up to its first hole. Scripts are foreign: depth is bounded, and so is the
+//! number of values, because tables may be in themselves. Runs on the script's thread.
 
-use mlua::{Table, Value};
+use mlua::ffi;
+use mlua::{Lua, Table, Value};
 use sleeve_wire::reply::{Protocol, Writer};
+
+use super::allowance::Allowance;
+use super::pulse;
 
 /// Tables nest this deep at most; what is deeper is an error in its place, as in Redis, where the stack of Lua bounds it.
 const DEPTH_MAX: usize = 1_000;
 
+/// A reply has so many values at most, unless Lua's memory holds more of them: a place in a table takes [`PLACE_BYTES`], and
+/// what has more values than that gives some of them more than once.
+const VALUES_MAX: usize = 1 << 24;
+const PLACE_BYTES: usize = 16;
+
 /// Writes replies.
 pub struct Sender<'a, 'b> {
-    /// Where the reply goes.
-    pub reply: &'a mut Writer<'b>,
-    /// What the script asked for.
-    pub script: Protocol,
+    reply: &'a mut Writer<'b>,
+    script: Protocol,
+    lua: &'a Lua,
+    allowance: Allowance<'a>,
+    /// The bytes that were there before.
+    start: usize,
+    values_left: usize,
 }
 
-impl Sender<'_, '_> {
+impl<'a, 'b> Sender<'a, 'b> {
+    /// To `reply`, of a script that has asked for the protocol `script`.
+    pub fn new(reply: &'a mut Writer<'b>, script: Protocol, lua: &'a Lua) -> Self {
+        let start = reply.out.len();
+        let values_left = VALUES_MAX.max(lua.used_memory() / PLACE_BYTES);
+        Self { reply, script, lua, allowance: Allowance::new(lua), start, values_left }
+    }
+
     /// Writes a value.
     ///
     /// # Errors
-    /// Lua has no memory left.
+    /// The script has to end; there is no memory left for the reply, or it has too many values.
     pub fn value(&mut self, value: &Value) -> mlua::Result<()> {
         self.nested(value, 0)
     }
 
     fn nested(&mut self, value: &Value, depth: usize) -> mlua::Result<()> {
+        self.allowance.write(self.reply.out.len() - self.start)?;
+        let Some(left) = self.values_left.checked_sub(1) else {
+            return Err(mlua::Error::runtime("the reply of the script has too many values"));
+        };
+        self.values_left = left;
         if depth > DEPTH_MAX {
             self.reply.error("ERR reached lua stack limit");
             return Ok(());
@@ -83,31 +107,67 @@ impl Sender<'_, '_> {
     }
 
     fn array(&mut self, table: &Table, depth: usize) -> mlua::Result<()> {
-        let mut values = Vec::new();
-        loop {
-            match table.raw_get::<Value>(values.len() + 1)? {
-                Value::Nil => break,
-                value => values.push(value),
-            }
-        }
-        self.reply.array(values.len());
-        values.iter().try_for_each(|value| self.nested(value, depth + 1))
+        let len = self.array_len(table)?;
+        self.reply.array(len);
+        (1..=len).try_for_each(|index| self.nested(&table.raw_get(index)?, depth + 1))
     }
 
     fn map(&mut self, pairs: &Table, depth: usize) -> mlua::Result<()> {
-        let pairs = pairs.pairs::<Value, Value>().collect::<mlua::Result<Vec<_>>>()?;
-        self.reply.map(pairs.len());
-        for (key, value) in &pairs {
-            self.nested(key, depth + 1)?;
-            self.nested(value, depth + 1)?;
+        let len = self.pairs_len(pairs)?;
+        self.reply.map(len);
+        for pair in pairs.pairs::<Value, Value>() {
+            let (key, value) = pair?;
+            self.nested(&key, depth + 1)?;
+            self.nested(&value, depth + 1)?;
         }
         Ok(())
     }
 
     fn set(&mut self, members: &Table, depth: usize) -> mlua::Result<()> {
-        let members = members.pairs::<Value, Value>().collect::<mlua::Result<Vec<_>>>()?;
-        self.reply.set(members.len());
-        members.iter().try_for_each(|(member, _)| self.nested(member, depth + 1))
+        let len = self.pairs_len(members)?;
+        self.reply.set(len);
+        members.pairs::<Value, Value>().try_for_each(|pair| self.nested(&pair?.0, depth + 1))
+    }
+
+    /// How many elements a table has before its first hole.
+    fn array_len(&self, table: &Table) -> mlua::Result<usize> {
+        let mut len = 0;
+        // SAFETY: mlua has put the table alone on the stack, and protects the call. One slot more is used, and nothing
+        // allocates.
+        unsafe {
+            self.lua.exec_raw::<()>(table, |state| {
+                loop {
+                    ffi::lua_rawgeti_(state, 1, len + 1);
+                    let is_hole = ffi::lua_type(state, -1) == ffi::LUA_TNIL;
+                    ffi::lua_settop(state, 1);
+                    if is_hole || pulse::spend(1).is_err() {
+                        break;
+                    }
+                    len += 1;
+                }
+                ffi::lua_settop(state, 0);
+            })
+        }?;
+        pulse::check()?;
+        Ok(len as usize)
+    }
+
+    /// How many keys a table has.
+    fn pairs_len(&self, table: &Table) -> mlua::Result<usize> {
+        let mut len = 0;
+        // SAFETY: as above; two slots more are used.
+        unsafe {
+            self.lua.exec_raw::<()>(table, |state| {
+                ffi::lua_pushnil(state);
+                while ffi::lua_next(state, 1) != 0 && pulse::spend(1).is_ok() {
+                    ffi::lua_settop(state, -2);
+                    len += 1;
+                }
+                ffi::lua_settop(state, 0);
+            })
+        }?;
+        pulse::check()?;
+        Ok(len)
     }
 }
 
@@ -142,7 +202,7 @@ mod tests {
         let value: Value = lua.load(script).eval().expect("a value");
         let mut bytes = Vec::new();
         let mut reply = Writer::new(&mut bytes, protocol);
-        Sender { reply: &mut reply, script: resp }.value(&value).expect("memory");
+        Sender::new(&mut reply, resp, &lua).value(&value).expect("memory");
         bytes.escape_ascii().to_string()
     }
 

@@ -1,8 +1,8 @@
 -- The functions of Lua's base library through which a script catches errors: some travel in a form of the engine's own.
--- `shown` and `plain` turn a caught error into what a script sees.
+-- `shown` and `plain` turn a caught error into what a script sees; `protected` has the functions that catch.
 
-local shown, plain = ...
-local pcall, xpcall, resume = pcall, xpcall, coroutine.resume
+local shown, plain, protected = ...
+local pcall, xpcall, resume = protected.pcall, protected.xpcall, coroutine.resume
 
 local function settle(ok, ...)
   if ok then return true, ... end

@@ -9,6 +9,8 @@ use std::fmt;
 
 use mlua::{Lua, Table, Value};
 
+use super::pulse;
+
 /// A table `{err = text}` that is raised, without the `-` of the wire.
 #[derive(Debug)]
 pub struct Raised(pub Vec<u8>);
@@ -50,7 +52,11 @@ fn position(lua: &Lua) -> String {
 }
 
 /// What a script sees of a caught error: a table or a string where Rust raised it, otherwise what it was.
+///
+/// # Errors
+/// The script has to end, and nothing can catch that; Lua has no memory left.
 pub fn shown(lua: &Lua, error: Value) -> mlua::Result<Value> {
+    pulse::check()?;
     let Value::Error(error) = error else { return Ok(error) };
     if let Some(Raised(text)) = error.downcast_ref() {
         return Ok(Value::Table(error_table(lua, text)?));
@@ -59,7 +65,11 @@ pub fn shown(lua: &Lua, error: Value) -> mlua::Result<Value> {
 }
 
 /// What `pcall` shows: of a table with an error text, that text.
+///
+/// # Errors
+/// As [`shown`].
 pub fn plain(lua: &Lua, error: Value) -> mlua::Result<Value> {
+    pulse::check()?;
     match error {
         Value::Table(table) => match table.raw_get::<Value>("err")? {
             text @ (Value::String(_) | Value::Integer(_) | Value::Number(_)) => Ok(text),

@@ -1,26 +1,25 @@
 //! One Lua state: made, closed in, compiling, calling.
 //!
 //! A thread has a realm for scripts and one for libraries, as Redis has two. Memory is bounded by `lua-memory-max`; a realm
-//! in which that was reached is thrown away. Every so many instructions the `pulse` of the running script is felt, which
-//! is how a script that runs too long is ended. Owned and used by one thread.
+//! in which that was reached is thrown away. The `pulse` of what runs is felt again and again (`hook`), which is how a
+//! script that runs too long is ended. Owned and used by one thread.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use mlua::chunk::ChunkMode;
-use mlua::{Function, HookTriggers, Lua, LuaOptions, StdLib, Value, VmState};
+use mlua::{Function, Lua, LuaOptions, StdLib, Value};
 use sleeve_wire::request::Args;
 
 use super::bare::{Bare, Broken, Given, Kept, Returned};
 use super::base::READ_ONLY;
+use super::hook;
 use super::pulse;
 use super::raised::{self, Uncaught};
 use super::sandbox::Sandbox;
+use super::source;
 
-/// Instructions of Lua between two looks at the clock.
-const PULSE_INSTRUCTIONS: u32 = 100_000;
 /// By how many bytes a state grows or shrinks before others are told.
 const WEIGHT_STEP: usize = 4096;
 
@@ -30,6 +29,8 @@ pub struct Realm {
     pub lua: Lua,
     /// What its scripts reach.
     pub sandbox: Sandbox,
+    /// How many bytes it may take.
+    pub bytes_max: usize,
     bare: Bare,
     handler: Function,
     uncaught: Rc<RefCell<Option<Uncaught>>>,
@@ -55,24 +56,11 @@ impl Realm {
         })?;
         let total_bytes = Arc::clone(total_bytes);
         let bare = Bare::new(&lua, &handler, &sandbox.real)?;
-        let realm = Self { lua, sandbox, bare, handler, uncaught, total_bytes, said_bytes: Cell::new(0) };
-        realm.feel_pulse(PULSE_INSTRUCTIONS)?;
+        let realm = Self { lua, sandbox, bytes_max, bare, handler, uncaught, total_bytes, said_bytes: Cell::new(0) };
+        hook::set(&realm.lua)?;
         realm.lua.set_memory_limit(bytes_max)?;
         realm.weigh();
         Ok(realm)
-    }
-
-    fn feel_pulse(&self, instructions: u32) -> mlua::Result<()> {
-        let triggers = HookTriggers::new().every_nth_instruction(instructions);
-        self.lua.set_global_hook(triggers, |lua, _| {
-            pulse::feel().map_err(|text| {
-                // A script may catch this and go on; then the next instruction raises it again.
-                let again = HookTriggers::new().every_nth_instruction(1);
-                _ = lua.set_global_hook(again, |_, _| pulse::feel().map(|()| VmState::Continue).map_err(raised::raise));
-                raised::raise(text)
-            })?;
-            Ok(VmState::Continue)
-        })
     }
 
     /// A function of this source, whose first line is left out when it is a shebang.
@@ -85,8 +73,7 @@ impl Realm {
         if text.first() == Some(&0x1b) {
             return Err(format!("{name}:1: unexpected symbol near 'char(27)'"));
         }
-        let chunk = self.lua.load(text).set_name(format!("@{name}")).set_mode(ChunkMode::Text);
-        chunk.into_function().map_err(|error| raised::text_of(&error))
+        source::compile(&self.lua, text, &format!("@{name}")).map_err(|error| raised::text_of(&error))
     }
 
     /// Calls the body of a library.
@@ -112,37 +99,30 @@ impl Realm {
         let returned = self.bare.call(function, given, keys, args);
         let uncaught = self.uncaught.borrow_mut().take();
         let is_changed = self.bare.is_any_filled(&self.sandbox.hidden) && self.sandbox.was_changed();
-        match returned {
-            Ok(returned) if !is_changed => Ok(returned),
-            Ok(_) => Err(Uncaught::plain(READ_ONLY)),
-            Err(Broken::Memory) => Err(Uncaught::plain("not enough memory")),
-            Err(Broken::Handler) => Err(uncaught.unwrap_or_else(|| Uncaught::plain("error in error handling"))),
-            Err(Broken::Raised) => Err(uncaught.unwrap_or_else(|| Uncaught::plain("unknown error"))),
-        }
+        let uncaught = match returned {
+            Ok(returned) if !is_changed => return Ok(returned),
+            Ok(_) => Uncaught::plain(READ_ONLY),
+            Err(Broken::Memory) => Uncaught::plain("not enough memory"),
+            Err(Broken::Handler) => uncaught.unwrap_or_else(|| Uncaught::plain("error in error handling")),
+            Err(Broken::Raised) => uncaught.unwrap_or_else(|| Uncaught::plain("unknown error")),
+        };
+        Err(truly(uncaught))
     }
 
     fn settle(&self, returned: mlua::Result<(bool, Value)>) -> Result<Value, Uncaught> {
         let uncaught = self.uncaught.borrow_mut().take();
-        match returned {
-            Ok((true, value)) if !self.sandbox.was_changed() => Ok(value),
-            Ok((true, _)) => Err(Uncaught::plain(READ_ONLY)),
-            Ok((false, error)) => Err(uncaught.unwrap_or_else(|| Uncaught::at_the_top(&self.lua, error))),
-            Err(error) => Err(uncaught.unwrap_or_else(|| Uncaught::plain(&raised::text_of(&error)))),
-        }
-    }
-
-    /// Makes ready for the next script after one that was ended.
-    ///
-    /// # Errors
-    /// Lua has no memory left.
-    pub fn recover(&self) -> mlua::Result<()> {
-        self.feel_pulse(PULSE_INSTRUCTIONS)
+        let uncaught = match returned {
+            Ok((true, value)) if !self.sandbox.was_changed() => return Ok(value),
+            Ok((true, _)) => Uncaught::plain(READ_ONLY),
+            Ok((false, error)) => uncaught.unwrap_or_else(|| Uncaught::at_the_top(&self.lua, error)),
+            Err(error) => uncaught.unwrap_or_else(|| Uncaught::plain(&raised::text_of(&error))),
+        };
+        Err(truly(uncaught))
     }
 
     /// Has the bytes of all realms tell what this one takes, to within [`WEIGHT_STEP`].
     pub fn weigh(&self) {
         let (bytes, said) = (self.lua.used_memory(), self.said_bytes.get());
-        self.bare.pace(bytes);
         if bytes.abs_diff(said) >= WEIGHT_STEP {
             self.say(bytes);
         }
@@ -157,5 +137,13 @@ impl Realm {
 impl Drop for Realm {
     fn drop(&mut self) {
         self.say(0);
+    }
+}
+
+/// An error, or why the script had to end, where that is what lies behind it.
+fn truly(uncaught: Uncaught) -> Uncaught {
+    match pulse::ended() {
+        Some(why) => Uncaught { text: why.into_bytes(), is_counted: false, ..uncaught },
+        None => uncaught,
     }
 }

@@ -5,20 +5,19 @@
 //! function or changing a metatable fails with Redis's words. The few functions that would look behind are replaced
 //! (`prelude.lua`). Nothing here runs a script. Runs on the thread that owns the state.
 
-use mlua::chunk::ChunkMode;
 use mlua::{Function, Lua, MultiValue, Table, Value};
 
 use super::bare::Kept;
 use super::base::READ_ONLY;
 use super::bit::type_name;
 use super::raised::{self, complain, raise};
-use super::{base, bit, json, msgpack, random, structs};
+use super::source::{self, SOURCE_BYTES_MAX};
+use super::{base, bit, collector, json, msgpack, protected, random, strings, structs, tables};
 
 /// Functions of the base library that scripts keep as they are.
-const KEPT: [&str; 15] = [
+const KEPT: [&str; 13] = [
     "_VERSION",
     "assert",
-    "collectgarbage",
     "error",
     "gcinfo",
     "getmetatable",
@@ -29,7 +28,6 @@ const KEPT: [&str; 15] = [
     "tonumber",
     "tostring",
     "type",
-    "unpack",
     "coroutine",
 ];
 
@@ -129,14 +127,18 @@ impl Sandbox {
         coroutine.raw_set("resume", prelude.raw_get::<Value>("resume")?)?;
         let math: Table = open.raw_get("math")?;
         random::add(lua, &math)?;
+        let (string, table): (Table, Table) = (open.raw_get("string")?, open.raw_get("table")?);
+        strings::add(lua, &string)?;
+        tables::add(lua, &self.real, &table)?;
+        collector::add(lua, &self.real)?;
         let os = lua.create_table()?;
         os.raw_set("clock", open.raw_get::<Table>("os")?.raw_get::<Value>("clock")?)?;
         let libraries = [
             ("coroutine", coroutine),
             ("math", math),
             ("os", os),
-            ("string", open.raw_get("string")?),
-            ("table", open.raw_get("table")?),
+            ("string", string),
+            ("table", table),
             ("bit", bit::table(lua)?),
             ("cjson", json::table(lua)?),
             ("cmsgpack", msgpack::table(lua)?),
@@ -172,7 +174,7 @@ impl Sandbox {
 fn prelude(lua: &Lua) -> mlua::Result<Table> {
     let shown = lua.create_function(raised::shown)?;
     let plain = lua.create_function(raised::plain)?;
-    lua.load(include_str!("prelude.lua")).set_name("=prelude").call((shown, plain))
+    lua.load(include_str!("prelude.lua")).set_name("=prelude").call((shown, plain, protected::table(lua)?))
 }
 
 fn no_global(lua: &Lua, name: &Value) -> mlua::Error {
@@ -180,13 +182,13 @@ fn no_global(lua: &Lua, name: &Value) -> mlua::Error {
     complain(lua, format_args!("Script attempted to access nonexistent global variable '{name}'"))
 }
 
-/// A function of this text, or nil and why not. Text only: Lua believes whatever compiled code says.
-fn compile(lua: &Lua, source: &[u8], name: String) -> (Value, Value) {
+/// A function of this text, or nil and why not.
+fn compile(lua: &Lua, source: &[u8], name: &str) -> (Value, Value) {
     let refused = |why: String| (Value::Nil, lua.create_string(why).map_or(Value::Nil, Value::String));
     if source.first() == Some(&0x1b) {
         return refused("attempt to load a binary chunk".to_owned());
     }
-    match lua.load(source).set_name(name).set_mode(ChunkMode::Text).into_function() {
+    match source::compile(lua, source, name) {
         Ok(function) => (Value::Function(function), Value::Nil),
         Err(error) => refused(raised::text_of(&error)),
     }
@@ -203,7 +205,7 @@ fn loadstring(lua: &Lua, args: &MultiValue) -> mlua::Result<(Value, Value)> {
         return Err(raised::bad_argument(lua, 1, "loadstring", format_args!("string expected, got {found}")));
     };
     let name = name_of(args.get(1)).unwrap_or_else(|| text.to_string_lossy());
-    Ok(compile(lua, &text.as_bytes(), name))
+    Ok(compile(lua, &text.as_bytes(), &name))
 }
 
 /// `load(function [, name])`: the function gives the text piece by piece.
@@ -221,14 +223,11 @@ fn load(lua: &Lua, args: &MultiValue) -> mlua::Result<(Value, Value)> {
             _ => return Err(raise("ERR reader function must return a string")),
         }
         if text.len() > SOURCE_BYTES_MAX {
-            return Err(raise("ERR the text of a function is too long"));
+            break;
         }
     }
-    Ok(compile(lua, &text, name_of(args.get(1)).unwrap_or_else(|| "=(load)".to_owned())))
+    Ok(compile(lua, &text, &name_of(args.get(1)).unwrap_or_else(|| "=(load)".to_owned())))
 }
-
-/// The longest text that `load` gathers.
-const SOURCE_BYTES_MAX: usize = 64 << 20;
 
 fn name_of(value: Option<&Value>) -> Option<String> {
     match value {

@@ -11,7 +11,6 @@ use sleeve_wire::arguments::{Args, Span};
 use sleeve_wire::commands::{Flags, Row};
 use sleeve_wire::reply::Protocol;
 
-use super::running::Kind;
 use crate::commands::permission;
 use crate::cx::Cx;
 use crate::error::Error;
@@ -23,12 +22,6 @@ use crate::request::{KeyAt, Request, hash_keys};
 pub struct Scene<'s, 'c> {
     /// The command that runs the script.
     pub cx: &'s mut Cx<'c>,
-    /// The request of that command.
-    pub request: Request<'s>,
-    /// The digest or name of what runs.
-    pub name: &'s [u8],
-    /// What runs.
-    pub kind: Kind,
     /// What the script may do.
     pub permits: Permits,
     /// What `redis.setresp` asked for.
@@ -98,17 +91,17 @@ impl Scene<'_, '_> {
         self.failure = None;
     }
 
-    /// Runs the command whose words were gathered; its reply is then in the output, which is the caller's to read and
-    /// clear.
+    /// Runs the command whose words were gathered, and tells how many ticks that took; its reply is then in the output,
+    /// which is the caller's to read and clear.
     ///
     /// # Errors
     /// Why it may not run at all.
-    pub fn run(&mut self) -> Result<(), Error> {
+    pub fn run(&mut self) -> Result<u64, Error> {
         let row = find(&self.cx.engine.names, self.words.args())?;
         let allowed = self.check(row).and_then(|()| permission::check_script(self.cx, row, self.words.args()));
         if allowed.is_err() {
             self.cx.counters.commands[row.id as usize].rejected.add(1);
-            return allowed;
+            return allowed.map(|()| 0);
         }
         if row.flags.contains(Flags::WRITE) {
             self.has_written = true;
@@ -119,10 +112,10 @@ impl Scene<'_, '_> {
         hash_keys(&cx.engine.store, row, args, &mut words.keys);
         let outer = std::mem::replace(&mut cx.state.protocol, *protocol);
         let denied = std::mem::replace(&mut cx.state.denies_blocking, true);
-        cx.call_within(Request::new(row, args, &words.keys));
+        let ticks = cx.call_within(Request::new(row, args, &words.keys));
         cx.state.denies_blocking = denied;
         cx.state.protocol = outer;
-        Ok(())
+        Ok(ticks)
     }
 
     fn check(&mut self, row: &'static Row) -> Result<(), Error> {

@@ -2,15 +2,41 @@
 //!
 //! Functions of a Lua state live as long as it does; the [`Scene`] of a script borrows the running command and lives for
 //! one call. Making closures for each call would cost more than many scripts do, so the scene's address stands in a cell
-//! of the thread while a script runs. This is the one place that turns it back into a reference.
+//! of the thread while a script runs. This is the one place that turns it back into a reference. What may be looked at while
+//! the scene itself is in use, its [`Playbill`], stands beside it.
 
 use std::cell::Cell;
 use std::ptr;
 
+use super::running::Kind;
 use super::scene::Scene;
+use crate::engine::Engine;
+use crate::request::Request;
 
 thread_local! {
     static STAGE: Cell<*mut ()> = const { Cell::new(ptr::null_mut()) };
+    static PLAYBILL: Cell<*const ()> = const { Cell::new(ptr::null()) };
+}
+
+/// What runs, and for whom.
+pub struct Playbill<'s> {
+    /// The engine that it runs in.
+    pub engine: &'s Engine,
+    /// The request that began it.
+    pub request: Request<'s>,
+    /// The digest or name of what runs.
+    pub name: &'s [u8],
+    /// What runs.
+    pub kind: Kind,
+}
+
+/// Puts back what was on the playbill before.
+struct TakeDown(*const ());
+
+impl Drop for TakeDown {
+    fn drop(&mut self) {
+        PLAYBILL.set(self.0);
+    }
 }
 
 /// Puts back what was on the stage before.
@@ -20,6 +46,24 @@ impl Drop for Restore {
     fn drop(&mut self) {
         STAGE.set(self.0);
     }
+}
+
+/// Runs `play` while this thread has such a playbill.
+pub fn announce<R>(playbill: &Playbill<'_>, play: impl FnOnce() -> R) -> R {
+    let _take_down = TakeDown(PLAYBILL.replace(ptr::from_ref(playbill).cast()));
+    play()
+}
+
+/// Looks at the playbill; none when no script runs.
+pub fn announced<R>(look: impl for<'s> FnOnce(&Playbill<'s>) -> R) -> Option<R> {
+    let playbill = PLAYBILL.get();
+    if playbill.is_null() {
+        return None;
+    }
+    // SAFETY: the pointer was made in `announce` from a reference that is borrowed until `play` returns, and is taken down
+    // before `announce` returns, so it is alive; nobody changes what it leads to. `look` must take a playbill of any
+    // lifetime, so none of what it borrows can be kept.
+    Some(look(unsafe { &*playbill.cast::<Playbill<'_>>() }))
 }
 
 /// Runs `play` with `scene` on the stage of this thread.

@@ -6,11 +6,15 @@
 
 use mlua::{Lua, MultiValue, Table, Value};
 
+use super::allowance::Allowance;
 use super::bit::type_name;
+use super::pulse;
 use super::raised::{bad_argument, complain};
 
 /// The widest integer, in bytes.
 const INTEGER_BYTES_MAX: usize = 32;
+/// A function of Lua returns so many values at most.
+const VALUES_MAX: usize = 7_900;
 /// What `!` alone aligns to.
 const ALIGNMENT_MAX: usize = 8;
 
@@ -44,6 +48,7 @@ impl<'a> Format<'a> {
     /// The next letter that stands for a value, with its size; those that steer are obeyed.
     fn next(&mut self) -> mlua::Result<Option<(u8, usize)>> {
         while let Some((&letter, rest)) = self.rest.split_first() {
+            pulse::spend(1)?;
             self.rest = rest;
             match letter {
                 b' ' => {}
@@ -135,9 +140,10 @@ fn pack(lua: &Lua, args: &MultiValue) -> mlua::Result<mlua::LuaString> {
     let text = format_of(lua, args, "pack")?;
     let text = text.as_bytes();
     let mut format = Format::new(lua, "pack", &text);
-    let mut out = Vec::new();
+    let (mut out, mut allowance) = (Vec::new(), Allowance::new(lua));
     let mut arg = 2;
     while let Some((letter, size)) = format.next()? {
+        allowance.write(out.len())?;
         out.resize(out.len() + format.padding(out.len(), letter, size), 0);
         match letter {
             b'x' => out.push(0),
@@ -194,8 +200,11 @@ fn unpack(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
     let too_short = || bad_argument(lua, 2, "unpack", "data string too short");
     let mut at = if place < 0.0 { usize::MAX } else { place as usize - 1 };
     let mut format = Format::new(lua, "unpack", &text);
-    let mut values = MultiValue::new();
+    let (mut values, allowance) = (MultiValue::new(), Allowance::new(lua));
     while let Some((letter, mut size)) = format.next()? {
+        if values.len() == VALUES_MAX {
+            return Err(complain(lua, "stack overflow (too many results)"));
+        }
         at = at.saturating_add(format.padding(at, letter, size));
         if letter == b'c' && size == 0 {
             let Some(len) = values.pop_back().and_then(|value| value.as_f64().filter(|len| *len >= 0.0)) else {
@@ -212,6 +221,7 @@ fn unpack(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
                 let Some(len) = rest.iter().position(|&byte| byte == 0) else {
                     return Err(complain(lua, "unfinished string in data"));
                 };
+                allowance.read(len)?;
                 values.push_back(Value::String(lua.create_string(&rest[..len])?));
                 size = len + 1;
             }
