@@ -11,9 +11,9 @@ use std::time::{Duration, SystemTime};
 
 use sleeve::prelude::*;
 use sleeve::{
-    BitField, BitOperation, BitRange, BitUnit, Client, ClientFilter, ClientType, CommandFilter, Condition, CopyOptions,
-    Effect, Error, ErrorKind, ExpireIf, Expiry, FlushMode, LcsOptions, PauseMode, ScanOptions, SetOptions, Switch,
-    Unblock, Value,
+    BitField, BitOperation, BitRange, Client, ClientFilter, ClientType, CommandFilter, Condition, CopyOptions, Effect,
+    Error, ErrorKind, ExpireIf, Expiry, FlushMode, LcsOptions, PauseMode, ScanOptions, SetOptions, Switch, Unblock,
+    Value,
 };
 
 fn strings(client: &Client) -> Result<(), Error> {
@@ -52,8 +52,8 @@ fn strings(client: &Client) -> Result<(), Error> {
     client.mset([("l1", "ohmytext"), ("l2", "mynewtext")]).wait()?;
     assert_eq!(client.lcs::<String>("l1", "l2").wait()?, "mytext");
     assert_eq!(client.lcs_len("l1", "l2").wait()?, 6);
-    let options = LcsOptions { min_match_length: Some(4), with_match_length: true };
-    let matches = client.lcs_idx::<HashMap<String, Value>>("l1", "l2", options).wait()?;
+    let options = LcsOptions::new().min_match_length(4).with_match_length();
+    let matches = client.lcs_idx_with::<HashMap<String, Value>>("l1", "l2", options).wait()?;
     assert_eq!(matches["len"], Value::Integer(6));
     let bytes: Vec<u8> = (0..=255).collect();
     client.set("bytes", &bytes).wait()?;
@@ -67,11 +67,10 @@ fn strings(client: &Client) -> Result<(), Error> {
 fn bitmaps(client: &Client) -> Result<(), Error> {
     client.set("b", "foobar").wait()?;
     assert_eq!(client.bitcount("b").wait()?, 26);
-    let range = |start, end, unit| BitRange { start, end, unit };
-    assert_eq!(client.bitcount_range("b", range(1, Some(1), None)).wait()?, 6);
-    assert_eq!(client.bitcount_range("b", range(5, Some(30), Some(BitUnit::Bit))).wait()?, 17);
+    assert_eq!(client.bitcount_range("b", BitRange::new(1, 1)).wait()?, 6);
+    assert_eq!(client.bitcount_range("b", BitRange::new(5, 30).bits()).wait()?, 17);
     assert_eq!(client.bitpos("b", true).wait()?, 1);
-    assert_eq!(client.bitpos_range("b", true, range(2, None, None)).wait()?, 17);
+    assert_eq!(client.bitpos_range("b", true, BitRange::starting(2)).wait()?, 17);
     assert!(!client.setbit("b", 0, true).wait()?);
     assert!(client.getbit("b", 0).wait()?);
     assert_eq!(client.bitop(BitOperation::Not, "n", "b").wait()?, 6);
@@ -87,8 +86,8 @@ fn keys(client: &Client) -> Result<(), Error> {
     assert_eq!(client.exists(["k1", "k1", "missing"]).wait()?, 2);
     assert_eq!(client.touch(["k1", "k2"]).wait()?, 2);
     assert_eq!(client.type_of("k1").wait()?, "string");
-    assert!(client.copy("k1", "k3", CopyOptions::default()).wait()?);
-    assert!(client.copy("k1", "k3", CopyOptions { database: Some(4), replace: true }).wait()?);
+    assert!(client.copy("k1", "k3").wait()?);
+    assert!(client.copy_with("k1", "k3", CopyOptions::new().database(4).replace()).wait()?);
     assert!(client.expire("k1", 100).wait()?);
     assert!(!client.expire_if("k1", 50, ExpireIf::Later).wait()?);
     assert!(client.pexpire("k1", 200_000).wait()?);
@@ -111,11 +110,11 @@ fn keys(client: &Client) -> Result<(), Error> {
     assert!(client.object_freq("k1").wait().unwrap_err().message().contains("LFU"));
     assert!(client.object_help().wait()?.len() > 3);
     assert!(client.randomkey::<Option<String>>().wait()?.is_some());
-    let mut names = client.keys::<String>("k*").wait()?;
+    let mut names = client.keys::<Vec<String>>("k*").wait()?;
     names.sort();
     assert_eq!(names, ["k1", "k4"]);
-    let options = ScanOptions { pattern: Some("k*".to_owned()), count: Some(100), kind: Some("string".to_owned()) };
-    let (cursor, mut scanned) = client.scan::<String>(0, options).wait()?;
+    let options = ScanOptions::new().pattern("k*").count(100).kind("string");
+    let (cursor, mut scanned) = client.scan_with::<Vec<String>>(0, options).wait()?;
     scanned.sort();
     assert_eq!((cursor, scanned), (0, names));
     assert_eq!(client.unlink("k4").wait()?, 1);
@@ -135,7 +134,7 @@ fn connections_and_server(client: &Client) -> Result<(), Error> {
     assert!(client.client_list_type(ClientType::Normal).wait()?.contains("name=tester"));
     assert!(client.client_help().wait()?.len() > 3);
     client.client_no_evict(Switch::Off).wait()?;
-    assert_eq!(client.client_kill(ClientFilter { id: Some(999_999), ..ClientFilter::default() }).wait()?, 0);
+    assert_eq!(client.client_kill(ClientFilter::new().id(999_999)).wait()?, 0);
     assert_eq!(client.client_kill_address("1.2.3.4:5").wait().unwrap_err().code(), Some("ERR"));
     assert!(!client.client_unblock(999_999, Unblock::Timeout).wait()?);
     client.client_unpause().wait()?;
@@ -146,7 +145,7 @@ fn connections_and_server(client: &Client) -> Result<(), Error> {
     assert_eq!(filtered.len(), 2);
     assert_eq!(client.command_info::<Vec<Value>>(["get", "set"]).wait()?.len(), 2);
     assert!(!client.command_docs::<Vec<Value>>("get").wait()?.is_empty());
-    assert_eq!(client.command_getkeys::<String>(["SET", "k", "v"]).wait()?, ["k"]);
+    assert_eq!(client.command_getkeys::<Vec<String>>(["SET", "k", "v"]).wait()?, ["k"]);
     assert_eq!(client.command_getkeysandflags::<Vec<(String, Value)>>(["SET", "k", "v"]).wait()?[0].0, "k");
     assert!(client.command_help().wait()?.len() > 3);
     client.config_set([("tcp-keepalive", "77")]).wait()?;

@@ -4,6 +4,11 @@
 //! over a [`Connection`] in whole replies, and compares bytes. `xtask` uses the same two to measure
 //! and to record. Every call may come from any thread.
 
+/// The snippet that users begin with, which is tested as it stands.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;
+
 pub mod connection;
 pub mod generator;
 pub mod random;

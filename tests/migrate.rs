@@ -150,13 +150,13 @@ fn a_target_that_was_restarted_is_found_again() {
 fn the_client_moves_keys() -> Result<(), sleeve::Error> {
     let (source, target) = (start(Kind::Sleeve), start(Kind::Redis));
     let (here, there) = (Client::connect(&source.url())?, Client::connect(&target.url())?);
-    let to = MigrateTarget { database: 1, ..MigrateTarget::new("127.0.0.1", target.port()) };
+    let to = MigrateTarget::new("127.0.0.1", target.port()).database(1);
     here.set("a", 1).wait()?;
     assert!(here.migrate(&to, "a").wait()?);
     assert!(!here.migrate(&to, ["a", "b"]).wait()?, "there was nothing to move");
     here.set("a", 2).wait()?;
     assert_eq!(here.migrate(&to, "a").wait().unwrap_err().code(), Some("ERR"));
-    let over = MigrateTarget { copy: true, replace: true, ..to };
+    let over = to.copy().replace();
     assert!(here.migrate(&over, ["a", "b"]).wait()?);
     assert_eq!((here.exists("a").wait()?, there.db(1).get::<i64>("a").wait()?), (1, 2));
     Ok(())

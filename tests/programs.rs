@@ -144,7 +144,7 @@ fn logs(name: &str) -> (PathBuf, BTreeMap<String, i64>) {
 }
 
 fn counted(client: &Client) -> BTreeMap<String, i64> {
-    let names = client.keys::<String>("count:*").wait().expect("keys");
+    let names = client.keys::<Vec<String>>("count:*").wait().expect("keys");
     names.into_iter().map(|name| (name.clone(), client.get(&name).wait().expect("a count"))).collect()
 }
 

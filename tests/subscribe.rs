@@ -15,7 +15,7 @@ use sleeve_tests::{Kind, Server};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn message(subscription: &Subscription) -> Message {
-    let news = subscription.next().wait_for(PATIENCE).expect("the subscription lives").expect("something comes");
+    let news = subscription.recv().wait_for(PATIENCE).expect("the subscription lives").expect("something comes");
     news.into_message().expect("the connection holds")
 }
 
@@ -62,7 +62,7 @@ fn a_dropped_subscription_is_gone_on_the_server_too() {
             Ok(vec![("a".into(), 1), ("b".into(), 0)])
         );
         drop(subscription);
-        while client.pubsub_channels::<String>().wait().expect("an answer") != Vec::<String>::new() {}
+        while client.pubsub_channels::<Vec<String>>().wait().expect("an answer") != Vec::<String>::new() {}
         assert_eq!(client.publish("a", "2").wait(), Ok(0));
     });
 }
@@ -75,7 +75,7 @@ fn a_lost_connection_is_made_again_and_said_so() {
         let subscription = client.subscribe(["a", "b"]).expect("subscribed");
         for round in 0..5_i64 {
             assert_eq!(client.cmd("CLIENT").arg("KILL").arg("TYPE").arg("pubsub").send().wait(), Ok(1));
-            let news = subscription.next().wait_for(PATIENCE).expect("the subscription lives");
+            let news = subscription.recv().wait_for(PATIENCE).expect("the subscription lives");
             assert_eq!(news, Some(News::Resumed));
             while client.publish("b", round).wait() != Ok(1) {}
             assert_eq!(message(&subscription).payload_as(), Ok(round));
@@ -96,7 +96,7 @@ fn messages_are_awaited_in_any_runtime() {
         });
         runtime.block_on(async {
             for number in 0..100_i64 {
-                let news = subscription.next().await.expect("the subscription lives");
+                let news = subscription.recv().await.expect("the subscription lives");
                 assert_eq!(news.into_message().expect("a message").payload_as(), Ok(number));
             }
             publish.await.expect("all were published");

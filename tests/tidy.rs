@@ -6,6 +6,8 @@
 
 #[path = "tidy/arrows.rs"]
 mod arrows;
+#[path = "tidy/manifests.rs"]
+mod manifests;
 #[path = "tidy/panics.rs"]
 mod panics;
 #[path = "tidy/ratchet.rs"]
@@ -58,6 +60,7 @@ type Rule = (&'static str, fn(&Tree) -> Vec<String>);
 
 const RULES: &[Rule] = &[
     ("a crate names only crates below it", crates_depend_downwards_only),
+    ("a manifest lacks what a package registry asks for", |_| manifests::missing()),
     ("files of a crate use each other in a circle", files_use_only_files_below_them),
     ("a file is too long", files_are_short),
     ("a function is too long", functions_are_short),

@@ -84,13 +84,13 @@ fn every_kind_of_waiting_ends_with_its_answer_or_its_time() {
         assert_eq!(client.bzpopmin::<Value>("no", soon).wait(), Ok(Value::Nil));
         assert_eq!(client.bzmpop::<Value>(soon, "no", RankEnd::Min, 1).wait(), Ok(Value::Nil));
         let options = ReadOptions::new().block(soon);
-        assert_eq!(client.xread::<Value>(options, "no", "$").wait(), Ok(Value::Nil));
+        assert_eq!(client.xread_with::<Value>("no", "$", options).wait(), Ok(Value::Nil));
 
         let moved = client.blmove::<String>("from", "to", ListEnd::Left, ListEnd::Right, PATIENCE);
         let several = client.blmpop::<(String, Vec<i64>)>(PATIENCE, ["none", "many"], ListEnd::Right, 2);
         let most = client.bzpopmax::<(String, String, f64)>("scores", PATIENCE);
         let named = client.cmd("brpop").arg("named").arg(0).send::<Popped>();
-        let read = client.xread::<Value>(ReadOptions::new().block(FOR_EVER), "stream", "$");
+        let read = client.xread_with::<Value>("stream", "$", ReadOptions::new().block(FOR_EVER));
         until_waiting(client, 5);
         client.rpush("from", "a").wait().unwrap();
         client.rpush("many", [1, 2, 3]).wait().unwrap();
@@ -110,7 +110,7 @@ fn a_group_waits_for_what_is_new() {
     everywhere(|client| {
         client.xgroup_create("stream", "group", GroupStart::new_entries().make_stream()).wait().unwrap();
         let options = ReadOptions::new().block(FOR_EVER).count(1);
-        let first = client.xreadgroup::<Value>("group", "ann", options, "stream", ">");
+        let first = client.xreadgroup_with::<Value>("group", "ann", "stream", ">", options);
         until_waiting(client, 1);
         client.cmd("XADD").arg(("stream", "1-1", "field", "value")).send::<String>().wait().unwrap();
         assert_ne!(first.wait(), Ok(Value::Nil));
@@ -233,7 +233,7 @@ fn where_nothing_may_wait_nothing_does() {
         batch.send();
         assert_eq!(refused.wait().unwrap_err().kind(), ErrorKind::Usage);
         assert_eq!(allowed.wait(), Ok(1));
-        let read = batch.xread::<Value>(ReadOptions::new(), "no", "0");
+        let read = batch.xread::<Value>("no", "0");
         batch.send();
         assert_eq!(read.wait(), Ok(Value::Nil));
         client.close(PATIENCE).unwrap();

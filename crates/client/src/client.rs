@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::apart::apart;
 use crate::ask::Ask;
 use crate::batch::Batch;
 use crate::cmd::Cmd;
@@ -66,6 +67,34 @@ impl Client {
         let client = Self::open_with(config)?;
         client.origin.route.wait_first()?;
         Ok(client)
+    }
+
+    /// As [`connect`](Client::connect), for async code: the runtime's thread goes on meanwhile.
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")] {
+    /// use sleeve::{Client, Error, prelude::*};
+    ///
+    /// async fn greet(url: &str) -> Result<String, Error> {
+    ///     let client = Client::connect_async(url).await?;
+    ///     client.set("greeting", "hello").await?;
+    ///     client.get("greeting").await
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`connect`](Client::connect).
+    pub async fn connect_async(url: &str) -> Result<Self, Error> {
+        Self::connect_with_async(Config::from_url(url)?).await
+    }
+
+    /// As [`connect_with`](Client::connect_with), for async code.
+    ///
+    /// # Errors
+    /// As for [`connect_with`](Client::connect_with).
+    pub async fn connect_with_async(config: Config) -> Result<Self, Error> {
+        apart("sleeve-connect", move || Self::connect_with(config)).await
     }
 
     /// A client whose connection is being made: it returns at once, and what is sent meanwhile goes out when it is there.
@@ -141,14 +170,24 @@ impl Client {
         self.origin.route.config()
     }
 
-    /// Refuses further commands, waits until those that were sent are answered, and closes the connection.
+    /// Refuses further commands, waits until those that were sent are answered, those that wait on the server included, and
+    /// closes the connections. `Duration::MAX` is for as long as it takes.
     ///
     /// Dropping the last handle does the same without the wait.
     ///
     /// # Errors
     /// [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) when some are not answered in time; they may be answered still.
     pub fn close(&self, timeout: Duration) -> Result<(), Error> {
-        self.origin.route.close(Some(timeout))
+        self.origin.close(timeout)
+    }
+
+    /// As [`close`](Client::close), for async code: the runtime's thread goes on meanwhile.
+    ///
+    /// # Errors
+    /// As for [`close`](Client::close).
+    pub async fn close_async(&self, timeout: Duration) -> Result<(), Error> {
+        let origin = Arc::clone(&self.origin);
+        apart("sleeve-close", move || origin.close(timeout)).await
     }
 }
 
@@ -221,6 +260,7 @@ macro_rules! handle {
             ///             break;
             ///         }
             ///         News::Resumed => println!("(some messages may be missing)"),
+            ///         _ => {}
             ///     }
             /// }
             /// # }
@@ -234,6 +274,14 @@ macro_rules! handle {
                 Subscription::open(&self.origin.route, "SUBSCRIBE", channels)
             }
 
+            /// As [`subscribe`](Self::subscribe), for async code: the runtime's thread goes on until it is confirmed.
+            ///
+            /// # Errors
+            /// As for [`subscribe`](Self::subscribe).
+            pub async fn subscribe_async(&self, channels: impl ToArgs) -> Result<Subscription, Error> {
+                Subscription::open_async(self.origin.route.clone(), "SUBSCRIBE", channels).await
+            }
+
             /// Listens to all channels whose names match glob patterns; see [`subscribe`](Self::subscribe).
             ///
             /// # Errors
@@ -242,12 +290,28 @@ macro_rules! handle {
                 Subscription::open(&self.origin.route, "PSUBSCRIBE", patterns)
             }
 
+            /// As [`psubscribe`](Self::psubscribe), for async code: the runtime's thread goes on until it is confirmed.
+            ///
+            /// # Errors
+            /// As for [`subscribe`](Self::subscribe).
+            pub async fn psubscribe_async(&self, patterns: impl ToArgs) -> Result<Subscription, Error> {
+                Subscription::open_async(self.origin.route.clone(), "PSUBSCRIBE", patterns).await
+            }
+
             /// Listens to shard channels; see [`subscribe`](Self::subscribe).
             ///
             /// # Errors
             /// As for [`subscribe`](Self::subscribe).
             pub fn ssubscribe(&self, channels: impl ToArgs) -> Result<Subscription, Error> {
                 Subscription::open(&self.origin.route, "SSUBSCRIBE", channels)
+            }
+
+            /// As [`ssubscribe`](Self::ssubscribe), for async code: the runtime's thread goes on until it is confirmed.
+            ///
+            /// # Errors
+            /// As for [`subscribe`](Self::subscribe).
+            pub async fn ssubscribe_async(&self, channels: impl ToArgs) -> Result<Subscription, Error> {
+                Subscription::open_async(self.origin.route.clone(), "SSUBSCRIBE", channels).await
             }
 
             /// Reads, decides and writes with nobody changing the keys in between, or begins again.

@@ -24,7 +24,7 @@ use crate::alarm::Alarm;
 use crate::callback;
 use crate::config::{Config, Endpoint, ErrorHook};
 use crate::entry::Unit;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Effect, Error, ErrorKind};
 use crate::exchange::Exchange;
 use crate::house::House;
 use crate::intake::Intake;
@@ -38,6 +38,9 @@ const SEATS_MAX: usize = 8;
 
 /// The longest sleep while replies are late, so that keys expire in an engine that has no other thread.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
+
+/// How often who closes looks whether the last late reply has come.
+const CLOSE_TICK: Duration = Duration::from_millis(2);
 
 /// A session of the engine with its way in and out.
 struct Seat {
@@ -124,8 +127,20 @@ impl Embedded {
         Ok(bound)
     }
 
-    pub(crate) fn close(&self) -> Result<(), Error> {
+    /// Takes no more, and waits until what waits is answered, for at most this long.
+    pub(crate) fn close(&self, wait: Option<Duration>) -> Result<(), Error> {
         self.closed.store(true, Ordering::Release);
+        let Some(wait) = wait else { return Ok(()) };
+        let deadline = std::time::Instant::now().checked_add(wait);
+        while !self.is_idle() {
+            let left = deadline.map_or(SLEEP_MAX, |at| at.saturating_duration_since(std::time::Instant::now()));
+            if left.is_zero() {
+                let message = "some commands are still not answered";
+                return Err(Error::new(ErrorKind::Timeout, Effect::Unknown, message));
+            }
+            // The thread that asks for late replies hears the alarm, so this looks by itself now and then.
+            thread::sleep(left.min(CLOSE_TICK));
+        }
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Each writes the words that the server documents, in the order in which it wants them. Pure data; any thread.
 
+use crate::number::Number;
 use crate::request::{Request, ToArg, ToArgs};
 
 /// A unit of distance.
@@ -57,8 +58,8 @@ pub enum GeoCentre {
 
 impl GeoArea {
     /// Around a position: longitude and latitude, degrees.
-    pub fn around(longitude: f64, latitude: f64) -> GeoCentre {
-        GeoCentre::Position(longitude, latitude)
+    pub fn around(longitude: impl Number, latitude: impl Number) -> GeoCentre {
+        GeoCentre::Position(longitude.to_f64(), latitude.to_f64())
     }
 
     /// Around a member.
@@ -69,13 +70,13 @@ impl GeoArea {
 
 impl GeoCentre {
     /// A circle of this radius.
-    pub fn within(self, radius: f64, unit: GeoUnit) -> GeoArea {
-        GeoArea { centre: self, shape: ("BYRADIUS", vec![radius], unit) }
+    pub fn within(self, radius: impl Number, unit: GeoUnit) -> GeoArea {
+        GeoArea { centre: self, shape: ("BYRADIUS", vec![radius.to_f64()], unit) }
     }
 
     /// A box of this width and height, along the parallels and meridians.
-    pub fn in_box(self, width: f64, height: f64, unit: GeoUnit) -> GeoArea {
-        GeoArea { centre: self, shape: ("BYBOX", vec![width, height], unit) }
+    pub fn in_box(self, width: impl Number, height: impl Number, unit: GeoUnit) -> GeoArea {
+        GeoArea { centre: self, shape: ("BYBOX", vec![width.to_f64(), height.to_f64()], unit) }
     }
 }
 

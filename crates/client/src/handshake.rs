@@ -6,6 +6,7 @@
 
 use std::io;
 
+use sleeve_wire::attribute::behind_attributes;
 use sleeve_wire::frame::{Frame, Scanner, decode};
 
 use crate::attempt::Attempt;
@@ -214,7 +215,7 @@ impl Talk<'_, '_> {
             let rest = self.received.get(self.start..).unwrap_or_default();
             match self.scanner.scan(rest) {
                 Ok(Some(length)) => {
-                    let reply = rest.get(..length).unwrap_or_default().to_vec();
+                    let reply = behind_attributes(rest.get(..length).unwrap_or_default()).to_vec();
                     self.start += length;
                     if reply.first() != Some(&b'>') {
                         return Ok(reply);

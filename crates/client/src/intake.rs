@@ -10,6 +10,7 @@
 use std::collections::VecDeque;
 use std::mem;
 
+use sleeve_wire::attribute::behind_attributes;
 use sleeve_wire::frame::Scanner;
 
 use crate::entry::{Asker, Entry};
@@ -92,7 +93,7 @@ impl Intake {
             let rest = self.buffer.get(self.start..self.end).unwrap_or_default();
             match self.scanner.scan(rest) {
                 Ok(Some(length)) => {
-                    if rest.first() != Some(&b'>') {
+                    if behind_attributes(rest).first() != Some(&b'>') {
                         self.replies.push((self.start, self.start + length));
                     }
                     self.start += length;
@@ -108,7 +109,7 @@ impl Intake {
         let mut resumption = None;
         let replies = mem::take(&mut self.replies);
         for &(start, end) in &replies {
-            let reply = self.buffer.get(start..end).unwrap_or_default();
+            let reply = behind_attributes(self.buffer.get(start..end).unwrap_or_default());
             let Some(entry) = self.pending.front_mut() else { break };
             self.expected -= 1;
             if entry.selects && self.received == 0 {

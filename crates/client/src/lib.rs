@@ -1,7 +1,12 @@
-//! What asks: a client of Sleeve, Redis and Valkey that never waits.
+//! A client of Redis, Valkey and Sleeve that never waits, and on demand the engine itself inside your program.
 //!
-//! A [`Client`] is one cheap handle over one multiplexed connection. It may be cloned, and used from any thread and in any
-//! async runtime at the same time; it needs none, because its connection has a thread of its own. A call sends at once and
+//! ```toml
+//! [dependencies]
+//! sleeve = { version = "0.1", features = ["embedded"] } # without the feature: for servers alone
+//! ```
+//!
+//! A [`Client`] is one cheap handle over one multiplexed connection. Clone it, and use it from any thread and in any async
+//! runtime at the same time; it needs no runtime, because its connection has a thread of its own. A call sends at once and
 //! returns a [`Reply`], which is awaited, waited for, given a callback, forgotten or dropped. So everything is pipelined,
 //! without anyone asking for it:
 //!
@@ -9,7 +14,7 @@
 //! # #[cfg(feature = "embedded")] {
 //! use sleeve::{Client, prelude::*};
 //!
-//! let client = Client::connect("embedded://")?;
+//! let client = Client::connect("embedded://")?; // or "redis://localhost:6379", "valkeys://host", "unix:///run/redis.sock"
 //! client.set("name", "Ann").forget(); // an error would reach the configuration's error hook
 //! let name = client.get::<String>("name");
 //! let visits = client.db(3).incr("visits"); // another database on the same connection
@@ -18,46 +23,69 @@
 //! # Ok::<(), sleeve::Error>(())
 //! ```
 //!
-//! In async code the same replies are awaited, whatever the runtime:
+//! In async code the same replies are awaited, whatever the runtime. What would block it (connecting, subscribing, closing)
+//! has a form that does not:
 //!
 //! ```no_run
 //! use sleeve::{Client, Error, prelude::*};
 //!
-//! async fn visit(client: &Client, user: &str) -> Result<i64, Error> {
+//! async fn visit(user: &str) -> Result<i64, Error> {
+//!     let client = Client::connect_async("valkey://localhost").await?;
 //!     client.cmd("PING").send::<()>().await?; // any command by its name
 //!     client.incr(format!("visits:{user}")).await
 //! }
 //! ```
 //!
+//! # Where the commands are
+//!
+//! Every command is a method with its own name in small letters (`ZADD` is `zadd`, `CONFIG SET` is `config_set`), in the
+//! trait of its family. `use sleeve::prelude::*` brings all of them; the search of this page finds each.
+//!
+//! | family | for example |
+//! | --- | --- |
+//! | [`StringCommands`](prelude::StringCommands) | `get`, `set`, `set_with`, `incr`, `mget`, `append` |
+//! | [`KeyCommands`](prelude::KeyCommands) | `del`, `exists`, `expire`, `ttl`, `rename`, `copy`, `dump`, `migrate` |
+//! | [`HashCommands`](prelude::HashCommands) | `hget`, `hset`, `hgetall`, `hincrby`, `hexpire` |
+//! | [`ListCommands`](prelude::ListCommands) | `lpush`, `rpop`, `lrange`, `lmove`, `sort` |
+//! | [`SetCommands`](prelude::SetCommands) | `sadd`, `sismember`, `smembers`, `sinter`, `spop` |
+//! | [`SortedSetCommands`](prelude::SortedSetCommands) | `zadd`, `zincrby`, `zrange`, `zrank`, `zunionstore` |
+//! | [`StreamCommands`](prelude::StreamCommands) | `xadd`, `xread`, `xreadgroup`, `xack`, `xtrim` |
+//! | [`GeoCommands`](prelude::GeoCommands), [`BitmapCommands`](prelude::BitmapCommands), [`HyperLogLogCommands`](prelude::HyperLogLogCommands) | `geosearch`, `setbit`, `pfadd` |
+//! | [`ScanCommands`](prelude::ScanCommands) | `scan_all`, `sscan_all`, `hscan_all`, `zscan_all`: iterators and streams |
+//! | [`BlockingCommands`](prelude::BlockingCommands) | `blpop`, `bzpopmin`: each on a connection that it has for itself |
+//! | [`PubSubCommands`](prelude::PubSubCommands) | `publish`; to listen, [`Client::subscribe`] |
+//! | [`ScriptCommands`](prelude::ScriptCommands) | `eval`, `fcall`, `function_load`; see also [`Script`] |
+//! | [`ConnectionCommands`](prelude::ConnectionCommands), [`AdminCommands`](prelude::AdminCommands) | `ping`, `client_list`, `info`, `config_get`, `flushall` |
+//!
+//! Where a method is generic, its type is that of the whole answer: `get::<Option<String>>`, `mget::<Vec<Option<i64>>>`,
+//! `hgetall::<HashMap<String, String>>`. The method with the command's name takes what the command needs; what it may be told
+//! besides stands in the last argument of the same name with `_with`: `zadd_with("k", (1, "a"), AddOptions::new().if_absent())`.
+//! Options are made by `new()` and said one after the other.
+//!
+//! # What else there is
+//!
 //! - [`Batch`]: commands that leave together. [`Transaction`]: commands that run as one, if their [`Condition`]s hold.
 //!   [`Client::watch`]: read, decide and write, or begin again. [`Lease`]: a connection of one's own for a while.
-//! - Commands that wait on the server ([`BlockingCommands`](commands::blocking::BlockingCommands)): each has a connection for
-//!   itself by itself, so that nobody waits with it.
-//! - [`Client::subscribe`]: channels as a stream of messages that outlives its connection ([`Subscription`]).
+//! - [`Subscription`]: channels as a stream of messages that outlives its connection.
 //! - [`ToArg`], [`ToArgs`] and [`FromReply`]: which Rust values travel, and how to add one's own.
-//! - [`Config`]: URLs (`redis://`, `unix://`, `embedded://`), timeouts, the bound on the queue, reconnecting. A command that
-//!   never left is sent on the next connection; one that left and was not answered fails, and [`Error::effect`] says that
-//!   nobody knows whether it was executed.
-//! - With the feature `embedded`, `Client::embedded()` is the same over an engine inside the process.
+//! - [`Config`]: URLs, timeouts, the bound on the queue, reconnecting. A command that never left is sent on the next
+//!   connection; one that left and was not answered fails, and [`Error::effect`] says what is known: [`Effect::None`] may be
+//!   sent again, [`Effect::Unknown`] may have been executed.
 //!
-//! # Inside
+//! # Features
 //!
-//! From top to bottom; a file uses only files below it. `client`, `batch`, `transaction`, `lease`, `subscription` (with
-//! `listener` or `seat`; where calls begin) and `commands` (a line a command) → `origin`, `turn` (a connection for a command
-//! that waits, as `patience` reads it), `route` (over a connection, or into an engine) → `io` (the connection's thread), with
-//! `dial` and `handshake` (an `attempt` to connect) and `vigil` (is a silent server still there?), and
-//! `lone` (a caller that reads for itself) → `read`, `link` (requests in, somebody writes them) → `intake` (frames to their
-//! askers), `pipe` (**the spine**: order, databases, what a broken connection loses) → `segment`, `exchange` (a transaction on
-//! the wire), `slot` (where an answer lands), `payload`, `request`, `decode`. `pipe` and `intake` take bytes and give bytes, so
-//! that a whole life of cuts and timeouts is simulated in one thread from one seed.
+//! - `tls` (on by default): `rediss://` and `valkeys://`, with rustls.
+//! - `embedded`: `embedded://` and `Client::embedded()`, the engine inside the process; on Linux.
 #![warn(unreachable_pub)]
 
 #[cfg(feature = "embedded")]
 pub(crate) mod alarm;
+pub(crate) mod apart;
 pub(crate) mod argument;
 pub(crate) mod ask;
 pub(crate) mod attempt;
 pub(crate) mod batch;
+pub(crate) mod bits;
 pub(crate) mod callback;
 pub(crate) mod client;
 pub(crate) mod cmd;
@@ -79,6 +107,7 @@ pub(crate) mod house;
 pub(crate) mod inbox;
 pub(crate) mod intake;
 pub(crate) mod io;
+pub(crate) mod key_options;
 pub(crate) mod lease;
 pub(crate) mod link;
 pub(crate) mod listener;
@@ -86,6 +115,7 @@ pub(crate) mod lone;
 pub(crate) mod news;
 #[cfg(not(feature = "tls"))]
 pub(crate) mod no_tls;
+pub(crate) mod number;
 pub(crate) mod options;
 pub(crate) mod origin;
 pub(crate) mod patience;
@@ -98,6 +128,7 @@ pub(crate) mod refusal;
 pub(crate) mod reply;
 pub(crate) mod request;
 pub(crate) mod route;
+pub(crate) mod scan;
 pub(crate) mod script;
 #[cfg(feature = "tls")]
 pub(crate) mod seal;
@@ -120,29 +151,33 @@ pub(crate) mod value;
 pub(crate) mod vigil;
 
 pub use batch::Batch;
+pub use bits::{BitField, BitRange};
 pub use client::{Client, Db};
 pub use cmd::Cmd;
 pub use config::{Config, Endpoint, ErrorHook, Protocol, QueueFull};
 pub use decode::FromReply;
 pub use error::{Effect, Error, ErrorKind};
 pub use geo::{GeoArea, GeoCentre, GeoOptions, GeoUnit};
+pub use key_options::{CopyOptions, MembersScan, MigrateTarget, RestoreOptions, ScanOptions};
 pub use lease::Lease;
 pub use news::{Message, News};
+pub use number::Number;
 pub use options::{
-    BitField, BitOperation, BitRange, BitUnit, ClientFilter, ClientType, CommandFilter, CopyOptions, ExpireIf, Expiry,
-    FieldsIf, FlushMode, LcsOptions, MembersScan, MigrateTarget, PauseMode, RestoreOptions, RestorePolicy, ScanOptions,
-    SetOptions, Switch, Unblock,
+    BitOperation, ClientFilter, ClientType, CommandFilter, ExpireIf, Expiry, FieldsIf, FlushMode, LcsOptions,
+    PauseMode, RestorePolicy, SetOptions, Switch, Unblock,
 };
 pub use ranking::{AddOptions, CombineOptions, RankEnd, RankRange};
 pub use reply::Reply;
 pub use request::{Request, ToArg, ToArgs};
+pub use scan::{Scan, ScanIter};
 pub use script::{Runs, Script, ScriptReply};
 #[cfg(feature = "tls")]
+#[doc(hidden)]
 pub use seal::Seal;
 pub use sleeve_wire::frame::{Frame, FrameError, Items};
 pub use sorting::{ListEnd, ListSide, PosOptions, SortOptions};
 pub use stream::{ClaimOptions, GroupStart, ReadOptions, StreamTrim};
-pub use subscription::{Next, Subscription};
+pub use subscription::{Messages, Recv, Subscription};
 #[cfg(feature = "tls")]
 pub use tls::Tls;
 pub use transaction::{Condition, Transaction};
@@ -161,6 +196,7 @@ pub mod prelude {
     pub use crate::commands::key::KeyCommands;
     pub use crate::commands::list::ListCommands;
     pub use crate::commands::pubsub::PubSubCommands;
+    pub use crate::commands::scan::ScanCommands;
     pub use crate::commands::script::ScriptCommands;
     pub use crate::commands::set::SetCommands;
     pub use crate::commands::sorted_set::SortedSetCommands;

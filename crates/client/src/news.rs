@@ -36,7 +36,7 @@ impl News {
 /// let client = Client::embedded();
 /// let subscription = client.psubscribe("room:*")?;
 /// client.publish("room:3", 42).wait()?;
-/// let message = subscription.next().wait()?.into_message().expect("nothing was lost");
+/// let message = subscription.recv().wait()?.into_message().expect("nothing was lost");
 /// assert_eq!(message.channel_text(), "room:3");
 /// assert_eq!(message.pattern.as_deref(), Some(b"room:*".as_slice()));
 /// assert_eq!(message.payload_as::<i64>()?, 42);

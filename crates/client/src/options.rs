@@ -144,13 +144,6 @@ words! {
         /// The only source's bits, inverted.
         Not = "NOT",
     }
-    /// What the numbers of a range of BITCOUNT or BITPOS count.
-    BitUnit {
-        /// Bytes.
-        Byte = "BYTE",
-        /// Bits; since Redis 7.0.
-        Bit = "BIT",
-    }
     /// Whether a flush waits until the memory is free.
     FlushMode {
         /// The memory is freed later.
@@ -201,81 +194,30 @@ words! {
     }
 }
 
-/// A part of a string, for BITCOUNT and BITPOS: first and last, counted from the end where negative.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BitRange {
-    /// The first.
-    pub start: i64,
-    /// The last, itself included; BITPOS can do without.
-    pub end: Option<i64>,
-    /// What they count; bytes without it.
-    pub unit: Option<BitUnit>,
+/// What LCS with IDX can be told.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LcsOptions {
+    min_match_length: Option<u64>,
+    with_match_length: bool,
 }
 
-impl ToArgs for BitRange {
-    fn write_to(&self, request: &mut Request) {
-        request.arg(self.start).arg(self.end).arg(self.unit);
-    }
-}
-
-/// What BITFIELD does, one step after the other.
-///
-/// ```
-/// use sleeve::BitField;
-///
-/// // A type is `u` or `i` and its bits; an offset counts bits, or with `#` whole fields.
-/// let steps = BitField::new().overflow("SAT").incrby("u8", "#0", 10).get("i16", 8);
-/// ```
-#[derive(Clone, Debug, Default)]
-pub struct BitField {
-    words: Vec<String>,
-}
-
-impl BitField {
-    /// Nothing yet.
+impl LcsOptions {
+    /// All matches, without their lengths.
     pub fn new() -> Self {
         Self::default()
     }
 
-    fn with(mut self, words: &[&dyn std::fmt::Display]) -> Self {
-        self.words.extend(words.iter().map(ToString::to_string));
+    /// Shorter matches are left out.
+    pub fn min_match_length(mut self, min_match_length: u64) -> Self {
+        self.min_match_length = Some(min_match_length);
         self
     }
 
-    /// Reads a field.
-    pub fn get(self, encoding: &str, offset: impl std::fmt::Display) -> Self {
-        self.with(&[&"GET", &encoding, &offset])
+    /// Each match comes with its length.
+    pub fn with_match_length(mut self) -> Self {
+        self.with_match_length = true;
+        self
     }
-
-    /// Writes a field; answers what was there.
-    pub fn set(self, encoding: &str, offset: impl std::fmt::Display, value: i64) -> Self {
-        self.with(&[&"SET", &encoding, &offset, &value])
-    }
-
-    /// Adds to a field; answers what is there then, or nil where that overflows and `FAIL` is in force.
-    pub fn incrby(self, encoding: &str, offset: impl std::fmt::Display, by: i64) -> Self {
-        self.with(&[&"INCRBY", &encoding, &offset, &by])
-    }
-
-    /// What overflow does in the steps that follow: `WRAP`, `SAT` or `FAIL`.
-    pub fn overflow(self, behaviour: &str) -> Self {
-        self.with(&[&"OVERFLOW", &behaviour])
-    }
-}
-
-impl ToArgs for BitField {
-    fn write_to(&self, request: &mut Request) {
-        request.arg(&self.words);
-    }
-}
-
-/// What LCS with IDX can be told.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct LcsOptions {
-    /// Shorter matches are left out.
-    pub min_match_length: Option<u64>,
-    /// Whether each match comes with its length.
-    pub with_match_length: bool,
 }
 
 impl ToArgs for LcsOptions {
@@ -285,149 +227,58 @@ impl ToArgs for LcsOptions {
     }
 }
 
-/// What COPY can be told.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct CopyOptions {
-    /// The database to copy into, instead of the key's own.
-    pub database: Option<u32>,
-    /// Whether a key of the new name is overwritten.
-    pub replace: bool,
-}
-
-impl ToArgs for CopyOptions {
-    fn write_to(&self, request: &mut Request) {
-        request.arg(self.database.map(|database| ("DB", database))).arg(self.replace.then_some("REPLACE"));
-    }
-}
-
-/// Where MIGRATE sends keys to, and how.
-///
-/// ```
-/// use sleeve::MigrateTarget;
-///
-/// let target = MigrateTarget { replace: true, ..MigrateTarget::new("10.0.0.7", 6379) };
-/// ```
-#[derive(Clone, Debug)]
-pub struct MigrateTarget {
-    /// The other server's name or address, as the server that has the keys sees it.
-    pub host: String,
-    /// Its port.
-    pub port: u16,
-    /// The database there.
-    pub database: u32,
-    /// For how many milliseconds the one server waits for the other at any one step.
-    pub timeout_ms: u64,
-    /// Whether the keys stay where they are, too.
-    pub copy: bool,
-    /// Whether keys of these names are overwritten there.
-    pub replace: bool,
-    /// The user at the other server; the default one without it.
-    pub username: Option<String>,
-    /// The password at the other server.
-    pub password: Option<String>,
-}
-
-impl MigrateTarget {
-    /// Database 0 of this server, without a password, waiting for a second at a time.
-    pub fn new(host: impl Into<String>, port: u16) -> Self {
-        Self {
-            host: host.into(),
-            port,
-            database: 0,
-            timeout_ms: 1_000,
-            copy: false,
-            replace: false,
-            username: None,
-            password: None,
-        }
-    }
-}
-
-impl ToArgs for MigrateTarget {
-    fn write_to(&self, request: &mut Request) {
-        request.arg(&self.host).arg(self.port).arg("").arg(self.database).arg(self.timeout_ms);
-        request.arg(self.copy.then_some("COPY")).arg(self.replace.then_some("REPLACE"));
-        match (&self.username, &self.password) {
-            (Some(username), password) => {
-                request.arg("AUTH2").arg(username).arg(password.as_deref().unwrap_or_default());
-            }
-            (None, Some(password)) => _ = request.arg("AUTH").arg(password),
-            (None, None) => {}
-        }
-    }
-}
-
-/// What RESTORE can be told.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct RestoreOptions {
-    /// Whether a key of this name is overwritten.
-    pub replace: bool,
-    /// Whether the time is one of the clock, in milliseconds since the epoch, instead of a time to live.
-    pub is_absolute: bool,
-    /// For how many seconds the key counts as unused, where eviction goes by use.
-    pub idle_s: Option<u64>,
-    /// How often the key counts as used, where eviction goes by that; not together with `idle_s`.
-    pub frequency: Option<u8>,
-}
-
-impl ToArgs for RestoreOptions {
-    fn write_to(&self, request: &mut Request) {
-        request.arg(self.replace.then_some("REPLACE")).arg(self.is_absolute.then_some("ABSTTL"));
-        request.arg(self.idle_s.map(|seconds| ("IDLETIME", seconds)));
-        request.arg(self.frequency.map(|count| ("FREQ", count)));
-    }
-}
-
-/// What SCAN can be told.
-#[derive(Clone, Debug, Default)]
-pub struct ScanOptions {
-    /// Only keys that this glob pattern matches.
-    pub pattern: Option<String>,
-    /// About how much work one call does, in keys.
-    pub count: Option<u64>,
-    /// Only keys of this type (`string`, `list`, ...).
-    pub kind: Option<String>,
-}
-
-impl ToArgs for ScanOptions {
-    fn write_to(&self, request: &mut Request) {
-        request.arg(self.pattern.as_ref().map(|pattern| ("MATCH", pattern)));
-        request.arg(self.count.map(|count| ("COUNT", count)));
-        request.arg(self.kind.as_ref().map(|kind| ("TYPE", kind)));
-    }
-}
-
-/// What SSCAN, HSCAN and ZSCAN can be told.
-#[derive(Clone, Debug, Default)]
-pub struct MembersScan {
-    /// Only members that this glob pattern matches.
-    pub pattern: Option<String>,
-    /// About how much work one call does, in members.
-    pub count: Option<u64>,
-}
-
-impl ToArgs for MembersScan {
-    fn write_to(&self, request: &mut Request) {
-        request.arg(self.pattern.as_ref().map(|pattern| ("MATCH", pattern)));
-        request.arg(self.count.map(|count| ("COUNT", count)));
-    }
-}
-
 /// Which connections CLIENT KILL ends: those that all of these are true of.
 #[derive(Clone, Debug, Default)]
 pub struct ClientFilter {
+    id: Option<u64>,
+    address: Option<String>,
+    local_address: Option<String>,
+    user: Option<String>,
+    kind: Option<ClientType>,
+    skip_me: Option<bool>,
+}
+
+impl ClientFilter {
+    /// All, but for the one that asks.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
     /// Its id.
-    pub id: Option<u64>,
+    pub fn id(mut self, id: u64) -> Self {
+        self.id = Some(id);
+        self
+    }
+
     /// Its own address, `ip:port`.
-    pub address: Option<String>,
+    pub fn address(mut self, address: impl Into<String>) -> Self {
+        self.address = Some(address.into());
+        self
+    }
+
     /// The server's address that it came to, `ip:port`.
-    pub local_address: Option<String>,
+    pub fn local_address(mut self, local_address: impl Into<String>) -> Self {
+        self.local_address = Some(local_address.into());
+        self
+    }
+
     /// The user that it is logged in as.
-    pub user: Option<String>,
+    pub fn user(mut self, user: impl Into<String>) -> Self {
+        self.user = Some(user.into());
+        self
+    }
+
     /// Its kind.
-    pub kind: Option<ClientType>,
-    /// Whether the connection that asks is spared; the server spares it where this is `None`.
-    pub skip_me: Option<bool>,
+    pub fn kind(mut self, kind: ClientType) -> Self {
+        self.kind = Some(kind);
+        self
+    }
+
+    /// Whether the connection that asks is spared; the server spares it unless this says otherwise.
+    pub fn skip_me(mut self, skip_me: bool) -> Self {
+        self.skip_me = Some(skip_me);
+        self
+    }
 }
 
 impl ToArgs for ClientFilter {

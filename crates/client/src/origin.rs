@@ -3,6 +3,7 @@
 //! When the last handle is dropped, what was sent is still answered, and then the connections are closed. Any thread.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -38,6 +39,14 @@ impl Drop for Origin {
 impl Origin {
     pub(crate) fn new(route: Route) -> Arc<Self> {
         Arc::new(Self { route, leases: Mutex::default(), waiters: Arc::default() })
+    }
+
+    /// Refuses further commands, and waits for the answers to those that were sent: on the shared connection, and on those
+    /// that commands which wait have for themselves.
+    pub(crate) fn close(&self, timeout: Duration) -> Result<(), Error> {
+        let deadline = Instant::now().checked_add(timeout);
+        self.route.close(Some(timeout))?;
+        self.waiters.close(deadline)
     }
 
     pub(crate) fn error_hook(&self) -> Option<&ErrorHook> {

@@ -2,6 +2,7 @@
 //!
 //! Each writes the words that the server documents, in the order in which it wants them. Pure data; any thread.
 
+use crate::number::Number;
 use crate::request::{Request, ToArg, ToArgs};
 
 /// What ZADD can be told. GEOADD takes it too, without the comparisons.
@@ -167,8 +168,8 @@ impl CombineOptions {
     }
 
     /// Multiplies the scores of each set first; one weight a key.
-    pub fn weights(mut self, weights: impl IntoIterator<Item = f64>) -> Self {
-        self.weights = weights.into_iter().collect();
+    pub fn weights(mut self, weights: impl IntoIterator<Item = impl Number>) -> Self {
+        self.weights = weights.into_iter().map(Number::to_f64).collect();
         self
     }
 

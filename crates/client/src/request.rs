@@ -179,6 +179,11 @@ impl Request {
         self
     }
 
+    /// Why it cannot be sent, if it cannot.
+    pub(crate) fn refusal(&self) -> Option<Error> {
+        self.refused.clone()
+    }
+
     /// Makes the request unsendable; the first reason is the one that the caller gets.
     pub fn refuse(&mut self, reason: Error) {
         self.refused.get_or_insert(reason);

@@ -174,7 +174,7 @@ impl Route {
         match self {
             Self::Remote(link) => link.close(wait),
             #[cfg(feature = "embedded")]
-            Self::Local(embedded) => embedded.close(),
+            Self::Local(embedded) => embedded.close(wait),
         }
     }
 }

@@ -49,10 +49,27 @@ impl ToArg for ListSide {}
 /// What LPOS can be told.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PosOptions {
+    rank: Option<i64>,
+    compared_max: Option<u64>,
+}
+
+impl PosOptions {
+    /// The first match, wherever it is.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
     /// Which match is the first that counts: 1 is the first, -1 the last, from where the search then goes backwards.
-    pub rank: Option<i64>,
+    pub fn rank(mut self, rank: i64) -> Self {
+        self.rank = Some(rank);
+        self
+    }
+
     /// How many elements are compared at most; 0 for all.
-    pub compared_max: Option<u64>,
+    pub fn compared_max(mut self, compared_max: u64) -> Self {
+        self.compared_max = Some(compared_max);
+        self
+    }
 }
 
 impl ToArgs for PosOptions {

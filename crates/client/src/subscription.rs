@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use futures_core::Stream;
 
+use crate::apart::apart;
 use crate::error::{Error, ErrorKind};
 use crate::fork::inherited;
 use crate::inbox::Inbox;
@@ -34,7 +35,7 @@ use crate::socket::Bell;
 /// let client = Client::embedded();
 /// let subscription = client.subscribe(["news"])?;
 /// client.publish("news", "hello").wait()?;
-/// let Some(News::Message(message)) = subscription.next().wait_for(std::time::Duration::from_secs(5))? else {
+/// let Some(News::Message(message)) = subscription.recv().wait_for(std::time::Duration::from_secs(5))? else {
 ///     panic!("nothing came");
 /// };
 /// assert_eq!(message.payload, b"hello");
@@ -42,8 +43,8 @@ use crate::socket::Bell;
 /// # Ok::<(), sleeve::Error>(())
 /// ```
 ///
-/// In async code `subscription.next().await` is the same, in any runtime. As an iterator it waits for each, and as a
-/// [`Stream`] it is polled for each; both end after an error.
+/// In async code `subscription.recv().await` is the same, in any runtime. It is a [`Stream`] too, which `StreamExt::next` and
+/// its kin read, and a `for` loop over it waits for each; both end after an error.
 ///
 /// ```
 /// # #[cfg(feature = "embedded")] {
@@ -76,17 +77,17 @@ enum Source {
 impl Subscription {
     /// Subscribes to these names with the command of this name, and waits until the server has confirmed it.
     pub(crate) fn open(route: &Route, command: &str, names: impl ToArgs) -> Result<Self, Error> {
-        let mut count = 0;
-        let write = |request: &mut Request| {
-            request.word(command);
-            let before = request.len();
-            request.arg(names);
-            count = request.len() - before;
-        };
-        let request = Request::with(write, <[u8]>::to_vec)?;
-        if count == 0 {
-            return Err(Error::usage(format!("{command} needs at least one name")));
-        }
+        let (request, count) = written(command, names)?;
+        Self::begin(route, request, count)
+    }
+
+    /// As `open`, without blocking the thread that asks.
+    pub(crate) async fn open_async(route: Route, command: &str, names: impl ToArgs) -> Result<Self, Error> {
+        let (request, count) = written(command, names)?;
+        apart("sleeve-subscribe", move || Self::begin(&route, request, count)).await
+    }
+
+    fn begin(route: &Route, request: Vec<u8>, count: usize) -> Result<Self, Error> {
         match route {
             Route::Remote(link) => Self::remote(link, request, count),
             #[cfg(feature = "embedded")]
@@ -117,8 +118,13 @@ impl Subscription {
     }
 
     /// What comes next; to be awaited, or waited for.
-    pub fn next(&self) -> Next<'_> {
-        Next { subscription: self }
+    pub fn recv(&self) -> Recv<'_> {
+        Recv { subscription: self }
+    }
+
+    /// All that comes, one after the other; this thread waits for each. The last is why nothing more comes.
+    pub fn iter(&self) -> Messages<'_> {
+        Messages { subscription: self }
     }
 
     /// What comes next, or `None` when the time is up.
@@ -176,11 +182,42 @@ impl std::fmt::Debug for Subscription {
     }
 }
 
-impl Iterator for &Subscription {
+impl<'a> IntoIterator for &'a Subscription {
+    type Item = Result<News, Error>;
+    type IntoIter = Messages<'a>;
+
+    fn into_iter(self) -> Messages<'a> {
+        self.iter()
+    }
+}
+
+/// The request that subscribes to these names, and how many they are.
+fn written(command: &str, names: impl ToArgs) -> Result<(Vec<u8>, usize), Error> {
+    let mut count = 0;
+    let write = |request: &mut Request| {
+        request.word(command);
+        let before = request.len();
+        request.arg(names);
+        count = request.len() - before;
+    };
+    let request = Request::with(write, <[u8]>::to_vec)?;
+    if count == 0 {
+        return Err(Error::usage(format!("{command} needs at least one name")));
+    }
+    Ok((request, count))
+}
+
+/// What a subscription brings, as an iterator that waits for each; see [`Subscription::iter`].
+#[derive(Debug)]
+pub struct Messages<'a> {
+    subscription: &'a Subscription,
+}
+
+impl Iterator for Messages<'_> {
     type Item = Result<News, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.until_error(Subscription::next(self).wait())
+        self.subscription.until_error(self.subscription.recv().wait())
     }
 }
 
@@ -203,11 +240,11 @@ impl Stream for Subscription {
 /// What a subscription brings next. Dropped, it takes nothing away from who asks later.
 #[derive(Debug)]
 #[must_use = "nothing happens until it is awaited or waited for"]
-pub struct Next<'a> {
+pub struct Recv<'a> {
     subscription: &'a Subscription,
 }
 
-impl Next<'_> {
+impl Recv<'_> {
     /// Waits for it.
     ///
     /// # Errors
@@ -229,7 +266,7 @@ impl Next<'_> {
     }
 }
 
-impl Future for Next<'_> {
+impl Future for Recv<'_> {
     type Output = Result<News, Error>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

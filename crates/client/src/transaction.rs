@@ -57,7 +57,11 @@ impl Condition {
         let mut request = Request::empty();
         request.arg(value);
         let value = request.words().first().map(|word| word.to_vec()).unwrap_or_default();
-        Self::new("GET", key, Check::Equals { value, wanted })
+        let condition = Self::new("GET", key, Check::Equals { value, wanted });
+        match request.refusal() {
+            Some(error) => Self { look: Err(error), ..condition },
+            None => condition,
+        }
     }
 
     fn new(look: &str, key: impl ToArg, check: Check) -> Self {

@@ -5,6 +5,7 @@
 //! reply is dropped before gives it up, and with the connection the server forgets the command. Any thread.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -14,10 +15,32 @@ use crate::route::Route;
 /// Connections that a client keeps for the next commands that wait.
 pub(crate) const IDLE_WAITERS_MAX: usize = 16;
 
-/// Connections for the next commands that wait. They are closed when neither a client nor a waiting command is left.
+/// Connections of commands that wait, and for the next of them. They are closed when neither a client nor a waiting command is
+/// left.
 #[derive(Default)]
 pub(crate) struct Waiters {
     idle: Mutex<Vec<Route>>,
+    taken: Mutex<Taken>,
+}
+
+/// Connections that commands have for themselves now.
+#[derive(Default)]
+struct Taken {
+    /// The number that the next command gets.
+    next: u64,
+    routes: Vec<(u64, Route)>,
+}
+
+impl Waiters {
+    /// Waits until what waits is answered, or the time is over. The connections take nothing else.
+    pub(crate) fn close(&self, deadline: Option<Instant>) -> Result<(), Error> {
+        let taken: Vec<Route> = self.taken.lock().routes.iter().map(|(_, route)| route.clone()).collect();
+        taken.into_iter().try_for_each(|route| {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            // A time beyond what the machine can count is never over.
+            route.close(Some(left.unwrap_or(Duration::MAX)))
+        })
+    }
 }
 
 impl Drop for Waiters {
@@ -32,6 +55,7 @@ impl Drop for Waiters {
 /// See the file's head.
 pub(crate) struct Turn {
     waiters: Arc<Waiters>,
+    number: u64,
     pub(crate) route: Route,
 }
 
@@ -43,12 +67,18 @@ impl Turn {
             Some(route) => route,
             None => route.twin()?,
         };
-        Ok(Self { waiters: waiters.clone(), route })
+        let mut taken = waiters.taken.lock();
+        let number = taken.next;
+        taken.next += 1;
+        taken.routes.push((number, route.clone()));
+        drop(taken);
+        Ok(Self { waiters: waiters.clone(), number, route })
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
+        self.waiters.taken.lock().routes.retain(|(number, _)| *number != self.number);
         if !self.route.is_idle() {
             return self.route.abort();
         }

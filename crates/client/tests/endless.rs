@@ -267,7 +267,7 @@ fn a_subscription_survives_a_password_that_is_refused_for_a_while() {
     // An idle subscription asks whether the server is still there, and so it is cut here.
     let client = Client::connect_with(config(port).silence_max(Some(Duration::from_millis(100)))).unwrap();
     let subscription = client.subscribe(["a"]).unwrap();
-    let next = || subscription.next().wait_for(Duration::from_secs(60)).unwrap().expect("it comes");
+    let next = || subscription.recv().wait_for(Duration::from_secs(60)).unwrap().expect("it comes");
     assert!(matches!(next(), News::Message(_)));
     drop(client);
     refusals.store(5, Ordering::SeqCst);

@@ -69,7 +69,7 @@ fn use_what_is_inherited(client: &Client, pending: sleeve::Reply<String>, subscr
         client.lease().map(drop).unwrap_err(),
         client.subscribe(["child"]).map(drop).unwrap_err(),
         client.close(Duration::from_secs(1)).unwrap_err(),
-        subscription.next().wait().unwrap_err(),
+        subscription.recv().wait().unwrap_err(),
     ] {
         assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
         assert!(error.message().contains("forked"), "{error}");

@@ -116,3 +116,41 @@ fn a_callback_may_use_the_client_and_may_panic() {
     client.echo::<String>("b").then(move |_| sender.send(again.echo::<String>("c").wait().unwrap()).unwrap());
     assert_eq!(receiver.recv().unwrap(), "c");
 }
+
+#[test]
+fn attributes_in_front_of_anything_are_passed_over() {
+    const ATTRIBUTE: &str = "|1\r\n+key-popularity\r\n*1\r\n,0.5\r\n";
+    let port = serve(|words| {
+        let answer = match words[0].as_str() {
+            "EXEC" => "*2\r\n:1\r\n-ERR no\r\n",
+            "INCR" | "DECR" => "+QUEUED\r\n",
+            "GET" => "$1\r\n7\r\n",
+            _ => "+OK\r\n",
+        };
+        let push = format!("{ATTRIBUTE}>2\r\n+invalidate\r\n*1\r\n$1\r\na\r\n");
+        Some(format!("{push}{ATTRIBUTE}{answer}").into_bytes())
+    });
+    let client = Client::connect_with(config(port)).unwrap();
+    assert_eq!(client.get::<i64>("a").wait(), Ok(7));
+    assert_eq!(client.db(1).get::<i64>("a").wait(), Ok(7));
+    let transaction = client.transaction();
+    let (one, two) = (transaction.incr("a"), transaction.decr("a"));
+    assert_eq!(transaction.exec().wait(), Ok(true));
+    assert_eq!((one.wait(), two.wait().unwrap_err().code()), (Ok(1), Some("ERR")));
+    assert_eq!(client.get::<i64>("a").wait(), Ok(7));
+}
+
+#[test]
+fn one_large_command_goes_through_an_empty_queue_whatever_its_policy() {
+    let port = serve(|_| Some(b"+OK\r\n".to_vec()));
+    let full = config(port).queue_bytes_max(1000).queue_full(QueueFull::Fail);
+    let client = Client::connect_with(full).unwrap();
+    let large = "x".repeat(1 << 20);
+    for _ in 0..3 {
+        assert_eq!(client.set("large", &large).wait(), Ok(()));
+        let batch = client.batch();
+        let set = batch.set("large", &large);
+        batch.send();
+        assert_eq!(set.wait(), Ok(()));
+    }
+}

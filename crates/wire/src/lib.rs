@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod arguments;
+pub mod attribute;
 pub mod commands;
 pub mod frame;
 pub mod grammar;

@@ -20,7 +20,7 @@ const PROGRESS: &str = "progress";
 /// Counts the lines of the files in a folder, in the order of their names, from where it stopped the last time. What a line
 /// counts for is the first word in it. `step` is called after each transaction.
 pub fn process_logs(client: &Client, folder: &Path, mut step: impl FnMut()) -> Result<(), Box<dyn std::error::Error>> {
-    let mut progress = client.hmget::<Option<String>>(PROGRESS, ["file", "offset"]).wait()?.into_iter().flatten();
+    let mut progress = client.hmget::<Vec<Option<String>>>(PROGRESS, ["file", "offset"]).wait()?.into_iter().flatten();
     let (last, reached) = (progress.next().unwrap_or_default(), progress.next().unwrap_or_default());
     for name in names(folder)?.into_iter().filter(|name| *name >= last) {
         let mut offset: u64 = if name == last { reached.parse()? } else { 0 };

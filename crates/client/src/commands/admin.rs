@@ -25,7 +25,7 @@ super::commands! {
         /// The server's documentation of these commands, of all without any.
         command_docs<T>(names: impl ToArgs) -> T = ["COMMAND", "DOCS", names];
         /// Which of a command's arguments are keys.
-        command_getkeys<T>(words: impl ToArgs) -> Vec<T> = ["COMMAND", "GETKEYS", words];
+        command_getkeys<T>(words: impl ToArgs) -> T = ["COMMAND", "GETKEYS", words];
         /// Which of a command's arguments are keys, and what it does with each.
         command_getkeysandflags<T>(words: impl ToArgs) -> T = ["COMMAND", "GETKEYSANDFLAGS", words];
         /// What COMMAND can do, in lines.

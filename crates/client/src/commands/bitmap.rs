@@ -1,6 +1,7 @@
 //! Bitmap commands, one line each.
 
-use crate::options::{BitField, BitOperation, BitRange};
+use crate::bits::{BitField, BitRange};
+use crate::options::BitOperation;
 use crate::request::{ToArg, ToArgs};
 
 super::commands! {

@@ -1,7 +1,9 @@
 //! Hash commands, one line each.
 
 use crate::counted::Counted;
-use crate::options::{ExpireIf, Expiry, FieldsIf, MembersScan};
+use crate::key_options::MembersScan;
+use crate::number::Number;
+use crate::options::{ExpireIf, Expiry, FieldsIf};
 use crate::request::{Request, ToArg, ToArgs};
 
 /// Fields and values behind the number of the pairs.
@@ -54,19 +56,19 @@ super::commands! {
         /// All fields with their values.
         hgetall<T>(key: impl ToArg) -> T = ["HGETALL", key];
         /// The values of fields, which are removed; nil for one that is not there. Since Redis 8.0.
-        hgetdel<T>(key: impl ToArg, fields: impl ToArgs) -> Vec<T> = ["HGETDEL", key, "FIELDS", Counted(fields)];
+        hgetdel<T>(key: impl ToArg, fields: impl ToArgs) -> T = ["HGETDEL", key, "FIELDS", Counted(fields)];
         /// The values of fields, which go away as told from now on; nil for one that is not there. Since Redis 8.0.
-        hgetex<T>(key: impl ToArg, expiry: Expiry, fields: impl ToArgs) -> Vec<T> = ["HGETEX", key, expiry, "FIELDS", Counted(fields)];
+        hgetex<T>(key: impl ToArg, expiry: Expiry, fields: impl ToArgs) -> T = ["HGETEX", key, expiry, "FIELDS", Counted(fields)];
         /// Adds to the integer in a field, which begins at 0; answers the sum.
         hincrby(key: impl ToArg, field: impl ToArg, by: i64) -> i64 = ["HINCRBY", key, field, by];
         /// Adds to the number in a field, which begins at 0; answers the sum.
-        hincrbyfloat(key: impl ToArg, field: impl ToArg, by: f64) -> f64 = ["HINCRBYFLOAT", key, field, by];
+        hincrbyfloat(key: impl ToArg, field: impl ToArg, by: impl Number) -> f64 = ["HINCRBYFLOAT", key, field, by];
         /// All fields.
-        hkeys<T>(key: impl ToArg) -> Vec<T> = ["HKEYS", key];
+        hkeys<T>(key: impl ToArg) -> T = ["HKEYS", key];
         /// How many fields there are.
         hlen(key: impl ToArg) -> u64 = ["HLEN", key];
         /// The values of fields, nil for one that is not there.
-        hmget<T>(key: impl ToArg, fields: impl ToArgs) -> Vec<T> = ["HMGET", key, fields];
+        hmget<T>(key: impl ToArg, fields: impl ToArgs) -> T = ["HMGET", key, fields];
         /// Sets fields: pairs, or a map. The old form of `hset`.
         hmset(key: impl ToArg, pairs: impl ToArgs) -> () = ["HMSET", key, pairs];
         /// Takes the times to live of fields away; answers for each 1, or -1 where there was none, or -2 where it is not
@@ -87,14 +89,18 @@ super::commands! {
         /// Some field, nil if there is none.
         hrandfield<T>(key: impl ToArg) -> T = ["HRANDFIELD", key];
         /// So many different fields, or fewer if there are not so many; a negative number may repeat them.
-        hrandfield_count<T>(key: impl ToArg, count: i64) -> Vec<T> = ["HRANDFIELD", key, count];
+        hrandfield_count<T>(key: impl ToArg, count: i64) -> T = ["HRANDFIELD", key, count];
         /// As `hrandfield_count`, with the values.
         hrandfield_pairs<T>(key: impl ToArg, count: i64) -> T = ["HRANDFIELD", key, count, "WITHVALUES"];
         /// Some of the fields with their values, and the cursor for the next call. Begin with 0; the end is reached when 0
         /// comes back.
-        hscan<T>(key: impl ToArg, cursor: u64, options: MembersScan) -> (u64, T) = ["HSCAN", key, cursor, options];
+        hscan<T>(key: impl ToArg, cursor: u64) -> (u64, T) = ["HSCAN", key, cursor];
+        /// As `hscan`, with options.
+        hscan_with<T>(key: impl ToArg, cursor: u64, options: MembersScan) -> (u64, T) = ["HSCAN", key, cursor, options];
         /// As `hscan`, without the values. Since Redis 7.4.
-        hscan_novalues<T>(key: impl ToArg, cursor: u64, options: MembersScan) -> (u64, Vec<T>) = ["HSCAN", key, cursor, options, "NOVALUES"];
+        hscan_novalues<T>(key: impl ToArg, cursor: u64) -> (u64, T) = ["HSCAN", key, cursor, "NOVALUES"];
+        /// As `hscan_novalues`, with options.
+        hscan_novalues_with<T>(key: impl ToArg, cursor: u64, options: MembersScan) -> (u64, T) = ["HSCAN", key, cursor, options, "NOVALUES"];
         /// Sets fields: pairs, or a map; answers how many of them are new.
         hset(key: impl ToArg, pairs: impl ToArgs) -> u64 = ["HSET", key, pairs];
         /// Sets fields that go away as told. Since Redis 8.0.
@@ -108,6 +114,6 @@ super::commands! {
         /// Seconds until fields go away; -1 for never, -2 for one that is not there.
         httl(key: impl ToArg, fields: impl ToArgs) -> Vec<i64> = ["HTTL", key, "FIELDS", Counted(fields)];
         /// All values.
-        hvals<T>(key: impl ToArg) -> Vec<T> = ["HVALS", key];
+        hvals<T>(key: impl ToArg) -> T = ["HVALS", key];
     }
 }

@@ -1,6 +1,7 @@
 //! Commands on keys of any type, one line each.
 
-use crate::options::{CopyOptions, ExpireIf, MigrateTarget, RestoreOptions, ScanOptions};
+use crate::key_options::{CopyOptions, MigrateTarget, RestoreOptions, ScanOptions};
+use crate::options::ExpireIf;
 use crate::request::{ToArg, ToArgs};
 
 super::commands! {
@@ -21,7 +22,9 @@ super::commands! {
     /// ```
     KeyCommands {
         /// Copies a key; answers whether it did.
-        copy(source: impl ToArg, destination: impl ToArg, options: CopyOptions) -> bool = ["COPY", source, destination, options];
+        copy(source: impl ToArg, destination: impl ToArg) -> bool = ["COPY", source, destination];
+        /// As `copy`, with options.
+        copy_with(source: impl ToArg, destination: impl ToArg, options: CopyOptions) -> bool = ["COPY", source, destination, options];
         /// Deletes keys; answers how many were there.
         del(keys: impl ToArgs) -> u64 = ["DEL", keys];
         /// The value in the form of Redis's files, for `restore` of any server; nil if it is not there.
@@ -39,7 +42,7 @@ super::commands! {
         /// The Unix time in seconds at which the key goes away; -1 for never, -2 if it is not there.
         expiretime(key: impl ToArg) -> i64 = ["EXPIRETIME", key];
         /// All keys that the glob pattern matches. It looks at every key: use `scan` where there are many.
-        keys<T>(pattern: impl ToArg) -> Vec<T> = ["KEYS", pattern];
+        keys<T>(pattern: impl ToArg) -> T = ["KEYS", pattern];
         /// An estimate of the bytes that the key takes, nil if it is not there.
         memory_usage(key: impl ToArg) -> Option<u64> = ["MEMORY", "USAGE", key];
         /// Moves keys to another server; answers whether any of them was there. A key that the target refuses stays, as does
@@ -78,9 +81,13 @@ super::commands! {
         /// Gives the key another name if nothing has it; answers whether it did.
         renamenx(key: impl ToArg, name: impl ToArg) -> bool = ["RENAMENX", key, name];
         /// Makes a key of a dump, with this time to live in milliseconds, or 0 for none.
-        restore(key: impl ToArg, ttl_ms: u64, dump: impl ToArg, options: RestoreOptions) -> () = ["RESTORE", key, ttl_ms, dump, options];
+        restore(key: impl ToArg, ttl_ms: u64, dump: impl ToArg) -> () = ["RESTORE", key, ttl_ms, dump];
+        /// As `restore`, with options.
+        restore_with(key: impl ToArg, ttl_ms: u64, dump: impl ToArg, options: RestoreOptions) -> () = ["RESTORE", key, ttl_ms, dump, options];
         /// Some of the keys, and the cursor for the next call. Begin with 0; the end is reached when 0 comes back.
-        scan<T>(cursor: u64, options: ScanOptions) -> (u64, Vec<T>) = ["SCAN", cursor, options];
+        scan<T>(cursor: u64) -> (u64, T) = ["SCAN", cursor];
+        /// As `scan`, with options.
+        scan_with<T>(cursor: u64, options: ScanOptions) -> (u64, T) = ["SCAN", cursor, options];
         /// Marks keys as used; answers how many are there.
         touch(keys: impl ToArgs) -> u64 = ["TOUCH", keys];
         /// Seconds until the key goes away; -1 for never, -2 if it is not there.

@@ -36,10 +36,13 @@ super::commands! {
         /// Takes up to this many elements from the front; nil if there is no list.
         lpop_count<T>(key: impl ToArg, count: u64) -> T = ["LPOP", key, count];
         /// The index of an element, or nil.
-        lpos(key: impl ToArg, element: impl ToArg, options: PosOptions) -> Option<u64> = ["LPOS", key, element, options];
+        lpos(key: impl ToArg, element: impl ToArg) -> Option<u64> = ["LPOS", key, element];
+        /// As `lpos`, with options.
+        lpos_with(key: impl ToArg, element: impl ToArg, options: PosOptions) -> Option<u64> = ["LPOS", key, element, options];
         /// Up to this many indexes of an element; 0 for all.
-        lpos_count(key: impl ToArg, element: impl ToArg, count: u64, options: PosOptions) -> Vec<u64> =
-            ["LPOS", key, element, "COUNT", count, options];
+        lpos_count(key: impl ToArg, element: impl ToArg, count: u64) -> Vec<u64> = ["LPOS", key, element, "COUNT", count];
+        /// As `lpos_count`, with options.
+        lpos_count_with(key: impl ToArg, element: impl ToArg, count: u64, options: PosOptions) -> Vec<u64> = ["LPOS", key, element, "COUNT", count, options];
         /// Adds elements at the front, one after the other; answers the new length.
         lpush(key: impl ToArg, elements: impl ToArgs) -> u64 = ["LPUSH", key, elements];
         /// As `lpush`, if there is a list; answers 0 if not.
@@ -63,11 +66,16 @@ super::commands! {
         /// As `rpush`, if there is a list; answers 0 if not.
         rpushx(key: impl ToArg, elements: impl ToArgs) -> u64 = ["RPUSHX", key, elements];
         /// The elements of a list, set or sorted set in another order, or what other keys hold for them.
-        sort<T>(key: impl ToArg, options: SortOptions) -> T = ["SORT", key, options];
+        sort<T>(key: impl ToArg) -> T = ["SORT", key];
+        /// As `sort`, with options.
+        sort_with<T>(key: impl ToArg, options: SortOptions) -> T = ["SORT", key, options];
         /// As `sort`, of servers that take no writes; since Redis 7.0.
-        sort_ro<T>(key: impl ToArg, options: SortOptions) -> T = ["SORT_RO", key, options];
+        sort_ro<T>(key: impl ToArg) -> T = ["SORT_RO", key];
+        /// As `sort_ro`, with options.
+        sort_ro_with<T>(key: impl ToArg, options: SortOptions) -> T = ["SORT_RO", key, options];
         /// As `sort`, and stores the answer as a list; answers its length.
-        sort_store(key: impl ToArg, options: SortOptions, destination: impl ToArg) -> u64 =
-            ["SORT", key, options, "STORE", destination];
+        sort_store(key: impl ToArg, destination: impl ToArg) -> u64 = ["SORT", key, "STORE", destination];
+        /// As `sort_store`, with options.
+        sort_store_with(key: impl ToArg, destination: impl ToArg, options: SortOptions) -> u64 = ["SORT", key, options, "STORE", destination];
     }
 }

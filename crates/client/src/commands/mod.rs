@@ -1,5 +1,9 @@
 //! The commands' own methods, one line each, by family.
 //!
+//! The rules, so that nobody need look: a method has the command's name. Where it is generic, the type is that of the whole
+//! answer. The plain name takes what the command needs; the same name with `_with` takes options besides, as its last
+//! argument. Where a number may have a fraction, any [`Number`](crate::Number) will do.
+//!
 //! A line says the method's name, its arguments, the type of its result and the words that travel. What a command means is
 //! in the command table and the server's documentation; the line says what the method makes of it. `waits` stands before the
 //! words of a command that may wait on the server. All of them begin wherever [`Ask`](crate::ask::Ask) is: a client, a
@@ -53,6 +57,7 @@ pub mod hyperloglog;
 pub mod key;
 pub mod list;
 pub mod pubsub;
+pub mod scan;
 pub mod script;
 pub mod set;
 pub mod sorted_set;

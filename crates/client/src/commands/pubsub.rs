@@ -12,7 +12,7 @@ super::commands! {
     /// let client = Client::embedded();
     /// let subscription = client.subscribe("news")?;
     /// assert_eq!(client.publish("news", "hello").wait()?, 1);
-    /// assert_eq!(client.pubsub_channels::<String>().wait()?, ["news"]);
+    /// assert_eq!(client.pubsub_channels::<Vec<String>>().wait()?, ["news"]);
     /// # }
     /// # Ok::<(), sleeve::Error>(())
     /// ```
@@ -22,9 +22,9 @@ super::commands! {
         /// Sends a message to all who listen to the shard channel; answers how many they are.
         spublish(channel: impl ToArg, message: impl ToArg) -> u64 = ["SPUBLISH", channel, message];
         /// The channels that somebody listens to.
-        pubsub_channels<T>() -> Vec<T> = ["PUBSUB", "CHANNELS"];
+        pubsub_channels<T>() -> T = ["PUBSUB", "CHANNELS"];
         /// The channels that somebody listens to and that this glob pattern matches.
-        pubsub_channels_matching<T>(pattern: impl ToArg) -> Vec<T> = ["PUBSUB", "CHANNELS", pattern];
+        pubsub_channels_matching<T>(pattern: impl ToArg) -> T = ["PUBSUB", "CHANNELS", pattern];
         /// What PUBSUB can do, in lines.
         pubsub_help() -> Vec<String> = ["PUBSUB", "HELP"];
         /// How many patterns somebody listens to.
@@ -32,9 +32,9 @@ super::commands! {
         /// Each of the channels with how many listen to it.
         pubsub_numsub<T>(channels: impl ToArgs) -> T = ["PUBSUB", "NUMSUB", channels];
         /// The shard channels that somebody listens to.
-        pubsub_shardchannels<T>() -> Vec<T> = ["PUBSUB", "SHARDCHANNELS"];
+        pubsub_shardchannels<T>() -> T = ["PUBSUB", "SHARDCHANNELS"];
         /// The shard channels that somebody listens to and that this glob pattern matches.
-        pubsub_shardchannels_matching<T>(pattern: impl ToArg) -> Vec<T> = ["PUBSUB", "SHARDCHANNELS", pattern];
+        pubsub_shardchannels_matching<T>(pattern: impl ToArg) -> T = ["PUBSUB", "SHARDCHANNELS", pattern];
         /// Each of the shard channels with how many listen to it.
         pubsub_shardnumsub<T>(channels: impl ToArgs) -> T = ["PUBSUB", "SHARDNUMSUB", channels];
     }

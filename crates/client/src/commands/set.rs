@@ -1,7 +1,7 @@
 //! Set commands, one line each.
 
 use crate::counted::Counted;
-use crate::options::MembersScan;
+use crate::key_options::MembersScan;
 use crate::request::{ToArg, ToArgs};
 
 super::commands! {
@@ -55,7 +55,9 @@ super::commands! {
         /// Removes members; answers how many were there.
         srem(key: impl ToArg, members: impl ToArgs) -> u64 = ["SREM", key, members];
         /// Some of the members, and the cursor for the next call. Begin with 0; the end is reached when 0 comes back.
-        sscan<T>(key: impl ToArg, cursor: u64, options: MembersScan) -> (u64, Vec<T>) = ["SSCAN", key, cursor, options];
+        sscan<T>(key: impl ToArg, cursor: u64) -> (u64, T) = ["SSCAN", key, cursor];
+        /// As `sscan`, with options.
+        sscan_with<T>(key: impl ToArg, cursor: u64, options: MembersScan) -> (u64, T) = ["SSCAN", key, cursor, options];
         /// The members that at least one of the sets has.
         sunion<T>(keys: impl ToArgs) -> T = ["SUNION", keys];
         /// Stores the members that at least one of the sets has; answers how many.

@@ -3,7 +3,8 @@
 //! Where scores come with the members, the answer is taken for pairs, such as `Vec<(String, f64)>`.
 
 use crate::counted::Counted;
-use crate::options::MembersScan;
+use crate::key_options::MembersScan;
+use crate::number::Number;
 use crate::ranking::{AddOptions, CombineOptions, RankEnd, RankRange};
 use crate::request::{ToArg, ToArgs};
 
@@ -16,7 +17,7 @@ super::commands! {
     ///
     /// let client = Client::embedded();
     /// client.zadd("scores", [(30, "ann"), (20, "bob")]).wait()?;
-    /// assert_eq!(client.zincrby("scores", 15.0, "bob").wait()?, 35.0);
+    /// assert_eq!(client.zincrby("scores", 15, "bob").wait()?, 35.0);
     /// let best = sleeve::RankRange::by_rank(0, 0).reverse();
     /// assert_eq!(client.zrange_scores::<Vec<(String, f64)>>("scores", best).wait()?, [("bob".to_owned(), 35.0)]);
     /// # }
@@ -25,10 +26,12 @@ super::commands! {
     SortedSetCommands {
         /// Adds members, given as pairs of score and member; answers how many are new.
         zadd(key: impl ToArg, scored: impl ToArgs) -> u64 = ["ZADD", key, scored];
-        /// Adds to the score of a member, if the options allow it; answers the new score, or nil.
-        zadd_incr(key: impl ToArg, options: AddOptions, by: f64, member: impl ToArg) -> Option<f64> = ["ZADD", key, options, "INCR", by, member];
+        /// Adds to the score of a member as `zincrby` does; answers the new score.
+        zadd_incr(key: impl ToArg, by: impl Number, member: impl ToArg) -> Option<f64> = ["ZADD", key, "INCR", by, member];
+        /// As `zadd_incr`, if the options allow it; answers nil if they do not.
+        zadd_incr_with(key: impl ToArg, by: impl Number, member: impl ToArg, options: AddOptions) -> Option<f64> = ["ZADD", key, options, "INCR", by, member];
         /// As `zadd`, under conditions; answers how many are new, or have changed if that is counted.
-        zadd_with(key: impl ToArg, options: AddOptions, scored: impl ToArgs) -> u64 = ["ZADD", key, options, scored];
+        zadd_with(key: impl ToArg, scored: impl ToArgs, options: AddOptions) -> u64 = ["ZADD", key, options, scored];
         /// The number of members.
         zcard(key: impl ToArg) -> u64 = ["ZCARD", key];
         /// How many members have scores in a range; bounds are as in [`RankRange::by_score`].
@@ -40,17 +43,23 @@ super::commands! {
         /// Stores the members of the first set that are in none of the others; answers how many.
         zdiffstore(destination: impl ToArg, keys: impl ToArgs) -> u64 = ["ZDIFFSTORE", destination, Counted(&keys)];
         /// Adds to the score of a member, which begins at 0; answers the sum.
-        zincrby(key: impl ToArg, by: f64, member: impl ToArg) -> f64 = ["ZINCRBY", key, by, member];
+        zincrby(key: impl ToArg, by: impl Number, member: impl ToArg) -> f64 = ["ZINCRBY", key, by, member];
         /// The members that all sets have in common.
-        zinter<T>(keys: impl ToArgs, options: CombineOptions) -> T = ["ZINTER", Counted(&keys), options];
+        zinter<T>(keys: impl ToArgs) -> T = ["ZINTER", Counted(&keys)];
+        /// As `zinter`, with options.
+        zinter_with<T>(keys: impl ToArgs, options: CombineOptions) -> T = ["ZINTER", Counted(&keys), options];
         /// As `zinter`, with the scores.
-        zinter_scores<T>(keys: impl ToArgs, options: CombineOptions) -> T = ["ZINTER", Counted(&keys), options, "WITHSCORES"];
+        zinter_scores<T>(keys: impl ToArgs) -> T = ["ZINTER", Counted(&keys), "WITHSCORES"];
+        /// As `zinter_scores`, with options.
+        zinter_scores_with<T>(keys: impl ToArgs, options: CombineOptions) -> T = ["ZINTER", Counted(&keys), options, "WITHSCORES"];
         /// How many members all sets have in common.
         zintercard(keys: impl ToArgs) -> u64 = ["ZINTERCARD", Counted(&keys)];
         /// As `zintercard`, but counts no further than this.
         zintercard_limit(keys: impl ToArgs, limit: u64) -> u64 = ["ZINTERCARD", Counted(&keys), "LIMIT", limit];
         /// Stores the members that all sets have in common; answers how many.
-        zinterstore(destination: impl ToArg, keys: impl ToArgs, options: CombineOptions) -> u64 = ["ZINTERSTORE", destination, Counted(&keys), options];
+        zinterstore(destination: impl ToArg, keys: impl ToArgs) -> u64 = ["ZINTERSTORE", destination, Counted(&keys)];
+        /// As `zinterstore`, with options.
+        zinterstore_with(destination: impl ToArg, keys: impl ToArgs, options: CombineOptions) -> u64 = ["ZINTERSTORE", destination, Counted(&keys), options];
         /// How many members have names in a range; bounds are as in [`RankRange::by_name`].
         zlexcount(key: impl ToArg, min: impl ToArg, max: impl ToArg) -> u64 = ["ZLEXCOUNT", key, min, max];
         /// Takes up to this many members from an end of the first set that has any: its key and the pairs, or nil.
@@ -119,14 +128,22 @@ super::commands! {
         zrevrank_score(key: impl ToArg, member: impl ToArg) -> Option<(u64, f64)> = ["ZREVRANK", key, member, "WITHSCORE"];
         /// Some of the members with their scores, and the cursor for the next call. Begin with 0; the end is reached when 0
         /// comes back.
-        zscan<T>(key: impl ToArg, cursor: u64, options: MembersScan) -> (u64, T) = ["ZSCAN", key, cursor, options];
+        zscan<T>(key: impl ToArg, cursor: u64) -> (u64, T) = ["ZSCAN", key, cursor];
+        /// As `zscan`, with options.
+        zscan_with<T>(key: impl ToArg, cursor: u64, options: MembersScan) -> (u64, T) = ["ZSCAN", key, cursor, options];
         /// The score of a member, or nil.
         zscore(key: impl ToArg, member: impl ToArg) -> Option<f64> = ["ZSCORE", key, member];
         /// The members that at least one of the sets has.
-        zunion<T>(keys: impl ToArgs, options: CombineOptions) -> T = ["ZUNION", Counted(&keys), options];
+        zunion<T>(keys: impl ToArgs) -> T = ["ZUNION", Counted(&keys)];
+        /// As `zunion`, with options.
+        zunion_with<T>(keys: impl ToArgs, options: CombineOptions) -> T = ["ZUNION", Counted(&keys), options];
         /// As `zunion`, with the scores.
-        zunion_scores<T>(keys: impl ToArgs, options: CombineOptions) -> T = ["ZUNION", Counted(&keys), options, "WITHSCORES"];
+        zunion_scores<T>(keys: impl ToArgs) -> T = ["ZUNION", Counted(&keys), "WITHSCORES"];
+        /// As `zunion_scores`, with options.
+        zunion_scores_with<T>(keys: impl ToArgs, options: CombineOptions) -> T = ["ZUNION", Counted(&keys), options, "WITHSCORES"];
         /// Stores the members that at least one of the sets has; answers how many.
-        zunionstore(destination: impl ToArg, keys: impl ToArgs, options: CombineOptions) -> u64 = ["ZUNIONSTORE", destination, Counted(&keys), options];
+        zunionstore(destination: impl ToArg, keys: impl ToArgs) -> u64 = ["ZUNIONSTORE", destination, Counted(&keys)];
+        /// As `zunionstore`, with options.
+        zunionstore_with(destination: impl ToArg, keys: impl ToArgs, options: CombineOptions) -> u64 = ["ZUNIONSTORE", destination, Counted(&keys), options];
     }
 }

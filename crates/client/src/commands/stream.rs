@@ -19,7 +19,7 @@ super::commands! {
     /// client.xgroup_create("events", "mail", sleeve::GroupStart::first()).wait()?;
     /// let options = sleeve::ReadOptions::new().count(10);
     /// type Entries = Vec<(String, Vec<(String, String)>)>;
-    /// let read: Vec<(String, Entries)> = client.xreadgroup("mail", "worker1", options, "events", ">").wait()?;
+    /// let read: Vec<(String, Entries)> = client.xreadgroup_with("mail", "worker1", "events", ">", options).wait()?;
     /// let (id, fields) = &read[0].1[0];
     /// assert_eq!(fields[0], ("kind".to_owned(), "login".to_owned()));
     /// assert_eq!(client.xack("events", "mail", id).wait()?, 1);
@@ -41,7 +41,9 @@ super::commands! {
         /// ids of those that are deleted.
         xautoclaim<T>(key: impl ToArg, group: impl ToArg, consumer: impl ToArg, idle_ms_min: u64, start: impl ToArg, count: u64) -> T = ["XAUTOCLAIM", key, group, consumer, idle_ms_min, start, "COUNT", count];
         /// Gives a consumer entries that others have had for longer than this; answers the entries.
-        xclaim<T>(key: impl ToArg, group: impl ToArg, consumer: impl ToArg, idle_ms_min: u64, ids: impl ToArgs, options: ClaimOptions) -> T = ["XCLAIM", key, group, consumer, idle_ms_min, ids, options];
+        xclaim<T>(key: impl ToArg, group: impl ToArg, consumer: impl ToArg, idle_ms_min: u64, ids: impl ToArgs) -> T = ["XCLAIM", key, group, consumer, idle_ms_min, ids];
+        /// As `xclaim`, with options.
+        xclaim_with<T>(key: impl ToArg, group: impl ToArg, consumer: impl ToArg, idle_ms_min: u64, ids: impl ToArgs, options: ClaimOptions) -> T = ["XCLAIM", key, group, consumer, idle_ms_min, ids, options];
         /// Deletes entries; answers how many were there.
         xdel(key: impl ToArg, ids: impl ToArgs) -> u64 = ["XDEL", key, ids];
         /// Creates a group that begins to read after an id.
@@ -76,9 +78,13 @@ super::commands! {
         /// The first so many entries between two ids.
         xrange_count<T>(key: impl ToArg, start: impl ToArg, end: impl ToArg, count: u64) -> T = ["XRANGE", key, start, end, "COUNT", count];
         /// The entries of streams after an id each.
-        xread<T>(options: ReadOptions, keys: impl ToArgs, ids: impl ToArgs) -> T = waits ["XREAD", options, "STREAMS", keys, ids];
+        xread<T>(keys: impl ToArgs, ids: impl ToArgs) -> T = waits ["XREAD", "STREAMS", keys, ids];
+        /// As `xread`, with options.
+        xread_with<T>(keys: impl ToArgs, ids: impl ToArgs, options: ReadOptions) -> T = waits ["XREAD", options, "STREAMS", keys, ids];
         /// The entries of streams that are new to a group (`>`), or that the consumer has not acknowledged.
-        xreadgroup<T>(group: impl ToArg, consumer: impl ToArg, options: ReadOptions, keys: impl ToArgs, ids: impl ToArgs) -> T = waits ["XREADGROUP", "GROUP", group, consumer, options, "STREAMS", keys, ids];
+        xreadgroup<T>(group: impl ToArg, consumer: impl ToArg, keys: impl ToArgs, ids: impl ToArgs) -> T = waits ["XREADGROUP", "GROUP", group, consumer, "STREAMS", keys, ids];
+        /// As `xreadgroup`, with options.
+        xreadgroup_with<T>(group: impl ToArg, consumer: impl ToArg, keys: impl ToArgs, ids: impl ToArgs, options: ReadOptions) -> T = waits ["XREADGROUP", "GROUP", group, consumer, options, "STREAMS", keys, ids];
         /// The entries between two ids, the last one first.
         xrevrange<T>(key: impl ToArg, end: impl ToArg, start: impl ToArg) -> T = ["XREVRANGE", key, end, start];
         /// The last so many entries between two ids, the last one first.

@@ -1,5 +1,6 @@
 //! String commands, one line each.
 
+use crate::number::Number;
 use crate::options::{Expiry, LcsOptions, SetOptions};
 use crate::request::{ToArg, ToArgs};
 
@@ -42,11 +43,13 @@ super::commands! {
         /// Adds this much to the number; answers the new one.
         incrby(key: impl ToArg, by: i64) -> i64 = ["INCRBY", key, by];
         /// Adds this much to the number, which may be fractional; answers the new one.
-        incrbyfloat(key: impl ToArg, by: f64) -> f64 = ["INCRBYFLOAT", key, by];
+        incrbyfloat(key: impl ToArg, by: impl Number) -> f64 = ["INCRBYFLOAT", key, by];
         /// The longest common subsequence of two values.
         lcs<T>(first: impl ToArg, second: impl ToArg) -> T = ["LCS", first, second];
         /// Where two values agree, as the server describes it.
-        lcs_idx<T>(first: impl ToArg, second: impl ToArg, options: LcsOptions) -> T = ["LCS", first, second, "IDX", options];
+        lcs_idx<T>(first: impl ToArg, second: impl ToArg) -> T = ["LCS", first, second, "IDX"];
+        /// As `lcs_idx`, with options.
+        lcs_idx_with<T>(first: impl ToArg, second: impl ToArg, options: LcsOptions) -> T = ["LCS", first, second, "IDX", options];
         /// The length of the longest common subsequence.
         lcs_len(first: impl ToArg, second: impl ToArg) -> usize = ["LCS", first, second, "LEN"];
         /// The values of several keys, nil for each that is missing.

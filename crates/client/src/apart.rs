@@ -1,0 +1,61 @@
+//! What blocks, on a thread of its own, for those who must not block: an async runtime's threads.
+//!
+//! For what is rare (connecting, subscribing, closing), so a thread each is no price. The future may be dropped; what was
+//! begun is then finished, and its result dropped where it came to be. Any runtime.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use std::thread;
+
+use parking_lot::Mutex;
+
+use crate::error::{Error, ErrorKind};
+
+/// What the thread and the future share.
+struct Outcome<R> {
+    result: Option<R>,
+    waker: Option<Waker>,
+    /// The thread is over, with a result or by a panic.
+    over: bool,
+}
+
+/// Says that the thread is over, however it ends.
+struct End<R>(Arc<Mutex<Outcome<R>>>);
+
+impl<R> Drop for End<R> {
+    fn drop(&mut self) {
+        let mut outcome = self.0.lock();
+        outcome.over = true;
+        let waker = outcome.waker.take();
+        drop(outcome);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+/// Does the work on a thread of this name.
+pub(crate) async fn apart<R: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> Result<R, Error> + Send + 'static,
+) -> Result<R, Error> {
+    let outcome = Arc::new(Mutex::new(Outcome { result: None, waker: None, over: false }));
+    let end = End(Arc::clone(&outcome));
+    let run = move || {
+        let result = work();
+        end.0.lock().result = Some(result);
+    };
+    let started = thread::Builder::new().name(name.to_owned()).spawn(run);
+    started.map_err(|error| Error::unsent(ErrorKind::Connect, format!("the system gives no thread: {error}")))?;
+    poll_fn(move |context| {
+        let mut outcome = outcome.lock();
+        if !outcome.over {
+            outcome.waker = Some(context.waker().clone());
+            return Poll::Pending;
+        }
+        let died = || Err(Error::unsent(ErrorKind::Closed, "the thread that did it panicked"));
+        Poll::Ready(outcome.result.take().unwrap_or_else(died))
+    })
+    .await
+}

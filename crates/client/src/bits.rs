@@ -1,0 +1,95 @@
+//! What the commands on bits can be told: which part of a string, and what is done with its fields.
+//!
+//! Each writes the words that the server documents, in the order in which it wants them. Pure data; any thread.
+
+use crate::request::{Request, ToArgs};
+
+/// A part of a string, for BITCOUNT and BITPOS, counted from the end where negative.
+///
+/// ```
+/// use sleeve::BitRange;
+///
+/// let last_byte = BitRange::starting(-1);
+/// let first_ten_bits = BitRange::new(0, 9).bits();
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BitRange {
+    start: i64,
+    end: Option<i64>,
+    unit: Option<&'static str>,
+}
+
+impl BitRange {
+    /// From this byte to that one, itself included.
+    pub fn new(start: i64, end: i64) -> Self {
+        Self { start, end: Some(end), unit: None }
+    }
+
+    /// From this byte to the end; for BITPOS only.
+    pub fn starting(start: i64) -> Self {
+        Self { start, end: None, unit: None }
+    }
+
+    /// The numbers count bits; since Redis 7.0.
+    pub fn bits(mut self) -> Self {
+        self.unit = Some("BIT");
+        self
+    }
+}
+
+impl ToArgs for BitRange {
+    fn write_to(&self, request: &mut Request) {
+        request.arg(self.start).arg(self.end).arg(self.unit);
+    }
+}
+
+/// What BITFIELD does, one step after the other.
+///
+/// ```
+/// use sleeve::BitField;
+///
+/// // A type is `u` or `i` and its bits; an offset counts bits, or with `#` whole fields.
+/// let steps = BitField::new().overflow("SAT").incrby("u8", "#0", 10).get("i16", 8);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct BitField {
+    words: Vec<String>,
+}
+
+impl BitField {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn with(mut self, words: &[&dyn std::fmt::Display]) -> Self {
+        self.words.extend(words.iter().map(ToString::to_string));
+        self
+    }
+
+    /// Reads a field.
+    pub fn get(self, encoding: &str, offset: impl std::fmt::Display) -> Self {
+        self.with(&[&"GET", &encoding, &offset])
+    }
+
+    /// Writes a field; answers what was there.
+    pub fn set(self, encoding: &str, offset: impl std::fmt::Display, value: i64) -> Self {
+        self.with(&[&"SET", &encoding, &offset, &value])
+    }
+
+    /// Adds to a field; answers what is there then, or nil where that overflows and `FAIL` is in force.
+    pub fn incrby(self, encoding: &str, offset: impl std::fmt::Display, by: i64) -> Self {
+        self.with(&[&"INCRBY", &encoding, &offset, &by])
+    }
+
+    /// What overflow does in the steps that follow: `WRAP`, `SAT` or `FAIL`.
+    pub fn overflow(self, behaviour: &str) -> Self {
+        self.with(&[&"OVERFLOW", &behaviour])
+    }
+}
+
+impl ToArgs for BitField {
+    fn write_to(&self, request: &mut Request) {
+        request.arg(&self.words);
+    }
+}
