@@ -202,7 +202,7 @@ fn a_killed_process_counts_each_line_once() {
 /// it came to its end before.
 fn live(url: &str, folder: &Path, steps: usize) -> bool {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
-    command.args(["--exact", "count_as_a_child", "--nocapture"]);
+    command.args(["--exact", "programs::count_as_a_child", "--nocapture"]);
     command.env("PROGRAMS_URL", url).env("PROGRAMS_FOLDER", folder).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.spawn().expect("a child");
     let lines = BufReader::new(child.stdout.take().expect("its output")).lines();
