@@ -124,8 +124,14 @@ impl<'a> Client<'a> {
     fn connect(&mut self) -> io::Result<()> {
         if self.connection.is_none() {
             let mut connection = Connection::open(self.arena.address)?;
-            let id = connection.command(&["CLIENT", "ID"])?;
-            let id = text(&id).and_then(|id| std::str::from_utf8(id).ok()?.parse().ok()).unwrap_or(0);
+            // While a script runs for long, everybody is told so instead.
+            let id = loop {
+                let id = connection.command(&["CLIENT", "ID"])?;
+                if let Some(id) = text(&id).and_then(|id| std::str::from_utf8(id).ok()?.parse().ok()) {
+                    break id;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            };
             self.progress.id.store(id, Ordering::Relaxed);
             (self.resp3, self.in_multi) = (false, false);
             self.connection = Some(connection);
@@ -162,7 +168,10 @@ impl<'a> Client<'a> {
                         self.connection = None;
                         return Ok(());
                     }
-                    Err(error) => return self.lost_by(&error, &batch),
+                    Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                        return Err(fault("no reply came", &batch, Some(index)));
+                    }
+                    Err(_) => return self.lost(&batch),
                 }
             }
         }
@@ -296,13 +305,6 @@ impl<'a> Client<'a> {
         }
     }
 
-    fn lost_by(&mut self, error: &io::Error, batch: &[Words]) -> Result<(), Fault> {
-        if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) {
-            return Err(fault("no reply came", batch, None));
-        }
-        self.lost(batch)
-    }
-
     /// The server has ended the connection, or takes none. Whether it may is seen when everybody has finished.
     fn lost(&mut self, batch: &[Words]) -> Result<(), Fault> {
         self.connection = None;
@@ -335,10 +337,11 @@ pub enum Role {
 
 /// What is wrong, and the commands that were sent together when it was seen.
 fn fault(what: &str, batch: &[Words], index: Option<usize>) -> Fault {
+    let place = index.map_or_else(String::new, |index| format!(" (command {index} of {})", batch.len()));
     let lines: Vec<String> = batch
         .iter()
         .enumerate()
         .map(|(at, words)| format!("{} {at}: {}", if index == Some(at) { ">" } else { " " }, shown(words)))
         .collect();
-    format!("{what}\n{}", lines.join("\n"))
+    format!("{what}{place}\n{}", lines.join("\n"))
 }

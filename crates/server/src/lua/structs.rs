@@ -198,7 +198,8 @@ fn unpack(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
         return Err(bad_argument(lua, 3, "unpack", "offset must be 1 or greater"));
     }
     let too_short = || bad_argument(lua, 2, "unpack", "data string too short");
-    let mut at = if place < 0.0 { usize::MAX } else { place as usize - 1 };
+    // A place below zero, or none at all (NaN), is behind the end as well.
+    let mut at = if place >= 1.0 { place as usize - 1 } else { usize::MAX };
     let mut format = Format::new(lua, "unpack", &text);
     let (mut values, allowance) = (MultiValue::new(), Allowance::new(lua));
     while let Some((letter, mut size)) = format.next()? {
