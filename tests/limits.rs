@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use sleeve_tests::{Connection, Kind, Server};
+use sleeve_tests::connection::request;
+use sleeve_tests::{Connection, Kind, Server, Settings};
 
 fn ask(connection: &mut Connection, line: &str) -> String {
     let reply = connection.command(&line.split(' ').collect::<Vec<_>>()).expect("a reply");
@@ -110,3 +111,129 @@ fn no_more_clients_come_than_may() {
     named(&server, "fifth");
     assert_eq!(field(&mut admin, "rejected_connections"), 1);
 }
+
+/// What the kernel says of a server's memory, in KiB: `VmRSS` is what it has now, `VmHWM` the most that it ever had.
+fn memory_kib(server: &Server, field: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.process_id())).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix(field)).expect("a field of that name");
+    line.trim_matches([':', ' ', '\t', 'k', 'B']).parse().expect("a number")
+}
+
+#[test]
+fn who_has_not_said_who_it_is_is_owed_little() {
+    let settings = Settings { arguments: vec!["--requirepass".into(), "x".into()], password: Some("x".into()) };
+    let server = Server::try_start(Kind::Sleeve, settings).expect("it starts");
+    let mut admin = server.connect();
+    let before_kib = memory_kib(&server, "VmHWM");
+    let mut silent = Connection::open(server.address()).unwrap();
+    let pings = b"PING\r\n".repeat(1_000);
+    let ended = (0..5_000).any(|_| silent.send(&pings).is_err());
+    assert!(ended, "30 MB were read from a client that reads nothing");
+    assert_eq!(field(&mut admin, "client_output_buffer_limit_disconnections"), 1);
+    let grown_kib = memory_kib(&server, "VmHWM") - before_kib;
+    assert!(grown_kib < 16 * 1024, "{grown_kib} KiB were taken for it");
+
+    let mut modest = Connection::open(server.address()).unwrap();
+    modest.send(&b"PING\r\n".repeat(400)).unwrap();
+    (0..400).for_each(|_| assert_eq!(modest.reply().unwrap(), b"-NOAUTH Authentication required.\r\n"));
+    modest.send(&[b"AUTH x\r\n".as_slice(), &pings].concat()).unwrap();
+    assert_eq!(modest.reply().unwrap(), b"+OK\r\n");
+    (0..1_000).for_each(|_| assert_eq!(modest.reply().unwrap(), b"+PONG\r\n"));
+}
+
+/// Requests whose replies would be 300 MB long, each with its name.
+fn greedy_requests() -> Vec<(&'static str, Vec<u8>)> {
+    const TIMES: usize = 20_000;
+    let repeated = [&["MGET"][..], &["string"; TIMES]].concat();
+    let get = request(&["GET", "string"]);
+    let (multi, incr, exec) = (b"MULTI\r\n".as_slice(), b"INCR ran\r\n".as_slice(), b"EXEC\r\n".as_slice());
+    let words = |line: &str| request(&line.split(' ').collect::<Vec<_>>());
+    vec![
+        ("MGET", request(&repeated)),
+        ("SRANDMEMBER", words("SRANDMEMBER set -20000")),
+        ("HRANDFIELD", words("HRANDFIELD hash -20000 WITHVALUES")),
+        ("ZRANDMEMBER", words("ZRANDMEMBER zset -20000 WITHSCORES")),
+        ("SORT", words("SORT few BY nosort GET string GET string GET string")),
+        ("pipeline", get.repeat(TIMES)),
+        ("EXEC", [multi, &get.repeat(TIMES), incr, exec].concat()),
+    ]
+}
+
+#[test]
+fn a_reply_beyond_the_hard_limit_is_not_built() {
+    let server = Server::start_with(Kind::Sleeve, &["--client-output-buffer-limit", "normal 1mb 0 0"]);
+    let mut admin = server.connect();
+    let long = "x".repeat(15_000);
+    for line in ["SET string", "SADD set", "HSET hash field", "ZADD zset 1"] {
+        ask(&mut admin, &format!("{line} {long}"));
+    }
+    ask(&mut admin, &format!("RPUSH few{}", " 1".repeat(100)));
+    for (name, requests) in greedy_requests() {
+        let before_kib = memory_kib(&server, "VmHWM");
+        let closed = field(&mut admin, "client_output_buffer_limit_disconnections");
+        let mut greedy = server.connect();
+        // It reads all that comes; only how much that is for one wake-up is too much.
+        _ = greedy.send(&requests);
+        let read = greedy.read_to_end().expect("the server closes");
+        assert!(read.len() < 100_000_000, "{name}: {} bytes came", read.len());
+        assert_eq!(field(&mut admin, "client_output_buffer_limit_disconnections"), closed + 1, "{name}");
+        let grown_kib = memory_kib(&server, "VmHWM") - before_kib;
+        assert!(grown_kib < 48 * 1024, "{name}: {grown_kib} KiB were taken");
+    }
+    assert_eq!(ask(&mut admin, "GET ran"), "$1\r\n1\r\n", "the transaction ran to its end");
+}
+
+#[test]
+fn each_command_with_many_elements_stops_at_the_hard_limit() {
+    let server = Server::start_with(Kind::Sleeve, &["--client-output-buffer-limit", "normal 100k 0 0"]);
+    let mut admin = server.connect();
+    let (words, long) = (|line: &str| request(&line.split(' ').collect::<Vec<_>>()), "x".repeat(100));
+    let (mut requests, mut count) = (Vec::new(), 0);
+    for index in 0..2_000 {
+        for line in ["SADD set", "HSET hash INDEX", "ZADD zset INDEX", "RPUSH list", "XADD stream * INDEX", "APPEND"] {
+            let line = format!("{line} {index}:{long}").replace("INDEX", &index.to_string());
+            requests.extend(words(if line.starts_with("APPEND") { line + " 1" } else { line }.as_str()));
+            count += 1;
+        }
+    }
+    admin.send(&requests).unwrap();
+    (0..count).for_each(|_| assert_ne!(admin.reply().unwrap()[0], b'-'));
+    ask(&mut admin, "XGROUP CREATE stream group 0");
+    for line in GREEDY {
+        let closed = field(&mut admin, "client_output_buffer_limit_disconnections");
+        let mut greedy = server.connect();
+        greedy.send(format!("{line}\r\n").as_bytes()).unwrap();
+        assert_eq!(greedy.read_to_end().expect("the server closes").len(), 0, "{line}");
+        assert_eq!(field(&mut admin, "client_output_buffer_limit_disconnections"), closed + 1, "{line}");
+        let mut silent = server.connect();
+        silent.send(format!("CLIENT REPLY SKIP\r\n{line}\r\nPING\r\n").as_bytes()).unwrap();
+        assert_eq!(silent.reply().unwrap(), b"+PONG\r\n", "{line}: what is not sent is not too much");
+    }
+    assert!(ask(&mut admin, "XPENDING stream group").starts_with("*4\r\n:2000\r\n"), "all were delivered");
+}
+
+/// Commands whose replies are longer than 100 KB.
+const GREEDY: [&str; 22] = [
+    "SMEMBERS set",
+    "SUNION set set",
+    "SINTER set set",
+    "SDIFF set",
+    "SRANDMEMBER set 1900",
+    "SSCAN set 0 COUNT 5000",
+    "HGETALL hash",
+    "HVALS hash",
+    "HSCAN hash 0 COUNT 5000",
+    "HRANDFIELD hash 1900 WITHVALUES",
+    "ZRANGE zset 0 -1",
+    "ZUNION 2 zset zset",
+    "ZRANDMEMBER zset 1900",
+    "ZSCAN zset 0 COUNT 5000",
+    "LRANGE list 0 -1",
+    "SORT list BY nosort",
+    "KEYS *",
+    "SCAN 0 COUNT 5000",
+    "XRANGE stream - +",
+    "XREAD STREAMS stream 0",
+    "XREADGROUP GROUP group consumer STREAMS stream >",
+    "EVAL \"return redis.call('LRANGE','list',0,-1)\" 0",
+];

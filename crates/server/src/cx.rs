@@ -5,6 +5,7 @@
 
 mod effects;
 mod eviction;
+mod owed;
 mod timing;
 
 pub use eviction::Room;
@@ -118,7 +119,8 @@ impl<'a> Cx<'a> {
     /// A writer for the reply, in the peer's protocol.
     #[inline]
     pub fn reply(&mut self) -> Writer<'_> {
-        Writer::new(&mut self.out.bytes, self.state.protocol)
+        let len_max = self.out.bytes_max();
+        Writer::bounded(&mut self.out.bytes, self.state.protocol, len_max)
     }
 
     /// Answers an error, and counts it.

@@ -31,6 +31,7 @@ pub fn batch(state: &mut State, desk: &mut Desk, batch: &Batch, buffer: &[u8], o
     'groups: while run < batch.len() {
         if run != 0 {
             cx.now = Instant::now();
+            cx.check_owed();
         }
         let database = cx.state.database as usize;
         let end =
@@ -47,6 +48,7 @@ pub fn batch(state: &mut State, desk: &mut Desk, batch: &Batch, buffer: &[u8], o
         }
         run = end;
     }
+    cx.check_owed();
     cx.settle_time();
     let own = Arc::clone(&cx.state.peer);
     cx.post_letters(Some(&own.mailbox));
@@ -174,6 +176,9 @@ pub fn call(cx: &mut Cx<'_>, request: Request<'_>) {
         cx.out.rewind(mark);
         counters.failed.add(1);
         cx.refuse(&error);
+    }
+    if began_ticks.is_some() {
+        cx.check_reply(mark);
     }
     if cx.state.tracking.is_some() {
         cx.remember_reads(&request);

@@ -12,13 +12,26 @@ use sleeve_store::{EntryRef, ValueRef};
 use sleeve_wire::reply::{Protocol, Writer};
 
 /// Reply bytes that have not left.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Output {
     /// Replies, appended at the end. `sent` bytes at its start have left.
     pub bytes: Vec<u8>,
     sent: usize,
     /// Values that go out before the byte of `bytes` at their place.
     shared: VecDeque<Shared>,
+    /// Bytes of them that have not left.
+    shared_len: usize,
+    /// From so many bytes on the peer is owed too much.
+    len_max: usize,
+    /// It was, and what it was owed has been forgotten.
+    is_cut: bool,
+}
+
+impl Default for Output {
+    fn default() -> Self {
+        let (bytes, shared) = (Vec::new(), VecDeque::new());
+        Self { bytes, sent: 0, shared, shared_len: 0, len_max: usize::MAX, is_cut: false }
+    }
 }
 
 #[derive(Debug)]
@@ -43,6 +56,7 @@ const LEFT_BYTES_MAX: usize = 64 * 1024;
 impl Output {
     /// Puts a value after the bytes written so far, without copying it.
     pub fn share(&mut self, value: Arc<Vec<u8>>) {
+        self.shared_len += value.len();
         self.shared.push_back(Shared { place: self.bytes.len(), value, sent: 0 });
     }
 
@@ -76,8 +90,44 @@ impl Output {
     /// How many bytes have not left.
     #[inline]
     pub fn len(&self) -> usize {
-        let shared: usize = self.shared.iter().map(|shared| shared.value.len() - shared.sent).sum();
-        self.bytes.len() - self.sent + shared
+        self.bytes.len() - self.sent + self.shared_len
+    }
+
+    /// Sets from how many bytes on the peer is owed too much; `usize::MAX` is no bound.
+    #[inline]
+    pub fn bound(&mut self, len_max: usize) {
+        self.len_max = len_max;
+    }
+
+    /// Whether the peer is owed too much.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.len() >= self.len_max
+    }
+
+    /// How many bytes more the peer may be owed.
+    pub fn room(&self) -> usize {
+        self.len_max.saturating_sub(self.len())
+    }
+
+    /// The length of `bytes` at which the peer is owed too much; see [`Writer::bounded`].
+    #[inline]
+    pub fn bytes_max(&self) -> usize {
+        self.len_max.saturating_sub(self.shared_len).saturating_add(self.sent)
+    }
+
+    /// Forgets what the peer is owed: it is too much, and the peer is closed instead. What follows finds room again, so
+    /// that a transaction can run to its end.
+    #[cold]
+    pub fn cut(&mut self) {
+        self.clear();
+        self.is_cut = true;
+    }
+
+    /// Whether something was forgotten because it was too much; asked once.
+    #[inline]
+    pub fn take_cut(&mut self) -> bool {
+        std::mem::take(&mut self.is_cut)
     }
 
     /// Whether everything has left.
@@ -94,7 +144,9 @@ impl Output {
     /// Forgets what was written since the mark. Nothing of it may have been sent.
     pub fn rewind(&mut self, mark: Mark) {
         self.bytes.truncate(mark.bytes);
-        self.shared.truncate(mark.shared);
+        self.shared
+            .drain(mark.shared.min(self.shared.len())..)
+            .for_each(|shared| self.shared_len -= shared.value.len());
     }
 
     /// The only piece, when no value is shared: the common case, for a plain write.
@@ -137,6 +189,7 @@ impl Output {
             count -= before;
             let of_value = (shared.value.len() - shared.sent).min(count);
             shared.sent += of_value;
+            self.shared_len -= of_value;
             count -= of_value;
             if self.sent < shared.place || shared.sent < shared.value.len() {
                 return;
@@ -160,6 +213,7 @@ impl Output {
         self.bytes.clear();
         self.bytes.shrink_to(KEPT_BYTES);
         self.shared.clear();
+        self.shared_len = 0;
         self.sent = 0;
     }
 
@@ -172,6 +226,7 @@ impl Output {
             let offset = other.bytes.len();
             other.bytes.extend_from_slice(&self.bytes[self.sent..]);
             let sent = self.sent;
+            other.shared_len += self.shared_len;
             other.shared.extend(self.shared.drain(..).map(|mut shared| {
                 shared.place = shared.place - sent + offset;
                 shared

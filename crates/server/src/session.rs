@@ -13,7 +13,7 @@ use sleeve_wire::request::{Batch, Limits, Parser};
 
 use crate::blocking::Waiter;
 use crate::clock::Instant;
-use crate::config::{Class, Opt};
+use crate::config::{Class, Opt, OutputLimit};
 use crate::desk::Desk;
 use crate::engine::Engine;
 use crate::execute;
@@ -40,6 +40,9 @@ pub struct Session {
 
 /// Requests that are parsed before they are executed.
 const REQUESTS_MAX: usize = 512;
+
+/// Bytes of replies that may wait for a peer that has not said who it is, as in Redis.
+const UNAUTHENTICATED_OUTPUT_MAX: u64 = 16 * 1024;
 
 /// Room for incomplete requests that is kept however few bytes lie in it.
 const KEPT_BYTES: usize = 64 * 1024;
@@ -147,8 +150,7 @@ impl Session {
             self.over_soft_since_s = None;
             return false;
         }
-        let class = if self.state.is_listening() { Class::Pubsub } else { Class::Normal };
-        let limit = self.engine.config.output_limit(class);
+        let limit = self.output_limit(self.is_authenticated());
         limit.is_exceeded(waiting as u64, &mut self.over_soft_since_s, now.monotonic_ms() / 1_000)
     }
 
@@ -197,7 +199,9 @@ impl Session {
             let rest = &bytes[used..];
             let mut batch = std::mem::take(&mut desk.batch);
             batch.clear();
-            let parsed = self.parser.parse(rest, &self.limits(), &mut batch);
+            let limits = self.limits();
+            output.bound(self.output_max(limits.authenticated));
+            let parsed = self.parser.parse(rest, &limits, &mut batch);
             let run = execute::batch(&mut self.state, desk, &batch, rest, output);
             let held_at = (run < batch.len()).then(|| batch.start(run));
             let was_empty = batch.is_empty();
@@ -224,9 +228,32 @@ impl Session {
         if self.state.closing { bytes.len() } else { used }
     }
 
+    /// At how many bytes of new replies the peer is owed too much. Who has no socket takes them at once.
+    fn output_max(&self, authenticated: bool) -> usize {
+        let peer = &self.state.peer;
+        match self.output_limit(authenticated).hard_bytes {
+            _ if peer.descriptor < 0 => usize::MAX,
+            0 => usize::MAX,
+            bytes => (bytes as usize).saturating_sub(peer.output_bytes.load(Ordering::Relaxed)),
+        }
+    }
+
+    fn output_limit(&self, authenticated: bool) -> OutputLimit {
+        if !authenticated {
+            return OutputLimit { hard_bytes: UNAUTHENTICATED_OUTPUT_MAX, ..OutputLimit::default() };
+        }
+        let class = if self.state.is_listening() { Class::Pubsub } else { Class::Normal };
+        self.engine.config.output_limit(class)
+    }
+
+    /// Whether the peer has said who it is, or does not have to.
+    fn is_authenticated(&self) -> bool {
+        self.state.authenticated || !self.engine.acl.asks_password()
+    }
+
     fn limits(&self) -> Limits {
         let config = &self.engine.config;
-        let authenticated = self.state.authenticated || !self.engine.acl.asks_password();
+        let authenticated = self.is_authenticated();
         Limits {
             bulk_len_max: config.number(Opt::ProtoMaxBulkLen),
             authenticated,

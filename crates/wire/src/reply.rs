@@ -25,13 +25,28 @@ pub struct Writer<'a> {
     pub out: &'a mut Vec<u8>,
     /// What the peer reads.
     pub protocol: Protocol,
+    /// From this length on `out` is full: whoever writes many elements may leave out the rest, which nobody will read.
+    pub len_max: usize,
 }
 
 impl<'a> Writer<'a> {
     /// A writer to the end of `out`.
     #[inline]
     pub fn new(out: &'a mut Vec<u8>, protocol: Protocol) -> Writer<'a> {
-        Writer { out, protocol }
+        Writer { out, protocol, len_max: usize::MAX }
+    }
+
+    /// A writer to the end of `out`, which is full from `len_max` bytes on; see [`Writer::is_full`].
+    #[inline]
+    pub fn bounded(out: &'a mut Vec<u8>, protocol: Protocol, len_max: usize) -> Writer<'a> {
+        Writer { out, protocol, len_max }
+    }
+
+    /// Whether there is more than the peer may be owed. The writer itself goes on writing; what the bytes say is worth
+    /// nothing any more once elements are left out.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.out.len() >= self.len_max
     }
 
     #[inline]

@@ -112,7 +112,7 @@ pub fn geosearchstore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 }
 
 fn search(cx: &mut Cx<'_>, request: Request<'_>, form: Form, may_store: bool) -> Outcome {
-    let protocol = cx.state.protocol;
+    let (protocol, len_max) = (cx.state.protocol, cx.out.bytes_max());
     let source = request.key(usize::from(form == Form::SearchStore));
     let set = cx.read_as::<SortedSet>(source)?;
     let wanted = Wanted::parse(request, form, may_store, set)?;
@@ -125,7 +125,7 @@ fn search(cx: &mut Cx<'_>, request: Request<'_>, form: Form, may_store: bool) ->
         let event = if form == Form::SearchStore { "geosearchstore" } else { "georadiusstore" };
         return keep(cx, key_at(request, at)?, &found, wanted.stores_distance.then_some(metres), event);
     }
-    wanted.show(&mut Writer::new(&mut cx.out.bytes, protocol), &found, metres);
+    wanted.show(&mut Writer::bounded(&mut cx.out.bytes, protocol, len_max), &found, metres);
     Ok(())
 }
 
@@ -311,6 +311,9 @@ impl Wanted {
         let extra = options.into_iter().filter(|is_given| *is_given).count();
         reply.array(found.len());
         for found in found {
+            if reply.is_full() {
+                return;
+            }
             if extra != 0 {
                 reply.array(1 + extra);
             }

@@ -86,7 +86,12 @@ pub fn hmget(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (fields, now_ms) = (request.args.from(2), cx.now.wall_ms());
     let found = read(cx, request.key(0), |map, reply| {
         reply.array(fields.len());
-        fields.iter().for_each(|field| write_or_null(reply, map.get(field, now_ms)));
+        for field in fields.iter() {
+            if reply.is_full() {
+                return;
+            }
+            write_or_null(reply, map.get(field, now_ms));
+        }
     })?;
     if found.is_none() {
         let mut reply = cx.reply();
@@ -102,8 +107,10 @@ pub fn hgetall(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let found = read(cx, request.key(0), |map, reply| {
         reply.map(map.live_len(now_ms));
         map.for_each(now_ms, |field, value| {
-            write(reply, field);
-            write(reply, value);
+            if !reply.is_full() {
+                write(reply, field);
+                write(reply, value);
+            }
         });
     })?;
     if found.is_none() {
@@ -130,7 +137,11 @@ fn write_half(
     let now_ms = cx.now.wall_ms();
     let found = read(cx, request.key(0), |map, reply| {
         reply.array(map.live_len(now_ms));
-        map.for_each(now_ms, |field, value| write(reply, half(field, value)));
+        map.for_each(now_ms, |field, value| {
+            if !reply.is_full() {
+                write(reply, half(field, value));
+            }
+        });
     })?;
     if found.is_none() {
         cx.reply().array(0);
@@ -252,11 +263,7 @@ pub fn read<R>(
     key: Key<'_>,
     see: impl FnOnce(MapRef<'_>, &mut Writer<'_>) -> R,
 ) -> Result<Option<R>, Error> {
-    let (mut bytes, protocol) = (std::mem::take(&mut cx.out.bytes), cx.state.protocol);
-    let found = cx.read_as::<Map>(key);
-    let seen = found.map(|map| map.map(|map| see(map, &mut Writer::new(&mut bytes, protocol))));
-    cx.out.bytes = bytes;
-    seen
+    cx.reply_apart(|cx, reply| cx.read_as::<Map>(key).map(|map| map.map(|map| see(map, reply))))
 }
 
 /// A field or a value as a bulk string.

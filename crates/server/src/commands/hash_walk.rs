@@ -7,13 +7,10 @@ use sleeve_wire::reply::{Protocol, Writer};
 use sleeve_wire::{number, pattern};
 
 use super::hash::{read, write};
-use super::iteration;
+use super::{draws, iteration};
 use crate::cx::Cx;
 use crate::error::{Error, Outcome};
 use crate::request::Request;
-
-/// Draws with repetition of more fields than this are refused: no peer can mean them, and no reply could hold them.
-const DRAWS_MAX: usize = 1 << 26;
 
 /// Up to one field in so many of a hash is drawn by chance; more are what is left when others are taken out.
 const SPARSE: usize = 3;
@@ -24,12 +21,12 @@ const COUNT_RANGE: Error =
 /// HSCAN key cursor \[MATCH pattern\] \[COUNT count\] \[NOVALUES\]
 pub fn hscan(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (cursor, now_ms) = (iteration::parse_cursor(request.arg(2))?, cx.now.wall_ms());
-    let (mut elements, protocol) = (Vec::new(), cx.state.protocol);
+    let (mut elements, protocol, len_max) = (Vec::new(), cx.state.protocol, cx.out.room());
     let found = read(cx, request.key(0), |map, reply| {
         let options = ScanOptions::of(request)?;
-        let (mut count, mut elements) = (0, Writer::new(&mut elements, protocol));
+        let (mut count, mut elements) = (0, Writer::bounded(&mut elements, protocol, len_max));
         let next = map.scan(cursor, options.count, now_ms, |field, value| {
-            if options.admits(field) {
+            if !elements.is_full() && options.admits(field) {
                 write(&mut elements, field);
                 if options.values {
                     write(&mut elements, value);
@@ -109,32 +106,47 @@ pub fn hrandfield(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         _ => return Err(Error::SYNTAX),
     };
     let many = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
-    if values && many > i64::MAX as usize / 2 || count < 0 && many > DRAWS_MAX {
+    if values && many > i64::MAX as usize / 2 {
         return Err(Error::OUT_OF_RANGE);
     }
     let found = read(cx, request.key(0), |map, reply| {
-        let chosen = if count < 0 { repeated(map, many, now_ms) } else { distinct(map, many, now_ms) };
-        write_pairs(reply, &chosen, values);
+        if count < 0 {
+            return show_repeating(map, many, values, now_ms, reply);
+        }
+        write_pairs(reply, &distinct(map, many, now_ms), values);
+        Ok(())
     })?;
-    if found.is_none() {
+    found.unwrap_or_else(|| {
         cx.reply().array(0);
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 type Pair<'a> = (ValueRef<'a>, ValueRef<'a>);
 
 fn write_pairs(reply: &mut Writer<'_>, pairs: &[Pair<'_>], values: bool) {
-    let nested = values && reply.protocol == Protocol::Resp3;
-    reply.array(pairs.len() * if values && !nested { 2 } else { 1 });
-    for &(field, value) in pairs {
-        if nested {
-            reply.array(2);
+    write_head(reply, pairs.len(), values);
+    for &pair in pairs {
+        if reply.is_full() {
+            return;
         }
-        write(reply, field);
-        if values {
-            write(reply, value);
-        }
+        write_pair(reply, pair, values);
+    }
+}
+
+/// The head of `count` fields: with values, an array of pairs to RESP3 and of twice as many elements to RESP2.
+fn write_head(reply: &mut Writer<'_>, count: usize, values: bool) {
+    let is_flat = values && reply.protocol == Protocol::Resp2;
+    reply.array(if is_flat { 2 * count } else { count });
+}
+
+fn write_pair(reply: &mut Writer<'_>, (field, value): Pair<'_>, values: bool) {
+    if values && reply.protocol == Protocol::Resp3 {
+        reply.array(2);
+    }
+    write(reply, field);
+    if values {
+        write(reply, value);
     }
 }
 
@@ -144,16 +156,29 @@ fn all(map: MapRef<'_>, now_ms: i64) -> Vec<Pair<'_>> {
     pairs
 }
 
-/// So many fields, each drawn from all of them.
-fn repeated(map: MapRef<'_>, count: usize, now_ms: i64) -> Vec<Pair<'_>> {
+/// Writes so many fields, each drawn from all of them.
+fn show_repeating(map: MapRef<'_>, count: usize, values: bool, now_ms: i64, reply: &mut Writer<'_>) -> Outcome {
     if count < map.len() / SPARSE {
-        return (0..count).filter_map(|_| map.random(fastrand::u64(..), now_ms)).collect();
+        let chosen: Vec<_> = (0..count).filter_map(|_| map.random(fastrand::u64(..), now_ms)).collect();
+        write_pairs(reply, &chosen, values);
+        return Ok(());
     }
     let pairs = all(map, now_ms);
-    if pairs.is_empty() {
-        return pairs;
+    let count = if pairs.is_empty() { 0 } else { count };
+    let elements = 1 + usize::from(values);
+    draws::judge(count.saturating_mul(elements), pairs.len() * elements, || {
+        pairs.iter().map(|(field, value)| field.len() + if values { value.len() } else { 0 }).sum()
+    })?;
+    write_head(reply, count, values);
+    let begin = reply.out.len();
+    for _ in 0..count {
+        if reply.is_full() {
+            break;
+        }
+        write_pair(reply, pairs[fastrand::usize(..pairs.len())], values);
+        draws::judge_written(reply.out.len() - begin)?;
     }
-    (0..count).map(|_| pairs[fastrand::usize(..pairs.len())]).collect()
+    Ok(())
 }
 
 fn shuffled(map: MapRef<'_>, count: usize, now_ms: i64) -> Vec<Pair<'_>> {

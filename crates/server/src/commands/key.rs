@@ -231,7 +231,7 @@ pub fn keys(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let filter = Filter { pattern: Some(request.arg(1)), kind: None };
     let (engine, database, now_ms) = (cx.engine, cx.database(), cx.now.wall_ms());
     let (mut names, mut count) = (Vec::new(), 0);
-    let mut writer = Writer::new(&mut names, cx.state.protocol);
+    let mut writer = Writer::bounded(&mut names, cx.state.protocol, cx.out.room());
     if let Some(name) = filter.literal() {
         let hash = engine.store.hash(name);
         let place = engine.store.shard_of(hash);
@@ -242,7 +242,7 @@ pub fn keys(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     } else {
         cx.locks.for_each(|shard| {
             shard.for_each(database, |entry| {
-                if !iteration::is_due(&entry, now_ms) && filter.admits(&entry) {
+                if !writer.is_full() && !iteration::is_due(&entry, now_ms) && filter.admits(&entry) {
                     writer.bulk(entry.key());
                     count += 1;
                 }
@@ -296,9 +296,9 @@ pub fn scan(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     }
     let (engine, database, now_ms) = (cx.engine, cx.database(), cx.now.wall_ms());
     let (mut names, mut shown, mut due) = (Vec::new(), 0, Vec::new());
-    let mut writer = Writer::new(&mut names, cx.state.protocol);
+    let mut writer = Writer::bounded(&mut names, cx.state.protocol, cx.out.room());
     let next = engine.store.scan_in(&mut cx.locks, database, cursor, count, |entry| {
-        if !filter.admits(&entry) {
+        if writer.is_full() || !filter.admits(&entry) {
             return;
         }
         if iteration::is_due(&entry, now_ms) {

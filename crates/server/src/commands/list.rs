@@ -158,11 +158,18 @@ fn write_end(reply: &mut Writer<'_>, list: ListRef<'_>, end: End, count: usize) 
     let length = list.len();
     reply.array(count.min(length));
     match end {
-        End::Front => list.iter().take(count).for_each(|element| write(reply, element)),
-        End::Back => {
-            let last = length.saturating_sub(1);
-            list.iter_back_from(last).take(count).for_each(|element| write(reply, element));
+        End::Front => write_all(reply, list.iter().take(count)),
+        End::Back => write_all(reply, list.iter_back_from(length.saturating_sub(1)).take(count)),
+    }
+}
+
+/// Writes elements, as long as the reply has room.
+fn write_all<'a>(reply: &mut Writer<'_>, elements: impl Iterator<Item = ValueRef<'a>>) {
+    for element in elements {
+        if reply.is_full() {
+            return;
         }
+        write(reply, element);
     }
 }
 
@@ -212,7 +219,7 @@ pub fn lrange(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let found = read(cx, request.key(0), |list, reply| {
         let (start, count) = range(start, stop, list.len());
         reply.array(count);
-        list.iter_from(start).take(count).for_each(|element| write(reply, element));
+        write_all(reply, list.iter_from(start).take(count));
     })?;
     if found.is_none() {
         cx.reply().array(0);
@@ -334,11 +341,7 @@ pub fn read<R>(
     key: Key<'_>,
     see: impl FnOnce(ListRef<'_>, &mut Writer<'_>) -> R,
 ) -> Result<Option<R>, Error> {
-    let (mut bytes, protocol) = (std::mem::take(&mut cx.out.bytes), cx.state.protocol);
-    let found = cx.read_as::<List>(key);
-    let seen = found.map(|list| list.map(|list| see(list, &mut Writer::new(&mut bytes, protocol))));
-    cx.out.bytes = bytes;
-    seen
+    cx.reply_apart(|cx, reply| cx.read_as::<List>(key).map(|list| list.map(|list| see(list, reply))))
 }
 
 /// Lets `change` edit the list of a key and write what it finds; None when the key is missing.
@@ -347,10 +350,7 @@ fn change<R>(
     key: Key<'_>,
     change: impl FnOnce(&mut List, &mut Writer<'_>) -> R,
 ) -> Result<Option<Updated<R>>, Error> {
-    let (mut bytes, protocol) = (std::mem::take(&mut cx.out.bytes), cx.state.protocol);
-    let updated = cx.update_present::<List, _>(key, |list| change(list, &mut Writer::new(&mut bytes, protocol)));
-    cx.out.bytes = bytes;
-    updated
+    cx.reply_apart(|cx, reply| cx.update_present::<List, _>(key, |list| change(list, reply)))
 }
 
 /// An element as a bulk string.

@@ -17,6 +17,7 @@ mod deadline;
 mod debug;
 mod digest;
 mod docs;
+mod draws;
 mod dump;
 mod expiry;
 mod function;

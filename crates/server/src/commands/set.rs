@@ -53,16 +53,14 @@ pub fn sismember(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 /// SMISMEMBER key member \[member ...\]
 pub fn smismember(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let members = request.args.from(2);
-    let mut bytes = std::mem::take(&mut cx.out.bytes);
-    let mut reply = Writer::new(&mut bytes, cx.state.protocol);
-    let answer = cx.read_as::<Set>(request.key(0)).map(|set| {
-        reply.array(members.len());
-        for member in members.iter() {
-            reply.integer(i64::from(set.is_some_and(|set| set.contains(member))));
-        }
-    });
-    cx.out.bytes = bytes;
-    answer
+    cx.reply_apart(|cx, reply| {
+        cx.read_as::<Set>(request.key(0)).map(|set| {
+            reply.array(members.len());
+            for member in members.iter() {
+                reply.integer(i64::from(set.is_some_and(|set| set.contains(member))));
+            }
+        })
+    })
 }
 
 /// SCARD key
@@ -79,14 +77,12 @@ pub fn smembers(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 /// Replies with all members of a set that is read.
 pub fn reply_members(cx: &mut Cx<'_>, key: Key<'_>) -> Outcome {
-    let mut bytes = std::mem::take(&mut cx.out.bytes);
-    let mut reply = Writer::new(&mut bytes, cx.state.protocol);
-    let answer = cx.read_as::<Set>(key).map(|set| {
-        reply.set(set.map_or(0, |set| set.len()));
-        set.into_iter().for_each(|set| set.for_each(|member| write(&mut reply, member)));
-    });
-    cx.out.bytes = bytes;
-    answer
+    cx.reply_apart(|cx, reply| {
+        cx.read_as::<Set>(key).map(|set| {
+            reply.set(set.map_or(0, |set| set.len()));
+            set.into_iter().for_each(|set| set.for_each(|member| write_within(reply, member)));
+        })
+    })
 }
 
 /// SMOVE source destination member
@@ -120,7 +116,7 @@ pub fn smove(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 /// SSCAN key cursor \[MATCH pattern\] \[COUNT count\]
 pub fn sscan(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let cursor = iteration::parse_cursor(request.arg(2))?;
-    let protocol = cx.state.protocol;
+    let (protocol, len_max) = (cx.state.protocol, cx.out.room());
     let Some(set) = cx.read_as::<Set>(request.key(0))? else {
         cx.reply().array(2);
         cx.reply().bulk(b"0");
@@ -129,11 +125,11 @@ pub fn sscan(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     };
     let (filter, count) = scan_options(request)?;
     let (mut members, mut shown) = (Vec::new(), 0);
-    let mut writer = Writer::new(&mut members, protocol);
+    let mut writer = Writer::bounded(&mut members, protocol, len_max);
     let next = set.scan(cursor, count, |member| {
         let admits = |wanted| pattern::matches(wanted, member.bytes(&mut Digits::default()), false);
         if filter.is_none_or(admits) {
-            write(&mut writer, member);
+            write_within(&mut writer, member);
             shown += 1;
         }
     });
@@ -187,5 +183,13 @@ pub fn write(reply: &mut Writer<'_>, member: ValueRef<'_>) {
     match member {
         ValueRef::Integer(number) => reply.bulk_integer(number),
         ValueRef::Bytes(bytes) => reply.bulk(bytes),
+    }
+}
+
+/// One of many members, unless the reply is full.
+#[inline]
+pub fn write_within(reply: &mut Writer<'_>, member: ValueRef<'_>) {
+    if !reply.is_full() {
+        write(reply, member);
     }
 }

@@ -10,7 +10,7 @@ use sleeve_store::{Collection, Set, SetLimits, SetRef, ValueRef};
 use sleeve_wire::number;
 use sleeve_wire::reply::Writer;
 
-use super::set::{limits, write};
+use super::set::{limits, write, write_within};
 use crate::cx::Cx;
 use crate::error::{Error, Outcome};
 use crate::notify::Class;
@@ -19,12 +19,12 @@ use crate::request::{Key, Request};
 /// SINTER key \[key ...\]
 pub fn sinter(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (mut members, mut count) = (Vec::new(), 0);
-    let mut reply = Writer::new(&mut members, cx.state.protocol);
+    let mut reply = Writer::bounded(&mut members, cx.state.protocol, cx.out.room());
     let sets = read_all(cx, request, 0)?;
     intersect(&sets, |member| {
         write(&mut reply, member);
         count += 1;
-        true
+        !reply.is_full()
     });
     cx.reply().set(count);
     cx.out.bytes.append(&mut members);
@@ -111,7 +111,7 @@ fn reply_with(cx: &mut Cx<'_>, request: Request<'_>, operation: Operation) -> Ou
     operation(&mut result, &sets, &limits);
     let mut reply = cx.reply();
     reply.set(result.as_ref().len());
-    result.as_ref().for_each(|member| write(&mut reply, member));
+    result.as_ref().for_each(|member| write_within(&mut reply, member));
     Ok(())
 }
 

@@ -10,7 +10,8 @@ use sleeve_store::{Collection, Digits, Set, SetLimits, SetRef, ValueRef};
 use sleeve_wire::number;
 use sleeve_wire::reply::Writer;
 
-use super::set::{changed, limits, reply_members, write};
+use super::draws;
+use super::set::{changed, limits, reply_members, write, write_within};
 use crate::cx::Cx;
 use crate::error::{Error, Outcome};
 use crate::notify::Class;
@@ -24,9 +25,6 @@ const MOVED_SHARE: usize = 5;
 
 /// When more than one in so many members is asked for, they are drawn from a list of all.
 const LISTED_SHARE: usize = 3;
-
-/// The longest reply to SRANDMEMBER with repetitions, in bytes: as long as the longest string.
-const REPLY_BYTES_MAX: usize = 512 * 1024 * 1024;
 
 /// SPOP key \[count\]
 pub fn spop(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
@@ -153,14 +151,12 @@ pub fn srandmember(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 }
 
 fn show_one(cx: &mut Cx<'_>, key: Key<'_>) -> Outcome {
-    let mut bytes = std::mem::take(&mut cx.out.bytes);
-    let mut reply = Writer::new(&mut bytes, cx.state.protocol);
-    let answer = cx.read_as::<Set>(key).map(|set| match set.and_then(|set| set.random(fastrand::u64(..))) {
-        Some(member) => write(&mut reply, member),
-        None => reply.null(),
-    });
-    cx.out.bytes = bytes;
-    answer
+    cx.reply_apart(|cx, reply| {
+        cx.read_as::<Set>(key).map(|set| match set.and_then(|set| set.random(fastrand::u64(..))) {
+            Some(member) => write(reply, member),
+            None => reply.null(),
+        })
+    })
 }
 
 fn show_some(cx: &mut Cx<'_>, key: Key<'_>, count: &[u8]) -> Outcome {
@@ -170,29 +166,31 @@ fn show_some(cx: &mut Cx<'_>, key: Key<'_>, count: &[u8]) -> Outcome {
             "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
         ));
     }
-    let mut bytes = std::mem::take(&mut cx.out.bytes);
-    let mut reply = Writer::new(&mut bytes, cx.state.protocol);
-    let answer = cx.read_as::<Set>(key).and_then(|set| {
-        let Some(set) = set.filter(|_| count != 0) else {
+    cx.reply_apart(|cx, reply| {
+        let Some(set) = cx.read_as::<Set>(key)?.filter(|_| count != 0) else {
             reply.array(0);
             return Ok(());
         };
         let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
-        if count < 0 { show_repeating(set, wanted, &mut reply) } else { show_different(set, wanted, &mut reply) }
-    });
-    cx.out.bytes = bytes;
-    answer
+        if count < 0 { show_repeating(set, wanted, reply) } else { show_different(set, wanted, reply) }
+    })
 }
 
 /// Writes `count` members, some perhaps more than once.
 fn show_repeating(set: SetRef<'_>, count: usize, reply: &mut Writer<'_>) -> Outcome {
+    draws::judge(count, set.len(), || {
+        let mut bytes = 0;
+        set.for_each(|member| bytes += member.len());
+        bytes
+    })?;
     reply.array(count);
     let begin = reply.out.len();
     for _ in 0..count {
-        set.random(fastrand::u64(..)).into_iter().for_each(|member| write(reply, member));
-        if reply.out.len() - begin > REPLY_BYTES_MAX {
-            return Err(Error::fixed("ERR value is out of range, the reply would be longer than 512 MiB"));
+        if reply.is_full() {
+            break;
         }
+        set.random(fastrand::u64(..)).into_iter().for_each(|member| write(reply, member));
+        draws::judge_written(reply.out.len() - begin)?;
     }
     Ok(())
 }
@@ -202,7 +200,7 @@ fn show_different(set: SetRef<'_>, count: usize, reply: &mut Writer<'_>) -> Outc
     let size = set.len();
     if count >= size {
         reply.array(size);
-        set.for_each(|member| write(reply, member));
+        set.for_each(|member| write_within(reply, member));
         return Ok(());
     }
     reply.array(count);
@@ -212,7 +210,7 @@ fn show_different(set: SetRef<'_>, count: usize, reply: &mut Writer<'_>) -> Outc
         while seen.len() < count {
             let Some(ValueRef::Bytes(member)) = set.random(fastrand::u64(..)) else { break };
             if seen.insert(member) {
-                reply.bulk(member);
+                write_within(reply, ValueRef::Bytes(member));
             }
         }
         return Ok(());
@@ -221,7 +219,7 @@ fn show_different(set: SetRef<'_>, count: usize, reply: &mut Writer<'_>) -> Outc
     set.for_each(|member| members.push(member));
     for index in 0..count {
         members.swap(index, fastrand::usize(index..size));
-        write(reply, members[index]);
+        write_within(reply, members[index]);
     }
     Ok(())
 }

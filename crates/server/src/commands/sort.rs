@@ -275,7 +275,12 @@ fn look_up(cx: &mut Cx<'_>, pattern: &[u8], element: &[u8]) -> Row {
 fn reply(cx: &mut Cx<'_>, rows: &[Row]) {
     let mut reply = cx.reply();
     reply.array(rows.len());
-    rows.iter().for_each(|row| reply.bulk_or_null(row.as_deref()));
+    for row in rows {
+        if reply.is_full() {
+            return;
+        }
+        reply.bulk_or_null(row.as_deref());
+    }
 }
 
 /// Puts a list of the rows under a key, whatever was there; without rows the key goes.

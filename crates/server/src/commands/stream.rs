@@ -138,7 +138,7 @@ fn range(cx: &mut Cx<'_>, request: Request<'_>, (start_at, end_at): (usize, usiz
         };
         count = Some(number::parse_i64(value).ok_or(Error::NOT_INTEGER)?.max(0) as usize);
     }
-    stream_reply::apart(cx, |cx, reply| {
+    cx.reply_apart(|cx, reply| {
         match cx.read_as::<Stream>(request.key(0))? {
             None => reply.array(0),
             Some(_) if count == Some(0) => reply.null_array(),

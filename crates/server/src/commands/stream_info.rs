@@ -17,7 +17,7 @@ const COUNT_DEFAULT: usize = 10;
 
 /// XINFO STREAM key \[FULL \[COUNT count\]\]
 pub fn stream(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    stream_reply::apart(cx, |cx, reply| {
+    cx.reply_apart(|cx, reply| {
         let stream = cx.read_as::<Stream>(request.key(0))?.ok_or(Error::NO_SUCH_KEY)?;
         match full_count(request)? {
             None => {
@@ -113,7 +113,7 @@ fn tree_nodes(keys: &[[u8; 16]], range: Range<usize>, depth: usize) -> usize {
 
 /// XINFO GROUPS key
 pub fn groups(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    stream_reply::apart(cx, |cx, reply| {
+    cx.reply_apart(|cx, reply| {
         let stream = cx.read_as::<Stream>(request.key(0))?.ok_or(Error::NO_SUCH_KEY)?;
         reply.array(stream.groups().len());
         for (name, group) in stream.groups() {
@@ -197,7 +197,7 @@ fn full_consumer(reply: &mut Writer<'_>, group: &StreamGroup, consumer: &Consume
 /// XINFO CONSUMERS key group
 pub fn consumers(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (key, name, now_ms) = (request.key(0), request.arg(3), cx.now.wall_ms());
-    stream_reply::apart(cx, |cx, reply| {
+    cx.reply_apart(|cx, reply| {
         let stream = cx.read_as::<Stream>(key)?.ok_or(Error::NO_SUCH_KEY)?;
         let group = stream.group(name).ok_or_else(|| no_such_group(key.name, name))?;
         reply.array(group.consumers().len());

@@ -25,7 +25,7 @@ struct Filter<'a> {
 pub fn xpending(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let filter = parse_filter(request)?;
     let (key, name, now_ms) = (request.key(0), request.arg(2), cx.now.wall_ms());
-    stream_reply::apart(cx, |cx, reply| {
+    cx.reply_apart(|cx, reply| {
         let stream = cx.read_as::<Stream>(key)?;
         let group = stream.and_then(|stream| stream.group(name)).ok_or_else(|| no_group(key.name, name))?;
         match filter {
@@ -145,7 +145,7 @@ pub fn xclaim(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         return Err(no_group(key.name, name));
     }
     let (claim, ids) = parse_claim(cx, request)?;
-    stream_reply::apart(cx, |cx, reply| {
+    cx.reply_apart(|cx, reply| {
         let updated = cx.update_present::<Stream, _>(key, |stream| {
             stream.change_group(name, |group, stream| {
                 let mut claimed = claim.begin(group);
@@ -333,7 +333,7 @@ pub fn xautoclaim(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         just_id,
         last_id: StreamId::MIN,
     };
-    stream_reply::apart(cx, |cx, reply| {
+    cx.reply_apart(|cx, reply| {
         let updated = cx.update_present::<Stream, _>(key, |stream| {
             stream.change_group(name, |group, stream| claim_idle(reply, &claim, group, stream, (start, count)))
         })?;

@@ -59,7 +59,7 @@ fn read(cx: &mut Cx<'_>, request: Request<'_>, in_group: bool) -> Outcome {
     let ids = request.args.from(options.streams_at + keys.len());
     let places = keys.iter().zip(ids.iter()).map(|(key, text)| place(cx, &options, *key, text));
     let places = places.collect::<Result<Vec<After>, Error>>()?;
-    let served = stream_reply::apart(cx, |cx, reply| {
+    let served = cx.reply_apart(|cx, reply| {
         let (start, mut served) = (reply.out.len(), 0);
         for (key, after) in keys.iter().zip(&places) {
             let is_served = match options.reader {
@@ -262,7 +262,10 @@ fn deliver(
         let mut count = 0;
         for entry in stream.range(start, StreamId::MAX).take(most(options.count)) {
             go_on(group, stream, entry.id);
-            stream_reply::entry(reply, &entry);
+            // What is not sent is delivered all the same: a group goes on by what was asked for.
+            if !reply.is_full() {
+                stream_reply::entry(reply, &entry);
+            }
             if !options.no_ack {
                 group.set_pending(entry.id, fresh);
                 done.pending.push((entry.id, fresh));
@@ -303,7 +306,9 @@ fn deliver_again(
         for id in ids {
             match stream.get(id) {
                 Some(entry) => {
-                    stream_reply::entry(reply, &entry);
+                    if !reply.is_full() {
+                        stream_reply::entry(reply, &entry);
+                    }
                     let deliveries = group.pending(id).map_or(0, |pending| pending.deliveries).saturating_add(1);
                     done.pending.push((id, Pending { deliveries, ..fresh }));
                 }

@@ -2,7 +2,7 @@
 
 use sleeve_store::{StreamEntry, StreamId, ValueRef};
 use sleeve_wire::number::Digits;
-use sleeve_wire::reply::{Protocol, Writer};
+use sleeve_wire::reply::Writer;
 
 /// Writes an id.
 pub(super) fn id(reply: &mut Writer<'_>, id: StreamId) {
@@ -43,7 +43,17 @@ pub(super) fn entries<'a>(
     entries: impl Iterator<Item = StreamEntry<'a>>,
     count: usize,
 ) -> usize {
-    counted_array(reply, |reply| entries.take(count).map(|found| entry(reply, &found)).count())
+    counted_array(reply, |reply| {
+        let mut written = 0;
+        for found in entries.take(count) {
+            if reply.is_full() {
+                break;
+            }
+            entry(reply, &found);
+            written += 1;
+        }
+        written
+    })
 }
 
 /// Writes an array whose length `write` knows when it has written its elements.
@@ -59,15 +69,4 @@ pub(super) fn insert(reply: &mut Writer<'_>, start: usize, write: impl FnOnce(&m
     let mut head = Vec::new();
     write(&mut Writer::new(&mut head, reply.protocol));
     reply.out.splice(start..start, head);
-}
-
-/// Runs `write` with a writer that borrows nothing else, for commands that read the data meanwhile.
-pub(super) fn apart<T>(
-    cx: &mut crate::cx::Cx<'_>,
-    write: impl FnOnce(&mut crate::cx::Cx<'_>, &mut Writer<'_>) -> T,
-) -> T {
-    let (mut bytes, protocol): (Vec<u8>, Protocol) = (std::mem::take(&mut cx.out.bytes), cx.state.protocol);
-    let result = write(cx, &mut Writer::new(&mut bytes, protocol));
-    cx.out.bytes = bytes;
-    result
 }

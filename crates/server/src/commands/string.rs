@@ -23,6 +23,9 @@ pub fn get(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 pub fn mget(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     cx.reply().array(request.len() - 1);
     for key in request.keys() {
+        if cx.out.is_full() {
+            break;
+        }
         if !cx.reply_value(key).unwrap_or(false) {
             cx.reply().null();
         }

@@ -80,10 +80,12 @@ pub fn exec(cx: &mut Cx<'_>) -> Outcome {
     cx.begin_transaction();
     cx.reply().array(transaction.queue.len());
     for ((row, args), keys) in transaction.queue.iter().zip(&transaction.keys) {
+        let mark = cx.out.mark();
         match permission::check_queued(cx, row, args.args()) {
             Ok(()) => (cx.call)(cx, Request::new(row, args.args(), keys)),
             Err(error) => cx.refuse(&error),
         }
+        cx.check_reply(mark);
     }
     cx.end_transaction();
     cx.state.executing = None;

@@ -269,11 +269,7 @@ fn rank(cx: &mut Cx<'_>, request: Request<'_>, is_reverse: bool) -> Outcome {
 
 /// Lets `write` reply with what it reads in a sorted set, if there is one.
 pub fn read(cx: &mut Cx<'_>, key: Key<'_>, write: impl FnOnce(Option<SortedSetRef<'_>>, &mut Writer<'_>)) -> Outcome {
-    let mut bytes = std::mem::take(&mut cx.out.bytes);
-    let mut reply = Writer::new(&mut bytes, cx.state.protocol);
-    let answer = cx.read_as::<SortedSet>(key).map(|set| write(set, &mut reply));
-    cx.out.bytes = bytes;
-    answer
+    cx.reply_apart(|cx, reply| cx.read_as::<SortedSet>(key).map(|set| write(set, reply)))
 }
 
 /// The head of `count` members: with scores, an array of pairs to RESP3 and of twice as many elements to RESP2.
@@ -291,6 +287,14 @@ pub fn reply_member(reply: &mut Writer<'_>, name: sleeve_store::ValueRef<'_>, sc
     super::set::write(reply, name);
     if let Some(score) = score {
         reply.double(score);
+    }
+}
+
+/// One of many members, unless the reply is full.
+#[inline]
+pub fn reply_within(reply: &mut Writer<'_>, name: sleeve_store::ValueRef<'_>, score: Option<f64>) {
+    if !reply.is_full() {
+        reply_member(reply, name, score);
     }
 }
 

@@ -11,7 +11,7 @@ use sleeve_store::{Digits, Set, SetRef, SortedSet, SortedSetRef, ValueRef};
 use sleeve_wire::number;
 use sleeve_wire::reply::Writer;
 
-use super::zset::{limits, reply_head, reply_member};
+use super::zset::{limits, reply_head, reply_within};
 use super::zset_range::store;
 use crate::cx::Cx;
 use crate::error::{Error, Outcome};
@@ -159,16 +159,16 @@ pub fn zdiff(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 fn show(cx: &mut Cx<'_>, request: Request<'_>, operation: Operation) -> Outcome {
     let keys = key_count(request, 1)?;
-    let protocol = cx.state.protocol;
+    let (protocol, len_max) = (cx.state.protocol, cx.out.room());
     let inputs = read_all(cx, request, 0)?;
     let takes = Takes { weights: operation != Operation::Difference, scores: true, limit: false };
     let options = Options::parse(request, 2 + keys, keys, takes)?;
     let result = combine(inputs, &options, operation);
     let mut bytes = Vec::new();
-    let mut reply = Writer::new(&mut bytes, protocol);
+    let mut reply = Writer::bounded(&mut bytes, protocol, len_max);
     reply_head(&mut reply, result.len(), options.with_scores);
     for (name, score) in result {
-        reply_member(&mut reply, ValueRef::Bytes(&name), options.with_scores.then_some(score));
+        reply_within(&mut reply, ValueRef::Bytes(&name), options.with_scores.then_some(score));
     }
     cx.out.bytes.append(&mut bytes);
     Ok(())

@@ -6,17 +6,14 @@ use sleeve_store::{Digits, SortedSet, SortedSetRef};
 use sleeve_wire::reply::Writer;
 use sleeve_wire::{number, pattern};
 
-use super::iteration;
-use super::zset::{read, reply_head, reply_member};
+use super::zset::{read, reply_head, reply_within};
+use super::{draws, iteration};
 use crate::cx::Cx;
 use crate::error::{Error, Outcome};
 use crate::request::Request;
 
 /// When more than one in so many members is asked for, they are drawn from a list of all.
 const LISTED_SHARE: usize = 3;
-
-/// The longest reply to ZRANDMEMBER with repetitions, in bytes: as long as the longest string.
-const REPLY_BYTES_MAX: usize = 512 * 1024 * 1024;
 
 /// ZRANDMEMBER key \[count \[WITHSCORES\]\]
 pub fn zrandmember(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
@@ -30,18 +27,13 @@ pub fn zrandmember(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     }
     let (count, with_scores) = parse_count(request)?;
     let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
-    let begin = cx.out.bytes.len();
-    let mut is_complete = true;
+    let mut outcome = Ok(());
     read(cx, request.key(0), |set, reply| match set {
         None => reply.array(0),
-        Some(set) if count < 0 => is_complete = show_repeating(set, wanted, with_scores, reply),
+        Some(set) if count < 0 => outcome = show_repeating(set, wanted, with_scores, reply),
         Some(set) => show_different(set, wanted, with_scores, reply),
     })?;
-    if !is_complete {
-        cx.out.bytes.truncate(begin);
-        return Err(Error::fixed("ERR value is out of range, the reply would be longer than 512 MiB"));
-    }
-    Ok(())
+    outcome
 }
 
 /// How many members are wanted, with repetitions if negative, and whether with their scores.
@@ -64,16 +56,22 @@ fn parse_count(request: Request<'_>) -> Result<(i64, bool), Error> {
 }
 
 /// Writes `count` members, some perhaps more than once; false if that would be too long.
-fn show_repeating(set: SortedSetRef<'_>, count: usize, with_scores: bool, reply: &mut Writer<'_>) -> bool {
+fn show_repeating(set: SortedSetRef<'_>, count: usize, with_scores: bool, reply: &mut Writer<'_>) -> Outcome {
+    draws::judge(count, set.len(), || {
+        let mut bytes = 0;
+        set.visit(0..set.len(), false, |name, _| bytes += name.len());
+        bytes
+    })?;
     reply_head(reply, count, with_scores);
     let begin = reply.out.len();
     for _ in 0..count {
-        show_rank(set, fastrand::usize(..set.len()), with_scores, reply);
-        if reply.out.len() - begin > REPLY_BYTES_MAX {
-            return false;
+        if reply.is_full() {
+            break;
         }
+        show_rank(set, fastrand::usize(..set.len()), with_scores, reply);
+        draws::judge_written(reply.out.len() - begin)?;
     }
-    true
+    Ok(())
 }
 
 /// Writes up to `count` different members.
@@ -82,7 +80,7 @@ fn show_different(set: SortedSetRef<'_>, count: usize, with_scores: bool, reply:
     let count = count.min(size);
     reply_head(reply, count, with_scores);
     if count == size {
-        set.visit(0..size, false, |name, score| reply_member(reply, name, with_scores.then_some(score)));
+        set.visit(0..size, false, |name, score| reply_within(reply, name, with_scores.then_some(score)));
     } else if count * LISTED_SHARE <= size {
         let mut seen = HashSet::with_capacity(count);
         while seen.len() < count {
@@ -97,21 +95,21 @@ fn show_different(set: SortedSetRef<'_>, count: usize, with_scores: bool, reply:
         for index in 0..count {
             members.swap(index, fastrand::usize(index..size));
             let (name, score) = members[index];
-            reply_member(reply, name, with_scores.then_some(score));
+            reply_within(reply, name, with_scores.then_some(score));
         }
     }
 }
 
 fn show_rank(set: SortedSetRef<'_>, rank: usize, with_scores: bool, reply: &mut Writer<'_>) {
     if let Some((name, score)) = set.get(rank) {
-        reply_member(reply, name, with_scores.then_some(score));
+        reply_within(reply, name, with_scores.then_some(score));
     }
 }
 
 /// ZSCAN key cursor \[MATCH pattern\] \[COUNT count\]
 pub fn zscan(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let cursor = iteration::parse_cursor(request.arg(2))?;
-    let protocol = cx.state.protocol;
+    let (protocol, len_max) = (cx.state.protocol, cx.out.room());
     let Some(set) = cx.read_as::<SortedSet>(request.key(0))? else {
         cx.reply().array(2);
         cx.reply().bulk(b"0");
@@ -120,10 +118,10 @@ pub fn zscan(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     };
     let (filter, count) = iteration::parse_walk(request.args.from(3))?;
     let (mut members, mut shown, mut digits) = (Vec::new(), 0, Digits::default());
-    let mut writer = Writer::new(&mut members, protocol);
+    let mut writer = Writer::bounded(&mut members, protocol, len_max);
     let is_packed = set.packed().is_some();
     let next = set.walk(cursor, count, |name, score| {
-        if filter.is_none_or(|filter| pattern::matches(filter, name.bytes(&mut digits), false)) {
+        if !writer.is_full() && filter.is_none_or(|filter| pattern::matches(filter, name.bytes(&mut digits), false)) {
             super::set::write(&mut writer, name);
             write_walked(&mut writer, score, is_packed);
             shown += 2;

@@ -8,7 +8,7 @@ use std::ops::Range;
 use sleeve_store::{Collection, Digits, NameBound, NameRange, SortedSet, SortedSetRef};
 use sleeve_wire::number;
 
-use super::zset::{limits, read, reply_head, reply_member, reply_removed};
+use super::zset::{limits, read, reply_head, reply_removed, reply_within};
 use crate::cx::Cx;
 use crate::error::{Error, Outcome};
 use crate::notify::Class;
@@ -206,7 +206,7 @@ fn show(cx: &mut Cx<'_>, request: Request<'_>, form: Form) -> Outcome {
         let ranks = wanted.ranks(set);
         reply_head(reply, ranks.len(), wanted.with_scores);
         set.visit(ranks, wanted.is_reverse, |name, score| {
-            reply_member(reply, name, wanted.with_scores.then_some(score));
+            reply_within(reply, name, wanted.with_scores.then_some(score));
         });
     })
 }

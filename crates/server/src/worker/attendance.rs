@@ -13,7 +13,8 @@ use crate::output::Output;
 use crate::session::Session;
 
 impl Worker {
-    /// Has a session run something, given the bytes of the last event; none when there is no such session.
+    /// Has a session run something, given the bytes of the last event; none when there is no such session, or none any
+    /// more, because its peer was owed too much.
     pub(super) fn with_session<R>(
         &mut self,
         token: Token,
@@ -41,6 +42,11 @@ impl Worker {
             session.state.closing = true;
         }
         self.sessions[token] = Some(session);
+        if self.output.take_cut() {
+            self.output.clear();
+            self.close_for_output(token);
+            return None;
+        }
         Some(result)
     }
 

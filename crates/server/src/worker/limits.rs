@@ -55,13 +55,20 @@ impl Worker {
         if let Some(session) = &mut self.sessions[token]
             && session.is_output_exceeded(waiting, now)
         {
-            log::warning(&format!(
-                "Client {} is closed for overcoming of output buffer limits.",
-                session.state.peer.line(now.wall_ms()).trim_end()
-            ));
-            self.desk.counters.output_buffer_closed.add(1);
-            self.close(token);
+            self.close_for_output(token);
         }
+    }
+
+    /// Closes a client that is owed too much.
+    #[cold]
+    pub(super) fn close_for_output(&mut self, token: Token) {
+        let Some(session) = &self.sessions[token] else { return };
+        log::warning(&format!(
+            "Client {} is closed for overcoming of output buffer limits.",
+            session.state.peer.line(self.desk.now.wall_ms()).trim_end()
+        ));
+        self.desk.counters.output_buffer_closed.add(1);
+        self.close(token);
     }
 
     /// Weighs all clients of this worker, if that is asked for.
