@@ -113,6 +113,7 @@ pub struct Waiter {
     pub on_timeout: OnTimeout,
     /// Where it waits, and for what.
     aims: Vec<Aim>,
+    bytes: usize,
     is_done: Mutex<bool>,
 }
 
@@ -125,6 +126,9 @@ struct Aim {
     even_gone: bool,
     request: OwnedArgs,
 }
+
+/// What a key that is waited for takes in the book beside its name: an entry of a table that is not full, and a queue.
+const AIM_BYTES: usize = 400;
 
 /// The right to end one waiter's waiting, alone. Dropped without [`Claim::finish`], the waiting goes on.
 #[derive(Debug)]
@@ -146,10 +150,21 @@ impl Waiter {
         &self.aims[aim].request
     }
 
+    /// What it takes, in bytes; its keys stand in the book once more.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Whether what is under one of its keys now is worth running the request for.
     pub fn wants(&self, aim: usize, kind: Option<Kind>) -> bool {
         let aim = &self.aims[aim];
         aim.even_gone || kind == Some(aim.kind)
+    }
+}
+
+impl Aim {
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + AIM_BYTES + 2 * self.place.name.len() + self.request.heap_len()
     }
 }
 
@@ -231,6 +246,7 @@ impl Blocking {
             request: wait.request,
         };
         let aims: Vec<Aim> = block.waits.into_iter().map(aim).collect();
+        let bytes = size_of::<Waiter>() + aims.iter().map(Aim::bytes).sum::<usize>();
         let mut book = self.book.lock();
         book.last_ticket += 1;
         let waiter = Arc::new(Waiter {
@@ -244,6 +260,7 @@ impl Blocking {
             deadline_ms: arrival.deadline_ms,
             on_timeout: block.on_timeout,
             aims,
+            bytes,
             is_done: Mutex::new(false),
         });
         waiter.peer.blocked.store(true, Ordering::Relaxed);

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 /// The text of an error reply, code word first (`ERR syntax error`).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Error(Cow<'static, str>);
+pub struct Error(Cow<'static, [u8]>);
 
 /// What a command returns: its reply is written, or the reason why it was refused.
 pub type Outcome = Result<(), Error>;
@@ -43,12 +43,25 @@ impl Error {
 
     /// An error whose whole text is known when the program is built.
     pub const fn fixed(text: &'static str) -> Self {
-        Self(Cow::Borrowed(text))
+        Self(Cow::Borrowed(text.as_bytes()))
     }
 
-    /// An error whose text names what the peer sent.
+    /// An error whose text names numbers or words of our own.
     pub fn new(text: impl Into<String>) -> Self {
-        Self(Cow::Owned(text.into()))
+        Self(Cow::Owned(text.into().into_bytes()))
+    }
+
+    /// An error whose text names what the peer sent: each `{}` of the pattern stands for the next of `names`, whose bytes
+    /// come back as they were. A zero byte ends a name, as in Redis, which prints C strings.
+    pub fn naming(pattern: &str, names: &[&[u8]]) -> Self {
+        let mut text = Vec::with_capacity(pattern.len() + names.iter().map(|name| name.len()).sum::<usize>());
+        let mut parts = pattern.split("{}");
+        text.extend_from_slice(parts.next().unwrap_or_default().as_bytes());
+        for (part, name) in parts.zip(names) {
+            text.extend_from_slice(shown(name));
+            text.extend_from_slice(part.as_bytes());
+        }
+        Self(Cow::Owned(text))
     }
 
     /// The wrong number of arguments for the command of this (lowercase, full) name.
@@ -63,27 +76,31 @@ impl Error {
 
     /// More arguments than the subcommand takes, where Redis's own count lets them pass; names as the peer wrote them.
     pub fn subcommand_syntax(container: &str, subcommand: &[u8]) -> Self {
-        let subcommand = String::from_utf8_lossy(subcommand);
-        Self::new(format!(
-            "ERR unknown subcommand or wrong number of arguments for '{subcommand}'. Try {container} HELP."
-        ))
+        let pattern = "ERR unknown subcommand or wrong number of arguments for '{}'. Try {} HELP.";
+        Self::naming(pattern, &[subcommand, container.as_bytes()])
     }
 
     /// The answer to an EXEC that may not run for another reason than its queue.
     pub fn exec_refused(self) -> Self {
-        let reason = self.text().strip_prefix("ERR ").unwrap_or(self.text());
-        Self::new(format!("EXECABORT Transaction discarded because of: {reason}"))
+        let reason = self.text().strip_prefix(b"ERR ").unwrap_or(self.text());
+        Self::naming("EXECABORT Transaction discarded because of: {}", &[reason])
     }
 
     /// The whole text, as it follows the `-` on the wire.
-    pub fn text(&self) -> &str {
+    pub fn text(&self) -> &[u8] {
         &self.0
     }
 
     /// The code word: `ERR`, `WRONGTYPE`, ...; what INFO errorstats counts by.
     pub fn code(&self) -> &str {
-        self.0.split(' ').next().unwrap_or("ERR")
+        let code = self.0.split(|&byte| byte == b' ').next().unwrap_or_default();
+        std::str::from_utf8(code).unwrap_or("ERR")
     }
+}
+
+/// A name as it is printed: up to its first zero byte.
+pub fn shown(name: &[u8]) -> &[u8] {
+    name.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
 impl From<&'static str> for Error {

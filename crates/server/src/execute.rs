@@ -12,7 +12,7 @@ use crate::clock::Instant;
 use crate::commands::{self as families, transaction};
 use crate::cx::Cx;
 use crate::desk::Desk;
-use crate::error::Error;
+use crate::error::{self, Error};
 use crate::gates;
 use crate::log;
 use crate::output::Output;
@@ -193,8 +193,7 @@ pub fn call(cx: &mut Cx<'_>, request: Request<'_>) {
 /// Keeps a command for EXEC.
 fn queue(cx: &mut Cx<'_>, request: &Request<'_>) {
     if let Some(transaction) = &mut cx.state.transaction {
-        transaction.bytes += request.args.bytes_len();
-        transaction.queue.push((request.row, request.args.to_owned()));
+        transaction.queue.push(request.row, request.args);
     }
     cx.reply().simple("QUEUED");
 }
@@ -232,21 +231,22 @@ fn is_cross_protocol(args: Args<'_>) -> bool {
 const SHOWN_BYTES: usize = 128;
 
 fn unknown_command(args: Args<'_>) -> Error {
-    let shown = |bytes: &[u8], len: usize| String::from_utf8_lossy(&bytes[..bytes.len().min(len)]).into_owned();
-    let mut rest = String::new();
+    let mut rest = Vec::new();
     for arg in args.iter().skip(1) {
         if rest.len() >= SHOWN_BYTES {
             break;
         }
-        rest.push_str(&format!("'{}' ", shown(arg, SHOWN_BYTES - rest.len())));
+        let arg = &arg[..arg.len().min(SHOWN_BYTES - rest.len())];
+        rest.extend_from_slice(&[b"'", error::shown(arg), b"' "].concat());
     }
-    let name = shown(args.get(0).unwrap_or_default(), SHOWN_BYTES);
-    Error::new(format!("ERR unknown command '{name}', with args beginning with: {rest}"))
+    let name = args.get(0).unwrap_or_default();
+    let name = &name[..name.len().min(SHOWN_BYTES)];
+    Error::naming("ERR unknown command '{}', with args beginning with: {}", &[name, &rest])
 }
 
 fn unknown_subcommand(args: Args<'_>) -> Error {
-    let container = String::from_utf8_lossy(args.get(0).unwrap_or_default()).to_uppercase();
+    let container = args.get(0).unwrap_or_default().to_ascii_uppercase();
     let name = args.get(1).unwrap_or_default();
-    let shown = String::from_utf8_lossy(&name[..name.len().min(SHOWN_BYTES)]);
-    Error::new(format!("ERR unknown subcommand '{shown}'. Try {container} HELP."))
+    let name = &name[..name.len().min(SHOWN_BYTES)];
+    Error::naming("ERR unknown subcommand '{}'. Try {} HELP.", &[name, &container])
 }

@@ -108,8 +108,8 @@ fn memory(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
 
 fn may_grow(cx: &Cx<'_>, request: &Request<'_>) -> bool {
     if request.row.id == Command::Exec {
-        let queue = cx.state.transaction.iter().flat_map(|transaction| &transaction.queue);
-        return queue.into_iter().any(|(row, _)| row.flags.contains(Flags::DENYOOM));
+        let mut queue = cx.state.transaction.iter().flat_map(|transaction| transaction.queue.iter());
+        return queue.any(|(row, _)| row.flags.contains(Flags::DENYOOM));
     }
     // A queue is memory too: while there is none left, only what ends the transaction may come.
     let would_queue = cx.state.transaction.is_some() && !ends_or_steers_transaction(request.row.id);
@@ -164,8 +164,8 @@ fn is_held_now(cx: &Cx<'_>, request: &Request<'_>) -> bool {
         None => false,
         Some(Held::All) => true,
         Some(Held::Writes) if request.row.id == Command::Exec => {
-            let queue = cx.state.transaction.iter().flat_map(|transaction| &transaction.queue);
-            queue.into_iter().any(|(row, args)| may_write(cx, row, args.args()))
+            let mut queue = cx.state.transaction.iter().flat_map(|transaction| transaction.queue.iter());
+            queue.any(|(row, args)| may_write(cx, row, args))
         }
         Some(Held::Writes) => may_write(cx, request.row, request.args),
     }

@@ -61,6 +61,7 @@ mod prepare;
 mod process;
 mod publish;
 mod pubsub;
+mod queue;
 mod request;
 mod secrets;
 mod serve;

@@ -130,6 +130,12 @@ impl Output {
         std::mem::take(&mut self.is_cut)
     }
 
+    /// Room in its buffers that holds nothing that waits.
+    pub fn spare(&self) -> usize {
+        let places = self.shared.capacity() * size_of::<Shared>();
+        places + self.bytes.capacity() - (self.bytes.len() - self.sent)
+    }
+
     /// Whether everything has left.
     #[inline]
     pub fn is_empty(&self) -> bool {

@@ -46,9 +46,11 @@ pub struct Peer {
     pub database: AtomicU32,
     /// Requests in the MULTI queue, or -1 outside of MULTI.
     pub queued: AtomicI64,
-    /// Bytes that the MULTI queue holds.
+    /// Bytes that the MULTI queue and the keys that it watches take.
     pub queued_bytes: AtomicUsize,
-    /// Bytes of the names of keys that it watches and of channels that it listens to.
+    /// Bytes that its session takes by itself.
+    pub session_bytes: AtomicUsize,
+    /// Bytes of the names of channels that it listens to and of prefixes that it follows.
     pub names_bytes: AtomicUsize,
     /// Number of watched keys.
     pub watched: AtomicUsize,
@@ -64,8 +66,14 @@ pub struct Peer {
     pub broadcast: AtomicBool,
     /// Bytes received and not yet executed.
     pub input_bytes: AtomicUsize,
+    /// Bytes of room for more.
+    pub input_spare: AtomicUsize,
+    /// Bytes of arguments of a request that has not arrived whole, or that waits for a key.
+    pub argument_bytes: AtomicUsize,
     /// Bytes of replies that the socket has not taken.
     pub output_bytes: AtomicUsize,
+    /// Bytes of room in the buffer that holds them.
+    pub output_spare: AtomicUsize,
     /// Its part of the memory of all clients; see [`crate::client_memory`].
     pub weight: AtomicI64,
     /// 2 or 3.
@@ -108,8 +116,11 @@ impl Peer {
     /// Bytes that it takes: requests and replies on their way, names that it waits to hear of, and what is
     /// known of it.
     pub fn bytes(&self) -> usize {
-        let parts = [&self.input_bytes, &self.output_bytes, &self.queued_bytes, &self.names_bytes];
-        parts.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum::<usize>() + size_of::<Self>()
+        let input = [&self.input_bytes, &self.input_spare, &self.argument_bytes];
+        let output = [&self.output_bytes, &self.output_spare];
+        let others = [&self.queued_bytes, &self.names_bytes, &self.session_bytes];
+        input.iter().chain(&output).chain(&others).map(|bytes| bytes.load(Ordering::Relaxed)).sum::<usize>()
+            + size_of::<Self>()
     }
 
     /// One client as CLIENT LIST shows it: Redis's fields in Redis's order, with the line's end.
@@ -117,15 +128,16 @@ impl Peer {
         let peer = self;
         let names = peer.names.lock().clone();
         let number = |count: &AtomicUsize| count.load(Ordering::Relaxed);
-        let (input, output, queued) =
-            (number(&peer.input_bytes), number(&peer.output_bytes), number(&peer.queued_bytes));
+        let (input, spare, arguments) =
+            (number(&peer.input_bytes), number(&peer.input_spare), number(&peer.argument_bytes));
+        let (output, queued) = (number(&peer.output_bytes), number(&peer.queued_bytes));
         let command = match peer.command.load(Ordering::Relaxed) {
             0 => "NULL",
             row => sleeve_wire::commands::all()[row as usize - 1].full_name,
         };
         format!(
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={} qbuf={input} \
-             qbuf-free=0 argv-mem=0 multi-mem={queued} rbs=0 rbp=0 obl=0 oll=0 omem={output} tot-mem={} events={} cmd={command} \
+             qbuf-free={spare} argv-mem={arguments} multi-mem={queued} rbs=0 rbp=0 obl=0 oll=0 omem={output} tot-mem={} events={} cmd={command} \
              user={} redir={} resp={} lib-name={} lib-ver={}\n",
             peer.id,
             peer.address,
@@ -193,6 +205,7 @@ impl Peers {
             database: AtomicU32::new(0),
             queued: AtomicI64::new(-1),
             queued_bytes: AtomicUsize::new(0),
+            session_bytes: AtomicUsize::new(0),
             names_bytes: AtomicUsize::new(0),
             watched: AtomicUsize::new(0),
             listened: Default::default(),
@@ -201,7 +214,10 @@ impl Peers {
             monitors: AtomicBool::new(false),
             broadcast: AtomicBool::new(false),
             input_bytes: AtomicUsize::new(0),
+            input_spare: AtomicUsize::new(0),
+            argument_bytes: AtomicUsize::new(0),
             output_bytes: AtomicUsize::new(0),
+            output_spare: AtomicUsize::new(0),
             weight: AtomicI64::new(0),
             protocol: AtomicU32::new(2),
             command: AtomicU32::new(0),

@@ -18,6 +18,9 @@ use crate::request::{KeyAt, hash_keys};
 /// Keys whose buckets and entries are fetched ahead together: what the caches of a core hold without loss.
 const GROUP_KEYS: usize = 64;
 
+/// Room for keys that is kept.
+const KEPT_KEYS: usize = 4 * 1024;
+
 /// What was found out about a group of requests ahead of running them.
 #[derive(Debug, Default)]
 pub struct Prepared {
@@ -85,6 +88,8 @@ impl Prepared {
     ) -> usize {
         self.requests.clear();
         self.keys.clear();
+        // One request may have named a million.
+        self.keys.shrink_to(KEPT_KEYS);
         let mut next = first;
         while next < batch.len() && self.keys.len() < GROUP_KEYS && self.requests.len() < GROUP_KEYS {
             let ready = self.look_up(names, store, batch.get(next, buffer));

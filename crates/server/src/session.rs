@@ -20,7 +20,7 @@ use crate::execute;
 use crate::message::Kind;
 use crate::output::Output;
 use crate::peer::Peer;
-use crate::state::{Replies, State};
+use crate::state::{Input, Replies, State};
 
 /// See the file's head.
 #[derive(Debug)]
@@ -52,6 +52,7 @@ impl Session {
     pub fn new(engine: &Arc<Engine>, peer: Arc<Peer>) -> Self {
         let user = engine.acl.default_user();
         peer.names.lock().user = user.name.clone();
+        peer.session_bytes.store(size_of::<Self>(), Ordering::Relaxed);
         Self {
             state: State::new(peer, user),
             engine: Arc::clone(engine),
@@ -76,7 +77,7 @@ impl Session {
             }
         }
         self.check_pending(desk);
-        self.state.publish(self.pending.len(), desk.now.wall_ms());
+        self.state.publish(self.input(), desk.now.wall_ms());
     }
 
     /// Goes on after a pause, if nothing holds the peer any more.
@@ -86,7 +87,7 @@ impl Session {
         }
         self.set_paused(false);
         self.run_pending(desk, output);
-        self.state.publish(self.pending.len(), desk.now.wall_ms());
+        self.state.publish(self.input(), desk.now.wall_ms());
     }
 
     /// Ends the waiting for a key with this reply, if it is still this ticket that the peer waits with, and goes on.
@@ -101,7 +102,7 @@ impl Session {
             Replies::Skip => self.state.replies = Replies::On,
         }
         self.run_pending(desk, output);
-        self.state.publish(self.pending.len(), desk.now.wall_ms());
+        self.state.publish(self.input(), desk.now.wall_ms());
     }
 
     /// Ends the waiting for a key if its time is over. Where it has just ended in another way, a letter says how, and the
@@ -226,6 +227,14 @@ impl Session {
             }
         }
         if self.state.closing { bytes.len() } else { used }
+    }
+
+    /// What is held of requests that have not run.
+    #[inline]
+    fn input(&self) -> Input {
+        let bytes = self.pending.len();
+        let waiting = self.state.blocked.as_ref().map_or(0, |waiter| waiter.bytes());
+        Input { bytes, spare: self.pending.capacity() - bytes, argument_bytes: self.parser.heap_bytes() + waiting }
     }
 
     /// At how many bytes of new replies the peer is owed too much. Who has no socket takes them at once.

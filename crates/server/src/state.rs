@@ -1,12 +1,12 @@
 //! One peer's own state: what its session and the commands that it runs share.
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use sleeve_wire::commands::Row;
 use sleeve_wire::reply::Protocol;
-use sleeve_wire::request::OwnedArgs;
 
 use crate::acl::User;
 use crate::blocking::Waiter;
@@ -14,6 +14,7 @@ use crate::engine::Engine;
 use crate::message::Kind;
 use crate::peer::Peer;
 use crate::pubsub::Own;
+use crate::queue::Queue;
 use crate::request::KeyAt;
 use crate::subscription::Subscriptions;
 use crate::tracking::Changer;
@@ -82,6 +83,8 @@ pub struct Track {
     pub broken: bool,
     /// The prefixes that it follows, where it broadcasts.
     pub prefixes: Vec<Box<[u8]>>,
+    /// What they take.
+    pub prefixes_bytes: usize,
 }
 
 /// CLIENT REPLY.
@@ -103,11 +106,11 @@ pub struct Transaction {
     /// A command could not be queued: EXEC will refuse.
     pub aborted: bool,
     /// The commands in order.
-    pub queue: Vec<(&'static Row, OwnedArgs)>,
-    /// Where the keys of each are, once EXEC has come.
-    pub keys: Vec<Vec<KeyAt>>,
-    /// Bytes that the queued arguments hold.
-    pub bytes: usize,
+    pub queue: Queue,
+    /// Where the keys of all are, once EXEC has come, and which of them are each command's.
+    pub keys: Vec<KeyAt>,
+    /// See [`Transaction::keys`].
+    pub places: Vec<Range<usize>>,
 }
 
 /// The watched keys of one client.
@@ -126,6 +129,31 @@ pub struct Watched {
     pub database: u32,
     /// Its name.
     pub key: Box<[u8]>,
+}
+
+/// What a watched key takes beside its name, here and where flags hang on keys, which has its name once more: entries of
+/// tables that are not full, and a list of flags.
+const WATCHED_BYTES: usize = 200;
+
+/// What a prefix takes beside its name, here and where changes are looked for, which has its name once more.
+const PREFIX_BYTES: usize = 400;
+
+/// What a session holds of requests that have not run.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Input {
+    /// Bytes that arrived.
+    pub bytes: usize,
+    /// Bytes of room for more.
+    pub spare: usize,
+    /// Bytes that say where arguments begin, and arguments of a request that waits for a key.
+    pub argument_bytes: usize,
+}
+
+impl Track {
+    /// Weighs its prefixes, which have changed.
+    pub fn weigh(&mut self) {
+        self.prefixes_bytes = self.prefixes.iter().map(|prefix| PREFIX_BYTES + 2 * prefix.len()).sum();
+    }
 }
 
 impl State {
@@ -221,22 +249,29 @@ impl State {
         }
     }
 
+    /// What it takes beside its queue and its requests: names that it waits to hear of, and prefixes that it follows.
+    fn names_bytes(&self) -> usize {
+        let listened_bytes = self.subscriptions.as_ref().map_or(0, |subscriptions| subscriptions.bytes());
+        listened_bytes + self.tracking.as_ref().map_or(0, |tracking| tracking.prefixes_bytes)
+    }
+
     /// Brings what others see of this client up to date.
-    pub fn publish(&self, input_bytes: usize, now_ms: i64) {
+    pub fn publish(&self, input: Input, now_ms: i64) {
         let peer = &self.peer;
         peer.active_ms.store(now_ms, Ordering::Relaxed);
         peer.database.store(self.database, Ordering::Relaxed);
-        peer.input_bytes.store(input_bytes, Ordering::Relaxed);
+        peer.input_bytes.store(input.bytes, Ordering::Relaxed);
+        peer.input_spare.store(input.spare, Ordering::Relaxed);
+        peer.argument_bytes.store(input.argument_bytes, Ordering::Relaxed);
         peer.protocol.store(if self.protocol == Protocol::Resp3 { 3 } else { 2 }, Ordering::Relaxed);
         peer.command.store(self.row.map_or(0, |row| row.id as u32 + 1), Ordering::Relaxed);
         let waiting = self.transaction.as_ref().map(|transaction| transaction.queue.len() as i64);
         let queued = waiting.or(self.executing).unwrap_or(-1);
         peer.queued.store(queued, Ordering::Relaxed);
-        let queued_bytes = self.transaction.as_ref().map_or(0, |transaction| transaction.bytes);
-        peer.queued_bytes.store(queued_bytes, Ordering::Relaxed);
+        let queued_bytes = self.transaction.as_ref().map_or(0, |transaction| transaction.queue.heap_bytes());
+        peer.queued_bytes.store(queued_bytes + self.watching.bytes, Ordering::Relaxed);
         peer.watched.store(self.watching.keys.len(), Ordering::Relaxed);
-        let listened_bytes = self.subscriptions.as_ref().map_or(0, |subscriptions| subscriptions.bytes());
-        peer.names_bytes.store(self.watching.bytes + listened_bytes, Ordering::Relaxed);
+        peer.names_bytes.store(self.names_bytes(), Ordering::Relaxed);
         peer.doomed.store(self.watching.is_raised(), Ordering::Relaxed);
         peer.closing.store(self.closing, Ordering::Relaxed);
         peer.monitors.store(self.is_monitor(), Ordering::Relaxed);
@@ -257,7 +292,7 @@ impl Watching {
     pub fn add(&mut self, engine: &Engine, database: u32, key: &[u8], expired: bool) {
         if self.keys.insert(Watched { database, key: key.into() }) {
             engine.watches.add(database, key, &self.flag, expired);
-            self.bytes += size_of::<Watched>() + key.len();
+            self.bytes += WATCHED_BYTES + 2 * key.len();
         }
     }
 

@@ -18,6 +18,10 @@ pub struct Subscriptions {
     bytes: usize,
 }
 
+/// What a name takes beside its bytes: entries of the tables here, in `pubsub` and in `audience`, which are not full, and
+/// lists of listeners.
+const NAME_BYTES: usize = 270;
+
 /// What the thread's audience has not heard of yet.
 #[derive(Debug)]
 pub struct Change {
@@ -32,7 +36,7 @@ pub struct Change {
 impl Subscriptions {
     /// Enters a name that `pubsub` counts, from message `since` on.
     pub fn enter(&mut self, kind: Kind, name: Arc<[u8]>, since: u64) {
-        self.bytes += name.len() + size_of::<Arc<[u8]>>();
+        self.bytes += name.len() + NAME_BYTES;
         self.names[kind as usize].insert(Arc::clone(&name));
         self.changes.push(Change { kind, name, since: Some(since) });
     }
@@ -40,7 +44,7 @@ impl Subscriptions {
     /// Strikes out a name; whether it was there.
     pub fn strike_out(&mut self, kind: Kind, name: &[u8]) -> bool {
         let Some(name) = self.names[kind as usize].take(name) else { return false };
-        self.bytes -= name.len() + size_of::<Arc<[u8]>>();
+        self.bytes -= name.len() + NAME_BYTES;
         self.changes.push(Change { kind, name, since: None });
         true
     }

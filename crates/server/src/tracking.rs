@@ -24,9 +24,17 @@ use crate::peer::Peer;
 pub struct Tracking {
     clients: AtomicUsize,
     broadcasting: AtomicUsize,
-    members: Mutex<BTreeMap<u64, Arc<Peer>>>,
+    members: Mutex<BTreeMap<u64, Member>>,
     table: Mutex<Table>,
     prefixes: Mutex<BTreeMap<Box<[u8]>, Followers>>,
+}
+
+/// A client that tracks.
+#[derive(Debug)]
+struct Member {
+    peer: Arc<Peer>,
+    /// It hears of what changes below its prefixes, and no longer of what it read when it tracked in another way.
+    is_broadcasting: bool,
 }
 
 /// Those who follow one prefix, by id.
@@ -86,9 +94,11 @@ impl Tracking {
         table.name_bytes + table.keys.len() * KEY_BYTES + table.items * ITEM_BYTES
     }
 
-    /// A client begins to track. It may do so again with other options; its old prefixes stay.
+    /// A client begins to track, in broadcasting mode if it names prefixes. It may do so again with other options; its old
+    /// prefixes stay.
     pub fn enter(&self, peer: &Arc<Peer>, prefixes: &[Box<[u8]>], no_loop: bool) {
-        if self.members.lock().insert(peer.id, Arc::clone(peer)).is_none() {
+        let member = Member { peer: Arc::clone(peer), is_broadcasting: !prefixes.is_empty() };
+        if self.members.lock().insert(peer.id, member).is_none() {
             self.clients.fetch_add(1, Ordering::Relaxed);
         }
         let mut followed = self.prefixes.lock();
@@ -142,14 +152,12 @@ impl Tracking {
     fn tell(&self, ids: BTreeSet<u64>, key: &[u8], by: Changer, out: &mut Outbox) {
         let members = self.members.lock();
         for id in ids {
+            // Who has changed to prefixes hears of the key by one of them, if at all.
+            let Some(member) = members.get(&id).filter(|member| !member.is_broadcasting) else { continue };
             match by {
                 Some((own_id, true)) if own_id == id => {}
                 Some((own_id, false)) if own_id == id => out.invalid.push(Some(key.into())),
-                _ => {
-                    if let Some(peer) = members.get(&id) {
-                        post(peer, Some(array_of(&[key])), out);
-                    }
-                }
+                _ => post(&member.peer, Some(array_of(&[key])), out),
             }
         }
     }
@@ -157,8 +165,8 @@ impl Tracking {
     /// All keys have changed, whatever they are.
     pub fn changed_all(&self, by: Option<u64>, out: &mut Outbox) {
         *self.table.lock() = Table::default();
-        for (id, peer) in self.members.lock().iter() {
-            if by == Some(*id) { out.invalid.push(None) } else { post(peer, None, out) }
+        for (id, member) in self.members.lock().iter() {
+            if by == Some(*id) { out.invalid.push(None) } else { post(&member.peer, None, out) }
         }
     }
 

@@ -83,6 +83,8 @@ pub struct Worker {
     expiry: Expiry,
     next_tick_ms: u64,
     next_idle_check_ms: u64,
+    /// Something large was sent, whose memory the allocator may keep.
+    owes_purge: bool,
     /// Accepting has failed, and the log says so.
     is_refusing: bool,
     stopping: bool,
@@ -113,6 +115,7 @@ impl Worker {
             expiry: Expiry::new(number, workers),
             next_tick_ms: 0,
             next_idle_check_ms: 0,
+            owes_purge: false,
             is_refusing: false,
             stopping: false,
         }
@@ -257,7 +260,9 @@ impl Worker {
             Sending::Waiting(self.driver.waiting(token))
         } else {
             self.desk.counters.writes.add(1);
-            self.desk.counters.output_bytes.add(self.output.len() as u64);
+            let len = self.output.len();
+            self.desk.counters.output_bytes.add(len as u64);
+            self.note_large(len);
             self.driver.send(token, &mut self.output)
         };
         debug_assert!(self.output.is_empty(), "the replies of one client would reach another");
@@ -272,6 +277,7 @@ impl Worker {
         let Some(session) = &mut self.sessions[token] else { return };
         let peer = &session.state.peer;
         peer.output_bytes.store(waiting, Ordering::Relaxed);
+        peer.output_spare.store(if waiting == 0 { 0 } else { self.driver.spare(token) }, Ordering::Relaxed);
         if waiting == 0 && session.state.closing {
             return self.close(token);
         }
@@ -340,6 +346,7 @@ impl Worker {
             self.take_leave(token);
         }
         if let Some(mut session) = self.sessions[token].take() {
+            self.note_large(session.state.peer.bytes());
             self.tokens.remove(&session.state.peer.id);
             forget_deadline(&mut self.deadlines, &session);
             if let Some(subscriptions) = &mut session.state.subscriptions {
@@ -377,6 +384,7 @@ impl Worker {
             self.next_idle_check_ms = now.monotonic_ms() + 1_000;
             self.close_idle();
             self.close_unread();
+            self.give_back();
         }
     }
 }

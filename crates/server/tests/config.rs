@@ -100,7 +100,7 @@ const SHOWN: &[(&str, &str, &str)] = &[
 
 fn set(config: &Config, pairs: &[(&str, &str)]) -> Result<Vec<Opt>, String> {
     let pairs: Vec<_> = pairs.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
-    config.set(&pairs, true, |_| Ok(())).map_err(|error| error.text().to_owned())
+    config.set(&pairs, true, |_| Ok(())).map_err(|error| String::from_utf8_lossy(error.text()).into_owned())
 }
 
 fn get(config: &Config, patterns: &[&str]) -> Vec<String> {
@@ -238,7 +238,7 @@ fn a_change_that_cannot_be_applied_is_taken_back() {
         if option == Opt::Bind { Err("Failed to bind to specified addresses.".into()) } else { Ok(()) }
     });
     assert_eq!(
-        answer.map_err(|error| error.text().to_owned()),
+        answer.map_err(|error| String::from_utf8_lossy(error.text()).into_owned()),
         failed("bind", "Failed to bind to specified addresses.")
     );
     assert_eq!(seen, [(Opt::Hz, 20), (Opt::Bind, 20), (Opt::Hz, 10)]);

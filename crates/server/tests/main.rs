@@ -13,3 +13,4 @@ mod keys;
 mod migrate;
 mod pause;
 mod sockets;
+mod tracking;

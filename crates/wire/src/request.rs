@@ -106,7 +106,7 @@ const KEPT_SPANS: usize = 16 * 1024;
 pub struct Limits {
     /// Longest argument in bytes (`proto-max-bulk-len`). Values from 4 GiB up act as just under 4 GiB.
     pub bulk_len_max: i64,
-    /// Most arguments of one request.
+    /// Most arguments of one request; what is beyond 31 bits acts as that.
     pub args_max: i64,
     /// Whether the peer may send large requests: false until it has passed AUTH, where AUTH is required.
     pub authenticated: bool,
@@ -117,7 +117,8 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { bulk_len_max: 512 * 1024 * 1024, args_max: 1024 * 1024, authenticated: true, requests_max: usize::MAX }
+        let args_max = i64::from(i32::MAX);
+        Limits { bulk_len_max: 512 * 1024 * 1024, args_max, authenticated: true, requests_max: usize::MAX }
     }
 }
 
@@ -158,6 +159,11 @@ impl Parser {
     /// Whether a request has begun and not ended.
     pub fn is_partial(&self) -> bool {
         self.wanted != 0
+    }
+
+    /// Memory that is held of an unfinished request beside its bytes.
+    pub fn heap_bytes(&self) -> usize {
+        self.spans.capacity() * size_of::<Span>()
     }
 
     /// The least length that the buffer must reach, counted from the first byte that was not consumed, before parsing on
@@ -242,7 +248,7 @@ impl Parser {
                 Step::Short => return Ok(Step::Short),
             },
         };
-        if count > limits.args_max {
+        if count > limits.args_max.min(i64::from(i32::MAX)) {
             return Err(ProtocolError::InvalidMultibulkLength);
         }
         if count > UNAUTHENTICATED_ARGS_MAX && !limits.authenticated {
@@ -276,6 +282,8 @@ impl Parser {
         let moved = batch.spans.drain(first..).map(|span| Span { start: span.start - start as u32, len: span.len });
         self.spans.clear();
         self.spans.extend(moved);
+        // The batch is the thread's, which may not need so much again.
+        batch.spans.shrink_to(KEPT_SPANS);
         (self.pos, self.remaining) = (open.pos - start, open.remaining);
     }
 

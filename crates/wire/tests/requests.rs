@@ -216,7 +216,7 @@ fn errors_have_the_words_of_redis() {
     assert_eq!(text(b"*a\r\n", &limits), "Protocol error: invalid multibulk length");
     assert_eq!(text(b"*\r\n", &limits), "Protocol error: invalid multibulk length");
     assert_eq!(text(b"*01\r\n", &limits), "Protocol error: invalid multibulk length");
-    assert_eq!(text(b"*1048577\r\n", &limits), "Protocol error: invalid multibulk length");
+    assert_eq!(text(b"*2147483648\r\n", &limits), "Protocol error: invalid multibulk length");
     assert_eq!(text(b"*1\r\n$-1\r\n", &limits), "Protocol error: invalid bulk length");
     assert_eq!(text(b"*1\r\n$536870913\r\n", &limits), "Protocol error: invalid bulk length");
     assert_eq!(text(b"*1\r\nfoo\r\n", &limits), "Protocol error: expected '$', got 'f'");
@@ -285,4 +285,15 @@ fn owned_arguments_read_like_the_borrowed_ones() {
     assert!(args.from(4).is_empty());
     let wild = [Span { start: 3, len: 9 }];
     assert_eq!(Args::new(b"abc", &wild).get(0), None);
+}
+
+#[test]
+fn more_than_a_million_arguments_are_one_request() {
+    const COUNT: usize = 1_100_000;
+    let bytes = [format!("*{COUNT}\r\n").as_bytes(), &b"$1\r\nk\r\n".repeat(COUNT)].concat();
+    let (mut batch, mut parser) = (Batch::new(), Parser::new());
+    assert_eq!(parser.parse(&bytes[..5_000_000], &Limits::default(), &mut batch), Ok(0));
+    assert!(parser.heap_bytes() >= 5_000_000, "what says where arguments begin counts");
+    assert_eq!(parser.parse(&bytes, &Limits::default(), &mut batch), Ok(bytes.len()));
+    assert_eq!((batch.len(), batch.get(0, &bytes).len()), (1, COUNT));
 }

@@ -14,6 +14,7 @@ use super::file::{self, FileError};
 use super::log::Log;
 use super::rule::{Defaults, RuleError, merge_selectors};
 use super::user::User;
+use crate::error::Error;
 
 pub use super::selector::has_space;
 
@@ -95,10 +96,10 @@ impl Acl {
     ///
     /// # Errors
     /// Which rule is wrong and why, in Redis's words.
-    pub fn set_user(&self, name: &[u8], words: &[&[u8]], defaults: Defaults) -> Result<(), String> {
+    pub fn set_user(&self, name: &[u8], words: &[&[u8]], defaults: Defaults) -> Result<(), Error> {
         let rules = merge_selectors(words).map_err(|at| {
-            let word = String::from_utf8_lossy(words.get(at).copied().unwrap_or_default());
-            format!("Unmatched parenthesis in acl selector starting at '{word}'.")
+            let word = words.get(at).copied().unwrap_or_default();
+            Error::naming("ERR Unmatched parenthesis in acl selector starting at '{}'.", &[word])
         })?;
         let mut users = self.users.write();
         let mut user = match users.by_name.get(name) {
@@ -107,7 +108,8 @@ impl Acl {
         };
         for rule in &rules {
             user.apply(rule, defaults).map_err(|error| {
-                format!("Error in ACL SETUSER modifier '{}': {error}", String::from_utf8_lossy(rule))
+                let pattern = "ERR Error in ACL SETUSER modifier '{}': {}";
+                Error::naming(pattern, &[rule, error.to_string().as_bytes()])
             })?;
         }
         users.by_name.insert(name.into(), Arc::new(user));
@@ -153,7 +155,10 @@ impl Acl {
             let Some((&name, rules)) = words.split_first() else { continue };
             let rules =
                 if name == b"default" { [[b"reset".as_slice()].as_slice(), rules].concat() } else { rules.into() };
-            self.set_user(name, &rules, defaults)?;
+            self.set_user(name, &rules, defaults).map_err(|error| {
+                let text = String::from_utf8_lossy(error.text());
+                text.strip_prefix("ERR ").unwrap_or(&text).to_owned()
+            })?;
         }
         Ok(())
     }

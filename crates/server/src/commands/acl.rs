@@ -86,8 +86,7 @@ pub fn setuser(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         return Err(Error::fixed("ERR Usernames can't contain spaces or null characters"));
     }
     let rules: Vec<&[u8]> = request.args.from(3).iter().collect();
-    let set = cx.engine.acl.set_user(name, &rules, cx.engine.config.acl_defaults());
-    set.map_err(|reason| Error::new(format!("ERR {reason}")))?;
+    cx.engine.acl.set_user(name, &rules, cx.engine.config.acl_defaults())?;
     cx.reply().ok();
     expel_listeners(cx, name);
     Ok(())
@@ -135,8 +134,8 @@ pub fn cat(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         _ if request.len() > 3 => return Err(Error::subcommand_syntax("ACL", request.arg(1))),
         None => Categories::ALL.iter().map(|(_, name)| *name).collect(),
         Some(category) => {
-            let category = Categories::named(category)
-                .ok_or_else(|| Error::new(format!("ERR Unknown category '{}'", String::from_utf8_lossy(category))))?;
+            let category =
+                Categories::named(category).ok_or_else(|| Error::naming("ERR Unknown category '{}'", &[category]))?;
             let rows = commands::all().iter().filter(|row| row.categories.intersects(category));
             rows.map(|row| row.full_name).collect()
         }
@@ -175,8 +174,7 @@ pub fn genpass(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 /// ACL DRYRUN username command \[arg ...\]
 pub fn dryrun(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let not_found =
-        |what: &str, name: &[u8]| Error::new(format!("ERR {what} '{}' not found", String::from_utf8_lossy(name)));
+    let not_found = |what: &str, name: &[u8]| Error::naming("ERR {} '{}' not found", &[what.as_bytes(), name]);
     let user = cx.engine.acl.get(request.arg(2)).ok_or_else(|| not_found("User", request.arg(2)))?;
     let args = request.args.from(3);
     let row = cx.engine.names.find_line(args).ok_or_else(|| not_found("Command", request.arg(3)))?;

@@ -13,7 +13,7 @@ use crate::output::Output;
 use crate::pause::Held;
 use crate::peer::Peer;
 use crate::request::Request;
-use crate::state::Replies;
+use crate::state::{Input, Replies};
 
 /// CLIENT ID
 pub fn id(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
@@ -58,8 +58,7 @@ pub fn set_info(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     } else if attribute.eq_ignore_ascii_case(b"lib-ver") {
         cx.state.peer.names.lock().library_version = value.ok_or_else(|| refusal("lib-ver"))?;
     } else {
-        let attribute = String::from_utf8_lossy(attribute);
-        return Err(Error::new(format!("ERR Unrecognized option '{attribute}'")));
+        return Err(Error::naming("ERR Unrecognized option '{}'", &[attribute]));
     }
     cx.reply().ok();
     Ok(())
@@ -95,7 +94,9 @@ pub fn list(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 /// This client as CLIENT LIST shows it.
 pub fn own_line(cx: &Cx<'_>) -> String {
     let peer = &cx.state.peer;
-    cx.state.publish(peer.input_bytes.load(Ordering::Relaxed), cx.now.wall_ms());
+    let held = [&peer.input_bytes, &peer.input_spare, &peer.argument_bytes];
+    let [bytes, spare, argument_bytes] = held.map(|count| count.load(Ordering::Relaxed));
+    cx.state.publish(Input { bytes, spare, argument_bytes }, cx.now.wall_ms());
     peer.line(cx.now.wall_ms())
 }
 
@@ -103,8 +104,8 @@ pub fn own_line(cx: &Cx<'_>) -> String {
 fn publish_self(cx: &Cx<'_>, request: &Request<'_>) {
     let word_bytes = |word: &[u8]| number_len(word.len()) + word.len() + "$\r\n\r\n".len();
     let head_bytes = number_len(request.len()) + "*\r\n".len();
-    let request_bytes = head_bytes + request.args.iter().map(word_bytes).sum::<usize>();
-    cx.state.publish(request_bytes, cx.now.wall_ms());
+    let bytes = head_bytes + request.args.iter().map(word_bytes).sum::<usize>();
+    cx.state.publish(Input { bytes, spare: 0, argument_bytes: request.args.bytes_len() }, cx.now.wall_ms());
 }
 
 fn number_len(number: usize) -> usize {
@@ -126,7 +127,7 @@ pub fn kill(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if let Some(name) = &filter.user
         && cx.engine.acl.get(name).is_none()
     {
-        return Err(Error::new(format!("ERR No such user '{}'", String::from_utf8_lossy(name))));
+        return Err(Error::naming("ERR No such user '{}'", &[name]));
     }
     if skip_of(request)? {
         filter.except = Some(cx.state.peer.id);

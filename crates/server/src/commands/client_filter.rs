@@ -70,10 +70,7 @@ impl Filter {
             b"normal" => self.listening = Some(false),
             b"pubsub" => self.listening = Some(true),
             b"slave" | b"replica" | b"master" => self.none = true,
-            _ => {
-                let name = String::from_utf8_lossy(name);
-                return Err(Error::new(format!("ERR Unknown client type '{name}'")));
-            }
+            _ => return Err(Error::naming("ERR Unknown client type '{}'", &[name])),
         }
         Ok(())
     }

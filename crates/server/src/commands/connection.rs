@@ -122,8 +122,7 @@ fn hello_options(request: Request<'_>) -> Result<HelloOptions<'_>, Error> {
             name = Some(request.arg(at + 1));
             at += 2;
         } else {
-            let option = String::from_utf8_lossy(option);
-            return Err(Error::new(format!("ERR Syntax error in HELLO option '{option}'")));
+            return Err(Error::naming("ERR Syntax error in HELLO option '{}'", &[option]));
         }
     }
     Ok((login, name))

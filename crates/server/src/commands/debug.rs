@@ -77,7 +77,7 @@ pub fn debug(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         (b"config-rewrite-force-all", 2) => return config::rewrite_with(cx, Added::All),
         (b"digest", 2) => digest(cx),
         (b"digest-value", _) => digest_value(cx, request),
-        (b"error", 3) => return Err(Error::new(String::from_utf8_lossy(request.arg(2)))),
+        (b"error", 3) => return Err(Error::naming("{}", &[request.arg(2)])),
         (b"log", 3) => log_line(cx, request.arg(2)),
         (b"object", 3) => return object(cx, request.arg(2)),
         (b"panic", 2) => failure::on_purpose(),
@@ -98,8 +98,7 @@ pub fn debug(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 }
 
 fn unknown(name: &[u8]) -> Error {
-    let shown = String::from_utf8_lossy(name.get(..128).unwrap_or(name));
-    Error::new(format!("ERR unknown subcommand or wrong number of arguments for '{shown}'. Try DEBUG HELP."))
+    Error::subcommand_syntax("DEBUG", name.get(..128).unwrap_or(name))
 }
 
 fn show_help(cx: &mut Cx<'_>) {

@@ -134,7 +134,7 @@ impl Condition {
 }
 
 fn unsupported(option: &[u8]) -> Error {
-    Error::new(format!("ERR Unsupported option {}", String::from_utf8_lossy(option)))
+    Error::naming("ERR Unsupported option {}", &[option])
 }
 
 /// TTL key

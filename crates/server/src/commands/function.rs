@@ -25,8 +25,7 @@ pub fn load(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let mut replaces = false;
     for option in request.args.iter().take(request.len() - 1).skip(2) {
         if !option.eq_ignore_ascii_case(b"replace") {
-            let option = String::from_utf8_lossy(option);
-            return Err(Error::new(format!("ERR Unknown option given: {option}")));
+            return Err(Error::naming("ERR Unknown option given: {}", &[option]));
         }
         replaces = true;
     }
@@ -93,8 +92,7 @@ pub fn list(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         } else if pattern.is_none() && word.eq_ignore_ascii_case(b"libraryname") {
             pattern = Some(words.next().ok_or(Error::fixed("ERR library name argument was not given"))?);
         } else {
-            let word = String::from_utf8_lossy(word);
-            return Err(Error::new(format!("ERR Unknown argument {word}")));
+            return Err(Error::naming("ERR Unknown argument {}", &[word]));
         }
     }
     let libraries = cx.engine.scripts.libraries();

@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn what_is_no_library_is_refused() {
         assert_eq!(codes_of(b"\xf5\x03abc\xf5\x00"), Ok(vec![b"abc".to_vec(), Vec::new()]));
-        assert!(codes_of(b"\xf5\x04abc").is_err_and(|error| error.text() == "ERR Failed loading library data"));
-        assert!(codes_of(b"\x00\x03abc").is_err_and(|error| error.text() == "ERR given type is not a function"));
+        assert!(codes_of(b"\xf5\x04abc").is_err_and(|error| error.text() == b"ERR Failed loading library data"));
+        assert!(codes_of(b"\x00\x03abc").is_err_and(|error| error.text() == b"ERR given type is not a function"));
     }
 }

@@ -175,7 +175,7 @@ impl<'a> SetOptions<'a> {
                     options.deadline = Deadline::At(instant(text, unit, base_ms, request.row.name)?);
                 }
             } else {
-                return Err(Error::new(format!("ERR unknown argument: {}", String::from_utf8_lossy(word))));
+                return Err(Error::naming("ERR unknown argument: {}", &[word]));
             }
             at += 1;
         }

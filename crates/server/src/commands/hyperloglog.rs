@@ -140,10 +140,7 @@ pub fn pfdebug(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
             let was_sparse = make_dense(cx, key)?;
             cx.reply().integer(i64::from(was_sparse));
         }
-        _ => {
-            let name = String::from_utf8_lossy(name);
-            return Err(Error::new(format!("ERR Unknown PFDEBUG subcommand '{name}'")));
-        }
+        _ => return Err(Error::naming("ERR Unknown PFDEBUG subcommand '{}'", &[name])),
     }
     Ok(())
 }

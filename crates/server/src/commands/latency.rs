@@ -132,7 +132,7 @@ fn diagnosis(name: &str, series: &Series) -> String {
 pub fn graph(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let event = String::from_utf8_lossy(request.arg(2)).into_owned();
     let Some(series) = cx.engine.latency.series(request.arg(2)) else {
-        return Err(Error::new(format!("ERR No samples available for event '{event}'")));
+        return Err(Error::naming("ERR No samples available for event '{}'", &[request.arg(2)]));
     };
     let text = drawing(&event, &series, cx.now.wall_ms() / 1_000);
     cx.reply().verbatim(b"txt", text.as_bytes());

@@ -14,14 +14,12 @@ use crate::request::{Key, Request};
 
 /// There is no such stream, or it has no such group.
 pub(super) fn no_group(key: &[u8], group: &[u8]) -> Error {
-    let (key, group) = (String::from_utf8_lossy(key), String::from_utf8_lossy(group));
-    Error::new(format!("NOGROUP No such key '{key}' or consumer group '{group}'"))
+    Error::naming("NOGROUP No such key '{}' or consumer group '{}'", &[key, group])
 }
 
 /// A stream has no such group.
 pub(super) fn no_such_group(key: &[u8], group: &[u8]) -> Error {
-    let (key, group) = (String::from_utf8_lossy(key), String::from_utf8_lossy(group));
-    Error::new(format!("NOGROUP No such consumer group '{group}' for key name '{key}'"))
+    Error::naming("NOGROUP No such consumer group '{}' for key name '{}'", &[group, key])
 }
 
 const NO_STREAM: Error = Error::fixed(

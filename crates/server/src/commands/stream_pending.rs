@@ -194,10 +194,7 @@ fn parse_claim<'a>(cx: &Cx<'_>, request: Request<'a>) -> Result<(Claim<'a>, Vec<
                 claim.deliveries = u64::try_from(integer(value, "RETRYCOUNT option")?).ok();
             }
             (b"lastid", Some(value)) => claim.last_id = stream_id::strict(value, 0)?,
-            _ => {
-                let option = String::from_utf8_lossy(option);
-                return Err(Error::new(format!("ERR Unrecognized XCLAIM option '{option}'")));
-            }
+            _ => return Err(Error::naming("ERR Unrecognized XCLAIM option '{}'", &[option])),
         }
     }
     // A time that cannot be is taken for now. (The clock of a replay stands at the beginning, and proves nothing.)

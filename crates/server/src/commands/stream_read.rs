@@ -93,9 +93,8 @@ fn parse<'a>(cx: &Cx<'_>, request: Request<'a>, in_group: bool) -> Result<Option
         match word.as_slice() {
             b"block" if more != 0 => {
                 if cx.state.denies_blocking {
-                    let command = String::from_utf8_lossy(request.arg(0));
-                    let why = "command is not allowed with BLOCK option from scripts";
-                    return Err(Error::new(format!("ERR {command} {why}")));
+                    let pattern = "ERR {} command is not allowed with BLOCK option from scripts";
+                    return Err(Error::naming(pattern, &[request.arg(0)]));
                 }
                 options.deadline_ms = Some(waiting::deadline_of_milliseconds(cx, request.arg(at + 1))?);
                 at += 2;
@@ -147,7 +146,7 @@ fn place(cx: &mut Cx<'_>, options: &Options<'_>, key: Key<'_>, text: &[u8]) -> R
         && stream.is_none_or(|stream| stream.group(group).is_none())
     {
         let error = no_group(key.name, group);
-        return Err(Error::new(format!("{} in XREADGROUP with GROUP option", error.text())));
+        return Err(Error::naming("{} in XREADGROUP with GROUP option", &[error.text()]));
     }
     match (text, options.reader.is_some()) {
         (b"$", false) => Ok(After::Id(stream.map_or(StreamId::MIN, Stream::last_id))),

@@ -79,6 +79,7 @@ fn begin(cx: &mut Cx<'_>, mut wanted: Track) -> Outcome {
     cx.engine.tracking.enter(&cx.state.peer, &wanted.prefixes, wanted.no_loop);
     let more = followed.into_iter().filter(|prefix| !wanted.prefixes.contains(prefix)).collect::<Vec<_>>();
     wanted.prefixes.extend(more);
+    wanted.weigh();
     cx.state.tracking = Some(Box::new(wanted));
     Ok(())
 }
@@ -87,10 +88,8 @@ fn begin(cx: &mut Cx<'_>, mut wanted: Track) -> Outcome {
 fn check_overlaps(followed: &[Box<[u8]>], wanted: &[Box<[u8]>]) -> Outcome {
     let overlap = |one: &[u8], other: &[u8]| one.starts_with(other) || other.starts_with(one);
     let refusal = |one: &[u8], kind: &str, other: &[u8]| {
-        let (one, other) = (String::from_utf8_lossy(one), String::from_utf8_lossy(other));
-        Err(Error::new(format!(
-            "ERR Prefix '{one}' overlaps with {kind} prefix '{other}'. Prefixes for a single client must not overlap."
-        )))
+        let pattern = "ERR Prefix '{}' overlaps with {} prefix '{}'. Prefixes for a single client must not overlap.";
+        Err(Error::naming(pattern, &[one, kind.as_bytes(), other]))
     };
     for (index, prefix) in wanted.iter().enumerate() {
         if let Some(other) = followed.iter().find(|other| overlap(prefix, other)) {

@@ -6,7 +6,7 @@
 
 use sleeve_store::Find;
 use sleeve_wire::commands::{Reach, Row};
-use sleeve_wire::request::OwnedArgs;
+use sleeve_wire::request::Args;
 
 use super::permission;
 use crate::cx::Cx;
@@ -79,10 +79,10 @@ pub fn exec(cx: &mut Cx<'_>) -> Outcome {
     cx.state.executing = Some(transaction.queue.len() as i64);
     cx.begin_transaction();
     cx.reply().array(transaction.queue.len());
-    for ((row, args), keys) in transaction.queue.iter().zip(&transaction.keys) {
+    for ((row, args), places) in transaction.queue.iter().zip(&transaction.places) {
         let mark = cx.out.mark();
-        match permission::check_queued(cx, row, args.args()) {
-            Ok(()) => (cx.call)(cx, Request::new(row, args.args(), keys)),
+        match permission::check_queued(cx, row, args) {
+            Ok(()) => (cx.call)(cx, Request::new(row, args, &transaction.keys[places.clone()])),
             Err(error) => cx.refuse(&error),
         }
         cx.check_reply(mark);
@@ -103,17 +103,19 @@ pub fn lock(cx: &mut Cx<'_>) -> Outcome {
         locks.clear();
         return Ok(());
     };
-    let hash = |(row, args): &(&'static Row, OwnedArgs)| {
-        let mut keys = Vec::new();
-        hash_keys(&engine.store, row, args.args(), &mut keys);
-        keys
+    let Transaction { queue, keys, places, .. } = transaction;
+    keys.clear();
+    let hash = |(row, args): (&'static Row, Args<'_>)| {
+        let start = keys.len();
+        hash_keys(&engine.store, row, args, keys);
+        start..keys.len()
     };
-    transaction.keys = transaction.queue.iter().map(hash).collect();
-    if transaction.queue.iter().any(|(row, _)| row.reach != Reach::Named) {
+    *places = queue.iter().map(hash).collect();
+    if queue.iter().any(|(row, _)| row.reach != Reach::Named) {
         return patience::until(engine, |patience| locks.take_all_within(patience));
     }
     let watched = cx.state.watching.keys().iter().map(|watched| engine.store.hash(&watched.key));
-    let named = transaction.keys.iter().flatten().map(|key| key.hash);
+    let named = keys.iter().map(|key| key.hash);
     let hashes: Vec<_> = named.chain(watched).collect();
     patience::until(engine, |patience| locks.take_within(hashes.iter().copied(), patience))
 }

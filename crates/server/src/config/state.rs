@@ -411,13 +411,10 @@ fn unknown(name: &[u8]) -> Error {
     if let Some(why) = absent::reason(name) {
         return failed(name, why);
     }
-    Error::new(format!(
-        "ERR Unknown option or number of arguments for CONFIG SET - '{}'",
-        String::from_utf8_lossy(name)
-    ))
+    Error::naming("ERR Unknown option or number of arguments for CONFIG SET - '{}'", &[name])
 }
 
 fn failed(name: &[u8], reason: &str) -> Error {
-    let name = String::from_utf8_lossy(name);
-    Error::new(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}"))
+    let pattern = "ERR CONFIG SET failed (possibly related to argument '{}') - {}";
+    Error::naming(pattern, &[name, reason.as_bytes()])
 }

@@ -391,6 +391,11 @@ impl Driver {
         self.connections[token].as_ref().map_or(0, |connection| connection.waiting.len())
     }
 
+    /// Room in the buffers of what waits that holds nothing.
+    pub fn spare(&self, token: Token) -> usize {
+        self.connections[token].as_ref().map_or(0, |connection| connection.waiting.spare())
+    }
+
     /// Stops or resumes receiving from a connection; what it has sent stays with the kernel meanwhile.
     pub fn hold(&mut self, token: Token, held: bool) {
         if let Some(connection) = &mut self.connections[token]

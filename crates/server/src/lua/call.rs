@@ -81,7 +81,7 @@ fn run_gathered(scene: &mut Scene<'_, '_>) -> Result<u64, Vec<u8>> {
     scene.run().map_err(|error| {
         scene.cx.counters.errors_replied.add(1);
         scene.cx.engine.stats.count_error(error.code());
-        error.text().into()
+        error.text().to_vec()
     })
 }
 

@@ -267,7 +267,9 @@ mod tests {
 
     fn load(room: &mut LibraryRoom, body: &str) -> Result<Vec<String>, String> {
         let code = format!("#!lua name=x\n{body}");
-        let library = room.load("x".to_owned(), code.as_bytes()).map_err(|error| error.text().to_owned())?;
+        let library = room
+            .load("x".to_owned(), code.as_bytes())
+            .map_err(|error| String::from_utf8_lossy(error.text()).into_owned())?;
         Ok(library.functions.iter().map(|facts| facts.name.clone()).collect())
     }
 

@@ -1,15 +1,20 @@
-//! What a worker's clients may not exceed: silence, unread replies, memory, and what their user may listen to.
+//! What a worker's clients may not exceed: silence, unread replies, memory, and what their user may listen to; and what
+//! becomes of their memory when they have let go of it.
 //!
 //! The worker looks at all of its own clients from time to time; those of others are the business of their owners.
 
 use std::sync::atomic::Ordering;
 
 use super::Worker;
+use crate::allocator;
 use crate::config::Opt;
 use crate::driver::Token;
 use crate::log;
 use crate::mail::Letter;
 use crate::session::Session;
+
+/// What one client has held of so many bytes is worth asking the allocator for.
+const LARGE_BYTES: usize = 4 * 1024 * 1024;
 
 impl Worker {
     /// Closes clients that have been silent for longer than `timeout`, where that is set. Who waits for a key or listens
@@ -104,6 +109,25 @@ impl Worker {
             self.desk.counters.clients_evicted.add(1);
             engine.peers.leave(peer.id);
             peer.mailbox.post(Letter::Close(peer.id));
+        }
+    }
+
+    /// Remembers that so many bytes will be freed soon, if they are many.
+    #[inline]
+    pub(super) fn note_large(&mut self, bytes: usize) {
+        self.owes_purge |= bytes >= LARGE_BYTES;
+    }
+
+    /// Gives the memory of large replies back to the system when they have left: allocators keep what a thread has freed
+    /// until it asks for more, and an idle thread never does.
+    pub(super) fn give_back(&mut self) {
+        let is_large = |session: &Session| session.state.peer.output_bytes.load(Ordering::Relaxed) >= LARGE_BYTES;
+        if !self.owes_purge || self.sessions.iter().flatten().any(|session| is_large(session)) {
+            return;
+        }
+        self.owes_purge = false;
+        if let Some(allocator) = allocator::chosen() {
+            (allocator.purge)();
         }
     }
 }
