@@ -173,8 +173,12 @@ fn mentions_cluster(hello: &[u8]) -> bool {
     frames.windows(2).any(|pair| matches!(pair, [Frame::Bulk(b"mode"), Frame::Bulk(b"cluster")]))
 }
 
+/// What the server said, but for the arguments that it repeats when it does not know a command: one of them may be the
+/// password.
 fn refused(text: &[u8]) -> Refusal {
-    let message = format!("the server refused the connection: {}", String::from_utf8_lossy(text));
+    let shown = String::from_utf8_lossy(text);
+    let shown = shown.split(", with args beginning with").next().unwrap_or_default();
+    let message = format!("the server refused the connection: {shown}");
     if text.starts_with(b"LOADING") || text.starts_with(b"BUSY ") || text.starts_with(b"ERR max number of clients") {
         return Refusal { error: Error::unsent(ErrorKind::Connect, message), permanent: false };
     }
@@ -244,5 +248,19 @@ impl Talk<'_, '_> {
         let slice = self.attempt.slice()?;
         self.socket.wait(None, write, Some(slice))?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::refused;
+
+    #[test]
+    fn no_refusal_repeats_the_password() {
+        let said = b"ERR unknown command 'AUTH', with args beginning with: 'admin' 'opensesame' ";
+        let error = refused(said).error.to_string();
+        assert!(error.contains("unknown command 'AUTH'") && !error.contains("opensesame"), "{error}");
+        let error = refused(b"WRONGPASS invalid username-password pair or user is disabled.").error.to_string();
+        assert!(error.contains("WRONGPASS invalid username-password pair or user is disabled."), "{error}");
     }
 }
