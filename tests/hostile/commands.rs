@@ -154,10 +154,13 @@ impl Hostile {
         })
     }
 
+    /// Of writes for any time, or of everything for a short one; never both in one turn, because a pause takes the most of
+    /// what it was ever asked for, and one of everything is not to be ended.
     fn pause(&mut self) -> Words {
-        let all = self.random().once_in(2);
-        let time = if all { b"3".to_vec() } else { edges::number(self.random()) };
-        let mode = if all { b"ALL".to_vec() } else { b"WRITE".to_vec() };
+        let (time, mode) = match self.manners.quiet {
+            true => (edges::number(self.random()), b"WRITE".to_vec()),
+            false => (b"3".to_vec(), b"ALL".to_vec()),
+        };
         [head("client|pause"), vec![time, mode]].concat()
     }
 
