@@ -373,7 +373,8 @@ fn lines_end_at_the_first_failure_where_that_is_asked_for() {
 
 /// The prompt of `sleeve cli` on a terminal of its own, which the program `script` makes.
 fn prompt(server: &Server) -> Running {
-    let line = format!("{SLEEVE} cli -p {}", server.port());
+    // A shell that stays in between reports its own end by Ctrl-C, as dash does, instead of the prompt's exit code.
+    let line = format!("exec {SLEEVE} cli -p {}", server.port());
     let mut command = Command::new("script");
     command.args(["-q", "-e", "-c", &line, "/dev/null"]).env("TERM", "dumb").env("REDISCLI_HISTFILE", "/dev/null");
     Running::spawn(command.stdin(Stdio::piped()))
