@@ -51,7 +51,7 @@ pub fn check() -> Result<(), String> {
     let mut steps = Steps::default();
     steps.check("formatting", format);
     steps.check("clippy", clippy);
-    steps.step("tidy", || run_tests(cargo().args(["test", "--quiet", "--package", "sleeve-tests", "--test", "tidy"])));
+    steps.step("tidy", || run_tests(cargo().args(["test", "--quiet", "--package", "sleeve-tidy"])));
     steps.close()
 }
 

@@ -8,12 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use sleeve_tests::server::workspace_root;
-
 /// Folders that hold no source of ours.
 const SKIPPED: &[&str] = &["target", ".git", ".peers", "corpus", "artifacts", "node_modules", "seeds"];
 
-/// What `no_machine_is_named` reads.
+/// What the rule about paths of one machine reads.
 const TEXT_ENDINGS: &[&str] =
     &["rs", "md", "toml", "txt", "sh", "json", "py", "js", "mjs", "go", "java", "xml", "conf"];
 
@@ -215,6 +213,11 @@ pub fn workspace_dependencies(folder: &str) -> Vec<String> {
         }
     }
     found
+}
+
+/// Where the tree stands.
+pub fn workspace_root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate lies in the workspace's root")
 }
 
 /// Every text file of the tree as (path, content), by path.

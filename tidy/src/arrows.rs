@@ -26,9 +26,10 @@ pub fn circles(tree: &Tree) -> Vec<Circle> {
 }
 
 /// From a file to each file that it uses, with one path that shows it.
-type Arrows = BTreeMap<String, BTreeMap<String, String>>;
+pub type Arrows = BTreeMap<String, BTreeMap<String, String>>;
 
-fn arrows_of(tree: &Tree, unit: &Unit) -> Arrows {
+/// The arrows between the files of one library or program.
+pub fn arrows_of(tree: &Tree, unit: &Unit) -> Arrows {
     let mut gathered = BTreeMap::new();
     for (module, file) in &unit.modules {
         let Some(source) = tree.source(file) else { continue };
@@ -256,7 +257,7 @@ impl Resolver<'_> {
 }
 
 /// The sets of files that reach each other, smallest name first.
-fn circles_of(arrows: &Arrows) -> Vec<Circle> {
+pub fn circles_of(arrows: &Arrows) -> Vec<Circle> {
     let mut circles = Vec::new();
     let mut told = BTreeSet::new();
     for file in arrows.keys() {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use sleeve_tests::server::workspace_root;
+use crate::source::workspace_root;
 
 /// The packages that are published.
 const PUBLISHED: [&str; 5] = ["wire", "store", "server", "client", "cli"];
