@@ -200,7 +200,8 @@ mod tests {
     use super::*;
 
     fn arguments(value: impl ToArgs) -> Vec<String> {
-        let text = Request::with(|r| _ = r.word("X").arg(value), |bytes| String::from_utf8(bytes.to_vec()).unwrap());
+        let text =
+            Request::with(|r| _ = r.word("X").arg(value), |request| String::from_utf8(request.bytes.to_vec()).unwrap());
         text.unwrap().split("\r\n").skip(4).step_by(2).map(str::to_owned).filter(|part| !part.is_empty()).collect()
     }
 

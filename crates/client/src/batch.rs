@@ -104,11 +104,11 @@ impl Batch {
 
 impl Ask for Batch {
     fn ask<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
-        let gathered = Request::with(write, |bytes| {
+        let gathered = Request::with(write, |request| {
             let gathered = &mut *self.gathered.lock();
-            let (target, handle) = gathered.source.pair();
-            gathered.bytes.extend_from_slice(bytes);
-            gathered.units.push(Unit { database: gathered.database, target, length: bytes.len() });
+            let (target, handle) = gathered.source.pair(request.name);
+            gathered.bytes.extend_from_slice(request.bytes);
+            gathered.units.push(Unit { database: gathered.database, target, length: request.bytes.len() });
             handle
         });
         match gathered {

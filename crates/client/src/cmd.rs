@@ -2,6 +2,7 @@
 
 use crate::ask::Ask;
 use crate::decode::FromReply;
+use crate::name::Name;
 use crate::patience;
 use crate::reply::Reply;
 use crate::request::{Request, ToArgs};
@@ -44,10 +45,12 @@ impl<'a, A: Ask> Cmd<'a, A> {
     pub fn send<T: FromReply>(self) -> Reply<T> {
         let mut request = self.request;
         let words = request.words();
+        let name = Name::find(&words);
         let waits = patience::of(&words).is_some();
         if let Some(error) = self.asker.refusal(&words) {
             request.refuse(error);
         }
+        request.call(name);
         if waits {
             self.asker.ask_waiting(move |out| *out = request)
         } else {

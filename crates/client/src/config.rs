@@ -30,6 +30,18 @@ pub enum Endpoint {
     Embedded(Option<String>),
 }
 
+impl std::fmt::Display for Endpoint {
+    /// As errors name it: `host:port`, the socket's path, or `embedded://name`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Self::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Self::Unix(path) => write!(f, "{}", path.display()),
+            Self::Embedded(name) => write!(f, "embedded://{}", name.as_deref().unwrap_or_default()),
+        }
+    }
+}
+
 /// What a call does when the queue of unanswered requests is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

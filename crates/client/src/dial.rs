@@ -94,7 +94,10 @@ fn look_up(host: &str, port: u16, attempt: &mut Attempt<'_>) -> io::Result<Vec<S
     thread::Builder::new().name("sleeve-names".to_owned()).spawn(look_up)?;
     loop {
         match receiver.recv_timeout(attempt.slice()?) {
-            Ok(addresses) => return addresses,
+            Ok(addresses) => {
+                let failed = |error: io::Error| io::Error::new(error.kind(), format!("{host} is not found: {error}"));
+                return addresses.map_err(failed);
+            }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Err(io::Error::other(format!("{host} was not looked up"))),
         }

@@ -29,9 +29,13 @@ use crate::exchange::Exchange;
 use crate::house::House;
 use crate::intake::Intake;
 use crate::link::no_such_database;
+use crate::name::Name;
 use crate::payload::Payload;
 use crate::pipe::Pipe;
-use crate::slot::{Completions, Driver, Flush, Sent, Source};
+use crate::queued::Sent;
+use crate::request::Written;
+use crate::slot::{Completions, Driver, Flush, Source};
+use crate::timeout::{Phase, Situation};
 
 /// Sessions that one client opens at most; more callers at the same time take turns.
 const SEATS_MAX: usize = 8;
@@ -174,11 +178,11 @@ impl Embedded {
 
     /// Executes one request.
     #[inline]
-    pub(crate) fn send(&self, database: u32, request: &[u8]) -> Result<Sent, Error> {
+    pub(crate) fn send(&self, database: u32, request: Written<'_>) -> Result<Sent, Error> {
         self.check(database)?;
         let mut seat = self.seat();
         if seat.is_idle() {
-            if let Some(payload) = seat.answer(self, database, request) {
+            if let Some(payload) = seat.answer(self, database, request.bytes) {
                 return Ok(Sent::Ready(payload));
             }
             let handle = seat.pipe.push(database, request, 0);
@@ -321,6 +325,11 @@ fn lost(local: &Local) -> Error {
 impl Driver for Embedded {
     fn flush(&self, _may_yield: bool) -> Flush {
         Flush::Done
+    }
+
+    fn given_up(&self, name: Name) -> Error {
+        let situation = Situation { endpoint: &self.config.endpoint, limit: None, trouble: None };
+        situation.timed_out(name, Phase::Answering, Effect::Unknown)
     }
 
     fn error_hook(&self) -> Option<ErrorHook> {

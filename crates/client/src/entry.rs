@@ -6,6 +6,7 @@ use std::mem;
 
 use crate::error::Error;
 use crate::exchange::Exchange;
+use crate::name::Name;
 use crate::payload::Payload;
 use crate::slot::{Completions, Target};
 
@@ -26,6 +27,15 @@ impl Asker {
             Self::Slot(target) => target.is_abandoned(),
             Self::Exchange(_) => false,
             Self::Nobody => true,
+        }
+    }
+
+    /// Which command was asked for; none when nobody asked.
+    pub(crate) fn name(&self) -> Option<Name> {
+        match self {
+            Self::Slot(target) => Some(target.name()),
+            Self::Exchange(exchange) => exchange.name(),
+            Self::Nobody => None,
         }
     }
 

@@ -11,6 +11,7 @@
 use sleeve_wire::frame::{self, Frame, Scanner};
 
 use crate::error::{Effect, Error, ErrorKind};
+use crate::name::Name;
 use crate::payload::Payload;
 use crate::slot::{Completions, Target};
 
@@ -100,6 +101,11 @@ impl Exchange {
     /// Whether keys are watched for it, and EXEC would release them.
     pub(crate) fn has_watched(&self) -> bool {
         self.watch.is_some() && self.phase == Phase::Executing
+    }
+
+    /// By which name the transaction goes, while somebody waits for it.
+    pub(crate) fn name(&self) -> Option<Name> {
+        self.outcome.as_ref().map(Target::name)
     }
 
     /// The first phase's request, to begin again after the connection broke before EXEC left; `None` without conditions.

@@ -10,7 +10,7 @@ use sleeve_wire::attribute::behind_attributes;
 use sleeve_wire::frame::{Frame, Scanner, decode};
 
 use crate::attempt::Attempt;
-use crate::config::{Config, Protocol};
+use crate::config::{Config, Endpoint, Protocol};
 use crate::error::{Error, ErrorKind};
 use crate::request::Request;
 use crate::socket::Socket;
@@ -36,6 +36,11 @@ pub(crate) struct Refusal {
 impl Refusal {
     fn temporary(error: &io::Error) -> Self {
         Self { error: Error::unsent(ErrorKind::Connect, format!("cannot connect: {error}")), permanent: false }
+    }
+
+    /// As it is told to callers, who may have several servers.
+    pub(crate) fn at(&self, endpoint: &Endpoint) -> Error {
+        Error::unsent(ErrorKind::Connect, format!("{endpoint}: {}", self.error.message()))
     }
 
     fn permanent(message: String) -> Self {
@@ -202,7 +207,7 @@ impl Talk<'_, '_> {
 
     fn send(&mut self, words: &[&str]) -> Result<(), Refusal> {
         let write = |request: &mut Request| words.iter().for_each(|word| _ = request.word(word));
-        let bytes = Request::with(write, <[u8]>::to_vec).map_err(|error| Refusal { error, permanent: true })?;
+        let bytes = Request::bytes_of(write).map_err(|error| Refusal { error, permanent: true })?;
         let mut rest = bytes.as_slice();
         while !rest.is_empty() {
             match self.socket.send(rest) {

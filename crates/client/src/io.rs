@@ -19,9 +19,10 @@ use crate::dial::dial;
 use crate::entry::Entry;
 use crate::error::{Error, ErrorKind};
 use crate::handshake::{Refusal, greet};
-use crate::link::{Link, Shared, no_such_database};
+use crate::link::{Link, no_such_database};
 use crate::lone::{Habit, LONE_TICK};
 use crate::read::{Cause, read};
+use crate::shared::Shared;
 use crate::slot::Completions;
 use crate::socket::{Readiness, Socket};
 use crate::vigil::{Advice, Flight, Vigil};
@@ -128,6 +129,7 @@ fn establish(link: &Link) -> Result<Arc<Socket>, Refusal> {
     shared.socket = Some(socket.clone());
     shared.blocked = false;
     shared.first.get_or_insert(Ok(()));
+    shared.trouble = None;
     link.changed.notify_all();
     drop(link.write(shared));
     link.finish(&mut done);
@@ -141,7 +143,7 @@ fn tend(link: &Link) -> Option<Duration> {
     let mut slice_ms = *TEND_MS.end();
     if let Some(limit_ms) = link.limit_ms() {
         let now_ms = link.now_ms();
-        shared.pipe.expire(now_ms.wrapping_sub(limit_ms), &mut done);
+        link.expire(&mut shared, limit_ms, now_ms, &mut done);
         link.made_room(&shared);
         let left_ms = shared.pipe.oldest_ms().map(|issued| limit_ms.saturating_sub(now_ms.wrapping_sub(issued)) + 1);
         // What is sent from now on is not over before its own limit.
@@ -220,7 +222,7 @@ fn prepare(link: &Link, habit: &mut Habit, vigil: &mut Vigil, done: &mut Complet
     let mut left_ms = None;
     if let Some(limit_ms) = link.limit_ms() {
         let now_ms = link.now_ms();
-        shared.pipe.expire(now_ms.wrapping_sub(limit_ms), done);
+        link.expire(&mut shared, limit_ms, now_ms, done);
         link.made_room(&shared);
         // One more, so that the coarse clock has passed the limit when the sleep ends.
         let left = shared.pipe.oldest_ms().map(|issued| limit_ms.saturating_sub(now_ms.wrapping_sub(issued)) + 1);
@@ -275,15 +277,16 @@ fn disconnect(link: &Link, socket: &Socket, cause: &Cause) {
         link.changed.wait_for(&mut shared, Duration::from_millis(1));
     }
     let lost = shared.pipe.cut(intake.cut());
-    shared.socket = None;
-    shared.blocked = false;
-    link.end_lone(&mut shared);
-    drop(shared);
-    drop(intake);
     let why = match cause {
         Cause::Closed => "it was closed",
         Cause::Broken(why) => why,
     };
+    shared.socket = None;
+    shared.blocked = false;
+    shared.trouble = Some(format!("the last one was lost: {why}"));
+    link.end_lone(&mut shared);
+    drop(shared);
+    drop(intake);
     fail(link, lost, &Error::disconnected(why));
 }
 
@@ -301,10 +304,12 @@ fn fail(link: &Link, entries: Vec<Entry>, error: &Error) {
 fn refuse(link: &Link, refusal: Refusal) {
     let mut shared = link.shared.lock();
     let refused = if refusal.permanent || !link.lasting { shared.pipe.clear() } else { Vec::new() };
-    shared.first.get_or_insert(Err(refusal.error.clone()));
+    shared.trouble = Some(refusal.error.message().to_owned());
+    let error = refusal.at(&link.config.endpoint);
+    shared.first.get_or_insert(Err(error.clone()));
     link.changed.notify_all();
     drop(shared);
-    fail(link, refused, &refusal.error);
+    fail(link, refused, &error);
 }
 
 /// The longest pause after so many failures in a row.
@@ -353,17 +358,23 @@ mod tests {
 
     use super::*;
     use crate::config::{Config, Endpoint};
-    use crate::slot::Sent;
+    use crate::name::Name;
+    use crate::queued::Sent;
+    use crate::request::Written;
+
+    fn ping() -> Written<'static> {
+        Written { bytes: PING, name: Name::UNKNOWN }
+    }
 
     #[test]
     fn a_thread_that_panics_fails_what_waits_and_says_why() {
         let config = Config::new(Endpoint::Unix("/nonexistent".into()));
         let link = Link::new(config, true, Arc::default()).expect("a bell");
-        let Ok(Sent::Slot(waiting)) = link.send(0, b"*1\r\n$4\r\nPING\r\n") else { panic!("it is queued") };
+        let Ok(Sent::Slot(waiting)) = link.send(0, ping()) else { panic!("it is queued") };
         guard(&link, |_| panic!("on purpose"));
         for error in [
             waiting.take().ok().and_then(|payload| payload.into_error()),
-            link.send(0, b"*1\r\n$4\r\nPING\r\n").err(),
+            link.send(0, ping()).err(),
             link.wait_first().err(),
         ] {
             let error = error.expect("it failed");

@@ -70,12 +70,12 @@ impl Lease {
     /// Watches keys: a transaction on this lease is then executed only if none of them has changed.
     pub fn watch(&self, keys: impl ToArgs) -> Reply<()> {
         self.watched.store(true, Ordering::Relaxed);
-        self.ask(move |request| _ = request.word("WATCH").arg(keys))
+        self.ask(move |request| crate::commands::write!(request, "WATCH", keys))
     }
 
     /// Watches nothing any more.
     pub fn unwatch(&self) -> Reply<()> {
-        self.ask(|request| _ = request.word("UNWATCH"))
+        self.ask(|request| crate::commands::write!(request, "UNWATCH"))
     }
 
     /// A transaction on this connection.
@@ -93,7 +93,7 @@ impl Lease {
 impl Ask for Lease {
     fn ask<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
         let hook = self.origin.error_hook();
-        match Request::with(write, |bytes| self.route.send(self.database, bytes)) {
+        match Request::with(write, |request| self.route.send(self.database, request)) {
             Ok(Ok(sent)) => Reply::sent(sent, hook),
             Ok(Err(error)) | Err(error) => Reply::failed(error, hook),
         }

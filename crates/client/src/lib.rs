@@ -112,6 +112,7 @@ pub(crate) mod lease;
 pub(crate) mod link;
 pub(crate) mod listener;
 pub(crate) mod lone;
+pub(crate) mod name;
 pub(crate) mod news;
 #[cfg(not(feature = "tls"))]
 pub(crate) mod no_tls;
@@ -122,6 +123,7 @@ pub(crate) mod patience;
 pub(crate) mod payload;
 pub(crate) mod pipe;
 pub(crate) mod probe;
+pub(crate) mod queued;
 pub(crate) mod ranking;
 pub(crate) mod read;
 pub(crate) mod refusal;
@@ -135,6 +137,7 @@ pub(crate) mod seal;
 #[cfg(feature = "embedded")]
 pub(crate) mod seat;
 pub(crate) mod segment;
+pub(crate) mod shared;
 #[cfg(test)]
 mod simulation;
 pub(crate) mod slot;
@@ -142,6 +145,7 @@ pub(crate) mod socket;
 pub(crate) mod sorting;
 pub(crate) mod stream;
 pub(crate) mod subscription;
+pub(crate) mod timeout;
 #[cfg(feature = "tls")]
 pub(crate) mod tls;
 pub(crate) mod transaction;

@@ -25,40 +25,19 @@ use crate::error::{Effect, Error, ErrorKind};
 use crate::exchange::Exchange;
 use crate::fork::{Process, inherited};
 use crate::intake::Intake;
+use crate::name::Name;
 use crate::patience::Patience;
 use crate::pipe::Pipe;
 use crate::probe::Vitals;
-use crate::slot::{Completions, Queued, Sent, Source, runs_tasks};
-use crate::socket::{Bell, Socket};
+use crate::queued::{Queued, Sent, runs_tasks};
+use crate::request::Written;
+use crate::shared::Shared;
+use crate::slot::{Completions, Source};
+use crate::socket::Bell;
+use crate::timeout::Situation;
 
 /// Gathered bytes that a caller writes by itself rather than leave them to the thread.
 const BURST_BYTES: usize = 16 * 1024;
-
-/// What is under the lock.
-pub(crate) struct Shared {
-    pub(crate) pipe: Pipe,
-    pub(crate) socket: Option<Arc<Socket>>,
-    /// The socket takes no more at the moment; the thread waits for it.
-    pub(crate) blocked: bool,
-    /// The thread sleeps, or is about to, and must be woken for gathered requests.
-    pub(crate) asleep: bool,
-    /// The thread sleeps without an end, so it must also be woken to watch over a command timeout.
-    pub(crate) unwatched: bool,
-    /// No handle is left, or the client was closed: finish what is in the queue, then end.
-    pub(crate) closing: bool,
-    /// The thread has ended: nothing can be sent any more.
-    pub(crate) ended: bool,
-    /// Whether the first attempt to connect is over, and how it ended.
-    pub(crate) first: Option<Result<(), Error>>,
-    /// Callers that wait for room in the queue.
-    waiting_for_room: usize,
-    /// The socket is left to a caller that is alone here and reads for itself; see `lone`.
-    pub(crate) lone: bool,
-    /// Such a caller is reading.
-    pub(crate) attended: bool,
-    /// How often a thread has waited for a reply.
-    pub(crate) waits: u32,
-}
 
 /// A connection, or the attempt to have one.
 pub(crate) struct Link {
@@ -109,6 +88,7 @@ impl Link {
                 closing: false,
                 ended: false,
                 first: None,
+                trouble: None,
                 waiting_for_room: 0,
                 lone: false,
                 attended: false,
@@ -132,11 +112,11 @@ impl Link {
 
     /// Sends one request.
     #[inline]
-    pub(crate) fn send(&self, database: u32, request: &[u8]) -> Result<Sent, Error> {
+    pub(crate) fn send(&self, database: u32, request: Written<'_>) -> Result<Sent, Error> {
         self.check(database)?;
         let now_ms = self.now_ms();
         let mut shared = self.shared.lock();
-        if !self.has_room(&shared, request.len()) {
+        if !self.has_room(&shared, request.bytes.len()) {
             return self.send_slowly(shared, database, request);
         }
         let handle = shared.pipe.push(database, request, now_ms);
@@ -145,9 +125,9 @@ impl Link {
     }
 
     #[cold]
-    fn send_slowly(&self, shared: MutexGuard<'_, Shared>, database: u32, request: &[u8]) -> Result<Sent, Error> {
+    fn send_slowly(&self, shared: MutexGuard<'_, Shared>, database: u32, request: Written<'_>) -> Result<Sent, Error> {
         let deadline = self.config.command_timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let (mut shared, fits) = self.admit(shared, request.len(), deadline)?;
+        let (mut shared, fits) = self.admit(shared, request.name, request.bytes.len(), deadline)?;
         let handle = shared.pipe.push(database, request, self.now_ms());
         self.pushed(shared);
         Ok(if fits { Sent::Slot(handle) } else { Sent::Queued(Queued::new(handle, deadline)) })
@@ -156,7 +136,8 @@ impl Link {
     /// Sends several requests with nothing in between.
     pub(crate) fn send_units(&self, units: Vec<Unit>, bytes: &[u8]) -> Result<(), (Error, Vec<Unit>)> {
         let checked = units.iter().try_for_each(|unit| self.check(unit.database));
-        match checked.and_then(|()| self.admit_many(bytes.len())) {
+        let name = units.first().map_or(Name::UNKNOWN, |unit| unit.target.name());
+        match checked.and_then(|()| self.admit_many(name, bytes.len())) {
             Ok(mut shared) => {
                 shared.pipe.push_units(units, bytes, self.now_ms());
                 self.pushed(shared);
@@ -168,7 +149,8 @@ impl Link {
 
     /// Sends a transaction.
     pub(crate) fn send_exchange(&self, mut exchange: Exchange, database: u32, request: &[u8]) {
-        match self.check(database).and_then(|()| self.admit_many(request.len())) {
+        let name = exchange.name().unwrap_or(Name::UNKNOWN);
+        match self.check(database).and_then(|()| self.admit_many(name, request.len())) {
             Ok(mut shared) => {
                 shared.pipe.push_exchange(exchange, database, request, self.now_ms());
                 self.pushed(shared);
@@ -202,6 +184,24 @@ impl Link {
         (limit_ms > 0).then_some(limit_ms)
     }
 
+    /// What is known now, for whom time is up.
+    pub(crate) fn situation<'a>(&'a self, trouble: Option<&'a str>, limit: Option<Duration>) -> Situation<'a> {
+        Situation { endpoint: &self.config.endpoint, limit, trouble }
+    }
+
+    /// Tells the commands that were issued too long before `now_ms` that their time is up.
+    pub(crate) fn expire(&self, shared: &mut Shared, limit_ms: u32, now_ms: u32, done: &mut Completions) {
+        let limit = Duration::from_millis(limit_ms.into());
+        let situation = self.situation(shared.trouble.as_deref(), Some(limit));
+        shared.pipe.expire(now_ms.wrapping_sub(limit_ms), &situation, done);
+    }
+
+    /// What is said to a caller who waits no longer for the answer to a command of this name.
+    pub(crate) fn give_up(&self, name: Name) -> Error {
+        let shared = self.shared.lock();
+        self.situation(shared.trouble.as_deref(), None).timed_out(name, shared.phase(), Effect::Unknown)
+    }
+
     /// The next command may wait on the server for this long, beside the command timeout.
     pub(crate) fn be_patient(&self, patience: Patience) {
         let limit = match patience {
@@ -223,13 +223,13 @@ impl Link {
     }
 
     /// The lock, for requests whose caller does not wait for an answer at once.
-    fn admit_many(&self, length: usize) -> Result<MutexGuard<'_, Shared>, Error> {
+    fn admit_many(&self, name: Name, length: usize) -> Result<MutexGuard<'_, Shared>, Error> {
         let shared = self.shared.lock();
         if self.has_room(&shared, length) {
             return Ok(shared);
         }
         let deadline = self.config.command_timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        self.admit(shared, length, deadline).map(|(shared, _)| shared)
+        self.admit(shared, name, length, deadline).map(|(shared, _)| shared)
     }
 
     /// The lock, once a request may be queued, and whether it fits. One that does not is queued all the same while the queue
@@ -237,6 +237,7 @@ impl Link {
     fn admit<'a>(
         &'a self,
         mut shared: MutexGuard<'a, Shared>,
+        name: Name,
         length: usize,
         deadline: Option<Instant>,
     ) -> Result<(MutexGuard<'a, Shared>, bool), Error> {
@@ -260,8 +261,8 @@ impl Link {
                 return Ok((shared, false));
             }
             if !self.wait_for_change(&mut shared, deadline) {
-                let message = "the queue was full for the whole command timeout, so the command was never sent";
-                return Err(Error::unsent(ErrorKind::Timeout, message));
+                let situation = self.situation(shared.trouble.as_deref(), self.config.command_timeout);
+                return Err(situation.no_room(name, shared.phase()));
             }
         }
     }
@@ -405,7 +406,8 @@ impl Link {
         let deadline = Instant::now().checked_add(wait);
         while !shared.ended {
             if !self.wait_for_change(&mut shared, deadline) {
-                return Err(Error::new(ErrorKind::Timeout, Effect::Unknown, "some commands are still not answered"));
+                let message = format!("some commands are still not answered by {}", self.config.endpoint);
+                return Err(Error::new(ErrorKind::Timeout, Effect::Unknown, message));
             }
         }
         Ok(())

@@ -11,8 +11,10 @@ use std::time::{Duration, Instant};
 use crate::config::ErrorHook;
 use crate::error::Error;
 use crate::fork::answered_to_parent;
-use crate::link::{Link, Shared};
+use crate::link::Link;
+use crate::name::Name;
 use crate::read::read;
+use crate::shared::Shared;
 use crate::slot::{Completions, Driver, Flush, Handle};
 
 /// How long the thread leaves the socket alone before it looks whether the habit still holds.
@@ -118,6 +120,10 @@ impl Driver for Link {
                 return;
             }
         }
+    }
+
+    fn given_up(&self, name: Name) -> Error {
+        self.give_up(name)
     }
 
     fn error_hook(&self) -> Option<ErrorHook> {

@@ -11,10 +11,10 @@ use crate::config::ErrorHook;
 use crate::decode::FromReply;
 use crate::error::Error;
 use crate::patience::{self, Patience};
+use crate::queued::Sent;
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::route::Route;
-use crate::slot::Sent;
 use crate::turn::{Turn, Waiters};
 
 /// What the handles of one client share.
@@ -55,7 +55,7 @@ impl Origin {
 
     #[inline]
     pub(crate) fn ask<T: FromReply>(&self, database: u32, write: impl FnOnce(&mut Request)) -> Reply<T> {
-        match Request::with(write, |bytes| self.route.send(database, bytes)) {
+        match Request::with(write, |request| self.route.send(database, request)) {
             Ok(Ok(sent)) => Reply::sent(sent, self.error_hook()),
             Ok(Err(error)) | Err(error) => Reply::failed(error, self.error_hook()),
         }
@@ -79,7 +79,7 @@ impl Origin {
         }
         let turn = Turn::take(&self.waiters, &self.route)?;
         turn.route.be_patient(patience);
-        match Request::with(|out| *out = request, |bytes| turn.route.send(database, bytes))?? {
+        match Request::with(|out| *out = request, |request| turn.route.send(database, request))?? {
             Sent::Slot(handle) => Ok(Reply::apart(handle, Box::new(turn))),
             sent => Ok(Reply::sent(sent, self.error_hook())),
         }

@@ -14,10 +14,12 @@ use std::collections::VecDeque;
 use std::mem;
 
 use crate::entry::{Asker, Entry, Unit};
-use crate::error::{Effect, Error, ErrorKind};
+use crate::error::Error;
 use crate::exchange::Exchange;
+use crate::request::Written;
 use crate::segment::{SELECT_LENGTH_MAX, Segment, select_length, write_select};
 use crate::slot::{Completions, Handle, Source};
+use crate::timeout::{Phase, Situation, Verdict};
 
 /// An emptied out-buffer larger than this is given back to the allocator.
 const KEPT_CAPACITY_MAX: usize = 1024 * 1024;
@@ -84,9 +86,9 @@ impl Pipe {
 
     /// Gathers one request and returns the end that its caller waits on.
     #[inline]
-    pub(crate) fn push(&mut self, database: u32, request: &[u8], now_ms: u32) -> Handle {
-        let (target, handle) = self.source.pair();
-        self.gather(Asker::Slot(target), 1, database, request, now_ms);
+    pub(crate) fn push(&mut self, database: u32, request: Written<'_>, now_ms: u32) -> Handle {
+        let (target, handle) = self.source.pair(request.name);
+        self.gather(Asker::Slot(target), 1, database, request.bytes, now_ms);
         handle
     }
 
@@ -399,13 +401,15 @@ impl Pipe {
     ///
     /// What has left, or may be leaving, keeps its place, because its reply will still come. What never left is taken out
     /// whole and will not be sent, at no cost but its own: bytes are not moved, however many there are behind it.
-    pub(crate) fn expire(&mut self, before_ms: u32, done: &mut Completions) {
+    pub(crate) fn expire(&mut self, before_ms: u32, situation: &Situation<'_>, done: &mut Completions) {
+        let mut verdict = Verdict::new(situation);
         while let Some(entry) = self.in_flight.get_mut(self.expired)
             && is_before(entry.issued_ms, before_ms)
         {
             self.expired += 1;
-            entry.asker.fail(&timed_out(Effect::Unknown), done);
+            verdict.tell(&mut entry.asker, Phase::Answering, done);
         }
+        let phase = if self.connected { Phase::Sending } else { Phase::Connecting };
         let mut removed = false;
         while let Some(first) = self.first_segment().entries.front()
             && is_before(first.issued_ms, before_ms)
@@ -413,7 +417,7 @@ impl Pipe {
         {
             removed = true;
             self.queued -= entry.length;
-            entry.asker.fail(&timed_out(Effect::None), done);
+            verdict.tell(&mut entry.asker, phase, done);
             self.unwatches |= matches!(&entry.asker, Asker::Exchange(exchange) if exchange.has_watched());
         }
         if removed {
@@ -448,11 +452,6 @@ impl Pipe {
 /// Whether one time of a wrapping clock of milliseconds is before another.
 fn is_before(time_ms: u32, other_ms: u32) -> bool {
     (time_ms.wrapping_sub(other_ms) as i32) < 0
-}
-
-fn timed_out(effect: Effect) -> Error {
-    let sent = if effect == Effect::None { "it was never sent" } else { "its effect is unknown" };
-    Error::new(ErrorKind::Timeout, effect, format!("the command was not answered within the command timeout; {sent}"))
 }
 
 /// The failure of a request whose database could not be selected.

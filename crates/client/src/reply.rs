@@ -15,9 +15,10 @@ use std::time::{Duration, Instant};
 use crate::callback;
 use crate::config::ErrorHook;
 use crate::decode::FromReply;
-use crate::error::{Effect, Error, ErrorKind};
+use crate::error::Error;
 use crate::payload::Payload;
-use crate::slot::{Flush, Handle, Queued, Sent};
+use crate::queued::{Queued, Sent};
+use crate::slot::{Flush, Handle};
 use crate::value::Value;
 
 /// The answer to a command that was sent.
@@ -165,11 +166,13 @@ impl<T: FromReply> Reply<T> {
             self.settle(|queued| queued.into_handle(false));
         }
         match self.state {
-            State::Slot(handle) => block(handle, deadline).map_err(|_| given_up()).and_then(|payload| read(&payload)),
+            State::Slot(handle) => {
+                block(handle, deadline).map_err(|handle| handle.given_up()).and_then(|payload| read(&payload))
+            }
             State::Apart(handle, turn) => {
                 let answer = block(handle, deadline);
                 drop(turn);
-                answer.map_err(|_| given_up()).and_then(|payload| read(&payload))
+                answer.map_err(|handle| handle.given_up()).and_then(|payload| read(&payload))
             }
             State::Ready(payload, _) => read(&payload),
             State::Queued(_) | State::Taken => Err(already_taken()),
@@ -256,10 +259,6 @@ fn read<T: FromReply>(payload: &Payload) -> Result<T, Error> {
 
 fn already_taken() -> Error {
     Error::usage("this reply was awaited to its end already")
-}
-
-fn given_up() -> Error {
-    Error::new(ErrorKind::Timeout, Effect::Unknown, "no answer came in time; the command's effect is unknown")
 }
 
 /// Blocks until the slot is done, or the time is up.

@@ -13,6 +13,7 @@ use sleeve_wire::frame::{Frame, decode};
 use sleeve_wire::number::push_i64;
 
 use crate::error::Error;
+use crate::name::Name;
 
 /// Room for `*`, a count of up to ten digits, and `\r\n`.
 const HEADER_ROOM: usize = 14;
@@ -73,7 +74,65 @@ pub trait ToArg: ToArgs {}
 pub struct Request {
     buffer: Vec<u8>,
     count: usize,
+    name: Name,
     refused: Option<Error>,
+}
+
+/// A request as it travels, and which command it is.
+#[derive(Clone, Copy)]
+pub(crate) struct Written<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) name: Name,
+}
+
+/// The name of a command as it travels, its subcommand's included, made by the compiler.
+pub(crate) struct Head<const LENGTH: usize> {
+    bytes: [u8; LENGTH],
+    words: usize,
+    name: Name,
+}
+
+/// Bytes that these words take on the wire; none is longer than 99 bytes.
+pub(crate) const fn head_length(words: &[&str]) -> usize {
+    let (mut length, mut word) = (0, 0);
+    while word < words.len() {
+        let digits = if words[word].len() < 10 { 1 } else { 2 };
+        length += digits + words[word].len() + 5;
+        word += 1;
+    }
+    length
+}
+
+impl<const LENGTH: usize> Head<LENGTH> {
+    /// These words, of which the last may be an option instead of a subcommand.
+    pub(crate) const fn new(words: &[&str]) -> Self {
+        let name = Name::of(words);
+        assert!(name.is_known(), "the command is not in the table");
+        let mut head = Self { bytes: [0; LENGTH], words: words.len(), name };
+        let (mut at, mut word) = (0, 0);
+        while word < words.len() {
+            let text = words[word].as_bytes();
+            at = head.put(at, b"$");
+            if text.len() >= 10 {
+                at = head.put(at, &[b'0' + (text.len() / 10) as u8]);
+            }
+            at = head.put(at, &[b'0' + (text.len() % 10) as u8]);
+            at = head.put(at, b"\r\n");
+            at = head.put(at, text);
+            at = head.put(at, b"\r\n");
+            word += 1;
+        }
+        head
+    }
+
+    const fn put(&mut self, at: usize, bytes: &[u8]) -> usize {
+        let mut index = 0;
+        while index < bytes.len() {
+            self.bytes[at + index] = bytes[index];
+            index += 1;
+        }
+        at + bytes.len()
+    }
 }
 
 impl std::fmt::Debug for Request {
@@ -90,21 +149,49 @@ thread_local! {
 impl Request {
     /// Lets `write` write a request and hands its bytes to `send`, or says why it cannot be sent.
     #[inline]
-    pub(crate) fn with<R>(write: impl FnOnce(&mut Request), send: impl FnOnce(&[u8]) -> R) -> Result<R, Error> {
-        let mut request = Request { buffer: BUFFER.take(), count: 0, refused: None };
+    pub(crate) fn with<R>(write: impl FnOnce(&mut Request), send: impl FnOnce(Written<'_>) -> R) -> Result<R, Error> {
+        let mut request = Request { buffer: BUFFER.take(), count: 0, name: Name::UNKNOWN, refused: None };
         request.buffer.clear();
-        request.buffer.resize(HEADER_ROOM, b'0');
+        request.buffer.extend_from_slice(&[b'0'; HEADER_ROOM]);
         write(&mut request);
-        let result = request.finish().map(|start| send(request.buffer.get(start..).unwrap_or_default()));
+        let result = request.finish().map(|start| {
+            let bytes = request.buffer.get(start..).unwrap_or_default();
+            send(Written { bytes, name: request.name })
+        });
         if request.buffer.capacity() <= KEPT_CAPACITY_MAX {
             BUFFER.set(request.buffer);
         }
         result
     }
 
+    /// The bytes of the request that `write` writes, to be kept, or why it cannot be sent.
+    pub(crate) fn bytes_of(write: impl FnOnce(&mut Request)) -> Result<Vec<u8>, Error> {
+        Self::with(write, |request| request.bytes.to_vec())
+    }
+
     /// A request with a buffer of its own.
     pub(crate) fn empty() -> Self {
-        Self { buffer: vec![b'0'; HEADER_ROOM], count: 0, refused: None }
+        Self { buffer: vec![b'0'; HEADER_ROOM], count: 0, name: Name::UNKNOWN, refused: None }
+    }
+
+    /// Writes the command's name.
+    #[inline]
+    pub(crate) fn begin<const LENGTH: usize>(&mut self, head: &Head<LENGTH>) -> &mut Self {
+        self.name = head.name;
+        self.count += head.words;
+        self.buffer.extend_from_slice(&head.bytes);
+        self
+    }
+
+    /// Writes the command's name where the compiler does not know it.
+    pub(crate) fn begin_with(&mut self, name: &str) -> &mut Self {
+        self.call(Name::of(&[name])).word(name)
+    }
+
+    /// Says which command it is, for errors.
+    pub(crate) fn call(&mut self, name: Name) -> &mut Self {
+        self.name = name;
+        self
     }
 
     /// The words so far, the command's name first.
@@ -126,17 +213,23 @@ impl Request {
         if self.count == 0 || self.count > ARGUMENTS_MAX {
             return Err(Error::usage(format!("a request of {} arguments cannot be sent", self.count)));
         }
+        let Some(header) = self.buffer.first_chunk_mut::<HEADER_ROOM>() else {
+            return Err(Error::usage("a request without room for its header cannot be sent"));
+        };
         let mut start = HEADER_ROOM - 2;
         let mut count = self.count;
-        self.buffer[start] = b'\r';
-        self.buffer[start + 1] = b'\n';
+        [header[start], header[start + 1]] = *b"\r\n";
+        if count < 10 {
+            [header[start - 2], header[start - 1]] = [b'*', b'0' + count as u8];
+            return Ok(start - 2);
+        }
         while count > 0 {
             start -= 1;
-            self.buffer[start] = b'0' + (count % 10) as u8;
+            header[start] = b'0' + (count % 10) as u8;
             count /= 10;
         }
         start -= 1;
-        self.buffer[start] = b'*';
+        header[start] = b'*';
         Ok(start)
     }
 
@@ -205,7 +298,7 @@ mod tests {
     use super::*;
 
     fn written(write: impl FnOnce(&mut Request)) -> Result<String, Error> {
-        Request::with(write, |bytes| String::from_utf8_lossy(bytes).into_owned())
+        Request::with(write, |request| String::from_utf8_lossy(request.bytes).into_owned())
     }
 
     #[test]

@@ -16,7 +16,9 @@ use crate::io;
 use crate::link::Link;
 use crate::patience::Patience;
 use crate::probe::Vitals;
-use crate::slot::{Driver, Sent};
+use crate::queued::Sent;
+use crate::request::Written;
+use crate::slot::Driver;
 
 /// What to do about an engine that was left out.
 #[cfg(not(feature = "embedded"))]
@@ -107,7 +109,7 @@ impl Route {
 
     /// Sends one request.
     #[inline]
-    pub(crate) fn send(&self, database: u32, request: &[u8]) -> Result<Sent, Error> {
+    pub(crate) fn send(&self, database: u32, request: Written<'_>) -> Result<Sent, Error> {
         match self {
             Self::Remote(link) => link.send(database, request),
             #[cfg(feature = "embedded")]

@@ -13,6 +13,7 @@ use futures_core::Stream;
 use crate::ask::Ask;
 use crate::decode::FromReply;
 use crate::error::Error;
+use crate::name::Name;
 use crate::reply::Reply;
 use crate::request::{Request, ToArgs};
 
@@ -55,7 +56,10 @@ impl<'a, A: Ask, T: FromReply> Scan<'a, A, T> {
     fn ask(&self, cursor: u64) -> Next<T> {
         let place = self.place;
         Next::Coming(match &self.words {
-            Ok([before, behind]) => place.ask(|request| _ = request.arg(before).arg(cursor).arg(behind)),
+            Ok([before, behind]) => {
+                let name = Name::find(&before.iter().map(Vec::as_slice).collect::<Vec<_>>());
+                place.ask(|request| _ = request.call(name).arg(before).arg(cursor).arg(behind))
+            }
             Err(error) => Reply::failed(error.clone(), None),
         })
     }

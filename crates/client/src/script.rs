@@ -84,7 +84,7 @@ impl Script {
         let mut words = Request::empty();
         words.arg(Counted(&keys)).arg(&args);
         let reply = place.ask(|request| {
-            request.arg(self.by_digest).arg(&*self.digest).arg(Counted(&keys)).arg(&args);
+            request.begin_with(self.by_digest).arg(&*self.digest).arg(Counted(&keys)).arg(&args);
         });
         let again = Again { origin: place.origin(), database: place.database(), script: self.clone(), words };
         ScriptReply { step: Step::Digest(reply, Box::new(again)) }
@@ -94,7 +94,7 @@ impl Script {
     /// when the server does not know a digest.
     pub fn run_text<T: FromReply>(&self, place: &impl Ask, keys: impl ToArgs, args: impl ToArgs) -> Reply<T> {
         place.ask(|request| {
-            request.arg(self.by_text).arg(&*self.text).arg(Counted(&keys)).arg(&args);
+            request.begin_with(self.by_text).arg(&*self.text).arg(Counted(&keys)).arg(&args);
         })
     }
 }
@@ -138,7 +138,7 @@ struct Again {
 impl Again {
     fn send<T: FromReply>(self) -> Reply<T> {
         self.origin.ask(self.database, |request| {
-            request.arg(self.script.by_text).arg(&*self.script.text);
+            request.begin_with(self.script.by_text).arg(&*self.script.text);
             for word in self.words.words() {
                 request.bytes(word);
             }

@@ -9,15 +9,17 @@ use std::sync::{Arc, Weak};
 
 use sleeve_wire::frame::{Frame, Scanner, decode};
 
-use crate::config::ErrorHook;
+use crate::config::{Endpoint, ErrorHook};
 use crate::entry::Unit;
 use crate::error::{Effect, Error};
 use crate::exchange::{Check, Exchange, Watch};
 use crate::intake::Intake;
+use crate::name::Name;
 use crate::payload::Payload;
 use crate::pipe::Pipe;
-use crate::request::Request;
+use crate::request::{Request, Written};
 use crate::slot::{Completions, Driver, Flush, Handle, Source};
+use crate::timeout::Situation;
 
 /// Nobody to push on: the simulation moves everything itself.
 struct Nobody;
@@ -115,7 +117,7 @@ struct World {
 }
 
 fn bytes_of(words: &[&str]) -> Vec<u8> {
-    Request::with(|request| words.iter().for_each(|word| _ = request.word(word)), <[u8]>::to_vec).unwrap()
+    Request::bytes_of(|request| words.iter().for_each(|word| _ = request.word(word))).unwrap()
 }
 
 impl World {
@@ -154,7 +156,7 @@ impl World {
             1 => self.ask_transaction(),
             _ => {
                 let (database, key, request) = self.command();
-                let handle = self.pipe.push(database, &request, self.now_ms);
+                let handle = self.pipe.push(database, Written { bytes: &request, name: Name::UNKNOWN }, self.now_ms);
                 self.remember(database, key, handle);
             }
         }
@@ -164,7 +166,7 @@ impl World {
         let (mut units, mut bytes) = (Vec::new(), Vec::new());
         for _ in 0..self.dice.roll(4) + 1 {
             let (database, key, request) = self.command();
-            let (target, handle) = self.source.pair();
+            let (target, handle) = self.source.pair(Name::UNKNOWN);
             bytes.extend_from_slice(&request);
             units.push(Unit { database, target, length: request.len() });
             self.remember(database, key, handle);
@@ -179,12 +181,12 @@ impl World {
         for _ in 0..self.dice.roll(3) + 1 {
             let (_, key, request) = self.command();
             execution.extend_from_slice(&request);
-            let (target, handle) = self.source.pair();
+            let (target, handle) = self.source.pair(Name::UNKNOWN);
             targets.push(target);
             self.remember(database, key, handle);
         }
         execution.extend_from_slice(&bytes_of(&["EXEC"]));
-        let (outcome, handle) = self.source.pair();
+        let (outcome, handle) = self.source.pair(Name::UNKNOWN);
         self.outcomes.push(handle);
         if self.dice.roll(2) == 0 {
             let exchange = Exchange::new(targets, outcome, None);
@@ -271,7 +273,9 @@ impl World {
             28..37 => self.read(),
             37 => {
                 self.now_ms = self.now_ms.wrapping_add(self.dice.roll(20) as u32);
-                self.pipe.expire(self.now_ms.wrapping_sub(100), &mut Completions::default());
+                let endpoint = Endpoint::Embedded(None);
+                let situation = Situation { endpoint: &endpoint, limit: None, trouble: None };
+                self.pipe.expire(self.now_ms.wrapping_sub(100), &situation, &mut Completions::default());
             }
             38 if self.pipe.is_connected() => self.cut(),
             39 if !self.pipe.is_connected() => self.reconnect(),

@@ -14,17 +14,18 @@
 //! the payload first and then swaps in `DONE`; what it finds there says whether the waker, or the payload, is now its own.
 //! Either end may be on any thread; nothing here blocks.
 
-use std::cell::{Cell, UnsafeCell};
+use std::cell::UnsafeCell;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Weak;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicUsize, Ordering, fence};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use crate::config::ErrorHook;
-use crate::error::Error;
+use crate::error::{Effect, Error, ErrorKind};
+use crate::name::Name;
 use crate::payload::Payload;
 
 /// What an asker that waits may ask of the connection that will answer.
@@ -50,8 +51,18 @@ pub(crate) trait Driver: Send + Sync {
         None
     }
 
+    /// What is said to a caller who waits no longer for the answer to a command of this name, which may come still.
+    fn given_up(&self, name: Name) -> Error {
+        unanswered(name)
+    }
+
     /// What is called with the errors of forgotten commands.
     fn error_hook(&self) -> Option<ErrorHook>;
+}
+
+/// What is said where nobody knows of the connection.
+fn unanswered(name: Name) -> Error {
+    Error::new(ErrorKind::Timeout, Effect::Unknown, format!("{name} was not answered in time; its effect is unknown"))
 }
 
 /// What a task that is about to wait has to do.
@@ -65,68 +76,6 @@ pub(crate) enum Flush {
     Lost,
 }
 
-/// What became of a request that was sent.
-pub(crate) enum Sent {
-    /// Its answer will come.
-    Slot(Handle),
-    /// Its answer will come, but the queue is fuller than it should be, for which somebody has to wait.
-    Queued(Queued),
-    /// It was answered by the call itself. Only an engine in this process is that fast.
-    #[cfg_attr(not(feature = "embedded"), expect(dead_code, reason = "a connection never answers at once"))]
-    Ready(Payload),
-}
-
-/// A request beyond the bound on the queue: whoever lets go of it without waiting for its answer waits for room instead.
-pub(crate) struct Queued {
-    handle: Option<Handle>,
-    deadline: Option<Instant>,
-}
-
-thread_local! {
-    /// Whether this thread was seen to run tasks, which must not be held up.
-    static RUNS_TASKS: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Whether this thread was seen to run tasks that wait for room.
-pub(crate) fn runs_tasks() -> bool {
-    RUNS_TASKS.get()
-}
-
-impl Queued {
-    pub(crate) fn new(handle: Handle, deadline: Option<Instant>) -> Self {
-        Self { handle: Some(handle), deadline }
-    }
-
-    pub(crate) fn is_done(&self) -> bool {
-        self.handle.as_ref().is_some_and(Handle::is_done)
-    }
-
-    /// Its owner is going to wait for the answer: on this thread, or as a task.
-    pub(crate) fn into_handle(mut self, is_task: bool) -> Option<Handle> {
-        if is_task {
-            RUNS_TASKS.set(true);
-        }
-        self.handle.take()
-    }
-
-    /// Waits for room. A thread that runs tasks does so only when far too much is queued.
-    pub(crate) fn wait_for_room(mut self) -> Option<Handle> {
-        let handle = self.handle.take()?;
-        if let Some(driver) = handle.driver().filter(|_| !handle.is_done()) {
-            driver.wait_for_room(self.deadline, runs_tasks());
-        }
-        Some(handle)
-    }
-}
-
-impl Drop for Queued {
-    fn drop(&mut self) {
-        if let Some(handle) = self.handle.take() {
-            drop(Self::new(handle, self.deadline).wait_for_room());
-        }
-    }
-}
-
 const EMPTY: u8 = 0;
 const WAITING: u8 = 1;
 const DONE: u8 = 2;
@@ -138,6 +87,8 @@ const SLOTS_MAX: usize = 256;
 
 struct Slot {
     state: AtomicU8,
+    /// Which command it is for: written before the ends are handed out, and read by either.
+    name: AtomicU16,
     payload: UnsafeCell<MaybeUninit<Payload>>,
     waker: UnsafeCell<Option<Waker>>,
 }
@@ -159,6 +110,11 @@ struct Place {
 }
 
 impl Place {
+    /// Which command it is for.
+    fn name(&self) -> Name {
+        Name::from_number(self.slot().name.load(Ordering::Relaxed))
+    }
+
     fn slot(&self) -> &Slot {
         // SAFETY: whoever holds a `Place` holds one of the references that the chunk was charged with for it, so the
         // chunk is alive; `index` was in bounds when the place was made and chunks never shrink.
@@ -214,15 +170,16 @@ impl Source {
         }
     }
 
-    /// The two ends of a fresh slot.
+    /// The two ends of a fresh slot, for a command of this name.
     #[inline]
-    pub(crate) fn pair(&mut self) -> (Target, Handle) {
+    pub(crate) fn pair(&mut self, name: Name) -> (Target, Handle) {
         let chunk = match self.chunk {
             Some(chunk) if self.next < self.length => chunk,
             _ => self.refill(),
         };
         let place = Place { chunk, index: self.next as u32 };
         self.next += 1;
+        place.slot().name.store(name.number(), Ordering::Relaxed);
         (Target { place }, Handle { place })
     }
 
@@ -233,6 +190,7 @@ impl Source {
         let slots = (0..self.length)
             .map(|_| Slot {
                 state: AtomicU8::new(EMPTY),
+                name: AtomicU16::new(Name::UNKNOWN.number()),
                 payload: UnsafeCell::new(MaybeUninit::uninit()),
                 waker: UnsafeCell::new(None),
             })
@@ -260,7 +218,7 @@ pub(crate) struct Handle {
 // end may move to another thread. A `Handle` is not `Sync`-dependent: every method that touches a cell takes `&mut` or
 // `self`, and `is_done` reads an atomic.
 unsafe impl Send for Handle {}
-// SAFETY: through a shared reference only the atomic state and the chunk's driver can be read.
+// SAFETY: through a shared reference only atomics and the chunk's driver can be read.
 unsafe impl Sync for Handle {}
 
 impl Handle {
@@ -289,6 +247,13 @@ impl Handle {
             ));
         }
         self.driver().and_then(|driver| driver.lost())
+    }
+
+    /// What is said to a caller who waits no longer.
+    #[cold]
+    pub(crate) fn given_up(&self) -> Error {
+        let name = self.place.name();
+        self.driver().map_or_else(|| unanswered(name), |driver| driver.given_up(name))
     }
 
     /// Takes the answer if it is there; the handle is gone then.
@@ -377,6 +342,11 @@ impl Target {
     pub(crate) fn mark_sent(&self) {
         // SAFETY: this target's reference keeps the chunk alive.
         unsafe { self.place.chunk.as_ref() }.unsent.store(false, Ordering::Release);
+    }
+
+    /// Which command it is for.
+    pub(crate) fn name(&self) -> Name {
+        self.place.name()
     }
 
     /// Whether nobody waits for the answer any more.

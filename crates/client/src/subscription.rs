@@ -200,7 +200,7 @@ fn written(command: &str, names: impl ToArgs) -> Result<(Vec<u8>, usize), Error>
         request.arg(names);
         count = request.len() - before;
     };
-    let request = Request::with(write, <[u8]>::to_vec)?;
+    let request = Request::bytes_of(write)?;
     if count == 0 {
         return Err(Error::usage(format!("{command} needs at least one name")));
     }

@@ -15,6 +15,7 @@ use crate::config::ErrorHook;
 use crate::decode::FromReply;
 use crate::error::Error;
 use crate::exchange::{Check, Exchange, Watch};
+use crate::name::Name;
 use crate::payload::Payload;
 use crate::reply::Reply;
 use crate::request::{Request, ToArg};
@@ -23,6 +24,9 @@ use crate::slot::{Completions, Source, Target};
 
 const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
 const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
+
+/// By which a transaction as a whole is called.
+const EXEC_NAME: Name = Name::of(&["EXEC"]);
 
 /// What must be true of a key for a transaction to be executed.
 #[derive(Debug)]
@@ -65,7 +69,7 @@ impl Condition {
     }
 
     fn new(look: &str, key: impl ToArg, check: Check) -> Self {
-        let request = |name: &str| Request::with(|request| _ = request.word(name).arg(&key), <[u8]>::to_vec);
+        let request = |name: &str| Request::bytes_of(|request| _ = request.word(name).arg(&key));
         Self { watch: request("WATCH"), look: request(look), check }
     }
 }
@@ -140,7 +144,7 @@ impl Transaction {
     pub fn exec(self) -> Reply<bool> {
         let (mut bytes, commands, conditions, (target, handle)) = {
             let gathered = &mut *self.gathered.lock();
-            let pair = gathered.source.pair();
+            let pair = gathered.source.pair(EXEC_NAME);
             (
                 mem::take(&mut gathered.bytes),
                 mem::take(&mut gathered.commands),
@@ -181,10 +185,10 @@ fn watch(conditions: Vec<Condition>, execution: Vec<u8>) -> Result<Watch, Error>
 
 impl Ask for Transaction {
     fn ask<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
-        let gathered = Request::with(write, |bytes| {
+        let gathered = Request::with(write, |request| {
             let gathered = &mut *self.gathered.lock();
-            let (target, handle) = gathered.source.pair();
-            gathered.bytes.extend_from_slice(bytes);
+            let (target, handle) = gathered.source.pair(request.name);
+            gathered.bytes.extend_from_slice(request.bytes);
             gathered.commands.push(target);
             handle
         });

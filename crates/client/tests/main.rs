@@ -6,4 +6,5 @@ mod forks;
 mod scripted;
 mod silence;
 mod tasks;
+mod timeouts;
 mod worst;

@@ -4,7 +4,7 @@
 //! answer. The plain name takes what the command needs; the same name with `_with` takes options besides, as its last
 //! argument. Where a number may have a fraction, any [`Number`](crate::Number) will do.
 //!
-//! A line says the method's name, its arguments, the type of its result and the words that travel. What a command means is
+//! A line says the method's name, its arguments, the type of its result and the words that travel, the command's name first. What a command means is
 //! in the command table and the server's documentation; the line says what the method makes of it. `waits` stands before the
 //! words of a command that may wait on the server. All of them begin wherever [`Ask`](crate::ask::Ask) is: a client, a
 //! database, a batch, a transaction, a lease.
@@ -12,7 +12,7 @@
 /// Writes a family's trait: a line a command.
 macro_rules! commands {
     ($(#[$about:meta])* $family:ident {
-        $($(#[$doc:meta])* $method:ident $(<$result:ident>)? ($($argument:ident: $type:ty),*) -> $answer:ty = $($waits:ident)? [$($word:expr),+];)+
+        $($(#[$doc:meta])* $method:ident $(<$result:ident>)? ($($argument:ident: $type:ty),*) -> $answer:ty = $($waits:ident)? [$($word:tt)+];)+
     }) => {
         $(#[$about])*
         pub trait $family: $crate::ask::Ask {
@@ -24,7 +24,7 @@ macro_rules! commands {
                     Self: Sized,
                 {
                     $crate::commands::begin!(self, [$($waits)?], move |request| {
-                        $(request.arg($word);)+
+                        $crate::commands::write!(request, $($word)+);
                     })
                 }
             )+
@@ -32,6 +32,21 @@ macro_rules! commands {
 
         impl<A: $crate::ask::Ask> $family for A {}
     };
+}
+
+/// Writes a request: its name, made ready by the compiler and looked up in the command table, and then its arguments.
+macro_rules! write {
+    ($request:expr, $name:literal, $sub:literal $(, $word:expr)* $(,)?) => {
+        $crate::commands::write!(@ $request, [$name, $sub] $(, $word)*)
+    };
+    ($request:expr, $name:literal $(, $word:expr)* $(,)?) => {
+        $crate::commands::write!(@ $request, [$name] $(, $word)*)
+    };
+    (@ $request:expr, $names:expr $(, $word:expr)*) => {{
+        const NAMES: &[&str] = &$names;
+        const HEAD: $crate::request::Head<{ $crate::request::head_length(NAMES) }> = $crate::request::Head::new(NAMES);
+        $request.begin(&HEAD)$(.arg($word))*;
+    }};
 }
 
 /// Begins a command: one that may wait on the server gets a connection of its own where others would wait with it.
@@ -46,6 +61,7 @@ macro_rules! begin {
 
 pub(crate) use begin;
 pub(crate) use commands;
+pub(crate) use write;
 
 pub mod admin;
 pub mod bitmap;

@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 use sleeve_wire::frame::Frame;
 
 use super::*;
-use crate::config::ErrorHook;
+use crate::config::{Endpoint, ErrorHook};
+use crate::error::Effect;
 use crate::exchange::{Check, Watch};
+use crate::name::Name;
 use crate::slot::{Driver, Flush};
 
 struct Nobody;
@@ -20,6 +22,15 @@ impl Driver for Nobody {
     fn error_hook(&self) -> Option<ErrorHook> {
         None
     }
+}
+
+fn unnamed(bytes: &[u8]) -> Written<'_> {
+    Written { bytes, name: Name::UNKNOWN }
+}
+
+fn situation() -> Situation<'static> {
+    static ENDPOINT: Endpoint = Endpoint::Embedded(None);
+    Situation { endpoint: &ENDPOINT, limit: Some(Duration::from_millis(100)), trouble: None }
 }
 
 fn pipe() -> Pipe {
@@ -47,13 +58,13 @@ fn a_long_queue_expires_in_time_in_proportion_to_its_length() {
     const COUNT: u32 = 160_000;
     let mut pipe = pipe();
     let request = b"*3\r\n$3\r\nSET\r\n$8\r\nkey:0000\r\n$8\r\nsomething\r\n";
-    let handles: Vec<Handle> = (0..COUNT).map(|now_ms| pipe.push(now_ms % 2, request, now_ms)).collect();
+    let handles: Vec<Handle> = (0..COUNT).map(|now_ms| pipe.push(now_ms % 2, unnamed(request), now_ms)).collect();
     let since = Instant::now();
     let mut done = Completions::default();
     for now_ms in (0..=COUNT).step_by(7) {
-        pipe.expire(now_ms, &mut done);
+        pipe.expire(now_ms, &situation(), &mut done);
     }
-    pipe.expire(COUNT, &mut done);
+    pipe.expire(COUNT, &situation(), &mut done);
     assert!(since.elapsed() < Duration::from_secs(20), "{:?}", since.elapsed());
     assert_eq!((pipe.queued(), pipe.gathered()), (0, 0));
     assert!(handles.into_iter().all(|handle| effect(handle) == Effect::None));
@@ -63,24 +74,24 @@ fn a_long_queue_expires_in_time_in_proportion_to_its_length() {
 fn what_waits_behind_a_full_socket_is_told_too_and_the_rest_finds_its_database() {
     let mut pipe = pipe();
     pipe.connect();
-    let first = pipe.push(0, b"*1\r\n$1\r\nA\r\n", 0);
+    let first = pipe.push(0, unnamed(b"*1\r\n$1\r\nA\r\n"), 0);
     let (bytes, _) = pipe.lend().expect("it may leave");
-    let second = pipe.push(3, b"*1\r\n$1\r\nB\r\n", 0);
-    let third = pipe.push(3, b"*1\r\n$1\r\nC\r\n", 5);
+    let second = pipe.push(3, unnamed(b"*1\r\n$1\r\nB\r\n"), 0);
+    let third = pipe.push(3, unnamed(b"*1\r\n$1\r\nC\r\n"), 5);
     let length = bytes.len();
     let mut done = Completions::default();
     assert_eq!(pipe.oldest_ms(), Some(0));
-    pipe.expire(3, &mut done);
+    pipe.expire(3, &situation(), &mut done);
     assert_eq!((effect(first), effect(second)), (Effect::Unknown, Effect::None));
     assert_eq!(pipe.oldest_ms(), Some(5));
     pipe.wrote(bytes, length);
     assert_eq!(lend_all(&mut pipe), "*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n*1\r\n$1\r\nC\r\n");
     assert!(!third.is_done());
     // Nothing is left of the last one either, and the next goes where it belongs.
-    let lost = pipe.push(7, b"*1\r\n$1\r\nD\r\n", 6);
-    pipe.expire(7, &mut done);
+    let lost = pipe.push(7, unnamed(b"*1\r\n$1\r\nD\r\n"), 6);
+    pipe.expire(7, &situation(), &mut done);
     assert_eq!(effect(lost), Effect::None);
-    _ = pipe.push(3, b"*1\r\n$1\r\nE\r\n", 8);
+    _ = pipe.push(3, unnamed(b"*1\r\n$1\r\nE\r\n"), 8);
     assert_eq!(lend_all(&mut pipe), "*1\r\n$1\r\nE\r\n");
 }
 
@@ -88,7 +99,7 @@ fn what_waits_behind_a_full_socket_is_told_too_and_the_rest_finds_its_database()
 fn a_transaction_that_is_not_executed_in_time_releases_its_keys() {
     let mut pipe = pipe();
     pipe.connect();
-    let (outcome, told) = pipe.source.pair();
+    let (outcome, told) = pipe.source.pair(Name::UNKNOWN);
     let watch = Watch { request: b"W".to_vec(), checks: vec![Check::Exists(true)], execution: b"X".to_vec() };
     pipe.push_exchange(Exchange::new(Vec::new(), outcome, Some(watch)), 2, b"W", 0);
     assert_eq!(lend_all(&mut pipe), "*2\r\n$6\r\nSELECT\r\n$1\r\n2\r\nW");
@@ -98,9 +109,9 @@ fn a_transaction_that_is_not_executed_in_time_releases_its_keys() {
     exchange.accept(b"+OK\r\n", &mut done);
     exchange.accept(b":1\r\n", &mut done);
     pipe.resume(Asker::Exchange(exchange), 2, 2, b"X".to_vec(), 1);
-    pipe.expire(2, &mut done);
+    pipe.expire(2, &situation(), &mut done);
     assert_eq!(effect(told), Effect::None);
-    let next = pipe.push(2, b"N", 3);
+    let next = pipe.push(2, unnamed(b"N"), 3);
     assert_eq!(lend_all(&mut pipe).as_bytes(), [UNWATCH, b"N"].concat());
     assert!(pipe.take(2, &mut pending, &mut 0));
     assert!(matches!(pending.pop_front(), Some(Entry { asker: Asker::Nobody, frames: 1, .. })));

@@ -36,7 +36,7 @@ fn source() -> Source {
 #[test]
 fn each_answer_goes_to_its_own_handle_in_any_order() {
     let mut source = source();
-    let (targets, handles): (Vec<_>, Vec<_>) = (0..600).map(|_| source.pair()).unzip();
+    let (targets, handles): (Vec<_>, Vec<_>) = (0..600).map(|_| source.pair(Name::UNKNOWN)).unzip();
     drop(source);
     let mut done = Completions::default();
     for (index, target) in targets.into_iter().enumerate().rev() {
@@ -54,7 +54,7 @@ fn neighbours_of_one_task_share_one_wake_up() {
     let count = Arc::new(Count::default());
     let waker = Waker::from(count.clone());
     let mut context = Context::from_waker(&waker);
-    let (targets, mut handles): (Vec<_>, Vec<_>) = (0..10).map(|_| source.pair()).unzip();
+    let (targets, mut handles): (Vec<_>, Vec<_>) = (0..10).map(|_| source.pair(Name::UNKNOWN)).unzip();
     for handle in &mut handles {
         assert!(handle.poll_ready(&mut context).is_pending());
         assert!(handle.poll_ready(&mut context).is_pending());
@@ -71,7 +71,7 @@ fn neighbours_of_one_task_share_one_wake_up() {
 
 #[test]
 fn a_target_that_is_dropped_answers() {
-    let (target, mut handle) = source().pair();
+    let (target, mut handle) = source().pair(Name::UNKNOWN);
     let count = Arc::new(Count::default());
     assert!(handle.poll_ready(&mut Context::from_waker(&Waker::from(count.clone()))).is_pending());
     drop(target);
@@ -84,11 +84,11 @@ fn only_errors_of_forgotten_commands_are_reported() {
     let mut source = source();
     let mut done = Completions::default();
     for (reply, reported) in [(&b"+OK\r\n"[..], 0), (b"-ERR no\r\n", 1)] {
-        let (target, handle) = source.pair();
+        let (target, handle) = source.pair(Name::UNKNOWN);
         assert!(handle.forget().is_none());
         target.complete(Payload::of(reply), &mut done);
         assert_eq!(done.finish().len(), reported);
-        let (target, handle) = source.pair();
+        let (target, handle) = source.pair(Name::UNKNOWN);
         drop(handle);
         target.complete(Payload::of(reply), &mut done);
         assert_eq!(done.finish().len(), 0);
@@ -100,7 +100,7 @@ fn only_errors_of_forgotten_commands_are_reported() {
 fn both_ends_may_act_at_the_same_time() {
     let rounds = if cfg!(miri) { 40 } else { 20_000 };
     let mut source = source();
-    let (targets, handles): (Vec<_>, Vec<_>) = (0..rounds).map(|_| source.pair()).unzip();
+    let (targets, handles): (Vec<_>, Vec<_>) = (0..rounds).map(|_| source.pair(Name::UNKNOWN)).unzip();
     drop(source);
     let answering = thread::spawn(move || {
         let mut done = Completions::default();

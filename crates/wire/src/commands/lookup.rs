@@ -56,13 +56,13 @@ const fn fill() -> [Slot; SLOTS] {
 
 /// The row of a command, by its name in any case. Containers are found, their subcommands are not.
 #[inline]
-pub fn find(name: &[u8]) -> Option<&'static Row> {
+pub const fn find(name: &[u8]) -> Option<&'static Row> {
     seek(name, TOP)
 }
 
 /// The row of a subcommand, by its own name (`list`, not `client|list`) in any case.
 #[inline]
-pub fn find_sub(parent: Command, name: &[u8]) -> Option<&'static Row> {
+pub const fn find_sub(parent: Command, name: &[u8]) -> Option<&'static Row> {
     seek(name, parent as u16)
 }
 
@@ -75,8 +75,8 @@ pub fn find_full(name: &[u8]) -> Option<&'static Row> {
 }
 
 #[inline]
-fn seek(name: &[u8], parent: u16) -> Option<&'static Row> {
-    let words = words(name)?;
+const fn seek(name: &[u8], parent: u16) -> Option<&'static Row> {
+    let Some(words) = words(name) else { return None };
     let mut at = home(words, parent);
     loop {
         let slot = &TABLE[at % SLOTS];

@@ -1,0 +1,90 @@
+//! Which command a request is, in two bytes: the number of its row in the command table.
+//!
+//! A typed method's is known to the compiler; a command by name is looked up where it is begun. What an error says of a
+//! command is its name, never an argument: that may be a secret. Pure functions; any thread.
+
+use std::fmt;
+
+use sleeve_wire::commands::{all, find, find_sub};
+
+/// A command of the table, or one that is in no table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Name(u16);
+
+impl Name {
+    /// A command that is not in the table.
+    pub(crate) const UNKNOWN: Self = Self(u16::MAX);
+
+    /// The command that begins with these words: a subcommand with its container, or a command by itself.
+    pub(crate) const fn of(words: &[&str]) -> Self {
+        match words {
+            [] => Self::UNKNOWN,
+            [name] => Self::seek(name.as_bytes(), None),
+            [name, sub, ..] => Self::seek(name.as_bytes(), Some(sub.as_bytes())),
+        }
+    }
+
+    /// As [`of`](Name::of), for words that are bytes.
+    pub(crate) fn find(words: &[&[u8]]) -> Self {
+        words.first().map_or(Self::UNKNOWN, |name| Self::seek(name, words.get(1).copied()))
+    }
+
+    const fn seek(name: &[u8], sub: Option<&[u8]>) -> Self {
+        let Some(row) = find(name) else { return Self::UNKNOWN };
+        if let Some(sub) = sub
+            && let Some(row) = find_sub(row.id, sub)
+        {
+            return Self(row.id as u16);
+        }
+        Self(row.id as u16)
+    }
+
+    /// Whether it is in the table.
+    pub(crate) const fn is_known(self) -> bool {
+        self.0 != Self::UNKNOWN.0
+    }
+
+    /// As a number that a slot can keep.
+    #[inline]
+    pub(crate) const fn number(self) -> u16 {
+        self.0
+    }
+
+    /// The reverse of [`number`](Name::number).
+    pub(crate) const fn from_number(number: u16) -> Self {
+        Self(number)
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match all().get(usize::from(self.0)) {
+            Some(row) => f.write_str(&row.full_name.to_ascii_uppercase().replace('|', " ")),
+            None => f.write_str("a command that is not in the table"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_the_commands_and_its_subcommands() {
+        for (words, shown) in [
+            (vec!["get"], "GET"),
+            (vec!["Get", "secret"], "GET"),
+            (vec!["CONFIG", "set"], "CONFIG SET"),
+            (vec!["DEBUG", "no-such-thing"], "DEBUG"),
+            (vec!["CLIENT", "no-such-thing"], "CLIENT"),
+            (vec!["MY.OWN", "secret"], "a command that is not in the table"),
+            (vec![], "a command that is not in the table"),
+        ] {
+            let name = Name::of(&words);
+            assert_eq!(name.to_string(), shown, "{words:?}");
+            assert_eq!(Name::find(&words.iter().map(|word| word.as_bytes()).collect::<Vec<_>>()), name);
+            assert_eq!(Name::from_number(name.number()), name);
+        }
+        assert!(all().len() < usize::from(Name::UNKNOWN.number()));
+    }
+}
