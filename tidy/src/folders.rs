@@ -59,7 +59,7 @@ fn parting(file: &str, target: &str) -> Option<(String, String, String)> {
 
 /// Each folder on the way to a file, with the entry that the way takes.
 fn levels(file: &str) -> Vec<(&str, String)> {
-    let stem = file.strip_suffix("/mod.rs").map_or_else(|| file.strip_suffix(".rs").unwrap_or(file), |folder| folder);
+    let stem = file.strip_suffix("/mod.rs").or_else(|| file.strip_suffix(".rs")).unwrap_or(file);
     let is_root = ["src/lib", "src/main"].iter().any(|root| stem.ends_with(root));
     let stem = if is_root { file } else { stem };
     stem.match_indices('/').map(|(at, _)| (&stem[..at], entry_of(stem, at + 1))).collect()
