@@ -60,7 +60,14 @@ const SHORT: &[(&str, &str)] = &[
     ("return tostring(loadstring(('('):rep(100000)))", "$3\r\nnil"),
     ("return tostring(loadstring(('function f() '):rep(300)))", "$3\r\nnil"),
     ("return tostring(loadstring('--[' .. ('='):rep(1e6) .. '['))", "$3\r\nnil"),
-    ("return tostring(loadstring(('x'):rep(2^24 + 1)))", "$3\r\nnil"),
+    ("return tostring(loadstring(('x'):rep(2^19 + 1)))", "$3\r\nnil"),
+    ("return tostring(loadstring('return ' .. ('x or '):rep(20001) .. 'x'))", "$3\r\nnil"),
+    ("return type(loadstring('return ' .. ('x or '):rep(5000) .. 'x'))", "$8\r\nfunction"),
+    ("return string.format('%s', ('x'):rep(2^24))", "-ERR user_script:1: resulting string too large"),
+    (
+        "return string.format('%d', 'x')",
+        "-ERR user_script:1: bad argument #2 to 'format' (number expected, got string)",
+    ),
     ("cjson.encode_sparse_array(true, 0, 0) return cjson.encode({[2^40] = 1})", "$19\r\n{\"1099511627776\":1}"),
     ("return #{cmsgpack.unpack(('a'):rep(1e6))}", "-ERR user_script:1: too many return values"),
     ("return {pcall(getmetatable('').__index.rep)}", "*2\r\n$-1\r\n"),
@@ -124,6 +131,9 @@ const ENDLESS: &[&str] = &[
     "while true do ('('):rep(1e6):find('%b()') end",
     "while true do ('x'):rep(1e6):find('y', 1, true) end",
     "while true do local s = ('x'):rep(1e6):upper() end",
+    "while true do local s = ('x'):rep(1e6):lower():reverse():rep(2) s = s:sub(1e6):format() end",
+    "local s, t = ('x'):rep(1e5), {} for i = 1, 100 do t[i] = s end while true do table.concat(t) end",
+    "local s = 'return ' .. ('x or '):rep(2000) .. 'x' while true do loadstring(s) end",
     "local s = ('x'):rep(1e6) while true do local y = s .. 'a' end",
     "local s = ('1'):rep(1e6) while true do local y = s + 1 end",
     "local a, b = ('x'):rep(1e6) .. 1, ('x'):rep(1e6) .. 2 while true do local y = a < b end",
@@ -180,14 +190,14 @@ fn end(server: &Server, connection: &mut Connection, request: &[&str], kind: &st
 
 #[test]
 fn a_reply_has_a_bound() {
-    let server = Server::start_with(Kind::Sleeve, &["--lua-memory-max", "8mb"]);
+    let server = Server::start_with(Kind::Sleeve, &["--lua-memory-max", "2mb"]);
     let mut connection = server.connect();
     for script in [
         "local t = {} t[1] = t t[2] = t return t",
         "local x = {} for i = 1, 40 do x = {x, x} end return cjson.encode(x)",
-        "local s, t = ('x'):rep(1e6), {} for i = 1, 20 do t[i] = s end return t",
-        "local s, t = ('x'):rep(1e6), {} for i = 1, 20 do t[i] = s end return cjson.encode(t)",
-        "local s, t = ('x'):rep(1e6), {} for i = 1, 20 do t[i] = s end return cmsgpack.pack(t)",
+        "local s, t = ('x'):rep(2e5), {} for i = 1, 25 do t[i] = s end return t",
+        "local s, t = ('x'):rep(2e5), {} for i = 1, 25 do t[i] = s end return cjson.encode(t)",
+        "local s, t = ('x'):rep(2e5), {} for i = 1, 25 do t[i] = s end return cmsgpack.pack(t)",
     ] {
         let reply = text(&connection.command(&["EVAL", script, "0"]).expect("a reply"));
         assert!(reply.contains("not enough memory"), "{script}: {reply}");

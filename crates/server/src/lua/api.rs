@@ -9,7 +9,7 @@ use sleeve_wire::reply::Protocol;
 use super::inbound::Reader;
 use super::raised::{error_table, raise};
 use super::scene::{Scene, Words};
-use super::scripts::digest_of;
+use super::scripts::{digest_in_pieces, digest_of};
 use super::{call, numbers, pulse, stage};
 use crate::acl;
 use crate::log;
@@ -149,8 +149,10 @@ fn sha1hex(lua: &Lua, args: &MultiValue) -> mlua::Result<Value> {
     let mut args = args.iter();
     let (Some(arg), None) = (args.next(), args.next()) else { return Err(raise("ERR wrong number of arguments")) };
     let text = lua.coerce_string(arg.clone())?;
-    pulse::spend(text.as_ref().map_or(0, |text| text.as_bytes().len() / DIGESTED_BYTES_A_UNIT))?;
-    let digest = text.map_or_else(|| digest_of(b""), |text| digest_of(&text.as_bytes()));
+    let digest = match text {
+        Some(text) => digest_in_pieces(&text.as_bytes(), |len| pulse::spend(len / DIGESTED_BYTES_A_UNIT))?,
+        None => digest_of(b""),
+    };
     Ok(Value::String(lua.create_string(digest)?))
 }
 

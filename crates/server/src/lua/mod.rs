@@ -4,7 +4,7 @@
 //! `libraries` what is compiled and loaded in them, `realm` is one state and `sandbox` what a script may reach in it;
 //! `api` is the table `redis`, whose `call` finds the running command (`scene`) on the `stage`; `bare` goes past mlua; `inbound` and `outbound` turn
 //! replies into values and values into replies; `json_*`, `msgpack`, `structs`, `bit` and `random` are the libraries, and
-//! `strings` with `pattern`, `tables`, `collector` and `protected` what takes the place of functions of Lua's own. Whatever
+//! `strings` with `pattern`, `copies`, `tables`, `collector` and `protected` what takes the place of functions of Lua's own. Whatever
 //! lasts feels the `pulse`: Lua's code by its `hook`, the rest by what it counts (`native`, `allowance`).
 //! `scripts`, `flags` and `running` know nothing of Lua: they are what an engine keeps of its scripts.
 
@@ -20,6 +20,7 @@ mod base;
 mod bit;
 mod call;
 mod collector;
+mod copies;
 mod hook;
 mod inbound;
 mod json;

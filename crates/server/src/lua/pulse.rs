@@ -50,6 +50,18 @@ thread_local! {
     static PANIC: RefCell<Option<Box<dyn Any + Send>>> = const { RefCell::new(None) };
     /// When the library that is being loaded has taken too long, monotonic milliseconds; 0 while none is.
     static LOADED_BY_MS: Cell<u64> = const { Cell::new(0) };
+    /// How often it was felt.
+    #[cfg(test)]
+    static FELT: Cell<usize> = const { Cell::new(0) };
+}
+
+/// How often the pulse is felt while `work` goes on.
+#[cfg(test)]
+pub fn felt_during(work: impl FnOnce()) -> usize {
+    begin(usize::MAX);
+    let before = FELT.get();
+    work();
+    FELT.get() - before
 }
 
 /// A script begins in a state that may take so many bytes.
@@ -108,6 +120,8 @@ pub fn check() -> Result<(), Ended> {
 /// The script has to end.
 #[cold]
 pub fn feel() -> Result<(), Ended> {
+    #[cfg(test)]
+    FELT.set(FELT.get() + 1);
     check()?;
     LEFT.set(UNITS);
     // A defect in what serves others must not unwind through Lua; it goes on when Lua has returned.

@@ -12,7 +12,7 @@ use super::base::READ_ONLY;
 use super::bit::type_name;
 use super::raised::{self, complain, raise};
 use super::source::{self, SOURCE_BYTES_MAX};
-use super::{base, bit, collector, json, msgpack, protected, random, strings, structs, tables};
+use super::{base, bit, collector, copies, json, msgpack, protected, random, strings, structs, tables};
 
 /// Functions of the base library that scripts keep as they are.
 const KEPT: [&str; 13] = [
@@ -129,6 +129,7 @@ impl Sandbox {
         random::add(lua, &math)?;
         let (string, table): (Table, Table) = (open.raw_get("string")?, open.raw_get("table")?);
         strings::add(lua, &string)?;
+        copies::add(lua, &string)?;
         tables::add(lua, &self.real, &table)?;
         collector::add(lua, &self.real)?;
         let os = lua.create_table()?;

@@ -206,9 +206,30 @@ const SCRIPT_BYTES: usize = 120;
 
 /// The digest of a source.
 pub fn digest_of(source: &[u8]) -> Digest {
+    spelled(&Sha1::digest(source).into())
+}
+
+/// The digest of a text that may be huge; after each piece `pause` is told how long that was, and may end the work.
+///
+/// # Errors
+/// What `pause` gives.
+pub fn digest_in_pieces<E>(text: &[u8], mut pause: impl FnMut(usize) -> Result<(), E>) -> Result<Digest, E> {
+    let mut hasher = Sha1::new();
+    for piece in text.chunks(PIECE_BYTES) {
+        hasher.update(piece);
+        pause(piece.len())?;
+    }
+    Ok(spelled(&hasher.finalize().into()))
+}
+
+/// Bytes of a huge text that are digested in one go.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// A digest in characters.
+fn spelled(bytes: &[u8; 20]) -> Digest {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut digest = [0; 40];
-    for (pair, byte) in digest.chunks_exact_mut(2).zip(Sha1::digest(source)) {
+    for (pair, byte) in digest.chunks_exact_mut(2).zip(bytes) {
         pair[0] = DIGITS[usize::from(byte >> 4)];
         pair[1] = DIGITS[usize::from(byte & 15)];
     }

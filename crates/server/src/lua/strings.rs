@@ -1,4 +1,4 @@
-//! `string.find`, `match`, `gmatch`, `gsub` and `rep`, for which Lua's own would not do: they recurse as deep as a pattern
+//! `string.find`, `match`, `gmatch` and `gsub`, for which Lua's own would not do: they recurse as deep as a pattern
 //! says, and nothing can end them.
 //!
 //! What they answer is what those of Lua 5.1 answer; how they match is in `pattern`. Runs on the script's thread.
@@ -17,8 +17,8 @@ use super::pattern::{Broken, Caught, Matcher, until_zero};
 /// # Errors
 /// Lua has no memory left.
 pub fn add(lua: &Lua, string: &Table) -> mlua::Result<()> {
-    let functions: [(&str, Native); 6] =
-        [("find", find), ("match", first_match), ("gmatch", gmatch), ("gfind", gmatch), ("gsub", gsub), ("rep", rep)];
+    let functions: [(&str, Native); 5] =
+        [("find", find), ("match", first_match), ("gmatch", gmatch), ("gfind", gmatch), ("gsub", gsub)];
     // SAFETY: see each of them.
     unsafe { native::add(lua, string, &functions) }
 }
@@ -330,36 +330,4 @@ unsafe fn add_template(
             }
         }
     }
-}
-
-/// `string.rep(s, n)`
-///
-/// # Safety
-/// Called by Lua.
-unsafe extern "C-unwind" fn rep(state: *mut lua_State) -> c_int {
-    // SAFETY: it was called by Lua. What is written lies within the bytes that Lua has given, which stay on the stack until
-    // Lua has copied them.
-    unsafe {
-        let text = native::bytes(state, 1);
-        let count = ffi::luaL_checkinteger(state, 2) as c_int;
-        let count = usize::try_from(count).unwrap_or(0);
-        let Some(len) = text.len().checked_mul(count).filter(|&len| len <= isize::MAX as usize / 2) else {
-            native::fail(state, c"resulting string too large");
-        };
-        if len == 0 {
-            push(state, b"");
-            return 1;
-        }
-        native::spend(state, len / PLAIN_BYTES_A_UNIT);
-        let start = ffi::lua_newuserdata(state, len).cast::<u8>();
-        start.copy_from_nonoverlapping(text.as_ptr(), text.len());
-        let mut filled = text.len();
-        while filled < len {
-            let more = filled.min(len - filled);
-            start.add(filled).copy_from_nonoverlapping(start, more);
-            filled += more;
-        }
-        ffi::lua_pushlstring_(state, start.cast(), len);
-    }
-    1
 }

@@ -129,13 +129,13 @@ unsafe extern "C-unwind" fn concat(state: *mut lua_State) -> c_int {
         let buffer = space.as_mut_ptr();
         ffi::luaL_buffinit(state, buffer);
         for index in first..=last {
-            native::spend(state, 1 + bytes / 64);
             ffi::lua_rawgeti_(state, 1, index);
             if ffi::lua_isstring(state, -1) == 0 {
                 let kind = ffi::lua_typename(state, ffi::lua_type(state, -1));
                 let text = c"invalid value (%s) at index %d in table for 'concat'";
                 ffi::luaL_error(state, text.as_ptr(), kind, index);
             }
+            native::spend(state, 1 + (bytes + ffi::lua_objlen(state, -1)) / 64);
             ffi::luaL_addvalue(buffer);
             if index != last {
                 ffi::luaL_addlstring(buffer, separator, bytes);
