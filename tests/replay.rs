@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use content::{ask, ask_text, contents, settle};
-use sleeve_server::clock::Instant;
+use sleeve_server::host::clock::Instant;
 use sleeve_server::{Config, Engine, Local, Opt};
 use sleeve_tests::generator::{Generator, Scope, Words};
 use sleeve_tests::random::seed;

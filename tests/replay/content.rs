@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::thread;
 
-use sleeve_server::clock::Instant;
+use sleeve_server::host::clock::Instant;
 use sleeve_server::{Engine, Local};
 use sleeve_tests::connection::request;
 use sleeve_tests::generator::Words;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use sleeve_server::clock::Instant;
+use sleeve_server::host::clock::Instant;
 use sleeve_server::{Config, Engine};
 use sleeve_tests::connection::request;
 use sleeve_tests::{Connection, Kind, Server};

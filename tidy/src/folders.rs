@@ -19,11 +19,14 @@ pub fn circles(tree: &Tree) -> Vec<Circle> {
     circles
 }
 
-/// How many entries each folder of a crate's sources has.
+/// How many entries each folder of a crate's sources has, the file that is the folder's own first page (`lib.rs`, `mod.rs`) aside.
 pub fn pages(tree: &Tree) -> Vec<(String, usize)> {
     let mut entries: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for source in tree.sources.iter().filter(|source| source.path.contains("/src/") && !source.is_test_module()) {
         for (folder, entry) in levels(&source.path) {
+            if entry.ends_with(".rs") {
+                continue;
+            }
             if folder.ends_with("/src") || folder.contains("/src/") {
                 entries.entry(folder.to_owned()).or_default().insert(entry);
             }
@@ -104,7 +107,7 @@ mod tests {
             ("c/src/a/x.rs", "use crate::b::B;"),
             ("c/src/b.rs", "pub struct B;"),
         ];
-        assert_eq!(pages(&tree(&files)), [("c/src".to_owned(), 3), ("c/src/a".to_owned(), 1)]);
+        assert_eq!(pages(&tree(&files)), [("c/src".to_owned(), 2), ("c/src/a".to_owned(), 1)]);
         assert!(circles(&tree(&files)).is_empty());
     }
 }

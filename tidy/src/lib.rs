@@ -28,6 +28,8 @@ const PAGE_ENTRIES_MAX: usize = 16;
 const FAMILIES: &[&str] = &[
     // The command table, one file a group of commands.
     "crates/wire/src/commands",
+    // What runs the rows of the table: a file or folder for each group, and what several of them share.
+    "crates/server/src/commands",
 ];
 
 /// Files that are one table each: rows that a reader looks up, not code that he reads from top to bottom.

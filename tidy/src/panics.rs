@@ -15,10 +15,9 @@ const FOREIGN: &[&str] = &[
     "crates/wire/src/",
     "crates/server/src/session",
     "crates/server/src/execute",
-    "crates/server/src/gates",
     "crates/server/src/commands/",
     "crates/server/src/config",
-    "crates/server/src/target",
+    "crates/server/src/engine/migrate_target",
     "crates/client/src/pipe",
     "crates/client/src/decode",
 ];

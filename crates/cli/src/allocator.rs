@@ -1,6 +1,6 @@
 //! mimalloc, as MEMORY PURGE and MEMORY MALLOC-STATS reach it.
 
-use sleeve_server::allocator::{self, Allocator};
+use sleeve_server::host::allocator::{self, Allocator};
 
 /// Tells the server which allocator this program has.
 pub fn enter() {

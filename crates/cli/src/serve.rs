@@ -8,8 +8,9 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::process::ExitCode;
 
+use sleeve_server::boot::check;
 use sleeve_server::config::table;
-use sleeve_server::{REDIS_VERSION, boot, check};
+use sleeve_server::{REDIS_VERSION, boot};
 
 use crate::output;
 

@@ -16,7 +16,7 @@ use std::thread;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
-use sleeve_server::clock::Instant;
+use sleeve_server::host::clock::Instant;
 use sleeve_server::{Engine, Local, Opt};
 use sleeve_wire::frame::Scanner;
 

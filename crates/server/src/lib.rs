@@ -2,6 +2,29 @@
 //!
 //! [`Engine`] is one running Sleeve. [`Engine::connect`] opens a session in the caller's thread; [`boot`] serves it over
 //! TCP and Unix sockets.
+//!
+//! # The rooms, from top to bottom
+//!
+//! A room uses only rooms below it.
+//!
+//! | room | what is in it |
+//! | --- | --- |
+//! | `boot` | A server process starts and stops: its configuration, listeners, workers, signals. |
+//! | `embedded` | A session in the caller's own thread, without sockets. |
+//! | `worker` | One thread with its driver, its connections and their sessions; letters from other threads; limits. |
+//! | `session` | One client: bytes in, requests cut out of them, replies out. |
+//! | `execute` | The spine, and the only way in which a command runs: gates, locks, the command, who is served by its change. |
+//! | `commands` | The commands, a folder or file for each family, and the table that says which function runs which row. |
+//! | `lua` | Scripts: the interpreter, the libraries that scripts find, commands called by them. |
+//! | `context` | What a running command may see and do: keys with their deadlines, effects, eviction, permissions, notifications. |
+//! | `engine` | What all threads of one engine share: clients, waiting keys, watched keys, scripts, the journal. |
+//! | `driver` | How bytes arrive and leave: epoll, listening sockets, TLS. |
+//! | `messaging` | Who listens to what, and the letters that carry messages between threads. |
+//! | `observe` | What is counted and timed. |
+//! | `acl` | Users and what they may do. |
+//! | `request` | A request as a command sees it, and the reply as it is built; the texts of errors. |
+//! | `config` | The table of options, and configuration files. |
+//! | `host` | What the process and the machine give: time, memory, the log. |
 
 #[cfg(not(target_os = "linux"))]
 compile_error!(
@@ -9,80 +32,26 @@ compile_error!(
      (package `sleeve` without its feature \"embedded\") and a server on a Linux machine, or in a container."
 );
 
-pub mod allocator;
-pub mod boot;
-pub mod check;
-pub mod clock;
-pub mod config;
-pub mod engine;
-pub mod histogram;
-mod invalidation;
-mod journal;
-mod latency;
-pub mod local;
-
-mod access;
 mod acl;
-mod audience;
-mod blocking;
-mod busy;
-mod candidates;
-mod client_memory;
+pub mod boot;
 mod commands;
-mod crash;
-mod cx;
-mod desk;
-mod doors;
+pub mod config;
+mod context;
 mod driver;
-mod error;
+pub mod embedded;
+pub mod engine;
 mod execute;
-mod expire;
-mod failure;
-mod field_expiry;
-mod footprint;
-mod free;
-mod gates;
-mod gauge;
-mod locks;
-mod log;
+pub mod host;
 mod lua;
-mod mail;
-mod message;
-mod monitor;
-mod names;
-mod notify;
-mod oom;
-mod outbox;
-mod output;
-mod patience;
-mod pause;
-mod peer;
-mod prepare;
-mod process;
-mod publish;
-mod pubsub;
-mod queue;
+mod messaging;
+pub mod observe;
 mod request;
-mod secrets;
-mod serve;
 mod session;
-mod signals;
-mod slowlog;
-mod state;
-mod stats;
-mod subscription;
-mod supervisor;
-mod target;
-mod title;
-mod tls;
-mod tracking;
-mod watch;
 mod worker;
-mod zone;
 
-pub use config::{Config, Opt};
-pub use engine::Engine;
-pub use local::{Closed, Local};
+pub use crate::config::{Config, Opt};
+pub use crate::embedded::{Closed, Local};
+pub use crate::engine::Engine;
 
 /// The version of Redis whose behaviour this is, for clients that decide by it.
 pub const REDIS_VERSION: &str = "7.2.0";

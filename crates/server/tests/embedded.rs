@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use sleeve_server::clock::Instant;
+use sleeve_server::host::clock::Instant;
 use sleeve_server::{Closed, Config, Engine, Local};
 
 fn engine() -> Arc<Engine> {

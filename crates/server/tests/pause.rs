@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sleeve_server::clock::Instant;
+use sleeve_server::host::clock::Instant;
 use sleeve_server::{Config, Engine, Local};
 
 fn ask_at(local: &mut Local, now: Instant, text: &str) -> String {

@@ -157,8 +157,8 @@ mod tests {
     use sleeve_wire::commands;
     use sleeve_wire::request::OwnedArgs;
 
-    use super::super::rule::Defaults;
     use super::*;
+    use crate::acl::rule::Defaults;
 
     fn answer(rules: &str, request: &str) -> String {
         let mut user = User::new(1, b"u", Defaults::default());

@@ -10,11 +10,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 
-use super::file::{self, FileError};
+use super::file;
+use super::file::FileError;
 use super::log::Log;
 use super::rule::{Defaults, RuleError, merge_selectors};
 use super::user::User;
-use crate::error::Error;
+use crate::request::error::Error;
 
 pub use super::selector::has_space;
 

@@ -1,7 +1,7 @@
 //! How long the reply to a command may be that draws elements with repetitions: its length is judged before it is built,
 //! because a count is a claim, and nothing that is there bounds it.
 
-use crate::error::{Error, Outcome};
+use crate::request::error::{Error, Outcome};
 
 /// The longest reply, in bytes: as long as the longest string.
 const REPLY_BYTES_MAX: usize = 512 * 1024 * 1024;

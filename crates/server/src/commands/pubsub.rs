@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use sleeve_wire::reply::Writer;
 
-use crate::cx::Cx;
-use crate::error::{Error, Outcome};
-use crate::message::Kind;
+use crate::context::Cx;
+use crate::messaging::message::Kind;
 use crate::request::Request;
+use crate::request::error::{Error, Outcome};
 
 /// SUBSCRIBE channel \[channel ...\]
 pub fn subscribe(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {

@@ -8,12 +8,12 @@ use sleeve_store::Find;
 use sleeve_wire::commands::{Reach, Row};
 use sleeve_wire::request::Args;
 
-use super::permission;
-use crate::cx::Cx;
-use crate::error::{Error, Outcome};
-use crate::patience;
+use crate::context::Cx;
+use crate::context::lock_timeout;
+use crate::context::permission;
+use crate::context::session_state::Transaction;
+use crate::request::error::{Error, Outcome};
 use crate::request::{Request, hash_keys};
-use crate::state::Transaction;
 
 /// MULTI.
 pub fn multi(cx: &mut Cx<'_>) -> Outcome {
@@ -112,12 +112,12 @@ pub fn lock(cx: &mut Cx<'_>) -> Outcome {
     };
     *places = queue.iter().map(hash).collect();
     if queue.iter().any(|(row, _)| row.reach != Reach::Named) {
-        return patience::until(engine, |patience| locks.take_all_within(patience));
+        return lock_timeout::until(engine, |patience| locks.take_all_within(patience));
     }
     let watched = cx.state.watching.keys().iter().map(|watched| engine.store.hash(&watched.key));
     let named = keys.iter().map(|key| key.hash);
     let hashes: Vec<_> = named.chain(watched).collect();
-    patience::until(engine, |patience| locks.take_within(hashes.iter().copied(), patience))
+    lock_timeout::until(engine, |patience| locks.take_within(hashes.iter().copied(), patience))
 }
 
 /// Whether the time of a watched key has come since WATCH. Its removal, seen or not, is a change.

@@ -12,7 +12,8 @@ use std::os::unix::ffi::OsStrExt;
 
 use super::absent;
 use super::arguments::Arguments;
-use super::file::{self, BadLine, Directive};
+use super::file;
+use super::file::{BadLine, Directive};
 use super::state::Config;
 use super::table::{Kind, Opt, find};
 use super::value::reason;

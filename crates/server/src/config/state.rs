@@ -20,10 +20,12 @@ use super::absent;
 use super::choice::{Access, ClientCertificates, LogLevel, MaxmemoryPolicy};
 use super::limits::{Class, OutputLimit, OutputLimits};
 use super::table::{COUNT, Change, Kind, Opt, ROWS, Row, find, names};
-use super::value::{self, Value};
-use crate::acl::{self, Defaults};
-use crate::error::Error;
-use crate::names::Names;
+use super::value;
+use super::value::Value;
+use crate::acl;
+use crate::acl::Defaults;
+use crate::request::error::Error;
+use crate::request::renamed_commands::Names;
 
 /// All options of one engine.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! The epoll driver: readiness turned into completions.
 //!
 //! Without any bookkeeping that a request would pay for: one receive for a readable connection, one send for its replies
-//! (many with one system call where they are due together, see `bundle`), and `EPOLLOUT` asked for only while the peer
+//! (many with one system call where they are due together, see `batched_send`), and `EPOLLOUT` asked for only while the peer
 //! does not read. All connections of a worker receive into one buffer, so an idle connection holds none; unsent replies
 //! wait in the connection.
 //!
@@ -21,9 +21,9 @@ use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, SendAncillaryBuffer, SendFlags};
 
-use super::bundle::Bundle;
+use super::batched_send::Bundle;
 use super::{Event, Listener, Sending, Token, Waker};
-use crate::output::Output;
+use crate::request::output::Output;
 
 /// Bytes that one receive takes at most.
 const BUFFER_LEN: usize = 64 * 1024;

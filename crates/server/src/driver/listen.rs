@@ -11,7 +11,7 @@ use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
-use crate::mail::Accepted;
+use crate::messaging::mail::Accepted;
 
 /// A socket that connections come from. Dropping the last handle of a Unix socket removes its file.
 #[derive(Debug)]

@@ -4,16 +4,18 @@
 //! back bytes to send. It never sees readiness, registration or a partial write. Variants are twins with the same
 //! calls; the one that is built is chosen here.
 
-mod bundle;
+mod batched_send;
 mod epoll;
 mod listen;
+pub mod listeners;
+pub mod tls;
 
 pub use epoll::Driver;
 pub use listen::{Listener, bind_tcp, bind_unix};
 
 use std::sync::Arc;
 
-use crate::mail::Accepted;
+use crate::messaging::mail::Accepted;
 
 /// Names one connection of one driver. Not used again before the wake-up in which it was closed has ended.
 pub type Token = usize;

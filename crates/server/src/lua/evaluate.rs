@@ -12,25 +12,30 @@ use sleeve_wire::number;
 use sleeve_wire::reply::Protocol;
 use sleeve_wire::request::Args;
 
-use super::bare::{Given, Returned, Seen};
-use super::flags::{self, ScriptFlags};
-use super::libraries::LibraryRoom;
-use super::outbound::Sender;
-use super::pulse;
-use super::raised::{self, Uncaught};
-use super::realm::Realm;
-use super::running::Kind;
-use super::scene::{Permits, Scene, Words};
-use super::script_room::{self, Compiled, ScriptRoom};
-use super::scripts::{Digest, Library, digest_from, digest_of};
-use super::stage::{self, Playbill};
-use super::station::{self, Station};
-use crate::clock;
+use super::from_lua::Sender;
+use super::interpreter::Realm;
+use super::interpreter::compiled_scripts;
+use super::interpreter::compiled_scripts::{Compiled, ScriptRoom};
+use super::interpreter::interpreters;
+use super::interpreter::interpreters::Station;
+use super::interpreter::loaded_libraries::LibraryRoom;
+use super::native::current_invocation;
+use super::native::current_invocation::Playbill;
+use super::native::errors;
+use super::native::errors::Uncaught;
+use super::native::interrupt;
+use super::native::invocation::{Permits, Scene, Words};
+use super::native::raw_call::{Given, Returned, Seen};
 use crate::config::Opt;
-use crate::cx::Cx;
-use crate::error::{Error, Outcome};
-use crate::output::Output;
+use crate::context::Cx;
+use crate::engine::scripts::flags;
+use crate::engine::scripts::flags::ScriptFlags;
+use crate::engine::scripts::running::Kind;
+use crate::engine::scripts::{Digest, Library, digest_from, digest_of};
+use crate::host::clock;
 use crate::request::Request;
+use crate::request::error::{Error, Outcome};
+use crate::request::output::Output;
 
 /// How a request names its script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,11 +53,13 @@ pub enum Named {
 pub fn eval(cx: &mut Cx<'_>, request: Request<'_>, named: Named, read_only: bool) -> Outcome {
     let words = split(request.args, Error::NOT_INTEGER)?;
     let scripts = std::sync::Arc::clone(&cx.engine.scripts);
-    station::with(&scripts, |station| {
+    interpreters::with(&scripts, |station| {
         let (digest, compiled) = find_script(cx, station, request.arg(1), named)?;
         let permits = permits(cx, compiled.flags, read_only)?;
         let run = Run { request, name: &digest, kind: Kind::Script, permits };
-        let Station { scripts: Some(room), words: memory, .. } = station else { return Err(script_room::NO_MEMORY) };
+        let Station { scripts: Some(room), words: memory, .. } = station else {
+            return Err(compiled_scripts::NO_MEMORY);
+        };
         let function = &compiled.function;
         let call = |realm| Realm::play(realm, function, Given::Globals, words.keys, words.args);
         let is_sound = play(cx, run, &room.realm, memory, call);
@@ -69,13 +76,15 @@ pub fn eval(cx: &mut Cx<'_>, request: Request<'_>, named: Named, read_only: bool
 /// What is wrong with the request or the function before it begins.
 pub fn fcall(cx: &mut Cx<'_>, request: Request<'_>, read_only: bool) -> Outcome {
     let scripts = std::sync::Arc::clone(&cx.engine.scripts);
-    station::with(&scripts, |station| {
+    interpreters::with(&scripts, |station| {
         let room = library_room(cx, station)?;
         let callable = room.function(&scripts, request.arg(1))?;
         let words = split(request.args, Error::fixed("ERR Bad number of keys provided"))?;
         let permits = permits(cx, Some(callable.flags), read_only)?;
         let run = Run { request, name: request.arg(1), kind: Kind::Function, permits };
-        let Station { libraries: Some(room), words: memory, .. } = station else { return Err(script_room::NO_MEMORY) };
+        let Station { libraries: Some(room), words: memory, .. } = station else {
+            return Err(compiled_scripts::NO_MEMORY);
+        };
         let function = &callable.function;
         let call = |realm| Realm::play(realm, function, Given::Tables, words.keys, words.args);
         let is_sound = play(cx, run, &room.realm, memory, call);
@@ -94,9 +103,9 @@ pub fn load_script(cx: &Cx<'_>, source: &[u8]) -> Result<Digest, Error> {
     let digest = digest_of(source);
     let scripts = &cx.engine.scripts;
     if scripts.find(&digest).is_none() {
-        station::with(scripts, |station| {
+        interpreters::with(scripts, |station| {
             let room = script_room(cx, station)?;
-            script_room::make_known(room, scripts, digest, source)
+            compiled_scripts::make_known(room, scripts, digest, source)
         })?;
     }
     Ok(digest)
@@ -105,7 +114,7 @@ pub fn load_script(cx: &Cx<'_>, source: &[u8]) -> Result<Digest, Error> {
 /// Forgets all scripts: SCRIPT FLUSH. This thread frees its Lua state at once, others do when they next run a script.
 pub fn forget_scripts(cx: &Cx<'_>) {
     cx.engine.scripts.forget();
-    station::forget_scripts(&cx.engine.scripts);
+    interpreters::forget_scripts(&cx.engine.scripts);
 }
 
 /// Loads a library in this thread, without making it known: FUNCTION LOAD.
@@ -114,7 +123,7 @@ pub fn forget_scripts(cx: &Cx<'_>) {
 /// Its first line or its text is wrong, or it raises an error.
 pub fn load_library(cx: &Cx<'_>, code: &[u8]) -> Result<std::sync::Arc<Library>, Error> {
     let name = flags::library_name(code)?;
-    station::with(&cx.engine.scripts, |station| library_room(cx, station)?.load(name, code))
+    interpreters::with(&cx.engine.scripts, |station| library_room(cx, station)?.load(name, code))
 }
 
 fn bytes_max(cx: &Cx<'_>) -> usize {
@@ -151,7 +160,7 @@ fn find_script(cx: &Cx<'_>, station: &mut Station, name: &[u8], named: Named) ->
         return Ok((digest, compiled.clone()));
     }
     if named == Named::Text {
-        script_room::make_known(room, scripts, digest, name)?;
+        compiled_scripts::make_known(room, scripts, digest, name)?;
     }
     let script = scripts.find(&digest).ok_or(NO_SCRIPT)?;
     if room.get(&digest).is_none() {
@@ -221,15 +230,15 @@ fn play<'r>(
     let engine = cx.engine;
     let Run { request, name, kind, permits } = run;
     engine.scripts.running.begin(kind, clock::monotonic_ms());
-    pulse::begin(realm.bytes_max);
-    let is_sound = stage::announce(&Playbill { engine, request, name, kind }, || {
+    interrupt::begin(realm.bytes_max);
+    let is_sound = current_invocation::announce(&Playbill { engine, request, name, kind }, || {
         let (returned, protocol) = perform(cx, permits, memory, || call(realm));
         realm.weigh();
         reply(cx, &realm.lua, returned, (protocol, name, request))
     });
     engine.scripts.running.end();
-    pulse::end();
-    if let Some(panic) = pulse::take_panic() {
+    interrupt::end();
+    if let Some(panic) = interrupt::take_panic() {
         panic::resume_unwind(panic);
     }
     is_sound
@@ -258,7 +267,7 @@ fn perform<'r>(
         failure: None,
         panic: None,
     };
-    let returned = stage::enter(&mut scene, call);
+    let returned = current_invocation::enter(&mut scene, call);
     let (protocol, panic) = (scene.protocol, scene.panic);
     *memory = scene.words;
     if let Some(panic) = panic {
@@ -313,9 +322,9 @@ fn send(
     returned: &Returned<'_>,
     (script, request): (Protocol, Request<'_>),
 ) -> Result<(), Uncaught> {
-    let unsent = |error: mlua::Error| match pulse::ended() {
+    let unsent = |error: mlua::Error| match interrupt::ended() {
         Some(why) => Uncaught { text: why.into_bytes(), place: None, is_counted: false },
-        None => Uncaught::plain(&raised::text_of(&error)),
+        None => Uncaught::plain(&errors::text_of(&error)),
     };
     let value = match returned.look().map_err(unsent)? {
         Seen::Bytes(text) => {
@@ -333,7 +342,7 @@ fn send(
     if let Value::Table(table) = &value
         && let Ok(Value::String(text)) = table.raw_get("err")
     {
-        fail(cx, request, &text.as_bytes(), raised::is_counted(table));
+        fail(cx, request, &text.as_bytes(), errors::is_counted(table));
     }
     Ok(())
 }

@@ -7,14 +7,15 @@
 use std::sync::Arc;
 
 use super::{Worker, forget_deadline};
-use crate::clock::Instant;
-use crate::desk::Desk;
+use crate::context::tracking_delivery;
+use crate::context::tracking_delivery::Delivery;
 use crate::driver::{Sending, Token};
-use crate::invalidation::{self, Delivery};
-use crate::log;
-use crate::mail::Letter;
-use crate::message::Message;
-use crate::output::Output;
+use crate::execute::scratch::Desk;
+use crate::host::clock::Instant;
+use crate::host::log;
+use crate::messaging::mail::Letter;
+use crate::messaging::message::Message;
+use crate::request::output::Output;
 use crate::session::Session;
 
 impl Worker {
@@ -52,7 +53,7 @@ impl Worker {
             Letter::Invalidate { id, keys } => self.invalidate(id, keys),
             Letter::Redirected { id, keys } => {
                 if let Some((token, session)) = self.session_of(id)
-                    && let Some(bytes) = invalidation::forwarded(&session.state, &keys)
+                    && let Some(bytes) = tracking_delivery::forwarded(&session.state, &keys)
                 {
                     self.channels.queue(&mut self.driver, token, &Arc::new(bytes));
                 }
@@ -113,7 +114,7 @@ impl Worker {
     fn invalidate(&mut self, id: u64, keys: Option<Arc<Vec<u8>>>) {
         let engine = Arc::clone(&self.desk.engine);
         let Some((token, session)) = self.session_of(id) else { return };
-        match invalidation::deliver(&engine, &mut session.state, keys) {
+        match tracking_delivery::deliver(&engine, &mut session.state, keys) {
             Delivery::Nothing => {}
             Delivery::Push(bytes) => self.channels.queue(&mut self.driver, token, &Arc::new(bytes)),
             Delivery::Forward(peer, keys) => peer.mailbox.post(Letter::Redirected { id: peer.id, keys }),

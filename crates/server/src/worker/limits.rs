@@ -6,11 +6,11 @@
 use std::sync::atomic::Ordering;
 
 use super::Worker;
-use crate::allocator;
 use crate::config::Opt;
 use crate::driver::Token;
-use crate::log;
-use crate::mail::Letter;
+use crate::host::allocator;
+use crate::host::log;
+use crate::messaging::mail::Letter;
 use crate::session::Session;
 
 /// What one client has held of so many bytes is worth asking the allocator for.

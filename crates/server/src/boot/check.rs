@@ -1,0 +1,98 @@
+//! What a server would do with a configuration, without doing it: `sleeve serve --check`.
+//!
+//! The configuration is read as at a start, users and certificates with it, and nothing is opened that a running server
+//! could miss: no socket, no file of ours. So it may be asked beside the server whose configuration it is. It cannot see
+//! whether an address is taken.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::path::Path;
+
+use super::load_users;
+use crate::config::{Config, Opt, arguments, load, value};
+use crate::driver::listeners;
+use crate::driver::tls;
+use crate::engine::Engine;
+use crate::host::facts;
+
+/// What would happen, a line for each thing; warnings first. `words` is the command line of a server.
+///
+/// # Errors
+/// Why the server would not start.
+pub fn check(words: &[Vec<u8>]) -> Result<Vec<String>, String> {
+    let config = Config::default();
+    let warnings = load::load(&config, &arguments::parse(words), io::stdin()).map_err(|error| error.to_string())?;
+    let mut lines: Vec<String> = warnings.into_iter().map(|warning| format!("warning: {warning}")).collect();
+    check_log(&config)?;
+    check_files(&config, &mut lines);
+    let engine = Engine::new(config);
+    load_users(&engine).map_err(|error| error.to_string())?;
+    let config = &engine.config;
+    if config.number(Opt::TlsPort) != 0 {
+        tls::load(config)?;
+    }
+    lines.extend(listens(config)?);
+    let data = [("workers", Opt::Workers), ("databases", Opt::Databases)];
+    lines.extend(data.map(|(name, option)| format!("{name}: {}", config.number(option))));
+    lines.push(match config.memory(Opt::Maxmemory) {
+        0 => "memory: no limit".to_owned(),
+        bytes => format!("memory: {bytes} bytes, then {}", config.choice(Opt::MaxmemoryPolicy)),
+    });
+    lines.push(format!("data: {}", crate::boot::MEMORY_ONLY));
+    Ok(lines)
+}
+
+/// The log is opened before anything else, and no server starts without.
+fn check_log(config: &Config) -> Result<(), String> {
+    let name = config.text(Opt::Logfile);
+    if name.is_empty() {
+        return Ok(());
+    }
+    let path = config.resolve(&name);
+    writable(&path).map_err(|error| format!("Can't open the log file '{}': {}", path.display(), value::reason(&error)))
+}
+
+/// What would be warned of at the start.
+fn check_files(config: &Config, lines: &mut Vec<String>) {
+    let pid_file = config.text(Opt::Pidfile);
+    if !pid_file.is_empty() {
+        let path = config.resolve(&pid_file);
+        if let Err(error) = writable(&path) {
+            let reason = value::reason(&error);
+            lines.push(format!("warning: the pid file '{}' could not be written: {reason}", path.display()));
+        }
+    }
+    let wanted = config.number(Opt::Maxclients) as u64;
+    let possible = facts::clients_possible(wanted);
+    if possible < wanted {
+        lines.push(format!("warning: the limit of open files allows {possible} clients, not {wanted}"));
+    }
+    let snapshot = config.resolve(&config.text(Opt::Dbfilename));
+    if snapshot.is_file() {
+        lines.push(format!("warning: {} would not be read: there are no snapshots yet", snapshot.display()));
+    }
+}
+
+/// Whether a file could be written, as far as can be told without making one.
+fn writable(path: &Path) -> io::Result<()> {
+    match OpenOptions::new().append(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            Ok(rustix::fs::access(folder, rustix::fs::Access::WRITE_OK)?)
+        }
+        opened => opened.map(|_| ()),
+    }
+}
+
+/// Where clients would be served.
+fn listens(config: &Config) -> Result<Vec<String>, String> {
+    let mut lines = Vec::new();
+    for (address, is_tls) in listeners::addresses(config).map_err(|error| error.to_string())? {
+        lines.push(format!("listens on: {address}{}", if is_tls { " with TLS" } else { "" }));
+    }
+    let path = config.text(Opt::UnixSocket);
+    if !path.is_empty() {
+        lines.push(format!("listens on: {}", config.resolve(&path).display()));
+    }
+    if lines.is_empty() { Err(crate::boot::StartError::Nowhere.to_string()) } else { Ok(lines) }
+}

@@ -1,0 +1,291 @@
+//! Starting and stopping: listeners, workers, signals.
+//!
+//! [`Engine::listen`] puts sockets in front of an engine that may be embedded as well; [`serve`] is the whole life of a
+//! server process. Both start the same workers.
+
+pub mod check;
+pub(crate) mod signals;
+pub(crate) mod systemd;
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+
+use crate::config::load::LoadError;
+use crate::config::{Config, Opt, arguments, load, value};
+use crate::driver::listeners::DoorError;
+use crate::driver::tls;
+use crate::driver::{Driver, Listener, bind_tcp};
+use crate::engine::Engine;
+use crate::host::crash;
+use crate::host::facts;
+use crate::host::log;
+use crate::host::oom_score;
+use crate::host::panics;
+use crate::host::process_title;
+use crate::messaging::mail::Mailbox;
+use crate::worker::{Team, Worker};
+
+/// Workers that serve an engine; dropping it, or [`Server::stop`], closes their connections and listeners.
+#[derive(Debug)]
+pub struct Server {
+    engine: Arc<Engine>,
+    mailboxes: Vec<Arc<Mailbox>>,
+    threads: Vec<JoinHandle<()>>,
+    addresses: Vec<SocketAddr>,
+}
+
+impl Engine {
+    /// Serves this engine at `address` too, with as many workers as the option `workers` says; port 0 takes a free one.
+    ///
+    /// # Errors
+    /// What the kernel says of the address.
+    pub fn listen(self: &Arc<Self>, address: SocketAddr) -> io::Result<Server> {
+        let backlog = self.config.number(Opt::TcpBacklog) as i32;
+        let listener = bind_tcp(address, backlog, self.config.number(Opt::TcpKeepalive) as u64)?;
+        start(self, vec![Arc::new(listener)])
+    }
+}
+
+impl Server {
+    /// The TCP addresses that are listened on.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Stops the workers and waits for them.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    /// Waits until the workers have ended for another reason, such as SHUTDOWN.
+    fn wait(mut self) {
+        for thread in self.threads.drain(..) {
+            _ = thread.join();
+        }
+    }
+
+    fn end(&mut self) {
+        self.mailboxes.iter().for_each(|mailbox| mailbox.post(crate::messaging::mail::Letter::Stop));
+        for thread in self.threads.drain(..) {
+            _ = thread.join();
+        }
+        self.engine.port.store(0, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Starts one thread for each worker, all of them accepting from all listeners.
+fn start(engine: &Arc<Engine>, listeners: Vec<Arc<Listener>>) -> io::Result<Server> {
+    let count = engine.config.number(Opt::Workers).max(1) as usize;
+    let drivers = (0..count).map(|_| Driver::new()).collect::<io::Result<Vec<_>>>()?;
+    let mailboxes: Vec<_> = drivers
+        .iter()
+        .map(|driver| {
+            let waker = driver.waker();
+            Arc::new(Mailbox::new(move || waker.wake()))
+        })
+        .collect();
+    let addresses: Vec<_> = listeners.iter().filter_map(|listener| listener.address()).collect();
+    engine.port.store(addresses.first().map_or(0, |address| u32::from(address.port())), Ordering::Relaxed);
+    let team = Team::new(mailboxes.clone());
+    // From here on whatever fails drops the server, which stops the workers that run already.
+    let mut server = Server { engine: Arc::clone(engine), mailboxes, threads: Vec::with_capacity(count), addresses };
+    let mut workers = Vec::with_capacity(count);
+    for (number, driver) in drivers.into_iter().enumerate() {
+        let mut worker = Worker::new(engine, Arc::clone(&team), number, driver);
+        for listener in &listeners {
+            worker.listen(Arc::clone(listener))?;
+        }
+        workers.push(worker);
+    }
+    for worker in workers {
+        server.threads.push(worker.spawn()?);
+    }
+    Ok(server)
+}
+
+/// Opens the doors that the configuration names; a server without any would be of no use.
+fn open_doors(engine: &Engine) -> Result<(), StartError> {
+    let opened = engine.doors.open(&engine.config).map_err(StartError::from);
+    let opened =
+        opened.and_then(|()| if engine.doors.listeners().is_empty() { Err(StartError::Nowhere) } else { Ok(()) });
+    opened.inspect_err(|error| log::warning(&error.to_string()))
+}
+
+/// Reads what TLS needs, if it is served at all.
+fn load_certificate(engine: &Engine) -> Result<(), StartError> {
+    if engine.config.number(Opt::TlsPort) != 0 {
+        let made = tls::load(&engine.config).inspect_err(|reason| log::warning(reason));
+        engine.tls.set(made.map_err(|_| StartError::Tls).inspect_err(|error| log::warning(&error.to_string()))?);
+    }
+    Ok(())
+}
+
+/// What is said of the data at the start, while nothing is written to disk.
+pub(crate) const MEMORY_ONLY: &str =
+    "There is no persistence yet: all data lives in memory only, and is gone when this process ends.";
+
+/// Makes the users that the configuration or its file of users describes.
+pub(crate) fn load_users(engine: &Engine) -> Result<(), StartError> {
+    let (config, lines) = (&engine.config, engine.config.users());
+    let (file, defaults) = (config.text(Opt::Aclfile), config.acl_defaults());
+    let loaded = if file.is_empty() {
+        engine.acl.add_configured(&lines, defaults)
+    } else if lines.is_empty() {
+        let loaded = engine.acl.load(&config.resolve(&file), &String::from_utf8_lossy(&file), defaults);
+        loaded.map(|_| ()).map_err(|error| format!("Aborting startup because of ACL errors: {error}"))
+    } else {
+        Err("Configuring users in the configuration file and at the same time setting an ACL file path is invalid. This \
+             setup is very likely to lead to configuration errors and security holes, please define either an ACL file \
+             or declare users directly in the configuration file, but not both."
+            .to_owned())
+    };
+    for user in engine.acl.all().iter().filter(|user| !user.enabled) {
+        let name = String::from_utf8_lossy(&user.name);
+        log::notice(&format!(
+            "The user '{name}' is disabled (there is no 'on' modifier in the user description). Make sure this is not a \
+             configuration error."
+        ));
+    }
+    loaded.map_err(StartError::Users).inspect_err(|error| log::warning(&error.to_string()))
+}
+
+/// A snapshot that Redis would load at the start holds somebody's data: that it is not read must not go unsaid.
+fn warn_of_unread_snapshot(config: &Config) {
+    let path = config.resolve(&config.text(Opt::Dbfilename));
+    if path.is_file() {
+        log::warning(&format!("{} is there, but snapshots cannot be read yet: starting empty", path.display()));
+    }
+}
+
+/// Sees to it that there can be as many clients as `maxclients` says, or else says fewer.
+fn raise_descriptor_limit(config: &Config) {
+    let wanted = config.number(Opt::Maxclients) as u64;
+    let possible = facts::clients_possible(wanted);
+    if possible < wanted && config.assign(Opt::Maxclients, &[possible.max(1).to_string().as_bytes()]).is_ok() {
+        log::warning(&format!(
+            "The system's limit of open files allows {possible} clients; maxclients has been reduced from {wanted} to \
+             that. If you need more, raise 'ulimit -n'."
+        ));
+    }
+}
+
+/// Why a server could not start; its text is for the operator.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The configuration cannot be used.
+    #[error("{0}")]
+    Configuration(#[from] LoadError),
+    /// A socket that the configuration names cannot be opened.
+    #[error("{0}")]
+    Door(#[from] DoorError),
+    /// The users that the configuration names cannot be used.
+    #[error("{0}")]
+    Users(String),
+    /// What TLS needs cannot be used; the log says why.
+    #[error("Failed to configure TLS. Check logs for more info.")]
+    Tls,
+    /// It had started, and ended because of a fault of ours.
+    #[error("The server has failed: {0}")]
+    Failed(String),
+    /// The configuration names no socket at all.
+    #[error("Configured to not listen anywhere, exiting.")]
+    Nowhere,
+    /// A file that the configuration names cannot be opened, or a thread not started.
+    #[error("{what}: {error}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// What the system said.
+        error: io::Error,
+    },
+}
+
+/// Runs a server until SHUTDOWN, SIGTERM or SIGINT ends it. `words` is the command line after the program's name:
+/// `[FILE] [--option value ...] [-]`.
+///
+/// # Errors
+/// [`StartError`] when it could not start, or ended by a fault of ours that is no panic; a panic ends the process.
+pub fn serve(words: &[Vec<u8>]) -> Result<(), StartError> {
+    let config = Config::default();
+    let warnings = load::load(&config, &arguments::parse(words), io::stdin())?;
+    open_log(&config)?;
+    // Harnesses that start servers read the number behind `PID:`.
+    log::warning(&format!("Sleeve is starting, version {}, PID: {}", env!("CARGO_PKG_VERSION"), std::process::id()));
+    signals::ignore_hangups();
+    crash::set_wanted(config.flag(Opt::CrashLogEnabled));
+    warnings.iter().for_each(|warning| log::warning(warning));
+    log::warning(MEMORY_ONLY);
+    warn_of_unread_snapshot(&config);
+    raise_descriptor_limit(&config);
+    if config.flag(Opt::SetProcTitle) {
+        process_title::claim();
+    }
+    let engine = Engine::new(config);
+    panics::end_process_on_panic();
+    load_users(&engine)?;
+    load_certificate(&engine)?;
+    open_doors(&engine)?;
+    process_title::show(&engine.config);
+    // The log says why if it cannot be, and the server is as good without.
+    _ = oom_score::apply(&engine.config);
+    let pid_file = write_pid_file(&engine.config);
+    signals::catch(Arc::clone(&engine)).map_err(|error| system("cannot catch signals", error))?;
+    let server = start(&engine, engine.doors.listeners()).map_err(|error| system("cannot start the workers", error))?;
+    engine.doors.attach(&server.mailboxes);
+    let processors = engine.config.number(Opt::Workers);
+    log::notice(&format!("Running mode=standalone, port={}, workers={processors}.", engine.port()));
+    log::warning("Server initialized");
+    if server.addresses().is_empty() {
+        log::notice("The server is now ready to accept connections on the unix socket");
+    } else {
+        log::notice("Ready to accept connections");
+    }
+    systemd::tell(&engine.config, systemd::READY);
+    server.wait();
+    systemd::tell(&engine.config, systemd::STOPPING);
+    if let Some(path) = pid_file {
+        _ = std::fs::remove_file(path);
+    }
+    if let Some(reason) = engine.failure() {
+        return Err(StartError::Failed(reason.to_owned()));
+    }
+    log::warning("Sleeve is now ready to exit, bye bye...");
+    Ok(())
+}
+
+fn system(what: impl Into<String>, error: io::Error) -> StartError {
+    StartError::System { what: what.into(), error }
+}
+
+fn open_log(config: &Config) -> Result<(), StartError> {
+    let name = config.text(Opt::Logfile);
+    let path = if name.is_empty() { Path::new("").to_owned() } else { config.resolve(&name) };
+    log::open(&path, config.log_level())
+        .map_err(|error| system(format!("Can't open the log file '{}'", path.display()), error))
+}
+
+/// Writes the number of this process where the configuration says. Where it cannot, the server is as good without.
+fn write_pid_file(config: &Config) -> Option<PathBuf> {
+    let name = config.text(Opt::Pidfile);
+    if name.is_empty() {
+        return None;
+    }
+    let path = config.resolve(&name);
+    match std::fs::write(&path, format!("{}\n", std::process::id())) {
+        Ok(()) => Some(path),
+        Err(error) => {
+            log::warning(&format!("Failed to write the pid file '{}': {}", path.display(), value::reason(&error)));
+            None
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! What a server process does about signals: it ends, or goes on.
+//!
+//! SIGTERM and SIGINT end it, as their options say. SIGHUP does nothing, on purpose: the terminal at which a server was
+//! started may close, and all data would go with it. Called once, by the thread that starts the server. Fatal signals are
+//! `crash`'s.
+
+use std::io;
+use std::sync::Arc;
+use std::thread;
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::config::{Opt, shutdown};
+use crate::engine::Engine;
+use crate::host::log;
+
+/// Has SIGHUP pass. SIGPIPE is passed over already, as in every program of Rust.
+pub fn ignore_hangups() {
+    // SAFETY: nothing runs when the signal comes.
+    unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
+}
+
+/// SIGTERM and SIGINT stop all workers; a second one ends the process at once.
+///
+/// # Errors
+/// What the system says: no descriptor or no thread.
+pub fn catch(engine: Arc<Engine>) -> io::Result<()> {
+    let mut signals = Signals::new([SIGTERM, SIGINT])?;
+    thread::Builder::new().name("signals".into()).spawn(move || {
+        for (count, signal) in signals.forever().enumerate() {
+            if count > 0 {
+                std::process::exit(1);
+            }
+            let (name, option) = match signal {
+                SIGTERM => ("SIGTERM", Opt::ShutdownOnSigterm),
+                _ => ("SIGINT", Opt::ShutdownOnSigint),
+            };
+            log::warning(&format!("Received {name} scheduling shutdown..."));
+            log::warning("User requested shutdown...");
+            if engine.config.number(option) & shutdown::SAVE != 0 {
+                log::warning("No snapshot is written, as there are none yet; ending all the same, as 'force' says.");
+            }
+            engine.post_stop();
+        }
+    })?;
+    Ok(())
+}

@@ -1,0 +1,39 @@
+//! What blocking commands have in common: for how long they wait.
+
+use sleeve_wire::long_double::LongDouble;
+use sleeve_wire::number;
+
+use crate::context::Cx;
+use crate::request::error::Error;
+
+/// The wall clock time in milliseconds at which a timeout of so many seconds, whole or not, is over. None is for ever,
+/// which is what 0 stands for.
+pub(super) fn deadline_of_seconds(cx: &Cx<'_>, text: &[u8]) -> Result<Option<i64>, Error> {
+    let not_float = Error::fixed("ERR timeout is not a float or out of range");
+    let Some(seconds) = number::parse_f64(text) else {
+        // Redis counts in longer floating-point numbers, which hold what no double does.
+        return Err(if LongDouble::parse(text).is_some() { OUT_OF_RANGE } else { not_float });
+    };
+    let milliseconds = seconds * 1_000.0;
+    // The largest number of 64 bits is no double; what is not below the next one is out of range.
+    if milliseconds >= i64::MAX as f64 {
+        return Err(OUT_OF_RANGE);
+    }
+    deadline_after(cx, milliseconds.ceil() as i64)
+}
+
+/// The same for a timeout in whole milliseconds.
+pub(super) fn deadline_of_milliseconds(cx: &Cx<'_>, text: &[u8]) -> Result<Option<i64>, Error> {
+    let not_integer = Error::fixed("ERR timeout is not an integer or out of range");
+    deadline_after(cx, number::parse_i64(text).ok_or(not_integer)?)
+}
+
+const OUT_OF_RANGE: Error = Error::fixed("ERR timeout is out of range");
+
+fn deadline_after(cx: &Cx<'_>, milliseconds: i64) -> Result<Option<i64>, Error> {
+    match milliseconds {
+        ..0 => Err(Error::fixed("ERR timeout is negative")),
+        0 => Ok(None),
+        _ => cx.now.wall_ms().checked_add(milliseconds).map(Some).ok_or(OUT_OF_RANGE),
+    }
+}

@@ -1,0 +1,256 @@
+//! CLIENT: what clients are called, who is here, and how one is closed, held or silenced.
+
+use std::sync::atomic::Ordering;
+
+use sleeve_wire::number;
+use sleeve_wire::reply::Writer;
+
+use super::client_filter::{Filter, skip_of};
+use crate::context::Cx;
+use crate::context::session_state::{Input, Replies};
+use crate::engine::clients::client_info::Peer;
+use crate::engine::pause::Held;
+use crate::messaging::mail::Letter;
+use crate::request::Request;
+use crate::request::error::{Error, Outcome};
+use crate::request::output::Output;
+
+/// CLIENT ID
+pub fn id(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
+    let id = cx.state.peer.id as i64;
+    cx.reply().integer(id);
+    Ok(())
+}
+
+/// CLIENT GETNAME
+pub fn get_name_reply(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
+    let name = cx.state.peer.names.lock().client.clone();
+    if name.is_empty() {
+        cx.reply().null()
+    } else {
+        cx.reply().bulk(name.as_bytes())
+    }
+    Ok(())
+}
+
+/// CLIENT SETNAME connection-name
+pub fn set_name_reply(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    set_name(cx, request.arg(2))?;
+    cx.reply().ok();
+    Ok(())
+}
+
+/// Names this connection; empty takes the name away.
+pub fn set_name(cx: &mut Cx<'_>, name: &[u8]) -> Outcome {
+    let name = plain_text(name)
+        .ok_or(Error::fixed("ERR Client names cannot contain spaces, newlines or special characters."))?;
+    cx.state.peer.names.lock().client = name;
+    Ok(())
+}
+
+/// CLIENT SETINFO LIB-NAME name | LIB-VER version
+pub fn set_info(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let (attribute, value) = (request.arg(2), plain_text(request.arg(3)));
+    let refusal =
+        |attribute| Error::new(format!("ERR {attribute} cannot contain spaces, newlines or special characters."));
+    if attribute.eq_ignore_ascii_case(b"lib-name") {
+        cx.state.peer.names.lock().library = value.ok_or_else(|| refusal("lib-name"))?;
+    } else if attribute.eq_ignore_ascii_case(b"lib-ver") {
+        cx.state.peer.names.lock().library_version = value.ok_or_else(|| refusal("lib-ver"))?;
+    } else {
+        return Err(Error::naming("ERR Unrecognized option '{}'", &[attribute]));
+    }
+    cx.reply().ok();
+    Ok(())
+}
+
+/// Text of printable ASCII without spaces, which CLIENT LIST can show.
+fn plain_text(bytes: &[u8]) -> Option<String> {
+    bytes.iter().all(u8::is_ascii_graphic).then(|| String::from_utf8_lossy(bytes).into_owned())
+}
+
+/// CLIENT INFO
+pub fn info(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    publish_self(cx, &request);
+    let text = cx.state.peer.line(cx.now.wall_ms());
+    cx.reply().verbatim(b"txt", text.as_bytes());
+    Ok(())
+}
+
+/// CLIENT LIST \[TYPE type\] \[ID id ...\]
+pub fn list(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let filter = Filter::of_list(request)?;
+    publish_self(cx, &request);
+    let peers = match &filter.ids {
+        Some(ids) => ids.iter().filter_map(|&id| cx.engine.peers.find(id)).collect(),
+        None => cx.engine.peers.all(),
+    };
+    let text: String =
+        peers.iter().filter(|peer| filter.admits(peer)).map(|peer| peer.line(cx.now.wall_ms())).collect();
+    cx.reply().verbatim(b"txt", text.as_bytes());
+    Ok(())
+}
+
+/// Brings what others know of this client up to date. The request itself is what is on its way from it.
+fn publish_self(cx: &Cx<'_>, request: &Request<'_>) {
+    let word_bytes = |word: &[u8]| number_len(word.len()) + word.len() + "$\r\n\r\n".len();
+    let head_bytes = number_len(request.len()) + "*\r\n".len();
+    let bytes = head_bytes + request.args.iter().map(word_bytes).sum::<usize>();
+    cx.state.publish(Input { bytes, spare: 0, argument_bytes: request.args.bytes_len() }, cx.now.wall_ms());
+}
+
+fn number_len(number: usize) -> usize {
+    number.checked_ilog10().unwrap_or(0) as usize + 1
+}
+
+/// CLIENT KILL ip:port | option value ...
+pub fn kill(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    if request.len() == 3 {
+        let address = String::from_utf8_lossy(request.arg(2)).into_owned();
+        let filter = Filter { address: Some(address), ..Filter::default() };
+        if close_matching(cx, &filter) == 0 {
+            return Err(Error::fixed("ERR No such client"));
+        }
+        cx.reply().ok();
+        return Ok(());
+    }
+    let mut filter = Filter::of_kill(request)?;
+    if let Some(name) = &filter.user
+        && cx.engine.acl.get(name).is_none()
+    {
+        return Err(Error::naming("ERR No such user '{}'", &[name]));
+    }
+    if skip_of(request)? {
+        filter.except = Some(cx.state.peer.id);
+    }
+    let closed = close_matching(cx, &filter);
+    cx.reply().integer(closed);
+    Ok(())
+}
+
+fn close_matching(cx: &mut Cx<'_>, filter: &Filter) -> i64 {
+    let peers = cx.engine.peers.all();
+    let mut closed = 0;
+    for peer in peers.iter().filter(|peer| filter.admits(peer)) {
+        close(cx, peer);
+        closed += 1;
+    }
+    closed
+}
+
+/// Closes a client; the one that asks for it once it has the reply.
+pub fn close(cx: &mut Cx<'_>, peer: &Peer) {
+    // It is gone at once for everybody who looks, and cannot be killed again while its owner is busy.
+    cx.engine.peers.leave(peer.id);
+    if peer.id == cx.state.peer.id {
+        cx.state.closing = true;
+    } else {
+        peer.mailbox.post(Letter::Close(peer.id));
+    }
+}
+
+/// CLIENT PAUSE timeout \[WRITE | ALL\]
+pub fn pause(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let held = match request.args.get(3) {
+        _ if request.len() > 4 => return Err(Error::subcommand_syntax("CLIENT", request.arg(1))),
+        None => Held::All,
+        Some(mode) if mode.eq_ignore_ascii_case(b"all") => Held::All,
+        Some(mode) if mode.eq_ignore_ascii_case(b"write") => Held::Writes,
+        Some(_) => return Err(Error::fixed("ERR CLIENT PAUSE mode must be WRITE or ALL")),
+    };
+    let timeout_ms =
+        number::parse_i64(request.arg(2)).ok_or(Error::fixed("ERR timeout is not an integer or out of range"))?;
+    if timeout_ms < 0 {
+        return Err(Error::fixed("ERR timeout is negative"));
+    }
+    // As in Redis, a pause that ends beyond the last date is refused, though no date matters.
+    timeout_ms.checked_add(cx.now.wall_ms()).ok_or(Error::fixed("ERR timeout is out of range"))?;
+    // All shards are locked, and every write looks for a pause with its own locks held: none is under way now.
+    cx.engine.pause.begin(held, cx.now.monotonic_ms().saturating_add(timeout_ms as u64));
+    cx.engine.post_resume();
+    cx.reply().ok();
+    Ok(())
+}
+
+/// CLIENT UNPAUSE
+pub fn unpause(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
+    cx.engine.pause.end();
+    cx.engine.post_resume();
+    cx.reply().ok();
+    Ok(())
+}
+
+/// CLIENT REPLY ON | OFF | SKIP
+pub fn reply(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let mode = request.arg(2);
+    if mode.eq_ignore_ascii_case(b"on") {
+        cx.state.replies = Replies::On;
+        cx.reply().ok();
+    } else if mode.eq_ignore_ascii_case(b"off") {
+        cx.state.replies = Replies::Off;
+    } else if mode.eq_ignore_ascii_case(b"skip") {
+        if cx.state.replies != Replies::Off {
+            cx.state.replies = Replies::SkipNext;
+        }
+    } else {
+        return Err(Error::SYNTAX);
+    }
+    Ok(())
+}
+
+/// CLIENT NO-EVICT ON | OFF
+pub fn no_evict(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let on = on_or_off(request.arg(2))?;
+    cx.state.peer.no_evict.store(on, Ordering::Relaxed);
+    cx.reply().ok();
+    Ok(())
+}
+
+/// CLIENT NO-TOUCH ON | OFF
+pub fn no_touch(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    cx.state.no_touch = on_or_off(request.arg(2))?;
+    cx.state.peer.no_touch.store(cx.state.no_touch, Ordering::Relaxed);
+    cx.reply().ok();
+    Ok(())
+}
+
+fn on_or_off(word: &[u8]) -> Result<bool, Error> {
+    match word {
+        _ if word.eq_ignore_ascii_case(b"on") => Ok(true),
+        _ if word.eq_ignore_ascii_case(b"off") => Ok(false),
+        _ => Err(Error::SYNTAX),
+    }
+}
+
+/// CLIENT UNBLOCK client-id \[TIMEOUT | ERROR\]
+pub fn unblock(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    if request.len() > 4 {
+        return Err(Error::subcommand_syntax("CLIENT", request.arg(1)));
+    }
+    let is_error = match request.args.get(3) {
+        None => false,
+        Some(reason) if reason.eq_ignore_ascii_case(b"timeout") => false,
+        Some(reason) if reason.eq_ignore_ascii_case(b"error") => true,
+        Some(_) => return Err(Error::fixed("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")),
+    };
+    let id = number::parse_i64(request.arg(2)).ok_or(Error::NOT_INTEGER)?;
+    let waiter = cx.engine.blocking.of_client(id as u64);
+    let claim = waiter.as_ref().and_then(|waiter| waiter.claim());
+    let is_waiting = claim.is_some();
+    if let (Some(waiter), Some(claim)) = (&waiter, claim) {
+        claim.finish(&cx.engine.blocking);
+        let mut reply = Output::default();
+        if is_error {
+            Writer::new(&mut reply.bytes, waiter.protocol).error("UNBLOCKED client unblocked via CLIENT UNBLOCK");
+            cx.engine.stats.count_error("UNBLOCKED");
+            cx.counters.errors_replied.add(1);
+            cx.counters.commands[waiter.row.id as usize].failed.add(1);
+        } else {
+            waiter.on_timeout.write(&mut reply.bytes, waiter.protocol);
+        }
+        let letter = Letter::Unblock { id: waiter.peer.id, ticket: waiter.ticket, reply };
+        cx.post(&waiter.peer.mailbox, letter);
+    }
+    cx.reply().integer(i64::from(is_waiting));
+    Ok(())
+}

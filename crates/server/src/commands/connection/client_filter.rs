@@ -1,0 +1,108 @@
+//! Which clients CLIENT LIST and CLIENT KILL mean.
+
+use sleeve_wire::number;
+
+use crate::engine::clients::client_info::Peer;
+use crate::request::Request;
+use crate::request::error::Error;
+
+/// A client fits when it fits everything that is given.
+#[derive(Debug, Default)]
+pub struct Filter {
+    /// One of these.
+    pub ids: Option<Vec<u64>>,
+    /// Its end.
+    pub address: Option<String>,
+    /// Our end.
+    pub local_address: Option<String>,
+    /// In this user.
+    pub user: Option<Box<[u8]>>,
+    /// Listens to channels, or does not: there are no other types of clients,
+    pub listening: Option<bool>,
+    /// so that these fit nobody.
+    pub none: bool,
+    /// Not this one.
+    pub except: Option<u64>,
+}
+
+impl Filter {
+    /// The options of CLIENT LIST.
+    pub fn of_list(request: Request<'_>) -> Result<Self, Error> {
+        let mut filter = Self::default();
+        match (request.args.get(2), request.len()) {
+            (None, _) => {}
+            (Some(option), 4) if option.eq_ignore_ascii_case(b"type") => filter.take_type(request.arg(3))?,
+            (Some(option), 4..) if option.eq_ignore_ascii_case(b"id") => {
+                let ids: Option<Vec<i64>> = request.args.iter().skip(3).map(number::parse_i64).collect();
+                let ids = ids.ok_or(Error::fixed("ERR Invalid client ID"))?;
+                filter.ids = Some(ids.into_iter().filter_map(|id| u64::try_from(id).ok()).collect());
+            }
+            _ => return Err(Error::SYNTAX),
+        }
+        Ok(filter)
+    }
+
+    /// The options of CLIENT KILL but SKIPME.
+    pub fn of_kill(request: Request<'_>) -> Result<Self, Error> {
+        let mut filter = Self::default();
+        for at in (2..request.len()).step_by(2) {
+            let option = request.arg(at);
+            let value = request.args.get(at + 1).ok_or(Error::SYNTAX)?;
+            let text = || Some(String::from_utf8_lossy(value).into_owned());
+            match option.to_ascii_lowercase().as_slice() {
+                b"id" => {
+                    let id = id_of(value).filter(|&id| id > 0);
+                    filter.ids = Some(vec![id.ok_or(Error::fixed("ERR client-id should be greater than 0"))?]);
+                }
+                b"type" => filter.take_type(value)?,
+                b"addr" => filter.address = text(),
+                b"laddr" => filter.local_address = text(),
+                b"user" => filter.user = Some(value.into()),
+                b"skipme" => {}
+                _ => return Err(Error::SYNTAX),
+            }
+        }
+        Ok(filter)
+    }
+
+    fn take_type(&mut self, name: &[u8]) -> Result<(), Error> {
+        match name.to_ascii_lowercase().as_slice() {
+            b"normal" => self.listening = Some(false),
+            b"pubsub" => self.listening = Some(true),
+            b"slave" | b"replica" | b"master" => self.none = true,
+            _ => return Err(Error::naming("ERR Unknown client type '{}'", &[name])),
+        }
+        Ok(())
+    }
+
+    /// Whether a client fits.
+    pub fn admits(&self, peer: &Peer) -> bool {
+        !self.none
+            && self.listening.is_none_or(|listening| listening == peer.is_listening())
+            && self.ids.as_ref().is_none_or(|ids| ids.contains(&peer.id))
+            && self.address.as_ref().is_none_or(|address| *address == peer.address)
+            && self.local_address.as_ref().is_none_or(|address| *address == peer.local_address)
+            && self.user.as_ref().is_none_or(|user| *user == peer.names.lock().user)
+            && self.except != Some(peer.id)
+    }
+}
+
+/// Whether CLIENT KILL leaves the calling client alone: unless SKIPME says no.
+pub fn skip_of(request: Request<'_>) -> Result<bool, Error> {
+    let mut skips = true;
+    for at in (2..request.len().saturating_sub(1)).step_by(2) {
+        if request.arg(at).eq_ignore_ascii_case(b"skipme") {
+            skips = match request.arg(at + 1) {
+                word if word.eq_ignore_ascii_case(b"yes") => true,
+                word if word.eq_ignore_ascii_case(b"no") => false,
+                _ => return Err(Error::SYNTAX),
+            };
+        }
+    }
+    Ok(skips)
+}
+
+/// A client's number.
+fn id_of(text: &[u8]) -> Option<u64> {
+    number::parse_i64(text).and_then(|id| u64::try_from(id).ok())
+}

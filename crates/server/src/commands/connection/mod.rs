@@ -1,0 +1,176 @@
+//! AUTH, ECHO, HELLO, PING, QUIT, RESET and SELECT: what concerns this connection alone.
+
+pub mod client;
+pub mod client_filter;
+pub mod monitor;
+pub mod tracking;
+
+use std::sync::atomic::Ordering;
+
+use sleeve_wire::number;
+use sleeve_wire::reply::Protocol;
+
+use super::pubsub;
+use crate::context::Cx;
+use crate::context::permission;
+use crate::context::session_state::Replies;
+use crate::request::Request;
+use crate::request::error::{Error, Outcome};
+
+/// PING \[message\]
+pub fn ping(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    match request.args.get(1) {
+        _ if request.len() > 2 => return Err(Error::arity("ping")),
+        message if cx.state.protocol == Protocol::Resp2 && cx.state.is_listening() => {
+            pubsub::pong(&mut cx.reply(), message.unwrap_or_default());
+        }
+        Some(message) => cx.reply().bulk(message),
+        None => cx.reply().simple("PONG"),
+    }
+    Ok(())
+}
+
+/// ECHO message
+pub fn echo(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    cx.reply().bulk(request.arg(1));
+    Ok(())
+}
+
+/// QUIT
+pub fn quit(cx: &mut Cx<'_>) -> Outcome {
+    cx.reply().ok();
+    cx.state.closing = true;
+    Ok(())
+}
+
+/// SELECT index
+pub fn select(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let index = number::parse_i64(request.arg(1)).ok_or(Error::NOT_INTEGER)?;
+    i32::try_from(index).map_err(|_| Error::INT_RANGE)?;
+    cx.state.database = database(cx, index).ok_or(Error::DATABASE_RANGE)?;
+    cx.reply().ok();
+    Ok(())
+}
+
+/// The database with this number, if there is one.
+pub fn database(cx: &Cx<'_>, index: i64) -> Option<u32> {
+    u32::try_from(index).ok().filter(|&index| (index as usize) < cx.engine.store.databases())
+}
+
+/// AUTH \[username\] password
+pub fn auth(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let (user, password) = match request.len() {
+        2 => (None, request.arg(1)),
+        3 => (Some(request.arg(1)), request.arg(2)),
+        _ => return Err(Error::SYNTAX),
+    };
+    if user.is_none() && cx.engine.acl.default_user().no_password {
+        return Err(Error::fixed(
+            "ERR AUTH <password> called without any password configured for the default user. Are you sure your \
+             configuration is correct?",
+        ));
+    }
+    authenticate(cx, (user.unwrap_or(b"default"), password), request.arg(0))?;
+    cx.reply().ok();
+    Ok(())
+}
+
+/// Lets the client in as this user if the password is right; `command` is what asks for it.
+fn authenticate(cx: &mut Cx<'_>, (user, password): (&[u8], &[u8]), command: &[u8]) -> Outcome {
+    let Some(admitted) = cx.engine.acl.admit(user, password) else {
+        permission::record_failed_login(cx, user, command);
+        return Err(Error::fixed("WRONGPASS invalid username-password pair or user is disabled."));
+    };
+    cx.state.log_in(admitted, true);
+    Ok(())
+}
+
+/// HELLO \[protover \[AUTH username password\] \[SETNAME clientname\]\]
+pub fn hello(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let protocol = match request.args.get(1) {
+        None => None,
+        Some(version) => Some(match number::parse_i64(version) {
+            None => return Err(Error::fixed("ERR Protocol version is not an integer or out of range")),
+            Some(2) => Protocol::Resp2,
+            Some(3) => Protocol::Resp3,
+            Some(_) => return Err(Error::fixed("NOPROTO unsupported protocol version")),
+        }),
+    };
+    let (login, name) = hello_options(request)?;
+    if let Some(login) = login {
+        authenticate(cx, login, request.arg(0))?;
+    }
+    if !cx.state.authenticated {
+        return Err(Error::fixed(
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> \
+             <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
+        ));
+    }
+    if let Some(name) = name {
+        client::set_name(cx, name)?;
+    }
+    cx.state.protocol = protocol.unwrap_or(cx.state.protocol);
+    greet(cx);
+    Ok(())
+}
+
+type HelloOptions<'a> = (Option<(&'a [u8], &'a [u8])>, Option<&'a [u8]>);
+
+fn hello_options(request: Request<'_>) -> Result<HelloOptions<'_>, Error> {
+    let (mut login, mut name, mut at) = (None, None, 2);
+    while at < request.len() {
+        let (option, left) = (request.arg(at), request.len() - at - 1);
+        if option.eq_ignore_ascii_case(b"auth") && left >= 2 {
+            login = Some((request.arg(at + 1), request.arg(at + 2)));
+            at += 3;
+        } else if option.eq_ignore_ascii_case(b"setname") && left >= 1 {
+            name = Some(request.arg(at + 1));
+            at += 2;
+        } else {
+            return Err(Error::naming("ERR Syntax error in HELLO option '{}'", &[option]));
+        }
+    }
+    Ok((login, name))
+}
+
+fn greet(cx: &mut Cx<'_>) {
+    let id = cx.state.peer.id as i64;
+    let version = if cx.state.protocol == Protocol::Resp3 { 3 } else { 2 };
+    let mut reply = cx.reply();
+    reply.map(7);
+    reply.bulk(b"server");
+    reply.bulk(b"redis");
+    reply.bulk(b"version");
+    reply.bulk(crate::REDIS_VERSION.as_bytes());
+    reply.bulk(b"proto");
+    reply.integer(version);
+    reply.bulk(b"id");
+    reply.integer(id);
+    reply.bulk(b"mode");
+    reply.bulk(b"standalone");
+    reply.bulk(b"role");
+    reply.bulk(b"master");
+    reply.bulk(b"modules");
+    reply.array(0);
+}
+
+/// RESET
+pub fn reset(cx: &mut Cx<'_>) -> Outcome {
+    let state = &mut *cx.state;
+    state.unsubscribe_all(cx.engine);
+    state.stop_tracking(cx.engine);
+    state.transaction = None;
+    state.watching.clear(cx.engine);
+    state.database = 0;
+    state.protocol = Protocol::Resp2;
+    state.replies = Replies::On;
+    state.no_touch = false;
+    state.peer.no_evict.store(false, Ordering::Relaxed);
+    state.peer.no_touch.store(false, Ordering::Relaxed);
+    state.peer.names.lock().client.clear();
+    let user = cx.engine.acl.default_user();
+    let authenticated = user.enabled && user.no_password;
+    state.log_in(user, authenticated);
+    cx.reply().simple("RESET");
+    Ok(())
+}

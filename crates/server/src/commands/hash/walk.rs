@@ -1,0 +1,210 @@
+//! HSCAN, which walks over a hash, and HRANDFIELD, which draws from it.
+
+use std::collections::HashSet;
+
+use sleeve_store::{Digits, MapRef, ValueRef};
+use sleeve_wire::reply::{Protocol, Writer};
+use sleeve_wire::{number, pattern};
+
+use super::{read, write};
+use crate::commands::{draws, scan};
+use crate::context::Cx;
+use crate::request::Request;
+use crate::request::error::{Error, Outcome};
+
+/// Up to one field in so many of a hash is drawn by chance; more are what is left when others are taken out.
+const SPARSE: usize = 3;
+
+const COUNT_RANGE: Error =
+    Error::fixed("ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807");
+
+/// HSCAN key cursor \[MATCH pattern\] \[COUNT count\] \[NOVALUES\]
+pub fn hscan(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let (cursor, now_ms) = (scan::parse_cursor(request.arg(2))?, cx.now.wall_ms());
+    let (mut elements, protocol, len_max) = (Vec::new(), cx.state.protocol, cx.out.room());
+    let found = read(cx, request.key(0), |map, reply| {
+        let options = ScanOptions::of(request)?;
+        let (mut count, mut elements) = (0, Writer::bounded(&mut elements, protocol, len_max));
+        let next = map.scan(cursor, options.count, now_ms, |field, value| {
+            if !elements.is_full() && options.admits(field) {
+                write(&mut elements, field);
+                if options.values {
+                    write(&mut elements, value);
+                }
+                count += 1 + usize::from(options.values);
+            }
+        });
+        write_step(reply, next, count);
+        Ok::<(), Error>(())
+    })?;
+    match found {
+        Some(step) => step?,
+        None => write_step(&mut cx.reply(), 0, 0),
+    }
+    cx.out.bytes.append(&mut elements);
+    Ok(())
+}
+
+/// The head of a reply with the next cursor and `count` elements, which follow.
+fn write_step(reply: &mut Writer<'_>, next: u64, count: usize) {
+    reply.array(2);
+    reply.bulk(next.to_string().as_bytes());
+    reply.array(count);
+}
+
+struct ScanOptions<'a> {
+    pattern: Option<&'a [u8]>,
+    count: usize,
+    values: bool,
+}
+
+impl<'a> ScanOptions<'a> {
+    fn of(request: Request<'a>) -> Result<Self, Error> {
+        let mut options = Self { pattern: None, count: 10, values: true };
+        let mut words = request.args.from(3).iter();
+        while let Some(word) = words.next() {
+            if word.eq_ignore_ascii_case(b"count") {
+                options.count = scan::parse_count(words.next().ok_or(Error::SYNTAX)?)?;
+            } else if word.eq_ignore_ascii_case(b"match") {
+                options.pattern = Some(words.next().ok_or(Error::SYNTAX)?);
+            } else if word.eq_ignore_ascii_case(b"novalues") {
+                options.values = false;
+            } else {
+                return Err(Error::SYNTAX);
+            }
+        }
+        Ok(options)
+    }
+
+    fn admits(&self, field: ValueRef<'_>) -> bool {
+        let matches =
+            |pattern: &[u8]| pattern == b"*" || pattern::matches(pattern, field.bytes(&mut Digits::default()), false);
+        self.pattern.is_none_or(matches)
+    }
+}
+
+/// HRANDFIELD key \[count \[WITHVALUES\]\]
+pub fn hrandfield(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let now_ms = cx.now.wall_ms();
+    let Some(count) = request.args.get(2) else {
+        let found = read(cx, request.key(0), |map, reply| match map.random(fastrand::u64(..), now_ms) {
+            Some((field, _)) => write(reply, field),
+            None => reply.null(),
+        })?;
+        if found.is_none() {
+            cx.reply().null();
+        }
+        return Ok(());
+    };
+    let count = number::parse_i64(count).ok_or(Error::NOT_INTEGER)?;
+    if count == i64::MIN {
+        return Err(COUNT_RANGE);
+    }
+    let values = match (request.len(), request.args.get(3)) {
+        (_, None) => false,
+        (4, Some(word)) if word.eq_ignore_ascii_case(b"withvalues") => true,
+        _ => return Err(Error::SYNTAX),
+    };
+    let many = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+    if values && many > i64::MAX as usize / 2 {
+        return Err(Error::OUT_OF_RANGE);
+    }
+    let found = read(cx, request.key(0), |map, reply| {
+        if count < 0 {
+            return show_repeating(map, many, values, now_ms, reply);
+        }
+        write_pairs(reply, &distinct(map, many, now_ms), values);
+        Ok(())
+    })?;
+    found.unwrap_or_else(|| {
+        cx.reply().array(0);
+        Ok(())
+    })
+}
+
+type Pair<'a> = (ValueRef<'a>, ValueRef<'a>);
+
+fn write_pairs(reply: &mut Writer<'_>, pairs: &[Pair<'_>], values: bool) {
+    write_head(reply, pairs.len(), values);
+    for &pair in pairs {
+        if reply.is_full() {
+            return;
+        }
+        write_pair(reply, pair, values);
+    }
+}
+
+/// The head of `count` fields: with values, an array of pairs to RESP3 and of twice as many elements to RESP2.
+fn write_head(reply: &mut Writer<'_>, count: usize, values: bool) {
+    let is_flat = values && reply.protocol == Protocol::Resp2;
+    reply.array(if is_flat { 2 * count } else { count });
+}
+
+fn write_pair(reply: &mut Writer<'_>, (field, value): Pair<'_>, values: bool) {
+    if values && reply.protocol == Protocol::Resp3 {
+        reply.array(2);
+    }
+    write(reply, field);
+    if values {
+        write(reply, value);
+    }
+}
+
+fn all(map: MapRef<'_>, now_ms: i64) -> Vec<Pair<'_>> {
+    let mut pairs = Vec::with_capacity(map.len());
+    map.for_each(now_ms, |field, value| pairs.push((field, value)));
+    pairs
+}
+
+/// Writes so many fields, each drawn from all of them.
+fn show_repeating(map: MapRef<'_>, count: usize, values: bool, now_ms: i64, reply: &mut Writer<'_>) -> Outcome {
+    if count < map.len() / SPARSE {
+        let chosen: Vec<_> = (0..count).filter_map(|_| map.random(fastrand::u64(..), now_ms)).collect();
+        write_pairs(reply, &chosen, values);
+        return Ok(());
+    }
+    let pairs = all(map, now_ms);
+    let count = if pairs.is_empty() { 0 } else { count };
+    let elements = 1 + usize::from(values);
+    draws::judge(count.saturating_mul(elements), pairs.len() * elements, || {
+        pairs.iter().map(|(field, value)| field.len() + if values { value.len() } else { 0 }).sum()
+    })?;
+    write_head(reply, count, values);
+    let begin = reply.out.len();
+    for _ in 0..count {
+        if reply.is_full() {
+            break;
+        }
+        write_pair(reply, pairs[fastrand::usize(..pairs.len())], values);
+        draws::judge_written(reply.out.len() - begin)?;
+    }
+    Ok(())
+}
+
+fn shuffled(map: MapRef<'_>, count: usize, now_ms: i64) -> Vec<Pair<'_>> {
+    let mut pairs = all(map, now_ms);
+    if count < pairs.len() {
+        fastrand::shuffle(&mut pairs);
+        pairs.truncate(count);
+    }
+    pairs
+}
+
+/// Up to so many different fields.
+fn distinct(map: MapRef<'_>, count: usize, now_ms: i64) -> Vec<Pair<'_>> {
+    if count >= map.len() / SPARSE {
+        return shuffled(map, count, now_ms);
+    }
+    let (mut seen, mut chosen) = (HashSet::new(), Vec::with_capacity(count));
+    // Where the time of most fields is over, fewer than `count` may be left: then the draws do not go on for ever.
+    for _ in 0..8 * count + 64 {
+        let Some((field, value)) = map.random(fastrand::u64(..), now_ms) else { break };
+        if seen.insert(field.bytes(&mut Digits::default()).to_vec()) {
+            chosen.push((field, value));
+        }
+        if chosen.len() == count {
+            return chosen;
+        }
+    }
+    shuffled(map, count, now_ms)
+}

@@ -1,0 +1,110 @@
+//! Whole databases: how many keys, none at all, and one in place of the other.
+//!
+//! FLUSHDB, FLUSHALL and SWAPDB find all shards locked. What a flush takes out is freed when the locks are given back,
+//! or, under ASYNC, on another thread.
+
+use std::ops::Range;
+
+use sleeve_store::Flushed;
+use sleeve_wire::number;
+
+use crate::config::Opt;
+use crate::context::Cx;
+use crate::engine::clients::watch::Presence;
+use crate::host::lazy_free;
+use crate::request::Request;
+use crate::request::error::{Error, Outcome};
+
+/// Fewer keys than this are freed sooner than another thread has started.
+const ELSEWHERE_KEYS_MIN: usize = 1_000;
+
+/// DBSIZE
+pub fn dbsize(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
+    let (database, mut count) = (cx.database(), 0);
+    cx.locks.for_each(|shard| count += shard.len(database));
+    cx.reply().integer(count as i64);
+    Ok(())
+}
+
+/// FLUSHDB \[ASYNC | SYNC\]
+pub fn flushdb(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let database = cx.database();
+    flush(cx, request, database..database + 1)
+}
+
+/// FLUSHALL \[ASYNC | SYNC\]
+pub fn flushall(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let databases = cx.engine.store.databases();
+    flush(cx, request, 0..databases)
+}
+
+fn flush(cx: &mut Cx<'_>, request: Request<'_>, databases: Range<usize>) -> Outcome {
+    let is_async = parse_async(cx, request)?;
+    for database in databases.clone() {
+        raise_watches(cx, database, None);
+        cx.touched_all(database as u32);
+    }
+    cx.invalidate_all();
+    let mut flushed: Vec<Flushed> = Vec::new();
+    cx.locks.for_each(|shard| {
+        let written = databases.start..databases.end.min(shard.databases());
+        flushed.extend(written.filter_map(|database| shard.flush(database)));
+    });
+    let count: usize = flushed.iter().map(Flushed::len).sum();
+    if is_async && count >= ELSEWHERE_KEYS_MIN {
+        lazy_free::elsewhere(flushed);
+    } else {
+        cx.locks.free_when_unlocked(flushed);
+    }
+    cx.changed_many(count as u64);
+    if count == 0 {
+        // A flush of nothing is recorded too: whoever reads the journal is to be as empty afterwards as we are.
+        cx.record(&request.args.iter().collect::<Vec<_>>());
+    }
+    cx.reply().ok();
+    Ok(())
+}
+
+fn parse_async(cx: &Cx<'_>, request: Request<'_>) -> Result<bool, Error> {
+    match request.args.get(1) {
+        None => Ok(cx.engine.config.flag(Opt::LazyfreeLazyUserFlush)),
+        Some(_) if request.len() > 2 => Err(Error::SYNTAX),
+        Some(mode) if mode.eq_ignore_ascii_case(b"async") => Ok(true),
+        Some(mode) if mode.eq_ignore_ascii_case(b"sync") => Ok(false),
+        Some(_) => Err(Error::SYNTAX),
+    }
+}
+
+/// SWAPDB index1 index2
+pub fn swapdb(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let one = index_of(request.arg(1)).ok_or(Error::fixed("ERR invalid first DB index"))?;
+    let other = index_of(request.arg(2)).ok_or(Error::fixed("ERR invalid second DB index"))?;
+    let databases = cx.engine.store.databases();
+    let place = |index: i32| usize::try_from(index).ok().filter(|index| *index < databases);
+    let (Some(one), Some(other)) = (place(one), place(other)) else { return Err(Error::DATABASE_RANGE) };
+    if one != other {
+        raise_watches(cx, one, Some(other));
+        raise_watches(cx, other, Some(one));
+        cx.touched_all(one as u32);
+        cx.touched_all(other as u32);
+        cx.locks.for_each(|shard| shard.swap(one, other));
+    }
+    cx.changed_many(1);
+    cx.reply().ok();
+    Ok(())
+}
+
+fn index_of(text: &[u8]) -> Option<i32> {
+    number::parse_i64(text).and_then(|number| i32::try_from(number).ok())
+}
+
+/// Tells those who watch keys of a database that all its keys go, and that those of another, if any, take their place.
+fn raise_watches(cx: &mut Cx<'_>, database: usize, successor: Option<usize>) {
+    let (engine, locks, now_ms) = (cx.engine, &mut cx.locks, cx.now.wall_ms());
+    engine.watches.replace_all(database as u32, |key| {
+        let hash = engine.store.hash(key);
+        let shard = locks.shard(hash);
+        let presence = |database| Presence::of(shard.find(database, hash, key, now_ms));
+        (presence(database), successor.map_or(Presence::Missing, presence))
+    });
+}

@@ -1,0 +1,162 @@
+//! DUMP and RESTORE: a value as bytes, in Redis's form: the value as in its snapshot files, the version of that format
+//! in 16 bits, and a CRC-64 of all that stands before.
+
+use sleeve_store::rdb::{self, Input, Limits, Loaded};
+use sleeve_store::{Deadline, EntryRef, Value};
+use sleeve_wire::number;
+
+use crate::commands::{hash, list, set, sorted_set, stream};
+use crate::context::Cx;
+use crate::context::notifications::Class;
+use crate::engine::keyspace::key_clock;
+use crate::request::error::{Error, Outcome};
+use crate::request::{Key, Request};
+
+/// DUMP key
+pub fn dump(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let now_ms = cx.now.wall_ms();
+    let payload = cx.read(request.key(0)).map(|entry| payload_of(&entry, now_ms));
+    cx.reply().bulk_or_null(payload.as_deref());
+    Ok(())
+}
+
+/// The dump of a value.
+pub(super) fn payload_of(entry: &EntryRef<'_>, now_ms: i64) -> Vec<u8> {
+    let mut payload = Vec::new();
+    let version = rdb::write(&mut payload, entry, now_ms);
+    payload.extend(version.to_le_bytes());
+    let sum = rdb::crc64(&payload);
+    payload.extend(sum.to_le_bytes());
+    payload
+}
+
+/// The part of a dump that is the value, if version and sum are right.
+pub fn checked(payload: &[u8]) -> Result<&[u8], Error> {
+    const WRONG: Error = Error::fixed("ERR DUMP payload version or checksum are wrong");
+    let (summed, sum) = payload.split_last_chunk::<8>().ok_or(WRONG)?;
+    let (body, version) = summed.split_last_chunk::<2>().ok_or(WRONG)?;
+    if u16::from_le_bytes(*version) > rdb::VERSION_MAX || rdb::crc64(summed) != u64::from_le_bytes(*sum) {
+        return Err(WRONG);
+    }
+    Ok(body)
+}
+
+/// What may stand behind RESTORE's payload.
+#[derive(Default)]
+struct Options {
+    replace: bool,
+    absolute: bool,
+    idle_s: Option<i64>,
+    frequency: Option<i64>,
+}
+
+impl Options {
+    fn of(request: Request<'_>) -> Result<Self, Error> {
+        let mut options = Self::default();
+        let mut words = request.args.from(4).iter();
+        while let Some(word) = words.next() {
+            let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+            if is("replace") {
+                options.replace = true;
+            } else if is("absttl") {
+                options.absolute = true;
+            } else if is("idletime") && options.frequency.is_none() && words.len() > 0 {
+                let seconds = number::parse_i64(words.next().unwrap_or_default()).ok_or(Error::NOT_INTEGER)?;
+                if seconds < 0 {
+                    return Err(Error::fixed("ERR Invalid IDLETIME value, must be >= 0"));
+                }
+                options.idle_s = Some(seconds);
+            } else if is("freq") && options.idle_s.is_none() && words.len() > 0 {
+                let count = number::parse_i64(words.next().unwrap_or_default()).ok_or(Error::NOT_INTEGER)?;
+                if !(0..=255).contains(&count) {
+                    return Err(Error::fixed("ERR Invalid FREQ value, must be >= 0 and <= 255"));
+                }
+                options.frequency = Some(count);
+            } else {
+                return Err(Error::SYNTAX);
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// RESTORE key ttl serialized-value \[REPLACE\] \[ABSTTL\] \[IDLETIME seconds\] \[FREQ frequency\]
+pub fn restore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let (key, now_ms) = (request.key(0), cx.now.wall_ms());
+    let options = Options::of(request)?;
+    if !options.replace && cx.peek(key).is_some() {
+        return Err(Error::fixed("BUSYKEY Target key name already exists."));
+    }
+    let ttl_ms = number::parse_i64(request.arg(2)).ok_or(Error::NOT_INTEGER)?;
+    if ttl_ms < 0 {
+        return Err(Error::fixed("ERR Invalid TTL value, must be >= 0"));
+    }
+    let mut input = Input::new(checked(request.arg(3))?);
+    cx.counters.payloads_checked.add(1);
+    let loaded = rdb::read(&mut input, &limits(cx)).ok().filter(|_| input.is_empty());
+    let loaded = loaded.ok_or(Error::fixed("ERR Bad data format"))?;
+    let at_ms = match (ttl_ms, options.absolute) {
+        (0, _) => None,
+        (_, true) => Some(ttl_ms),
+        (_, false) => Some(now_ms.saturating_add(ttl_ms)),
+    };
+    let was_there = cx.remove(key);
+    let is_over = at_ms.is_some_and(|at_ms| at_ms <= now_ms);
+    let is_hash = matches!(loaded, Loaded::Hash(_));
+    if is_over || !put(cx, key, loaded) {
+        if was_there {
+            cx.notify(Class::Generic, "del", key);
+            cx.record(&[b"DEL", key.name]);
+        }
+        cx.reply().ok();
+        return Ok(());
+    }
+    set_clock_and_deadline(cx, key, &options, at_ms);
+    cx.notify(Class::Generic, "restore", key);
+    let digits = number::Digits::new(at_ms.unwrap_or(0));
+    // The fields that were over are not in what is recorded: whoever executes that may have another clock.
+    let kept = if is_hash && cx.is_recording() { cx.peek(key).map(|entry| payload_of(&entry, now_ms)) } else { None };
+    let payload = kept.as_deref().unwrap_or(request.arg(3));
+    cx.record(&[b"RESTORE", key.name, digits.as_bytes(), payload, b"REPLACE", b"ABSTTL"]);
+    cx.reply().ok();
+    Ok(())
+}
+
+/// Puts what was loaded under a key; false if there is nothing in it, because all its fields were over.
+fn put(cx: &mut Cx<'_>, key: Key<'_>, loaded: Loaded) -> bool {
+    match loaded {
+        Loaded::String(bytes) => {
+            cx.set(key, &Value::Plain(&bytes), Deadline::Clear);
+            true
+        }
+        Loaded::List(list) => cx.set_collection(key, list),
+        Loaded::Set(set) => cx.set_collection(key, set),
+        Loaded::Hash(map) => cx.set_collection(key, map),
+        Loaded::SortedSet(set) => cx.set_collection(key, set),
+        Loaded::Stream(stream) => cx.set_collection(key, stream),
+    }
+}
+
+fn set_clock_and_deadline(cx: &mut Cx<'_>, key: Key<'_>, options: &Options, at_ms: Option<i64>) {
+    let (engine, now) = (cx.engine, cx.now);
+    let Some(mut entry) = cx.edit(key) else { return };
+    entry.set_deadline(at_ms);
+    if let Some(idle_s) = options.idle_s {
+        entry.touch(key_clock::idle_for(&engine.config, idle_s, now));
+    }
+    if let Some(frequency) = options.frequency {
+        entry.touch(key_clock::used(&engine.config, frequency as u32, now));
+    }
+}
+
+fn limits(cx: &mut Cx<'_>) -> Limits {
+    Limits {
+        hash_key: cx.engine.store.hash_key(),
+        list: list::limit(cx),
+        set: set::limits(cx),
+        hash: hash::limits(cx),
+        sorted_set: sorted_set::limits(cx),
+        stream: stream::limits(cx),
+        now_ms: cx.now.wall_ms(),
+    }
+}

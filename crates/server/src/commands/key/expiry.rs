@@ -1,0 +1,201 @@
+//! Deadlines: when a key's time comes, set and asked for, in seconds and milliseconds, relative and absolute.
+//!
+//! A deadline is kept in milliseconds since the epoch, and so it is recorded: whatever form a request takes, its effect
+//! is a PEXPIREAT, or a DEL when the time given is over.
+
+use sleeve_wire::number;
+
+use super::look;
+use crate::context::Cx;
+use crate::context::notifications::Class;
+use crate::engine::keyspace::key_clock;
+use crate::request::error::{Error, Outcome};
+use crate::request::{Key, Request};
+
+/// Milliseconds.
+const MILLISECOND: i64 = 1;
+const SECOND: i64 = 1_000;
+
+/// EXPIRE key seconds \[NX | XX | GT | LT\]
+pub fn expire(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let now_ms = cx.now.wall_ms();
+    expire_at(cx, request, SECOND, now_ms)
+}
+
+/// EXPIREAT key unix-time-seconds \[NX | XX | GT | LT\]
+pub fn expireat(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    expire_at(cx, request, SECOND, 0)
+}
+
+/// PEXPIRE key milliseconds \[NX | XX | GT | LT\]
+pub fn pexpire(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let now_ms = cx.now.wall_ms();
+    expire_at(cx, request, MILLISECOND, now_ms)
+}
+
+/// PEXPIREAT key unix-time-milliseconds \[NX | XX | GT | LT\]
+pub fn pexpireat(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    expire_at(cx, request, MILLISECOND, 0)
+}
+
+/// Sets a deadline of the second argument times `unit_ms` after `base_ms`.
+fn expire_at(cx: &mut Cx<'_>, request: Request<'_>, unit_ms: i64, base_ms: i64) -> Outcome {
+    let condition = Condition::parse(request)?;
+    let amount = number::parse_i64(request.arg(2)).ok_or(Error::NOT_INTEGER)?;
+    let deadline_ms = amount
+        .checked_mul(unit_ms)
+        .and_then(|after_ms| after_ms.checked_add(base_ms))
+        .ok_or_else(|| Error::invalid_expire(request.row.name))?;
+    let done = set_deadline(cx, request.key(0), deadline_ms, condition);
+    cx.reply().integer(i64::from(done));
+    Ok(())
+}
+
+/// Sets a key's deadline if the key is there and the condition holds; a deadline that is over removes the key.
+fn set_deadline(cx: &mut Cx<'_>, key: Key<'_>, deadline_ms: i64, condition: Condition) -> bool {
+    let (engine, now, is_silent) = (cx.engine, cx.now, cx.state.no_touch);
+    let Some(mut entry) = cx.edit(key) else { return false };
+    if !is_silent {
+        key_clock::touch(&engine.config, &entry.view(), now);
+    }
+    if !condition.allows(entry.deadline(), deadline_ms) {
+        return false;
+    }
+    if deadline_ms <= now.wall_ms() {
+        cx.remove(key);
+        cx.notify(Class::Generic, "del", key);
+        cx.record(&[b"DEL", key.name]);
+        return true;
+    }
+    entry.set_deadline(Some(deadline_ms));
+    cx.changed(key);
+    cx.notify(Class::Generic, "expire", key);
+    if cx.is_recording() {
+        cx.record(&[b"PEXPIREAT", key.name, number::Digits::new(deadline_ms).as_bytes()]);
+    }
+    true
+}
+
+/// PERSIST key
+pub fn persist(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let key = request.key(0);
+    let had_deadline = cx.edit(key).is_some_and(|mut entry| {
+        let had_deadline = entry.deadline().is_some();
+        if had_deadline {
+            entry.set_deadline(None);
+        }
+        had_deadline
+    });
+    if had_deadline {
+        cx.changed(key);
+        cx.notify(Class::Generic, "persist", key);
+    }
+    cx.reply().integer(i64::from(had_deadline));
+    Ok(())
+}
+
+/// What NX, XX, GT and LT ask of the deadline that a key has. All that are given must hold.
+#[derive(Debug, Clone, Copy, Default)]
+struct Condition {
+    none: bool,
+    any: bool,
+    later: bool,
+    earlier: bool,
+}
+
+impl Condition {
+    fn parse(request: Request<'_>) -> Result<Self, Error> {
+        let mut condition = Self::default();
+        for option in request.args.from(3).iter() {
+            match option {
+                _ if option.eq_ignore_ascii_case(b"nx") => condition.none = true,
+                _ if option.eq_ignore_ascii_case(b"xx") => condition.any = true,
+                _ if option.eq_ignore_ascii_case(b"gt") => condition.later = true,
+                _ if option.eq_ignore_ascii_case(b"lt") => condition.earlier = true,
+                _ => return Err(unsupported(option)),
+            }
+        }
+        if condition.none && (condition.any || condition.later || condition.earlier) {
+            return Err(Error::fixed("ERR NX and XX, GT or LT options at the same time are not compatible"));
+        }
+        if condition.later && condition.earlier {
+            return Err(Error::fixed("ERR GT and LT options at the same time are not compatible"));
+        }
+        Ok(condition)
+    }
+
+    /// A key without a deadline counts as one that lives forever.
+    fn allows(self, old_ms: Option<i64>, new_ms: i64) -> bool {
+        !(self.none && old_ms.is_some()
+            || self.any && old_ms.is_none()
+            || self.later && old_ms.is_none_or(|old_ms| new_ms <= old_ms)
+            || self.earlier && old_ms.is_some_and(|old_ms| new_ms >= old_ms))
+    }
+}
+
+fn unsupported(option: &[u8]) -> Error {
+    Error::naming("ERR Unsupported option {}", &[option])
+}
+
+/// TTL key
+pub fn ttl(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let now_ms = cx.now.wall_ms();
+    answer(cx, request, |deadline_ms| rounded_s(left_ms(deadline_ms, now_ms)))
+}
+
+/// PTTL key
+pub fn pttl(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let now_ms = cx.now.wall_ms();
+    answer(cx, request, |deadline_ms| left_ms(deadline_ms, now_ms))
+}
+
+/// EXPIRETIME key
+pub fn expiretime(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    answer(cx, request, rounded_s)
+}
+
+/// PEXPIRETIME key
+pub fn pexpiretime(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    answer(cx, request, |deadline_ms| deadline_ms)
+}
+
+fn left_ms(deadline_ms: i64, now_ms: i64) -> i64 {
+    deadline_ms.saturating_sub(now_ms).max(0)
+}
+
+/// Seconds, rounded to the nearest.
+fn rounded_s(time_ms: i64) -> i64 {
+    time_ms / SECOND + i64::from(time_ms % SECOND >= SECOND / 2)
+}
+
+/// Answers something about a key's deadline: -2 if there is no key, -1 if it has no deadline.
+fn answer(cx: &mut Cx<'_>, request: Request<'_>, of_deadline: impl FnOnce(i64) -> i64) -> Outcome {
+    let answer = match look(cx, request.key(0), |entry| entry.deadline()) {
+        None => -2,
+        Some(None) => -1,
+        Some(Some(deadline_ms)) => of_deadline(deadline_ms),
+    };
+    cx.reply().integer(answer);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_are_rounded_to_the_nearest_even_at_the_end_of_time() {
+        assert_eq!([0, 499, 500, 1_499, 1_500].map(rounded_s), [0, 0, 1, 1, 2]);
+        assert_eq!(rounded_s(i64::MAX), 9_223_372_036_854_776);
+    }
+
+    #[test]
+    fn a_key_without_a_deadline_lives_longer_than_any_other() {
+        let later = Condition { later: true, ..Condition::default() };
+        let earlier = Condition { earlier: true, ..Condition::default() };
+        assert!(!later.allows(None, i64::MAX));
+        assert!(earlier.allows(None, i64::MAX));
+        assert!(!later.allows(Some(5), 5) && later.allows(Some(5), 6));
+        assert!(!earlier.allows(Some(5), 5) && earlier.allows(Some(5), 4));
+    }
+}

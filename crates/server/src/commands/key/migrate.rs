@@ -1,0 +1,177 @@
+//! MIGRATE: keys as dumps to another server, and away from this one.
+//!
+//! The command waits for the other server with the locks of its keys held, as Redis does, which stops altogether
+//! meanwhile: so there is no instant at which nobody has the key, none at which both may change it, and nothing to be
+//! undone when the key has changed on the way. The price is the same as there: until the target has answered or the time
+//! is over, this thread's other clients wait, and so does whoever needs one of these shards. A key is removed when the
+//! target has said that it has it, and never otherwise.
+
+use std::time::Duration;
+
+use sleeve_wire::number;
+
+use super::dump;
+use crate::context::Cx;
+use crate::context::notifications::Class;
+use crate::engine::migrate_target::{Address, Answer, Broken, Stage, Target};
+use crate::request::error::{Error, Outcome};
+use crate::request::{Key, Request};
+
+/// The time for one step where none is asked for.
+const TIMEOUT_MS_DEFAULT: i64 = 1_000;
+
+/// What was asked for.
+struct Plan {
+    address: Address,
+    database: i64,
+    timeout: Duration,
+    copy: bool,
+    replace: bool,
+}
+
+impl Plan {
+    fn of(request: &Request<'_>) -> Result<Self, Error> {
+        let (mut copy, mut replace, mut username, mut password) = (false, false, None, None);
+        let mut words = request.args.from(6).iter();
+        while let Some(word) = words.next() {
+            let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+            if is("copy") {
+                copy = true;
+            } else if is("replace") {
+                replace = true;
+            } else if is("auth") && words.len() >= 1 {
+                password = words.next();
+            } else if is("auth2") && words.len() >= 2 {
+                (username, password) = (words.next(), words.next());
+            } else if is("keys") {
+                if !request.arg(3).is_empty() {
+                    return Err(Error::fixed(
+                        "ERR When using MIGRATE KEYS option, the key argument must be set to the empty string",
+                    ));
+                }
+                break;
+            } else {
+                return Err(Error::SYNTAX);
+            }
+        }
+        let timeout_ms = number::parse_i64(request.arg(5)).ok_or(Error::NOT_INTEGER)?;
+        let database = number::parse_i64(request.arg(4)).ok_or(Error::NOT_INTEGER)?;
+        let timeout_ms = if timeout_ms > 0 { timeout_ms } else { TIMEOUT_MS_DEFAULT };
+        let credentials = [username, password].into_iter().flatten().map(<[u8]>::to_vec).collect();
+        Ok(Self {
+            address: Address { host: request.arg(1).to_vec(), port: request.arg(2).to_vec(), credentials },
+            database,
+            // More would overflow a clock somewhere.
+            timeout: Duration::from_millis(timeout_ms.min(i64::from(i32::MAX)) as u64),
+            copy,
+            replace,
+        })
+    }
+}
+
+/// What has become of the keys.
+#[derive(Default)]
+struct Sent<'a> {
+    /// The target has these.
+    taken: Vec<Key<'a>>,
+    /// The first reason why it does not have another.
+    refusal: Option<String>,
+    /// Nothing more was heard.
+    broken: Option<Broken>,
+}
+
+/// MIGRATE host port key|"" destination-db timeout \[COPY\] \[REPLACE\] \[AUTH password | AUTH2 username password\]
+/// \[KEYS key ...\]
+pub fn migrate(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let plan = Plan::of(&request)?;
+    let keys: Vec<Key<'_>> = request.keys().filter(|&key| cx.read(key).is_some()).collect();
+    if keys.is_empty() {
+        cx.reply().simple("NOKEY");
+        return Ok(());
+    }
+    let mut sent = attempt(cx, &plan, &keys);
+    // One that was kept may have been closed by the other side long ago.
+    while let (Sent { taken, refusal: None, broken: Some(Broken { is_late: false, .. }) }, true) = &sent
+        && taken.is_empty()
+    {
+        sent = attempt(cx, &plan, &keys);
+    }
+    let (Sent { taken, refusal, broken }, _) = sent;
+    if !plan.copy {
+        remove(cx, &taken);
+    }
+    match (refusal, broken) {
+        (Some(reason), _) => Err(Error::new(format!("ERR Target instance replied with error: {reason}"))),
+        (None, Some(broken)) => Err(refusal_of(broken)),
+        (None, None) => {
+            cx.reply().ok();
+            Ok(())
+        }
+    }
+}
+
+/// Sends all keys on a connection; with whether that one was kept from earlier.
+fn attempt<'a>(cx: &mut Cx<'_>, plan: &Plan, keys: &[Key<'a>]) -> (Sent<'a>, bool) {
+    let mut sent = Sent::default();
+    let mut target = match cx.engine.targets.open(&plan.address, plan.timeout) {
+        Ok(target) => target,
+        Err(broken) => return (Sent { broken: Some(broken), ..sent }, false),
+    };
+    sent.broken = send(cx, &mut target, (plan, keys), &mut sent).err();
+    let is_kept = target.is_kept();
+    if sent.broken.is_none() {
+        cx.engine.targets.keep(target, cx.now.monotonic_ms());
+    }
+    (sent, is_kept)
+}
+
+fn send<'a>(
+    cx: &mut Cx<'_>,
+    target: &mut Target,
+    (plan, keys): (&Plan, &[Key<'a>]),
+    sent: &mut Sent<'a>,
+) -> Result<(), Broken> {
+    if let Answer::Refused(reason) = target.enter(plan.database)? {
+        sent.refusal = Some(reason);
+        return Ok(());
+    }
+    let now_ms = cx.now.wall_ms();
+    for key in keys {
+        // It was read just now, under this lock and at this time.
+        let Some(entry) = cx.peek(*key) else { continue };
+        let ttl_ms = entry.deadline().map_or(0, |at_ms| (at_ms - now_ms).max(1));
+        let (payload, digits) = (dump::payload_of(&entry, now_ms), number::Digits::new(ttl_ms));
+        let words: [&[u8]; 5] = [b"RESTORE", key.name, digits.as_bytes(), &payload, b"REPLACE"];
+        target.send(if plan.replace { &words } else { &words[..4] })?;
+    }
+    for key in keys {
+        match target.answer()? {
+            Answer::Done => sent.taken.push(*key),
+            Answer::Refused(reason) => _ = sent.refusal.get_or_insert(reason),
+        }
+    }
+    Ok(())
+}
+
+/// Removes what the target has taken. Whoever reads the journal removes it too, and sends nothing anywhere.
+fn remove(cx: &mut Cx<'_>, taken: &[Key<'_>]) {
+    let mut effect: Vec<&[u8]> = vec![b"DEL"];
+    for key in taken {
+        // A key that is named twice is gone by now.
+        if cx.remove(*key) {
+            cx.notify(Class::Generic, "del", *key);
+            effect.push(key.name);
+        }
+    }
+    if effect.len() > 1 {
+        cx.record(&effect);
+    }
+}
+
+fn refusal_of(broken: Broken) -> Error {
+    Error::fixed(match broken.stage {
+        Stage::Connecting => "IOERR error or timeout connecting to the client",
+        Stage::Writing => "IOERR error or timeout writing to target instance",
+        Stage::Reading => "IOERR error or timeout reading to target instance",
+    })
+}

@@ -1,0 +1,325 @@
+//! Commands on keys of any type: whether they are there, what they are, and where they go.
+//!
+//! Commands with keys find their shards locked. KEYS, SCAN and RANDOMKEY name no key: outside of a transaction they take
+//! one shard at a time, so what they answer is not one instant's picture, and a key whose time has come is removed only
+//! after the walk, under its own lock.
+
+pub mod database;
+pub mod dump;
+pub mod expiry;
+pub mod migrate;
+pub mod object;
+pub mod sort;
+
+use sleeve_store::{EntryRef, Garbage, Previous};
+use sleeve_wire::number;
+use sleeve_wire::reply::Writer;
+
+use super::scan;
+use super::scan::Filter;
+use crate::config::Opt;
+use crate::context::Cx;
+use crate::context::notifications::Class;
+use crate::engine::keyspace::key_clock;
+use crate::host::lazy_free;
+use crate::request::error::{Error, Outcome};
+use crate::request::{Key, Request};
+
+/// What COPY and MOVE say when nothing would move.
+const SAME_OBJECT: Error = Error::fixed("ERR source and destination objects are the same");
+
+/// Looks at a key as TYPE, TTL and OBJECT do: counted as hit or miss, its access clock left alone.
+pub(super) fn look<T>(cx: &mut Cx<'_>, key: Key<'_>, see: impl FnOnce(EntryRef<'_>) -> T) -> Option<T> {
+    let seen = look_quietly(cx, key, see);
+    if seen.is_none() {
+        cx.notify(Class::KeyMiss, "keymiss", key);
+    }
+    seen
+}
+
+/// Looks at a key as OBJECT does: a key that is missing is no event.
+pub(super) fn look_quietly<T>(cx: &mut Cx<'_>, key: Key<'_>, see: impl FnOnce(EntryRef<'_>) -> T) -> Option<T> {
+    let seen = cx.peek(key).map(see);
+    let counter = if seen.is_some() { &cx.counters.hits } else { &cx.counters.misses };
+    counter.add(1);
+    seen
+}
+
+/// DEL key \[key ...\]
+pub fn del(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    if cx.engine.config.flag(Opt::LazyfreeLazyUserDel) {
+        return unlink(cx, request);
+    }
+    let mut removed = 0;
+    for key in request.keys() {
+        if cx.remove(key) {
+            cx.notify(Class::Generic, "del", key);
+            removed += 1;
+        }
+    }
+    cx.reply().integer(removed);
+    Ok(())
+}
+
+/// UNLINK key \[key ...\]
+pub fn unlink(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let (mut removed, mut garbage) = (0, Vec::new());
+    for key in request.keys() {
+        if let Some(left) = take_off(cx, key) {
+            cx.notify(Class::Generic, "del", key);
+            removed += 1;
+            if left.bytes() > 0 {
+                garbage.push(left);
+            }
+        }
+    }
+    let bytes = garbage.iter().map(Garbage::bytes).sum();
+    lazy_free::elsewhere_if_large(garbage, bytes);
+    cx.reply().integer(removed);
+    Ok(())
+}
+
+/// Removes a key; what remains to be freed if it was there.
+fn take_off(cx: &mut Cx<'_>, key: Key<'_>) -> Option<Garbage> {
+    cx.peek(key)?;
+    let database = cx.database();
+    let garbage = cx.locks.shard(key.hash).remove(database, key.hash, key.name)?;
+    cx.changed(key);
+    Some(garbage)
+}
+
+/// EXISTS key \[key ...\]
+pub fn exists(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let found = request.keys().filter(|key| look(cx, *key, |_| ()).is_some()).count();
+    cx.reply().integer(found as i64);
+    Ok(())
+}
+
+/// TOUCH key \[key ...\]. It renews the access clocks even of a client that said NO-TOUCH.
+pub fn touch(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let (engine, now) = (cx.engine, cx.now);
+    let renew = |entry: EntryRef<'_>| key_clock::touch(&engine.config, &entry, now);
+    let found = request.keys().filter(|key| look(cx, *key, renew).is_some()).count();
+    cx.reply().integer(found as i64);
+    Ok(())
+}
+
+/// TYPE key
+pub fn kind(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let name = look(cx, request.key(0), |entry| entry.kind().name()).unwrap_or("none");
+    cx.reply().simple(name);
+    Ok(())
+}
+
+/// RENAME key newkey
+pub fn rename(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let (from, to) = (request.key(0), request.key(1));
+    cx.peek(from).ok_or(Error::NO_SUCH_KEY)?;
+    if from.name != to.name {
+        put_under(cx, from, to);
+    }
+    cx.reply().ok();
+    Ok(())
+}
+
+/// RENAMENX key newkey
+pub fn renamenx(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let (from, to) = (request.key(0), request.key(1));
+    cx.peek(from).ok_or(Error::NO_SUCH_KEY)?;
+    let moves = from.name != to.name && cx.peek(to).is_none();
+    if moves {
+        put_under(cx, from, to);
+    }
+    cx.reply().integer(i64::from(moves));
+    Ok(())
+}
+
+/// Gives what `from` holds, with its deadline, another name. The key is there.
+fn put_under(cx: &mut Cx<'_>, from: Key<'_>, to: Key<'_>) {
+    // Looking removes and records a destination whose time has come, so that its end is not taken for a replacement.
+    cx.peek(to);
+    let (engine, now, is_silent) = (cx.engine, cx.now, cx.state.no_touch);
+    let (database, now_ms) = (cx.database(), now.wall_ms());
+    let Some(entry) = cx.peek(from) else { return };
+    if !is_silent {
+        key_clock::touch(&engine.config, &entry, now);
+    }
+    let Some(entry) = cx.locks.shard(from.hash).take(database, from.hash, from.name) else { return };
+    let (previous, garbage) = cx.locks.shard(to.hash).put(database, to.hash, to.name, entry, now_ms);
+    lazy_free::now_or_later(garbage, engine.config.flag(Opt::LazyfreeLazyServerDel));
+    // Redis counts a renaming as one change.
+    cx.touched_in(database as u32, from);
+    cx.changed(to);
+    if previous != Previous::Live {
+        cx.notify(Class::New, "new", to);
+    }
+    cx.notify(Class::Generic, "rename_from", from);
+    cx.notify(Class::Generic, "rename_to", to);
+}
+
+/// MOVE key db
+pub fn relocate(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let (key, from) = (request.key(0), cx.state.database);
+    let to = database_of(cx, request.arg(2))?;
+    if to == from {
+        return Err(SAME_OBJECT);
+    }
+    let moves = cx.peek(key).is_some() && in_database(cx, to, |cx| cx.peek(key).is_none());
+    if moves {
+        let now_ms = cx.now.wall_ms();
+        let shard = cx.locks.shard(key.hash);
+        if let Some(entry) = shard.take(from as usize, key.hash, key.name) {
+            drop(shard.put(to as usize, key.hash, key.name, entry, now_ms));
+        }
+        cx.touched_in(from, key);
+        cx.changed_in(to, key);
+        cx.notify_in(to, Class::New, "new", key);
+        cx.notify_in(from, Class::Generic, "move_from", key);
+        cx.notify_in(to, Class::Generic, "move_to", key);
+    }
+    cx.reply().integer(i64::from(moves));
+    Ok(())
+}
+
+/// COPY source destination \[DB destination-db\] \[REPLACE\]
+pub fn copy(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let (from, to) = (request.key(0), request.key(1));
+    let (mut database, mut replaces) = (cx.state.database, false);
+    let mut options = request.args.from(3).iter();
+    while let Some(option) = options.next() {
+        if option.eq_ignore_ascii_case(b"replace") {
+            replaces = true;
+        } else if option.eq_ignore_ascii_case(b"db") {
+            database = database_of(cx, options.next().ok_or(Error::SYNTAX)?)?;
+        } else {
+            return Err(Error::SYNTAX);
+        }
+    }
+    if database == cx.state.database && from.name == to.name {
+        return Err(SAME_OBJECT);
+    }
+    let clock = cx.moment().clock;
+    let source = cx.read(from).map(|entry| entry.detach());
+    let source = source.filter(|_| in_database(cx, database, |cx| cx.peek(to).is_none()) || replaces);
+    let copies = source.is_some();
+    if let Some(mut entry) = source {
+        entry.clock = clock;
+        let now_ms = cx.now.wall_ms();
+        let (previous, garbage) = cx.locks.shard(to.hash).put(database as usize, to.hash, to.name, entry, now_ms);
+        lazy_free::now_or_later(garbage, cx.engine.config.flag(Opt::LazyfreeLazyServerDel));
+        cx.changed_in(database, to);
+        if previous != Previous::Live {
+            cx.notify_in(database, Class::New, "new", to);
+        }
+        cx.notify_in(database, Class::Generic, "copy_to", to);
+    }
+    cx.reply().integer(i64::from(copies));
+    Ok(())
+}
+
+/// Runs `f` as if this database were the selected one.
+fn in_database<T>(cx: &mut Cx<'_>, database: u32, f: impl FnOnce(&mut Cx<'_>) -> T) -> T {
+    let selected = std::mem::replace(&mut cx.state.database, database);
+    let result = f(cx);
+    cx.state.database = selected;
+    result
+}
+
+/// The number of a database, as MOVE and COPY take it.
+fn database_of(cx: &Cx<'_>, text: &[u8]) -> Result<u32, Error> {
+    let number = number::parse_i64(text).ok_or(Error::NOT_INTEGER)?;
+    let number = i32::try_from(number)
+        .map_err(|_| Error::fixed("ERR value is out of range, value must between -2147483648 and 2147483647"))?;
+    let number = u32::try_from(number).map_err(|_| Error::DATABASE_RANGE)?;
+    if (number as usize) < cx.engine.store.databases() { Ok(number) } else { Err(Error::DATABASE_RANGE) }
+}
+
+/// KEYS pattern
+pub fn keys(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let filter = Filter { pattern: Some(request.arg(1)), kind: None };
+    let (engine, database, now_ms) = (cx.engine, cx.database(), cx.now.wall_ms());
+    let (mut names, mut count) = (Vec::new(), 0);
+    let mut writer = Writer::bounded(&mut names, cx.state.protocol, cx.out.room());
+    if let Some(name) = filter.literal() {
+        let hash = engine.store.hash(name);
+        let place = engine.store.shard_of(hash);
+        if cx.locks.with(place, |shard| shard.get(database, hash, name, now_ms).is_some()) {
+            writer.bulk(name);
+            count = 1;
+        }
+    } else {
+        cx.locks.for_each(|shard| {
+            shard.for_each(database, |entry| {
+                if !writer.is_full() && !scan::is_due(&entry, now_ms) && filter.admits(&entry) {
+                    writer.bulk(entry.key());
+                    count += 1;
+                }
+            });
+        });
+    }
+    cx.reply().array(count);
+    cx.out.bytes.append(&mut names);
+    Ok(())
+}
+
+/// Keys that are due which RANDOMKEY finds during a pause before it answers with one of them, as replicas of Redis do.
+const RANDOM_TRIES_MAX: usize = 100;
+
+/// RANDOMKEY
+pub fn randomkey(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
+    let (engine, database, now_ms) = (cx.engine, cx.database(), cx.now.wall_ms());
+    let mut tries_left = RANDOM_TRIES_MAX;
+    loop {
+        let show = |entry: EntryRef<'_>| (entry.key().to_vec(), scan::is_due(&entry, now_ms));
+        match engine.store.random_in(&mut cx.locks, database, fastrand::u64(..), show) {
+            // Each one removed brings the end nearer; but a pause lets none be removed, and all may be due.
+            Some((name, true)) if tries_left > 0 || !engine.pause.is_begun() => {
+                scan::remove_due(cx, &name);
+                tries_left = tries_left.saturating_sub(1);
+            }
+            found => {
+                cx.reply().bulk_or_null(found.as_ref().map(|(name, _)| name.as_slice()));
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// SCAN cursor \[MATCH pattern\] \[COUNT count\] \[TYPE type\]
+pub fn scan(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let cursor = scan::parse_cursor(request.arg(1))?;
+    let (mut filter, mut count) = (Filter::default(), 10);
+    let mut options = request.args.from(2).iter();
+    while let Some(option) = options.next() {
+        let value = options.next().ok_or(Error::SYNTAX)?;
+        if option.eq_ignore_ascii_case(b"count") {
+            count = scan::parse_count(value)?;
+        } else if option.eq_ignore_ascii_case(b"match") {
+            filter.pattern = (value != b"*").then_some(value);
+        } else if option.eq_ignore_ascii_case(b"type") {
+            filter.kind = Some(value);
+        } else {
+            return Err(Error::SYNTAX);
+        }
+    }
+    let (engine, database, now_ms) = (cx.engine, cx.database(), cx.now.wall_ms());
+    let (mut names, mut shown, mut due) = (Vec::new(), 0, Vec::new());
+    let mut writer = Writer::bounded(&mut names, cx.state.protocol, cx.out.room());
+    let next = engine.store.scan_in(&mut cx.locks, database, cursor, count, |entry| {
+        if writer.is_full() || !filter.admits(&entry) {
+            return;
+        }
+        if scan::is_due(&entry, now_ms) {
+            due.push(entry.key().to_vec());
+        } else {
+            writer.bulk(entry.key());
+            shown += 1;
+        }
+    });
+    due.iter().for_each(|name| scan::remove_due(cx, name));
+    cx.reply().array(2);
+    cx.reply().bulk(number::Digits::new(next as i64).as_bytes());
+    cx.reply().array(shown);
+    cx.out.bytes.append(&mut names);
+    Ok(())
+}

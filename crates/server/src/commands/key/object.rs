@@ -1,0 +1,78 @@
+//! OBJECT: how a key's value is kept and how much it is used.
+
+use sleeve_store::Encoding;
+
+use super::look_quietly;
+use crate::config::{MaxmemoryPolicy, Opt};
+use crate::context::Cx;
+use crate::engine::keyspace::key_clock;
+use crate::request::Request;
+use crate::request::error::{Error, Outcome};
+
+/// The reference count that Redis shows for an integer of which all keys share one copy.
+const SHARED_REFERENCES: i64 = i32::MAX as i64;
+/// Redis shares the integers from 0 to below this.
+const SHARED_INTEGERS_END: i64 = 10_000;
+
+/// OBJECT ENCODING key
+pub fn encoding(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let name = look_quietly(cx, request.key(0), |entry| entry.encoding().name());
+    cx.reply().bulk_or_null(name.map(str::as_bytes));
+    Ok(())
+}
+
+/// OBJECT REFCOUNT key. Nothing is shared here, but tests of clients know Redis's answer for small integers.
+pub fn refcount(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let shares = shares_integers(cx);
+    let count = look_quietly(cx, request.key(0), |entry| {
+        let is_integer = entry.encoding() == Encoding::Integer;
+        let number = entry.value().integer().filter(|_| is_integer && shares);
+        if number.is_some_and(|number| (0..SHARED_INTEGERS_END).contains(&number)) { SHARED_REFERENCES } else { 1 }
+    });
+    answer(cx, count);
+    Ok(())
+}
+
+/// Redis gives each key an integer of its own where eviction needs every key's own access clock.
+fn shares_integers(cx: &Cx<'_>) -> bool {
+    use MaxmemoryPolicy::{AllkeysLfu, AllkeysLru, VolatileLfu, VolatileLru};
+    let policy = cx.engine.config.maxmemory_policy();
+    cx.engine.config.number(Opt::Maxmemory) == 0
+        || !matches!(policy, AllkeysLfu | AllkeysLru | VolatileLfu | VolatileLru)
+}
+
+/// OBJECT IDLETIME key
+pub fn idletime(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let now = cx.now;
+    let idle_s = look_quietly(cx, request.key(0), |entry| i64::from(key_clock::idle_s(entry.clock(), now)));
+    if idle_s.is_some() && cx.engine.config.maxmemory_policy().is_lfu() {
+        return Err(Error::fixed(
+            "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between \
+             policies at runtime LRU and LFU data will take some time to adjust.",
+        ));
+    }
+    answer(cx, idle_s);
+    Ok(())
+}
+
+/// OBJECT FREQ key
+pub fn freq(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let (engine, now) = (cx.engine, cx.now);
+    let count =
+        look_quietly(cx, request.key(0), |entry| i64::from(key_clock::frequency(&engine.config, entry.clock(), now)));
+    if count.is_some() && !engine.config.maxmemory_policy().is_lfu() {
+        return Err(Error::fixed(
+            "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when \
+             switching between policies at runtime LRU and LFU data will take some time to adjust.",
+        ));
+    }
+    answer(cx, count);
+    Ok(())
+}
+
+fn answer(cx: &mut Cx<'_>, number: Option<i64>) {
+    match number {
+        Some(number) => cx.reply().integer(number),
+        None => cx.reply().null(),
+    }
+}

@@ -1,0 +1,299 @@
+//! SORT: the elements of a list, set or sorted set in another order, or what other keys hold for them.
+//!
+//! A pattern names a key for each element: its first `*` stands for the element, and `->field` behind it for a field of the
+//! hash there. No argument names these keys, so SORT runs with all shards locked. Text is compared byte by byte, whatever
+//! the locale. Elements are copied out first, because looking up the others may remove what has expired.
+
+use std::cmp::Ordering;
+
+use sleeve_store::{Digits, EntryRef, Kind, List, ListRef, Map, Set, SortedSet, ValueRef};
+use sleeve_wire::number;
+
+use crate::acl::may_access_all_keys;
+use crate::commands::list::limit;
+use crate::context::Cx;
+use crate::context::notifications::Class;
+use crate::request::error::{Error, Outcome};
+use crate::request::{Key, Request};
+
+/// SORT key \[BY pattern\] \[LIMIT offset count\] \[GET pattern ...\] \[ASC | DESC\] \[ALPHA\] \[STORE destination\]
+pub fn sort(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let options = options(cx, request, true)?;
+    let rows = rows(cx, request, &options)?;
+    match options.stores {
+        true => store(cx, request.key(1), &rows),
+        false => reply(cx, &rows),
+    }
+    Ok(())
+}
+
+/// SORT_RO key \[BY pattern\] \[LIMIT offset count\] \[GET pattern ...\] \[ASC | DESC\] \[ALPHA\]
+pub fn sort_ro(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let options = options(cx, request, false)?;
+    let rows = rows(cx, request, &options)?;
+    reply(cx, &rows);
+    Ok(())
+}
+
+struct Options<'a> {
+    by: Option<&'a [u8]>,
+    gets: Vec<&'a [u8]>,
+    start: i64,
+    /// All if negative.
+    count: i64,
+    is_descending: bool,
+    is_alpha: bool,
+    stores: bool,
+    /// The order stays as it is: BY something that is the same for all.
+    keeps_order: bool,
+}
+
+fn options<'a>(cx: &Cx<'_>, request: Request<'a>, may_store: bool) -> Result<Options<'a>, Error> {
+    let mut options = Options {
+        by: None,
+        gets: Vec::new(),
+        start: 0,
+        count: -1,
+        is_descending: false,
+        is_alpha: false,
+        stores: false,
+        keeps_order: false,
+    };
+    let mut rest = request.args.from(2);
+    while let Some(word) = rest.get(0) {
+        let is = |option: &str| word.eq_ignore_ascii_case(option.as_bytes());
+        let used = match (rest.get(1), rest.get(2)) {
+            _ if is("asc") || is("desc") => {
+                options.is_descending = is("desc");
+                1
+            }
+            _ if is("alpha") => {
+                options.is_alpha = true;
+                1
+            }
+            (Some(start), Some(count)) if is("limit") => {
+                options.start = number::parse_i64(start).ok_or(Error::NOT_INTEGER)?;
+                options.count = number::parse_i64(count).ok_or(Error::NOT_INTEGER)?;
+                3
+            }
+            (Some(_), _) if is("store") && may_store => {
+                options.stores = true;
+                2
+            }
+            (Some(pattern), _) if is("by") => {
+                options.by = Some(pattern);
+                options.keeps_order = !pattern.contains(&b'*');
+                if !options.keeps_order {
+                    check_access(cx, request, "BY")?;
+                }
+                2
+            }
+            (Some(pattern), _) if is("get") => {
+                check_access(cx, request, "GET")?;
+                options.gets.push(pattern);
+                2
+            }
+            _ => return Err(Error::SYNTAX),
+        };
+        rest = rest.from(used);
+    }
+    Ok(options)
+}
+
+/// What other keys hold is for users that may read all keys.
+fn check_access(cx: &Cx<'_>, request: Request<'_>, option: &str) -> Outcome {
+    if may_access_all_keys(&cx.state.user, request.row, request.args) {
+        return Ok(());
+    }
+    Err(Error::new(format!("ERR {option} option of SORT denied due to insufficient ACL permissions.")))
+}
+
+/// One place of the answer; a key that is missing or of another type gives none.
+type Row = Option<Vec<u8>>;
+
+/// What is answered, in order.
+fn rows(cx: &mut Cx<'_>, request: Request<'_>, options: &Options<'_>) -> Result<Vec<Row>, Error> {
+    let elements = elements(cx, request, options)?;
+    if options.gets.is_empty() {
+        return Ok(elements.into_iter().map(Some).collect());
+    }
+    let mut rows = Vec::with_capacity(elements.len() * options.gets.len());
+    for element in elements {
+        for pattern in &options.gets {
+            rows.push(look_up(cx, pattern, &element));
+        }
+    }
+    Ok(rows)
+}
+
+/// The elements in the order asked for, within the limit.
+fn elements(cx: &mut Cx<'_>, request: Request<'_>, options: &Options<'_>) -> Result<Vec<Vec<u8>>, Error> {
+    let is_kept = options.stores || cx.state.denies_blocking;
+    let Some(entry) = cx.read(request.key(0)) else { return Ok(Vec::new()) };
+    let kind = entry.kind();
+    // A set in no order at all would be stored differently by each server, and lead scripts to different ends.
+    let is_set_to_store = options.keeps_order && is_kept && kind == Kind::Set;
+    if options.keeps_order && !is_set_to_store {
+        return in_order(&entry, options);
+    }
+    let elements = all(&entry)?;
+    let (start, end) = limits(options, elements.len());
+    let (by, is_alpha) = if is_set_to_store { (None, true) } else { (options.by, options.is_alpha) };
+    let mut weighed = Vec::with_capacity(elements.len());
+    for element in elements {
+        let weight = weight(cx, by, is_alpha, &element)?;
+        weighed.push((weight, element));
+    }
+    // Only a set's elements come in no order of their own, which a stable sort would keep.
+    let by_element = kind == Kind::Set;
+    weighed.sort_by(|one, other| {
+        let order = one.0.compare(&other.0);
+        let decides = by_element || !matches!(one.0, Weight::Text(_));
+        let order = if order.is_eq() && decides { one.1.cmp(&other.1) } else { order };
+        if options.is_descending { order.reverse() } else { order }
+    });
+    Ok(weighed.into_iter().skip(start).take(end - start).map(|(_, element)| element).collect())
+}
+
+/// The first place within the limit, and the one behind the last.
+fn limits(options: &Options<'_>, length: usize) -> (usize, usize) {
+    let start = usize::try_from(options.start.max(0)).unwrap_or(usize::MAX).min(length);
+    let end = match usize::try_from(options.count) {
+        Ok(count) => start.saturating_add(count).min(length),
+        Err(_) => length,
+    };
+    (start, end)
+}
+
+fn text(value: ValueRef<'_>) -> Vec<u8> {
+    value.bytes(&mut Digits::default()).to_vec()
+}
+
+/// All elements of a collection.
+fn all(entry: &EntryRef<'_>) -> Result<Vec<Vec<u8>>, Error> {
+    let mut elements = Vec::new();
+    match entry.kind() {
+        Kind::List => {
+            let list = entry.collection::<List>().map(ListRef::iter);
+            elements.extend(list.into_iter().flatten().map(text));
+        }
+        Kind::Set => {
+            let set = entry.collection::<Set>().ok_or(Error::WRONG_TYPE)?;
+            set.for_each(|member| elements.push(text(member)));
+        }
+        Kind::SortedSet => {
+            let set = entry.collection::<SortedSet>().ok_or(Error::WRONG_TYPE)?;
+            set.visit(0..set.len(), false, |member, _| elements.push(text(member)));
+        }
+        Kind::String | Kind::Hash | Kind::Stream => return Err(Error::WRONG_TYPE),
+    }
+    Ok(elements)
+}
+
+/// The elements within the limit, in the order that the collection itself has, or backwards.
+fn in_order(entry: &EntryRef<'_>, options: &Options<'_>) -> Result<Vec<Vec<u8>>, Error> {
+    let mut elements = Vec::new();
+    if let Some(list) = entry.collection::<List>() {
+        let (start, end) = limits(options, list.len());
+        match list.len().checked_sub(start + 1) {
+            Some(last) if options.is_descending => {
+                elements.extend(list.iter_back_from(last).take(end - start).map(text));
+            }
+            _ => elements.extend(list.iter_from(start).take(end - start).map(text)),
+        }
+    } else if let Some(set) = entry.collection::<SortedSet>() {
+        let (start, end) = limits(options, set.len());
+        let ranks = if options.is_descending { set.len() - end..set.len() - start } else { start..end };
+        set.visit(ranks, options.is_descending, |member, _| elements.push(text(member)));
+    } else {
+        elements = all(entry)?;
+        let (start, end) = limits(options, elements.len());
+        elements.truncate(end);
+        elements.drain(..start);
+    }
+    Ok(elements)
+}
+
+/// What decides an element's place.
+enum Weight {
+    /// The element itself, as text.
+    Own,
+    Score(f64),
+    /// What is under a key that the pattern names; what is missing comes first.
+    Text(Row),
+}
+
+impl Weight {
+    fn compare(&self, other: &Self) -> Ordering {
+        match (self, other) {
+            (Self::Score(one), Self::Score(other)) => one.partial_cmp(other).unwrap_or(Ordering::Equal),
+            (Self::Text(one), Self::Text(other)) => one.cmp(other),
+            _ => Ordering::Equal,
+        }
+    }
+}
+
+fn weight(cx: &mut Cx<'_>, by: Option<&[u8]>, is_alpha: bool, element: &[u8]) -> Result<Weight, Error> {
+    match (by, is_alpha) {
+        (None, true) => Ok(Weight::Own),
+        (None, false) => score(element),
+        (Some(pattern), true) => Ok(Weight::Text(look_up(cx, pattern, element))),
+        (Some(pattern), false) => look_up(cx, pattern, element).map_or(Ok(Weight::Score(0.0)), |text| score(&text)),
+    }
+}
+
+/// Reads a score as `strtod` does, to which nothing is zero, leading space nothing, and a zero byte the end.
+fn score(text: &[u8]) -> Result<Weight, Error> {
+    let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
+    let start = text.iter().position(|byte| !matches!(byte, b' ' | b'\t'..=b'\r')).unwrap_or(0);
+    let score = if text.is_empty() { Some(0.0) } else { text.get(start..).and_then(number::parse_f64) };
+    score.map(Weight::Score).ok_or(Error::fixed("ERR One or more scores can't be converted into double"))
+}
+
+/// What the key holds that a pattern names for an element; `#` is the element itself.
+fn look_up(cx: &mut Cx<'_>, pattern: &[u8], element: &[u8]) -> Row {
+    if pattern == b"#" {
+        return Some(element.to_vec());
+    }
+    let star = pattern.iter().position(|&byte| byte == b'*')?;
+    let (prefix, behind) = (&pattern[..star], &pattern[star + 1..]);
+    let arrow = behind.windows(2).position(|pair| pair == b"->").filter(|arrow| arrow + 2 < behind.len());
+    let (suffix, field) = match arrow {
+        Some(arrow) => (&behind[..arrow], Some(&behind[arrow + 2..])),
+        None => (behind, None),
+    };
+    let name = [prefix, element, suffix].concat();
+    let key = Key { name: &name, hash: cx.engine.store.hash(&name) };
+    let now_ms = cx.now.wall_ms();
+    let entry = cx.read(key)?;
+    match field {
+        Some(field) => entry.collection::<Map>()?.get(field, now_ms).map(text),
+        None => entry.is_string().then(|| text(entry.value())),
+    }
+}
+
+fn reply(cx: &mut Cx<'_>, rows: &[Row]) {
+    let mut reply = cx.reply();
+    reply.array(rows.len());
+    for row in rows {
+        if reply.is_full() {
+            return;
+        }
+        reply.bulk_or_null(row.as_deref());
+    }
+}
+
+/// Puts a list of the rows under a key, whatever was there; without rows the key goes.
+fn store(cx: &mut Cx<'_>, key: Key<'_>, rows: &[Row]) {
+    let limit = limit(cx);
+    let list: List = List::collect(rows.iter().map(|row| row.as_deref().unwrap_or_default()), limit);
+    if rows.is_empty() {
+        if cx.remove(key) {
+            cx.notify(Class::Generic, "del", key);
+        }
+    } else {
+        cx.set_collection(key, list);
+        cx.notify(Class::List, "sortstore", key);
+    }
+    cx.reply().integer(rows.len() as i64);
+}

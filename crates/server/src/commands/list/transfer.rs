@@ -1,0 +1,170 @@
+//! Elements that go from one list to another, or come from the first of several lists that has any.
+
+use sleeve_store::{End, List, ListRef, ValueRef};
+use sleeve_wire::number;
+
+use super::{limit, pop_event, pop_many, push_event, record_pop, removed};
+use crate::commands::list;
+use crate::context::Cx;
+use crate::context::notifications::Class;
+use crate::request::error::{Error, Outcome};
+use crate::request::{Key, Request};
+
+/// LMOVE source destination LEFT | RIGHT LEFT | RIGHT
+pub fn lmove(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let ends = (end(request.arg(3))?, end(request.arg(4))?);
+    move_or_null(cx, request, ends)
+}
+
+/// RPOPLPUSH source destination
+pub fn rpoplpush(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    move_or_null(cx, request, (End::Back, End::Front))
+}
+
+fn move_or_null(cx: &mut Cx<'_>, request: Request<'_>, ends: (End, End)) -> Outcome {
+    if !relocate(cx, (request.key(0), request.key(1)), ends)? {
+        cx.reply().null();
+    }
+    Ok(())
+}
+
+/// Moves an element from one end of the first key's list to an end of the second's, and replies with it; false, and no
+/// reply, when there is no first list.
+pub fn relocate(
+    cx: &mut Cx<'_>,
+    (source, destination): (Key<'_>, Key<'_>),
+    (from, to): (End, End),
+) -> Result<bool, Error> {
+    let limit = limit(cx);
+    let Some(list) = cx.peek_as::<List>(source)? else { return Ok(false) };
+    let Some(element) = list.end(from) else { return Ok(false) };
+    let element = Taken::of(element);
+    cx.peek_as::<List>(destination)?;
+    let bytes = element.len();
+    if source.name == destination.name {
+        cx.update_present::<List, _>(source, |list| {
+            list.pop(from);
+            list.prepare(bytes, 1, limit);
+            list.push(to, element.value(), limit);
+            list.shrink(limit);
+        })?;
+        moved(cx, (source, destination), (from, to), false);
+    } else {
+        cx.update::<List, _>(destination, |list| {
+            list.prepare(bytes, 1, limit);
+            list.push(to, element.value(), limit);
+        })?;
+        let popped = cx.update_present::<List, _>(source, |list| {
+            list.pop(from);
+            list.shrink(limit);
+        })?;
+        moved(cx, (source, destination), (from, to), popped.is_some_and(|updated| updated.emptied));
+    }
+    element.write(cx);
+    Ok(true)
+}
+
+fn moved(cx: &mut Cx<'_>, (source, destination): (Key<'_>, Key<'_>), (from, to): (End, End), emptied: bool) {
+    cx.changed(destination);
+    cx.notify(Class::List, push_event(to), destination);
+    removed(cx, source, pop_event(from), emptied);
+}
+
+/// Records a move as LMOVE.
+pub fn record_move(cx: &mut Cx<'_>, (source, destination): (Key<'_>, Key<'_>), (from, to): (End, End)) {
+    cx.record(&[b"LMOVE", source.name, destination.name, word(from), word(to)]);
+}
+
+fn word(end: End) -> &'static [u8] {
+    match end {
+        End::Front => b"LEFT",
+        End::Back => b"RIGHT",
+    }
+}
+
+/// An element between two lists.
+enum Taken {
+    Integer(i64),
+    Bytes(Vec<u8>),
+}
+
+impl Taken {
+    fn of(element: ValueRef<'_>) -> Self {
+        match element {
+            ValueRef::Integer(number) => Self::Integer(number),
+            ValueRef::Bytes(bytes) => Self::Bytes(bytes.to_vec()),
+        }
+    }
+
+    fn value(&self) -> ValueRef<'_> {
+        match self {
+            Self::Integer(number) => ValueRef::Integer(*number),
+            Self::Bytes(bytes) => ValueRef::Bytes(bytes),
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.value().len()
+    }
+
+    fn write(&self, cx: &mut Cx<'_>) {
+        list::write(&mut cx.reply(), self.value());
+    }
+}
+
+/// LMPOP numkeys key \[key ...\] LEFT | RIGHT \[COUNT count\]
+pub fn lmpop(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let (end, count) = multiple(request, 1)?;
+    if !pop_first(cx, request, end, count)? {
+        cx.reply().null_array();
+    }
+    Ok(())
+}
+
+/// The end and the count of LMPOP and BLMPOP, whose number of keys is argument `at`. A count that is not said is 1.
+pub fn multiple(request: Request<'_>, at: usize) -> Result<(End, usize), Error> {
+    let keys = at_least_one(request.arg(at), "ERR numkeys should be greater than 0")?;
+    let side = keys.checked_add(at + 1).and_then(|side| Some((side, request.args.get(side)?)));
+    let (side, word) = side.ok_or(Error::SYNTAX)?;
+    let end = end(word)?;
+    let options = request.args.from(side + 1);
+    match (options.get(0), options.get(1), options.len()) {
+        (None, ..) => Ok((end, 1)),
+        (Some(option), Some(count), length) if option.eq_ignore_ascii_case(b"count") => {
+            let count = at_least_one(count, "ERR count should be greater than 0")?;
+            if length == 2 { Ok((end, count)) } else { Err(Error::SYNTAX) }
+        }
+        _ => Err(Error::SYNTAX),
+    }
+}
+
+fn at_least_one(text: &[u8], refusal: &'static str) -> Result<usize, Error> {
+    let number = number::parse_i64(text).and_then(|number| usize::try_from(number).ok());
+    number.filter(|&number| number > 0).ok_or(Error::fixed(refusal))
+}
+
+/// Pops from the first key that has a list, and replies with the key and the elements; false, and no reply, when none
+/// has.
+pub fn pop_first(cx: &mut Cx<'_>, request: Request<'_>, end: End, count: usize) -> Result<bool, Error> {
+    for key in request.keys() {
+        let Some(length) = cx.peek_as::<List>(key)?.map(ListRef::len) else { continue };
+        let mut reply = cx.reply();
+        reply.array(2);
+        reply.bulk(key.name);
+        pop_many(cx, key, end, count)?;
+        record_pop(cx, key, end, count.min(length));
+        return Ok(true);
+    }
+    Ok(false)
+}
+
+/// LEFT or RIGHT.
+pub fn end(word: &[u8]) -> Result<End, Error> {
+    if word.eq_ignore_ascii_case(b"left") {
+        Ok(End::Front)
+    } else if word.eq_ignore_ascii_case(b"right") {
+        Ok(End::Back)
+    } else {
+        Err(Error::SYNTAX)
+    }
+}

@@ -1,0 +1,107 @@
+//! The list commands that wait where there is nothing to take yet.
+//!
+//! Each waits under its keys with itself narrowed to one of them, which is run again when that key has a list. What is
+//! recorded is what was done, in the words of the command that does not wait.
+
+use sleeve_store::{End, Kind, List};
+use sleeve_wire::request::OwnedArgs;
+
+use super::transfer::{end, multiple, pop_first, record_move, relocate};
+use super::{pop_element, record_pop};
+use crate::commands::block_timeout;
+use crate::context::Cx;
+use crate::engine::clients::blocking::{Block, OnTimeout, Wait};
+use crate::request::error::{Error, Outcome};
+use crate::request::{Key, Request};
+
+/// BLPOP key \[key ...\] timeout
+pub fn blpop(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    pop_or_wait(cx, request, End::Front)
+}
+
+/// BRPOP key \[key ...\] timeout
+pub fn brpop(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    pop_or_wait(cx, request, End::Back)
+}
+
+fn pop_or_wait(cx: &mut Cx<'_>, request: Request<'_>, end: End) -> Outcome {
+    let deadline_ms = block_timeout::deadline_of_seconds(cx, request.arg(request.len() - 1))?;
+    for key in request.keys() {
+        if cx.peek_as::<List>(key)?.is_some() {
+            let mut reply = cx.reply();
+            reply.array(2);
+            reply.bulk(key.name);
+            pop_element(cx, key, end)?;
+            record_pop(cx, key, end, 1);
+            return Ok(());
+        }
+    }
+    if !cx.may_block() {
+        cx.reply().null_array();
+        return Ok(());
+    }
+    let name = request.arg(0);
+    wait(cx, request, deadline_ms, request.keys().collect(), |key| OwnedArgs::collect([name, key.name, b"0"]));
+    Ok(())
+}
+
+/// BLMPOP timeout numkeys key \[key ...\] LEFT | RIGHT \[COUNT count\]
+pub fn blmpop(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let (end, count) = multiple(request, 2)?;
+    let deadline_ms = block_timeout::deadline_of_seconds(cx, request.arg(1))?;
+    if pop_first(cx, request, end, count)? {
+        return Ok(());
+    }
+    if !cx.may_block() {
+        cx.reply().null_array();
+        return Ok(());
+    }
+    let (name, keys) = (request.arg(0), request.keys().collect::<Vec<_>>());
+    let options = request.args.from(3 + keys.len());
+    wait(cx, request, deadline_ms, keys, |key| {
+        let head: [&[u8]; 4] = [name, b"0", b"1", key.name];
+        OwnedArgs::collect(head.into_iter().chain(options.iter()))
+    });
+    Ok(())
+}
+
+/// BLMOVE source destination LEFT | RIGHT LEFT | RIGHT timeout
+pub fn blmove(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let ends = (end(request.arg(3))?, end(request.arg(4))?);
+    move_or_wait(cx, request, ends, 5)
+}
+
+/// BRPOPLPUSH source destination timeout
+pub fn brpoplpush(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    move_or_wait(cx, request, (End::Back, End::Front), 3)
+}
+
+fn move_or_wait(cx: &mut Cx<'_>, request: Request<'_>, ends: (End, End), timeout: usize) -> Result<(), Error> {
+    let deadline_ms = block_timeout::deadline_of_seconds(cx, request.arg(timeout))?;
+    let keys = (request.key(0), request.key(1));
+    if relocate(cx, keys, ends)? {
+        record_move(cx, keys, ends);
+    } else if cx.may_block() {
+        wait(cx, request, deadline_ms, vec![keys.0], |_| request.args.to_owned());
+    } else {
+        cx.reply().null();
+    }
+    Ok(())
+}
+
+/// Has the peer wait for a list under one of the keys. A key that is named twice is waited for once.
+fn wait<'a>(
+    cx: &mut Cx<'_>,
+    request: Request<'_>,
+    deadline_ms: Option<i64>,
+    keys: Vec<Key<'a>>,
+    narrowed: impl Fn(Key<'a>) -> OwnedArgs,
+) {
+    let mut waits: Vec<Wait<'a>> = Vec::with_capacity(keys.len());
+    for key in keys {
+        if !waits.iter().any(|wait| wait.key.name == key.name) {
+            waits.push(Wait { key, kind: Kind::List, even_gone: false, request: narrowed(key) });
+        }
+    }
+    cx.block(request.row, Block { deadline_ms, waits, on_timeout: OnTimeout::NullArray });
+}

@@ -1,0 +1,121 @@
+//! What the commands that walk a whole database share: cursor, filter, and what they do with keys whose time has come.
+
+use sleeve_store::EntryRef;
+use sleeve_wire::request::Args;
+use sleeve_wire::{number, pattern};
+
+use crate::context::Cx;
+use crate::request::Key;
+use crate::request::error::Error;
+
+/// Which keys a walk shows.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Filter<'a> {
+    /// The glob-style pattern that the name matches; none admits every name.
+    pub pattern: Option<&'a [u8]>,
+    /// The name of the type, in any case; none admits every type, an unknown name admits nothing.
+    pub kind: Option<&'a [u8]>,
+}
+
+impl<'a> Filter<'a> {
+    /// Whether this key is shown.
+    pub fn admits(&self, entry: &EntryRef<'_>) -> bool {
+        self.pattern.is_none_or(|pattern| pattern == b"*" || pattern::matches(pattern, entry.key(), false))
+            && self.kind.is_none_or(|kind| kind.eq_ignore_ascii_case(entry.kind().name().as_bytes()))
+    }
+
+    /// The pattern, if it matches itself and nothing else: then there is no need to walk.
+    pub fn literal(&self) -> Option<&'a [u8]> {
+        self.pattern.filter(|pattern| !pattern.iter().any(|byte| matches!(byte, b'*' | b'?' | b'[' | b'\\')))
+    }
+}
+
+/// A cursor as C's `strtoul` reads it, which is how Redis takes it: a sign is allowed, a minus counts from 2^64 down,
+/// and no digits at all are 0.
+pub fn parse_cursor(text: &[u8]) -> Result<u64, Error> {
+    let invalid = Error::fixed("ERR invalid cursor");
+    let (is_negative, digits) = match text {
+        [] => return Ok(0),
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    if digits.is_empty() {
+        return Err(invalid);
+    }
+    let add = |number: u64, digit: &u8| {
+        let digit = digit.is_ascii_digit().then(|| u64::from(digit - b'0'))?;
+        number.checked_mul(10)?.checked_add(digit)
+    };
+    let number = digits.iter().try_fold(0, add).ok_or(invalid)?;
+    Ok(if is_negative { number.wrapping_neg() } else { number })
+}
+
+/// How many keys a step is to show, at least 1.
+pub fn parse_count(text: &[u8]) -> Result<usize, Error> {
+    let count = number::parse_i64(text).ok_or(Error::NOT_INTEGER)?;
+    usize::try_from(count).ok().filter(|count| *count > 0).ok_or(Error::SYNTAX)
+}
+
+/// The options of a walk over a collection, `[MATCH pattern] [COUNT count]`: the pattern, if it leaves anything out, and
+/// the count.
+pub fn parse_walk(options: Args<'_>) -> Result<(Option<&[u8]>, usize), Error> {
+    let (mut filter, mut count) = (None, 10);
+    let mut options = options.iter();
+    while let Some(option) = options.next() {
+        let value = options.next().ok_or(Error::SYNTAX)?;
+        if option.eq_ignore_ascii_case(b"count") {
+            count = parse_count(value)?;
+        } else if option.eq_ignore_ascii_case(b"match") {
+            filter = Some(value).filter(|pattern| *pattern != b"*");
+        } else {
+            return Err(Error::SYNTAX);
+        }
+    }
+    Ok((filter, count))
+}
+
+/// Whether a key's time has come.
+pub fn is_due(entry: &EntryRef<'_>, now_ms: i64) -> bool {
+    entry.deadline().is_some_and(|deadline_ms| now_ms > deadline_ms)
+}
+
+/// Removes a key of the selected database that a walk found to be due, unless it has been given another life since.
+pub fn remove_due(cx: &mut Cx<'_>, name: &[u8]) {
+    let key = Key { name, hash: cx.engine.store.hash(name) };
+    let is_free = cx.locks.is_empty();
+    if is_free {
+        cx.locks.take_one(key.hash);
+    }
+    // Looking is enough: a key that is due does not survive it.
+    cx.peek(key);
+    if is_free {
+        cx.locks.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_read_as_strtoul_reads_it() {
+        for (text, value) in
+            [("", 0), ("0", 0), ("+5", 5), ("007", 7), ("-1", u64::MAX), ("18446744073709551615", u64::MAX)]
+        {
+            assert_eq!(parse_cursor(text.as_bytes()), Ok(value), "{text:?}");
+        }
+        for text in [" 1", "1 ", "x", "-", "+", "1.5", "18446744073709551616"] {
+            assert!(parse_cursor(text.as_bytes()).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_without_signs_is_literal() {
+        let literal = |pattern| Filter { pattern: Some(pattern), kind: None }.literal();
+        assert_eq!(literal(b"user:1"), Some(b"user:1".as_slice()));
+        for pattern in [b"a*".as_slice(), b"a?", b"[a]", b"a\\b"] {
+            assert_eq!(literal(pattern), None);
+        }
+    }
+}

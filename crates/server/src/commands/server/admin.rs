@@ -1,0 +1,70 @@
+//! TIME and SHUTDOWN.
+
+use crate::context::Cx;
+use crate::host::clock::Instant;
+use crate::host::log;
+use crate::request::Request;
+use crate::request::error::{Error, Outcome};
+
+/// TIME: of this moment, not of the instant that the commands around it see, as in Redis: a script that looks twice can tell
+/// how long it has taken.
+pub fn time(cx: &mut Cx<'_>) -> Outcome {
+    let wall_us = Instant::now().wall_us;
+    let mut reply = cx.reply();
+    reply.array(2);
+    reply.bulk_integer(wall_us / 1_000_000);
+    reply.bulk_integer(wall_us % 1_000_000);
+    Ok(())
+}
+
+/// SHUTDOWN \[NOSAVE|SAVE\] \[NOW\] \[FORCE\] \[ABORT\]
+///
+/// Stops every worker and closes every client, this one first. Nothing is answered: that the connection closes is the
+/// answer. NOW and FORCE are about replicas and about failing snapshots; there are neither to wait for.
+pub fn shutdown(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let options = ShutdownOptions::parse(request)?;
+    if options.abort {
+        // A shutdown takes effect at once, so there never is one to abort.
+        return Err(Error::fixed("ERR No shutdown in progress."));
+    }
+    if options.save && !options.force {
+        log::warning("SHUTDOWN SAVE refused: snapshots are not supported yet.");
+        return Err(Error::fixed("ERR Errors trying to SHUTDOWN. Check logs."));
+    }
+    log::warning("User requested shutdown...");
+    if options.save {
+        log::warning("No snapshot is written, as there are none yet; ending all the same, as FORCE says.");
+    }
+    cx.state.closing = true;
+    cx.engine.post_stop();
+    Ok(())
+}
+
+#[derive(Debug, Default)]
+struct ShutdownOptions {
+    save: bool,
+    no_save: bool,
+    now: bool,
+    force: bool,
+    abort: bool,
+}
+
+impl ShutdownOptions {
+    fn parse(request: Request<'_>) -> Result<Self, Error> {
+        let mut options = Self::default();
+        for word in request.args.from(1) {
+            let option = match word.to_ascii_lowercase().as_slice() {
+                b"save" => &mut options.save,
+                b"nosave" => &mut options.no_save,
+                b"now" => &mut options.now,
+                b"force" => &mut options.force,
+                b"abort" => &mut options.abort,
+                _ => return Err(Error::SYNTAX),
+            };
+            *option = true;
+        }
+        let goes_on = options.save || options.no_save || options.now || options.force;
+        let is_contradiction = (options.save && options.no_save) || (options.abort && goes_on);
+        if is_contradiction { Err(Error::SYNTAX) } else { Ok(options) }
+    }
+}

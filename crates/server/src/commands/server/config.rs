@@ -1,0 +1,151 @@
+//! CONFIG GET, SET, RESETSTAT and REWRITE: the peer's door to the option table.
+//!
+//! What the options are and which values they take is the table's business (`crate::config`). Here is what a changed
+//! option leads to: most are read where they are used and lead to nothing.
+
+use std::sync::atomic::Ordering;
+
+use crate::config::rewrite as write_back;
+use crate::config::rewrite::Added;
+use crate::config::{Opt, value};
+use crate::context::Cx;
+use crate::driver::tls;
+use crate::host::crash;
+use crate::host::facts;
+use crate::host::lazy_free;
+use crate::host::log;
+use crate::host::oom_score;
+use crate::host::process_title;
+use crate::request::Request;
+use crate::request::error::{Error, Outcome};
+
+/// CONFIG GET parameter \[parameter ...\]
+pub fn get(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let found = cx.engine.config.get(request.args.from(2));
+    let mut reply = cx.reply();
+    reply.map(found.len());
+    for (name, value) in found {
+        reply.bulk(&name);
+        reply.bulk(&value);
+    }
+    Ok(())
+}
+
+/// CONFIG SET parameter value \[parameter value ...\]
+pub fn set(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let words: Vec<&[u8]> = request.args.from(2).iter().collect();
+    let (pairs, []) = words.as_chunks::<2>() else { return Err(Error::SYNTAX) };
+    let pairs: Vec<_> = pairs.iter().map(|&[name, value]| (name, value)).collect();
+    let changed = cx.engine.config.set(&pairs, cx.is_local(), |option| apply(cx, option))?;
+    if changed.contains(&Opt::Maxmemory) {
+        cx.weigh_all();
+    }
+    let bytes_max = cx.engine.config.memory(Opt::Maxmemory);
+    let is_tighter = changed.iter().any(|option| matches!(option, Opt::Maxmemory | Opt::MaxmemoryPolicy));
+    // In a transaction other locks are held than eviction needs; the next write will do it.
+    if is_tighter && bytes_max != 0 && cx.state.executing.is_none() {
+        cx.make_room(bytes_max);
+    }
+    cx.reply().ok();
+    Ok(())
+}
+
+/// CONFIG RESETSTAT
+pub fn reset_stat(cx: &mut Cx<'_>) -> Outcome {
+    cx.engine.stats.reset();
+    cx.engine.gauges.reset();
+    lazy_free::forget();
+    cx.engine.acl.log.reset_counts();
+    cx.reply().ok();
+    Ok(())
+}
+
+/// CONFIG REWRITE
+pub fn rewrite(cx: &mut Cx<'_>) -> Outcome {
+    rewrite_with(cx, Added::Changed)
+}
+
+/// Writes the options into the configuration file, those at their defaults too if that is wanted.
+pub fn rewrite_with(cx: &mut Cx<'_>, added: Added) -> Outcome {
+    let config = &cx.engine.config;
+    let file = config.file().ok_or(Error::fixed("ERR The server is running without a config file"))?;
+    // Users that have a file of their own are not the configuration's.
+    let users = if config.is_set(Opt::Aclfile) { Vec::new() } else { cx.engine.acl.all() };
+    let users: Vec<_> = users.iter().map(|user| user.describe()).collect();
+    write_back::rewrite(config, &users, &file, added).map_err(|error| {
+        let reason = value::reason(&error);
+        log::warning(&format!("CONFIG REWRITE failed: {reason}"));
+        Error::new(format!("ERR Rewriting config file: {reason}"))
+    })?;
+    log::notice("CONFIG REWRITE executed with success.");
+    cx.reply().ok();
+    Ok(())
+}
+
+/// Carries a changed option to where it is kept a second time, if it is.
+fn apply(cx: &Cx<'_>, option: Opt) -> Result<(), String> {
+    let config = &cx.engine.config;
+    match option {
+        Opt::JournalMaxBytes => {
+            let bytes = usize::try_from(config.memory(option)).unwrap_or(usize::MAX);
+            cx.engine.journal.set_bytes_max(bytes);
+        }
+        Opt::Requirepass => cx.engine.acl.set_default_password(&config.text(option)),
+        Opt::Loglevel => log::set_level(config.log_level()),
+        Opt::Port | Opt::TlsPort | Opt::Bind => {
+            if option == Opt::TlsPort && config.number(option) != 0 {
+                load_certificate(cx)?;
+            }
+            let refusal = match option {
+                Opt::Port | Opt::TlsPort => "Unable to listen on this port. Check server logs.",
+                _ => "Failed to bind to specified addresses.",
+            };
+            cx.engine.doors.reopen(config, refusal)?;
+            cx.engine.port.store(config.number(Opt::Port) as u32, Ordering::Relaxed);
+            process_title::show(config);
+        }
+        Opt::TlsCertFile
+        | Opt::TlsKeyFile
+        | Opt::TlsCaCertFile
+        | Opt::TlsCaCertDir
+        | Opt::TlsAuthClients
+        | Opt::TlsProtocols
+        | Opt::TlsCiphers
+        | Opt::TlsCiphersuites
+        | Opt::TlsPreferServerCiphers
+        | Opt::TlsSessionCaching
+        | Opt::TlsSessionCacheSize
+        | Opt::TlsSessionCacheTimeout
+            if config.number(Opt::TlsPort) != 0 =>
+        {
+            load_certificate(cx)?;
+        }
+        Opt::CrashLogEnabled => crash::set_wanted(config.flag(option)),
+        Opt::ProcTitleTemplate => process_title::show(config),
+        Opt::OomScoreAdj | Opt::OomScoreAdjValues => oom_score::apply(config)?,
+        Opt::TcpKeepalive => cx.engine.doors.set_keepalive(config.number(option) as u64),
+        Opt::Maxclients => return raise_clients(config.number(option) as u64),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Has new connections begin with what the options and their files say now.
+fn load_certificate(cx: &Cx<'_>) -> Result<(), String> {
+    let made = tls::load(&cx.engine.config).map_err(|reason| {
+        log::warning(&reason);
+        "Unable to update TLS configuration. Check server logs.".to_owned()
+    })?;
+    cx.engine.tls.set(made);
+    Ok(())
+}
+
+/// Sees to it that there can be so many clients.
+fn raise_clients(wanted: u64) -> Result<(), String> {
+    match facts::clients_possible(wanted) {
+        possible if possible >= wanted => Ok(()),
+        possible => Err(format!(
+            "The operating system is not able to handle the specified number of clients, try with {possible}"
+        )),
+    }
+}

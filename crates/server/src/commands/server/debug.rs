@@ -1,0 +1,309 @@
+//! DEBUG: the subcommands that tests of clients and servers use.
+//!
+//! Who may use it is a gate's business (`enable-debug-command`). All shards are locked. Subcommands of Redis that are not
+//! here say so; HELP lists what is.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use sleeve_store::{Deadline, EntryRef, Value, ValueRef};
+use sleeve_wire::number;
+
+use super::config;
+use super::digest::Digest;
+use crate::commands::command::help;
+use crate::config::rewrite::Added;
+use crate::config::{Opt, size};
+use crate::context::Cx;
+use crate::engine::keyspace::key_clock;
+use crate::host::crash;
+use crate::host::log;
+use crate::host::panics;
+use crate::request::error::{Error, Outcome};
+use crate::request::{Key, Request};
+
+/// What there is: form and sentence, for HELP.
+const SUBCOMMANDS: [(&str, &str); 14] = [
+    ("CONFIG-REWRITE-FORCE-ALL", "CONFIG REWRITE with the options at their defaults too."),
+    ("DIGEST", "Forty digits that stand for all data."),
+    ("DIGEST-VALUE key [key ...]", "Forty digits for each key's value."),
+    ("ERROR message", "Answers with this error."),
+    ("LOG message", "Writes a line to the server's log."),
+    ("OBJECT key", "How a key's value is kept."),
+    ("PANIC", "Has the thread panic that runs this, which ends the server: for tests of what comes then."),
+    ("POPULATE count [prefix] [size]", "Creates string keys: prefix (or 'key'), a colon and a number."),
+    ("PROTOCOL type", "Answers with a value of the type: string, integer, double, null, array, set, map, ..."),
+    ("QUICKLIST-PACKED-THRESHOLD size", "From which size on an element of a list stands alone; 0 is the default."),
+    ("SEGFAULT", "Touches memory that is not there, which ends the server: for tests of what comes then."),
+    ("SET-ACTIVE-EXPIRE 0|1", "Stops or restarts the removal of expired keys that nobody looks at."),
+    ("SET-DISABLE-DENY-SCRIPTS 0|1", "Lets scripts call the commands that are not for scripts."),
+    ("SLEEP seconds", "Holds all data for so long; decimals are allowed."),
+];
+
+/// Redis's subcommands that are not here. They get an answer that says so instead of one about spelling.
+const ABSENT: [&str; 25] = [
+    "aof-flush-sleep",
+    "assert",
+    "change-repl-id",
+    "client-enforce-reply-list",
+    "client-eviction",
+    "crash-and-recover",
+    "drop-cluster-packet-filter",
+    "hexpires",
+    "htstats",
+    "htstats-key",
+    "leak",
+    "listpack",
+    "loadaof",
+    "mallctl",
+    "mallctl-str",
+    "oom",
+    "pause-cron",
+    "quicklist",
+    "reload",
+    "replicate",
+    "replybuffer",
+    "restart",
+    "sdslen",
+    "stringmatch-test",
+    "structsize",
+];
+
+/// DEBUG subcommand \[arg ...\]
+pub fn debug(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let name = request.arg(1);
+    match (name.to_ascii_lowercase().as_slice(), request.len()) {
+        (b"help", 2) => show_help(cx),
+        (b"config-rewrite-force-all", 2) => return config::rewrite_with(cx, Added::All),
+        (b"digest", 2) => digest(cx),
+        (b"digest-value", _) => digest_value(cx, request),
+        (b"error", 3) => return Err(Error::naming("{}", &[request.arg(2)])),
+        (b"log", 3) => log_line(cx, request.arg(2)),
+        (b"object", 3) => return object(cx, request.arg(2)),
+        (b"panic", 2) => panics::on_purpose(),
+        (b"populate", 3..=5) => return populate(cx, request),
+        (b"protocol", 3) => return protocol(cx, request.arg(2)),
+        (b"quicklist-packed-threshold", 3) => return packed_threshold(cx, request.arg(2)),
+        (b"segfault", 2) => crash::on_purpose(),
+        (b"set-active-expire", 3) => set_active_expire(cx, request.arg(2)),
+        (b"set-disable-deny-scripts", 3) => set_disable_deny_scripts(cx, request.arg(2)),
+        (b"sleep", 3) => sleep(cx, request.arg(2)),
+        (lower, _) if ABSENT.iter().any(|absent| absent.as_bytes() == lower) => {
+            let name = String::from_utf8_lossy(name).to_uppercase();
+            return Err(Error::new(format!("ERR DEBUG {name} is not supported. Try DEBUG HELP.")));
+        }
+        _ => return Err(unknown(name)),
+    }
+    Ok(())
+}
+
+fn unknown(name: &[u8]) -> Error {
+    Error::subcommand_syntax("DEBUG", name.get(..128).unwrap_or(name))
+}
+
+fn show_help(cx: &mut Cx<'_>) {
+    let entries: Vec<_> = SUBCOMMANDS.iter().map(|(form, about)| ((*form).to_owned(), *about)).collect();
+    help::write(cx, "debug", &entries);
+}
+
+/// The data as of one instant: all shards are held. A key whose time has come counts as gone.
+fn digest(cx: &mut Cx<'_>) {
+    let now_ms = cx.now.wall_ms();
+    let mut digest = Digest::default();
+    for database in 0..cx.engine.store.databases() {
+        let (mut keys, mut keys_digest) = (0, digest);
+        keys_digest.begin_database(database as u32);
+        cx.locks.for_each(|shard| {
+            if database >= shard.databases() {
+                return;
+            }
+            shard.for_each(database, |entry| {
+                if entry.deadline().is_none_or(|deadline_ms| deadline_ms > now_ms) {
+                    keys_digest.add_key(&entry);
+                    keys += 1;
+                }
+            });
+        });
+        if keys != 0 {
+            digest = keys_digest;
+        }
+    }
+    cx.reply().simple(&digest.to_hex());
+}
+
+fn digest_value(cx: &mut Cx<'_>, request: Request<'_>) {
+    let names = request.args.from(2);
+    cx.reply().array(names.len());
+    for name in names {
+        let digest = look(cx, name, cx.now.wall_ms(), |entry| Digest::of_value(&entry)).unwrap_or_default();
+        cx.reply().simple(&digest.to_hex());
+    }
+}
+
+fn log_line(cx: &mut Cx<'_>, message: &[u8]) {
+    log::warning(&format!("DEBUG LOG: {}", String::from_utf8_lossy(message)));
+    cx.reply().ok();
+}
+
+/// What Redis says of an object. There is no address to show, and one would be nobody's business.
+fn object(cx: &mut Cx<'_>, name: &[u8]) -> Outcome {
+    let (config, now) = (&cx.engine.config, cx.now);
+    // One whose time has come is shown as long as nobody has removed it.
+    let described = look(cx, name, i64::MIN, |entry| {
+        let is_lfu = config.maxmemory_policy().is_lfu();
+        let idle_s = if is_lfu { 0 } else { key_clock::idle_s(entry.clock(), now) };
+        format!(
+            "Value at:0x0 refcount:{} encoding:{} serializedlength:{} lru:{} lru_seconds_idle:{idle_s}",
+            reference_count(entry.value()),
+            entry.encoding().name(),
+            serialized_len(entry.value()),
+            entry.clock(),
+        )
+    });
+    cx.reply().simple(&described.ok_or(Error::NO_SUCH_KEY)?);
+    Ok(())
+}
+
+/// Redis shares the integers from 0 to 9,999 and shows a count that stands for "for ever".
+fn reference_count(value: ValueRef<'_>) -> i32 {
+    if matches!(value, ValueRef::Integer(0..10_000)) { i32::MAX } else { 1 }
+}
+
+/// Bytes that the value takes in a snapshot without compression: integers of up to 32 bits in their own form, anything
+/// else as a length and the bytes.
+fn serialized_len(value: ValueRef<'_>) -> usize {
+    let small = value.integer().filter(|number| value.len() <= 11 && i32::try_from(*number).is_ok());
+    match (small, value.len()) {
+        (Some(-128..=127), _) => 2,
+        (Some(-32_768..=32_767), _) => 3,
+        (Some(_), _) => 5,
+        (None, len @ 0..64) => 1 + len,
+        (None, len @ 64..16_384) => 2 + len,
+        (None, len) => 5 + len,
+    }
+}
+
+/// Creates `count` keys in the selected database; those that are there already stay as they are.
+fn populate(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let natural = |index: usize| {
+        let Some(argument) = request.args.get(index) else { return Ok(0) };
+        let number = number::parse_i64(argument).and_then(|number| usize::try_from(number).ok());
+        number.ok_or(Error::fixed("ERR value is out of range, must be positive"))
+    };
+    let (count, size) = (natural(2)?, natural(4)?);
+    if size as i64 > cx.engine.config.number(Opt::ProtoMaxBulkLen) {
+        return Err(Error::STRING_TOO_LONG);
+    }
+    let prefix = request.args.get(3).unwrap_or(b"key");
+    for at in 0..count {
+        let name = [prefix, b":", at.to_string().as_bytes()].concat();
+        let mut value = format!("value:{at}").into_bytes();
+        if size != 0 {
+            value.resize(size, 0);
+        }
+        let key = Key { name: &name, hash: cx.engine.store.hash(&name) };
+        if cx.peek(key).is_none() {
+            cx.set(key, &Value::Plain(&value), Deadline::Clear);
+            cx.record(&[b"SET", &name, &value]);
+        }
+    }
+    cx.reply().ok();
+    Ok(())
+}
+
+fn set_active_expire(cx: &mut Cx<'_>, argument: &[u8]) {
+    // As in the original, what is no number is 0.
+    let wanted = number::parse_i64(argument).unwrap_or(0) != 0;
+    cx.engine.debug.active_expire.store(wanted, Ordering::Relaxed);
+    cx.reply().ok();
+}
+
+fn set_disable_deny_scripts(cx: &mut Cx<'_>, argument: &[u8]) {
+    let wanted = number::parse_i64(argument).unwrap_or(0) != 0;
+    cx.engine.debug.allows_all_to_scripts.store(wanted, Ordering::Relaxed);
+    cx.reply().ok();
+}
+
+/// As in the original, a size may have a unit, and 4 GiB are too much.
+fn packed_threshold(cx: &mut Cx<'_>, argument: &[u8]) -> Outcome {
+    const BYTES_MAX: u64 = (1 << 32) - (1 << 20);
+    let bytes = size::parse(argument).filter(|bytes| *bytes <= BYTES_MAX);
+    let refused = Error::fixed("ERR argument must be a memory value bigger than 1 and smaller than 4gb");
+    cx.engine.debug.packed_threshold.store(bytes.ok_or(refused)? as usize, Ordering::Relaxed);
+    cx.reply().ok();
+    Ok(())
+}
+
+/// Whoever needs data waits as long: all shards are held. As in the original, what is no number is 0.
+fn sleep(cx: &mut Cx<'_>, argument: &[u8]) {
+    let seconds = number::parse_f64(argument).unwrap_or(0.0);
+    std::thread::sleep(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+    cx.reply().ok();
+}
+
+/// A fixed value of each type of the protocol, the same as Redis's, for tests of clients.
+fn protocol(cx: &mut Cx<'_>, wanted: &[u8]) -> Outcome {
+    let mut reply = cx.reply();
+    match wanted.to_ascii_lowercase().as_slice() {
+        b"string" => reply.bulk(b"Hello World"),
+        b"integer" => reply.integer(12_345),
+        b"double" => reply.double(3_141.0 / 1_000.0),
+        b"null" => reply.null(),
+        b"array" => {
+            reply.array(3);
+            (0..3).for_each(|number| reply.integer(number));
+        }
+        b"set" => {
+            reply.set(3);
+            (0..3).for_each(|number| reply.integer(number));
+        }
+        b"map" => {
+            reply.map(3);
+            for number in 0..3 {
+                reply.integer(number);
+                reply.boolean(number == 1);
+            }
+        }
+        b"attrib" => {
+            if reply.attribute(1) {
+                reply.bulk(b"key-popularity");
+                reply.array(2);
+                reply.bulk(b"key:123");
+                reply.integer(90);
+            }
+            reply.bulk(b"Some real reply following the attribute");
+        }
+        b"push" => return push(cx),
+        b"bignum" => reply.big_number("1234567999999999999999999999999999999"),
+        b"true" => reply.boolean(true),
+        b"false" => reply.boolean(false),
+        b"verbatim" => reply.verbatim(b"txt", b"This is a verbatim\nstring"),
+        _ => {
+            return Err(Error::fixed(
+                "ERR Wrong protocol type name. Please use one of the following: \
+                 string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn push(cx: &mut Cx<'_>) -> Outcome {
+    let mut reply = cx.reply();
+    if reply.protocol == sleeve_wire::reply::Protocol::Resp2 {
+        return Err(Error::fixed("ERR RESP2 is not supported by this command"));
+    }
+    reply.push(2);
+    reply.bulk(b"server-cpu-usage");
+    reply.integer(42);
+    reply.bulk(b"Some real reply following the push reply");
+    Ok(())
+}
+
+/// Shows one live key of the selected database to `show`, under the lock of its shard.
+fn look<T>(cx: &mut Cx<'_>, name: &[u8], now_ms: i64, show: impl FnOnce(EntryRef<'_>) -> T) -> Option<T> {
+    let hash = cx.engine.store.hash(name);
+    let database = cx.database();
+    let shard = cx.engine.store.shard_of(hash);
+    cx.locks.with(shard, |shard| shard.get(database, hash, name, now_ms).map(show))
+}

@@ -1,0 +1,64 @@
+//! INFO: which sections are wanted, and in which order.
+//!
+//! The lines themselves are in `info_sections`. Sections keep one order whatever the request's is, and names that do not exist
+//! are passed over, as in Redis.
+
+use super::info_sections;
+use super::info_writer::Lines;
+use crate::context::Cx;
+use crate::request::Request;
+use crate::request::error::Outcome;
+
+/// One section.
+struct Section {
+    /// What a request calls it, in lower case.
+    name: &'static str,
+    /// Its headline.
+    title: &'static str,
+    /// Whether INFO without arguments shows it.
+    default: bool,
+    lines: fn(&mut Cx<'_>, &mut Lines),
+}
+
+const fn section(
+    name: &'static str,
+    title: &'static str,
+    default: bool,
+    lines: fn(&mut Cx<'_>, &mut Lines),
+) -> Section {
+    Section { name, title, default, lines }
+}
+
+/// All sections, in their order.
+static SECTIONS: [Section; 13] = [
+    section("server", "Server", true, info_sections::server),
+    section("clients", "Clients", true, info_sections::clients),
+    section("memory", "Memory", true, info_sections::memory),
+    section("persistence", "Persistence", true, info_sections::persistence),
+    section("stats", "Stats", true, info_sections::stats),
+    section("replication", "Replication", true, info_sections::replication),
+    section("cpu", "CPU", true, info_sections::cpu),
+    section("modules", "Modules", true, info_sections::nothing),
+    section("commandstats", "Commandstats", false, info_sections::commands),
+    section("errorstats", "Errorstats", true, info_sections::errors),
+    section("latencystats", "Latencystats", false, info_sections::latencies),
+    section("cluster", "Cluster", true, info_sections::cluster),
+    section("keyspace", "Keyspace", true, info_sections::keyspace),
+];
+
+/// INFO \[section \[section ...\]\]
+pub fn info(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let names = request.args.from(1);
+    let names_it = |wanted: &str| names.iter().any(|name| name.eq_ignore_ascii_case(wanted.as_bytes()));
+    let everything = names_it("all") || names_it("everything");
+    let defaults = names.is_empty() || names_it("default");
+    let mut lines = Lines::default();
+    for section in &SECTIONS {
+        if everything || (defaults && section.default) || names_it(section.name) {
+            lines.title(section.title);
+            (section.lines)(cx, &mut lines);
+        }
+    }
+    cx.reply().verbatim(b"txt", lines.text().as_bytes());
+    Ok(())
+}

@@ -1,0 +1,334 @@
+//! The lines of INFO's sections.
+//!
+//! A line that Redis has is here if this server can say something true in it: a figure that is measured, or a zero for
+//! what does not happen. What would be made up is absent (`docs/differences.md` lists it). Shards are looked at through
+//! the command's locks, one at a time unless a transaction holds them all.
+
+use std::sync::atomic::Ordering;
+
+use sleeve_wire::commands;
+
+use super::info_writer::Lines;
+use crate::acl::Reason;
+use crate::config::Opt;
+use crate::context::Cx;
+use crate::engine::Engine;
+use crate::host::allocator;
+use crate::host::clock::monotonic_ns;
+use crate::host::facts;
+use crate::host::lazy_free;
+use crate::messaging::message::Kind;
+
+/// What has no lines yet.
+pub fn nothing(_cx: &mut Cx<'_>, _lines: &mut Lines) {}
+
+/// Which program this is and how it was started.
+pub fn server(cx: &mut Cx<'_>, lines: &mut Lines) {
+    let (engine, now) = (cx.engine, cx.now);
+    let config = &engine.config;
+    let uptime_s = (now.monotonic_ms().saturating_sub(engine.started.monotonic_ms())) / 1_000;
+    lines.add("redis_version", crate::REDIS_VERSION);
+    lines.add("server_name", "sleeve");
+    lines.add("sleeve_version", env!("CARGO_PKG_VERSION"));
+    lines.add("redis_git_sha1", "00000000");
+    lines.zeros(&["redis_git_dirty"]);
+    lines.add("redis_build_id", concat!("sleeve-", env!("CARGO_PKG_VERSION")));
+    lines.add("redis_mode", "standalone");
+    lines.add("os", facts::system_name());
+    lines.add("arch_bits", usize::BITS);
+    lines.add("monotonic_clock", "POSIX clock_gettime");
+    lines.add("multiplexing_api", "epoll");
+    lines.add("process_id", std::process::id());
+    lines.add("process_supervised", "no");
+    lines.add("run_id", &engine.run_id);
+    lines.add("tcp_port", engine.port());
+    lines.add("server_time_usec", now.wall_us);
+    lines.add("uptime_in_seconds", uptime_s);
+    lines.add("uptime_in_days", uptime_s / 86_400);
+    lines.add("hz", engine.rounds_a_second());
+    lines.add("configured_hz", config.number(Opt::Hz));
+    lines.add("lru_clock", (now.wall_ms() / 1_000) & 0xff_ffff);
+    lines.add("executable", facts::executable());
+    lines.add("config_file", config.file().map(|file| file.display().to_string()).unwrap_or_default());
+    lines.add("io_threads_active", 0);
+    lines.add("workers", config.number(Opt::Workers));
+}
+
+/// Who is connected.
+pub fn clients(cx: &mut Cx<'_>, lines: &mut Lines) {
+    let peers = cx.engine.peers.all();
+    let most = |of: fn(&crate::engine::clients::client_info::Peer) -> usize| {
+        peers.iter().map(|peer| of(peer)).max().unwrap_or(0)
+    };
+    let watching = peers.iter().map(|peer| peer.watched.load(Ordering::Relaxed)).filter(|watched| *watched != 0);
+    lines.add("connected_clients", peers.len());
+    lines.add("cluster_connections", 0);
+    lines.add("maxclients", cx.engine.config.number(Opt::Maxclients));
+    lines.add("client_recent_max_input_buffer", most(|peer| peer.input_bytes.load(Ordering::Relaxed)));
+    lines.add("client_recent_max_output_buffer", most(|peer| peer.output_bytes.load(Ordering::Relaxed)));
+    let waiting = cx.engine.blocking.census();
+    let held = peers.iter().filter(|peer| peer.paused.load(Ordering::Relaxed)).count();
+    lines.add("blocked_clients", waiting.clients + held);
+    lines.add("tracking_clients", cx.engine.tracking.clients());
+    lines.add("pubsub_clients", peers.iter().filter(|peer| peer.is_listening()).count());
+    lines.add("watching_clients", watching.clone().count());
+    lines.add("clients_in_timeout_table", waiting.timed);
+    lines.add("total_watched_keys", watching.sum::<usize>());
+    lines.add("total_blocking_keys", waiting.keys);
+    lines.add("total_blocking_keys_on_nokey", waiting.keys_even_gone);
+}
+
+/// Where memory goes. `used_memory` is what `maxmemory` is compared with.
+pub fn memory(cx: &mut Cx<'_>, lines: &mut Lines) {
+    let engine = cx.engine;
+    let footprint = cx.footprint();
+    let (used_bytes, fixed_bytes) = (footprint.total(), footprint.fixed);
+    let resident_bytes = facts::resident_bytes();
+    let peak_bytes = engine.gauges.peak_bytes(used_bytes);
+    let maxmemory = engine.config.memory(Opt::Maxmemory);
+    let percent = |part: u64, whole: u64| format!("{:.2}%", part as f64 * 100.0 / whole.max(1) as f64);
+    lines.size("used_memory", used_bytes);
+    lines.size("used_memory_rss", resident_bytes);
+    lines.size("used_memory_peak", peak_bytes);
+    lines.add("used_memory_peak_perc", percent(used_bytes, peak_bytes));
+    lines.add("used_memory_overhead", footprint.overhead());
+    lines.add("used_memory_startup", fixed_bytes);
+    lines.add("used_memory_dataset", footprint.data);
+    lines.add("used_memory_dataset_perc", percent(footprint.data, used_bytes - fixed_bytes));
+    allocated(lines, resident_bytes);
+    lines.size("total_system_memory", facts::machine_bytes());
+    scripts(engine, lines);
+    lines.size("maxmemory", maxmemory);
+    lines.add("maxmemory_policy", engine.config.choice(Opt::MaxmemoryPolicy));
+    lines.add("mem_fragmentation_ratio", format!("{:.2}", resident_bytes as f64 / used_bytes.max(1) as f64));
+    lines.add("mem_fragmentation_bytes", resident_bytes as i64 - used_bytes as i64);
+    lines.zeros(&["mem_not_counted_for_evict", "mem_replication_backlog", "mem_clients_slaves"]);
+    lines.add("mem_clients_normal", footprint.clients);
+    lines.zeros(&["mem_cluster_links", "mem_aof_buffer"]);
+    lines.add("mem_journal", footprint.journal);
+    lines.add("mem_tracking", footprint.tracking);
+    lines.add("mem_allocator", allocator::chosen().map_or("unknown", |allocator| allocator.name));
+    lines.zeros(&["mem_total_replication_buffers", "mem_overhead_db_hashtable_rehashing", "active_defrag_running"]);
+    lines.add("lazyfree_pending_objects", lazy_free::pending());
+    lines.add("lazyfreed_objects", lazy_free::done());
+}
+
+/// What the allocator has, where the program has said which it is. How much of that it has handed out mimalloc does not
+/// count, and what lies in the store's own pages is not in it.
+fn allocated(lines: &mut Lines, resident_bytes: u64) {
+    let Some(allocator) = allocator::chosen() else { return };
+    let held_bytes = (allocator.held_bytes)();
+    let ratio = |all: u64, part: u64| format!("{:.2}", all as f64 / part.max(1) as f64);
+    lines.add("allocator_active", held_bytes);
+    lines.add("allocator_resident", held_bytes);
+    lines.add("rss_overhead_ratio", ratio(resident_bytes, held_bytes));
+    lines.add("rss_overhead_bytes", resident_bytes as i64 - held_bytes as i64);
+}
+
+/// What scripts and functions take, in the Lua states of all threads and beside them.
+fn scripts(engine: &Engine, lines: &mut Lines) {
+    let (scripts, libraries) = (&engine.scripts, engine.scripts.libraries());
+    let eval_bytes = scripts.script_bytes.load(Ordering::Relaxed) as u64;
+    let function_bytes = scripts.library_bytes.load(Ordering::Relaxed) as u64;
+    let (count, source_bytes) = scripts.size();
+    let library_bytes = libraries.bytes() as u64;
+    lines.size("used_memory_lua", eval_bytes);
+    lines.add("used_memory_vm_eval", eval_bytes);
+    lines.add("used_memory_scripts_eval", source_bytes);
+    lines.add("number_of_cached_scripts", count);
+    lines.add("number_of_functions", libraries.functions_len());
+    lines.add("number_of_libraries", libraries.len());
+    lines.add("used_memory_vm_functions", function_bytes);
+    lines.size("used_memory_vm_total", eval_bytes + function_bytes);
+    lines.add("used_memory_functions", library_bytes);
+    lines.size("used_memory_scripts", source_bytes as u64 + library_bytes);
+}
+
+/// Snapshots and logs: there are none yet, so nothing has been saved since the start.
+pub fn persistence(cx: &mut Cx<'_>, lines: &mut Lines) {
+    lines.zeros(&["loading", "async_loading", "current_cow_peak", "current_cow_size", "current_cow_size_age"]);
+    lines.add("current_fork_perc", "0.00");
+    lines.zeros(&["current_save_keys_processed", "current_save_keys_total"]);
+    lines.add("rdb_changes_since_last_save", cx.engine.stats.changes());
+    lines.zeros(&["rdb_bgsave_in_progress"]);
+    lines.add("rdb_last_save_time", cx.engine.started.wall_ms() / 1_000);
+    lines.add("rdb_last_bgsave_status", "ok");
+    lines.add("rdb_last_bgsave_time_sec", -1);
+    lines.add("rdb_current_bgsave_time_sec", -1);
+    let never = ["rdb_saves", "rdb_last_cow_size", "rdb_last_load_keys_expired", "rdb_last_load_keys_loaded"];
+    lines.zeros(&never);
+    lines.zeros(&["aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled"]);
+    lines.add("aof_last_rewrite_time_sec", -1);
+    lines.add("aof_current_rewrite_time_sec", -1);
+    lines.add("aof_last_bgrewrite_status", "ok");
+    lines.add("aof_last_write_status", "ok");
+    lines.zeros(&["aof_last_cow_size", "module_fork_in_progress", "module_fork_last_cow_size"]);
+}
+
+/// Sums since the start or the last CONFIG RESETSTAT, and rates.
+pub fn stats(cx: &mut Cx<'_>, lines: &mut Lines) {
+    let totals = cx.engine.stats.totals();
+    let rates = cx.engine.gauges.rates();
+    let kilobytes = |bytes: u64| format!("{:.2}", bytes as f64 / 1_024.0);
+    lines.add("total_connections_received", totals.connections);
+    lines.add("total_commands_processed", totals.executed);
+    lines.add("instantaneous_ops_per_sec", rates.commands);
+    lines.add("total_net_input_bytes", totals.input_bytes);
+    lines.add("total_net_output_bytes", totals.output_bytes);
+    lines.zeros(&["total_net_repl_input_bytes", "total_net_repl_output_bytes"]);
+    lines.add("instantaneous_input_kbps", kilobytes(rates.input_bytes));
+    lines.add("instantaneous_output_kbps", kilobytes(rates.output_bytes));
+    lines.add("instantaneous_input_repl_kbps", "0.00");
+    lines.add("instantaneous_output_repl_kbps", "0.00");
+    lines.add("rejected_connections", totals.connections_rejected);
+    lines.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
+    lines.add("expired_keys", totals.expired);
+    lines.add("expired_stale_perc", format!("{:.2}", cx.engine.gauges.stale_percent()));
+    lines.add("expired_time_cap_reached_count", totals.expiry_capped);
+    lines.add("expire_cycle_cpu_milliseconds", totals.expiry_us / 1_000);
+    lines.add("evicted_keys", totals.evicted);
+    lines.add("evicted_clients", totals.clients_evicted);
+    let (exceeded_ms, currently_ms) = cx.engine.estimate.excess_ms(monotonic_ns());
+    lines.add("total_eviction_exceeded_time", exceeded_ms);
+    lines.add("current_eviction_exceeded_time", currently_ms);
+    lines.add("keyspace_hits", totals.hits);
+    lines.add("keyspace_misses", totals.misses);
+    lines.add("pubsub_channels", cx.engine.pubsub.len(Kind::Channel));
+    lines.add("pubsub_patterns", cx.engine.pubsub.len(Kind::Pattern));
+    lines.add("pubsubshard_channels", cx.engine.pubsub.len(Kind::Shard));
+    lines.zeros(&["latest_fork_usec", "total_forks"]);
+    lines.add("migrate_cached_sockets", cx.engine.targets.len());
+    lines.zeros(&["slave_expires_tracked_keys", "active_defrag_hits", "active_defrag_misses"]);
+    lines.zeros(&["active_defrag_key_hits", "active_defrag_key_misses", "total_active_defrag_time"]);
+    lines.zeros(&["current_active_defrag_time"]);
+    let (keys, items, prefixes) = cx.engine.tracking.census();
+    lines.add("tracking_total_keys", keys);
+    lines.add("tracking_total_items", items);
+    lines.add("tracking_total_prefixes", prefixes);
+    lines.zeros(&["unexpected_error_replies"]);
+    lines.add("dump_payload_sanitizations", totals.payloads_checked);
+    lines.add("total_error_replies", totals.errors_replied);
+    lines.add("total_reads_processed", totals.reads);
+    lines.add("total_writes_processed", totals.writes);
+    lines.zeros(&["io_threaded_reads_processed", "io_threaded_writes_processed"]);
+    lines.add("client_query_buffer_limit_disconnections", totals.query_buffer_closed);
+    lines.add("client_output_buffer_limit_disconnections", totals.output_buffer_closed);
+    let refused = &cx.engine.acl.log;
+    lines.add("acl_access_denied_auth", refused.count(Reason::Auth));
+    lines.add("acl_access_denied_cmd", refused.count(Reason::Command));
+    lines.add("acl_access_denied_key", refused.count(Reason::Key));
+    lines.add("acl_access_denied_channel", refused.count(Reason::Channel));
+}
+
+/// A master without replicas. Its replication offset is the journal's.
+pub fn replication(cx: &mut Cx<'_>, lines: &mut Lines) {
+    lines.add("role", "master");
+    lines.add("connected_slaves", 0);
+    lines.add("master_failover_state", "no-failover");
+    lines.add("master_replid", &cx.engine.run_id);
+    lines.add("master_replid2", "0".repeat(40));
+    lines.add("master_repl_offset", cx.engine.journal.end());
+    lines.add("second_repl_offset", -1);
+    lines.zeros(&[
+        "repl_backlog_active",
+        "repl_backlog_size",
+        "repl_backlog_first_byte_offset",
+        "repl_backlog_histlen",
+    ]);
+}
+
+/// Time on the processors, in seconds.
+pub fn cpu(_cx: &mut Cx<'_>, lines: &mut Lines) {
+    let (all, main) = (facts::cpu_times(), facts::main_thread_cpu_times());
+    let times_us = [
+        ("used_cpu_sys", all.system_us),
+        ("used_cpu_user", all.user_us),
+        ("used_cpu_sys_children", all.children_system_us),
+        ("used_cpu_user_children", all.children_user_us),
+        ("used_cpu_sys_main_thread", main.system_us),
+        ("used_cpu_user_main_thread", main.user_us),
+    ];
+    for (name, time_us) in times_us {
+        lines.add(name, format!("{}.{:06}", time_us / 1_000_000, time_us % 1_000_000));
+    }
+}
+
+/// What each command that was called or refused has taken.
+pub fn commands(cx: &mut Cx<'_>, lines: &mut Lines) {
+    let totals = cx.engine.stats.totals();
+    for (row, totals) in commands::all().iter().zip(&totals.commands) {
+        if totals.calls + totals.rejected + totals.failed == 0 {
+            continue;
+        }
+        let elapsed_us = cx.engine.ticker.nanoseconds(totals.elapsed_ticks) / 1_000;
+        let each_us = elapsed_us as f64 / totals.calls.max(1) as f64;
+        let (calls, rejected, failed) = (totals.calls, totals.rejected, totals.failed);
+        let values = format!(
+            "calls={calls},usec={elapsed_us},usec_per_call={each_us:.2},rejected_calls={rejected},failed_calls={failed}"
+        );
+        lines.add(&format!("cmdstat_{}", row.full_name), values);
+    }
+}
+
+/// Percentiles of the execution times of each command that has run.
+pub fn latencies(cx: &mut Cx<'_>, lines: &mut Lines) {
+    let wanted = cx.engine.config.text(Opt::LatencyTrackingInfoPercentiles).to_vec();
+    let wanted = String::from_utf8_lossy(&wanted).into_owned();
+    for row in commands::all() {
+        let Some(histogram) = cx.engine.stats.latency(row) else { continue };
+        let value = |percentile: &str| {
+            let time_ns = histogram.value_at_percentile(percentile.parse().unwrap_or(0.0));
+            format!("p{percentile}={:.3}", time_ns as f64 / 1_000.0)
+        };
+        let values: Vec<String> = wanted.split_whitespace().map(value).collect();
+        lines.add(&format!("latency_percentiles_usec_{}", row.full_name), values.join(","));
+    }
+}
+
+/// How often each error was answered, by its first word.
+pub fn errors(cx: &mut Cx<'_>, lines: &mut Lines) {
+    for (code, count) in cx.engine.stats.totals().errors {
+        lines.add(&format!("errorstat_{code}"), format!("count={count}"));
+    }
+}
+
+/// This is no node of a cluster.
+pub fn cluster(_cx: &mut Cx<'_>, lines: &mut Lines) {
+    lines.add("cluster_enabled", 0);
+}
+
+/// Keys of a database.
+#[derive(Debug, Clone, Copy, Default)]
+struct Keys {
+    all: usize,
+    volatile: usize,
+    /// The sum of the remaining times of the sampled keys with a deadline, in milliseconds, and how many were sampled.
+    left_ms: i64,
+    sampled: i64,
+}
+
+/// Keys are drawn at random from each shard of a database to estimate how long those with a deadline have left.
+const DRAWS_A_SHARD: usize = 8;
+
+/// The databases that have keys.
+pub fn keyspace(cx: &mut Cx<'_>, lines: &mut Lines) {
+    let now_ms = cx.now.wall_ms();
+    let mut databases: Vec<Keys> = Vec::new();
+    cx.locks.for_each(|shard| {
+        databases.resize(databases.len().max(shard.databases()), Keys::default());
+        for (number, keys) in databases.iter_mut().enumerate().take(shard.databases()) {
+            keys.all += shard.len(number);
+            keys.volatile += shard.volatile_len(number);
+            let draws = if shard.volatile_len(number) == 0 { 0 } else { DRAWS_A_SHARD };
+            let drawn = (0..draws).filter_map(|_| shard.random(number, fastrand::u64(..))?.deadline());
+            for left_ms in drawn.map(|deadline_ms| deadline_ms - now_ms).filter(|left_ms| *left_ms > 0) {
+                keys.left_ms = keys.left_ms.saturating_add(left_ms);
+                keys.sampled += 1;
+            }
+        }
+    });
+    for (number, keys) in databases.iter().enumerate().filter(|(_, keys)| keys.all != 0) {
+        let average_ms = keys.left_ms / keys.sampled.max(1);
+        lines.add(&format!("db{number}"), format!("keys={},expires={},avg_ttl={average_ms}", keys.all, keys.volatile));
+    }
+}

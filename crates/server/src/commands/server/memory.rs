@@ -1,0 +1,176 @@
+//! MEMORY: what a key takes, and where all memory goes.
+
+use sleeve_wire::number;
+
+use crate::config::Opt;
+use crate::context::Cx;
+use crate::engine::keyspace::memory_accounting::Footprint;
+use crate::host::allocator;
+use crate::host::facts;
+use crate::request::Request;
+use crate::request::error::{Error, Outcome};
+
+/// MEMORY USAGE key \[SAMPLES count\]
+pub fn usage(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let mut options = request.args.from(3).iter();
+    while let Some(word) = options.next() {
+        let count = options.next().filter(|_| word.eq_ignore_ascii_case(b"samples")).ok_or(Error::SYNTAX)?;
+        // What a value takes is known without samples: however many are asked for, it is weighed whole.
+        if number::parse_i64(count).ok_or(Error::NOT_INTEGER)? < 0 {
+            return Err(Error::SYNTAX);
+        }
+    }
+    let bytes = cx.peek(request.key(0)).map(|entry| entry.memory_usage());
+    let mut reply = cx.reply();
+    match bytes {
+        Some(bytes) => reply.integer(bytes as i64),
+        None => reply.null(),
+    }
+    Ok(())
+}
+
+/// MEMORY PURGE
+pub fn purge(cx: &mut Cx<'_>) -> Outcome {
+    if let Some(allocator) = allocator::chosen() {
+        (allocator.purge)();
+    }
+    cx.reply().ok();
+    Ok(())
+}
+
+/// MEMORY MALLOC-STATS
+pub fn malloc_stats(cx: &mut Cx<'_>) -> Outcome {
+    let text = match allocator::chosen() {
+        Some(allocator) => (allocator.describe)(),
+        None => "Stats not supported for the current allocator".to_owned(),
+    };
+    cx.reply().verbatim(b"txt", text.as_bytes());
+    Ok(())
+}
+
+/// One line of MEMORY STATS.
+enum Figure {
+    Count(u64),
+    Difference(i64),
+    Ratio(f64),
+}
+
+/// MEMORY STATS: Redis's names for what can be told here.
+pub fn stats(cx: &mut Cx<'_>) -> Outcome {
+    use Figure::{Count, Difference, Ratio};
+    let weighed = Weighed::now(cx);
+    let (footprint, used_bytes) = (&weighed.footprint, weighed.used_bytes);
+    let overhead_bytes = footprint.overhead();
+    let net_bytes = used_bytes.saturating_sub(footprint.fixed).max(1);
+    let percent = |part: u64, whole: u64| Ratio(part as f64 * 100.0 / whole.max(1) as f64);
+    let figures = [
+        ("peak.allocated", Count(weighed.peak_bytes)),
+        ("total.allocated", Count(used_bytes)),
+        ("startup.allocated", Count(footprint.fixed)),
+        ("replication.backlog", Count(0)),
+        ("clients.slaves", Count(0)),
+        ("clients.normal", Count(footprint.clients)),
+        ("cluster.links", Count(0)),
+        ("aof.buffer", Count(0)),
+        ("lua.caches", Count(footprint.scripts)),
+        ("functions.caches", Count(footprint.functions)),
+        ("journal", Count(footprint.journal)),
+        ("tracking", Count(footprint.tracking)),
+        ("overhead.total", Count(overhead_bytes)),
+        ("keys.count", Count(weighed.keys)),
+        ("keys.bytes-per-key", Count(net_bytes.checked_div(weighed.keys).unwrap_or(0))),
+        ("dataset.bytes", Count(footprint.data)),
+        ("dataset.percentage", percent(footprint.data, net_bytes)),
+        ("peak.percentage", percent(used_bytes, weighed.peak_bytes)),
+        ("fragmentation", Ratio(weighed.resident_bytes as f64 / used_bytes.max(1) as f64)),
+        ("fragmentation.bytes", Difference(weighed.resident_bytes as i64 - used_bytes as i64)),
+    ];
+    let mut reply = cx.reply();
+    reply.map(figures.len());
+    for (name, figure) in figures {
+        reply.bulk(name.as_bytes());
+        match figure {
+            Count(bytes) => reply.integer(bytes as i64),
+            Difference(bytes) => reply.integer(bytes),
+            Ratio(ratio) => reply.double(ratio),
+        }
+    }
+    Ok(())
+}
+
+/// All that MEMORY STATS and MEMORY DOCTOR speak of.
+struct Weighed {
+    footprint: Footprint,
+    used_bytes: u64,
+    peak_bytes: u64,
+    resident_bytes: u64,
+    keys: u64,
+}
+
+impl Weighed {
+    fn now(cx: &mut Cx<'_>) -> Self {
+        let footprint = cx.footprint();
+        let mut keys = 0;
+        let databases = cx.engine.store.databases();
+        cx.locks.for_each(|shard| {
+            keys += (0..databases.min(shard.databases())).map(|database| shard.len(database) as u64).sum::<u64>();
+        });
+        let used_bytes = footprint.total();
+        let peak_bytes = cx.engine.gauges.peak_bytes(used_bytes);
+        Self { footprint, used_bytes, peak_bytes, resident_bytes: facts::resident_bytes(), keys }
+    }
+}
+
+/// Below this there is too little in memory for ratios to mean anything.
+const WORTH_LOOKING_BYTES: u64 = 5 << 20;
+/// A client that has more than this on its way is slow or asks for much.
+const LARGE_CLIENT_BYTES: u64 = 200 << 10;
+
+/// MEMORY DOCTOR
+pub fn doctor(cx: &mut Cx<'_>) -> Outcome {
+    let weighed = Weighed::now(cx);
+    let text = if weighed.used_bytes < WORTH_LOOKING_BYTES {
+        "There is very little in memory, too little to judge by. Ask again when there is more.\n".to_owned()
+    } else {
+        diagnosis(cx, &weighed)
+    };
+    cx.reply().verbatim(b"txt", text.as_bytes());
+    Ok(())
+}
+
+fn diagnosis(cx: &Cx<'_>, weighed: &Weighed) -> String {
+    let (engine, used_bytes) = (cx.engine, weighed.used_bytes);
+    let limit_bytes = engine.config.memory(Opt::Maxmemory);
+    let clients = engine.peers.len().max(1) as u64;
+    let findings = [
+        (
+            weighed.peak_bytes > used_bytes / 2 * 3,
+            "The peak was more than 150 % of what is in use now: the process may still hold memory that it needed then. \
+             MEMORY PURGE gives back what is free.",
+        ),
+        (
+            weighed.resident_bytes > used_bytes / 5 * 7 && weighed.resident_bytes - used_bytes > 10 << 20,
+            "The process occupies 140 % or more of what is counted: pieces of many sizes have come and gone. MEMORY PURGE \
+             gives back what is free; the rest is used again for what comes.",
+        ),
+        (
+            limit_bytes != 0 && used_bytes > limit_bytes / 10 * 9,
+            "More than nine tenths of maxmemory are in use: keys are evicted, or writes refused, as maxmemory-policy says.",
+        ),
+        (
+            weighed.footprint.clients / clients > LARGE_CLIENT_BYTES,
+            "Clients have more than 200 KB each on their way, on average: some read too slowly or ask for too much. CLIENT \
+             LIST shows them (omem, qbuf); client-output-buffer-limit and maxmemory-clients bound them.",
+        ),
+        (
+            weighed.footprint.scripts > 100 << 20 || engine.scripts.size().0 > 500,
+            "There are very many scripts: pass what varies as KEYS and ARGV instead of writing it into the text.",
+        ),
+    ];
+    let found: Vec<String> =
+        findings.iter().filter(|(is_found, _)| *is_found).map(|(_, text)| format!(" * {text}\n")).collect();
+    match found.is_empty() {
+        true => "Nothing about memory looks wrong.\n".to_owned(),
+        false => format!("This looks worth a thought:\n{}", found.concat()),
+    }
+}

@@ -1,0 +1,18 @@
+//! Commands about the server: its configuration, its users, what it has counted, and what of other servers it is not.
+
+pub mod acl;
+pub mod admin;
+pub mod cluster;
+pub mod config;
+pub mod debug;
+pub mod digest;
+pub mod info;
+pub mod info_sections;
+pub mod info_writer;
+pub mod latency;
+pub mod lolwut;
+pub mod memory;
+pub mod module;
+pub mod persistence;
+pub mod replication;
+pub mod slowlog;

@@ -1,0 +1,22 @@
+//! MODULE: there are no modules, and none can be loaded.
+//!
+//! Who may ask for one is a gate's business (`enable-module-command`), as in Redis.
+
+use crate::context::Cx;
+use crate::request::error::{Error, Outcome};
+
+/// MODULE LIST
+pub fn list(cx: &mut Cx<'_>) -> Outcome {
+    cx.reply().array(0);
+    Ok(())
+}
+
+/// MODULE LOAD path \[arg ...\] and MODULE LOADEX path \[CONFIG name value ...\] \[ARGS arg ...\]
+pub fn load() -> Outcome {
+    Err(Error::fixed("ERR Error loading the extension. Modules are not supported."))
+}
+
+/// MODULE UNLOAD name
+pub fn unload() -> Outcome {
+    Err(Error::fixed("ERR Error unloading module: no such module with that name"))
+}

@@ -1,0 +1,194 @@
+//! Intersections, unions and differences of sets, as replies, as new sets, and counted.
+//!
+//! All sets are looked at where they lie. An intersection walks the smallest set and asks the others; a difference either
+//! asks the others about each member of the first, or takes the members of the others out of a copy of the first, whichever
+//! is less work. What is stored is built in the order in which Redis 7.2 builds it, so that it has the same encoding.
+
+use std::cmp::Reverse;
+
+use sleeve_store::{Collection, Set, SetLimits, SetRef, ValueRef};
+use sleeve_wire::number;
+use sleeve_wire::reply::Writer;
+
+use super::{limits, write, write_within};
+use crate::context::Cx;
+use crate::context::notifications::Class;
+use crate::request::error::{Error, Outcome};
+use crate::request::{Key, Request};
+
+/// SINTER key \[key ...\]
+pub fn sinter(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let (mut members, mut count) = (Vec::new(), 0);
+    let mut reply = Writer::bounded(&mut members, cx.state.protocol, cx.out.room());
+    let sets = read_all(cx, request, 0)?;
+    intersect(&sets, |member| {
+        write(&mut reply, member);
+        count += 1;
+        !reply.is_full()
+    });
+    cx.reply().set(count);
+    cx.out.bytes.append(&mut members);
+    Ok(())
+}
+
+/// SINTERCARD numkeys key \[key ...\] \[LIMIT limit\]
+pub fn sintercard(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let limit = count_limit(request)?;
+    let sets = read_all(cx, request, 0)?;
+    let mut count = 0;
+    intersect(&sets, |_| {
+        count += 1;
+        count != limit
+    });
+    cx.reply().integer(count as i64);
+    Ok(())
+}
+
+/// The limit of SINTERCARD, 0 for none, after its number of keys has been checked.
+fn count_limit(request: Request<'_>) -> Result<usize, Error> {
+    let keys = number::parse_i64(request.arg(1)).and_then(|keys| usize::try_from(keys).ok()).filter(|keys| *keys > 0);
+    let keys = keys.ok_or(Error::fixed("ERR numkeys should be greater than 0"))?;
+    if keys > request.len() - 2 {
+        return Err(Error::fixed("ERR Number of keys can't be greater than number of args"));
+    }
+    let mut limit = 0;
+    let mut options = request.args.from(2 + keys).iter();
+    while let Some(option) = options.next() {
+        let value = options.next().filter(|_| option.eq_ignore_ascii_case(b"limit")).ok_or(Error::SYNTAX)?;
+        let value = number::parse_i64(value).and_then(|value| usize::try_from(value).ok());
+        limit = value.ok_or(Error::fixed("ERR LIMIT can't be negative"))?;
+    }
+    Ok(limit)
+}
+
+/// SINTERSTORE destination key \[key ...\]
+pub fn sinterstore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let limits = limits(cx);
+    let hash_key = cx.locks.shard(request.key(0).hash).hash_key();
+    let sets = read_all(cx, request, 1)?;
+    let begins_with_integers = smallest(&sets).is_some_and(|set| set.integers().is_some());
+    let (mut result, mut only_integers) = (Set::for_result(hash_key, begins_with_integers), true);
+    intersect(&sets, |member| {
+        only_integers = only_integers && member.integer().is_some();
+        result.add(member, &limits);
+        true
+    });
+    if only_integers {
+        result.compact_integers(&limits);
+    }
+    store(cx, request.key(0), result, "sinterstore");
+    Ok(())
+}
+
+/// SUNION key \[key ...\]
+pub fn sunion(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    reply_with(cx, request, union)
+}
+
+/// SUNIONSTORE destination key \[key ...\]
+pub fn sunionstore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    store_with(cx, request, union, "sunionstore")
+}
+
+/// SDIFF key \[key ...\]
+pub fn sdiff(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    reply_with(cx, request, difference)
+}
+
+/// SDIFFSTORE destination key \[key ...\]
+pub fn sdiffstore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    store_with(cx, request, difference, "sdiffstore")
+}
+
+/// Adds to an empty set what comes out of others, of which those that are missing are None.
+type Operation = fn(&mut Set, &[Option<SetRef<'_>>], &SetLimits);
+
+fn reply_with(cx: &mut Cx<'_>, request: Request<'_>, operation: Operation) -> Outcome {
+    let limits = limits(cx);
+    let hash_key = cx.locks.shard(request.key(0).hash).hash_key();
+    let sets = read_all(cx, request, 0)?;
+    let mut result = Set::for_result(hash_key, true);
+    operation(&mut result, &sets, &limits);
+    let mut reply = cx.reply();
+    reply.set(result.as_ref().len());
+    result.as_ref().for_each(|member| write_within(&mut reply, member));
+    Ok(())
+}
+
+fn store_with(cx: &mut Cx<'_>, request: Request<'_>, operation: Operation, event: &'static str) -> Outcome {
+    let limits = limits(cx);
+    let hash_key = cx.locks.shard(request.key(0).hash).hash_key();
+    let sets = read_all(cx, request, 1)?;
+    let mut result = Set::for_result(hash_key, true);
+    operation(&mut result, &sets, &limits);
+    store(cx, request.key(0), result, event);
+    Ok(())
+}
+
+/// Puts a result under its key, or removes the key if nothing has come out, and replies with the number of members.
+fn store(cx: &mut Cx<'_>, key: Key<'_>, mut result: Set, event: &'static str) {
+    result.shrink_to_fit();
+    let count = result.as_ref().len();
+    if count > 0 {
+        cx.set_collection(key, result);
+        cx.notify(Class::Set, event, key);
+    } else if cx.remove(key) {
+        cx.notify(Class::Generic, "del", key);
+    }
+    cx.reply().integer(count as i64);
+}
+
+/// The sets of all keys but the first ones at once, counted as read; None for those that are missing.
+fn read_all<'c>(cx: &'c mut Cx<'_>, request: Request<'_>, skipped: usize) -> Result<Vec<Option<SetRef<'c>>>, Error> {
+    for key in request.keys().skip(skipped) {
+        cx.read_as::<Set>(key)?;
+    }
+    let (database, now_ms) = (cx.database(), cx.now.wall_ms());
+    let (locks, keys) = (&cx.locks, request.keys().skip(skipped));
+    let find = |key: Key<'_>| locks.view(key.hash).get(database, key.hash, key.name, now_ms)?.collection::<Set>();
+    Ok(keys.map(find).collect())
+}
+
+/// The set with the fewest members; None if one is missing.
+fn smallest<'s>(sets: &[Option<SetRef<'s>>]) -> Option<SetRef<'s>> {
+    let sets: Option<Vec<_>> = sets.iter().copied().collect();
+    sets?.into_iter().min_by_key(|set| set.len())
+}
+
+/// Shows what all sets have in common, until `show` says no.
+fn intersect(sets: &[Option<SetRef<'_>>], mut show: impl FnMut(ValueRef<'_>) -> bool) {
+    let sets: Option<Vec<_>> = sets.iter().copied().collect();
+    let Some(mut sets) = sets else { return };
+    sets.sort_by_key(|set| set.len());
+    let Some((smallest, others)) = sets.split_first() else { return };
+    smallest.try_for_each(|member| !others.iter().all(|other| other.contains(member)) || show(member));
+}
+
+fn union(result: &mut Set, sets: &[Option<SetRef<'_>>], limits: &SetLimits) {
+    for set in sets.iter().flatten() {
+        set.for_each(|member| _ = result.add(member, limits));
+    }
+}
+
+fn difference(result: &mut Set, sets: &[Option<SetRef<'_>>], limits: &SetLimits) {
+    let Some((Some(first), others)) = sets.split_first() else { return };
+    let mut others: Vec<_> = others.iter().flatten().copied().collect();
+    let asking = first.len() * (others.len() + 1) / 2;
+    let removing = first.len() + others.iter().map(|set| set.len()).sum::<usize>();
+    if asking <= removing {
+        others.sort_by_key(|set| Reverse(set.len()));
+        first.for_each(|member| {
+            if !others.iter().any(|other| other.contains(member)) {
+                result.add(member, limits);
+            }
+        });
+        return;
+    }
+    first.for_each(|member| _ = result.add(member, limits));
+    for other in others {
+        other.try_for_each(|member| {
+            result.remove(member);
+            !result.is_empty()
+        });
+    }
+}

@@ -1,0 +1,198 @@
+//! Sets: adding, removing, asking, moving and walking.
+//!
+//! Random choices are in `random`, intersections, unions and differences in `algebra`. A member goes from the set's
+//! bytes into the reply without a stop between.
+
+pub mod algebra;
+pub mod random;
+
+use sleeve_store::{Collection, Digits, Set, SetLimits, ValueRef};
+use sleeve_wire::reply::Writer;
+use sleeve_wire::{number, pattern};
+
+use super::scan;
+use crate::config::Opt;
+use crate::context::Cx;
+use crate::context::notifications::Class;
+use crate::request::error::{Error, Outcome};
+use crate::request::{Key, Request};
+
+/// SADD key member \[member ...\]
+pub fn sadd(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let (key, limits, members) = (request.key(0), limits(cx), request.args.from(2));
+    let added = cx.update::<Set, _>(key, |set| {
+        set.prepare(request.arg(2), members.len(), &limits);
+        members.iter().filter(|member| set.add(*member, &limits)).count()
+    })?;
+    let added = added.result;
+    if added > 0 {
+        cx.changed(key);
+        cx.notify(Class::Set, "sadd", key);
+    }
+    cx.reply().integer(added as i64);
+    Ok(())
+}
+
+/// SREM key member \[member ...\]
+pub fn srem(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let (key, members) = (request.key(0), request.args.from(2));
+    let remove = |set: &mut Set| members.iter().filter(|member| set.remove(*member)).count();
+    let (count, emptied) =
+        cx.update_present(key, remove)?.map_or((0, false), |updated| (updated.result, updated.emptied));
+    if count > 0 {
+        changed(cx, key, "srem", emptied);
+    }
+    cx.reply().integer(count as i64);
+    Ok(())
+}
+
+/// SISMEMBER key member
+pub fn sismember(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let is_member = cx.read_as::<Set>(request.key(0))?.is_some_and(|set| set.contains(request.arg(2)));
+    cx.reply().integer(i64::from(is_member));
+    Ok(())
+}
+
+/// SMISMEMBER key member \[member ...\]
+pub fn smismember(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let members = request.args.from(2);
+    cx.reply_apart(|cx, reply| {
+        cx.read_as::<Set>(request.key(0)).map(|set| {
+            reply.array(members.len());
+            for member in members.iter() {
+                reply.integer(i64::from(set.is_some_and(|set| set.contains(member))));
+            }
+        })
+    })
+}
+
+/// SCARD key
+pub fn scard(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let count = cx.read_as::<Set>(request.key(0))?.map_or(0, |set| set.len());
+    cx.reply().integer(count as i64);
+    Ok(())
+}
+
+/// SMEMBERS key
+pub fn smembers(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    reply_members(cx, request.key(0))
+}
+
+/// Replies with all members of a set that is read.
+pub fn reply_members(cx: &mut Cx<'_>, key: Key<'_>) -> Outcome {
+    cx.reply_apart(|cx, reply| {
+        cx.read_as::<Set>(key).map(|set| {
+            reply.set(set.map_or(0, |set| set.len()));
+            set.into_iter().for_each(|set| set.for_each(|member| write_within(reply, member)));
+        })
+    })
+}
+
+/// SMOVE source destination member
+pub fn smove(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let (from, to, member) = (request.key(0), request.key(1), request.arg(3));
+    let is_member = cx.peek_as::<Set>(from)?.map(|set| set.contains(member));
+    let Some(is_member) = is_member else {
+        cx.reply().integer(0);
+        return Ok(());
+    };
+    cx.peek_as::<Set>(to)?;
+    if is_member && from.name != to.name {
+        let removed = cx.update_present::<Set, _>(from, |set| set.remove(member))?;
+        changed(cx, from, "srem", removed.is_some_and(|updated| updated.emptied));
+        let limits = limits(cx);
+        let added = cx.update::<Set, _>(to, |set| {
+            if set.is_empty() {
+                set.prepare(member, 1, &limits);
+            }
+            set.add(member, &limits)
+        })?;
+        if added.result {
+            cx.changed(to);
+            cx.notify(Class::Set, "sadd", to);
+        }
+    }
+    cx.reply().integer(i64::from(is_member));
+    Ok(())
+}
+
+/// SSCAN key cursor \[MATCH pattern\] \[COUNT count\]
+pub fn sscan(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let cursor = scan::parse_cursor(request.arg(2))?;
+    let (protocol, len_max) = (cx.state.protocol, cx.out.room());
+    let Some(set) = cx.read_as::<Set>(request.key(0))? else {
+        cx.reply().array(2);
+        cx.reply().bulk(b"0");
+        cx.reply().array(0);
+        return Ok(());
+    };
+    let (filter, count) = scan_options(request)?;
+    let (mut members, mut shown) = (Vec::new(), 0);
+    let mut writer = Writer::bounded(&mut members, protocol, len_max);
+    let next = set.scan(cursor, count, |member| {
+        let admits = |wanted| pattern::matches(wanted, member.bytes(&mut Digits::default()), false);
+        if filter.is_none_or(admits) {
+            write_within(&mut writer, member);
+            shown += 1;
+        }
+    });
+    cx.reply().array(2);
+    cx.reply().bulk(number::Digits::new(next as i64).as_bytes());
+    cx.reply().array(shown);
+    cx.out.bytes.append(&mut members);
+    Ok(())
+}
+
+/// Pattern and count of a walk.
+fn scan_options(request: Request<'_>) -> Result<(Option<&[u8]>, usize), Error> {
+    let (mut filter, mut count) = (None, 10);
+    let mut options = request.args.from(3).iter();
+    while let Some(option) = options.next() {
+        let value = options.next().ok_or(Error::SYNTAX)?;
+        if option.eq_ignore_ascii_case(b"count") {
+            count = scan::parse_count(value)?;
+        } else if option.eq_ignore_ascii_case(b"match") {
+            filter = Some(value).filter(|pattern| *pattern != b"*");
+        } else {
+            return Err(Error::SYNTAX);
+        }
+    }
+    Ok((filter, count))
+}
+
+/// Up to which sizes sets are kept small.
+pub fn limits(cx: &Cx<'_>) -> SetLimits {
+    let config = &cx.engine.config;
+    let number = |option| usize::try_from(config.number(option)).unwrap_or(0);
+    SetLimits {
+        integers_max: number(Opt::SetMaxIntsetEntries),
+        packed_max: if config.has_old_encodings() { 0 } else { number(Opt::SetMaxListpackEntries) },
+        packed_value_max: number(Opt::SetMaxListpackValue),
+    }
+}
+
+/// Reports that members were taken out of a set, and that it has gone with the last of them.
+pub fn changed(cx: &mut Cx<'_>, key: Key<'_>, event: &'static str, emptied: bool) {
+    cx.changed(key);
+    cx.notify(Class::Set, event, key);
+    if emptied {
+        cx.notify(Class::Generic, "del", key);
+    }
+}
+
+/// A member as a bulk string.
+#[inline]
+pub fn write(reply: &mut Writer<'_>, member: ValueRef<'_>) {
+    match member {
+        ValueRef::Integer(number) => reply.bulk_integer(number),
+        ValueRef::Bytes(bytes) => reply.bulk(bytes),
+    }
+}
+
+/// One of many members, unless the reply is full.
+#[inline]
+pub fn write_within(reply: &mut Writer<'_>, member: ValueRef<'_>) {
+    if !reply.is_full() {
+        write(reply, member);
+    }
+}

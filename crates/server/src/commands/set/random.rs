@@ -1,0 +1,225 @@
+//! Random members of sets: SPOP takes them out, SRANDMEMBER does not.
+//!
+//! What SPOP took is recorded as SREM, in pieces, or as DEL when it took everything, so that the journal makes no choices
+//! of its own.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use sleeve_store::{Collection, Digits, Set, SetLimits, SetRef, ValueRef};
+use sleeve_wire::number;
+use sleeve_wire::reply::Writer;
+
+use super::{changed, limits, reply_members, write, write_within};
+use crate::commands::draws;
+use crate::context::Cx;
+use crate::context::notifications::Class;
+use crate::request::error::{Error, Outcome};
+use crate::request::{Key, Request};
+
+/// Members that one SREM of the journal names at most.
+const RECORDED_MAX: usize = 1024;
+
+/// When more than one in so many members goes, those that stay are moved instead.
+const MOVED_SHARE: usize = 5;
+
+/// When more than one in so many members is asked for, they are drawn from a list of all.
+const LISTED_SHARE: usize = 3;
+
+/// SPOP key \[count\]
+pub fn spop(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    match request.len() {
+        2 => pop_one(cx, request.key(0)),
+        3 => pop_some(cx, request.key(0), request.arg(2)),
+        _ => Err(Error::SYNTAX),
+    }
+}
+
+fn pop_one(cx: &mut Cx<'_>, key: Key<'_>) -> Outcome {
+    let (mut bytes, protocol) = (std::mem::take(&mut cx.out.bytes), cx.state.protocol);
+    let popped = cx.update_present::<Set, _>(key, |set| {
+        let member = set.as_ref().random(fastrand::u64(..));
+        let length = member.map_or(0, |member| member.len());
+        member.into_iter().for_each(|member| write(&mut Writer::new(&mut bytes, protocol), member));
+        // The member lies in the reply now, before the line end.
+        let end = bytes.len() - 2;
+        set.remove(&bytes[end - length..end]);
+        end - length..end
+    });
+    cx.out.bytes = bytes;
+    match popped? {
+        None => cx.reply().null(),
+        Some(popped) => {
+            record_removal(cx, key, &[popped.result]);
+            changed(cx, key, "spop", popped.emptied);
+        }
+    }
+    Ok(())
+}
+
+fn pop_some(cx: &mut Cx<'_>, key: Key<'_>, count: &[u8]) -> Outcome {
+    let count = number::parse_i64(count).and_then(|count| usize::try_from(count).ok());
+    let count = count.ok_or(Error::fixed("ERR value is out of range, must be positive"))?;
+    let size = cx.peek_as::<Set>(key)?.map_or(0, |set| set.len());
+    if count == 0 || size == 0 {
+        cx.reply().set(0);
+        return Ok(());
+    }
+    if count >= size {
+        return pop_all(cx, key);
+    }
+    let (mut bytes, protocol, limits) = (std::mem::take(&mut cx.out.bytes), cx.state.protocol, limits(cx));
+    let mut places = Vec::with_capacity(count);
+    let popped = cx.update_present::<Set, _>(key, |set| {
+        let mut reply = Writer::new(&mut bytes, protocol);
+        reply.set(count);
+        let mut show = |member: ValueRef<'_>| {
+            write(&mut reply, member);
+            let end = reply.out.len() - 2;
+            places.push(end - member.len()..end);
+        };
+        if (size - count) * MOVED_SHARE > count {
+            take_few(set, count, &mut show);
+        } else {
+            let most = leave_few(set, size - count, &limits);
+            most.as_ref().for_each(show);
+        }
+    });
+    cx.out.bytes = bytes;
+    popped?;
+    record_removal(cx, key, &places);
+    changed(cx, key, "spop", false);
+    Ok(())
+}
+
+/// Takes `count` members out one by one.
+fn take_few(set: &mut Set, count: usize, show: &mut impl FnMut(ValueRef<'_>)) {
+    let mut taken = Vec::new();
+    for _ in 0..count {
+        let Some(member) = set.as_ref().random(fastrand::u64(..)) else { return };
+        show(member);
+        copy(member, &mut taken);
+        set.remove(taken.as_slice());
+    }
+}
+
+/// Leaves `count` members, in a set of the smallest encoding that they fit; the result is the others.
+fn leave_few(set: &mut Set, count: usize, limits: &SetLimits) -> Set {
+    let mut left = Set::for_result(set.hash_key(), set.as_ref().integers().is_some());
+    let mut taken = Vec::new();
+    for _ in 0..count {
+        let Some(member) = set.as_ref().random(fastrand::u64(..)) else { break };
+        copy(member, &mut taken);
+        left.add(taken.as_slice(), limits);
+        set.remove(taken.as_slice());
+    }
+    std::mem::replace(set, left)
+}
+
+fn copy(member: ValueRef<'_>, into: &mut Vec<u8>) {
+    into.clear();
+    into.extend_from_slice(member.bytes(&mut Digits::default()));
+}
+
+fn pop_all(cx: &mut Cx<'_>, key: Key<'_>) -> Outcome {
+    reply_members(cx, key)?;
+    cx.remove(key);
+    cx.record(&[b"DEL", key.name]);
+    cx.notify(Class::Set, "spop", key);
+    cx.notify(Class::Generic, "del", key);
+    Ok(())
+}
+
+/// Records that the members which lie at these places of the reply are gone.
+fn record_removal(cx: &mut Cx<'_>, key: Key<'_>, places: &[Range<usize>]) {
+    let bytes = std::mem::take(&mut cx.out.bytes);
+    for piece in places.chunks(RECORDED_MAX) {
+        let mut effect: Vec<&[u8]> = vec![b"SREM", key.name];
+        effect.extend(piece.iter().map(|place| &bytes[place.clone()]));
+        cx.record(&effect);
+    }
+    cx.out.bytes = bytes;
+}
+
+/// SRANDMEMBER key \[count\]
+pub fn srandmember(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    match request.len() {
+        2 => show_one(cx, request.key(0)),
+        3 => show_some(cx, request.key(0), request.arg(2)),
+        _ => Err(Error::SYNTAX),
+    }
+}
+
+fn show_one(cx: &mut Cx<'_>, key: Key<'_>) -> Outcome {
+    cx.reply_apart(|cx, reply| {
+        cx.read_as::<Set>(key).map(|set| match set.and_then(|set| set.random(fastrand::u64(..))) {
+            Some(member) => write(reply, member),
+            None => reply.null(),
+        })
+    })
+}
+
+fn show_some(cx: &mut Cx<'_>, key: Key<'_>, count: &[u8]) -> Outcome {
+    let count = number::parse_i64(count).ok_or(Error::NOT_INTEGER)?;
+    if count == i64::MIN {
+        return Err(Error::fixed(
+            "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
+        ));
+    }
+    cx.reply_apart(|cx, reply| {
+        let Some(set) = cx.read_as::<Set>(key)?.filter(|_| count != 0) else {
+            reply.array(0);
+            return Ok(());
+        };
+        let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+        if count < 0 { show_repeating(set, wanted, reply) } else { show_different(set, wanted, reply) }
+    })
+}
+
+/// Writes `count` members, some perhaps more than once.
+fn show_repeating(set: SetRef<'_>, count: usize, reply: &mut Writer<'_>) -> Outcome {
+    draws::judge(count, set.len(), || {
+        let mut bytes = 0;
+        set.for_each(|member| bytes += member.len());
+        bytes
+    })?;
+    reply.array(count);
+    let begin = reply.out.len();
+    for _ in 0..count {
+        if reply.is_full() {
+            break;
+        }
+        set.random(fastrand::u64(..)).into_iter().for_each(|member| write(reply, member));
+        draws::judge_written(reply.out.len() - begin)?;
+    }
+    Ok(())
+}
+
+/// Writes up to `count` different members.
+fn show_different(set: SetRef<'_>, count: usize, reply: &mut Writer<'_>) -> Outcome {
+    let size = set.len();
+    if count >= size {
+        reply.array(size);
+        set.for_each(|member| write_within(reply, member));
+        return Ok(());
+    }
+    reply.array(count);
+    let is_table = set.integers().is_none() && set.packed().is_none();
+    if is_table && count * LISTED_SHARE <= size {
+        let mut seen = HashSet::with_capacity(count);
+        while seen.len() < count {
+            let Some(ValueRef::Bytes(member)) = set.random(fastrand::u64(..)) else { break };
+            if seen.insert(member) {
+                write_within(reply, ValueRef::Bytes(member));
+            }
+        }
+        return Ok(());
+    }
+    let mut members = Vec::with_capacity(size);
+    set.for_each(|member| members.push(member));
+    for index in 0..count {
+        members.swap(index, fastrand::usize(index..size));
+        write_within(reply, members[index]);
+    }
+    Ok(())
+}

@@ -1,0 +1,145 @@
+//! Members of sorted sets in no order of theirs: ZRANDMEMBER, and ZSCAN, which walks over all of them.
+
+use std::collections::HashSet;
+
+use sleeve_store::{Digits, SortedSet, SortedSetRef};
+use sleeve_wire::reply::Writer;
+use sleeve_wire::{number, pattern};
+
+use super::{read, reply_head, reply_within};
+use crate::commands::{draws, scan};
+use crate::context::Cx;
+use crate::request::Request;
+use crate::request::error::{Error, Outcome};
+
+/// When more than one in so many members is asked for, they are drawn from a list of all.
+const LISTED_SHARE: usize = 3;
+
+/// ZRANDMEMBER key \[count \[WITHSCORES\]\]
+pub fn zrandmember(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    if request.len() == 2 {
+        return read(cx, request.key(0), |set, reply| {
+            match set.and_then(|set| set.get(fastrand::usize(..set.len()))) {
+                Some((name, _)) => crate::commands::set::write(reply, name),
+                None => reply.null(),
+            }
+        });
+    }
+    let (count, with_scores) = parse_count(request)?;
+    let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+    let mut outcome = Ok(());
+    read(cx, request.key(0), |set, reply| match set {
+        None => reply.array(0),
+        Some(set) if count < 0 => outcome = show_repeating(set, wanted, with_scores, reply),
+        Some(set) => show_different(set, wanted, with_scores, reply),
+    })?;
+    outcome
+}
+
+/// How many members are wanted, with repetitions if negative, and whether with their scores.
+fn parse_count(request: Request<'_>) -> Result<(i64, bool), Error> {
+    let count = number::parse_i64(request.arg(2)).ok_or(Error::NOT_INTEGER)?;
+    if count == i64::MIN {
+        return Err(Error::fixed(
+            "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
+        ));
+    }
+    let with_scores = match request.args.get(3) {
+        None => false,
+        Some(word) if request.len() == 4 && word.eq_ignore_ascii_case(b"withscores") => true,
+        Some(_) => return Err(Error::SYNTAX),
+    };
+    if with_scores && !(-i64::MAX / 2..=i64::MAX / 2).contains(&count) {
+        return Err(Error::OUT_OF_RANGE);
+    }
+    Ok((count, with_scores))
+}
+
+/// Writes `count` members, some perhaps more than once; false if that would be too long.
+fn show_repeating(set: SortedSetRef<'_>, count: usize, with_scores: bool, reply: &mut Writer<'_>) -> Outcome {
+    draws::judge(count, set.len(), || {
+        let mut bytes = 0;
+        set.visit(0..set.len(), false, |name, _| bytes += name.len());
+        bytes
+    })?;
+    reply_head(reply, count, with_scores);
+    let begin = reply.out.len();
+    for _ in 0..count {
+        if reply.is_full() {
+            break;
+        }
+        show_rank(set, fastrand::usize(..set.len()), with_scores, reply);
+        draws::judge_written(reply.out.len() - begin)?;
+    }
+    Ok(())
+}
+
+/// Writes up to `count` different members.
+fn show_different(set: SortedSetRef<'_>, count: usize, with_scores: bool, reply: &mut Writer<'_>) {
+    let size = set.len();
+    let count = count.min(size);
+    reply_head(reply, count, with_scores);
+    if count == size {
+        set.visit(0..size, false, |name, score| reply_within(reply, name, with_scores.then_some(score)));
+    } else if count * LISTED_SHARE <= size {
+        let mut seen = HashSet::with_capacity(count);
+        while seen.len() < count {
+            let rank = fastrand::usize(..size);
+            if seen.insert(rank) {
+                show_rank(set, rank, with_scores, reply);
+            }
+        }
+    } else {
+        let mut members = Vec::with_capacity(size);
+        set.visit(0..size, false, |name, score| members.push((name, score)));
+        for index in 0..count {
+            members.swap(index, fastrand::usize(index..size));
+            let (name, score) = members[index];
+            reply_within(reply, name, with_scores.then_some(score));
+        }
+    }
+}
+
+fn show_rank(set: SortedSetRef<'_>, rank: usize, with_scores: bool, reply: &mut Writer<'_>) {
+    if let Some((name, score)) = set.get(rank) {
+        reply_within(reply, name, with_scores.then_some(score));
+    }
+}
+
+/// ZSCAN key cursor \[MATCH pattern\] \[COUNT count\]
+pub fn zscan(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let cursor = scan::parse_cursor(request.arg(2))?;
+    let (protocol, len_max) = (cx.state.protocol, cx.out.room());
+    let Some(set) = cx.read_as::<SortedSet>(request.key(0))? else {
+        cx.reply().array(2);
+        cx.reply().bulk(b"0");
+        cx.reply().array(0);
+        return Ok(());
+    };
+    let (filter, count) = scan::parse_walk(request.args.from(3))?;
+    let (mut members, mut shown, mut digits) = (Vec::new(), 0, Digits::default());
+    let mut writer = Writer::bounded(&mut members, protocol, len_max);
+    let is_packed = set.packed().is_some();
+    let next = set.walk(cursor, count, |name, score| {
+        if !writer.is_full() && filter.is_none_or(|filter| pattern::matches(filter, name.bytes(&mut digits), false)) {
+            crate::commands::set::write(&mut writer, name);
+            write_walked(&mut writer, score, is_packed);
+            shown += 2;
+        }
+    });
+    cx.reply().array(2);
+    cx.reply().bulk(number::Digits::new(next as i64).as_bytes());
+    cx.reply().array(shown);
+    cx.out.bytes.append(&mut members);
+    Ok(())
+}
+
+/// A score as ZSCAN shows it: what is packed in the fewest digits, what is not with seventeen, as Redis does.
+fn write_walked(reply: &mut Writer<'_>, score: f64, is_packed: bool) {
+    if is_packed {
+        return reply.bulk_double(score);
+    }
+    let mut text = Vec::with_capacity(24);
+    number::push_f64_17(&mut text, score);
+    reply.bulk(&text);
+}

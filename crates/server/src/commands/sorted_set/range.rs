@@ -1,0 +1,311 @@
+//! Ranges of sorted sets: by rank, by score and by name, shown, counted, stored and removed.
+//!
+//! Whatever a range is called by, it becomes a range of ranks first, by one or two searches; what is done with it is then
+//! the same for all. A range of names means something only where all scores are the same.
+
+use std::ops::Range;
+
+use sleeve_store::{Collection, Digits, NameBound, NameRange, SortedSet, SortedSetRef};
+use sleeve_wire::number;
+
+use super::{limits, read, reply_head, reply_removed, reply_within};
+use crate::context::Cx;
+use crate::context::notifications::Class;
+use crate::request::error::{Error, Outcome};
+use crate::request::{Key, Request};
+
+const NOT_A_SCORE: Error = Error::fixed("ERR min or max is not a float");
+const NOT_A_NAME: Error = Error::fixed("ERR min or max not valid string range item");
+
+/// What the ends of a range are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum By {
+    Rank,
+    Score,
+    Name,
+}
+
+/// A range as it was asked for.
+#[derive(Debug, Clone, Copy)]
+enum Bounds<'a> {
+    Rank(i64, i64),
+    Score(ScoreBound, ScoreBound),
+    Name(NameRange<'a>),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct ScoreBound {
+    score: f64,
+    is_exclusive: bool,
+}
+
+/// A range with all that was said about it.
+#[derive(Debug, Clone, Copy)]
+struct Wanted<'a> {
+    bounds: Bounds<'a>,
+    is_reverse: bool,
+    offset: i64,
+    /// Negative: all.
+    count: i64,
+    with_scores: bool,
+}
+
+/// What the name of a command, or its options, say about a range.
+#[derive(Debug, Clone, Copy, Default)]
+struct Form {
+    by: Option<By>,
+    is_reverse: Option<bool>,
+    may_have_scores: bool,
+}
+
+impl<'a> Bounds<'a> {
+    /// Reads the two ends in rising order.
+    fn parse(by: By, least: &'a [u8], most: &'a [u8]) -> Result<Self, Error> {
+        let integer = |text| number::parse_i64(text).ok_or(Error::NOT_INTEGER);
+        Ok(match by {
+            By::Rank => Self::Rank(integer(least)?, integer(most)?),
+            By::Score => Self::Score(parse_score_bound(least)?, parse_score_bound(most)?),
+            By::Name => Self::Name(NameRange { least: parse_name_bound(least)?, most: parse_name_bound(most)? }),
+        })
+    }
+
+    /// The ranks that lie in the range, the first and the one behind the last. Ranks count from the other end, as Redis
+    /// counts them, if `is_reverse`; the result never does.
+    fn ranks(&self, set: SortedSetRef<'_>, is_reverse: bool) -> Range<usize> {
+        match self {
+            Self::Rank(start, stop) => {
+                let ranks = absolute(*start, *stop, set.len());
+                if is_reverse { set.len() - ranks.end..set.len() - ranks.start } else { ranks }
+            }
+            Self::Score(least, most) => {
+                let start = set.count_below(least.score, least.is_exclusive);
+                start..set.count_below(most.score, !most.is_exclusive).max(start)
+            }
+            Self::Name(range) => set.ranks_of_names(range, is_reverse),
+        }
+    }
+}
+
+/// The ranks from `start` to `stop`, which count from the end when negative.
+fn absolute(start: i64, stop: i64, len: usize) -> Range<usize> {
+    let from_front = |rank: i64| if rank < 0 { rank.saturating_add(len as i64) } else { rank };
+    let start = from_front(start).max(0) as usize;
+    let end = usize::try_from(from_front(stop).saturating_add(1)).unwrap_or(0).min(len);
+    if start < end { start..end } else { 0..0 }
+}
+
+/// One end of a range of scores, as C's `strtod` reads it: with spaces in front, nothing for 0, and beyond the range an
+/// infinity.
+fn parse_score_bound(text: &[u8]) -> Result<ScoreBound, Error> {
+    let (is_exclusive, text) = match text {
+        [b'(', rest @ ..] => (true, rest),
+        text => (false, text),
+    };
+    let digits = text.trim_ascii_start();
+    let plain = || std::str::from_utf8(digits).ok()?.parse::<f64>().ok().filter(|score| !score.is_nan());
+    let score = if text.is_empty() { Some(0.0) } else { number::parse_f64(digits).or_else(plain) };
+    score.map(|score| ScoreBound { score, is_exclusive }).ok_or(NOT_A_SCORE)
+}
+
+fn parse_name_bound(text: &[u8]) -> Result<NameBound<'_>, Error> {
+    match text {
+        b"-" => Ok(NameBound::Least),
+        b"+" => Ok(NameBound::Most),
+        [b'[', name @ ..] => Ok(NameBound::Inclusive(name)),
+        [b'(', name @ ..] => Ok(NameBound::Exclusive(name)),
+        _ => Err(NOT_A_NAME),
+    }
+}
+
+impl<'a> Wanted<'a> {
+    /// Reads a range whose ends are the arguments `at` and the next, with the options behind them.
+    fn parse(request: Request<'a>, at: usize, form: Form) -> Result<Self, Error> {
+        let Form { mut by, mut is_reverse, may_have_scores } = form;
+        let (mut offset, mut count, mut with_scores) = (0, -1, false);
+        let mut next = at + 2;
+        while let Some(word) = request.args.get(next) {
+            if may_have_scores && word.eq_ignore_ascii_case(b"withscores") {
+                with_scores = true;
+            } else if word.eq_ignore_ascii_case(b"limit") && request.len() > next + 2 {
+                offset = number::parse_i64(request.arg(next + 1)).ok_or(Error::NOT_INTEGER)?;
+                count = number::parse_i64(request.arg(next + 2)).ok_or(Error::NOT_INTEGER)?;
+                next += 2;
+            } else if is_reverse.is_none() && word.eq_ignore_ascii_case(b"rev") {
+                is_reverse = Some(true);
+            } else if by.is_none() && word.eq_ignore_ascii_case(b"bylex") {
+                by = Some(By::Name);
+            } else if by.is_none() && word.eq_ignore_ascii_case(b"byscore") {
+                by = Some(By::Score);
+            } else {
+                return Err(Error::SYNTAX);
+            }
+            next += 1;
+        }
+        let (by, is_reverse) = (by.unwrap_or(By::Rank), is_reverse.unwrap_or(false));
+        if count != -1 && by == By::Rank {
+            let text = "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX";
+            return Err(Error::fixed(text));
+        }
+        // A range of ranks takes the limit that means all, and ignores where it would begin.
+        offset = if by == By::Rank { 0 } else { offset };
+        if with_scores && by == By::Name {
+            return Err(Error::fixed("ERR syntax error, WITHSCORES not supported in combination with BYLEX"));
+        }
+        let (mut least, mut most) = (request.arg(at), request.arg(at + 1));
+        if is_reverse && by != By::Rank {
+            (least, most) = (most, least);
+        }
+        Ok(Self { bounds: Bounds::parse(by, least, most)?, is_reverse, offset, count, with_scores })
+    }
+
+    /// The ranks that are shown.
+    fn ranks(&self, set: SortedSetRef<'_>) -> Range<usize> {
+        let Range { start, end } = self.bounds.ranks(set, self.is_reverse);
+        let Ok(offset) = usize::try_from(self.offset) else { return 0..0 };
+        let all = end - start;
+        let skipped = offset.min(all);
+        let count = usize::try_from(self.count).unwrap_or(usize::MAX).min(all - skipped);
+        if self.is_reverse { end - skipped - count..end - skipped } else { start + skipped..start + skipped + count }
+    }
+}
+
+/// ZRANGE key start stop \[BYSCORE|BYLEX\] \[REV\] \[LIMIT offset count\] \[WITHSCORES\]
+pub fn zrange(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    show(cx, request, Form { may_have_scores: true, ..Form::default() })
+}
+
+/// ZREVRANGE key start stop \[WITHSCORES\]
+pub fn zrevrange(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    show(cx, request, Form { by: Some(By::Rank), is_reverse: Some(true), may_have_scores: true })
+}
+
+/// ZRANGEBYSCORE key min max \[WITHSCORES\] \[LIMIT offset count\]
+pub fn zrangebyscore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    show(cx, request, Form { by: Some(By::Score), is_reverse: Some(false), may_have_scores: true })
+}
+
+/// ZREVRANGEBYSCORE key max min \[WITHSCORES\] \[LIMIT offset count\]
+pub fn zrevrangebyscore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    show(cx, request, Form { by: Some(By::Score), is_reverse: Some(true), may_have_scores: true })
+}
+
+/// ZRANGEBYLEX key min max \[LIMIT offset count\]
+pub fn zrangebylex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    show(cx, request, Form { by: Some(By::Name), is_reverse: Some(false), may_have_scores: true })
+}
+
+/// ZREVRANGEBYLEX key max min \[LIMIT offset count\]
+pub fn zrevrangebylex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    show(cx, request, Form { by: Some(By::Name), is_reverse: Some(true), may_have_scores: true })
+}
+
+fn show(cx: &mut Cx<'_>, request: Request<'_>, form: Form) -> Outcome {
+    let wanted = Wanted::parse(request, 2, form)?;
+    read(cx, request.key(0), |set, reply| {
+        let Some(set) = set else { return reply.array(0) };
+        let ranks = wanted.ranks(set);
+        reply_head(reply, ranks.len(), wanted.with_scores);
+        set.visit(ranks, wanted.is_reverse, |name, score| {
+            reply_within(reply, name, wanted.with_scores.then_some(score));
+        });
+    })
+}
+
+/// ZRANGESTORE dst src min max \[BYSCORE|BYLEX\] \[REV\] \[LIMIT offset count\]
+pub fn zrangestore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let wanted = Wanted::parse(request, 3, Form::default())?;
+    let (limits, mut digits) = (limits(cx), Digits::default());
+    let hash_key = cx.locks.shard(request.key(0).hash).hash_key();
+    let mut result = SortedSet::new(hash_key);
+    if let Some(set) = cx.read_as::<SortedSet>(request.key(1))? {
+        set.visit(wanted.ranks(set), false, |name, score| {
+            result.set(name.bytes(&mut digits), score, limits);
+        });
+    }
+    store(cx, request.key(0), result, "zrangestore");
+    Ok(())
+}
+
+/// Stores a result under a key, or removes the key if nothing is in it, and replies with its size.
+pub fn store(cx: &mut Cx<'_>, key: Key<'_>, mut result: SortedSet, event: &'static str) {
+    let limits = limits(cx);
+    result.settle(limits);
+    let count = result.as_ref().len();
+    if count > 0 {
+        cx.set_collection(key, result);
+        cx.notify(Class::Zset, event, key);
+    } else if cx.remove(key) {
+        cx.notify(Class::Generic, "del", key);
+    }
+    cx.reply().integer(count as i64);
+}
+
+/// ZCOUNT key min max
+pub fn zcount(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    count(cx, request, By::Score)
+}
+
+/// ZLEXCOUNT key min max
+pub fn zlexcount(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    count(cx, request, By::Name)
+}
+
+fn count(cx: &mut Cx<'_>, request: Request<'_>, by: By) -> Outcome {
+    let bounds = Bounds::parse(by, request.arg(2), request.arg(3))?;
+    let found = cx.read_as::<SortedSet>(request.key(0))?.map_or(0, |set| bounds.ranks(set, false).len());
+    cx.reply().integer(found as i64);
+    Ok(())
+}
+
+/// ZREMRANGEBYRANK key start stop
+pub fn zremrangebyrank(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    remove(cx, request, By::Rank, "zremrangebyrank")
+}
+
+/// ZREMRANGEBYSCORE key min max
+pub fn zremrangebyscore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    remove(cx, request, By::Score, "zremrangebyscore")
+}
+
+/// ZREMRANGEBYLEX key min max
+pub fn zremrangebylex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    remove(cx, request, By::Name, "zremrangebylex")
+}
+
+fn remove(cx: &mut Cx<'_>, request: Request<'_>, by: By, event: &'static str) -> Outcome {
+    let (key, bounds) = (request.key(0), Bounds::parse(by, request.arg(2), request.arg(3))?);
+    let removed = cx.update_present::<SortedSet, _>(key, |set| {
+        let ranks = bounds.ranks(set.as_ref(), false);
+        set.remove_ranks(ranks.clone());
+        ranks.len()
+    })?;
+    reply_removed(cx, key, event, removed.map_or((0, false), |updated| (updated.result, updated.emptied)));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_count_from_either_end() {
+        let cases = [(0, -1, 0..5), (1, 2, 1..3), (-2, -1, 3..5), (-100, 1, 0..2), (4, 100, 4..5), (5, 9, 0..0)];
+        for (start, stop, expected) in cases.into_iter().chain([(3, 1, 0..0), (-1, -100, 0..0), (0, i64::MAX, 0..5)]) {
+            assert_eq!(absolute(start, stop, 5), expected, "{start} {stop}");
+        }
+        assert_eq!(absolute(i64::MIN, i64::MIN, 5), 0..0);
+    }
+
+    #[test]
+    fn ends_of_score_ranges_are_read_as_strtod_reads_them() {
+        let read = |text: &str| parse_score_bound(text.as_bytes()).ok().map(|bound| (bound.score, bound.is_exclusive));
+        assert_eq!(read("(1.5"), Some((1.5, true)));
+        assert_eq!(read(""), Some((0.0, false)));
+        assert_eq!(read(" 3"), Some((3.0, false)));
+        assert_eq!(read("1e999"), Some((f64::INFINITY, false)));
+        assert_eq!(read("-inf"), Some((f64::NEG_INFINITY, false)));
+        for text in ["nan", "(nan", "1x", "((1", " ", "1 "] {
+            assert_eq!(read(text), None, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Streams: adding, counting, reading, deleting and trimming their entries.
+//!
+//! XREAD and XREADGROUP are in `read`, what groups do in `group` and `pending`, XINFO in
+//! `info`. What is recorded names the id that was given and the trimming that was done, exactly.
+
+pub mod group;
+pub mod id;
+pub mod info;
+pub mod pending;
+pub mod read;
+pub mod reply;
+pub mod trim;
+
+use sleeve_store::{BlockLimits, Stream, StreamCounters, StreamId};
+use sleeve_wire::number;
+
+use crate::config::Opt;
+use crate::context::Cx;
+use crate::context::notifications::Class;
+use crate::request::Request;
+use crate::request::error::{Error, Outcome};
+use trim::{Options, id_text, record_words};
+
+/// Most bytes of names and values in one entry.
+const ENTRY_BYTES_MAX: usize = 1 << 30;
+
+/// What adding an entry came to.
+struct Added {
+    id: StreamId,
+    trimmed: u64,
+    /// The words that are recorded before the fields, if they are.
+    effect: Vec<Vec<u8>>,
+}
+
+/// XADD key \[NOMKSTREAM\] \[MAXLEN | MINID \[= | ~\] threshold \[LIMIT count\]\] * | id field value \[field value ...\]
+pub fn xadd(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let options = Options::parse(cx, request, true)?;
+    let fields = request.args.from(options.fields_at);
+    let Some(new_id) = options.id.filter(|_| fields.len() >= 2 && fields.len().is_multiple_of(2)) else {
+        return Err(Error::arity(request.row.full_name));
+    };
+    if new_id == id::NewId::Exactly(StreamId::MIN) {
+        return Err(Error::fixed("ERR The ID specified in XADD must be greater than 0-0"));
+    }
+    if fields.bytes_len() > ENTRY_BYTES_MAX {
+        return Err(Error::fixed("ERR Elements are too large to be stored"));
+    }
+    let (key, limits, now_ms, is_recorded) = (request.key(0), limits(cx), cx.now.wall_ms(), cx.is_recording());
+    let add = |stream: &mut Stream| -> Result<Added, Error> {
+        if stream.last_id() == StreamId::MAX {
+            return Err(Error::fixed("ERR The stream has exhausted the last possible ID, unable to add more items"));
+        }
+        let id = new_id
+            .after(stream.last_id(), now_ms)
+            .ok_or(Error::fixed("ERR The ID specified in XADD is equal or smaller than the target stream top item"))?;
+        stream.append(id, fields.iter(), limits);
+        let trimmed = options.trim.map_or(0, |trim| trim.run(stream));
+        let mut effect = Vec::new();
+        if is_recorded {
+            effect = record_words("XADD", key.name, options.trim.as_ref(), stream);
+            effect.push(id_text(id));
+        }
+        Ok(Added { id, trimmed, effect })
+    };
+    let added = if options.no_stream {
+        match cx.update_present::<Stream, _>(key, add)? {
+            Some(updated) => updated.result?,
+            None => {
+                cx.reply().null();
+                return Ok(());
+            }
+        }
+    } else {
+        cx.update::<Stream, _>(key, add)?.result?
+    };
+    cx.changed(key);
+    cx.notify(Class::Stream, "xadd", key);
+    if added.trimmed != 0 {
+        cx.notify(Class::Stream, "xtrim", key);
+    }
+    if is_recorded {
+        let words: Vec<&[u8]> = added.effect.iter().map(Vec::as_slice).chain(fields.iter()).collect();
+        cx.record(&words);
+    }
+    reply::id(&mut cx.reply(), added.id);
+    Ok(())
+}
+
+/// How large a block of entries may become.
+pub(super) fn limits(cx: &Cx<'_>) -> BlockLimits {
+    let config = &cx.engine.config;
+    BlockLimits {
+        bytes_max: config.memory(Opt::StreamNodeMaxBytes) as usize,
+        entries_max: config.number(Opt::StreamNodeMaxEntries) as usize,
+    }
+}
+
+/// XTRIM key MAXLEN | MINID \[= | ~\] threshold \[LIMIT count\]
+pub fn xtrim(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let options = Options::parse(cx, request, false)?;
+    let (key, is_recorded) = (request.key(0), cx.is_recording());
+    let Some(trim) = options.trim else { return Err(Error::SYNTAX) };
+    let trimmed = cx.update_present::<Stream, _>(key, |stream| {
+        let removed = trim.run(stream);
+        (removed, if is_recorded { record_words("XTRIM", key.name, Some(&trim), stream) } else { Vec::new() })
+    })?;
+    let (removed, effect) = trimmed.map(|updated| updated.result).unwrap_or_default();
+    if removed != 0 {
+        cx.changed(key);
+        cx.changed_many(removed - 1);
+        cx.notify(Class::Stream, "xtrim", key);
+        if is_recorded {
+            cx.record(&effect.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        }
+    }
+    cx.reply().integer(removed as i64);
+    Ok(())
+}
+
+/// XLEN key
+pub fn xlen(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let len = cx.read_as::<Stream>(request.key(0))?.map_or(0, Stream::len);
+    cx.reply().integer(len as i64);
+    Ok(())
+}
+
+/// XRANGE key start end \[COUNT count\]
+pub fn xrange(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    range(cx, request, (2, 3), false)
+}
+
+/// XREVRANGE key end start \[COUNT count\]
+pub fn xrevrange(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    range(cx, request, (3, 2), true)
+}
+
+fn range(cx: &mut Cx<'_>, request: Request<'_>, (start_at, end_at): (usize, usize), is_backward: bool) -> Outcome {
+    let (start, end) = (id::start(request.arg(start_at))?, id::end(request.arg(end_at))?);
+    let mut count = None;
+    let mut options = request.args.from(4).iter();
+    while let Some(option) = options.next() {
+        let Some(value) = options.next().filter(|_| option.eq_ignore_ascii_case(b"count")) else {
+            return Err(Error::SYNTAX);
+        };
+        count = Some(number::parse_i64(value).ok_or(Error::NOT_INTEGER)?.max(0) as usize);
+    }
+    cx.reply_apart(|cx, reply| {
+        match cx.read_as::<Stream>(request.key(0))? {
+            None => reply.array(0),
+            Some(_) if count == Some(0) => reply.null_array(),
+            Some(stream) => {
+                let found = if is_backward { stream.range_back(start, end) } else { stream.range(start, end) };
+                reply::entries(reply, found, count.unwrap_or(usize::MAX));
+            }
+        }
+        Ok(())
+    })
+}
+
+/// XDEL key id \[id ...\]
+pub fn xdel(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let key = request.key(0);
+    if cx.peek_as::<Stream>(key)?.is_none() {
+        cx.reply().integer(0);
+        return Ok(());
+    }
+    let ids = parse_ids(request, 2)?;
+    let deleted = cx.update_present::<Stream, _>(key, |stream| ids.iter().filter(|id| stream.delete(**id)).count())?;
+    let deleted = deleted.map_or(0, |updated| updated.result);
+    if deleted != 0 {
+        cx.changed(key);
+        cx.changed_many(deleted as u64 - 1);
+        cx.notify(Class::Stream, "xdel", key);
+    }
+    cx.reply().integer(deleted as i64);
+    Ok(())
+}
+
+/// All ids from an argument on.
+pub(super) fn parse_ids(request: Request<'_>, from: usize) -> Result<Vec<StreamId>, Error> {
+    request.args.from(from).iter().map(|text| id::strict(text, 0)).collect()
+}
+
+/// XSETID key last-id \[ENTRIESADDED entries-added\] \[MAXDELETEDID max-deleted-id\]
+pub fn xsetid(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let last_id = id::strict(request.arg(2), 0)?;
+    let (mut entries_added, mut max_deleted_id) = (None, None);
+    let mut options = request.args.from(3).iter();
+    while let Some(option) = options.next() {
+        let value = options.next().ok_or(Error::SYNTAX)?;
+        if option.eq_ignore_ascii_case(b"entriesadded") {
+            let count = number::parse_i64(value).ok_or(Error::NOT_INTEGER)?;
+            let count = u64::try_from(count).map_err(|_| Error::fixed("ERR entries_added must be positive"))?;
+            entries_added = Some(count);
+        } else if option.eq_ignore_ascii_case(b"maxdeletedid") {
+            let id = id::strict(value, 0)?;
+            if last_id < id {
+                return Err(Error::fixed(
+                    "ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id",
+                ));
+            }
+            max_deleted_id = Some(id).filter(|id| *id != StreamId::MIN);
+        } else {
+            return Err(Error::SYNTAX);
+        }
+    }
+    let key = request.key(0);
+    let set = cx.update_present::<Stream, _>(key, |stream| set_id(stream, last_id, entries_added, max_deleted_id))?;
+    set.ok_or(Error::NO_SUCH_KEY)?.result?;
+    cx.changed_many(1);
+    cx.notify(Class::Stream, "xsetid", key);
+    cx.reply().ok();
+    Ok(())
+}
+
+fn set_id(
+    stream: &mut Stream,
+    last_id: StreamId,
+    entries_added: Option<u64>,
+    max_deleted_id: Option<StreamId>,
+) -> Result<(), Error> {
+    let current = stream.counters();
+    if last_id < current.max_deleted_id {
+        return Err(Error::fixed("ERR The ID specified in XSETID is smaller than current max_deleted_entry_id"));
+    }
+    if stream.last_entry_id().is_some_and(|top| last_id < top) {
+        return Err(Error::fixed("ERR The ID specified in XSETID is smaller than the target stream top item"));
+    }
+    if !stream.is_empty() && entries_added.is_some_and(|count| count < stream.len()) {
+        return Err(Error::fixed("ERR The entries_added specified in XSETID is smaller than the target stream length"));
+    }
+    stream.set_counters(StreamCounters {
+        last_id,
+        entries_added: entries_added.unwrap_or(current.entries_added),
+        max_deleted_id: max_deleted_id.unwrap_or(current.max_deleted_id),
+    });
+    Ok(())
+}

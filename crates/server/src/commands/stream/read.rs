@@ -1,0 +1,381 @@
+//! XREAD and XREADGROUP: entries of several streams after given ids, for one reader or for the consumer of a group.
+//!
+//! A stream that has nothing new is left out; where all are, the command may wait (`BLOCK`) with the one-stream form of
+//! itself for each of them. Reading in a group changes it: what was delivered is pending, and the group goes on. The journal
+//! gets that as what it came to (XCLAIM with times and counts, XGROUP SETID), because a replay must not deliver anything.
+
+use sleeve_store::{Kind, Pending, Stream, StreamGroup, StreamId};
+use sleeve_wire::number;
+use sleeve_wire::reply::{Protocol, Writer};
+use sleeve_wire::request::OwnedArgs;
+
+use super::group::no_group;
+use super::id;
+use super::reply;
+use crate::commands::block_timeout;
+use crate::context::Cx;
+use crate::context::notifications::Class;
+use crate::engine::clients::blocking::{Block, OnTimeout, Wait};
+use crate::request::error::{Error, Outcome};
+use crate::request::{Key, Request};
+
+/// What is read of each stream.
+#[derive(Debug, Default)]
+struct Options<'a> {
+    /// BLOCK: until when; for ever if there is no time.
+    deadline_ms: Option<Option<i64>>,
+    /// Most entries of one stream; 0 is all.
+    count: usize,
+    /// Group and consumer.
+    reader: Option<(&'a [u8], &'a [u8])>,
+    /// What is delivered counts as acknowledged.
+    no_ack: bool,
+    /// Where the first key stands.
+    streams_at: usize,
+}
+
+/// After which entry one stream is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum After {
+    /// After this id; in a group, of what its consumer has not acknowledged.
+    Id(StreamId),
+    /// After the last one that the group was given (`>`).
+    Delivered,
+}
+
+/// XREAD \[COUNT count\] \[BLOCK milliseconds\] STREAMS key \[key ...\] id \[id ...\]
+pub fn xread(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    read(cx, request, false)
+}
+
+/// XREADGROUP GROUP group consumer \[COUNT count\] \[BLOCK milliseconds\] \[NOACK\] STREAMS key \[key ...\] id \[id ...\]
+pub fn xreadgroup(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    read(cx, request, true)
+}
+
+fn read(cx: &mut Cx<'_>, request: Request<'_>, in_group: bool) -> Outcome {
+    let options = parse(cx, request, in_group)?;
+    let keys: Vec<Key<'_>> = request.keys().collect();
+    let ids = request.args.from(options.streams_at + keys.len());
+    let places = keys.iter().zip(ids.iter()).map(|(key, text)| place(cx, &options, *key, text));
+    let places = places.collect::<Result<Vec<After>, Error>>()?;
+    let served = cx.reply_apart(|cx, reply| {
+        let (start, mut served) = (reply.out.len(), 0);
+        for (key, after) in keys.iter().zip(&places) {
+            let is_served = match options.reader {
+                None => read_alone(cx, reply, *key, *after, options.count),
+                Some(reader) => read_as(cx, reply, *key, *after, reader, &options),
+            };
+            served += usize::from(is_served?);
+        }
+        if served != 0 {
+            reply::insert(reply, start, |head| match head.protocol {
+                Protocol::Resp2 => head.array(served),
+                Protocol::Resp3 => head.map(served),
+            });
+        }
+        Ok::<usize, Error>(served)
+    })?;
+    if served != 0 {
+        return Ok(());
+    }
+    match options.deadline_ms {
+        Some(deadline_ms) if cx.may_block() => wait(cx, request, &options, deadline_ms, &keys, &places),
+        _ => cx.reply().null_array(),
+    }
+    Ok(())
+}
+
+fn parse<'a>(cx: &Cx<'_>, request: Request<'a>, in_group: bool) -> Result<Options<'a>, Error> {
+    let (mut options, mut at) = (Options::default(), 1);
+    while at < request.len() {
+        let (word, more) = (request.arg(at).to_ascii_lowercase(), request.len() - 1 - at);
+        match word.as_slice() {
+            b"block" if more != 0 => {
+                if cx.state.denies_blocking {
+                    let pattern = "ERR {} command is not allowed with BLOCK option from scripts";
+                    return Err(Error::naming(pattern, &[request.arg(0)]));
+                }
+                options.deadline_ms = Some(block_timeout::deadline_of_milliseconds(cx, request.arg(at + 1))?);
+                at += 2;
+            }
+            b"count" if more != 0 => {
+                options.count = number::parse_i64(request.arg(at + 1)).ok_or(Error::NOT_INTEGER)?.max(0) as usize;
+                at += 2;
+            }
+            b"streams" if more != 0 => {
+                options.streams_at = at + 1;
+                break;
+            }
+            b"group" if more >= 2 && in_group => {
+                options.reader = Some((request.arg(at + 1), request.arg(at + 2)));
+                at += 3;
+            }
+            b"group" if more >= 2 => return Err(only_in_group("GROUP")),
+            b"noack" if in_group => {
+                options.no_ack = true;
+                at += 1;
+            }
+            b"noack" => return Err(only_in_group("NOACK")),
+            _ => return Err(Error::SYNTAX),
+        }
+    }
+    if options.streams_at == 0 {
+        return Err(Error::SYNTAX);
+    }
+    if !(request.len() - options.streams_at).is_multiple_of(2) {
+        let (name, id) = if in_group { ("xreadgroup", '>') } else { ("xread", '$') };
+        return Err(Error::new(format!(
+            "ERR Unbalanced '{name}' list of streams: for each stream key an ID or '{id}' must be specified."
+        )));
+    }
+    if in_group && options.reader.is_none() {
+        return Err(Error::fixed("ERR Missing GROUP option for XREADGROUP"));
+    }
+    Ok(options)
+}
+
+fn only_in_group(option: &str) -> Error {
+    Error::new(format!("ERR The {option} option is only supported by XREADGROUP. You called XREAD instead."))
+}
+
+/// Reads the id of one stream, and refuses a key that is none or has no such group.
+fn place(cx: &mut Cx<'_>, options: &Options<'_>, key: Key<'_>, text: &[u8]) -> Result<After, Error> {
+    let stream = cx.peek_as::<Stream>(key)?;
+    if let Some((group, _)) = options.reader
+        && stream.is_none_or(|stream| stream.group(group).is_none())
+    {
+        let error = no_group(key.name, group);
+        return Err(Error::naming("{} in XREADGROUP with GROUP option", &[error.text()]));
+    }
+    match (text, options.reader.is_some()) {
+        (b"$", false) => Ok(After::Id(stream.map_or(StreamId::MIN, Stream::last_id))),
+        (b"$", true) => Err(Error::fixed(
+            "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by \
+             specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set.",
+        )),
+        (b">", false) => Err(Error::fixed(
+            "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.",
+        )),
+        (b">", true) => Ok(After::Delivered),
+        _ => id::strict(text, 0).map(After::Id),
+    }
+}
+
+/// The most entries that a count stands for.
+fn most(count: usize) -> usize {
+    if count == 0 { usize::MAX } else { count }
+}
+
+/// The name of a stream before its entries.
+fn name(reply: &mut Writer<'_>, key: Key<'_>) {
+    if reply.protocol == Protocol::Resp2 {
+        reply.array(2);
+    }
+    reply.bulk(key.name);
+}
+
+/// Replies with what a stream has after an id; false if that is nothing.
+fn read_alone(
+    cx: &mut Cx<'_>,
+    reply: &mut Writer<'_>,
+    key: Key<'_>,
+    after: After,
+    count: usize,
+) -> Result<bool, Error> {
+    let After::Id(id) = after else { return Ok(false) };
+    let (Some(stream), Some(start)) = (cx.read_as::<Stream>(key)?, id.next()) else { return Ok(false) };
+    let mut found = stream.range(start, StreamId::MAX).peekable();
+    if found.peek().is_none() {
+        return Ok(false);
+    }
+    name(reply, key);
+    reply::entries(reply, found, most(count));
+    Ok(true)
+}
+
+/// What reading in a group has done to it.
+#[derive(Default)]
+struct Done {
+    is_served: bool,
+    is_new_consumer: bool,
+    /// Entries that are pending now, or again, with what is known of them.
+    pending: Vec<(StreamId, Pending)>,
+    /// The group has gone on to here, having read so many.
+    went_on: Option<(StreamId, Option<u64>)>,
+}
+
+/// Replies with what a stream has for the consumer of a group; false if that is nothing.
+fn read_as(
+    cx: &mut Cx<'_>,
+    reply: &mut Writer<'_>,
+    key: Key<'_>,
+    after: After,
+    (group_name, consumer): (&[u8], &[u8]),
+    options: &Options<'_>,
+) -> Result<bool, Error> {
+    let now_ms = cx.now.wall_ms();
+    let updated = cx.update_present::<Stream, _>(key, |stream| {
+        stream.change_group(group_name, |group, stream| {
+            let mut done = Done::default();
+            let known = group.find(consumer);
+            done.is_new_consumer = known.is_none();
+            let number = known.unwrap_or_else(|| group.add(consumer, now_ms));
+            group.consumer_mut(number).seen_ms = now_ms;
+            let fresh = Pending { consumer: number, delivered_ms: now_ms, deliveries: 1 };
+            match after {
+                After::Id(id) => {
+                    name(reply, key);
+                    done.is_served = true;
+                    deliver_again(reply, group, stream, (id, fresh), options, &mut done);
+                }
+                After::Delivered if stream.last_entry_id().is_some_and(|last| last > group.last_id) => {
+                    name(reply, key);
+                    done.is_served = true;
+                    deliver(reply, group, stream, fresh, options, &mut done);
+                }
+                After::Delivered => {}
+            }
+            done
+        })
+    })?;
+    let done = updated.and_then(|updated| updated.result).unwrap_or_default();
+    if done.is_new_consumer {
+        cx.notify(Class::Stream, "xgroup-createconsumer", key);
+    }
+    record(cx, key, (group_name, consumer), &done);
+    Ok(done.is_served)
+}
+
+/// Replies with entries that nobody in the group has got, and makes them pending.
+fn deliver(
+    reply: &mut Writer<'_>,
+    group: &mut StreamGroup,
+    stream: &Stream,
+    fresh: Pending,
+    options: &Options<'_>,
+    done: &mut Done,
+) {
+    let Some(start) = group.last_id.next() else { return };
+    reply::counted_array(reply, |reply| {
+        let mut count = 0;
+        for entry in stream.range(start, StreamId::MAX).take(most(options.count)) {
+            go_on(group, stream, entry.id);
+            // What is not sent is delivered all the same: a group goes on by what was asked for.
+            if !reply.is_full() {
+                reply::entry(reply, &entry);
+            }
+            if !options.no_ack {
+                group.set_pending(entry.id, fresh);
+                done.pending.push((entry.id, fresh));
+            }
+            count += 1;
+        }
+        count
+    });
+    if !done.pending.is_empty() {
+        group.consumer_mut(fresh.consumer).active_ms = Some(fresh.delivered_ms);
+    }
+    done.went_on = Some((group.last_id, group.entries_read));
+}
+
+/// Takes the group one entry on.
+fn go_on(group: &mut StreamGroup, stream: &Stream, id: StreamId) {
+    group.entries_read = match group.entries_read {
+        Some(read) if !stream.has_tombstones_from(id) => Some(read.saturating_add(1)),
+        _ => stream.entries_up_to(id),
+    };
+    group.last_id = id;
+}
+
+/// Replies with entries that the consumer has got and not acknowledged; of those that are deleted, with the id alone.
+fn deliver_again(
+    reply: &mut Writer<'_>,
+    group: &mut StreamGroup,
+    stream: &Stream,
+    (after, fresh): (StreamId, Pending),
+    options: &Options<'_>,
+    done: &mut Done,
+) {
+    let consumer = group.consumer(fresh.consumer);
+    let start = after.next();
+    let ids = start.into_iter().flat_map(|start| consumer.pending_from(start)).take(most(options.count));
+    reply::counted_array(reply, |reply| {
+        let mut count = 0;
+        for id in ids {
+            match stream.get(id) {
+                Some(entry) => {
+                    if !reply.is_full() {
+                        reply::entry(reply, &entry);
+                    }
+                    let deliveries = group.pending(id).map_or(0, |pending| pending.deliveries).saturating_add(1);
+                    done.pending.push((id, Pending { deliveries, ..fresh }));
+                }
+                None => {
+                    reply.array(2);
+                    reply::id(reply, id);
+                    reply.null_array();
+                }
+            }
+            count += 1;
+        }
+        count
+    });
+    for &(id, pending) in &done.pending {
+        group.set_pending(id, pending);
+    }
+}
+
+/// Counts and records what reading has changed.
+fn record(cx: &mut Cx<'_>, key: Key<'_>, (group, consumer): (&[u8], &[u8]), done: &Done) {
+    let changes = usize::from(done.is_new_consumer) + done.pending.len() + usize::from(done.went_on.is_some());
+    cx.changed_many(changes as u64);
+    if !cx.is_recording() {
+        return;
+    }
+    if done.is_new_consumer {
+        cx.record(&[b"XGROUP", b"CREATECONSUMER", key.name, group, consumer]);
+    }
+    super::group::record_pending(cx, key, group, consumer, &done.pending);
+    if let Some((last_id, entries_read)) = done.went_on {
+        let (last_id, read) = (last_id.to_string(), entries_read.map_or("-1".to_owned(), |read| read.to_string()));
+        let words = [&b"XGROUP"[..], b"SETID", key.name, group, last_id.as_bytes(), b"ENTRIESREAD", read.as_bytes()];
+        cx.record(&words);
+    }
+}
+
+/// Waits for each stream with the command for it alone.
+fn wait(
+    cx: &mut Cx<'_>,
+    request: Request<'_>,
+    options: &Options<'_>,
+    deadline_ms: Option<i64>,
+    keys: &[Key<'_>],
+    places: &[After],
+) {
+    let count = options.count.to_string();
+    let narrowed = |key: &Key<'_>, after: &After| {
+        let id = match after {
+            After::Id(id) => id.to_string(),
+            After::Delivered => ">".to_owned(),
+        };
+        let mut words: Vec<&[u8]> = vec![request.arg(0)];
+        if let Some((group, consumer)) = options.reader {
+            words.extend([&b"GROUP"[..], group, consumer]);
+        }
+        if options.no_ack {
+            words.push(b"NOACK");
+        }
+        words.extend([&b"COUNT"[..], count.as_bytes(), b"BLOCK", b"0", b"STREAMS", key.name, id.as_bytes()]);
+        OwnedArgs::collect(words)
+    };
+    let even_gone = options.reader.is_some();
+    let waits = keys.iter().zip(places).map(|(key, after)| Wait {
+        key: *key,
+        kind: Kind::Stream,
+        even_gone,
+        request: narrowed(key, after),
+    });
+    let waits = waits.collect();
+    cx.block(request.row, Block { deadline_ms, waits, on_timeout: OnTimeout::NullArray });
+}

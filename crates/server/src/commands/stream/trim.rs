@@ -1,0 +1,149 @@
+//! What XADD and XTRIM read before the entry: how the stream is trimmed, and the id.
+
+use sleeve_store::{Keep, Stream, StreamId};
+use sleeve_wire::number;
+
+use super::id;
+use super::id::NewId;
+use crate::config::Opt;
+use crate::context::Cx;
+use crate::request::Request;
+use crate::request::error::Error;
+
+const LIMIT_WITHOUT_TILDE: Error = Error::fixed("ERR syntax error, LIMIT cannot be used without the special ~ option");
+
+/// How a stream is trimmed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Trim {
+    keep: Keep,
+    /// `~`: as far as whole blocks go.
+    in_blocks: bool,
+    /// Most entries that go at once.
+    removed_max: Option<u64>,
+}
+
+/// The options of XADD up to its entry, or of XTRIM.
+#[derive(Debug, Default)]
+pub(super) struct Options {
+    /// A missing stream stays missing.
+    pub no_stream: bool,
+    /// How the stream is trimmed, if it is.
+    pub trim: Option<Trim>,
+    /// The id, for XADD.
+    pub id: Option<NewId>,
+    /// Where the entry begins, for XADD.
+    pub fields_at: usize,
+}
+
+impl Trim {
+    /// Trims; how many entries went.
+    pub fn run(&self, stream: &mut Stream) -> u64 {
+        stream.trim(self.keep, self.in_blocks, self.removed_max)
+    }
+
+    /// The words for the journal: what was done to the stream in the end, exactly.
+    pub fn words(&self, stream: &Stream) -> [Vec<u8>; 3] {
+        let keep = match self.keep {
+            keep if !self.in_blocks => keep,
+            Keep::Last(_) => Keep::Last(stream.len()),
+            // Where nothing is left there is no first entry either.
+            Keep::From(_) if stream.is_empty() => Keep::Last(0),
+            Keep::From(_) => Keep::From(stream.first_id()),
+        };
+        let (name, value) = match keep {
+            Keep::Last(count) => ("MAXLEN", count.to_string()),
+            Keep::From(id) => ("MINID", id.to_string()),
+        };
+        [name.into(), b"=".to_vec(), value.into()]
+    }
+}
+
+impl Options {
+    /// Reads them. Only XADD has an id.
+    pub fn parse(cx: &Cx<'_>, request: Request<'_>, is_add: bool) -> Result<Self, Error> {
+        let (mut options, mut limit, mut at) = (Self::default(), None, 2);
+        while at < request.len() {
+            let (word, more) = (request.arg(at), request.len() - 1 - at);
+            if is_add && word == b"*" {
+                break;
+            } else if (word.eq_ignore_ascii_case(b"maxlen") || word.eq_ignore_ascii_case(b"minid")) && more != 0 {
+                at += options.parse_trim(request, at)?;
+            } else if word.eq_ignore_ascii_case(b"limit") && more != 0 {
+                let count = number::parse_i64(request.arg(at + 1)).ok_or(Error::NOT_INTEGER)?;
+                let count = u64::try_from(count).map_err(|_| Error::fixed("ERR The LIMIT argument must be >= 0."))?;
+                limit = Some(count);
+                at += 2;
+            } else if is_add && word.eq_ignore_ascii_case(b"nomkstream") {
+                options.no_stream = true;
+                at += 1;
+            } else if is_add {
+                break;
+            } else {
+                return Err(Error::SYNTAX);
+            }
+        }
+        if is_add && let Some(text) = request.args.get(at) {
+            options.id = Some(NewId::parse(text)?);
+            options.fields_at = at + 1;
+        }
+        options.set_limit(cx, limit, is_add)?;
+        Ok(options)
+    }
+
+    /// Reads `MAXLEN|MINID [=|~] threshold` at an argument; how many arguments that were.
+    fn parse_trim(&mut self, request: Request<'_>, at: usize) -> Result<usize, Error> {
+        if self.trim.is_some() {
+            return Err(Error::fixed("ERR syntax error, MAXLEN and MINID options at the same time are not compatible"));
+        }
+        let has_operator = request.len() - 1 - at >= 2 && matches!(request.arg(at + 1), b"=" | b"~");
+        let in_blocks = has_operator && request.arg(at + 1) == b"~";
+        let threshold = request.arg(at + 1 + usize::from(has_operator));
+        let keep = if request.arg(at).eq_ignore_ascii_case(b"maxlen") {
+            let count = number::parse_i64(threshold).ok_or(Error::NOT_INTEGER)?;
+            Keep::Last(u64::try_from(count).map_err(|_| Error::fixed("ERR The MAXLEN argument must be >= 0."))?)
+        } else {
+            Keep::From(id::strict(threshold, 0)?)
+        };
+        self.trim = Some(Trim { keep, in_blocks, removed_max: None });
+        Ok(2 + usize::from(has_operator))
+    }
+
+    /// Bounds the work of trimming by whole blocks, by LIMIT or else by a hundred blocks.
+    fn set_limit(&mut self, cx: &Cx<'_>, limit: Option<u64>, is_add: bool) -> Result<(), Error> {
+        let Some(trim) = &mut self.trim else {
+            if limit.is_some_and(|limit| limit != 0) {
+                return Err(Error::fixed(
+                    "ERR syntax error, LIMIT cannot be used without specifying a trimming strategy",
+                ));
+            }
+            return match limit {
+                _ if !is_add => {
+                    Err(Error::fixed("ERR syntax error, XTRIM must be called with at least one trimming strategy"))
+                }
+                Some(_) => Err(LIMIT_WITHOUT_TILDE),
+                None => Ok(()),
+            };
+        };
+        trim.removed_max = match (limit, trim.in_blocks) {
+            (Some(_), false) => return Err(LIMIT_WITHOUT_TILDE),
+            (Some(0), true) | (None, false) => None,
+            (limit, true) => limit.or(Some(match cx.engine.config.number(Opt::StreamNodeMaxEntries) {
+                0 => 10_000,
+                entries => entries.saturating_mul(100).min(1_000_000) as u64,
+            })),
+        };
+        Ok(())
+    }
+}
+
+/// The words of XADD or XTRIM that are recorded, before the id and the fields.
+pub(super) fn record_words(name: &str, key: &[u8], trim: Option<&Trim>, stream: &Stream) -> Vec<Vec<u8>> {
+    let mut words = vec![name.as_bytes().to_vec(), key.to_vec()];
+    words.extend(trim.into_iter().flat_map(|trim| trim.words(stream)));
+    words
+}
+
+/// The id of an entry as it is recorded.
+pub(super) fn id_text(id: StreamId) -> Vec<u8> {
+    id.to_string().into_bytes()
+}

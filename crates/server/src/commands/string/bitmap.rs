@@ -1,0 +1,233 @@
+//! SETBIT, GETBIT, BITCOUNT and BITPOS: strings as rows of bits.
+//!
+//! Bit 0 is the highest bit of the first byte, and a string goes on with zeros behind its end. Ranges of bytes and of bits
+//! are brought to one form, a range of bits, before anything is counted or sought; both loops take eight bytes at a time
+//! and trim the ends. `bitop` and `bitfield` build on the offsets and the editing here.
+
+use std::ops::Range;
+
+use sleeve_store::{Digits, Value};
+use sleeve_wire::number;
+
+use crate::config::Opt;
+use crate::context::Cx;
+use crate::context::notifications::Class;
+use crate::request::error::{Error, Outcome};
+use crate::request::{Key, Request};
+
+/// An offset that is no number, negative, or past what `proto-max-bulk-len` lets a string hold.
+const BAD_OFFSET: Error = Error::fixed("ERR bit offset is not an integer or out of range");
+
+/// SETBIT key offset value
+pub fn setbit(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let offset = bit_offset(cx, request.arg(2), None)?;
+    let on = match number::parse_i64(request.arg(3)) {
+        Some(0) => false,
+        Some(1) => true,
+        _ => return Err(Error::fixed("ERR bit is not an integer or out of range")),
+    };
+    let (byte, mask) = (offset / 8, 0x80_u8 >> (offset % 8));
+    let key = request.key(0);
+    let (was_on, grew) = edit(cx, key, byte + 1, |bytes| {
+        let was_on = bytes[byte] & mask != 0;
+        bytes[byte] = if on { bytes[byte] | mask } else { bytes[byte] & !mask };
+        was_on
+    })?;
+    if grew || was_on != on {
+        cx.changed(key);
+        cx.notify(Class::String, "setbit", key);
+    }
+    cx.reply().integer(i64::from(was_on));
+    Ok(())
+}
+
+/// GETBIT key offset
+pub fn getbit(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let offset = bit_offset(cx, request.arg(2), None)?;
+    let byte = cx.read_string(request.key(0))?.and_then(|entry| {
+        let mut digits = Digits::default();
+        entry.value().bytes(&mut digits).get(offset / 8).copied()
+    });
+    let bit = byte.unwrap_or(0) >> (7 - offset % 8) & 1;
+    cx.reply().integer(i64::from(bit));
+    Ok(())
+}
+
+/// BITCOUNT key \[start end \[BYTE | BIT\]\]
+///
+/// As in Redis, a key that is not there is answered before the range is looked at.
+pub fn bitcount(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let count = match cx.read_string(request.key(0))? {
+        None => 0,
+        Some(entry) => {
+            let (value, mut digits) = (entry.value(), Digits::default());
+            let bytes = value.bytes(&mut digits);
+            counted_range(request, bytes.len())?.map_or(0, |bits| count_ones_in(bytes, bits))
+        }
+    };
+    cx.reply().integer(count as i64);
+    Ok(())
+}
+
+/// The bits that BITCOUNT is asked about in a string of `len` bytes.
+fn counted_range(request: Request<'_>, len: usize) -> Result<Option<Range<usize>>, Error> {
+    match request.len() {
+        2 => return Ok((len != 0).then_some(0..len * 8)),
+        4 | 5 => {}
+        _ => return Err(Error::SYNTAX),
+    }
+    let (start, end) = (integer(request.arg(2))?, integer(request.arg(3))?);
+    // Redis sees that such a range is empty before it reads the unit.
+    if start < 0 && end < 0 && start > end {
+        return Ok(None);
+    }
+    Ok(unit(request.args.get(4))?.range(start, end, len))
+}
+
+/// BITPOS key bit \[start \[end \[BYTE | BIT\]\]\]
+///
+/// Without an end the zeros behind the string count as well, so a clear bit is always found.
+pub fn bitpos(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let wanted = match integer(request.arg(2))? {
+        0 => false,
+        1 => true,
+        _ => return Err(Error::fixed("ERR The bit argument must be 1 or 0.")),
+    };
+    let position = match cx.read_string(request.key(0))? {
+        None if wanted => None,
+        None => Some(0),
+        Some(entry) => {
+            let (value, mut digits) = (entry.value(), Digits::default());
+            let bytes = value.bytes(&mut digits);
+            let behind = (!wanted && request.len() <= 4).then_some(bytes.len() * 8);
+            sought_range(request, bytes.len())?.and_then(|bits| find_bit(bytes, wanted, bits).or(behind))
+        }
+    };
+    cx.reply().integer(position.map_or(-1, |position| position as i64));
+    Ok(())
+}
+
+/// The bits among which BITPOS seeks in a string of `len` bytes.
+fn sought_range(request: Request<'_>, len: usize) -> Result<Option<Range<usize>>, Error> {
+    if request.len() > 6 {
+        return Err(Error::SYNTAX);
+    }
+    let start = request.args.get(3).map_or(Ok(0), integer)?;
+    let unit = unit(request.args.get(5))?;
+    let end = request.args.get(4).map_or(Ok(-1), integer)?;
+    Ok(unit.range(start, end, len))
+}
+
+/// What the ends of a range count.
+#[derive(Clone, Copy)]
+enum Unit {
+    Byte,
+    Bit,
+}
+
+fn unit(word: Option<&[u8]>) -> Result<Unit, Error> {
+    match word {
+        None => Ok(Unit::Byte),
+        Some(word) if word.eq_ignore_ascii_case(b"byte") => Ok(Unit::Byte),
+        Some(word) if word.eq_ignore_ascii_case(b"bit") => Ok(Unit::Bit),
+        Some(_) => Err(Error::SYNTAX),
+    }
+}
+
+impl Unit {
+    /// The bits from `start` to `end`, both counted from the end when negative and both included, as far as a string
+    /// of `len` bytes has them. None when there are none.
+    fn range(self, start: i64, end: i64, len: usize) -> Option<Range<usize>> {
+        let bits = match self {
+            Self::Byte => 8,
+            Self::Bit => 1,
+        };
+        let total = (len * 8 / bits) as i64;
+        let from_front = |place: i64| if place < 0 { (total + place).max(0) } else { place };
+        let (first, last) = (from_front(start), from_front(end).min(total - 1));
+        (first <= last).then(|| first as usize * bits..(last as usize + 1) * bits)
+    }
+}
+
+/// How many bits of a range, which is not empty and lies within `bytes`, are set.
+fn count_ones_in(bytes: &[u8], bits: Range<usize>) -> u64 {
+    let (first, last) = (bits.start / 8, (bits.end - 1) / 8);
+    let before = bytes[first] & !(0xff >> (bits.start % 8));
+    let behind = bytes[last] & (0x7f >> ((bits.end - 1) % 8));
+    count_ones(&bytes[first..=last]) - u64::from(before.count_ones()) - u64::from(behind.count_ones())
+}
+
+/// How many bits are set.
+fn count_ones(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let of_words: u64 = words.iter().map(|word| u64::from(u64::from_ne_bytes(*word).count_ones())).sum();
+    of_words + rest.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>()
+}
+
+/// The first bit of a range, which is not empty and lies within `bytes`, that is `wanted`.
+fn find_bit(bytes: &[u8], wanted: bool, bits: Range<usize>) -> Option<usize> {
+    // Turned over if need be, what is sought is always the first set bit.
+    let turn = if wanted { 0 } else { u64::MAX };
+    let (first, last) = (bits.start / 8, (bits.end - 1) / 8);
+    let head = (bytes[first] ^ turn as u8) & (0xff >> (bits.start % 8));
+    let position = if head != 0 {
+        first * 8 + head.leading_zeros() as usize
+    } else {
+        (first + 1) * 8 + find_set(&bytes[first + 1..=last], turn)?
+    };
+    (position < bits.end).then_some(position)
+}
+
+/// The first bit of `bytes` that is set after each word has been turned over with `turn`.
+fn find_set(bytes: &[u8], turn: u64) -> Option<usize> {
+    // Whole blocks without such a bit are passed over with a test that the compiler makes of wide instructions.
+    let (blocks, _) = bytes.as_chunks::<64>();
+    let is_bare = |block: &&[u8; 64]| {
+        let (words, _) = block.as_chunks::<8>();
+        words.iter().fold(0, |any, word| any | (u64::from_ne_bytes(*word) ^ turn)) == 0
+    };
+    let passed = blocks.iter().take_while(is_bare).count() * 64;
+    let (words, rest) = bytes[passed..].as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
+        let word = u64::from_be_bytes(*word) ^ turn;
+        if word != 0 {
+            return Some((passed + index * 8) * 8 + word.leading_zeros() as usize);
+        }
+    }
+    let behind_words = bytes.len() - rest.len();
+    let index = rest.iter().position(|byte| byte ^ turn as u8 != 0)?;
+    Some((behind_words + index) * 8 + (rest[index] ^ turn as u8).leading_zeros() as usize)
+}
+
+fn integer(argument: &[u8]) -> Result<i64, Error> {
+    number::parse_i64(argument).ok_or(Error::NOT_INTEGER)
+}
+
+/// A bit offset; with a width, `#n` is the n-th field of that width.
+pub(super) fn bit_offset(cx: &Cx<'_>, argument: &[u8], width: Option<u32>) -> Result<usize, Error> {
+    let offset = match (argument, width) {
+        // Redis multiplies without looking: what wraps around into the allowed range is taken.
+        ([b'#', index @ ..], Some(width)) => number::parse_i64(index).map(|index| index.wrapping_mul(i64::from(width))),
+        _ => number::parse_i64(argument),
+    };
+    let len_max = cx.engine.config.number(Opt::ProtoMaxBulkLen);
+    match offset {
+        Some(offset) if offset >= 0 && offset >> 3 < len_max => Ok(offset as usize),
+        _ => Err(BAD_OFFSET),
+    }
+}
+
+/// Makes a string at least `len_min` bytes long and lets `change` work on its bytes; whether it came to be or grew.
+pub(super) fn edit<R>(
+    cx: &mut Cx<'_>,
+    key: Key<'_>,
+    len_min: usize,
+    change: impl FnOnce(&mut [u8]) -> R,
+) -> Result<(R, bool), Error> {
+    if let Some(mut entry) = cx.edit_string(key)? {
+        let grew = entry.value().len() < len_min;
+        return Ok((entry.with_bytes_mut(len_min, change), grew));
+    }
+    let mut entry = cx.edit_or_insert(key, &Value::Zeros(len_min));
+    Ok((entry.with_bytes_mut(len_min, change), true))
+}

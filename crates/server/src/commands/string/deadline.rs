@@ -1,0 +1,145 @@
+//! The times that string commands carry: EX, PX, EXAT, PXAT, KEEPTTL and PERSIST.
+
+use sleeve_store::Deadline;
+use sleeve_wire::number;
+
+use crate::request::Request;
+use crate::request::error::Error;
+
+/// The unit of a time in a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Seconds.
+    Seconds,
+    /// Milliseconds.
+    Milliseconds,
+}
+
+impl Unit {
+    /// Reads a number in this unit as milliseconds; none when it does not fit.
+    pub fn milliseconds(self, value: i64) -> Option<i64> {
+        match self {
+            Self::Seconds => value.checked_mul(1_000),
+            Self::Milliseconds => Some(value),
+        }
+    }
+
+    /// The instant, in milliseconds since the epoch, that lies a positive time after `base_ms`; `command` is who asks.
+    ///
+    /// # Errors
+    /// When the text is no integer, or the time is not positive or does not fit.
+    pub fn positive_after(self, text: &[u8], base_ms: i64, command: &str) -> Result<i64, Error> {
+        let value = number::parse_i64(text).ok_or(Error::NOT_INTEGER)?;
+        let milliseconds = self.milliseconds(value).filter(|&milliseconds| milliseconds > 0);
+        milliseconds.and_then(|milliseconds| milliseconds.checked_add(base_ms)).ok_or(Error::invalid_expire(command))
+    }
+}
+
+/// The options of SET.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SetOptions {
+    /// NX.
+    pub only_missing: bool,
+    /// XX.
+    pub only_present: bool,
+    /// GET.
+    pub get: bool,
+    /// EX, PX, EXAT, PXAT or KEEPTTL.
+    pub deadline: Deadline,
+}
+
+impl SetOptions {
+    /// Reads what follows key and value.
+    ///
+    /// # Errors
+    /// An unknown option, two that exclude each other, or a bad time.
+    pub fn of(request: Request<'_>, now_ms: i64) -> Result<Self, Error> {
+        let mut options = Self { only_missing: false, only_present: false, get: false, deadline: Deadline::Clear };
+        let (mut at, mut time) = (3, None);
+        while at < request.len() {
+            let word = request.arg(at);
+            if word.eq_ignore_ascii_case(b"nx") && !options.only_present {
+                options.only_missing = true;
+            } else if word.eq_ignore_ascii_case(b"xx") && !options.only_missing {
+                options.only_present = true;
+            } else if word.eq_ignore_ascii_case(b"get") {
+                options.get = true;
+            } else if word.eq_ignore_ascii_case(b"keepttl") && time.is_none() {
+                options.deadline = Deadline::Keep;
+            } else if options.deadline == Deadline::Clear {
+                time = Some(Time::of(request, at, time)?);
+                at += 1;
+            } else {
+                return Err(Error::SYNTAX);
+            }
+            at += 1;
+        }
+        if let Some(time) = time {
+            options.deadline = Deadline::At(time.instant(now_ms, request.row.name)?);
+        }
+        Ok(options)
+    }
+}
+
+/// The option of GETEX, whose number has not been looked at.
+#[derive(Debug, Clone, Copy)]
+pub enum GetOption<'a> {
+    /// PERSIST.
+    Persist,
+    /// EX, PX, EXAT or PXAT.
+    At(Time<'a>),
+}
+
+impl<'a> GetOption<'a> {
+    /// Reads what follows the key.
+    ///
+    /// # Errors
+    /// An unknown option, or two that exclude each other.
+    pub fn of(request: Request<'a>) -> Result<Option<Self>, Error> {
+        let (mut at, mut option) = (2, None);
+        while at < request.len() {
+            option = match option {
+                None | Some(Self::Persist) if request.arg(at).eq_ignore_ascii_case(b"persist") => Some(Self::Persist),
+                Some(Self::Persist) => return Err(Error::SYNTAX),
+                None => Some(Self::At(Time::of(request, at, None)?)),
+                Some(Self::At(earlier)) => Some(Self::At(Time::of(request, at, Some(earlier))?)),
+            };
+            at += if matches!(option, Some(Self::At(_))) { 2 } else { 1 };
+        }
+        Ok(option)
+    }
+}
+
+/// A time option and its argument.
+#[derive(Debug, Clone, Copy)]
+pub struct Time<'a> {
+    unit: Unit,
+    is_relative: bool,
+    text: &'a [u8],
+}
+
+impl<'a> Time<'a> {
+    /// The option at argument `at`. The same option may come again, and then the last one counts.
+    fn of(request: Request<'a>, at: usize, earlier: Option<Self>) -> Result<Self, Error> {
+        let (unit, is_relative) = match request.arg(at).to_ascii_lowercase().as_slice() {
+            b"ex" => (Unit::Seconds, true),
+            b"px" => (Unit::Milliseconds, true),
+            b"exat" => (Unit::Seconds, false),
+            b"pxat" => (Unit::Milliseconds, false),
+            _ => return Err(Error::SYNTAX),
+        };
+        let text = request.args.get(at + 1).ok_or(Error::SYNTAX)?;
+        if earlier.is_some_and(|earlier| (earlier.unit, earlier.is_relative) != (unit, is_relative)) {
+            return Err(Error::SYNTAX);
+        }
+        Ok(Self { unit, is_relative, text })
+    }
+
+    /// The instant in milliseconds since the epoch.
+    ///
+    /// # Errors
+    /// A bad number, in the words of `command`.
+    pub fn instant(&self, now_ms: i64, command: &str) -> Result<i64, Error> {
+        self.unit.positive_after(self.text, if self.is_relative { now_ms } else { 0 }, command)
+    }
+}

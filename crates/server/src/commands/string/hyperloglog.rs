@@ -1,0 +1,243 @@
+//! HyperLogLogs: strings that count different elements approximately. What is inside them is the store's business.
+//!
+//! A dense one is changed where it lies; a sparse one is a few hundred bytes, which are copied, changed and put back. The
+//! count that was last asked for stays in the string, so PFCOUNT is a write once in a while, and is recorded as it came.
+
+use sleeve_store::{
+    Corrupt, Deadline, EntryRef, Registers, Run, Sketch, SketchRef, Value, ValueRef, add_dense, cache_count,
+    count_registers,
+};
+
+use crate::config::Opt;
+use crate::context::Cx;
+use crate::context::notifications::Class;
+use crate::request::error::{Error, Outcome};
+use crate::request::{Key, Request};
+
+const NOT_ONE: Error = Error::fixed("WRONGTYPE Key is not a valid HyperLogLog string value.");
+const CORRUPT: Error = Error::fixed("INVALIDOBJ Corrupted HLL object detected");
+
+impl From<Corrupt> for Error {
+    fn from(_: Corrupt) -> Self {
+        CORRUPT
+    }
+}
+
+/// PFADD key \[element ...\]
+pub fn pfadd(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let (key, elements, sparse_max) = (request.key(0), request.args.from(2), sparse_max(cx));
+    let old = cx.peek_string(key)?.map(|entry| sketch_of(&entry).map(SketchRef::is_dense)).transpose()?;
+    let is_changed = match old {
+        Some(true) => {
+            let entry = cx.edit_string(key)?;
+            entry.is_some_and(|mut entry| entry.with_bytes_mut(0, |bytes| add_dense(bytes, elements.iter())))
+        }
+        Some(false) => {
+            let mut sketch = copy_of(cx, key)?;
+            let mut is_changed = false;
+            for element in elements.iter() {
+                is_changed |= sketch.add(element, sparse_max)?;
+            }
+            if is_changed {
+                put(cx, key, &sketch)?;
+            }
+            is_changed
+        }
+        None => {
+            let mut sketch = Sketch::new();
+            for element in elements.iter() {
+                sketch.add(element, sparse_max)?;
+            }
+            sketch.forget_count();
+            cx.set(key, &Value::Raw(sketch.as_bytes()), Deadline::Clear);
+            cx.notify(Class::String, "pfadd", key);
+            cx.reply().integer(1);
+            return Ok(());
+        }
+    };
+    if is_changed {
+        cx.changed(key);
+        cx.notify(Class::String, "pfadd", key);
+    }
+    cx.reply().integer(i64::from(is_changed));
+    Ok(())
+}
+
+/// PFCOUNT key \[key ...\]
+pub fn pfcount(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let count = if request.len() > 2 { count_union(cx, request)? } else { count_one(cx, request.key(0))? };
+    cx.reply().integer(count as i64);
+    Ok(())
+}
+
+fn count_union(cx: &mut Cx<'_>, request: Request<'_>) -> Result<u64, Error> {
+    let mut registers = Box::new([0; size_of::<Registers>()]);
+    for key in request.keys() {
+        if let Some(entry) = cx.read_string(key)? {
+            sketch_of(&entry)?.merge_into(&mut registers)?;
+        }
+    }
+    Ok(count_registers(&registers))
+}
+
+fn count_one(cx: &mut Cx<'_>, key: Key<'_>) -> Result<u64, Error> {
+    let Some(entry) = cx.read_string(key)? else { return Ok(0) };
+    let sketch = sketch_of(&entry)?;
+    if let Some(count) = sketch.cached_count() {
+        return Ok(count);
+    }
+    let count = sketch.count()?;
+    if let Some(mut entry) = cx.edit_string(key)? {
+        entry.with_bytes_mut(0, |bytes| cache_count(bytes, count));
+    }
+    cx.changed(key);
+    Ok(count)
+}
+
+/// PFMERGE destkey \[sourcekey ...\]
+pub fn pfmerge(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let (mut registers, mut any_dense) = (Box::new([0; size_of::<Registers>()]), false);
+    for key in request.keys() {
+        if let Some(entry) = cx.read_string(key)? {
+            let sketch = sketch_of(&entry)?;
+            any_dense |= sketch.is_dense();
+            sketch.merge_into(&mut registers)?;
+        }
+    }
+    let key = request.key(0);
+    let exists = cx.peek(key).is_some();
+    let mut sketch = if exists { copy_of(cx, key)? } else { Sketch::new() };
+    if any_dense {
+        sketch.make_dense()?;
+    }
+    sketch.raise_all(&registers, sparse_max(cx))?;
+    sketch.forget_count();
+    if exists {
+        put(cx, key, &sketch)?;
+        cx.changed(key);
+    } else {
+        cx.set(key, &Value::Raw(sketch.as_bytes()), Deadline::Clear);
+    }
+    cx.notify(Class::String, "pfadd", key);
+    cx.reply().ok();
+    Ok(())
+}
+
+/// PFDEBUG subcommand key
+pub fn pfdebug(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let (name, key) = (request.arg(1), request.key(0));
+    let Some(entry) = cx.peek_string(key)? else { return Err(Error::fixed("ERR The specified key does not exist")) };
+    let is_dense = sketch_of(&entry)?.is_dense();
+    match name.to_ascii_lowercase().as_slice() {
+        b"getreg" => show_registers(cx, key)?,
+        b"decode" if is_dense => return Err(Error::fixed("ERR HLL encoding is not sparse")),
+        b"decode" => {
+            let runs: Vec<String> = sketch_of(&entry)?.runs().map(name_of).collect();
+            cx.reply().bulk(runs.join(" ").as_bytes());
+        }
+        b"encoding" => cx.reply().simple(if is_dense { "dense" } else { "sparse" }),
+        b"todense" => {
+            let was_sparse = make_dense(cx, key)?;
+            cx.reply().integer(i64::from(was_sparse));
+        }
+        _ => return Err(Error::naming("ERR Unknown PFDEBUG subcommand '{}'", &[name])),
+    }
+    Ok(())
+}
+
+fn name_of(run: Run) -> String {
+    match run {
+        Run::Zeros(count) => format!("z:{count}"),
+        Run::ManyZeros(count) => format!("Z:{count}"),
+        Run::Values(value, count) => format!("v:{value},{count}"),
+    }
+}
+
+fn show_registers(cx: &mut Cx<'_>, key: Key<'_>) -> Outcome {
+    make_dense(cx, key)?;
+    let mut registers = Box::new([0; size_of::<Registers>()]);
+    if let Some(entry) = cx.peek_string(key)? {
+        sketch_of(&entry)?.merge_into(&mut registers)?;
+    }
+    let mut reply = cx.reply();
+    reply.array(registers.len());
+    registers.iter().for_each(|&register| reply.integer(i64::from(register)));
+    Ok(())
+}
+
+fn make_dense(cx: &mut Cx<'_>, key: Key<'_>) -> Result<bool, Error> {
+    let mut sketch = copy_of(cx, key)?;
+    let was_sparse = sketch.make_dense()?;
+    if was_sparse {
+        put(cx, key, &sketch)?;
+        cx.changed(key);
+    }
+    Ok(was_sparse)
+}
+
+/// Elements that the self-test counts.
+const TESTED_ELEMENTS: u64 = 1_000_000;
+
+/// The standard error of an estimate, for as many registers as there are.
+const STANDARD_ERROR: f64 = 1.04 / 128.0;
+
+/// PFSELFTEST: counts random elements into a sparse and a dense one, which must agree, and their counts must be near.
+pub fn pfselftest(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
+    let sparse_max = sparse_max(cx);
+    let (mut one, mut other, seed) = (Sketch::new(), Sketch::new(), fastrand::u64(..));
+    other.make_dense()?;
+    let mut checkpoint = 1;
+    for number in 1..=TESTED_ELEMENTS {
+        let element = (number ^ seed).to_le_bytes();
+        other.add(&element, sparse_max)?;
+        // Once it is dense they are the same.
+        if !one.as_ref().is_dense() && one.add(&element, sparse_max)? && one.as_ref().count() != other.as_ref().count()
+        {
+            return Err(Error::fixed("TESTFAILED dense/sparse disagree"));
+        }
+        if number == checkpoint {
+            check_error(other.as_ref().count()?, checkpoint)?;
+            checkpoint *= 10;
+        }
+    }
+    cx.reply().ok();
+    Ok(())
+}
+
+fn check_error(count: u64, counted: u64) -> Outcome {
+    let allowed = if counted == 10 { 1 } else { (6.0 * STANDARD_ERROR * counted as f64).ceil() as u64 };
+    if count.abs_diff(counted) > allowed {
+        let error = count.abs_diff(counted);
+        return Err(Error::new(format!("TESTFAILED Too big error. card:{counted} abserr:{error}")));
+    }
+    Ok(())
+}
+
+/// The longest sparse form, in bytes.
+fn sparse_max(cx: &Cx<'_>) -> usize {
+    usize::try_from(cx.engine.config.memory(Opt::HllSparseMaxBytes)).unwrap_or(usize::MAX)
+}
+
+/// The HyperLogLog in a string.
+fn sketch_of<'a>(entry: &EntryRef<'a>) -> Result<SketchRef<'a>, Error> {
+    match entry.value() {
+        ValueRef::Bytes(bytes) => SketchRef::new(bytes).ok_or(NOT_ONE),
+        ValueRef::Integer(_) => Err(NOT_ONE),
+    }
+}
+
+/// A copy of the HyperLogLog of a key that is there.
+fn copy_of(cx: &mut Cx<'_>, key: Key<'_>) -> Result<Sketch, Error> {
+    match cx.peek_string(key)? {
+        Some(entry) => Ok(Sketch::from_ref(sketch_of(&entry)?)),
+        None => Ok(Sketch::new()),
+    }
+}
+
+/// Puts a changed HyperLogLog in the place of the one that is there.
+fn put(cx: &mut Cx<'_>, key: Key<'_>, sketch: &Sketch) -> Outcome {
+    if let Some(mut entry) = cx.edit_string(key)? {
+        drop(entry.set_value(&Value::Raw(sketch.as_bytes())));
+    }
+    Ok(())
+}

@@ -1,0 +1,201 @@
+//! Eviction: making room when `maxmemory` is reached.
+//!
+//! As in Redis, keys are sampled, the best of them are remembered between two evictions, and the best of those goes. A
+//! sample comes from one shard, whose lock is held for that long only, and so does an eviction; a command that needs much
+//! room gives up after the time that `maxmemory-eviction-tenacity` stands for and leaves the rest to the commands after
+//! it.
+
+use sleeve_store::EntryRef;
+
+use super::Cx;
+use super::notifications::Class;
+use crate::config::{Config, MaxmemoryPolicy, Opt};
+use crate::engine::keyspace::eviction_pool::Candidate;
+use crate::engine::keyspace::key_clock;
+use crate::host::clock::{Instant, monotonic_ns};
+use crate::host::lazy_free;
+use crate::request::Key;
+
+/// What came of making room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Room {
+    /// Everything is below the limit.
+    Enough,
+    /// It is not, but there is more that may go.
+    Later,
+    /// It is not, and nothing more may go.
+    Nothing,
+}
+
+/// Draws that may fail, because a shard has no such key or none was met, before it is believed that there is none.
+const TRIES_MAX: usize = 64;
+
+impl Cx<'_> {
+    /// Evicts as [`Cx::evict_down_to`] does, and keeps account of how long the limit is exceeded.
+    #[cold]
+    pub(crate) fn make_room(&mut self, bytes_max: u64) -> Room {
+        let estimate = &self.engine.estimate;
+        estimate.note_excess(true, monotonic_ns());
+        let room = self.evict_down_to(bytes_max);
+        estimate.note_excess(room != Room::Enough, monotonic_ns());
+        room
+    }
+
+    /// Evicts until everything takes at most `bytes_max`, as the policy says. Between two commands, as it gives back the
+    /// locks of the last one.
+    fn evict_down_to(&mut self, bytes_max: u64) -> Room {
+        let engine = self.engine;
+        let policy = engine.config.maxmemory_policy();
+        if engine.estimated_bytes() <= bytes_max {
+            return Room::Enough;
+        }
+        if policy == MaxmemoryPolicy::NoEviction || engine.pause.held(self.now.monotonic_ms()).is_some() {
+            return Room::Nothing;
+        }
+        if engine.scripts.running.is_any() {
+            // It has all shards, and nobody waits for them only to evict.
+            return Room::Later;
+        }
+        self.locks.clear();
+        let began_ns = monotonic_ns();
+        let limit_us = time_limit_us(engine.config.number(Opt::MaxmemoryEvictionTenacity));
+        let elapsed_us = || (monotonic_ns() - began_ns) / 1_000;
+        let mut room = Room::Enough;
+        while engine.estimated_bytes() > bytes_max {
+            if !self.evict_one(policy) {
+                room = Room::Nothing;
+                break;
+            }
+            if elapsed_us() > limit_us {
+                room = Room::Later;
+                break;
+            }
+        }
+        self.report("eviction-cycle", elapsed_us());
+        room
+    }
+
+    /// Tells the latency monitor, if it wants to know of what took so long.
+    fn report(&self, event: &'static str, took_us: u64) {
+        let slow_ms = self.engine.config.number(Opt::LatencyMonitorThreshold) as u64;
+        if slow_ms > 0 && took_us / 1_000 >= slow_ms {
+            self.engine.latency.add(event, self.now.wall_ms() / 1_000, took_us / 1_000);
+        }
+    }
+
+    /// Evicts one key; false if no key may go.
+    fn evict_one(&mut self, policy: MaxmemoryPolicy) -> bool {
+        for _ in 0..TRIES_MAX {
+            let candidate = match policy {
+                MaxmemoryPolicy::AllkeysRandom | MaxmemoryPolicy::VolatileRandom => match self.draw(policy) {
+                    Some(mut drawn) => drawn.pop(),
+                    None => return false,
+                },
+                _ => match self.gather(policy) {
+                    true => self.engine.candidates.take_best(),
+                    false => return false,
+                },
+            };
+            // What was remembered may be gone, or no longer volatile; then the next best is as good.
+            if candidate.is_some_and(|candidate| self.evict(&candidate, policy)) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Samples some keys of each database and remembers the best; false if there are none that may go.
+    fn gather(&mut self, policy: MaxmemoryPolicy) -> bool {
+        for _ in 0..self.engine.config.number(Opt::MaxmemorySamples) {
+            let Some(drawn) = self.draw(policy) else { return false };
+            self.engine.candidates.remember(drawn);
+        }
+        true
+    }
+
+    /// A random key of each database of a random shard in which there are any that may go, or nothing when bad luck has it.
+    /// None if there are no such keys in any shard.
+    fn draw(&mut self, policy: MaxmemoryPolicy) -> Option<Vec<Candidate>> {
+        let (engine, now, shards) = (self.engine, self.now, self.engine.store.shards());
+        let (first, random) = (fastrand::usize(..shards), fastrand::u64(..));
+        let (mut drawn, mut are_any) = (Vec::new(), false);
+        for step in 0..shards {
+            self.locks.with((first + step) % shards, |shard| {
+                drawn.extend((0..shard.databases()).filter_map(|database| {
+                    let entry = match policy.is_volatile() {
+                        true if shard.volatile_len(database) == 0 => return None,
+                        true => shard.random_volatile(database, random),
+                        false if shard.len(database) == 0 => return None,
+                        false => shard.random(database, random),
+                    };
+                    are_any = true;
+                    let entry = entry?;
+                    let score = score(&engine.config, policy, &entry, now);
+                    Some(Candidate { score, database, name: entry.key().into() })
+                }));
+            });
+            if !drawn.is_empty() {
+                break;
+            }
+        }
+        are_any.then_some(drawn)
+    }
+
+    /// Evicts a key, if it is still there and may go. Its value is freed when the shard's lock has been given back.
+    fn evict(&mut self, candidate: &Candidate, policy: MaxmemoryPolicy) -> bool {
+        let (engine, database) = (self.engine, candidate.database);
+        let key = Key { name: &candidate.name, hash: engine.store.hash(&candidate.name) };
+        self.locks.take_one(key.hash);
+        let shard = self.locks.shard(key.hash);
+        let is_meant = shard
+            .get(database, key.hash, key.name, i64::MIN)
+            .is_some_and(|entry| !policy.is_volatile() || entry.deadline().is_some());
+        let garbage = if is_meant { shard.remove(database, key.hash, key.name) } else { None };
+        if garbage.is_some() && shard.len(database) == 0 {
+            shard.trim();
+        }
+        let Some(garbage) = garbage else {
+            self.locks.clear();
+            return false;
+        };
+        let began_ns = monotonic_ns();
+        self.counters.evicted.add(1);
+        self.touched_in(database as u32, key);
+        self.notify_in(database as u32, Class::Evicted, "evicted", key);
+        self.append(database as u32, &[b"DEL", key.name]);
+        self.locks.weigh(&engine.estimate);
+        self.locks.clear();
+        lazy_free::now_or_later(garbage, engine.config.flag(Opt::LazyfreeLazyEviction));
+        self.report("eviction-del", (monotonic_ns() - began_ns) / 1_000);
+        true
+    }
+}
+
+/// How much sooner than others a key goes: by how long it has not been used, how seldom, or how soon it expires.
+fn score(config: &Config, policy: MaxmemoryPolicy, entry: &EntryRef<'_>, now: Instant) -> u64 {
+    match policy {
+        MaxmemoryPolicy::VolatileTtl => u64::MAX - entry.deadline().unwrap_or(i64::MAX).max(0) as u64,
+        policy if policy.is_lfu() => u64::from(255 - key_clock::frequency(config, entry.clock(), now)),
+        _ => u64::from(key_clock::idle_s(entry.clock(), now)),
+    }
+}
+
+/// How long one command may evict: half a millisecond by default, Redis's steps below and above.
+fn time_limit_us(tenacity: i64) -> u64 {
+    match tenacity {
+        0..=10 => 50 * tenacity as u64,
+        11..100 => (500.0 * 1.15f64.powi(tenacity as i32 - 10)) as u64,
+        _ => u64::MAX,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tenacity_goes_from_no_time_to_no_limit() {
+        assert_eq!([0, 10, 11, 100].map(time_limit_us), [0, 500, 575, u64::MAX]);
+        assert!((99..100).all(|tenacity| time_limit_us(tenacity) > 60_000_000));
+    }
+}

@@ -1,0 +1,209 @@
+//! Looking ahead: what is found out about a batch before it runs.
+//!
+//! A batch of pipelined requests is prepared in groups. A first pass looks every command up and hashes every key; then, a
+//! pass for each step, the processor is asked for the keys' segments, buckets and entries; then the group runs, and finds
+//! them in the cache. Where several requests in a row look for members of one large collection, more passes do the same for
+//! these. What was learned about the data is only a hint for the cache; the run itself looks everything up under its locks.
+
+use std::ops::Range;
+
+use sleeve_store::{EntryRef, MemberPlace, Step, Store};
+use sleeve_wire::commands::{self, Command, Flags, Group, Row};
+use sleeve_wire::request::{Args, Batch};
+
+use crate::engine::keyspace::locks::Locks;
+use crate::request::renamed_commands::Names;
+use crate::request::{KeyAt, hash_keys};
+
+/// Keys whose buckets and entries are fetched ahead together: what the caches of a core hold without loss.
+const GROUP_KEYS: usize = 64;
+
+/// Room for keys that is kept.
+const KEPT_KEYS: usize = 4 * 1024;
+
+/// What was found out about a group of requests ahead of running them.
+#[derive(Debug, Default)]
+pub struct Prepared {
+    requests: Vec<Ready>,
+    keys: Vec<KeyAt>,
+    sought: Vec<Sought>,
+    members: Vec<(Sought, MemberPlace)>,
+}
+
+/// Each step reads what the one before has asked for.
+const STEPS: [Step; 3] = [Step::Segment, Step::Bucket, Step::Entry];
+
+/// A member or field that a request is about.
+#[derive(Debug, Clone, Copy)]
+struct Sought {
+    key: KeyAt,
+    /// The request's place in the batch.
+    request: usize,
+    which: Which,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Which {
+    /// The member's place among the arguments.
+    Argument(usize),
+    /// The one that the next random number chooses.
+    Random,
+}
+
+#[derive(Debug)]
+struct Ready {
+    found: Found,
+    keys: Range<u32>,
+}
+
+/// What the name of a request stands for.
+#[derive(Debug, Clone, Copy)]
+pub enum Found {
+    /// A command, with as many arguments as it takes.
+    Command(&'static Row),
+    /// The name is in no row.
+    Unknown,
+    /// The name is that of a container, the second argument is none of its subcommands.
+    UnknownSubcommand(&'static Row),
+    /// Too few or too many arguments.
+    Arity(&'static Row),
+}
+
+impl Prepared {
+    /// The requests of the group in order: what each one is, and its keys.
+    pub fn group(&self) -> impl Iterator<Item = (Found, &[KeyAt])> {
+        let keys = |ready: &Ready| &self.keys[ready.keys.start as usize..ready.keys.end as usize];
+        self.requests.iter().map(move |ready| (ready.found, keys(ready)))
+    }
+
+    /// Looks up and hashes requests from `first` on, until the group is full, and asks for what their keys lead to; returns
+    /// where the next group begins. A lone key is not worth that. Nothing is fetched from a shard that another thread has
+    /// locked, or a script of this one.
+    pub fn fill(
+        &mut self,
+        (batch, buffer): (&Batch, &[u8]),
+        first: usize,
+        (names, store, locks): (&Names, &Store, &mut Locks<'_>),
+        database: usize,
+    ) -> usize {
+        self.requests.clear();
+        self.keys.clear();
+        // One request may have named a million.
+        self.keys.shrink_to(KEPT_KEYS);
+        let mut next = first;
+        while next < batch.len() && self.keys.len() < GROUP_KEYS && self.requests.len() < GROUP_KEYS {
+            let ready = self.look_up(names, store, batch.get(next, buffer));
+            self.requests.push(ready);
+            next += 1;
+        }
+        if self.keys.len() > 1 {
+            locks.take_free(self.keys.iter().map(|key| key.hash));
+            for step in STEPS {
+                for same in self.keys.chunk_by(is_same_key) {
+                    if locks.holds(same[0].hash) {
+                        locks.shard(same[0].hash).prefetch(database, same[0].hash, step);
+                    }
+                }
+            }
+            self.fetch_members((batch, buffer), first, locks, database);
+            locks.end_command();
+        }
+        next
+    }
+
+    /// Asks for what the members lead to that the requests are about, where several in a row are about one collection.
+    fn fetch_members(
+        &mut self,
+        (batch, buffer): (&Batch, &[u8]),
+        first: usize,
+        locks: &mut Locks<'_>,
+        database: usize,
+    ) {
+        self.sought.clear();
+        self.members.clear();
+        for (request, ready) in (first..).zip(&self.requests) {
+            let Found::Command(row) = ready.found else { continue };
+            let which = member_of(row, batch.get(request, buffer).len());
+            self.sought.extend(which.map(|which| {
+                let key = self.keys[ready.keys.start as usize];
+                Sought { key, request, which }
+            }));
+        }
+        // The numbers that the thread's generator will give, unless something else draws one in between.
+        let mut ahead = fastrand::Rng::with_seed(fastrand::get_seed());
+        let alike = self.sought.chunk_by(|one, other| is_same_key(&one.key, &other.key));
+        for alike in alike.filter(|alike| alike.len() > 1) {
+            let Some(entry) = entry_of(locks, database, batch.get(alike[0].request, buffer), alike[0].key) else {
+                continue;
+            };
+            for sought in alike {
+                let place = match sought.which {
+                    Which::Argument(index) => entry.place_of(batch.get(sought.request, buffer).arg(index)),
+                    Which::Random => Some(MemberPlace::Random(ahead.u64(..))),
+                };
+                self.members.extend(place.map(|place| (*sought, place)));
+            }
+        }
+        for step in STEPS {
+            for alike in self.members.chunk_by(|(one, _), (other, _)| is_same_key(&one.key, &other.key)) {
+                let (Sought { key, request, .. }, _) = alike[0];
+                if let Some(entry) = entry_of(locks, database, batch.get(request, buffer), key) {
+                    alike.iter().for_each(|(_, place)| entry.prefetch(*place, step));
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn look_up(&mut self, names: &Names, store: &Store, args: Args<'_>) -> Ready {
+        let found = find(names, args);
+        let first = self.keys.len() as u32;
+        if let Found::Command(row) = found {
+            hash_keys(store, row, args, &mut self.keys);
+        }
+        Ready { found, keys: first..self.keys.len() as u32 }
+    }
+}
+
+fn is_same_key(one: &KeyAt, other: &KeyAt) -> bool {
+    one.hash == other.hash
+}
+
+/// Which member or field of a collection a request looks for; of several one is enough.
+#[inline]
+fn member_of(row: &Row, len: usize) -> Option<Which> {
+    if matches!(row.id, Command::SPop | Command::SRandMember) && len == 2 {
+        return Some(Which::Random);
+    }
+    if len < 3 || !row.flags.contains(Flags::FAST) || row.lone_key().is_none() {
+        return None;
+    }
+    match row.group {
+        Group::Hash => Some(Which::Argument(2)),
+        Group::Set | Group::SortedSet => Some(Which::Argument(len - 1)),
+        _ => None,
+    }
+}
+
+/// The entry of a key, whatever its deadline.
+fn entry_of<'l>(locks: &'l mut Locks<'_>, database: usize, args: Args<'_>, key: KeyAt) -> Option<EntryRef<'l>> {
+    if !locks.holds(key.hash) {
+        return None;
+    }
+    let name = args.get(key.index as usize)?;
+    locks.shard(key.hash).get(database, key.hash, name, i64::MIN)
+}
+
+/// What the name of a request stands for.
+#[inline]
+pub fn find(names: &Names, args: Args<'_>) -> Found {
+    let Some(row) = args.get(0).and_then(|name| names.find(name)) else { return Found::Unknown };
+    let row = match args.get(1) {
+        Some(name) if row.is_container() => match commands::find_sub(row.id, name) {
+            Some(row) => row,
+            None => return Found::UnknownSubcommand(row),
+        },
+        _ => row,
+    };
+    if row.takes(args.len()) { Found::Command(row) } else { Found::Arity(row) }
+}

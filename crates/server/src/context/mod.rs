@@ -1,0 +1,508 @@
+//! What a running command may see and do.
+//!
+//! A [`Cx`] lives as long as one batch. Commands reach the keyspace through it alone: that is where keys expire when they
+//! are looked at, where watchers hear of changes and where effects are recorded, so no command can forget any of it.
+
+mod effects;
+mod eviction;
+pub mod field_expiry;
+pub mod lock_timeout;
+pub mod lookahead;
+pub mod monitor_line;
+pub mod notifications;
+mod output_limit;
+pub mod permission;
+pub mod publish;
+pub mod script_attendant;
+pub mod session_state;
+mod timing;
+pub mod tracking_delivery;
+
+pub use eviction::Room;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use sleeve_store::{
+    Collection, Deadline, EntryMut, EntryRef, Find, FindMut, Moment, OtherKind, Previous, Updated, Value,
+};
+use sleeve_wire::commands::Row;
+use sleeve_wire::reply::Writer;
+use sleeve_wire::request::OwnedArgs;
+
+use crate::config::Opt;
+use crate::engine::Engine;
+use crate::engine::clients::blocking::Place;
+use crate::engine::keyspace::key_clock;
+use crate::engine::keyspace::locks::Locks;
+use crate::engine::keyspace::memory_accounting::Footprint;
+use crate::host::clock::Instant;
+use crate::host::lazy_free;
+use crate::messaging::mail::{Letter, Mailbox};
+use crate::messaging::wakeups::Outbox;
+use crate::observe::slowlog;
+use crate::observe::stats::Counters;
+use crate::request::error::Error;
+use crate::request::output::Output;
+use crate::request::{Key, Request};
+use field_expiry::FIELDS_A_LOOK;
+use notifications::Class;
+use session_state::State;
+
+/// See the file's head.
+pub struct Cx<'a> {
+    /// The engine.
+    pub engine: &'a Engine,
+    /// The executing thread's counters.
+    pub counters: &'a Counters,
+    /// The peer's own state.
+    pub state: &'a mut State,
+    /// Where replies go.
+    pub out: &'a mut Output,
+    /// The time, the same for all that runs at once.
+    pub now: Instant,
+    /// The locks of the running command.
+    pub locks: Locks<'a>,
+    /// Runs another command inside the running one (EXEC), with the locks that are held.
+    pub call: fn(&mut Cx<'_>, Request<'_>),
+    /// The row whose time is being taken, since `ticks`.
+    timed: Option<&'static Row>,
+    /// How often it has run meanwhile.
+    timed_calls: u64,
+    /// What runs is part of what another command does, whose time is being taken.
+    is_within: bool,
+    ticks: u64,
+    /// Ticks from which on a command may have been slow; 0 has every command looked at.
+    slow_ticks: u64,
+    /// Keys that the running command has changed.
+    changes: u64,
+    /// The running command has recorded its effect in its own words.
+    is_recorded: bool,
+    /// A script has asked that its effects are not recorded.
+    is_unrecorded: bool,
+    /// Effects since EXEC began, while one runs that is recorded.
+    transaction: Option<Vec<(u32, OwnedArgs)>>,
+    /// Keys that have changed and that somebody waits for; they are served when the outermost command is over.
+    pub(crate) marked: VecDeque<Place>,
+    /// What was written is no reply but a message: CLIENT REPLY does not keep it back.
+    pub(crate) is_message: bool,
+    /// What is posted when the locks have been given back.
+    pub(crate) letters: Vec<(Arc<Mailbox>, Letter)>,
+    /// Who is to be woken for what was published, and what the client published to itself.
+    pub(crate) outbox: Outbox,
+}
+
+impl<'a> Cx<'a> {
+    /// The view of one batch.
+    pub fn new(
+        engine: &'a Engine,
+        counters: &'a Counters,
+        state: &'a mut State,
+        out: &'a mut Output,
+        now: Instant,
+        call: fn(&mut Cx<'_>, Request<'_>),
+    ) -> Self {
+        Self {
+            engine,
+            counters,
+            state,
+            out,
+            now,
+            locks: Locks::new(&engine.store),
+            call,
+            timed: None,
+            timed_calls: 0,
+            is_within: false,
+            ticks: 0,
+            slow_ticks: slowlog::slow_ticks(&engine.config),
+            changes: 0,
+            is_recorded: false,
+            is_unrecorded: false,
+            transaction: None,
+            marked: VecDeque::new(),
+            is_message: false,
+            letters: Vec::new(),
+            outbox: Outbox::default(),
+        }
+    }
+
+    /// A writer for the reply, in the peer's protocol.
+    #[inline]
+    pub fn reply(&mut self) -> Writer<'_> {
+        let len_max = self.out.bytes_max();
+        Writer::bounded(&mut self.out.bytes, self.state.protocol, len_max)
+    }
+
+    /// Answers an error, and counts it.
+    #[cold]
+    pub fn refuse(&mut self, error: &Error) {
+        self.counters.errors_replied.add(1);
+        self.engine.stats.count_error(error.code());
+        self.reply().error(error.text());
+    }
+
+    /// Where memory goes, seen through the locks that the command holds.
+    pub fn footprint(&mut self) -> Footprint {
+        let mut data_bytes = 0;
+        self.locks.for_each(|shard| data_bytes += shard.memory() as u64);
+        self.engine.footprint(data_bytes)
+    }
+
+    /// Weighs everything anew, where the estimate may be out of date: what is weighed only while `maxmemory` is set.
+    pub fn weigh_all(&mut self) {
+        let engine = self.engine;
+        (0..engine.store.shards())
+            .for_each(|index| self.locks.with(index, |shard| engine.estimate.note(index, shard.memory())));
+        engine.peers.all().iter().for_each(|peer| engine.client_memory.weigh(peer));
+    }
+
+    /// Whether the peer is on this machine.
+    pub fn is_local(&self) -> bool {
+        match self.state.peer.address.parse::<std::net::SocketAddr>() {
+            Ok(address) => address.ip().is_loopback(),
+            Err(_) => true,
+        }
+    }
+
+    /// The selected database, as the store counts.
+    #[inline]
+    pub fn database(&self) -> usize {
+        self.state.database as usize
+    }
+
+    /// The time and access clock of a write.
+    #[inline]
+    pub fn moment(&self) -> Moment {
+        Moment { now_ms: self.now.wall_ms(), clock: key_clock::fresh(&self.engine.config, self.now) }
+    }
+}
+
+/// Looking keys up. A key whose time has come is removed, recorded and counted before the look, so it is never seen.
+/// Whoever reads or edits a key renews its access clock, as long as the client has not said NO-TOUCH.
+impl Cx<'_> {
+    /// The value of a key, for a command that reads it: counted as hit or miss, and its access clock renewed.
+    #[inline]
+    pub fn read(&mut self, key: Key<'_>) -> Option<EntryRef<'_>> {
+        self.expire_if_due(key);
+        let (database, now) = (self.state.database as usize, self.now);
+        let Some(entry) = self.locks.shard(key.hash).get(database, key.hash, key.name, now.wall_ms()) else {
+            self.counters.misses.add(1);
+            let by = (self.engine, self.state.own(), &mut self.outbox);
+            notifications::publish(by, self.state.database, (Class::KeyMiss, "keymiss"), key.name);
+            return None;
+        };
+        self.counters.hits.add(1);
+        if !self.state.no_touch {
+            key_clock::touch(&self.engine.config, &entry, now);
+        }
+        Some(entry)
+    }
+
+    /// The string of a key, for a command that reads it; see [`Cx::read`].
+    #[inline]
+    pub fn read_string(&mut self, key: Key<'_>) -> Result<Option<EntryRef<'_>>, Error> {
+        string(self.read(key))
+    }
+
+    /// The string of a key, without a trace; see [`Cx::peek`].
+    #[inline]
+    pub fn peek_string(&mut self, key: Key<'_>) -> Result<Option<EntryRef<'_>>, Error> {
+        string(self.peek(key))
+    }
+
+    /// The collection of a key, for a command that reads it; see [`Cx::read`].
+    #[inline]
+    pub fn read_as<C: Collection>(&mut self, key: Key<'_>) -> Result<Option<C::Ref<'_>>, Error> {
+        collection::<C>(self.read(key))
+    }
+
+    /// The collection of a key, without a trace; see [`Cx::peek`].
+    #[inline]
+    pub fn peek_as<C: Collection>(&mut self, key: Key<'_>) -> Result<Option<C::Ref<'_>>, Error> {
+        collection::<C>(self.peek(key))
+    }
+
+    /// Replies with the string of a key that is read; false, and no reply, when the key is missing.
+    #[inline]
+    pub fn reply_value(&mut self, key: Key<'_>) -> Result<bool, Error> {
+        self.expire_if_due(key);
+        let database = self.state.database as usize;
+        let shard = self.locks.shard(key.hash);
+        let Some(entry) = shard.get(database, key.hash, key.name, self.now.wall_ms()) else {
+            self.counters.misses.add(1);
+            let by = (self.engine, self.state.own(), &mut self.outbox);
+            notifications::publish(by, self.state.database, (Class::KeyMiss, "keymiss"), key.name);
+            return Ok(false);
+        };
+        self.counters.hits.add(1);
+        if !self.state.no_touch {
+            key_clock::touch(&self.engine.config, &entry, self.now);
+        }
+        if !entry.is_string() {
+            return Err(Error::WRONG_TYPE);
+        }
+        self.out.push_value(&entry);
+        Ok(true)
+    }
+
+    /// The value of a key, without a trace: neither counted nor touched.
+    #[inline]
+    pub fn peek(&mut self, key: Key<'_>) -> Option<EntryRef<'_>> {
+        self.expire_if_due(key);
+        let (database, now_ms) = (self.state.database as usize, self.now.wall_ms());
+        self.locks.shard(key.hash).get(database, key.hash, key.name, now_ms)
+    }
+
+    /// The entry of a key, to be changed. The caller reports what it changed with [`Cx::changed`].
+    #[inline]
+    pub fn edit(&mut self, key: Key<'_>) -> Option<EntryMut<'_>> {
+        self.expire_if_due(key);
+        let (database, now) = (self.state.database as usize, self.now);
+        match self.locks.shard(key.hash).find_mut(database, key.hash, key.name, now.wall_ms()) {
+            FindMut::Live(entry) => {
+                if !self.state.no_touch {
+                    key_clock::touch(&self.engine.config, &entry.view(), now);
+                }
+                Some(entry)
+            }
+            _ => None,
+        }
+    }
+
+    /// The string of a key, to be changed; see [`Cx::edit`].
+    #[inline]
+    pub fn edit_string(&mut self, key: Key<'_>) -> Result<Option<EntryMut<'_>>, Error> {
+        match self.edit(key) {
+            Some(entry) if !entry.view().is_string() => Err(Error::WRONG_TYPE),
+            entry => Ok(entry),
+        }
+    }
+
+    /// Changes the collection of a key, which is made first if the key is missing. One that is left empty is removed
+    /// with its key. The caller reports what it changed with [`Cx::changed`].
+    pub fn update<C: Collection, R>(
+        &mut self,
+        key: Key<'_>,
+        change: impl FnOnce(&mut C) -> R,
+    ) -> Result<Updated<R>, Error> {
+        self.expire_if_due(key);
+        let (database, moment, renew) = (self.state.database as usize, self.moment(), renewal(self));
+        let updated = self.locks.shard(key.hash).update(database, (key.hash, key.name), moment, renew, change);
+        let updated = updated.map_err(|OtherKind| Error::WRONG_TYPE)?;
+        if updated.created && !updated.emptied {
+            self.notify(Class::New, "new", key);
+        }
+        Ok(updated)
+    }
+
+    /// Changes the collection of a key; None when the key is missing. See [`Cx::update`].
+    pub fn update_present<C: Collection, R>(
+        &mut self,
+        key: Key<'_>,
+        change: impl FnOnce(&mut C) -> R,
+    ) -> Result<Option<Updated<R>>, Error> {
+        self.expire_if_due(key);
+        let (database, now_ms, renew) = (self.state.database as usize, self.now.wall_ms(), renewal(self));
+        let updated = self.locks.shard(key.hash).update_present(database, (key.hash, key.name), now_ms, renew, change);
+        updated.map_err(|OtherKind| Error::WRONG_TYPE)
+    }
+
+    /// The entry of a key, to be changed; a key that is missing is first set to `value`.
+    #[inline]
+    pub fn edit_or_insert(&mut self, key: Key<'_>, value: &Value<'_>) -> EntryMut<'_> {
+        self.expire_if_due(key);
+        if notifications::is_wanted(&self.engine.config, Class::New) && self.peek(key).is_none() {
+            self.notify(Class::New, "new", key);
+        }
+        let (database, moment) = (self.state.database as usize, self.moment());
+        let entry = self.locks.shard(key.hash).entry_or_insert(database, key.hash, key.name, value, moment);
+        if !self.state.no_touch {
+            key_clock::touch(&self.engine.config, &entry.view(), self.now);
+        }
+        entry
+    }
+
+    /// Whether the time of a key has come. It is removed then, except during a pause: nothing changes meanwhile, and the
+    /// key only looks gone.
+    #[inline]
+    fn expire_if_due(&mut self, key: Key<'_>) -> bool {
+        let (database, now_ms) = (self.state.database as usize, self.now.wall_ms());
+        let shard = self.locks.shard(key.hash);
+        let is_due = shard.volatile_len(database) != 0
+            && matches!(shard.find(database, key.hash, key.name, now_ms), Find::Expired(_));
+        let has_due_fields = shard.has_due_fields(database, now_ms);
+        if is_due {
+            self.expire(key);
+        } else if has_due_fields {
+            self.expire_fields(key);
+        }
+        is_due
+    }
+
+    /// Removes the fields of a hash whose time has come, all of a small one and some of a large one, as
+    /// [`Cx::expire_if_due`] removes keys. They are recorded apart from what the command does.
+    #[cold]
+    fn expire_fields(&mut self, key: Key<'_>) {
+        let (database, now_ms) = (self.state.database, self.now.wall_ms());
+        let shard = self.locks.shard(key.hash);
+        if !shard.is_due(database as usize, key.hash, now_ms)
+            || self.engine.pause.held(self.now.monotonic_ms()).is_some()
+        {
+            return;
+        }
+        let expired = shard.expire_fields(database as usize, (key.hash, key.name), now_ms, FIELDS_A_LOOK);
+        let Some(expired) = expired else { return };
+        self.touched_in(database, key);
+        self.notify_in(database, Class::Hash, "hexpired", key);
+        if expired.emptied {
+            self.notify_in(database, Class::Generic, "del", key);
+        }
+        self.append(database, &field_expiry::effect(key.name, &expired));
+    }
+
+    #[cold]
+    fn expire(&mut self, key: Key<'_>) {
+        if self.engine.pause.held(self.now.monotonic_ms()).is_some() {
+            return;
+        }
+        let database = self.state.database;
+        if let Some(garbage) = self.locks.shard(key.hash).remove(database as usize, key.hash, key.name) {
+            lazy_free::now_or_later(garbage, self.engine.config.flag(Opt::LazyfreeLazyExpire));
+        }
+        self.counters.expired.add(1);
+        self.engine.watches.raise_expired(database, key.name);
+        if self.engine.tracking.is_used() {
+            self.engine.tracking.changed(key.name, self.state.changer(), &mut self.outbox);
+        }
+        self.marked.extend(self.engine.blocking.mark(database, key));
+        self.notify_in(database, Class::Expired, "expired", key);
+        self.append(database, &[b"DEL", key.name]);
+    }
+}
+
+/// What renews the access clock of a key that is about to be changed.
+#[inline]
+fn renewal<'a>(cx: &Cx<'a>) -> impl FnOnce(&EntryRef<'_>) + use<'a> {
+    let (engine, now, is_silent) = (cx.engine, cx.now, cx.state.no_touch);
+    move |entry| {
+        if !is_silent {
+            key_clock::touch(&engine.config, entry, now);
+        }
+    }
+}
+
+#[inline]
+fn string(entry: Option<EntryRef<'_>>) -> Result<Option<EntryRef<'_>>, Error> {
+    match entry {
+        Some(entry) if !entry.is_string() => Err(Error::WRONG_TYPE),
+        entry => Ok(entry),
+    }
+}
+
+#[inline]
+fn collection<C: Collection>(entry: Option<EntryRef<'_>>) -> Result<Option<C::Ref<'_>>, Error> {
+    match entry {
+        None => Ok(None),
+        Some(entry) => entry.collection::<C>().map(Some).ok_or(Error::WRONG_TYPE),
+    }
+}
+
+/// Changing keys. Each of these reports the change; a command that edits in place does so with [`Cx::changed`].
+impl Cx<'_> {
+    /// Sets a key, whatever was there.
+    #[inline]
+    pub fn set(&mut self, key: Key<'_>, value: &Value<'_>, deadline: Deadline) {
+        let (database, moment) = (self.state.database as usize, self.moment());
+        let shard = self.locks.shard(key.hash);
+        let (previous, garbage) = shard.set(database, key.hash, key.name, value, deadline, moment);
+        lazy_free::now_or_later(garbage, self.engine.config.flag(Opt::LazyfreeLazyServerDel));
+        if previous == Previous::Expired {
+            self.counters.expired.add(1);
+            self.notify(Class::Expired, "expired", key);
+        }
+        self.changed(key);
+        if previous != Previous::Live {
+            self.notify(Class::New, "new", key);
+        }
+    }
+
+    /// Puts a collection under a key, whatever was there, or removes the key if the collection is empty: the way of the
+    /// commands that store a result. Whether there is a key now.
+    pub fn set_collection<C: Collection>(&mut self, key: Key<'_>, collection: C) -> bool {
+        if collection.is_empty() {
+            self.remove(key);
+            return false;
+        }
+        let is_new = self.peek(key).is_none();
+        let (database, moment) = (self.state.database as usize, self.moment());
+        let shard = self.locks.shard(key.hash);
+        drop(shard.set_collection(database, (key.hash, key.name), collection, Deadline::Clear, moment));
+        self.changed(key);
+        if is_new {
+            self.notify(Class::New, "new", key);
+        }
+        true
+    }
+
+    /// Removes a key; whether it was there. One whose time has come was not.
+    pub fn remove(&mut self, key: Key<'_>) -> bool {
+        if self.expire_if_due(key) {
+            return false;
+        }
+        let database = self.state.database as usize;
+        let removed = self.locks.shard(key.hash).remove(database, key.hash, key.name).is_some();
+        if removed {
+            self.changed(key);
+        }
+        removed
+    }
+
+    /// Says that a key of the selected database has changed.
+    #[inline]
+    pub fn changed(&mut self, key: Key<'_>) {
+        self.changed_in(self.state.database, key);
+    }
+
+    /// Says that a key of another database has changed.
+    #[inline]
+    pub fn changed_in(&mut self, database: u32, key: Key<'_>) {
+        self.changes += 1;
+        self.touched_in(database, key);
+    }
+
+    /// Tells those who watch a key or wait for it that it has changed, where that is part of a change that is counted
+    /// elsewhere (the old name of a key that is renamed).
+    #[inline]
+    pub fn touched_in(&mut self, database: u32, key: Key<'_>) {
+        self.engine.watches.raise(database, key.name);
+        if let Some(place) = self.engine.blocking.mark(database, key) {
+            self.marked.push_back(place);
+        }
+        if self.engine.tracking.is_used() {
+            self.engine.tracking.changed(key.name, self.state.changer(), &mut self.outbox);
+        }
+    }
+
+    /// Tells those who wait for a key of this database that all its keys may have changed (FLUSHALL, SWAPDB). All shards
+    /// are locked.
+    pub fn touched_all(&mut self, database: u32) {
+        self.marked.extend(self.engine.blocking.mark_all(database));
+    }
+
+    /// Publishes an event about a key of the selected database, in Redis's words, behind the change.
+    #[inline]
+    pub fn notify(&mut self, class: Class, event: &'static str, key: Key<'_>) {
+        self.notify_in(self.state.database, class, event, key);
+    }
+
+    /// Publishes an event about a key of another database.
+    #[inline]
+    pub fn notify_in(&mut self, database: u32, class: Class, event: &'static str, key: Key<'_>) {
+        notifications::publish((self.engine, self.state.own(), &mut self.outbox), database, (class, event), key.name);
+    }
+
+    /// Says that `count` keys have changed whose watchers and waiters have been told in other ways (FLUSHALL, SWAPDB).
+    pub fn changed_many(&mut self, count: u64) {
+        self.changes += count;
+    }
+}

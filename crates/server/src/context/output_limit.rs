@@ -1,0 +1,49 @@
+//! How much a client may be owed: a reply that passes the limit of its client's class is not built to its end.
+//!
+//! What writes many elements stops when its writer is full. What was owed until then is forgotten, and the client closed
+//! by whoever owns its connection; a transaction or a script runs to its end all the same, because its effects are not
+//! the client's alone.
+
+use sleeve_wire::reply::Writer;
+
+use super::Cx;
+use super::session_state::Replies;
+use crate::request::output::Mark;
+
+impl Cx<'_> {
+    /// Lets `write` reply while it looks at what the context holds, which the buffer is taken out of meanwhile.
+    #[inline]
+    pub fn reply_apart<R>(&mut self, write: impl FnOnce(&mut Self, &mut Writer<'_>) -> R) -> R {
+        let (mut bytes, len_max, protocol) =
+            (std::mem::take(&mut self.out.bytes), self.out.bytes_max(), self.state.protocol);
+        let result = write(self, &mut Writer::bounded(&mut bytes, protocol, len_max));
+        self.out.bytes = bytes;
+        result
+    }
+
+    /// Looks at what the running command has written since `mark`, when it is over.
+    #[inline]
+    pub(crate) fn check_reply(&mut self, mark: Mark) {
+        if self.out.is_full() {
+            self.cut_reply(mark);
+        }
+    }
+
+    #[cold]
+    fn cut_reply(&mut self, mark: Mark) {
+        match self.state.replies {
+            // Who is sent nothing is owed nothing.
+            Replies::Off | Replies::Skip => self.out.rewind(mark),
+            Replies::On | Replies::SkipNext => self.check_owed(),
+        }
+    }
+
+    /// Looks at all that the client is owed, between two commands.
+    #[inline]
+    pub(crate) fn check_owed(&mut self) {
+        if self.out.is_full() {
+            self.out.cut();
+            self.state.closing = true;
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Whether the user of a client may run what it asks for, and the record of it where not.
+//!
+//! The gate costs a client that may do everything one load and one comparison: its state remembers at which epoch of the
+//! users nothing was forbidden to it. Everybody else goes the long way: the password, then commands, keys and channels.
+//! A user is looked up again when the epoch has changed since, so no request takes a lock for it. EXEC and scripts ask
+//! here too, because what was allowed when a command was queued may be so no longer.
+
+use std::sync::atomic::Ordering;
+
+use sleeve_wire::commands::{Flags, Row};
+use sleeve_wire::request::Args;
+
+use super::Cx;
+use super::session_state::Input;
+use crate::acl;
+use crate::acl::{Context, Denial, Entry, Reason};
+use crate::config::Opt;
+use crate::request::Request;
+use crate::request::error::{Error, Outcome};
+
+/// The gate: the password, then the permissions.
+#[inline]
+pub fn pass(cx: &mut Cx<'_>, request: &Request<'_>) -> Outcome {
+    if cx.state.unrestricted_at == cx.engine.acl.epoch() {
+        return Ok(());
+    }
+    pass_slowly(cx, request)
+}
+
+#[cold]
+fn pass_slowly(cx: &mut Cx<'_>, request: &Request<'_>) -> Outcome {
+    look_again(cx)?;
+    let is_in = cx.state.authenticated || !cx.engine.acl.asks_password();
+    if !is_in && !request.row.flags.contains(Flags::NO_AUTH) {
+        return Err(Error::NO_AUTH);
+    }
+    if cx.state.user.is_unrestricted() {
+        if is_in {
+            cx.state.unrestricted_at = cx.state.user_seen_at;
+        }
+        return Ok(());
+    }
+    acl::check(&cx.state.user, request.row, request.args).map_err(|denial| {
+        let context = if cx.state.transaction.is_some() { Context::Multi } else { Context::TopLevel };
+        record(cx, denial, context, request.row, request.args);
+        refusal(denial, request.row, request.args)
+    })
+}
+
+fn refusal(denial: Denial, row: &'static Row, args: Args<'_>) -> Error {
+    Error::new(format!("NOPERM {}", denial.text(row, args)))
+}
+
+/// Takes the user as it is now. One that has been removed since is in no longer, whoever has its name now.
+fn look_again(cx: &mut Cx<'_>) -> Outcome {
+    let epoch = cx.engine.acl.epoch();
+    if cx.state.user_seen_at == epoch {
+        return Ok(());
+    }
+    match cx.engine.acl.get(&cx.state.user.name) {
+        Some(user) if user.id == cx.state.user.id => {
+            cx.state.user = user;
+            cx.state.user_seen_at = epoch;
+            Ok(())
+        }
+        _ => {
+            cx.state.authenticated = false;
+            cx.state.closing = true;
+            Err(Error::NO_AUTH)
+        }
+    }
+}
+
+/// Whether a command that was queued may still run.
+pub fn check_queued(cx: &mut Cx<'_>, row: &'static Row, args: Args<'_>) -> Outcome {
+    let Some(denial) = denial(cx, row, args)? else { return Ok(()) };
+    let lacks = match denial.reason {
+        Reason::Key => "no permission to touch the specified keys",
+        Reason::Channel => "no permission to access one of the channels used as arguments",
+        Reason::Command | Reason::Auth => "no permission to execute the command or subcommand",
+    };
+    record(cx, denial, Context::Multi, row, args);
+    Err(Error::new(format!(
+        "NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This command is \
+         no longer allowed for the following reason: {lacks}"
+    )))
+}
+
+/// Whether a command that waited for a key may still run.
+pub fn check_unblocked(cx: &mut Cx<'_>, row: &'static Row, args: Args<'_>) -> Outcome {
+    let Some(denial) = denial(cx, row, args)? else { return Ok(()) };
+    cx.counters.commands[row.id as usize].rejected.add(1);
+    record(cx, denial, Context::TopLevel, row, args);
+    Err(refusal(denial, row, args))
+}
+
+/// Whether a script of this client may run a command.
+pub fn check_script(cx: &mut Cx<'_>, row: &'static Row, args: Args<'_>) -> Outcome {
+    let Some(denial) = denial(cx, row, args)? else { return Ok(()) };
+    record(cx, denial, Context::Lua, row, args);
+    Err(Error::fixed(match denial.reason {
+        Reason::Key => {
+            "ERR The user executing the script can't access at least one of the keys mentioned in the command arguments"
+        }
+        Reason::Channel => "ERR The user executing the script can't publish to the channel mentioned in the command",
+        Reason::Command | Reason::Auth => "ERR The user executing the script can't run this command or subcommand",
+    }))
+}
+
+/// What the user lacks, as it is now, for a command inside of another.
+#[inline]
+fn denial(cx: &mut Cx<'_>, row: &'static Row, args: Args<'_>) -> Result<Option<Denial>, Error> {
+    if cx.state.unrestricted_at == cx.engine.acl.epoch() {
+        return Ok(None);
+    }
+    look_again(cx)?;
+    Ok(acl::check(&cx.state.user, row, args).err())
+}
+
+fn record(cx: &mut Cx<'_>, denial: Denial, context: Context, row: &'static Row, args: Args<'_>) {
+    let username = cx.state.user.name.to_vec();
+    let object = denial.object(row, args).to_vec();
+    add(cx, denial.reason, context, object, username);
+}
+
+/// Records a wrong name or password; `command` is what it was said with.
+pub fn record_failed_login(cx: &mut Cx<'_>, username: &[u8], command: &[u8]) {
+    let context = if cx.state.executing.is_some() { Context::Multi } else { Context::TopLevel };
+    add(cx, Reason::Auth, context, command.to_vec(), username.to_vec());
+}
+
+fn add(cx: &mut Cx<'_>, reason: Reason, context: Context, object: Vec<u8>, username: Vec<u8>) {
+    let now_ms = cx.now.wall_ms();
+    let client = own_line(cx).trim_end().to_owned();
+    let entry =
+        Entry { count: 1, reason, context, object, username, client, id: 0, created_ms: now_ms, updated_ms: now_ms };
+    let len_max = usize::try_from(cx.engine.config.number(Opt::AcllogMaxLen)).unwrap_or(usize::MAX);
+    cx.engine.acl.log.add(entry, len_max);
+}
+
+/// This client as CLIENT LIST shows it.
+fn own_line(cx: &Cx<'_>) -> String {
+    let peer = &cx.state.peer;
+    let held = [&peer.input_bytes, &peer.input_spare, &peer.argument_bytes];
+    let [bytes, spare, argument_bytes] = held.map(|count| count.load(Ordering::Relaxed));
+    cx.state.publish(Input { bytes, spare, argument_bytes }, cx.now.wall_ms());
+    peer.line(cx.now.wall_ms())
+}

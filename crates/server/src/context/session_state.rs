@@ -1,0 +1,324 @@
+//! One peer's own state: what its session and the commands that it runs share.
+
+use std::collections::HashSet;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use sleeve_wire::commands::Row;
+use sleeve_wire::reply::Protocol;
+
+use crate::acl::User;
+use crate::engine::Engine;
+use crate::engine::clients::blocking::Waiter;
+use crate::engine::clients::client_info::Peer;
+use crate::engine::clients::tracking::Changer;
+use crate::engine::clients::watch::Flag;
+use crate::messaging::message::Kind;
+use crate::messaging::pubsub::Own;
+use crate::messaging::subscription::Subscriptions;
+use crate::request::KeyAt;
+use crate::request::queue::Queue;
+
+/// See the file's head. Owned by the session; no other thread sees it.
+#[derive(Debug)]
+pub struct State {
+    /// What others see of this client.
+    pub peer: Arc<Peer>,
+    /// The selected database.
+    pub database: u32,
+    /// The protocol of the replies.
+    pub protocol: Protocol,
+    /// The user that this client is in.
+    pub user: Arc<User>,
+    /// Whether it said who it is, or did not have to when it came.
+    pub authenticated: bool,
+    /// The epoch of the users at which `user` was looked up.
+    pub user_seen_at: u64,
+    /// The epoch of the users at which nothing was forbidden to this client; 0 for none. While it is the present one,
+    /// nothing has to be looked at.
+    pub unrestricted_at: u64,
+    /// Commands that wait for EXEC, after MULTI.
+    pub transaction: Option<Transaction>,
+    /// Commands of the EXEC that runs.
+    pub executing: Option<i64>,
+    /// The keys that EXEC depends on.
+    pub watching: Watching,
+    /// Which replies are sent.
+    pub replies: Replies,
+    /// The connection is closed when the replies so far have left.
+    pub closing: bool,
+    /// CLIENT NO-TOUCH: reading does not renew a key's access clock.
+    pub no_touch: bool,
+    /// No command may wait for a key: a script runs.
+    pub denies_blocking: bool,
+    /// What the client listens to, once it has subscribed to anything.
+    pub subscriptions: Option<Box<Subscriptions>>,
+    /// Whether and how the keys that the client reads are remembered for it.
+    pub tracking: Option<Box<Track>>,
+    /// What the client waits with; nothing of it runs until that is over.
+    pub blocked: Option<Arc<Waiter>>,
+    /// The waiter whose request runs, in a state that stands in for that of its session.
+    pub serving: Option<Arc<Waiter>>,
+    /// The command that runs or ran last.
+    pub row: Option<&'static Row>,
+}
+
+/// CLIENT TRACKING: what the client asked for.
+#[derive(Debug, Clone, Default)]
+pub struct Track {
+    /// The client that is told instead; 0 for none.
+    pub redirect: u64,
+    /// The client hears of every change below its prefixes.
+    pub broadcast: bool,
+    /// Only keys of commands behind CLIENT CACHING YES are remembered.
+    pub opt_in: bool,
+    /// All but those behind CLIENT CACHING NO are.
+    pub opt_out: bool,
+    /// Its own changes are no news to it.
+    pub no_loop: bool,
+    /// CLIENT CACHING was the last command.
+    pub caching: bool,
+    /// The client to be told instead has gone.
+    pub broken: bool,
+    /// The prefixes that it follows, where it broadcasts.
+    pub prefixes: Vec<Box<[u8]>>,
+    /// What they take.
+    pub prefixes_bytes: usize,
+}
+
+/// CLIENT REPLY.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Replies {
+    /// All.
+    On,
+    /// None until CLIENT REPLY ON.
+    Off,
+    /// Not that of the next command, which CLIENT REPLY SKIP asks for.
+    SkipNext,
+    /// Not that of the running command.
+    Skip,
+}
+
+/// What MULTI began.
+#[derive(Debug, Default)]
+pub struct Transaction {
+    /// A command could not be queued: EXEC will refuse.
+    pub aborted: bool,
+    /// The commands in order.
+    pub queue: Queue,
+    /// Where the keys of all are, once EXEC has come, and which of them are each command's.
+    pub keys: Vec<KeyAt>,
+    /// See [`Transaction::keys`].
+    pub places: Vec<Range<usize>>,
+}
+
+/// The watched keys of one client.
+#[derive(Debug, Default)]
+pub struct Watching {
+    flag: Flag,
+    keys: HashSet<Watched>,
+    /// What the keys take.
+    bytes: usize,
+}
+
+/// One watched key.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub struct Watched {
+    /// Its database.
+    pub database: u32,
+    /// Its name.
+    pub key: Box<[u8]>,
+}
+
+/// What a watched key takes beside its name, here and where flags hang on keys, which has its name once more: entries of
+/// tables that are not full, and a list of flags.
+const WATCHED_BYTES: usize = 200;
+
+/// What a prefix takes beside its name, here and where changes are looked for, which has its name once more.
+const PREFIX_BYTES: usize = 400;
+
+/// What a session holds of requests that have not run.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Input {
+    /// Bytes that arrived.
+    pub bytes: usize,
+    /// Bytes of room for more.
+    pub spare: usize,
+    /// Bytes that say where arguments begin, and arguments of a request that waits for a key.
+    pub argument_bytes: usize,
+}
+
+impl Track {
+    /// Weighs its prefixes, which have changed.
+    pub fn weigh(&mut self) {
+        self.prefixes_bytes = self.prefixes.iter().map(|prefix| PREFIX_BYTES + 2 * prefix.len()).sum();
+    }
+}
+
+impl State {
+    /// The state of a client that has just come.
+    pub fn new(peer: Arc<Peer>, user: Arc<User>) -> Self {
+        let authenticated = user.enabled && user.no_password;
+        Self {
+            peer,
+            database: 0,
+            protocol: Protocol::Resp2,
+            user,
+            authenticated,
+            user_seen_at: 0,
+            unrestricted_at: 0,
+            transaction: None,
+            executing: None,
+            watching: Watching::default(),
+            replies: Replies::On,
+            closing: false,
+            no_touch: false,
+            denies_blocking: false,
+            subscriptions: None,
+            tracking: None,
+            blocked: None,
+            serving: None,
+            row: None,
+        }
+    }
+
+    /// What the request of a client that waits sees of its session, which another thread owns.
+    pub fn stand_in(waiter: &Arc<Waiter>) -> Self {
+        Self {
+            database: waiter.database,
+            protocol: waiter.protocol,
+            no_touch: waiter.no_touch,
+            row: Some(waiter.row),
+            serving: Some(Arc::clone(waiter)),
+            ..Self::new(Arc::clone(&waiter.peer), Arc::clone(&waiter.user))
+        }
+    }
+
+    /// Makes this the client of another user, which was looked up just now.
+    pub fn log_in(&mut self, user: Arc<User>, authenticated: bool) {
+        self.peer.names.lock().user = user.name.clone();
+        self.user = user;
+        self.authenticated = authenticated;
+        (self.user_seen_at, self.unrestricted_at) = (0, 0);
+    }
+
+    /// This client as one that publishes, if it listens to anything itself.
+    #[inline]
+    pub fn own(&self) -> Option<Own<'_>> {
+        let subscriptions = self.subscriptions.as_deref()?;
+        Some(Own { id: self.peer.id, subscriptions })
+    }
+
+    /// Whether the client is shown the commands of all others.
+    #[inline]
+    pub fn is_monitor(&self) -> bool {
+        self.subscriptions.as_ref().is_some_and(|subscriptions| subscriptions.len(Kind::Monitor) != 0)
+    }
+
+    /// Whether the client listens to anything.
+    #[inline]
+    pub fn is_listening(&self) -> bool {
+        self.subscriptions.as_ref().is_some_and(|subscriptions| !subscriptions.is_empty())
+    }
+
+    /// This client as one that changes keys, if anybody tracks.
+    #[inline]
+    pub fn changer(&self) -> Changer {
+        // Whoever waited is told by letter, like everybody else.
+        let no_loop = self.tracking.as_ref().is_some_and(|tracking| tracking.no_loop);
+        self.serving.is_none().then_some((self.peer.id, no_loop))
+    }
+
+    /// The keys that it reads are remembered no longer.
+    pub fn stop_tracking(&mut self, engine: &Engine) {
+        if let Some(tracking) = self.tracking.take() {
+            engine.tracking.leave(self.peer.id, &tracking.prefixes);
+        }
+    }
+
+    /// Listens to nothing any more.
+    pub fn unsubscribe_all(&mut self, engine: &Engine) {
+        let Some(subscriptions) = &mut self.subscriptions else { return };
+        for kind in Kind::ALL {
+            let names: Vec<Arc<[u8]>> = subscriptions.names(kind).cloned().collect();
+            for name in names {
+                subscriptions.strike_out(kind, &name);
+                engine.pubsub.unsubscribe(kind, &name, &self.peer.mailbox);
+            }
+        }
+    }
+
+    /// What it takes beside its queue and its requests: names that it waits to hear of, and prefixes that it follows.
+    fn names_bytes(&self) -> usize {
+        let listened_bytes = self.subscriptions.as_ref().map_or(0, |subscriptions| subscriptions.bytes());
+        listened_bytes + self.tracking.as_ref().map_or(0, |tracking| tracking.prefixes_bytes)
+    }
+
+    /// Brings what others see of this client up to date.
+    pub fn publish(&self, input: Input, now_ms: i64) {
+        let peer = &self.peer;
+        peer.active_ms.store(now_ms, Ordering::Relaxed);
+        peer.database.store(self.database, Ordering::Relaxed);
+        peer.input_bytes.store(input.bytes, Ordering::Relaxed);
+        peer.input_spare.store(input.spare, Ordering::Relaxed);
+        peer.argument_bytes.store(input.argument_bytes, Ordering::Relaxed);
+        peer.protocol.store(if self.protocol == Protocol::Resp3 { 3 } else { 2 }, Ordering::Relaxed);
+        peer.command.store(self.row.map_or(0, |row| row.id as u32 + 1), Ordering::Relaxed);
+        let waiting = self.transaction.as_ref().map(|transaction| transaction.queue.len() as i64);
+        let queued = waiting.or(self.executing).unwrap_or(-1);
+        peer.queued.store(queued, Ordering::Relaxed);
+        let queued_bytes = self.transaction.as_ref().map_or(0, |transaction| transaction.queue.heap_bytes());
+        peer.queued_bytes.store(queued_bytes + self.watching.bytes, Ordering::Relaxed);
+        peer.watched.store(self.watching.keys.len(), Ordering::Relaxed);
+        peer.names_bytes.store(self.names_bytes(), Ordering::Relaxed);
+        peer.doomed.store(self.watching.is_raised(), Ordering::Relaxed);
+        peer.closing.store(self.closing, Ordering::Relaxed);
+        peer.monitors.store(self.is_monitor(), Ordering::Relaxed);
+        let tracking = self.tracking.as_deref();
+        peer.redirect.store(tracking.map_or(-1, |tracking| tracking.redirect as i64), Ordering::Relaxed);
+        peer.broken.store(tracking.is_some_and(|tracking| tracking.broken), Ordering::Relaxed);
+        peer.broadcast.store(tracking.is_some_and(|tracking| tracking.broadcast), Ordering::Relaxed);
+        if let Some(subscriptions) = &self.subscriptions {
+            for (count, kind) in peer.listened.iter().zip([Kind::Channel, Kind::Pattern, Kind::Shard]) {
+                count.store(subscriptions.len(kind), Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+impl Watching {
+    /// Watches one more key, whose time may be over already. The caller holds the lock of its shard.
+    pub fn add(&mut self, engine: &Engine, database: u32, key: &[u8], expired: bool) {
+        if self.keys.insert(Watched { database, key: key.into() }) {
+            engine.watches.add(database, key, &self.flag, expired);
+            self.bytes += WATCHED_BYTES + 2 * key.len();
+        }
+    }
+
+    /// Watches nothing any more and forgets what has changed.
+    pub fn clear(&mut self, engine: &Engine) {
+        self.bytes = 0;
+        for watched in std::mem::take(&mut self.keys) {
+            engine.watches.remove(watched.database, &watched.key, &self.flag);
+        }
+        if self.is_raised() {
+            self.flag = Arc::new(AtomicBool::new(false));
+        }
+    }
+
+    /// Whether a watched key has changed.
+    pub fn is_raised(&self) -> bool {
+        self.flag.load(Ordering::Relaxed)
+    }
+
+    /// Whether the time of a key was over when it was first watched, so that its removal is no change.
+    pub fn was_expired(&self, engine: &Engine, watched: &Watched) -> bool {
+        engine.watches.was_expired(watched.database, &watched.key, &self.flag)
+    }
+
+    /// The watched keys.
+    pub fn keys(&self) -> &HashSet<Watched> {
+        &self.keys
+    }
+}

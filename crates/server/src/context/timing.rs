@@ -1,0 +1,103 @@
+//! Taking the time that commands take: for INFO, for LATENCY, and for the slow log.
+
+use sleeve_wire::commands::{Flags, Row};
+
+use super::Cx;
+use crate::config::Opt;
+use crate::host::clock;
+use crate::observe::slowlog;
+use crate::request::Request;
+
+/// Taking time. The clock is read where another command begins than the one before, so that a batch of equal ones reads it
+/// twice and each row's sum is right all the same.
+impl Cx<'_> {
+    /// A command of this row begins.
+    #[inline]
+    pub(crate) fn time(&mut self, row: &'static Row) {
+        if self.is_within {
+            return;
+        }
+        if self.timed.is_none_or(|timed| timed.id != row.id) {
+            self.settle_time();
+            self.timed = Some(row);
+        }
+        self.timed_calls += 1;
+    }
+
+    /// Runs a command within the running one, such as a script's. Its time is taken by itself, and is part of the other's
+    /// too, as in Redis.
+    #[inline]
+    pub(crate) fn call_within(&mut self, request: Request<'_>) -> u64 {
+        let (outer, began_ticks) = (std::mem::replace(&mut self.is_within, true), clock::ticks());
+        (self.call)(self, request);
+        self.is_within = outer;
+        let ticks = clock::ticks().wrapping_sub(began_ticks);
+        self.counters.commands[request.row.id as usize].elapsed_ticks.add(ticks);
+        if self.engine.config.flag(Opt::LatencyTracking) {
+            self.counters.latencies.record(request.row.id as usize, self.engine.ticker.nanoseconds(ticks), 1);
+        }
+        ticks
+    }
+
+    /// Gives the time since the last look to the row that it belongs to.
+    pub(crate) fn settle_time(&mut self) {
+        let now = clock::ticks();
+        if let Some(timed) = self.timed.take() {
+            let (ticks, calls) = (now.wrapping_sub(self.ticks), std::mem::take(&mut self.timed_calls));
+            self.counters.commands[timed.id as usize].elapsed_ticks.add(ticks);
+            if self.engine.config.flag(Opt::LatencyTracking) {
+                let each_ns = self.engine.ticker.nanoseconds(ticks / calls.max(1));
+                self.counters.latencies.record(timed.id as usize, each_ns, calls);
+            }
+        }
+        self.ticks = now;
+    }
+
+    /// When a command begins whose own time is looked at: any that could take long by itself, and every one where even
+    /// short times are asked for.
+    #[inline]
+    pub(crate) fn begin_alone(&self, request: &Request<'_>) -> Option<u64> {
+        let is_short = request.row.complexity == "O(1)" || request.len() <= ARGUMENTS_FEW;
+        (self.slow_ticks == 0 || !(is_short && request.row.flags.contains(Flags::FAST))).then(clock::ticks)
+    }
+
+    /// Enters a command in the slow log and tells the latency monitor, if it was slow.
+    #[inline]
+    pub(crate) fn end_alone(&mut self, request: &Request<'_>, began_ticks: u64) {
+        let ticks = clock::ticks().wrapping_sub(began_ticks);
+        // What counts is what is slow now: the command may have taken long, or may itself have said what is.
+        self.slow_ticks = slowlog::slow_ticks(&self.engine.config);
+        if ticks >= self.slow_ticks {
+            self.enter_slow(request, ticks);
+        }
+    }
+
+    #[cold]
+    fn enter_slow(&mut self, request: &Request<'_>, ticks: u64) {
+        let (engine, now) = (self.engine, self.now);
+        let duration_us = engine.ticker.nanoseconds(ticks) / 1_000;
+        let over = |option: Opt, least: i64, unit_us: u64| {
+            let bound = engine.config.number(option);
+            bound >= least && duration_us / unit_us >= bound as u64
+        };
+        if over(Opt::SlowlogLogSlowerThan, 0, 1) && !request.row.flags.contains(Flags::SKIP_SLOWLOG) {
+            let peer = &self.state.peer;
+            let entry = slowlog::Entry {
+                id: 0,
+                time_s: now.wall_ms() / 1_000,
+                duration_us,
+                arguments: slowlog::shortened(request),
+                address: peer.address.clone(),
+                name: peer.names.lock().client.clone(),
+            };
+            engine.slowlog.add(entry, engine.config.number(Opt::SlowlogMaxLen) as usize);
+        }
+        if over(Opt::LatencyMonitorThreshold, 1, 1_000) {
+            let event = if request.row.flags.contains(Flags::FAST) { "fast-command" } else { "command" };
+            engine.latency.add(event, now.wall_ms() / 1_000, duration_us / 1_000);
+        }
+    }
+}
+
+/// A command with at most so many arguments that is called fast is so.
+const ARGUMENTS_FEW: usize = 64;

@@ -1,0 +1,79 @@
+//! How a client hears that keys have changed which it has read.
+//!
+//! The owner of the client's session decides, when the letter is there: in RESP3 it is a push message of the client's own
+//! connection; a client may have it sent to another one instead, and there RESP2 will do if that one listens to channels.
+//! Called by whoever owns the session.
+
+use std::sync::Arc;
+
+use sleeve_wire::reply::{Protocol, Writer};
+
+use super::session_state::State;
+use crate::engine::Engine;
+use crate::engine::clients::client_info::Peer;
+
+/// What becomes of a letter to a client that tracks.
+#[derive(Debug)]
+pub enum Delivery {
+    /// Nothing: it tracks no longer, or cannot be told.
+    Nothing,
+    /// It gets these bytes.
+    Push(Vec<u8>),
+    /// Another client gets these keys.
+    Forward(Arc<Peer>, Arc<Vec<u8>>),
+}
+
+/// Keys that a client has read have changed: an array of them, or nothing for all.
+pub fn deliver(engine: &Engine, state: &mut State, keys: Option<Arc<Vec<u8>>>) -> Delivery {
+    let protocol = state.protocol;
+    let Some(tracking) = &mut state.tracking else { return Delivery::Nothing };
+    let keys = keys.unwrap_or_else(|| {
+        let mut null = Vec::new();
+        Writer::new(&mut null, protocol).null();
+        Arc::new(null)
+    });
+    if tracking.redirect == 0 {
+        return if protocol == Protocol::Resp3 { Delivery::Push(push_of(&keys)) } else { Delivery::Nothing };
+    }
+    match engine.peers.find(tracking.redirect) {
+        Some(peer) => Delivery::Forward(peer, keys),
+        None => {
+            tracking.broken = true;
+            if protocol == Protocol::Resp3 { Delivery::Push(broken(tracking.redirect)) } else { Delivery::Nothing }
+        }
+    }
+}
+
+/// What a client gets that another has its letters sent to.
+pub fn forwarded(state: &State, keys: &[u8]) -> Option<Vec<u8>> {
+    if state.protocol == Protocol::Resp3 {
+        return Some(push_of(keys));
+    }
+    state.is_listening().then(|| {
+        let mut bytes = Vec::with_capacity(64 + keys.len());
+        let mut reply = Writer::new(&mut bytes, Protocol::Resp2);
+        reply.array(3);
+        reply.bulk(b"message");
+        reply.bulk(b"__redis__:invalidate");
+        bytes.extend_from_slice(keys);
+        bytes
+    })
+}
+
+fn push_of(keys: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(32 + keys.len());
+    let mut reply = Writer::new(&mut bytes, Protocol::Resp3);
+    reply.push(2);
+    reply.bulk(b"invalidate");
+    bytes.extend_from_slice(keys);
+    bytes
+}
+
+fn broken(redirect: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut reply = Writer::new(&mut bytes, Protocol::Resp3);
+    reply.push(2);
+    reply.bulk(b"tracking-redir-broken");
+    reply.integer(redirect as i64);
+    bytes
+}

@@ -1,0 +1,260 @@
+//! The sockets at which an engine is served: opened as the options say, changed while it runs.
+//!
+//! A server process opens its doors once, at the start; CONFIG SET `port` and `bind` open others and close what is no
+//! longer wanted. An address that stays is not touched, so nobody who is on the way in notices. Workers hold the listening
+//! sockets themselves: after a change each finds a letter and takes the new ones from here.
+//!
+//! An embedded engine has no doors of its own making: the program that owns it listens as it likes. Any thread, one
+//! change at a time.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::{Listener, bind_tcp, bind_unix};
+use crate::config::{Config, Opt};
+use crate::host::log;
+use crate::messaging::mail::{Letter, Mailbox};
+
+/// A socket that cannot be opened, and what the system said; its text is for the operator.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}: {error}")]
+pub struct DoorError {
+    what: String,
+    error: io::Error,
+}
+
+/// See the file's head.
+#[derive(Debug, Default)]
+pub struct Doors {
+    open: Mutex<Open>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    tcp: Vec<Arc<Listener>>,
+    unix: Option<Arc<Listener>>,
+    /// Whom to tell of a change; none before the workers have started.
+    mailboxes: Vec<Arc<Mailbox>>,
+}
+
+/// An address that is to be listened on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Wanted {
+    address: SocketAddr,
+    /// Whether it may be missing on this machine.
+    is_optional: bool,
+    /// Whether what comes there speaks TLS.
+    is_tls: bool,
+}
+
+impl Doors {
+    /// Opens everything that the options name.
+    ///
+    /// # Errors
+    /// The first address or path that cannot be opened.
+    pub fn open(&self, config: &Config) -> Result<(), DoorError> {
+        let mut open = self.open.lock();
+        open.tcp = open_all(config, &wanted(config)?)?;
+        let path = config.text(Opt::UnixSocket);
+        if !path.is_empty() {
+            let path = config.resolve(&path);
+            let (backlog, mode) = (config.number(Opt::TcpBacklog) as i32, config.number(Opt::UnixSocketPerm) as u32);
+            let listener = bind_unix(&path, backlog, mode).map_err(|error| DoorError {
+                what: format!("Failed opening Unix socket '{}'", path.display()),
+                error,
+            })?;
+            open.unix = Some(Arc::new(listener));
+        }
+        Ok(())
+    }
+
+    /// Names the workers that watch these doors from now on.
+    pub fn attach(&self, mailboxes: &[Arc<Mailbox>]) {
+        self.open.lock().mailboxes = mailboxes.to_vec();
+    }
+
+    /// All listening sockets.
+    pub fn listeners(&self) -> Vec<Arc<Listener>> {
+        let open = self.open.lock();
+        open.tcp.iter().chain(&open.unix).cloned().collect()
+    }
+
+    /// Takes no more connections, from this moment on.
+    pub fn shut(&self) {
+        self.listeners().iter().for_each(|listener| listener.close());
+    }
+
+    /// Opens and closes TCP doors so that they are what the options say now. What fails leaves the doors as they were.
+    ///
+    /// # Errors
+    /// That there are no such doors, or `refusal` when one cannot be opened; the log has the details.
+    pub fn reopen(&self, config: &Config, refusal: &str) -> Result<(), String> {
+        let mut open = self.open.lock();
+        if open.mailboxes.is_empty() {
+            return Err("this engine is not served at the addresses that its options name".into());
+        }
+        let changed = replace(config, &mut open.tcp);
+        open.mailboxes.iter().for_each(|mailbox| mailbox.post(Letter::Listen));
+        changed.map_err(|error| {
+            log::warning(&error.to_string());
+            refusal.to_owned()
+        })
+    }
+
+    /// Connections that are accepted from now on are probed after so many seconds of silence; 0 never.
+    pub fn set_keepalive(&self, seconds: u64) {
+        self.listeners().iter().for_each(|listener| listener.set_keepalive(seconds));
+    }
+}
+
+/// Makes `tcp` what the options say. The doors that go are closed first, because a wildcard address and one of its
+/// machine's own exclude each other; if the new ones cannot be had, the old ones are opened again.
+fn replace(config: &Config, tcp: &mut Vec<Arc<Listener>>) -> Result<(), DoorError> {
+    let wanted = wanted(config)?;
+    let is_same = |wanted: &Wanted, listener: &Listener| {
+        Some(wanted.address) == listener.address() && wanted.is_tls == listener.is_tls()
+    };
+    let is_wanted = |listener: &Listener| wanted.iter().any(|wanted| is_same(wanted, listener));
+    let (mut kept, gone): (Vec<_>, Vec<_>) = tcp.drain(..).partition(|listener| is_wanted(listener));
+    gone.iter().for_each(|listener| listener.close());
+    let is_new = |wanted: &&Wanted| !kept.iter().any(|listener| is_same(wanted, listener));
+    let new: Vec<Wanted> = wanted.iter().filter(is_new).copied().collect();
+    let opened = open_all(config, &new).inspect_err(|_| {
+        let old = gone.iter().filter_map(|listener| Some((listener.address()?, listener.is_tls())));
+        let old: Vec<_> = old.map(|(address, is_tls)| Wanted { address, is_optional: true, is_tls }).collect();
+        // They were ours a moment ago; should one be lost nevertheless, the log says so and the others serve on.
+        for wanted in &old {
+            match open_all(config, std::slice::from_ref(wanted)) {
+                Ok(again) => kept.extend(again),
+                Err(lost) => log::warning(&lost.to_string()),
+            }
+        }
+    });
+    *tcp = kept;
+    tcp.extend(opened?);
+    Ok(())
+}
+
+/// The TCP addresses at which the options want clients to be served, and whether with TLS. One that this machine lacks is left
+/// out where the options allow that.
+///
+/// # Errors
+/// The first address that is none.
+pub fn addresses(config: &Config) -> Result<Vec<(SocketAddr, bool)>, DoorError> {
+    Ok(wanted(config)?.into_iter().map(|wanted| (wanted.address, wanted.is_tls)).collect())
+}
+
+/// The TCP addresses that the options name.
+fn wanted(config: &Config) -> Result<Vec<Wanted>, DoorError> {
+    let mut all = wanted_at(config, config.number(Opt::Port) as u16, false)?;
+    all.extend(wanted_at(config, config.number(Opt::TlsPort) as u16, true)?);
+    Ok(all)
+}
+
+fn wanted_at(config: &Config, port: u16, is_tls: bool) -> Result<Vec<Wanted>, DoorError> {
+    let text = config.text(Opt::Bind);
+    let text = String::from_utf8_lossy(&text);
+    let words = text.split_whitespace().filter(|_| port != 0);
+    let one = |word: &str| {
+        let (is_optional, name) = word.strip_prefix('-').map_or((false, word), |name| (true, name));
+        match address_of(name) {
+            Ok(ip) => Some(Ok(Wanted { address: SocketAddr::new(ip, port), is_optional, is_tls })),
+            Err(error) if is_optional && is_absent(&error) => None,
+            Err(error) => Some(Err(DoorError { what: format!("Could not understand the address '{name}'"), error })),
+        }
+    };
+    words.filter_map(one).collect()
+}
+
+fn open_all(config: &Config, wanted: &[Wanted]) -> Result<Vec<Arc<Listener>>, DoorError> {
+    let (backlog, keepalive_s) = (config.number(Opt::TcpBacklog) as i32, config.number(Opt::TcpKeepalive) as u64);
+    let mut opened = Vec::new();
+    for &Wanted { address, is_optional, is_tls } in wanted {
+        match bind_tcp(address, backlog, keepalive_s) {
+            Ok(listener) => opened.push(Arc::new(listener.with_tls(is_tls))),
+            Err(error) if is_optional && is_absent(&error) => {}
+            Err(error) => {
+                return Err(DoorError {
+                    what: format!("Could not create server TCP listening socket {address}"),
+                    error,
+                });
+            }
+        }
+    }
+    Ok(opened)
+}
+
+/// `*` and `::*` are all addresses of one family; anything else is an address or a name.
+fn address_of(name: &str) -> io::Result<IpAddr> {
+    match name {
+        "*" => Ok(IpAddr::from([0_u8; 4])),
+        "::*" => Ok(IpAddr::from([0_u16; 8])),
+        name => match name.parse() {
+            Ok(ip) => Ok(ip),
+            Err(_) => {
+                let first = (name, 0).to_socket_addrs()?.next();
+                first.map(|address| address.ip()).ok_or_else(|| io::Error::other("the name has no address"))
+            }
+        },
+    }
+}
+
+/// Whether an address is simply not there on this machine.
+fn is_absent(error: &io::Error) -> bool {
+    use io::ErrorKind::{AddrNotAvailable, NotFound, Unsupported};
+    let no_family = rustix::io::Errno::AFNOSUPPORT.raw_os_error();
+    matches!(error.kind(), AddrNotAvailable | NotFound | Unsupported) || error.raw_os_error() == Some(no_family)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn free_port() -> u16 {
+        let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        socket.local_addr().expect("bound").port()
+    }
+
+    fn config(port: u16, bind: &[&[u8]]) -> Config {
+        let config = Config::default();
+        config.assign(Opt::Port, &[port.to_string().as_bytes()]).expect("a port");
+        config.assign(Opt::Bind, bind).expect("addresses");
+        config
+    }
+
+    fn addresses(doors: &Doors) -> Vec<String> {
+        doors.listeners().iter().filter_map(|listener| listener.address()).map(|address| address.to_string()).collect()
+    }
+
+    #[test]
+    fn doors_follow_the_options_and_come_back_when_they_cannot() {
+        let port = free_port();
+        let doors = Doors::default();
+        doors.open(&config(port, &[b"*"])).expect("opened");
+        assert!(doors.reopen(&config(port, &[b"127.0.0.1"]), "refused").is_err(), "no workers yet");
+        doors.attach(&[Arc::new(Mailbox::new(|| ()))]);
+        doors.reopen(&config(port, &[b"127.0.0.1"]), "refused").expect("narrowed");
+        assert_eq!(addresses(&doors), [format!("127.0.0.1:{port}")]);
+        std::net::TcpStream::connect(("127.0.0.1", port)).expect("open");
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port that is taken");
+        let taken_port = taken.local_addr().expect("bound").port();
+        let refused = doors.reopen(&config(taken_port, &[b"127.0.0.1"]), "refused");
+        assert_eq!(refused, Err("refused".to_owned()));
+        std::net::TcpStream::connect(("127.0.0.1", port)).expect("still open");
+        doors.reopen(&config(0, &[b"127.0.0.1"]), "refused").expect("closed");
+        assert_eq!(addresses(&doors), [""; 0]);
+        std::net::TcpStream::connect(("127.0.0.1", port)).expect_err("closed");
+    }
+
+    #[test]
+    fn an_optional_address_may_be_missing() {
+        let doors = Doors::default();
+        let port = free_port();
+        doors.open(&config(port, &[b"127.0.0.1", b"-192.0.2.1"])).expect("one of two");
+        assert_eq!(addresses(&doors), [format!("127.0.0.1:{port}")]);
+        assert!(Doors::default().open(&config(port, &[b"192.0.2.1"])).is_err());
+    }
+}

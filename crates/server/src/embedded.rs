@@ -1,0 +1,214 @@
+//! A session in the caller's own thread: the embedded engine's door.
+//!
+//! Bytes of requests go in, bytes of replies come out of the same call; no socket, no thread and no queue between. Any
+//! number of [`Local`]s may work on one engine from different threads at the same time, beside its workers.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::context::tracking_delivery;
+use crate::context::tracking_delivery::Delivery;
+use crate::engine::Engine;
+use crate::engine::clients::client_info::Arrival;
+use crate::execute::active_expiry::Expiry;
+use crate::execute::scratch::Desk;
+use crate::host::clock;
+use crate::host::clock::Instant;
+use crate::host::panics;
+use crate::messaging::mail::{Letter, Mailbox};
+use crate::messaging::message::Message;
+use crate::request::output::Output;
+use crate::session::Session;
+
+/// See the file's head. `Send`: it may move between threads, one at a time.
+#[derive(Debug)]
+pub struct Local {
+    session: Session,
+    desk: Desk,
+    output: Output,
+    mailbox: Arc<Mailbox>,
+    expiry: Expiry,
+    next_tick_ms: u64,
+    closed: bool,
+}
+
+impl Engine {
+    /// Opens a session in the caller's thread. `wake` is called, from any thread, when [`Local::exchange`] should be
+    /// called although there is nothing to send: replies may have become due, or the session may have been closed. What
+    /// becomes due by the mere passing of time is asked of [`Local::due_in_ms`].
+    pub fn connect(self: &Arc<Self>, wake: impl Fn() + Send + Sync + 'static) -> Local {
+        let mailbox = Arc::new(Mailbox::bounded(wake));
+        self.enter_mailbox(&mailbox);
+        if self.failure().is_some() {
+            mailbox.post(Letter::Stop);
+        }
+        let arrival = Arrival { address: "embedded:0".into(), local_address: "embedded:0".into(), descriptor: -1 };
+        let desk = Desk::new(self);
+        desk.counters.connections.add(1);
+        let peer = self.peers.enter(arrival, Arc::clone(&mailbox), desk.now.wall_ms());
+        Local {
+            session: Session::new(self, peer),
+            desk,
+            output: Output::default(),
+            mailbox,
+            expiry: Expiry::new(0, 1),
+            next_tick_ms: 0,
+            closed: false,
+        }
+    }
+}
+
+/// The session is over: QUIT, CLIENT KILL or a protocol error ended it; or the whole engine is, and
+/// [`Engine::failure`] says why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Closed;
+
+impl Local {
+    /// Executes the requests that these bytes complete and appends their replies to `replies`. An incomplete request
+    /// is kept and goes on with the next call. Where a request waits for a key, the caller's thread waits with it.
+    ///
+    /// # Errors
+    /// [`Closed`] once the session is over; replies that were due before are in `replies`.
+    pub fn exchange(&mut self, requests: &[u8], replies: &mut Vec<u8>) -> Result<(), Closed> {
+        self.exchange_at(Instant::now(), requests, replies)?;
+        while self.session.waiter().is_some() {
+            let left_ms = self.session.deadline_ms().map(|at_ms| at_ms.saturating_sub(clock::monotonic_ms()));
+            // A time beyond what the machine can count is never over.
+            let deadline =
+                left_ms.and_then(|left_ms| std::time::Instant::now().checked_add(Duration::from_millis(left_ms)));
+            self.mailbox.wait(deadline);
+            self.exchange_at(Instant::now(), &[], replies)?;
+        }
+        Ok(())
+    }
+
+    /// As [`Local::exchange`], at a time that the caller names, and without waiting: the reply of a request that waits for
+    /// a key comes out of a later call. Who replays a journal stops the clock at the epoch: the
+    /// journal itself says what has expired, and nothing may expire before it says so.
+    ///
+    /// # Errors
+    /// As [`Local::exchange`].
+    pub fn exchange_at(&mut self, now: Instant, requests: &[u8], replies: &mut Vec<u8>) -> Result<(), Closed> {
+        if self.closed {
+            return Err(Closed);
+        }
+        self.desk.now = now;
+        let ran = catch_unwind(AssertUnwindSafe(|| {
+            self.read_mail();
+            if !self.closed {
+                self.run(requests);
+            }
+        }));
+        if let Err(panic) = ran {
+            self.desk.engine.fail(&format!("a command panicked: {}", panics::message(&*panic)));
+            self.output = Output::default();
+            self.end();
+        }
+        self.output.copy_to(replies);
+        if self.closed { Err(Closed) } else { Ok(()) }
+    }
+
+    /// Waits until something comes that answers no request, such as a published message, or until the time is over; what
+    /// has come is appended to `replies`.
+    ///
+    /// # Errors
+    /// As [`Local::exchange`].
+    pub fn wait(&mut self, timeout: Duration, replies: &mut Vec<u8>) -> Result<(), Closed> {
+        let now = std::time::Instant::now();
+        self.mailbox.wait(now.checked_add(timeout));
+        self.exchange_at(Instant::now(), &[], replies)
+    }
+
+    /// In how many milliseconds [`Local::exchange_at`] is to be called although there is nothing to send: a pause that
+    /// holds requests of this session is over then, or the time of a request that waits for a key. None while there is
+    /// neither. `wake` does not say so, because an engine without workers has no thread that could.
+    pub fn due_in_ms(&self) -> Option<u64> {
+        let left_ms = |until_ms: u64| until_ms.saturating_sub(clock::monotonic_ms());
+        if self.session.waiter().is_some() {
+            return self.session.deadline_ms().map(left_ms);
+        }
+        self.session.is_paused().then(|| left_ms(self.desk.engine.pause.until_ms()))
+    }
+
+    /// Why the whole engine is over, if it has failed: see [`Engine::fail`].
+    pub fn failure(&self) -> Option<&str> {
+        self.desk.engine.failure()
+    }
+
+    fn run(&mut self, requests: &[u8]) {
+        if self.session.is_paused() && self.desk.engine.pause.held(self.desk.now.monotonic_ms()).is_none() {
+            self.session.resume(&mut self.desk, &mut self.output);
+        }
+        self.session.time_out(&mut self.desk, &mut self.output);
+        self.session.receive(requests, &mut self.desk, &mut self.output);
+        self.tick();
+        if self.session.state.closing {
+            self.end();
+        }
+    }
+
+    /// Ends the session; there is no way back.
+    fn end(&mut self) {
+        self.closed = true;
+        self.session.close();
+        self.desk.engine.leave_mailbox(&self.mailbox);
+    }
+
+    fn read_mail(&mut self) {
+        for letter in self.mailbox.collect() {
+            match letter {
+                Letter::Close(_) | Letter::Stop => return self.end(),
+                Letter::Unblock { ticket, mut reply, .. } => {
+                    self.session.unblock(ticket, &mut reply, &mut self.desk, &mut self.output);
+                }
+                Letter::Users if !self.session.may_listen() => return self.end(),
+                Letter::Resume => self.session.resume(&mut self.desk, &mut self.output),
+                Letter::Message(message) => self.hear(&message),
+                Letter::Push { bytes, .. } => self.output.push_shared(&bytes),
+                Letter::Invalidate { keys, .. } => self.invalidate(keys),
+                Letter::Redirected { keys, .. } => {
+                    let bytes = tracking_delivery::forwarded(&self.session.state, &keys);
+                    self.output.bytes.extend(bytes.unwrap_or_default());
+                }
+                Letter::Adopt(_) | Letter::Listen | Letter::Users => {}
+            }
+        }
+    }
+
+    /// Tells the client that keys have changed which it has read.
+    fn invalidate(&mut self, keys: Option<Arc<Vec<u8>>>) {
+        match tracking_delivery::deliver(&self.desk.engine, &mut self.session.state, keys) {
+            Delivery::Nothing => {}
+            Delivery::Push(bytes) => self.output.bytes.extend_from_slice(&bytes),
+            Delivery::Forward(peer, keys) => peer.mailbox.post(Letter::Redirected { id: peer.id, keys }),
+        }
+    }
+
+    /// Gives the client a message that it listens to.
+    fn hear(&mut self, message: &Message) {
+        let state = &self.session.state;
+        if message.except != Some(state.peer.id)
+            && let Some(subscriptions) = &state.subscriptions
+        {
+            let forms = subscriptions.forms(message);
+            forms.for_each(|form| self.output.push_shared(form.bytes(message, state.protocol)));
+        }
+    }
+
+    /// Takes a slice of the background work when one is due: nobody else does it for an engine without workers.
+    fn tick(&mut self) {
+        let now_ms = self.desk.now.monotonic_ms();
+        if now_ms >= self.next_tick_ms {
+            self.desk.engine.sample(self.desk.now);
+            let next_in_ms = self.expiry.step(&self.desk.engine, &self.desk.counters, self.desk.now);
+            self.next_tick_ms = now_ms + next_in_ms;
+        }
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

@@ -1,0 +1,386 @@
+//! Who waits for which key.
+//!
+//! A blocking command that finds nothing leaves a [`Waiter`] here: under each of its keys with a *narrowed request*, which
+//! is the command for that key alone (`BLPOP a b 0` waits on `b` with `BLPOP b 0`). Whoever changes a key marks it; when
+//! the command that did so is over, `serve_blocked` runs the narrowed requests of those who wait, in the order in which they
+//! came. A waiter leaves by exactly one door (served, timed out, unblocked by another client, gone): each goes through
+//! [`Waiter::claim`] first.
+//!
+//! Waiters enter under the locks of all their keys' shards, and a change is made and marked under the lock of its key's
+//! shard, so no change is missed. A write while nobody waits pays one relaxed load, and a write to another key than those
+//! that are waited for nearly always one more. This room runs nothing and knows no command. Any thread may call it.
+//!
+//! Locks are taken in this order: shards, then one waiter's stage, then the book.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use parking_lot::{Mutex, MutexGuard};
+use sleeve_store::{Hash, Kind};
+use sleeve_wire::commands::Row;
+use sleeve_wire::reply::{Protocol, Writer};
+use sleeve_wire::request::OwnedArgs;
+
+use super::client_info::Peer;
+use crate::acl::User;
+use crate::request::Key;
+
+/// What a command asks for that found nothing and waits.
+#[derive(Debug)]
+pub struct Block<'a> {
+    /// When it stops waiting, wall clock milliseconds; never if there is none.
+    pub deadline_ms: Option<i64>,
+    /// The keys of the selected database that it waits for; none where it waits for other servers. Their shards are locked.
+    pub waits: Vec<Wait<'a>>,
+    /// What it answers when the time is over.
+    pub on_timeout: OnTimeout,
+}
+
+/// One key that is waited for.
+#[derive(Debug)]
+pub struct Wait<'a> {
+    /// The key.
+    pub key: Key<'a>,
+    /// The type that it must have to be of use; with another one under the key the waiting goes on.
+    pub kind: Kind,
+    /// Whether the request is also to be run when the key has gone or has another type (XREADGROUP, which then fails).
+    pub even_gone: bool,
+    /// What is run when the key has changed: the same command, narrowed to this key. Its row names all keys that it uses.
+    pub request: OwnedArgs,
+}
+
+/// The answer when the time of waiting is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnTimeout {
+    /// The null that is no value.
+    Null,
+    /// The null that is no array.
+    NullArray,
+    /// Nobody: the count of those that were waited for.
+    Zero,
+    /// Nobody here and nobody elsewhere.
+    Zeros,
+}
+
+impl OnTimeout {
+    /// Appends the answer.
+    pub fn write(self, out: &mut Vec<u8>, protocol: Protocol) {
+        let mut reply = Writer::new(out, protocol);
+        match self {
+            Self::Null => reply.null(),
+            Self::NullArray => reply.null_array(),
+            Self::Zero => reply.integer(0),
+            Self::Zeros => {
+                reply.array(2);
+                reply.integer(0);
+                reply.integer(0);
+            }
+        }
+    }
+}
+
+/// A key of one database.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// The database.
+    pub database: u32,
+    /// The name.
+    pub name: Box<[u8]>,
+}
+
+/// A client that waits, with all that its requests will see of it.
+#[derive(Debug)]
+pub struct Waiter {
+    /// Unique and ascending: the order of arrival.
+    pub ticket: u64,
+    /// The client.
+    pub peer: Arc<Peer>,
+    /// The user that it is in.
+    pub user: Arc<User>,
+    /// Its command.
+    pub row: &'static Row,
+    /// Its selected database.
+    pub database: u32,
+    /// The protocol of its replies.
+    pub protocol: Protocol,
+    /// Whether its reading renews no access clock.
+    pub no_touch: bool,
+    /// When it stops waiting, monotonic milliseconds.
+    pub deadline_ms: Option<u64>,
+    /// What it is answered then.
+    pub on_timeout: OnTimeout,
+    /// Where it waits, and for what.
+    aims: Vec<Aim>,
+    bytes: usize,
+    is_done: Mutex<bool>,
+}
+
+/// One of a waiter's keys.
+#[derive(Debug)]
+struct Aim {
+    place: Place,
+    hash: Hash,
+    kind: Kind,
+    even_gone: bool,
+    request: OwnedArgs,
+}
+
+/// What a key that is waited for takes in the book beside its name: an entry of a table that is not full, and a queue.
+const AIM_BYTES: usize = 400;
+
+/// The right to end one waiter's waiting, alone. Dropped without [`Claim::finish`], the waiting goes on.
+#[derive(Debug)]
+pub struct Claim<'a> {
+    waiter: &'a Arc<Waiter>,
+    is_done: MutexGuard<'a, bool>,
+}
+
+impl Waiter {
+    /// Takes the right to end the waiting; none if it has ended already. Whoever tries meanwhile waits, so the holder
+    /// asks for no further lock of a shard.
+    pub fn claim(self: &Arc<Self>) -> Option<Claim<'_>> {
+        let is_done = self.is_done.lock();
+        (!*is_done).then_some(Claim { waiter: self, is_done })
+    }
+
+    /// The request to be run for one of its keys.
+    pub fn request(&self, aim: usize) -> &OwnedArgs {
+        &self.aims[aim].request
+    }
+
+    /// What it takes, in bytes; its keys stand in the book once more.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether what is under one of its keys now is worth running the request for.
+    pub fn wants(&self, aim: usize, kind: Option<Kind>) -> bool {
+        let aim = &self.aims[aim];
+        aim.even_gone || kind == Some(aim.kind)
+    }
+}
+
+impl Aim {
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + AIM_BYTES + 2 * self.place.name.len() + self.request.heap_len()
+    }
+}
+
+impl Claim<'_> {
+    /// Ends the waiting for good.
+    pub fn finish(mut self, blocking: &Blocking) {
+        *self.is_done = true;
+        drop(self.is_done);
+        self.waiter.peer.blocked.store(false, Ordering::Relaxed);
+        blocking.strike_out(self.waiter);
+    }
+}
+
+/// Cells of the filter that tells a write whether anybody may wait for its key.
+const FILTER_LEN: usize = 256;
+
+/// All waiters of one engine.
+#[derive(Debug)]
+pub struct Blocking {
+    /// Waiters, each counted once for each of its keys.
+    waits: AtomicUsize,
+    /// The same by the lowest bits of the key's hash.
+    filter: [AtomicU32; FILTER_LEN],
+    book: Mutex<Book>,
+}
+
+#[derive(Debug, Default)]
+struct Book {
+    last_ticket: u64,
+    queues: HashMap<Place, Queue>,
+    /// By client id.
+    clients: HashMap<u64, Arc<Waiter>>,
+}
+
+/// Who waits for one key, by ticket, each with the number of its aim.
+#[derive(Debug, Default)]
+struct Queue {
+    waiters: BTreeMap<u64, (Arc<Waiter>, usize)>,
+    /// How many of them want to be run when the key has gone.
+    even_gone: usize,
+    /// The key stands in somebody's list of what is to be served.
+    is_marked: bool,
+}
+
+impl Default for Blocking {
+    fn default() -> Self {
+        Self { waits: AtomicUsize::new(0), filter: [const { AtomicU32::new(0) }; FILTER_LEN], book: Mutex::default() }
+    }
+}
+
+/// Who begins to wait: what a [`Waiter`] keeps of it.
+#[derive(Debug)]
+pub struct Arrival<'a> {
+    /// The client.
+    pub peer: &'a Arc<Peer>,
+    /// The user that it is in.
+    pub user: &'a Arc<User>,
+    /// Its command.
+    pub row: &'static Row,
+    /// See [`Waiter::database`].
+    pub database: u32,
+    /// See [`Waiter::protocol`].
+    pub protocol: Protocol,
+    /// See [`Waiter::no_touch`].
+    pub no_touch: bool,
+    /// See [`Waiter::deadline_ms`].
+    pub deadline_ms: Option<u64>,
+}
+
+impl Blocking {
+    /// Enters a client that waits. The shards of all its keys are locked.
+    pub fn enter(&self, arrival: Arrival<'_>, block: Block<'_>) -> Arc<Waiter> {
+        let database = arrival.database;
+        let aim = |wait: Wait<'_>| Aim {
+            place: Place { database, name: wait.key.name.into() },
+            hash: wait.key.hash,
+            kind: wait.kind,
+            even_gone: wait.even_gone,
+            request: wait.request,
+        };
+        let aims: Vec<Aim> = block.waits.into_iter().map(aim).collect();
+        let bytes = size_of::<Waiter>() + aims.iter().map(Aim::bytes).sum::<usize>();
+        let mut book = self.book.lock();
+        book.last_ticket += 1;
+        let waiter = Arc::new(Waiter {
+            ticket: book.last_ticket,
+            peer: Arc::clone(arrival.peer),
+            row: arrival.row,
+            database,
+            protocol: arrival.protocol,
+            user: Arc::clone(arrival.user),
+            no_touch: arrival.no_touch,
+            deadline_ms: arrival.deadline_ms,
+            on_timeout: block.on_timeout,
+            aims,
+            bytes,
+            is_done: Mutex::new(false),
+        });
+        waiter.peer.blocked.store(true, Ordering::Relaxed);
+        book.clients.insert(waiter.peer.id, Arc::clone(&waiter));
+        for (index, aim) in waiter.aims.iter().enumerate() {
+            let queue = book.queues.entry(aim.place.clone()).or_default();
+            // A key that is named twice is waited for once, with its first request.
+            if let std::collections::btree_map::Entry::Vacant(vacant) = queue.waiters.entry(waiter.ticket) {
+                vacant.insert((Arc::clone(&waiter), index));
+                queue.even_gone += usize::from(aim.even_gone);
+                self.waits.fetch_add(1, Ordering::Relaxed);
+                self.cell(aim.hash).fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        drop(book);
+        waiter
+    }
+
+    fn strike_out(&self, waiter: &Waiter) {
+        let mut book = self.book.lock();
+        book.clients.remove(&waiter.peer.id);
+        for aim in &waiter.aims {
+            let Some(queue) = book.queues.get_mut(&aim.place) else { continue };
+            if queue.waiters.remove(&waiter.ticket).is_none() {
+                continue;
+            }
+            queue.even_gone -= usize::from(aim.even_gone);
+            if queue.waiters.is_empty() {
+                book.queues.remove(&aim.place);
+            }
+            self.waits.fetch_sub(1, Ordering::Relaxed);
+            self.cell(aim.hash).fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    fn cell(&self, hash: Hash) -> &AtomicU32 {
+        &self.filter[hash.0 as usize % FILTER_LEN]
+    }
+
+    /// Whether nobody waits for anything.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.waits.load(Ordering::Relaxed) == 0
+    }
+
+    /// Marks a key that has changed. If somebody waits for it and it is in nobody's list yet, the caller is to serve it
+    /// when its command is over. The lock of the key's shard is held.
+    #[inline]
+    pub fn mark(&self, database: u32, key: Key<'_>) -> Option<Place> {
+        if self.is_empty() || self.cell(key.hash).load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        self.mark_waited(database, key.name)
+    }
+
+    #[cold]
+    fn mark_waited(&self, database: u32, name: &[u8]) -> Option<Place> {
+        let place = Place { database, name: name.into() };
+        let mut book = self.book.lock();
+        let queue = book.queues.get_mut(&place)?;
+        (!std::mem::replace(&mut queue.is_marked, true)).then_some(place)
+    }
+
+    /// Marks every key of a database that somebody waits for, as [`Blocking::mark`] does. All shards are locked.
+    pub fn mark_all(&self, database: u32) -> Vec<Place> {
+        if self.is_empty() {
+            return Vec::new();
+        }
+        let mut book = self.book.lock();
+        let of_database =
+            book.queues.iter_mut().filter(|(place, queue)| place.database == database && !queue.is_marked);
+        let marked = of_database.map(|(place, queue)| {
+            queue.is_marked = true;
+            place.clone()
+        });
+        marked.collect()
+    }
+
+    /// Takes the mark from a key that is going to be served: what changes from now on is marked anew.
+    pub fn unmark(&self, place: &Place) {
+        if let Some(queue) = self.book.lock().queues.get_mut(place) {
+            queue.is_marked = false;
+        }
+    }
+
+    /// The first who waits for a key, of those that came after `ticket`, and that what is there now is of use to; with
+    /// the number of its aim.
+    pub fn next(&self, place: &Place, ticket: u64, kind: Option<Kind>) -> Option<(Arc<Waiter>, usize)> {
+        let book = self.book.lock();
+        let queue = book.queues.get(place)?;
+        if kind.is_none() && queue.even_gone == 0 {
+            return None;
+        }
+        let mut later = queue.waiters.range((Bound::Excluded(ticket), Bound::Unbounded)).map(|(_, entry)| entry);
+        later.find(|(waiter, aim)| waiter.wants(*aim, kind)).cloned()
+    }
+
+    /// What the client with this id waits with, if it does.
+    pub fn of_client(&self, id: u64) -> Option<Arc<Waiter>> {
+        self.book.lock().clients.get(&id).cloned()
+    }
+
+    /// How many clients wait, for how many keys, and how many of the keys are wanted even when they have gone.
+    pub fn census(&self) -> Census {
+        let book = self.book.lock();
+        let even_gone = book.queues.values().filter(|queue| queue.even_gone != 0).count();
+        let timed = book.clients.values().filter(|waiter| waiter.deadline_ms.is_some()).count();
+        Census { clients: book.clients.len(), timed, keys: book.queues.len(), keys_even_gone: even_gone }
+    }
+}
+
+/// What INFO says of waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Census {
+    /// Clients that wait.
+    pub clients: usize,
+    /// Those of them that do not wait for ever.
+    pub timed: usize,
+    /// Keys that are waited for.
+    pub keys: usize,
+    /// Keys that somebody wants to hear of even when they have gone.
+    pub keys_even_gone: usize,
+}

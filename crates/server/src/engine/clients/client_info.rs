@@ -1,0 +1,264 @@
+//! What everybody may know of a client: the rows of CLIENT LIST.
+//!
+//! A session owns its state alone; what others may look at stands here, in atomics that the session brings up to date
+//! when it is done with a batch, so that a request costs nothing for being watched. Any thread may read.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::messaging::mail::Mailbox;
+
+/// What a client calls itself.
+#[derive(Debug, Clone, Default)]
+pub struct Names {
+    /// The user that it is in.
+    pub user: Box<[u8]>,
+    /// CLIENT SETNAME, or empty.
+    pub client: String,
+    /// CLIENT SETINFO LIB-NAME, or empty.
+    pub library: String,
+    /// CLIENT SETINFO LIB-VER, or empty.
+    pub library_version: String,
+}
+
+/// One client as others see it.
+#[derive(Debug)]
+pub struct Peer {
+    /// Unique in the life of the engine, ascending, from 1.
+    pub id: u64,
+    /// The peer's end, `ip:port`, `path:0` or `embedded:0`.
+    pub address: String,
+    /// Our end, in the same form.
+    pub local_address: String,
+    /// The socket's number; -1 where there is none.
+    pub descriptor: i32,
+    /// Wall clock at connect, milliseconds.
+    pub created_ms: i64,
+    /// Where letters for its owner go.
+    pub mailbox: Arc<Mailbox>,
+    /// What it calls itself.
+    pub names: Mutex<Names>,
+    /// Wall clock at the last request, milliseconds.
+    pub active_ms: AtomicI64,
+    /// The selected database.
+    pub database: AtomicU32,
+    /// Requests in the MULTI queue, or -1 outside of MULTI.
+    pub queued: AtomicI64,
+    /// Bytes that the MULTI queue and the keys that it watches take.
+    pub queued_bytes: AtomicUsize,
+    /// Bytes that its session takes by itself.
+    pub session_bytes: AtomicUsize,
+    /// Bytes of the names of channels that it listens to and of prefixes that it follows.
+    pub names_bytes: AtomicUsize,
+    /// Number of watched keys.
+    pub watched: AtomicUsize,
+    /// Channels, patterns and shard channels that it listens to.
+    pub listened: [AtomicUsize; 3],
+    /// CLIENT TRACKING: the client that is told instead, 0 for itself, -1 where it does not track.
+    pub redirect: AtomicI64,
+    /// The client that is told instead has gone.
+    pub broken: AtomicBool,
+    /// It is shown the commands of all others.
+    pub monitors: AtomicBool,
+    /// It tracks in broadcasting mode.
+    pub broadcast: AtomicBool,
+    /// Bytes received and not yet executed.
+    pub input_bytes: AtomicUsize,
+    /// Bytes of room for more.
+    pub input_spare: AtomicUsize,
+    /// Bytes of arguments of a request that has not arrived whole, or that waits for a key.
+    pub argument_bytes: AtomicUsize,
+    /// Bytes of replies that the socket has not taken.
+    pub output_bytes: AtomicUsize,
+    /// Bytes of room in the buffer that holds them.
+    pub output_spare: AtomicUsize,
+    /// Its part of the memory of all clients; see [`crate::engine::clients::client_memory`].
+    pub weight: AtomicI64,
+    /// 2 or 3.
+    pub protocol: AtomicU32,
+    /// The last command as an index of the command table, plus one; 0 before the first.
+    pub command: AtomicU32,
+    /// CLIENT NO-EVICT is on.
+    pub no_evict: AtomicBool,
+    /// CLIENT NO-TOUCH is on.
+    pub no_touch: AtomicBool,
+    /// A watched key has changed: EXEC will do nothing.
+    pub doomed: AtomicBool,
+    /// Waits for CLIENT PAUSE to end.
+    pub paused: AtomicBool,
+    /// Waits for a key.
+    pub blocked: AtomicBool,
+    /// Will be closed as soon as its replies have left.
+    pub closing: AtomicBool,
+}
+
+/// All clients of one engine, by id.
+#[derive(Debug, Default)]
+pub struct Peers {
+    next_id: AtomicU64,
+    rows: Mutex<std::collections::BTreeMap<u64, Arc<Peer>>>,
+}
+
+/// What is known of a client when it comes.
+#[derive(Debug)]
+pub struct Arrival {
+    /// See [`Peer::address`].
+    pub address: String,
+    /// See [`Peer::local_address`].
+    pub local_address: String,
+    /// See [`Peer::descriptor`].
+    pub descriptor: i32,
+}
+
+impl Peer {
+    /// Bytes that it takes: requests and replies on their way, names that it waits to hear of, and what is
+    /// known of it.
+    pub fn bytes(&self) -> usize {
+        let input = [&self.input_bytes, &self.input_spare, &self.argument_bytes];
+        let output = [&self.output_bytes, &self.output_spare];
+        let others = [&self.queued_bytes, &self.names_bytes, &self.session_bytes];
+        input.iter().chain(&output).chain(&others).map(|bytes| bytes.load(Ordering::Relaxed)).sum::<usize>()
+            + size_of::<Self>()
+    }
+
+    /// One client as CLIENT LIST shows it: Redis's fields in Redis's order, with the line's end.
+    pub fn line(&self, now_ms: i64) -> String {
+        let peer = self;
+        let names = peer.names.lock().clone();
+        let number = |count: &AtomicUsize| count.load(Ordering::Relaxed);
+        let (input, spare, arguments) =
+            (number(&peer.input_bytes), number(&peer.input_spare), number(&peer.argument_bytes));
+        let (output, queued) = (number(&peer.output_bytes), number(&peer.queued_bytes));
+        let command = match peer.command.load(Ordering::Relaxed) {
+            0 => "NULL",
+            row => sleeve_wire::commands::all()[row as usize - 1].full_name,
+        };
+        format!(
+            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={} qbuf={input} \
+             qbuf-free={spare} argv-mem={arguments} multi-mem={queued} rbs=0 rbp=0 obl=0 oll=0 omem={output} tot-mem={} events={} cmd={command} \
+             user={} redir={} resp={} lib-name={} lib-ver={}\n",
+            peer.id,
+            peer.address,
+            peer.local_address,
+            peer.descriptor,
+            names.client,
+            (now_ms - peer.created_ms).max(0) / 1_000,
+            (now_ms - peer.active_ms.load(Ordering::Relaxed)).max(0) / 1_000,
+            peer.flags(),
+            peer.database.load(Ordering::Relaxed),
+            number(&peer.listened[0]),
+            number(&peer.listened[1]),
+            number(&peer.listened[2]),
+            peer.queued.load(Ordering::Relaxed),
+            peer.bytes(),
+            if output == 0 { "r" } else { "rw" },
+            String::from_utf8_lossy(&names.user),
+            peer.redirect.load(Ordering::Relaxed),
+            peer.protocol.load(Ordering::Relaxed),
+            names.library,
+            names.library_version,
+        )
+    }
+
+    fn flags(&self) -> String {
+        let peer = self;
+        let set = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        let marks = [
+            ('O', set(&peer.monitors)),
+            ('P', peer.is_listening()),
+            ('x', peer.queued.load(Ordering::Relaxed) >= 0),
+            ('b', set(&peer.paused) || set(&peer.blocked)),
+            ('t', peer.redirect.load(Ordering::Relaxed) >= 0),
+            ('R', set(&peer.broken)),
+            ('B', set(&peer.broadcast)),
+            ('d', set(&peer.doomed)),
+            ('c', set(&peer.closing)),
+            ('U', peer.address.ends_with(":0") && peer.descriptor >= 0),
+            ('e', set(&peer.no_evict)),
+            ('T', set(&peer.no_touch)),
+        ];
+        let text: String = marks.iter().filter(|(_, on)| *on).map(|(mark, _)| mark).collect();
+        if text.is_empty() { "N".into() } else { text }
+    }
+
+    /// Whether it listens to any channel.
+    pub fn is_listening(&self) -> bool {
+        self.listened.iter().any(|count| count.load(Ordering::Relaxed) != 0)
+    }
+}
+
+impl Peers {
+    /// Enters a client that has just come.
+    pub fn enter(&self, arrival: Arrival, mailbox: Arc<Mailbox>, now_ms: i64) -> Arc<Peer> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed) + 1;
+        let peer = Arc::new(Peer {
+            id,
+            address: arrival.address,
+            local_address: arrival.local_address,
+            descriptor: arrival.descriptor,
+            created_ms: now_ms,
+            mailbox,
+            names: Mutex::default(),
+            active_ms: AtomicI64::new(now_ms),
+            database: AtomicU32::new(0),
+            queued: AtomicI64::new(-1),
+            queued_bytes: AtomicUsize::new(0),
+            session_bytes: AtomicUsize::new(0),
+            names_bytes: AtomicUsize::new(0),
+            watched: AtomicUsize::new(0),
+            listened: Default::default(),
+            redirect: AtomicI64::new(-1),
+            broken: AtomicBool::new(false),
+            monitors: AtomicBool::new(false),
+            broadcast: AtomicBool::new(false),
+            input_bytes: AtomicUsize::new(0),
+            input_spare: AtomicUsize::new(0),
+            argument_bytes: AtomicUsize::new(0),
+            output_bytes: AtomicUsize::new(0),
+            output_spare: AtomicUsize::new(0),
+            weight: AtomicI64::new(0),
+            protocol: AtomicU32::new(2),
+            command: AtomicU32::new(0),
+            no_evict: AtomicBool::new(false),
+            no_touch: AtomicBool::new(false),
+            doomed: AtomicBool::new(false),
+            paused: AtomicBool::new(false),
+            blocked: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
+        });
+        self.rows.lock().insert(id, Arc::clone(&peer));
+        peer
+    }
+
+    /// Strikes out a client that has gone.
+    pub fn leave(&self, id: u64) {
+        self.rows.lock().remove(&id);
+    }
+
+    /// The client with this id.
+    pub fn find(&self, id: u64) -> Option<Arc<Peer>> {
+        self.rows.lock().get(&id).cloned()
+    }
+
+    /// All clients, oldest first.
+    pub fn all(&self) -> Vec<Arc<Peer>> {
+        self.rows.lock().values().cloned().collect()
+    }
+
+    /// The bytes that all clients take.
+    pub fn bytes(&self) -> usize {
+        self.rows.lock().values().map(|peer| peer.bytes()).sum()
+    }
+
+    /// How many clients there are.
+    pub fn len(&self) -> usize {
+        self.rows.lock().len()
+    }
+
+    /// Whether there is no client.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

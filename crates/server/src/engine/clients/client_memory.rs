@@ -1,0 +1,102 @@
+//! The memory of all clients together, and who has to go when it is too much (`maxmemory-clients`).
+//!
+//! Each client's requests and replies on their way are weighed by the thread that owns it, when it has worked for it and
+//! at every tick, and only while that option or `maxmemory` is set. The sum is one atomic, to which a thread adds what has changed. When
+//! it is over the limit, whoever notices closes the largest clients that have not asked to stay. A client that is chosen
+//! is taken from the sum at once, so that two threads never choose for the same excess. Any thread.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use super::client_info::{Peer, Peers};
+
+/// See the file's head.
+#[derive(Debug, Default)]
+pub struct ClientMemory {
+    sum_bytes: AtomicI64,
+}
+
+/// Stands in [`Peer::weight`] of a client that counts no longer.
+const GONE: i64 = -1;
+
+impl ClientMemory {
+    /// Weighs a client; for the thread that owns it.
+    pub fn weigh(&self, peer: &Peer) {
+        let (old, new) = (peer.weight.load(Ordering::Relaxed), peer.bytes() as i64);
+        if old != GONE
+            && old != new
+            && peer.weight.compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        {
+            self.sum_bytes.fetch_add(new - old, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes a client from the sum, for good; whether it was in it.
+    pub fn forget(&self, peer: &Peer) -> bool {
+        let old = peer.weight.swap(GONE, Ordering::Relaxed);
+        if old != GONE {
+            self.sum_bytes.fetch_sub(old, Ordering::Relaxed);
+        }
+        old != GONE
+    }
+
+    /// The bytes of all clients that are weighed.
+    #[inline]
+    pub fn sum(&self) -> u64 {
+        self.sum_bytes.load(Ordering::Relaxed).max(0) as u64
+    }
+
+    /// Whether all clients together have more than `bytes_max`.
+    #[inline]
+    pub fn exceeds(&self, bytes_max: u64) -> bool {
+        self.sum_bytes.load(Ordering::Relaxed) > i64::try_from(bytes_max).unwrap_or(i64::MAX)
+    }
+
+    /// Chooses the largest clients until the others fit, and takes them from the sum.
+    #[cold]
+    pub fn choose(&self, peers: &Peers, bytes_max: u64) -> Vec<Arc<Peer>> {
+        let mut candidates = peers.all();
+        candidates.retain(|peer| !peer.no_evict.load(Ordering::Relaxed));
+        candidates.sort_by_cached_key(|peer| Reverse(peer.weight.load(Ordering::Relaxed)));
+        let mut chosen = Vec::new();
+        for peer in candidates {
+            if !self.exceeds(bytes_max) {
+                break;
+            }
+            if self.forget(&peer) {
+                chosen.push(peer);
+            }
+        }
+        chosen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::clients::client_info::Arrival;
+    use crate::messaging::mail::Mailbox;
+
+    #[test]
+    fn the_largest_go_until_the_others_fit() {
+        let (peers, memory) = (Peers::default(), ClientMemory::default());
+        let enter = |bytes: usize, stays: bool| {
+            let arrival = Arrival { address: "a:1".into(), local_address: "b:1".into(), descriptor: -1 };
+            let peer = peers.enter(arrival, Arc::new(Mailbox::new(|| ())), 0);
+            peer.input_bytes.store(bytes, Ordering::Relaxed);
+            peer.no_evict.store(stays, Ordering::Relaxed);
+            memory.weigh(&peer);
+            peer.id
+        };
+        let [small, stays, large, larger] =
+            [enter(1_000, false), enter(1 << 20, true), enter(100_000, false), enter(200_000, false)];
+        let own = 4 * size_of::<Peer>() as u64;
+        let ids = |chosen: Vec<Arc<Peer>>| chosen.iter().map(|peer| peer.id).collect::<Vec<_>>();
+        assert_eq!(ids(memory.choose(&peers, (1 << 20) + 301_000 + own)), [0; 0]);
+        assert_eq!(ids(memory.choose(&peers, (1 << 20) + 150_000 + own)), [larger]);
+        assert_eq!(ids(memory.choose(&peers, 0)), [large, small], "{stays} stays");
+        peers.all().iter().for_each(|peer| _ = memory.forget(peer));
+        assert!(!memory.exceeds(0), "everything that was added is taken away");
+    }
+}

@@ -1,0 +1,260 @@
+//! Client-side caching: who must hear that a key which it has read is another now.
+//!
+//! A client that tracks is remembered under each key that it reads, under the lock of the key's shard; whoever changes a key
+//! forgets those who are remembered there and posts each a letter. A client that tracks in broadcasting mode is remembered
+//! under prefixes instead and hears of every change below them, gathered until the batch that made the changes is over.
+//! Keys are names, whatever their database, as in Redis. What the changing client must hear itself waits for its reply.
+//!
+//! While nobody tracks a change costs one relaxed load. The form of a letter is its owner's business (`tracking_delivery`). Any
+//! thread may call it, also with shards locked.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use sleeve_wire::reply::{Protocol, Writer};
+
+use super::client_info::Peer;
+use crate::messaging::mail::Letter;
+use crate::messaging::wakeups::Outbox;
+
+/// See the file's head.
+#[derive(Debug, Default)]
+pub struct Tracking {
+    clients: AtomicUsize,
+    broadcasting: AtomicUsize,
+    members: Mutex<BTreeMap<u64, Member>>,
+    table: Mutex<Table>,
+    prefixes: Mutex<BTreeMap<Box<[u8]>, Followers>>,
+}
+
+/// A client that tracks.
+#[derive(Debug)]
+struct Member {
+    peer: Arc<Peer>,
+    /// It hears of what changes below its prefixes, and no longer of what it read when it tracked in another way.
+    is_broadcasting: bool,
+}
+
+/// Those who follow one prefix, by id.
+type Followers = BTreeMap<u64, Follower>;
+
+/// The clients under each key that was read, and the keys in a row so that one can be drawn.
+#[derive(Debug, Default)]
+struct Table {
+    readers: HashMap<Arc<[u8]>, Readers>,
+    keys: Vec<Arc<[u8]>>,
+    items: usize,
+    name_bytes: usize,
+}
+
+/// What a key that is remembered costs beside its name, and what each client under it costs, estimated.
+const KEY_BYTES: usize = 120;
+const ITEM_BYTES: usize = 24;
+
+#[derive(Debug)]
+struct Readers {
+    ids: BTreeSet<u64>,
+    /// Where the key stands in the row of keys.
+    place: usize,
+}
+
+#[derive(Debug)]
+struct Follower {
+    peer: Arc<Peer>,
+    /// It does not want to hear of its own changes.
+    no_loop: bool,
+}
+
+/// The client that runs: its id, and whether it does not want to hear of its own changes.
+pub type Changer = Option<(u64, bool)>;
+
+impl Tracking {
+    /// Whether anybody tracks.
+    #[inline]
+    pub fn is_used(&self) -> bool {
+        self.clients.load(Ordering::Relaxed) != 0
+    }
+
+    /// How many clients track.
+    pub fn clients(&self) -> usize {
+        self.clients.load(Ordering::Relaxed)
+    }
+
+    /// Keys that are remembered, clients under them, and prefixes that are followed.
+    pub fn census(&self) -> (usize, usize, usize) {
+        let table = self.table.lock();
+        (table.keys.len(), table.items, self.prefixes.lock().len())
+    }
+
+    /// The bytes that the keys take which are remembered.
+    pub fn bytes(&self) -> usize {
+        let table = self.table.lock();
+        table.name_bytes + table.keys.len() * KEY_BYTES + table.items * ITEM_BYTES
+    }
+
+    /// A client begins to track, in broadcasting mode if it names prefixes. It may do so again with other options; its old
+    /// prefixes stay.
+    pub fn enter(&self, peer: &Arc<Peer>, prefixes: &[Box<[u8]>], no_loop: bool) {
+        let member = Member { peer: Arc::clone(peer), is_broadcasting: !prefixes.is_empty() };
+        if self.members.lock().insert(peer.id, member).is_none() {
+            self.clients.fetch_add(1, Ordering::Relaxed);
+        }
+        let mut followed = self.prefixes.lock();
+        for prefix in prefixes {
+            let follower = Follower { peer: Arc::clone(peer), no_loop };
+            if followed.entry(prefix.clone()).or_default().insert(peer.id, follower).is_none() {
+                self.broadcasting.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// A client that followed these prefixes tracks no longer. What it has read is forgotten when it changes.
+    pub fn leave(&self, id: u64, prefixes: &[Box<[u8]>]) {
+        if self.members.lock().remove(&id).is_some() {
+            self.clients.fetch_sub(1, Ordering::Relaxed);
+        }
+        let mut followed = self.prefixes.lock();
+        for prefix in prefixes {
+            let Some(followers) = followed.get_mut(prefix) else { continue };
+            if followers.remove(&id).is_some() {
+                self.broadcasting.fetch_sub(1, Ordering::Relaxed);
+            }
+            if followers.is_empty() {
+                followed.remove(prefix);
+            }
+        }
+    }
+
+    /// Remembers that a client has read a key, and makes room when there are more than `keys_max` (0 is no limit): the
+    /// readers of keys drawn at random must read them again.
+    pub fn remember(&self, id: u64, key: &[u8], keys_max: usize, out: &mut Outbox) {
+        let mut table = self.table.lock();
+        table.add(key, id);
+        while keys_max != 0 && table.keys.len() > keys_max {
+            let key = Arc::clone(&table.keys[fastrand::usize(..table.keys.len())]);
+            let ids = table.remove(&key);
+            self.tell(ids, &key, Some((id, false)), out);
+        }
+    }
+
+    /// A key has changed. The lock of its shard is held.
+    #[cold]
+    pub fn changed(&self, key: &[u8], by: Changer, out: &mut Outbox) {
+        if self.broadcasting.load(Ordering::Relaxed) != 0 {
+            out.changed.push((key.into(), by.map(|(id, _)| id)));
+        }
+        let ids = self.table.lock().remove(key);
+        self.tell(ids, key, by, out);
+    }
+
+    fn tell(&self, ids: BTreeSet<u64>, key: &[u8], by: Changer, out: &mut Outbox) {
+        let members = self.members.lock();
+        for id in ids {
+            // Who has changed to prefixes hears of the key by one of them, if at all.
+            let Some(member) = members.get(&id).filter(|member| !member.is_broadcasting) else { continue };
+            match by {
+                Some((own_id, true)) if own_id == id => {}
+                Some((own_id, false)) if own_id == id => out.invalid.push(Some(key.into())),
+                _ => post(&member.peer, Some(array_of(&[key])), out),
+            }
+        }
+    }
+
+    /// All keys have changed, whatever they are.
+    pub fn changed_all(&self, by: Option<u64>, out: &mut Outbox) {
+        *self.table.lock() = Table::default();
+        for (id, member) in self.members.lock().iter() {
+            if by == Some(*id) { out.invalid.push(None) } else { post(&member.peer, None, out) }
+        }
+    }
+
+    /// Tells those who follow prefixes what has changed below them, once for each prefix.
+    pub fn broadcast(&self, out: &mut Outbox) {
+        if out.changed.is_empty() {
+            return;
+        }
+        let mut changed = std::mem::take(&mut out.changed);
+        changed.sort();
+        changed.dedup();
+        for (prefix, followers) in self.prefixes.lock().iter() {
+            let below: Vec<&(Box<[u8]>, Option<u64>)> =
+                changed.iter().filter(|(key, _)| key.starts_with(prefix)).collect();
+            for (id, follower) in followers {
+                let hears = |(_, by): &&&(Box<[u8]>, Option<u64>)| !follower.no_loop || *by != Some(*id);
+                let mut keys: Vec<&[u8]> = below.iter().filter(hears).map(|(key, _)| &**key).collect();
+                keys.dedup();
+                if !keys.is_empty() {
+                    post(&follower.peer, Some(array_of(&keys)), out);
+                }
+            }
+        }
+    }
+}
+
+fn post(peer: &Arc<Peer>, keys: Option<Arc<Vec<u8>>>, out: &mut Outbox) {
+    peer.mailbox.put(Letter::Invalidate { id: peer.id, keys });
+    out.remember(&peer.mailbox);
+}
+
+/// The names as an array, which is the same in both protocols.
+pub fn array_of(keys: &[&[u8]]) -> Arc<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut reply = Writer::new(&mut bytes, Protocol::Resp3);
+    reply.array(keys.len());
+    keys.iter().for_each(|key| reply.bulk(key));
+    Arc::new(bytes)
+}
+
+impl Table {
+    fn add(&mut self, key: &[u8], id: u64) {
+        let is_new = match self.readers.get_mut(key) {
+            Some(readers) => readers.ids.insert(id),
+            None => {
+                let key: Arc<[u8]> = key.into();
+                self.readers.insert(Arc::clone(&key), Readers { ids: [id].into(), place: self.keys.len() });
+                self.name_bytes += key.len();
+                self.keys.push(key);
+                true
+            }
+        };
+        self.items += usize::from(is_new);
+    }
+
+    /// Forgets a key; who had read it.
+    fn remove(&mut self, key: &[u8]) -> BTreeSet<u64> {
+        let Some(Readers { ids, place }) = self.readers.remove(key) else { return BTreeSet::new() };
+        self.items -= ids.len();
+        self.name_bytes -= key.len();
+        self.keys.swap_remove(place);
+        if let Some(moved) = self.keys.get(place)
+            && let Some(readers) = self.readers.get_mut(moved)
+        {
+            readers.place = place;
+        }
+        ids
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_row_of_keys_follows_the_table() {
+        let mut table = Table::default();
+        for number in 0..100_u64 {
+            table.add(number.to_string().as_bytes(), number % 3);
+            table.add(number.to_string().as_bytes(), 7);
+        }
+        assert_eq!((table.keys.len(), table.items), (100, 200));
+        for number in (0..100_u64).step_by(2) {
+            assert_eq!(table.remove(number.to_string().as_bytes()), [number % 3, 7].into());
+        }
+        for (place, key) in table.keys.iter().enumerate() {
+            assert_eq!(table.readers[key].place, place);
+        }
+        assert_eq!((table.keys.len(), table.items), (50, 100));
+    }
+}

@@ -1,0 +1,71 @@
+//! The access clock of a key: when it was last used, or how often.
+//!
+//! A key carries 24 bits. Under an LRU policy (and under none) they are the second of the last access; under an LFU policy
+//! the upper 16 are the minute of the last decay and the lower 8 a logarithmic counter, as Redis keeps them (Morris's
+//! approximate counting: the larger the counter, the less likely another access raises it).
+
+use sleeve_store::EntryRef;
+
+use crate::config::{Config, Opt};
+use crate::host::clock::Instant;
+
+/// A counter begins here, so that a new key is not the first to go.
+const FRESH_COUNT: u32 = 5;
+const CLOCK_MASK: u32 = 0xff_ffff;
+
+/// The clock of a key that is written now.
+#[inline]
+pub fn fresh(config: &Config, now: Instant) -> u32 {
+    if config.maxmemory_policy().is_lfu() { minute(now) << 8 | FRESH_COUNT } else { second(now) }
+}
+
+/// Renews the clock of a key that is read now.
+#[inline]
+pub fn touch(config: &Config, entry: &EntryRef<'_>, now: Instant) {
+    let old = entry.clock();
+    let new = if config.maxmemory_policy().is_lfu() { count_one_more(config, old, now) } else { second(now) };
+    // A key that is read often is written once a second, and its cache line stays clean otherwise.
+    if new != old {
+        entry.touch(new);
+    }
+}
+
+/// Seconds since the last access, under an LRU policy.
+pub fn idle_s(clock: u32, now: Instant) -> u32 {
+    second(now).wrapping_sub(clock) & CLOCK_MASK
+}
+
+/// The counter as it stands now, under an LFU policy.
+pub fn frequency(config: &Config, clock: u32, now: Instant) -> u32 {
+    let period = config.number(Opt::LfuDecayTime) as u32;
+    let elapsed = minute(now).wrapping_sub(clock >> 8) & 0xffff;
+    (clock & 0xff).saturating_sub(elapsed.checked_div(period).unwrap_or(0))
+}
+
+/// The clock of a key that was last used so long ago, under an LRU policy; under another it is as fresh.
+pub fn idle_for(config: &Config, idle_s: i64, now: Instant) -> u32 {
+    let is_lfu = config.maxmemory_policy().is_lfu();
+    if is_lfu { fresh(config, now) } else { second(now).wrapping_sub(idle_s as u32) & CLOCK_MASK }
+}
+
+/// The clock of a key that is used so often, under an LFU policy; under another it is as fresh.
+pub fn used(config: &Config, count: u32, now: Instant) -> u32 {
+    if config.maxmemory_policy().is_lfu() { minute(now) << 8 | count } else { fresh(config, now) }
+}
+
+#[cold]
+fn count_one_more(config: &Config, clock: u32, now: Instant) -> u32 {
+    let count = frequency(config, clock, now);
+    let above_fresh = f64::from(count.saturating_sub(FRESH_COUNT));
+    let chance = 1.0 / (above_fresh * config.number(Opt::LfuLogFactor) as f64 + 1.0);
+    let raised = if count < 255 && fastrand::f64() < chance { count + 1 } else { count };
+    minute(now) << 8 | raised
+}
+
+fn second(now: Instant) -> u32 {
+    (now.wall_ms() / 1_000) as u32 & CLOCK_MASK
+}
+
+fn minute(now: Instant) -> u32 {
+    (now.wall_ms() / 60_000) as u32 & 0xffff
+}

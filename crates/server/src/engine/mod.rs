@@ -1,0 +1,319 @@
+//! One engine: everything that its threads share.
+//!
+//! An [`Engine`] is data and locks; it runs nothing by itself. Sessions in the caller's thread (`embedded`) and workers behind
+//! a listener (`boot`) work on the same engine at the same time. Dropping the last handle ends it.
+
+pub(crate) mod clients;
+pub mod journal;
+pub(crate) mod keyspace;
+pub(crate) mod migrate_target;
+pub(crate) mod pause;
+pub(crate) mod scripts;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+use sleeve_store::{Options, SHARDS_MAX, Store};
+
+use crate::acl::Acl;
+use crate::config::{Config, Opt};
+use crate::driver::listeners::Doors;
+use crate::driver::tls::Tls;
+use crate::host::clock::{Instant, Ticker};
+use crate::host::log;
+use crate::messaging::mail::{Letter, Mailbox};
+use crate::messaging::pubsub::PubSub;
+use crate::observe::latency::Latency;
+use crate::observe::rates::Gauges;
+use crate::observe::slowlog::SlowLog;
+use crate::observe::stats::Stats;
+use crate::request::renamed_commands::Names;
+use clients::blocking::Blocking;
+use clients::client_info::Peers;
+use clients::client_memory::ClientMemory;
+use clients::tracking::Tracking;
+use clients::watch::Watches;
+use journal::Journal;
+use keyspace::eviction_pool::Candidates;
+use keyspace::memory_accounting::{Estimate, Footprint};
+use migrate_target::Targets;
+use pause::Pause;
+use scripts::Scripts;
+
+/// Databases, configuration, journal, clients and counters of one running Sleeve.
+pub struct Engine {
+    /// The data.
+    pub store: Store,
+    /// The options.
+    pub config: Config,
+    /// What the commands are called.
+    pub names: Names,
+    /// The log of effects.
+    pub journal: Arc<Journal>,
+    /// The users and what they may do.
+    pub acl: Acl,
+    /// The clients.
+    pub peers: Peers,
+    /// The memory of all clients together.
+    pub client_memory: ClientMemory,
+    /// The counters.
+    pub stats: Stats,
+    /// The latest slow commands.
+    pub slowlog: SlowLog,
+    /// When something was slow.
+    pub latency: Latency,
+    /// Rates and peaks.
+    pub gauges: Gauges,
+    /// About how much memory is in use.
+    pub estimate: Estimate,
+    /// Who watches which key.
+    pub watches: Watches,
+    /// Who waits for which key.
+    pub blocking: Blocking,
+    /// Who listens to which channel.
+    pub pubsub: PubSub,
+    /// The scripts and libraries.
+    pub scripts: Arc<Scripts>,
+    /// Which keys may go when memory is short.
+    pub candidates: Candidates,
+    /// Who must hear of changes to keys that it has read.
+    pub tracking: Tracking,
+    /// Connections to other servers, which MIGRATE may use again.
+    pub targets: Targets,
+    /// CLIENT PAUSE.
+    pub pause: Pause,
+    /// When the engine was made.
+    pub started: Instant,
+    /// What turns the counters' ticks into time.
+    pub ticker: Ticker,
+    /// 40 random hexadecimal digits, new with every start.
+    pub run_id: String,
+    /// DEBUG SET-ACTIVE-EXPIRE and the like.
+    pub debug: Debug,
+    /// The sockets that the options name.
+    pub doors: Doors,
+    /// What connections with TLS begin with.
+    pub tls: Tls,
+    /// The port that is served, 0 when none is.
+    pub port: AtomicU32,
+    mailboxes: Mutex<Vec<Arc<Mailbox>>>,
+    /// Why the engine is over, once it is.
+    failure: OnceLock<String>,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("run_id", &self.run_id).finish_non_exhaustive()
+    }
+}
+
+/// What DEBUG can turn.
+#[derive(Debug)]
+pub struct Debug {
+    /// Whether keys expire without being looked at.
+    pub active_expire: std::sync::atomic::AtomicBool,
+    /// Whether scripts may call commands that are not for scripts.
+    pub allows_all_to_scripts: std::sync::atomic::AtomicBool,
+    /// From how many bytes on an element of a list stands alone; 0 as the limit of its packs says.
+    pub packed_threshold: std::sync::atomic::AtomicUsize,
+    /// Whether INCR and its like have a race (`commands/seeded_bug`). Only builds with debug assertions know of it.
+    #[cfg(debug_assertions)]
+    pub seeded_bug: std::sync::atomic::AtomicBool,
+}
+
+impl Engine {
+    /// An empty engine. No thread is started, no file is touched.
+    pub fn new(config: Config) -> Arc<Self> {
+        let mut secret = [0; 16];
+        random_bytes(&mut secret);
+        let options = Options { databases: config.number(Opt::Databases) as usize, shards: shards_of(&config), secret };
+        Arc::new(Self {
+            store: Store::new(options),
+            journal: Arc::new(Journal::new(config.number(Opt::JournalMaxBytes) as usize)),
+            acl: acl_of(&config),
+            names: config.names(),
+            config,
+            peers: Peers::default(),
+            client_memory: ClientMemory::default(),
+            stats: Stats::default(),
+            slowlog: SlowLog::default(),
+            latency: Latency::default(),
+            gauges: Gauges::default(),
+            estimate: Estimate::new(options.shards),
+            watches: Watches::default(),
+            blocking: Blocking::default(),
+            pubsub: PubSub::default(),
+            scripts: Arc::default(),
+            candidates: Candidates::default(),
+            tracking: Tracking::default(),
+            targets: Targets::default(),
+            pause: Pause::default(),
+            started: Instant::now(),
+            ticker: Ticker::start(),
+            run_id: random_hex(),
+            debug: Debug {
+                active_expire: true.into(),
+                allows_all_to_scripts: false.into(),
+                packed_threshold: 0.into(),
+                #[cfg(debug_assertions)]
+                seeded_bug: false.into(),
+            },
+            doors: Doors::default(),
+            tls: Tls::default(),
+            port: AtomicU32::new(0),
+            mailboxes: Mutex::default(),
+            failure: OnceLock::new(),
+        })
+    }
+
+    /// Enters a mailbox to which letters for everybody go.
+    pub fn enter_mailbox(&self, mailbox: &Arc<Mailbox>) {
+        self.mailboxes.lock().push(Arc::clone(mailbox));
+    }
+
+    /// Strikes out a mailbox whose owner has ended.
+    pub fn leave_mailbox(&self, mailbox: &Arc<Mailbox>) {
+        self.mailboxes.lock().retain(|other| !Arc::ptr_eq(other, mailbox));
+    }
+
+    /// Tells everybody that a pause may have ended.
+    pub fn post_resume(&self) {
+        self.mailboxes().iter().for_each(|mailbox| mailbox.post(Letter::Resume));
+    }
+
+    /// Tells everybody that users may do less now.
+    pub fn post_users(&self) {
+        self.mailboxes().iter().for_each(|mailbox| mailbox.post(Letter::Users));
+    }
+
+    /// Tells everybody to stop.
+    pub fn post_stop(&self) {
+        self.doors.shut();
+        self.mailboxes().iter().for_each(|mailbox| mailbox.post(Letter::Stop));
+    }
+
+    /// Ends the engine because of a fault of ours, such as a panic, after which its data cannot be relied on. Nobody is left
+    /// waiting: connections are closed, and sessions in this process, those that are opened later included, answer
+    /// [`Closed`](crate::Closed). The program that embeds the engine goes on, and may make another.
+    pub fn fail(&self, reason: &str) {
+        log::warning(&format!("The engine is over: {reason}"));
+        _ = self.failure.set(reason.to_owned());
+        self.scripts.running.end_at_once();
+        self.post_stop();
+    }
+
+    /// Why the engine is over, if it has failed.
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.get().map(String::as_str)
+    }
+
+    /// Everybody's mailbox. A copy: to post is to call the owner's own code, which may come or go meanwhile.
+    fn mailboxes(&self) -> Vec<Arc<Mailbox>> {
+        self.mailboxes.lock().clone()
+    }
+
+    /// Background rounds a second for the clients that there are.
+    pub fn rounds_a_second(&self) -> u32 {
+        self.config.rounds_a_second(self.peers.len())
+    }
+
+    /// Closes connections that nobody uses, and samples rates and peaks if that is due; whoever ticks calls it, with no shard locked. A shard that is in use is not
+    /// waited for: what it weighed last will do.
+    pub fn sample(&self, now: Instant) {
+        let now_ms = now.monotonic_ms();
+        self.targets.sweep(now_ms);
+        if !self.gauges.is_due(now_ms) {
+            return;
+        }
+        for index in 0..self.store.shards() {
+            if let Some(shard) = self.store.try_lock(index) {
+                self.estimate.note(index, shard.memory());
+            }
+        }
+        self.gauges.sample(now_ms, self.stats.traffic(), self.estimate.shards() + self.weigh_overhead().overhead());
+    }
+
+    /// Whether the memory of clients is kept account of: if anything bounds it.
+    #[inline]
+    pub fn weighs_clients(&self) -> bool {
+        self.config.memory(Opt::Maxmemory) != 0 || self.config.number(Opt::MaxmemoryClients) != 0
+    }
+
+    /// About how many bytes everything takes, while `maxmemory` is set. Costs a few loads.
+    #[inline]
+    pub fn estimated_bytes(&self) -> u64 {
+        self.estimate.total() + self.client_memory.sum()
+    }
+
+    /// Brings the estimate up to date as to what is in no shard; all of that.
+    fn weigh_overhead(&self) -> Footprint {
+        let footprint = self.footprint(0);
+        self.estimate.note_overhead(footprint.overhead() - footprint.clients);
+        footprint
+    }
+
+    /// The bytes of everything, as `maxmemory` counts. Locks each shard once, so the caller holds none.
+    pub fn used_bytes(&self) -> u64 {
+        for index in 0..self.store.shards() {
+            self.estimate.note(index, self.store.lock(index).memory());
+        }
+        self.estimate.shards() + self.weigh_overhead().overhead()
+    }
+
+    /// Where memory goes, the shards taking `data_bytes`. No shard is locked for it.
+    pub fn footprint(&self, data_bytes: u64) -> Footprint {
+        let (scripts, libraries) = (&self.scripts, self.scripts.libraries());
+        let running = |bytes: &std::sync::atomic::AtomicUsize| bytes.load(Ordering::Relaxed) as u64;
+        Footprint {
+            data: data_bytes,
+            fixed: self.store.fixed_memory() as u64,
+            journal: self.journal.memory_bytes() as u64,
+            clients: self.peers.bytes() as u64,
+            scripts: running(&scripts.script_bytes) + scripts.size().1 as u64,
+            functions: running(&scripts.library_bytes) + libraries.bytes() as u64,
+            tracking: self.tracking.bytes() as u64,
+        }
+    }
+
+    /// The port that is served, 0 when none is.
+    pub fn port(&self) -> u32 {
+        self.port.load(Ordering::Relaxed)
+    }
+}
+
+/// The users before any are loaded: everybody, with the password that the options name.
+fn acl_of(config: &Config) -> Acl {
+    let acl = Acl::default();
+    acl.set_default_password(&config.text(Opt::Requirepass));
+    acl
+}
+
+/// Shards for each of several workers: so many that two of them seldom want the same, and no more, because each has its
+/// own lock and table to keep in the cache.
+const SHARDS_A_WORKER: usize = 8;
+
+/// The number of shards: one worker alone is best served by one lock, which it takes once for a whole batch.
+fn shards_of(config: &Config) -> usize {
+    match (config.number(Opt::Shards), config.number(Opt::Workers)) {
+        (0, 1) => 1,
+        (0, workers) => (workers as usize * SHARDS_A_WORKER).next_power_of_two().min(SHARDS_MAX),
+        (shards, _) => shards as usize,
+    }
+}
+
+/// 40 hexadecimal digits from the system's random source.
+fn random_hex() -> String {
+    let mut bytes = [0_u8; 20];
+    random_bytes(&mut bytes);
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Fills `bytes` from the system's random source.
+pub fn random_bytes(bytes: &mut [u8]) {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        let rest = &mut bytes[filled..];
+        filled += rustix::rand::getrandom(rest, rustix::rand::GetRandomFlags::empty()).unwrap_or(0);
+    }
+}

@@ -1,0 +1,247 @@
+//! The scripts and libraries that an engine knows: sources, flags, names. Not how any of them runs.
+//!
+//! Scripts are kept by the SHA-1 digest of their source, as EVALSHA names them; libraries by name, and their functions by
+//! theirs. Each collection has a generation that rises when something in it is replaced or forgotten: what a thread has
+//! compiled is good as long as the generation is. Any thread may call this.
+
+pub(crate) mod flags;
+pub(crate) mod running;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::RwLock;
+use sha1::{Digest as _, Sha1};
+use sleeve_wire::commands::Command;
+
+use flags::ScriptFlags;
+use running::Running;
+
+/// A script's name: its SHA-1 digest in lower-case hexadecimal.
+pub type Digest = [u8; 40];
+
+/// See the file's head.
+#[derive(Debug, Default)]
+pub struct Scripts {
+    sources: RwLock<HashMap<Digest, Arc<Script>>>,
+    generation: AtomicU64,
+    libraries: RwLock<Libraries>,
+    libraries_generation: AtomicU64,
+    /// The script that runs.
+    pub running: Running,
+    /// The bytes of all threads' Lua states for scripts.
+    pub script_bytes: Arc<AtomicUsize>,
+    /// The same for libraries.
+    pub library_bytes: Arc<AtomicUsize>,
+}
+
+/// One script that EVALSHA finds.
+#[derive(Debug)]
+pub struct Script {
+    /// Its text.
+    pub source: Box<[u8]>,
+    /// What its shebang says; none without one.
+    pub flags: Option<ScriptFlags>,
+}
+
+/// All libraries.
+#[derive(Debug, Default, Clone)]
+pub struct Libraries {
+    by_name: BTreeMap<String, Arc<Library>>,
+    /// By names in lower case.
+    functions: HashMap<String, Arc<Library>>,
+}
+
+/// One library.
+#[derive(Debug)]
+pub struct Library {
+    /// Its name.
+    pub name: String,
+    /// Its text, shebang included.
+    pub code: Box<[u8]>,
+    /// Its functions, in the order of their names.
+    pub functions: Vec<FunctionFacts>,
+}
+
+/// What is known of a function without running it.
+#[derive(Debug, Clone)]
+pub struct FunctionFacts {
+    /// Its name.
+    pub name: String,
+    /// What it promises and may.
+    pub flags: ScriptFlags,
+    /// What its author says of it.
+    pub description: Option<Vec<u8>>,
+}
+
+impl Scripts {
+    /// The script of a digest.
+    pub fn find(&self, digest: &Digest) -> Option<Arc<Script>> {
+        self.sources.read().get(digest).cloned()
+    }
+
+    /// Keeps a script.
+    pub fn keep(&self, digest: Digest, script: Script) {
+        self.sources.write().entry(digest).or_insert_with(|| Arc::new(script));
+    }
+
+    /// Forgets all scripts.
+    pub fn forget(&self) {
+        let mut sources = self.sources.write();
+        self.generation.fetch_add(1, Ordering::Release);
+        sources.clear();
+    }
+
+    /// Rises when scripts are forgotten.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// How many scripts there are, and the bytes that they take.
+    pub fn size(&self) -> (usize, usize) {
+        let sources = self.sources.read();
+        let bytes = sources.values().map(|script| script.source.len() + SCRIPT_BYTES).sum();
+        (sources.len(), bytes)
+    }
+
+    /// The libraries as they are now.
+    pub fn libraries(&self) -> Libraries {
+        self.libraries.read().clone()
+    }
+
+    /// The library that has this function, in whatever case its name is given.
+    pub fn library_of(&self, function: &str) -> Option<Arc<Library>> {
+        self.libraries.read().functions.get(&function.to_ascii_lowercase()).cloned()
+    }
+
+    /// Whether the script or function that a command of this kind names says of itself that it changes nothing.
+    pub fn promises_no_writes(&self, command: Command, name: &[u8]) -> bool {
+        let flags = match command {
+            Command::Eval => flags::of_script(name).ok().flatten(),
+            Command::EvalSha => digest_from(name).and_then(|digest| self.find(&digest)?.flags),
+            Command::FCall => std::str::from_utf8(name).ok().and_then(|name| self.flags_of(name)),
+            _ => None,
+        };
+        flags.is_some_and(|flags| flags.contains(ScriptFlags::NO_WRITES))
+    }
+
+    fn flags_of(&self, function: &str) -> Option<ScriptFlags> {
+        let library = self.library_of(function)?;
+        let facts = library.functions.iter().find(|facts| facts.name.eq_ignore_ascii_case(function))?;
+        Some(facts.flags)
+    }
+
+    /// Puts other libraries in the place of those that there are.
+    pub fn replace_libraries(&self, libraries: Libraries) {
+        *self.libraries.write() = libraries;
+        self.libraries_generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// Rises when a library is added or removed.
+    pub fn libraries_generation(&self) -> u64 {
+        self.libraries_generation.load(Ordering::Acquire)
+    }
+}
+
+impl Libraries {
+    /// All libraries in the order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Library>> {
+        self.by_name.values()
+    }
+
+    /// How many libraries there are.
+    pub fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    /// How many functions there are.
+    pub fn functions_len(&self) -> usize {
+        self.functions.len()
+    }
+
+    /// The bytes that they take.
+    pub fn bytes(&self) -> usize {
+        self.by_name.values().map(|library| library.code.len() + SCRIPT_BYTES).sum()
+    }
+
+    /// The library of this name.
+    pub fn get(&self, name: &str) -> Option<&Arc<Library>> {
+        self.by_name.get(name)
+    }
+
+    /// A function of `library` that another library already has.
+    pub fn collision<'a>(&self, library: &'a Library) -> Option<&'a str> {
+        let taken = |function: &&FunctionFacts| {
+            self.functions.get(&function.name.to_ascii_lowercase()).is_some_and(|owner| owner.name != library.name)
+        };
+        library.functions.iter().find(taken).map(|function| function.name.as_str())
+    }
+
+    /// Adds a library in the place of the one of its name.
+    pub fn insert(&mut self, library: Arc<Library>) {
+        self.remove(&library.name);
+        for function in &library.functions {
+            self.functions.insert(function.name.to_ascii_lowercase(), Arc::clone(&library));
+        }
+        self.by_name.insert(library.name.clone(), library);
+    }
+
+    /// Removes a library; whether it was there.
+    pub fn remove(&mut self, name: &str) -> bool {
+        let Some(library) = self.by_name.remove(name) else { return false };
+        for function in &library.functions {
+            self.functions.remove(&function.name.to_ascii_lowercase());
+        }
+        true
+    }
+}
+
+impl Library {
+    /// What is known of one of its functions.
+    pub fn function(&self, name: &str) -> Option<&FunctionFacts> {
+        self.functions.iter().find(|function| function.name.eq_ignore_ascii_case(name))
+    }
+}
+
+/// What keeping a script or library costs beside its text, estimated.
+const SCRIPT_BYTES: usize = 120;
+
+/// The digest of a source.
+pub fn digest_of(source: &[u8]) -> Digest {
+    spelled(&Sha1::digest(source).into())
+}
+
+/// The digest of a text that may be huge; after each piece `pause` is told how long that was, and may end the work.
+///
+/// # Errors
+/// What `pause` gives.
+pub fn digest_in_pieces<E>(text: &[u8], mut pause: impl FnMut(usize) -> Result<(), E>) -> Result<Digest, E> {
+    let mut hasher = Sha1::new();
+    for piece in text.chunks(PIECE_BYTES) {
+        hasher.update(piece);
+        pause(piece.len())?;
+    }
+    Ok(spelled(&hasher.finalize().into()))
+}
+
+/// Bytes of a huge text that are digested in one go.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// A digest in characters.
+fn spelled(bytes: &[u8; 20]) -> Digest {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut digest = [0; 40];
+    for (pair, byte) in digest.chunks_exact_mut(2).zip(bytes) {
+        pair[0] = DIGITS[usize::from(byte >> 4)];
+        pair[1] = DIGITS[usize::from(byte & 15)];
+    }
+    digest
+}
+
+/// The digest that these characters stand for, in any case; none when they are not 40.
+pub fn digest_from(text: &[u8]) -> Option<Digest> {
+    let mut digest: Digest = text.try_into().ok()?;
+    digest.make_ascii_lowercase();
+    Some(digest)
+}

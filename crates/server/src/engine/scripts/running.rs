@@ -1,0 +1,163 @@
+//! The script that runs: since when, and whether it is to end.
+//!
+//! One script runs at a time in an engine, because each holds all shards. The thread that runs it publishes when it began
+//! and whether it has written; whoever wants it to end says so here, and the script's own thread looks every so many
+//! instructions. Any thread may ask.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use sleeve_wire::request::OwnedArgs;
+
+use crate::request::error::Error;
+
+/// What runs a script: the command that began it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// EVAL and its kin.
+    Script,
+    /// FCALL.
+    Function,
+}
+
+/// What others may know of the script that runs.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    /// What runs it.
+    pub kind: Kind,
+    /// The function's name or the script's digest.
+    pub name: Vec<u8>,
+    /// The request that began it.
+    pub request: OwnedArgs,
+}
+
+/// See the file's head.
+#[derive(Debug, Default)]
+pub struct Running {
+    /// Monotonic milliseconds at which it began, plus one; 0 while none runs.
+    since_ms: AtomicU64,
+    is_function: AtomicBool,
+    has_written: AtomicBool,
+    is_killed: AtomicBool,
+    is_published: AtomicBool,
+    /// Known once the script has run for as long as makes others wait.
+    facts: Mutex<Option<Facts>>,
+}
+
+impl Running {
+    /// A script begins.
+    pub fn begin(&self, kind: Kind, now_ms: u64) {
+        self.is_function.store(kind == Kind::Function, Ordering::Relaxed);
+        self.has_written.store(false, Ordering::Relaxed);
+        self.is_killed.store(false, Ordering::Relaxed);
+        self.since_ms.store(now_ms + 1, Ordering::Release);
+    }
+
+    /// It has ended.
+    pub fn end(&self) {
+        self.since_ms.store(0, Ordering::Release);
+        if self.is_published.load(Ordering::Relaxed) {
+            self.is_published.store(false, Ordering::Relaxed);
+            *self.facts.lock() = None;
+        }
+    }
+
+    /// For how long a script has been running, milliseconds; none while none runs.
+    #[inline]
+    pub fn elapsed_ms(&self, now_ms: impl FnOnce() -> u64) -> Option<u64> {
+        match self.since_ms.load(Ordering::Acquire) {
+            0 => None,
+            since => Some(now_ms().saturating_sub(since - 1)),
+        }
+    }
+
+    /// The script has changed data: from now on it cannot be ended without leaving half of its work.
+    #[inline]
+    pub fn wrote(&self) {
+        if !self.has_written.load(Ordering::Relaxed) {
+            self.has_written.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Has it end whatever it has done: the server stops.
+    pub fn end_at_once(&self) {
+        self.is_killed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether one runs.
+    #[inline]
+    pub fn is_any(&self) -> bool {
+        self.since_ms.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether somebody wants it to end.
+    pub fn is_killed(&self) -> bool {
+        self.is_killed.load(Ordering::Relaxed)
+    }
+
+    /// Publishes what runs, from its own thread. Only the first time counts, and says so.
+    pub fn publish(&self, facts: impl FnOnce() -> Facts) -> bool {
+        let is_first = !self.is_published.load(Ordering::Relaxed);
+        if is_first {
+            *self.facts.lock() = Some(facts());
+            self.is_published.store(true, Ordering::Relaxed);
+        }
+        is_first
+    }
+
+    /// What runs, once others have to wait for it.
+    pub fn facts(&self) -> Option<Facts> {
+        self.facts.lock().clone()
+    }
+
+    /// What others are told that wait for it.
+    pub fn busy(&self) -> Error {
+        if self.is_function.load(Ordering::Relaxed) { BUSY_FUNCTION } else { BUSY_SCRIPT }
+    }
+
+    /// SCRIPT KILL and FUNCTION KILL.
+    ///
+    /// # Errors
+    /// Nothing runs, something of the other kind does, or it has written already.
+    pub fn kill(&self, kind: Kind) -> Result<(), Error> {
+        if self.since_ms.load(Ordering::Acquire) == 0 {
+            return Err(Error::fixed("NOTBUSY No scripts in execution right now."));
+        }
+        if self.has_written.load(Ordering::Relaxed) {
+            return Err(Error::fixed(
+                "UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait \
+                 the script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command.",
+            ));
+        }
+        if self.is_function.load(Ordering::Relaxed) != (kind == Kind::Function) {
+            return Err(self.busy());
+        }
+        self.is_killed.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+const BUSY_SCRIPT: Error =
+    Error::fixed("BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.");
+const BUSY_FUNCTION: Error =
+    Error::fixed("BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_script_that_runs_and_has_not_written_can_be_killed() {
+        let running = Running::default();
+        assert!(running.kill(Kind::Script).is_err_and(|error| error.code() == "NOTBUSY"));
+        running.begin(Kind::Function, 5);
+        assert_eq!(running.elapsed_ms(|| 9), Some(4));
+        assert!(running.kill(Kind::Script).is_err_and(|error| error.code() == "BUSY"));
+        assert_eq!((running.kill(Kind::Function), running.is_killed()), (Ok(()), true));
+        running.begin(Kind::Script, 6);
+        running.wrote();
+        assert!(running.kill(Kind::Script).is_err_and(|error| error.code() == "UNKILLABLE"));
+        running.end();
+        assert_eq!((running.elapsed_ms(|| 9), running.is_killed()), (None, false));
+    }
+}

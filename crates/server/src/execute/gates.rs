@@ -1,0 +1,178 @@
+//! The reasons to refuse, queue or hold a command, in the order in which Redis tries them.
+
+use sleeve_wire::commands::{Command, Flags, Reach, Row};
+use sleeve_wire::reply::Protocol;
+use sleeve_wire::request::Args;
+
+use crate::config::Opt;
+use crate::context::lock_timeout;
+use crate::context::permission;
+use crate::context::{Cx, Room};
+use crate::engine::pause::Held;
+use crate::request::Request;
+use crate::request::error::Error;
+
+/// What becomes of a command that nothing forbids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// It runs now, unless a pause holds it: whoever runs it asks once more, with the locks held.
+    Run,
+    /// It waits for EXEC.
+    Queue,
+    /// It waits for the end of a pause, and so does everything behind it.
+    Hold,
+}
+
+/// Which way a request goes, or why it is refused. The table of reasons; each is a function below, but for the
+/// user's permissions, which EXEC and scripts ask for too.
+#[inline]
+pub fn pass(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<Way, Error> {
+    protected_command(cx, request)?;
+    permission::pass(cx, request)?;
+    busy(cx, request)?;
+    inside_multi(cx, request)?;
+    memory(cx, request)?;
+    listening(cx, request)?;
+    Ok(if cx.state.transaction.is_none() || ends_or_steers_transaction(request.row.id) {
+        Way::Run
+    } else if is_held(cx, request) {
+        Way::Hold
+    } else {
+        Way::Queue
+    })
+}
+
+/// `enable-debug-command` guards DEBUG, and `enable-module-command` what would load modules.
+#[inline]
+fn protected_command(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
+    match request.row.id {
+        Command::Debug => guard(cx, Opt::EnableDebugCommand, "DEBUG", "enable-debug-command"),
+        Command::ModuleLoad | Command::ModuleLoadEx | Command::ModuleUnload => {
+            guard(cx, Opt::EnableModuleCommand, "MODULE", "enable-module-command")
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cold]
+fn guard(cx: &Cx<'_>, option: Opt, command: &str, option_name: &str) -> Result<(), Error> {
+    if cx.engine.config.access(option).allows(cx.is_local()) {
+        return Ok(());
+    }
+    Err(Error::new(format!(
+        "ERR {command} command not allowed. If the {option_name} option is set to \"local\", you can run it from a local \
+         connection, otherwise you need to set this option in the configuration file, and then restart the server."
+    )))
+}
+
+/// While a script has all shards for longer than `busy-reply-threshold`, only what ends it or needs no data may run.
+/// Before that, who needs a shard waits for its lock; who takes one after the other, and could not be told meanwhile that
+/// they will not come free, waits for the script.
+#[inline]
+fn busy(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
+    if cx.engine.scripts.running.is_any() { wait_for_script(cx, request) } else { Ok(()) }
+}
+
+#[cold]
+fn wait_for_script(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
+    let is_allowed = request.row.flags.contains(Flags::ALLOW_BUSY) && request.key_places().is_empty();
+    let is_gentle_end =
+        request.row.id == Command::Shutdown && !request.args.iter().any(|word| word.eq_ignore_ascii_case(b"nosave"));
+    loop {
+        if let Err(busy) = lock_timeout::check(cx.engine) {
+            return if is_allowed && !is_gentle_end { Ok(()) } else { Err(busy) };
+        }
+        if is_allowed || request.row.reach != Reach::Each || !cx.engine.scripts.running.is_any() {
+            return Ok(());
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}
+
+/// How often a script is looked at that such a request waits for.
+const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(1);
+
+/// `maxmemory` guards against what may grow. Room is made for whatever comes, because clients take memory too.
+#[inline]
+fn memory(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
+    let bytes_max = cx.engine.config.memory(Opt::Maxmemory);
+    let estimate = &cx.engine.estimate;
+    if bytes_max == 0 || (cx.engine.estimated_bytes() <= bytes_max && !estimate.is_exceeded()) {
+        return Ok(());
+    }
+    match cx.make_room(bytes_max) {
+        Room::Nothing if may_grow(cx, request) => Err(Error::OUT_OF_MEMORY),
+        _ => Ok(()),
+    }
+}
+
+fn may_grow(cx: &Cx<'_>, request: &Request<'_>) -> bool {
+    if request.row.id == Command::Exec {
+        let mut queue = cx.state.transaction.iter().flat_map(|transaction| transaction.queue.iter());
+        return queue.any(|(row, _)| row.flags.contains(Flags::DENYOOM));
+    }
+    // A queue is memory too: while there is none left, only what ends the transaction may come.
+    let would_queue = cx.state.transaction.is_some() && !ends_or_steers_transaction(request.row.id);
+    would_queue || request.row.flags.contains(Flags::DENYOOM)
+}
+
+/// Some commands make no sense between MULTI and EXEC.
+#[inline]
+fn inside_multi(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
+    if cx.state.transaction.is_some() && request.row.flags.contains(Flags::NO_MULTI) {
+        return Err(Error::fixed("ERR Command not allowed inside a transaction"));
+    }
+    Ok(())
+}
+
+/// A client of RESP2 that listens cannot tell replies from messages, so it asks for little else.
+#[inline]
+fn listening(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
+    if cx.state.is_monitor() && request.row.flags.intersects(Flags::WRITE.or(Flags::READONLY).or(Flags::MAY_REPLICATE))
+    {
+        return Err(Error::fixed("ERR Replica can't interact with the keyspace"));
+    }
+    if cx.state.subscriptions.is_none() || cx.state.protocol != Protocol::Resp2 || !cx.state.is_listening() {
+        return Ok(());
+    }
+    use Command::{PSubscribe, PUnsubscribe, Ping, Quit, Reset, SSubscribe, SUnsubscribe, Subscribe, Unsubscribe};
+    match request.row.id {
+        PSubscribe | PUnsubscribe | Ping | Quit | Reset | SSubscribe | SUnsubscribe | Subscribe | Unsubscribe => Ok(()),
+        _ => Err(Error::new(format!(
+            "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this \
+             context",
+            request.row.full_name
+        ))),
+    }
+}
+
+#[inline]
+fn ends_or_steers_transaction(command: Command) -> bool {
+    use Command::{Discard, Exec, Multi, Quit, Reset, Watch};
+    matches!(command, Exec | Discard | Multi | Watch | Quit | Reset)
+}
+
+/// Whether a pause holds a request.
+#[inline]
+pub fn is_held(cx: &Cx<'_>, request: &Request<'_>) -> bool {
+    cx.engine.pause.is_begun() && is_held_now(cx, request)
+}
+
+#[cold]
+fn is_held_now(cx: &Cx<'_>, request: &Request<'_>) -> bool {
+    match cx.engine.pause.held(cx.now.monotonic_ms()) {
+        None => false,
+        Some(Held::All) => true,
+        Some(Held::Writes) if request.row.id == Command::Exec => {
+            let mut queue = cx.state.transaction.iter().flat_map(|transaction| transaction.queue.iter());
+            queue.any(|(row, args)| may_write(cx, row, args))
+        }
+        Some(Held::Writes) => may_write(cx, request.row, request.args),
+    }
+}
+
+/// Whether a command writes, or may: a script, unless it says of itself that it does not.
+fn may_write(cx: &Cx<'_>, row: &Row, args: Args<'_>) -> bool {
+    let promises_none = || cx.engine.scripts.promises_no_writes(row.id, args.get(1).unwrap_or_default());
+    row.flags.intersects(Flags::WRITE.or(Flags::MAY_REPLICATE)) && !promises_none()
+}

@@ -1,0 +1,257 @@
+//! The spine: find, gate, lock, run, record. The only way a command runs.
+//!
+//! The requests of a batch are prepared ahead in groups (`lookahead`) and run in order, each under the locks that its row
+//! asks for.
+
+pub mod active_expiry;
+pub mod gates;
+pub mod scratch;
+pub mod serve_blocked;
+
+use std::sync::Arc;
+
+use sleeve_wire::commands::{Command, Reach, Row};
+use sleeve_wire::request::{Args, Batch};
+
+use crate::commands as families;
+use crate::commands::transaction;
+use crate::context::Cx;
+use crate::context::lock_timeout;
+use crate::context::lookahead::Found;
+use crate::context::session_state::{Replies, State};
+use crate::host::clock::Instant;
+use crate::host::log;
+use crate::request::error;
+use crate::request::error::Error;
+use crate::request::output::Output;
+use crate::request::{KeyAt, Request};
+use scratch::Desk;
+
+/// Runs the requests of `batch`, which lie in `buffer`, and appends their replies to `output`. Returns how many were
+/// run: fewer than all when the peer is to be closed, when it waits for a key, or when a pause holds the next one.
+pub fn batch(state: &mut State, desk: &mut Desk, batch: &Batch, buffer: &[u8], output: &mut Output) -> usize {
+    let mut prepared = std::mem::take(&mut desk.prepared);
+    let mut cx = Cx::new(&desk.engine, &desk.counters, state, output, desk.now, call);
+    let mut run = 0;
+    'groups: while run < batch.len() {
+        if run != 0 {
+            cx.now = Instant::now();
+            cx.check_owed();
+        }
+        let database = cx.state.database as usize;
+        let end =
+            prepared.fill((batch, buffer), run, (&desk.engine.names, &desk.engine.store, &mut cx.locks), database);
+        for ((found, keys), index) in prepared.group().zip(run..end) {
+            run = index;
+            if cx.state.closing || !step(&mut cx, found, batch.get(index, buffer), keys) {
+                break 'groups;
+            }
+            if cx.state.blocked.is_some() {
+                run = index + 1;
+                break 'groups;
+            }
+        }
+        run = end;
+    }
+    cx.check_owed();
+    cx.settle_time();
+    let own = Arc::clone(&cx.state.peer);
+    cx.post_letters(Some(&own.mailbox));
+    desk.prepared = prepared;
+    run
+}
+
+/// Takes one request through the gates and runs or queues it. False when a pause holds it.
+#[inline]
+fn step(cx: &mut Cx<'_>, found: Found, args: Args<'_>, keys: &[KeyAt]) -> bool {
+    let mark = cx.out.mark();
+    if cx.state.replies == Replies::SkipNext {
+        cx.state.replies = Replies::Skip;
+    }
+    match found {
+        Found::Command(row) => {
+            let request = Request::new(row, args, keys);
+            match gates::pass(cx, &request) {
+                Ok(gates::Way::Run) if !run(cx, request) => return false,
+                Ok(gates::Way::Run) => {}
+                Ok(gates::Way::Queue) => queue(cx, &request),
+                Ok(gates::Way::Hold) => return false,
+                Err(error) => reject(cx, Some(row), error),
+            }
+        }
+        Found::Unknown if is_cross_protocol(args) => cx.state.closing = true,
+        Found::Unknown => reject(cx, None, unknown_command(args)),
+        Found::UnknownSubcommand(row) => reject(cx, Some(row), unknown_subcommand(args)),
+        Found::Arity(row) => reject(cx, Some(row), Error::arity(row.full_name)),
+    }
+    // What SUBSCRIBE and its like say is no reply but a message, which is always sent.
+    let is_message = std::mem::take(&mut cx.is_message);
+    match cx.state.replies {
+        // What waits is answered later, and its reply is skipped then.
+        _ if cx.state.blocked.is_some() => {}
+        Replies::On | Replies::SkipNext => {}
+        Replies::Off if is_message => {}
+        Replies::Off => cx.out.rewind(mark),
+        Replies::Skip => {
+            if !is_message {
+                cx.out.rewind(mark);
+            }
+            cx.state.replies = Replies::On;
+        }
+    }
+    if !cx.outbox.owes_nothing_to_itself() {
+        cx.push_own();
+    }
+    if cx.state.tracking.is_some() {
+        cx.forget_caching(row_of(found));
+    }
+    true
+}
+
+fn row_of(found: Found) -> Option<&'static Row> {
+    match found {
+        Found::Command(row) | Found::UnknownSubcommand(row) | Found::Arity(row) => Some(row),
+        Found::Unknown => None,
+    }
+}
+
+/// Locks what the row names, calls, unlocks. False when a pause holds the request: that is asked with the locks held, so
+/// that no write is under way when a pause, which is begun with all of them held, has begun.
+#[inline]
+fn run(cx: &mut Cx<'_>, request: Request<'_>) -> bool {
+    cx.state.row = Some(request.row);
+    if let Err(error) = lock(cx, &request) {
+        reject(cx, Some(request.row), error);
+        return true;
+    }
+    if gates::is_held(cx, &request) {
+        cx.locks.clear();
+        return false;
+    }
+    call(cx, request);
+    if !cx.marked.is_empty() {
+        serve_blocked::marked(cx);
+    }
+    cx.locks.end_command();
+    true
+}
+
+/// Takes the locks that a request needs: the only place where that is decided, by the row's reach.
+#[inline]
+fn lock(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
+    let (engine, locks) = (cx.engine, &mut cx.locks);
+    match (request.row.reach, request.key_places()) {
+        (Reach::Named, [key]) => lock_timeout::until(engine, |patience| locks.take_one_within(key.hash, patience)),
+        (Reach::Named, []) if request.row.id == Command::Exec => transaction::lock(cx),
+        (Reach::Named, []) | (Reach::Each, _) => {
+            locks.clear();
+            Ok(())
+        }
+        (Reach::Named, keys) => {
+            let hashes = || keys.iter().map(|key| key.hash);
+            lock_timeout::until(engine, |patience| locks.take_within(hashes(), patience))
+        }
+        (Reach::All, _) => lock_timeout::until(engine, |patience| locks.take_all_within(patience)),
+    }
+}
+
+/// Runs one command with its locks held and records its effect: by itself the request as it came, unless the command
+/// has recorded in other words what it did.
+#[inline]
+pub fn call(cx: &mut Cx<'_>, request: Request<'_>) {
+    let mark = cx.out.mark();
+    cx.time(request.row);
+    cx.begin();
+    let began_ticks = cx.begin_alone(&request);
+    let is_monitored = cx.engine.pubsub.is_monitored();
+    if is_monitored && request.row.runs_script() {
+        // What the script runs is shown behind it.
+        cx.show_to_monitors(&request);
+    }
+    let outcome = families::run(cx, request);
+    if is_monitored && !request.row.runs_script() {
+        cx.show_to_monitors(&request);
+    }
+    if let Some(began_ticks) = began_ticks {
+        cx.end_alone(&request, began_ticks);
+    }
+    cx.end(&request);
+    let counters = &cx.counters.commands[request.row.id as usize];
+    if let Err(error) = outcome {
+        cx.out.rewind(mark);
+        counters.failed.add(1);
+        cx.refuse(&error);
+    }
+    if began_ticks.is_some() {
+        cx.check_reply(mark);
+    }
+    if cx.state.tracking.is_some() {
+        cx.remember_reads(&request);
+    }
+    if cx.state.serving.is_none() {
+        // What waited was counted when it began to.
+        counters.calls.add(1);
+        cx.counters.executed.add(1);
+    }
+}
+
+/// Keeps a command for EXEC.
+fn queue(cx: &mut Cx<'_>, request: &Request<'_>) {
+    if let Some(transaction) = &mut cx.state.transaction {
+        transaction.queue.push(request.row, request.args);
+    }
+    cx.reply().simple("QUEUED");
+}
+
+/// Answers a request that may not run. Inside MULTI this dooms the transaction; where it is EXEC itself, it ends it.
+#[cold]
+fn reject(cx: &mut Cx<'_>, row: Option<&'static Row>, error: Error) {
+    if let Some(transaction) = &mut cx.state.transaction {
+        transaction.aborted = true;
+    }
+    if let Some(row) = row {
+        cx.counters.commands[row.id as usize].rejected.add(1);
+    }
+    if row.is_some_and(|row| row.id == Command::Exec) {
+        cx.state.transaction = None;
+        cx.state.watching.clear(cx.engine);
+        return cx.refuse(&error.exec_refused());
+    }
+    cx.refuse(&error);
+}
+
+/// Whether this is the beginning of an HTTP request that a browser was tricked into sending here.
+fn is_cross_protocol(args: Args<'_>) -> bool {
+    let is = args.get(0).is_some_and(|name| name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:"));
+    if is {
+        log::warning(
+            "A client sent POST or Host: as a command: a web browser was probably tricked into talking to this port \
+             (cross-protocol scripting). Its connection is closed; check who can reach the port.",
+        );
+    }
+    is
+}
+
+/// Redis shows at most so many bytes of what it did not understand.
+const SHOWN_BYTES: usize = 128;
+
+fn unknown_command(args: Args<'_>) -> Error {
+    let mut rest = Vec::new();
+    for arg in args.iter().skip(1) {
+        if rest.len() >= SHOWN_BYTES {
+            break;
+        }
+        let arg = &arg[..arg.len().min(SHOWN_BYTES - rest.len())];
+        rest.extend_from_slice(&[b"'", error::shown(arg), b"' "].concat());
+    }
+    let name = args.get(0).unwrap_or_default();
+    let name = &name[..name.len().min(SHOWN_BYTES)];
+    Error::naming("ERR unknown command '{}', with args beginning with: {}", &[name, &rest])
+}
+
+fn unknown_subcommand(args: Args<'_>) -> Error {
+    let container = args.get(0).unwrap_or_default().to_ascii_uppercase();
+    let name = args.get(1).unwrap_or_default();
+    let name = &name[..name.len().min(SHOWN_BYTES)];
+    Error::naming("ERR unknown subcommand '{}'. Try {} HELP.", &[name, &container])
+}

@@ -1,0 +1,51 @@
+//! What a thread has at hand while it runs sessions.
+//!
+//! One for each worker and one for each embedded session: buffers that every batch reuses, the thread's counters and its
+//! reading of the clock. Nothing here outlives a batch but memory and sums.
+
+use std::sync::Arc;
+
+use sleeve_wire::request::Batch;
+
+use crate::context::lookahead::Prepared;
+use crate::engine::Engine;
+use crate::host::clock::Instant;
+use crate::messaging::local_subscribers::Audience;
+use crate::observe::stats::Counters;
+
+/// See the file's head.
+#[derive(Debug)]
+pub struct Desk {
+    /// The engine that is worked on.
+    pub engine: Arc<Engine>,
+    /// This thread's block of counters.
+    pub counters: Arc<Counters>,
+    /// The time of this wake-up.
+    pub now: Instant,
+    /// Who of this thread's clients listens to what.
+    pub audience: Audience,
+    /// The requests that are being executed.
+    pub batch: Batch,
+    /// What was found out about them ahead.
+    pub prepared: Prepared,
+}
+
+impl Desk {
+    /// A desk for one thread or embedded session.
+    pub fn new(engine: &Arc<Engine>) -> Self {
+        Self {
+            engine: Arc::clone(engine),
+            counters: engine.stats.open(),
+            now: Instant::now(),
+            audience: Audience::default(),
+            batch: Batch::new(),
+            prepared: Prepared::default(),
+        }
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        self.engine.stats.close(&self.counters);
+    }
+}

@@ -1,0 +1,156 @@
+//! Waiting for a key: how a command begins to, and how those who wait are served when the command that changed it is over.
+//!
+//! For each key that was marked, those who wait for it are tried in the order in which they came: the narrowed request runs
+//! as if the waiter had just sent it, under the locks that the finished command still holds, and its reply is posted to
+//! the owner of the waiter's session. A request that would block again leaves its waiter where it stands. What is
+//! served may change further keys (BLMOVE), which are served in turn.
+//!
+//! Where a request needs a shard that is not held, everything is given back and what it needs is taken together, as all
+//! locks are; that the key may be empty by then is what the request itself finds out.
+
+use std::sync::Arc;
+
+use sleeve_store::Kind;
+use sleeve_wire::commands::Row;
+
+use crate::context::Cx;
+use crate::context::permission;
+use crate::context::session_state::State;
+use crate::engine::Engine;
+use crate::engine::clients::blocking::{Arrival, Block, Place, Waiter};
+use crate::host::clock::Instant;
+use crate::messaging::mail::{Letter, Mailbox};
+use crate::observe::stats::Counters;
+use crate::request::output::Output;
+use crate::request::{KeyAt, Request, hash_keys};
+
+/// Serves all keys that the finished command has marked. Locks may have changed hands afterwards.
+#[cold]
+pub fn marked(cx: &mut Cx<'_>) {
+    while let Some(place) = cx.marked.pop_front() {
+        cx.engine.blocking.unmark(&place);
+        serve_key(cx, &place);
+    }
+}
+
+/// Serves keys that no command has changed: their time has come, or they were evicted. No shard is locked.
+pub fn gone(
+    (engine, counters, now): (&Engine, &Counters, Instant),
+    call: fn(&mut Cx<'_>, Request<'_>),
+    places: Vec<Place>,
+) {
+    let Some((first, _)) = places.iter().find_map(|place| engine.blocking.next(place, 0, None)) else {
+        return places.iter().for_each(|place| engine.blocking.unmark(place));
+    };
+    let (mut state, mut out) = (State::stand_in(&first), Output::default());
+    let mut cx = Cx::new(engine, counters, &mut state, &mut out, now, call);
+    cx.marked.extend(places);
+    marked(&mut cx);
+    cx.settle_time();
+    cx.post_letters(None);
+}
+
+fn serve_key(cx: &mut Cx<'_>, place: &Place) {
+    let hash = cx.engine.store.hash(&place.name);
+    let mut ticket = 0;
+    loop {
+        if !cx.locks.holds(hash) {
+            cx.locks.take_one(hash);
+        }
+        let kind = kind_of(cx, place);
+        let Some((waiter, aim)) = cx.engine.blocking.next(place, ticket, kind) else { return };
+        ticket = waiter.ticket;
+        let mut keys = Vec::new();
+        hash_keys(&cx.engine.store, waiter.row, waiter.request(aim).args(), &mut keys);
+        if !keys.iter().all(|key| cx.locks.holds(key.hash)) {
+            cx.locks.take(keys.iter().map(|key| key.hash).chain([hash]));
+            let kind = kind_of(cx, place);
+            if !waiter.wants(aim, kind) {
+                continue;
+            }
+        }
+        serve(cx, &waiter, aim, &keys);
+    }
+}
+
+fn kind_of(cx: &mut Cx<'_>, place: &Place) -> Option<Kind> {
+    let (hash, now_ms) = (cx.engine.store.hash(&place.name), cx.now.wall_ms());
+    let entry = cx.locks.shard(hash).get(place.database as usize, hash, &place.name, now_ms);
+    entry.map(|entry| entry.kind())
+}
+
+/// Runs the request of a waiter as its own, and posts the reply unless it has to wait on.
+fn serve(cx: &mut Cx<'_>, waiter: &Arc<Waiter>, aim: usize, keys: &[KeyAt]) {
+    // Who was killed takes nothing any more, though the thread that owns it may not have come to that yet.
+    if cx.engine.peers.find(waiter.peer.id).is_none() {
+        return;
+    }
+    let Some(claim) = waiter.claim() else { return };
+    let (mut state, mut reply) = (State::stand_in(waiter), Output::default());
+    std::mem::swap(cx.state, &mut state);
+    std::mem::swap(cx.out, &mut reply);
+    // What was allowed when the client began to wait may be so no longer.
+    match permission::check_unblocked(cx, waiter.row, waiter.request(aim).args()) {
+        Ok(()) => (cx.call)(cx, Request::new(waiter.row, waiter.request(aim).args(), keys)),
+        Err(error) => cx.refuse(&error),
+    }
+    std::mem::swap(cx.state, &mut state);
+    std::mem::swap(cx.out, &mut reply);
+    if state.blocked.is_none() {
+        claim.finish(&cx.engine.blocking);
+        let letter = Letter::Unblock { id: waiter.peer.id, ticket: waiter.ticket, reply };
+        cx.post(&waiter.peer.mailbox, letter);
+    }
+}
+
+/// Waiting for keys, and telling other threads.
+impl Cx<'_> {
+    /// Whether the running command may wait for a key. In a transaction and in a script it may not, and answers what it
+    /// would answer when the time of waiting is over.
+    pub fn may_block(&self) -> bool {
+        self.state.executing.is_none() && !self.state.denies_blocking
+    }
+
+    /// Has the peer wait. The command of this row returns without a reply; its requests for single keys answer later.
+    pub fn block(&mut self, row: &'static Row, block: Block<'_>) {
+        debug_assert!(self.may_block(), "the command answers for itself");
+        let state = &mut *self.state;
+        if let Some(waiter) = &state.serving {
+            // Its narrowed request ran in vain, so it stays where it is.
+            state.blocked = Some(Arc::clone(waiter));
+            return;
+        }
+        let left_ms = |deadline_ms: i64| deadline_ms.saturating_sub(self.now.wall_ms()).max(0) as u64;
+        let arrival = Arrival {
+            peer: &state.peer,
+            row,
+            database: state.database,
+            protocol: state.protocol,
+            user: &state.user,
+            no_touch: state.no_touch,
+            deadline_ms: block
+                .deadline_ms
+                .map(|deadline_ms| self.now.monotonic_ms().saturating_add(left_ms(deadline_ms))),
+        };
+        state.blocked = Some(self.engine.blocking.enter(arrival, block));
+    }
+
+    /// Posts a letter when the locks of this batch have been given back.
+    pub fn post(&mut self, mailbox: &Arc<Mailbox>, letter: Letter) {
+        self.letters.push((Arc::clone(mailbox), letter));
+    }
+
+    /// Gives all locks back and posts the letters so far. The owner of the mailbox `own` looks into it by itself.
+    pub(crate) fn post_letters(&mut self, own: Option<&Arc<Mailbox>>) {
+        if self.letters.is_empty() && self.outbox.is_empty() {
+            return;
+        }
+        self.locks.clear();
+        self.engine.tracking.broadcast(&mut self.outbox);
+        for (mailbox, letter) in self.letters.drain(..) {
+            let is_own = own.is_some_and(|own| Arc::ptr_eq(own, &mailbox));
+            if is_own { mailbox.post_unheard(letter) } else { mailbox.post(letter) }
+        }
+        self.outbox.ring(own);
+    }
+}

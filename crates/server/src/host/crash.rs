@@ -1,0 +1,206 @@
+//! What a fatal signal leaves in the log: which signal, in which thread, and by which way the program came there.
+//!
+//! The process is broken when this runs, and locks may be held for ever. So the report asks for no lock and no memory: it is
+//! made on the stack of the handler and written straight to the log's descriptor. Functions are given as offsets into the
+//! program's file, because to find their names would ask for both; `addr2line` finds them. Then the signal does what it
+//! would have done: the handler that was there before (Rust's, which knows a stack that has overflowed) or the system's.
+//!
+//! Installed once, by the thread that starts a server; embedded engines leave the signals of their program alone. Threads
+//! that serve have a stack for the handler, because their own may be what is full.
+
+use std::fmt::{self, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::RawFd;
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+use libc::{c_int, c_void};
+
+use super::log;
+
+const SIGNALS: [(c_int, &str); 5] = [
+    (libc::SIGSEGV, "SIGSEGV"),
+    (libc::SIGBUS, "SIGBUS"),
+    (libc::SIGFPE, "SIGFPE"),
+    (libc::SIGILL, "SIGILL"),
+    (libc::SIGABRT, "SIGABRT"),
+];
+
+/// What was done about each of the signals before.
+static BEFORE: OnceLock<[libc::sigaction; SIGNALS.len()]> = OnceLock::new();
+
+/// Whether a report is wanted (`crash-log-enabled`).
+static IS_WANTED: AtomicBool = AtomicBool::new(false);
+
+/// How far the report is: nobody has begun, somebody writes it, it is written.
+static STAGE: AtomicU8 = AtomicU8::new(NOT_BEGUN);
+const NOT_BEGUN: u8 = 0;
+const BEGUN: u8 = 1;
+const WRITTEN: u8 = 2;
+
+/// The deepest trace that is written.
+const FRAMES_MAX: usize = 100;
+
+/// Bytes for the handler's stack: a signal's frame of a few kilobytes, the trace, and what the unwinder needs.
+const STACK_BYTES: usize = 64 * 1024;
+
+/// Has a fatal signal write a report from now on, or no more.
+pub fn set_wanted(is_wanted: bool) {
+    IS_WANTED.store(is_wanted, Ordering::Relaxed);
+    if is_wanted {
+        BEFORE.get_or_init(install);
+    }
+}
+
+/// Says that what goes wrong has been written down, so that the end by a signal that follows is reported no second time.
+pub fn has_been_told() {
+    STAGE.store(WRITTEN, Ordering::Relaxed);
+}
+
+fn install() -> [libc::sigaction; SIGNALS.len()] {
+    // The first trace loads the unwinder, which the handler must not do.
+    let mut frame = [ptr::null_mut(); 1];
+    // SAFETY: the function writes at most one pointer to `frame`.
+    unsafe { libc::backtrace(frame.as_mut_ptr(), 1) };
+    SIGNALS.map(|(signal, _)| {
+        let mut before = MaybeUninit::<libc::sigaction>::zeroed();
+        // SAFETY: both actions are valid, zero being a value for each of their parts; the handler is of the form that
+        // SA_SIGINFO asks for, and does only what a handler may do.
+        unsafe {
+            let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
+            action.sa_sigaction = report as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+            // A fault in the handler finds its signal blocked, which ends the process at once.
+            libc::sigfillset(&raw mut action.sa_mask);
+            libc::sigaction(signal, &raw const action, before.as_mut_ptr());
+            before.assume_init()
+        }
+    })
+}
+
+/// Gives the calling thread a stack for the handler. It stays until the process ends.
+pub fn prepare_thread() {
+    let stack = Box::leak(vec![0_u8; STACK_BYTES].into_boxed_slice());
+    let stack = libc::stack_t { ss_sp: stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: STACK_BYTES };
+    // SAFETY: the memory is the thread's alone, for ever.
+    unsafe { libc::sigaltstack(&raw const stack, ptr::null_mut()) };
+}
+
+/// The handler.
+extern "C" fn report(signal: c_int, info: *mut libc::siginfo_t, _context: *mut c_void) {
+    // SAFETY: the system hands over a valid description.
+    let info = unsafe { &*info };
+    let stage = STAGE.compare_exchange(NOT_BEGUN, BEGUN, Ordering::Relaxed, Ordering::Relaxed);
+    match stage {
+        Ok(_) => {
+            if IS_WANTED.load(Ordering::Relaxed) {
+                write_report(signal, info);
+            }
+            STAGE.store(WRITTEN, Ordering::Relaxed);
+        }
+        // Another thread writes its report, and ends all threads when it has.
+        Err(BEGUN) => loop {
+            // SAFETY: it only waits.
+            unsafe { libc::pause() };
+        },
+        Err(_) => {}
+    }
+    let is_fault = info.si_code > 0 && matches!(signal, libc::SIGSEGV | libc::SIGBUS);
+    let before = BEFORE.get().filter(|_| is_fault && stage.is_ok());
+    let index = SIGNALS.iter().position(|(own, _)| *own == signal).unwrap_or(0);
+    // SAFETY: the action is one that was in force before, or zero, which is the system's own. What faulted faults again when
+    // this returns; what was sent is sent again, and arrives then.
+    unsafe {
+        let default = MaybeUninit::zeroed().assume_init();
+        libc::sigaction(signal, before.map_or(&raw const default, |before| &raw const before[index]), ptr::null_mut());
+        if before.is_none() {
+            libc::raise(signal);
+        }
+    }
+}
+
+fn write_report(signal: c_int, info: &libc::siginfo_t) {
+    let Some(descriptor) = log::descriptor() else { return };
+    let mut line = Line { descriptor, bytes: [0; 512], len: 0 };
+    // What cannot be written has nobody left to tell.
+    _ = line.head(signal, info);
+    let mut frames = [ptr::null_mut(); FRAMES_MAX];
+    // SAFETY: the functions read and write within `frames`, and the second writes to the descriptor only.
+    unsafe {
+        let count = libc::backtrace(frames.as_mut_ptr(), FRAMES_MAX as c_int);
+        libc::backtrace_symbols_fd(frames.as_ptr(), count, descriptor);
+    }
+    _ = line.write_str("=== The report of the crash ends here ===\n");
+    line.flush();
+}
+
+/// Text on its way to the log, a few hundred bytes at a time.
+struct Line {
+    descriptor: RawFd,
+    bytes: [u8; 512],
+    len: usize,
+}
+
+impl Line {
+    fn head(&mut self, signal: c_int, info: &libc::siginfo_t) -> fmt::Result {
+        let name = SIGNALS.iter().find(|(own, _)| *own == signal).map_or("", |(_, name)| name);
+        let mut thread = [0_u8; 16];
+        // SAFETY: the system writes at most 16 bytes, the last of which is zero.
+        let process = unsafe {
+            libc::prctl(libc::PR_GET_NAME, thread.as_mut_ptr());
+            libc::getpid()
+        };
+        let thread = thread.split(|byte| *byte == 0).next().and_then(|name| str::from_utf8(name).ok()).unwrap_or("?");
+        let version = env!("CARGO_PKG_VERSION");
+        writeln!(self, "\n{process}:M {} # === The report of a crash begins here ===", log::Stamp::in_crash())?;
+        writeln!(self, "Sleeve {version} crashed by signal: {signal} ({name}), si_code: {}", info.si_code)?;
+        // SAFETY: the description of a signal that a process has sent holds the first, that of a fault the second; each is
+        // read as plain numbers and used where it is true.
+        let (sender, address) = unsafe { (info.si_pid(), info.si_addr()) };
+        match info.si_code {
+            ..=0 => writeln!(self, "Sent by process {sender}, to the thread '{thread}'")?,
+            _ => writeln!(self, "At address {address:p}, in the thread '{thread}'")?,
+        }
+        writeln!(
+            self,
+            "Stack trace; addr2line -Cfie PROGRAM OFFSET names the functions, the offset is behind the '+':"
+        )?;
+        self.flush();
+        Ok(())
+    }
+
+    fn flush(&mut self) {
+        let mut left = &self.bytes[..self.len];
+        while !left.is_empty() {
+            // SAFETY: the bytes are there.
+            let count = unsafe { libc::write(self.descriptor, left.as_ptr().cast(), left.len()) };
+            let Ok(count @ 1..) = usize::try_from(count) else { break };
+            left = left.get(count..).unwrap_or_default();
+        }
+        self.len = 0;
+    }
+}
+
+impl Write for Line {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for byte in text.bytes() {
+            if self.len == self.bytes.len() {
+                self.flush();
+            }
+            self.bytes[self.len] = byte;
+            self.len += 1;
+        }
+        Ok(())
+    }
+}
+
+/// DEBUG SEGFAULT: touches memory that nobody may touch.
+pub fn on_purpose() {
+    // SAFETY: a mapping of its own, which is given to nobody; that it may not be written to is what is wanted, and the
+    // system ends the process for it.
+    unsafe {
+        let page = libc::mmap(ptr::null_mut(), 1, libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);
+        page.cast::<u8>().write_volatile(0);
+    }
+}

@@ -1,0 +1,191 @@
+//! The server's log, line by line as Redis writes it: `pid:role date time mark text`, in local time.
+//!
+//! Harnesses and operators' scripts read these lines, so their form is an interface. Any thread may log; a line is
+//! written in one call. Before each line the file's name is looked up: whoever rotates logs moves the file away and expects
+//! the next line in a new one, and lines are few. The report of a crash writes through the descriptor alone, which stays the
+//! same. Embedded engines do not log.
+
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
+
+use super::time_zone;
+use crate::config::LogLevel;
+
+/// Where lines go.
+#[derive(Debug)]
+struct Log {
+    /// Standard output when there is none.
+    file: Option<Named>,
+    level: Mutex<LogLevel>,
+}
+
+/// A file, and where it should be.
+#[derive(Debug)]
+struct Named {
+    path: PathBuf,
+    /// Its number never changes: another file takes its place under the same one.
+    open: Mutex<OwnedFd>,
+    descriptor: RawFd,
+}
+
+static LOG: OnceLock<Log> = OnceLock::new();
+
+/// Opens the log of this process, once: `path` empty is standard output.
+///
+/// # Errors
+/// What the file system says of the path.
+pub fn open(path: &Path, level: LogLevel) -> io::Result<()> {
+    let file = match path.as_os_str().is_empty() {
+        true => None,
+        false => {
+            let open = OwnedFd::from(open_file(path)?);
+            Some(Named { path: path.to_owned(), descriptor: open.as_raw_fd(), open: Mutex::new(open) })
+        }
+    };
+    _ = LOG.set(Log { file, level: Mutex::new(level) });
+    Ok(())
+}
+
+fn open_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).open(path)
+}
+
+/// Where lines go, for who may take no lock; none while there is no log.
+pub fn descriptor() -> Option<RawFd> {
+    LOG.get().map(|log| log.file.as_ref().map_or(libc::STDOUT_FILENO, |file| file.descriptor))
+}
+
+impl Named {
+    fn write(&self, line: &[u8]) -> io::Result<()> {
+        let mut open = self.open.lock();
+        if !self.is_there(&open) {
+            // Where no new one can be made, the old file is better than none.
+            _ = open_file(&self.path).map(|file| rustix::io::dup3(&file, &mut open, rustix::io::DupFlags::CLOEXEC));
+        }
+        let mut left = line;
+        while !left.is_empty() {
+            left = &left[rustix::io::write(&*open, left)?..];
+        }
+        Ok(())
+    }
+
+    /// Whether the name still leads to the file that is open.
+    fn is_there(&self, open: &OwnedFd) -> bool {
+        let (Ok(named), Ok(open)) = (std::fs::metadata(&self.path), rustix::fs::fstat(open)) else { return false };
+        (named.dev(), named.ino()) == (open.st_dev, open.st_ino)
+    }
+}
+
+/// Logs from this level on.
+pub fn set_level(level: LogLevel) {
+    if let Some(log) = LOG.get() {
+        *log.level.lock() = level;
+    }
+}
+
+/// Something that only helps to find an error.
+pub fn debug(text: &str) {
+    line(LogLevel::Debug, '.', text);
+}
+
+/// Something that is seldom of use.
+pub fn verbose(text: &str) {
+    line(LogLevel::Verbose, '-', text);
+}
+
+/// Something an operator wants to see once.
+pub fn notice(text: &str) {
+    line(LogLevel::Notice, '*', text);
+}
+
+/// Something is wrong.
+pub fn warning(text: &str) {
+    line(LogLevel::Warning, '#', text);
+}
+
+fn line(level: LogLevel, mark: char, text: &str) {
+    let Some(log) = LOG.get() else { return };
+    if level < *log.level.lock() {
+        return;
+    }
+    let time_ms = now_ms();
+    let stamp = Stamp { time_ms, offset_s: time_zone::offset_s(time_ms / 1_000) };
+    let line = format!("{}:M {stamp} {mark} {text}\n", std::process::id());
+    // A log that cannot be written has nobody left to tell.
+    _ = match &log.file {
+        Some(file) => file.write(line.as_bytes()),
+        None => io::stdout().write_all(line.as_bytes()),
+    };
+}
+
+fn now_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
+}
+
+/// A moment as log lines show it: `21 Nov 2026 10:45:52.123`.
+#[derive(Debug, Clone, Copy)]
+pub struct Stamp {
+    /// Milliseconds since 1970, universal time.
+    time_ms: i64,
+    /// What the local clock is ahead.
+    offset_s: i64,
+}
+
+impl Stamp {
+    /// This moment, for who may ask nobody which zone it is.
+    pub fn in_crash() -> Self {
+        Self { time_ms: now_ms(), offset_s: time_zone::latest_offset_s() }
+    }
+}
+
+impl fmt::Display for Stamp {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let local_s = self.time_ms.div_euclid(1_000) + self.offset_s;
+        let (days, second) = (local_s.div_euclid(86_400), local_s.rem_euclid(86_400));
+        let (year, month, day) = date_of(days);
+        let (hours, minutes, seconds) = (second / 3_600, second / 60 % 60, second % 60);
+        let (month, millis) = (MONTHS[month - 1], self.time_ms.rem_euclid(1_000));
+        write!(out, "{day:02} {month} {year} {hours:02}:{minutes:02}:{seconds:02}.{millis:03}")
+    }
+}
+
+const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/// Year, month from 1 and day from 1 of so many days after 1970-01-01, by counting in 400-year eras of the proleptic
+/// Gregorian calendar that begin on a first of March.
+fn date_of(days: i64) -> (i64, usize, i64) {
+    let shifted = days + 719_468;
+    let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let calendar_month = if month < 10 { month + 3 } else { month - 9 };
+    (year + era * 400 + i64::from(calendar_month <= 2), calendar_month as usize, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stamps_are_calendar_dates() {
+        let at = |time_s: i64, millis, offset_s| Stamp { time_ms: time_s * 1_000 + millis, offset_s }.to_string();
+        assert_eq!(at(0, 0, 0), "01 Jan 1970 00:00:00.000");
+        assert_eq!(at(951_782_399, 7, 0), "28 Feb 2000 23:59:59.007");
+        assert_eq!(at(951_782_400, 0, 0), "29 Feb 2000 00:00:00.000");
+        assert_eq!(at(1_795_258_752, 120, 0), "21 Nov 2026 10:59:12.120");
+        assert_eq!(at(4_107_542_400, 0, 0), "01 Mar 2100 00:00:00.000");
+        assert_eq!(at(1_795_258_752, 120, 19_800), "21 Nov 2026 16:29:12.120");
+        assert_eq!(at(951_782_400, 0, -1), "28 Feb 2000 23:59:59.000");
+        assert_eq!(at(0, 1, -3_600), "31 Dec 1969 23:00:00.001");
+    }
+}

@@ -1,0 +1,14 @@
+//! What the process and the machine give: time, memory, the log, what the kernel tells, and the end after a panic.
+//!
+//! Nothing here knows an engine, so that every other room may use it.
+
+pub mod allocator;
+pub mod clock;
+pub(crate) mod crash;
+pub(crate) mod facts;
+pub(crate) mod lazy_free;
+pub(crate) mod log;
+pub(crate) mod oom_score;
+pub(crate) mod panics;
+pub(crate) mod process_title;
+pub(crate) mod time_zone;

@@ -1,0 +1,126 @@
+//! The process's title, as `ps` shows it: written over the arguments that the program was started with.
+//!
+//! The kernel reads the title where it put the arguments at the start, followed by the environment; there is no call for
+//! another place that every kernel and every sandbox has. So the environment moves out first, which is safe only while
+//! the process has one thread: [`claim`] is for the start of a server process, and where it finds more threads the title
+//! gets the arguments' place alone. An embedded engine never claims one, and [`show`] does nothing there.
+//!
+//! What cannot be claimed is let be: a title is a convenience.
+
+use std::collections::HashSet;
+use std::env;
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::ptr;
+use std::sync::OnceLock;
+
+use parking_lot::Mutex;
+
+use crate::config::template;
+use crate::config::template::Facts;
+use crate::config::{Config, Opt};
+
+/// The kernel shows one page of a title at most.
+const BYTES_MAX: usize = 4_096;
+
+/// Where the title goes.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    /// Address of the first argument.
+    start: usize,
+    /// Bytes of all arguments, their zeros included.
+    arguments_len: usize,
+    /// Bytes that may be written, a closing zero included.
+    room: usize,
+}
+
+#[derive(Debug)]
+struct Title {
+    /// The first argument: what the program was called.
+    program: Vec<u8>,
+    place: Mutex<Place>,
+}
+
+static TITLE: OnceLock<Title> = OnceLock::new();
+
+/// Makes the arguments' place ready for a title. Nothing reads the program's arguments afterwards.
+pub fn claim() {
+    let program = env::args_os().next().unwrap_or_default().into_vec();
+    if let Some(place) = place() {
+        _ = TITLE.set(Title { program, place: Mutex::new(place) });
+    }
+}
+
+/// Shows the title that the options ask for, if the process has one to write.
+pub fn show(config: &Config) {
+    let Some(title) = TITLE.get() else { return };
+    if let Some(text) = template::fill(&config.text(Opt::ProcTitleTemplate), &facts(title, config)) {
+        write(*title.place.lock(), &text);
+    }
+}
+
+fn facts(title: &Title, config: &Config) -> Facts {
+    let (port, tls_port) = (config.number(Opt::Port), config.number(Opt::TlsPort));
+    let (bind, unix_socket) = (config.text(Opt::Bind), config.text(Opt::UnixSocket).to_vec());
+    let address = match (port, tls_port) {
+        (0, 0) => [b"unixsocket:", unix_socket.as_slice()].concat(),
+        _ => {
+            let first = bind.split(|&byte| byte == b' ').next().filter(|first| !first.is_empty()).unwrap_or(b"*");
+            let port = if port == 0 { tls_port } else { port };
+            [first, format!(":{port}").as_bytes()].concat()
+        }
+    };
+    let file = config.file().map_or_else(|| b"-".to_vec(), |file| file.into_os_string().into_vec());
+    Facts { program: title.program.clone(), address, port, tls_port, unix_socket, file }
+}
+
+/// Where the kernel says that arguments and environment are.
+fn place() -> Option<Place> {
+    let stat = fs::read_to_string("/proc/self/stat").ok()?;
+    // The second field is the program's name in parentheses and may hold anything; the fields are counted from its end.
+    let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
+    let address = |index: usize| fields.get(index).and_then(|text| text.parse::<usize>().ok());
+    let (start, end) = (address(45)?, address(46)?);
+    let (environment, environment_end) = (address(47)?, address(48)?);
+    if start == 0 || end <= start {
+        return None;
+    }
+    let follows = environment == end && environment_end >= environment;
+    let room_end = if follows && move_environment() { environment_end } else { end };
+    Some(Place { start, arguments_len: end - start, room: room_end - start })
+}
+
+/// Has the environment stand elsewhere; returns whether all of it does.
+fn move_environment() -> bool {
+    let is_alone = fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.count() == 1);
+    let variables: Vec<_> = env::vars_os().collect();
+    let names: HashSet<_> = variables.iter().map(|(name, _)| name).collect();
+    // Such names cannot be set, and of two variables of one name only one would move.
+    let is_plain = names.len() == variables.len() && names.iter().all(|name| !name.as_bytes().contains(&b'='));
+    if !is_alone || !is_plain {
+        return false;
+    }
+    for (name, value) in &variables {
+        // SAFETY: there is no other thread that could look at the environment meanwhile.
+        unsafe { env::set_var(name, value) };
+    }
+    true
+}
+
+/// Writes a title and clears what is behind it.
+fn write(place: Place, title: &[u8]) {
+    let title = title.get(..place.room.min(BYTES_MAX) - 1).unwrap_or(title);
+    let start: *mut u8 = ptr::with_exposed_provenance_mut(place.start);
+    // SAFETY: the kernel says that these bytes hold arguments and environment: they are mapped and writable for as long as
+    // the process lives. The environment has moved out if they are its own, nothing reads the arguments any more, the
+    // place is locked, and a title is cut to the room less one.
+    unsafe {
+        ptr::write_bytes(start, 0, place.room);
+        ptr::copy_nonoverlapping(title.as_ptr(), start, title.len());
+        // To the kernel a last byte of the arguments that is not zero means that there is a title, which ends at the first
+        // zero; otherwise it would show all the zeros too.
+        if title.len() + 1 < place.arguments_len {
+            start.add(place.arguments_len - 1).write(b'.');
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The scripts that a thread has compiled.
+//!
+//! They live in one Lua state. When scripts are forgotten (SCRIPT FLUSH) the state goes with them. Owned and used by one
+//! thread.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::Realm;
+use crate::engine::scripts::flags;
+use crate::engine::scripts::flags::ScriptFlags;
+use crate::engine::scripts::{Digest, Script, Scripts};
+use crate::lua::native::raw_call::Kept;
+use crate::lua::redis::api;
+use crate::request::error::Error;
+
+/// See the file's head.
+pub struct ScriptRoom {
+    /// The Lua state.
+    pub realm: Realm,
+    generation: u64,
+    compiled: HashMap<Digest, Compiled>,
+}
+
+/// A script that can run.
+#[derive(Clone)]
+pub struct Compiled {
+    /// Its body.
+    pub function: Rc<Kept>,
+    /// What its shebang says; none without one.
+    pub flags: Option<ScriptFlags>,
+}
+
+impl ScriptRoom {
+    /// A room without scripts.
+    ///
+    /// # Errors
+    /// Lua has no memory left.
+    pub fn new(scripts: &Scripts, bytes_max: usize) -> Result<Self, Error> {
+        let generation = scripts.generation();
+        let make = || {
+            let mut realm = Realm::new(bytes_max, &scripts.script_bytes)?;
+            let redis = api::table(&realm.lua)?;
+            let redis = realm.sandbox.hide(&realm.lua, redis)?;
+            realm.sandbox.real.raw_set("redis", redis)?;
+            Ok(realm)
+        };
+        let realm = make().map_err(|_: mlua::Error| NO_MEMORY)?;
+        Ok(Self { realm, generation, compiled: HashMap::new() })
+    }
+
+    /// Whether no script was forgotten since the room was made.
+    pub fn is_current(&self, scripts: &Scripts) -> bool {
+        self.generation == scripts.generation()
+    }
+
+    /// A script that has been compiled here.
+    pub fn get(&self, digest: &Digest) -> Option<&Compiled> {
+        self.compiled.get(digest)
+    }
+
+    /// Compiles a script that another thread may have made known.
+    ///
+    /// # Errors
+    /// Its first line or its text is wrong.
+    pub fn compile(&mut self, digest: Digest, source: &[u8]) -> Result<&Compiled, Error> {
+        let flags = flags::of_script(source)?;
+        let function = self
+            .realm
+            .compile(source, "user_script")
+            .map_err(|why| Error::new(format!("ERR Error compiling script (new function): {why}")))?;
+        let function = Rc::new(Kept::new(&self.realm.lua, function).map_err(|_| NO_MEMORY)?);
+        Ok(self.compiled.entry(digest).or_insert(Compiled { function, flags }))
+    }
+}
+
+/// Makes a script known under its digest, compiled in the room of this thread.
+///
+/// # Errors
+/// Its first line or its text is wrong.
+pub fn make_known(room: &mut ScriptRoom, scripts: &Scripts, digest: Digest, source: &[u8]) -> Result<(), Error> {
+    let flags = match room.get(&digest) {
+        Some(compiled) => compiled.flags,
+        None => room.compile(digest, source)?.flags,
+    };
+    scripts.keep(digest, Script { source: source.into(), flags });
+    Ok(())
+}
+
+/// Lua has less memory than it needs to begin.
+pub const NO_MEMORY: Error = Error::fixed("ERR not enough memory for Lua: see 'lua-memory-max'");

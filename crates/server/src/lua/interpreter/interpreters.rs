@@ -1,0 +1,76 @@
+//! Each thread's Lua states, one pair for each engine that it works on.
+//!
+//! A state belongs to the thread that made it: a worker has its own, and so has every thread that embeds an engine.
+//! Compiled scripts and loaded libraries stay in it until their generation has passed. A station is taken out while it is
+//! used, so that nothing is borrowed while a script runs. States of engines that have gone are dropped at the next use.
+//!
+//! All work with them is done on a stack of their own ([`STACK_BYTES`]): how much Lua takes is bounded by its levels of
+//! nesting, and by nothing that a thread which embeds an engine could know of.
+
+use std::cell::RefCell;
+use std::sync::{Arc, Weak};
+
+use corosensei::stack::DefaultStack;
+
+use super::compiled_scripts::ScriptRoom;
+use super::loaded_libraries::LibraryRoom;
+use crate::engine::scripts::Scripts;
+use crate::lua::native::invocation::Words;
+use crate::request::error::Error;
+
+/// The stack of scripts. Lua nests 200 functions of its libraries at most, and each of these, with what it calls, takes
+/// some ten kilobytes, several times as much where nothing is optimised; all texts and tables are read and written to a
+/// bounded depth. Only what is used is ever memory.
+const STACK_BYTES: usize = 16 << 20;
+
+/// What a thread has compiled and loaded for one engine.
+#[derive(Default)]
+pub struct Station {
+    owner: Weak<Scripts>,
+    /// The state of scripts, once one has run.
+    pub scripts: Option<Box<ScriptRoom>>,
+    /// The state of libraries, once one was loaded.
+    pub libraries: Option<Box<LibraryRoom>>,
+    /// Memory for the words of commands.
+    pub words: Words,
+    stack: Option<DefaultStack>,
+}
+
+thread_local! {
+    static STATIONS: RefCell<Vec<Station>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Runs `work` with this thread's station for an engine.
+///
+/// # Errors
+/// Those of `work`, or there is no memory for a stack.
+pub fn with<R>(scripts: &Arc<Scripts>, work: impl FnOnce(&mut Station) -> Result<R, Error>) -> Result<R, Error> {
+    const NO_STACK: Error = Error::fixed("ERR there is no memory for the stack of scripts");
+    let mut station = take(scripts);
+    let mut stack = match station.stack.take() {
+        Some(stack) => stack,
+        None => DefaultStack::new(STACK_BYTES).map_err(|_| NO_STACK)?,
+    };
+    let result = corosensei::on_stack(&mut stack, || work(&mut station));
+    station.stack = Some(stack);
+    STATIONS.with_borrow_mut(|stations| stations.push(station));
+    result
+}
+
+/// Frees this thread's state of scripts.
+pub fn forget_scripts(scripts: &Arc<Scripts>) {
+    let mut station = take(scripts);
+    station.scripts = None;
+    STATIONS.with_borrow_mut(|stations| stations.push(station));
+}
+
+fn take(scripts: &Arc<Scripts>) -> Station {
+    STATIONS.with_borrow_mut(|stations| {
+        let is_ours = |station: &Station| std::ptr::eq(station.owner.as_ptr(), Arc::as_ptr(scripts));
+        if let Some(index) = stations.iter().position(is_ours) {
+            return stations.swap_remove(index);
+        }
+        stations.retain(|station| station.owner.strong_count() != 0);
+        Station { owner: Arc::downgrade(scripts), ..Station::default() }
+    })
+}

@@ -1,0 +1,155 @@
+//! One Lua state: made, closed in, compiling, calling.
+//!
+//! A thread has a realm for scripts and one for libraries, as Redis has two. Memory is bounded by `lua-memory-max`; a realm
+//! in which that was reached is thrown away. The `interrupt` of what runs is felt again and again (`hook`), which is how a
+//! script that runs too long is ended. Owned and used by one thread.
+
+pub mod compiled_scripts;
+pub mod interpreters;
+pub mod loaded_libraries;
+pub mod sandbox;
+pub mod source;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use mlua::{Function, Lua, LuaOptions, StdLib, Value};
+use sleeve_wire::request::Args;
+
+use super::library::base::READ_ONLY;
+use super::native::errors;
+use super::native::errors::Uncaught;
+use super::native::hook;
+use super::native::interrupt;
+use super::native::raw_call::{Bare, Broken, Given, Kept, Returned};
+use sandbox::Sandbox;
+
+/// By how many bytes a state grows or shrinks before others are told.
+const WEIGHT_STEP: usize = 4096;
+
+/// See the file's head.
+pub struct Realm {
+    /// The state.
+    pub lua: Lua,
+    /// What its scripts reach.
+    pub sandbox: Sandbox,
+    /// How many bytes it may take.
+    pub bytes_max: usize,
+    bare: Bare,
+    handler: Function,
+    uncaught: Rc<RefCell<Option<Uncaught>>>,
+    /// The bytes of all realms of its kind, and how many of them have been said to be this one's.
+    total_bytes: Arc<AtomicUsize>,
+    said_bytes: Cell<usize>,
+}
+
+impl Realm {
+    /// A new state with at most so many bytes, which are part of `total_bytes`.
+    ///
+    /// # Errors
+    /// The bytes do not even suffice for its libraries.
+    pub fn new(bytes_max: usize, total_bytes: &Arc<AtomicUsize>) -> mlua::Result<Self> {
+        let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH | StdLib::OS;
+        let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
+        let sandbox = Sandbox::close(&lua)?;
+        let uncaught = Rc::new(RefCell::new(None));
+        let caught = Rc::clone(&uncaught);
+        let handler = lua.create_function(move |lua, error: Value| {
+            *caught.borrow_mut() = Some(Uncaught::at_the_top(lua, error));
+            Ok(())
+        })?;
+        let total_bytes = Arc::clone(total_bytes);
+        let bare = Bare::new(&lua, &handler, &sandbox.real)?;
+        let realm = Self { lua, sandbox, bytes_max, bare, handler, uncaught, total_bytes, said_bytes: Cell::new(0) };
+        hook::set(&realm.lua)?;
+        realm.lua.set_memory_limit(bytes_max)?;
+        realm.weigh();
+        Ok(realm)
+    }
+
+    /// A function of this source, whose first line is left out when it is a shebang.
+    ///
+    /// # Errors
+    /// What Lua says of the text.
+    pub fn compile(&self, source: &[u8], name: &str) -> Result<Function, String> {
+        let shebang = if source.starts_with(b"#!") { source.iter().position(|&byte| byte == b'\n') } else { None };
+        let text = &source[shebang.unwrap_or(0)..];
+        if text.first() == Some(&0x1b) {
+            return Err(format!("{name}:1: unexpected symbol near 'char(27)'"));
+        }
+        source::compile(&self.lua, text, &format!("@{name}")).map_err(|error| errors::text_of(&error))
+    }
+
+    /// Calls the body of a library.
+    ///
+    /// # Errors
+    /// What the function raised and did not catch.
+    pub fn call(&self, function: &Function) -> Result<Value, Uncaught> {
+        let returned = self.sandbox.xpcall.call::<(bool, Value)>((function, &self.handler));
+        self.settle(returned)
+    }
+
+    /// Calls a function of a script or a library with its keys and its other arguments.
+    ///
+    /// # Errors
+    /// What the function raised and did not catch.
+    pub fn play(
+        &self,
+        function: &Kept,
+        given: Given,
+        keys: Args<'_>,
+        args: Args<'_>,
+    ) -> Result<Returned<'_>, Uncaught> {
+        let returned = self.bare.call(function, given, keys, args);
+        let uncaught = self.uncaught.borrow_mut().take();
+        let is_changed = self.bare.is_any_filled(&self.sandbox.hidden) && self.sandbox.was_changed();
+        let uncaught = match returned {
+            Ok(returned) if !is_changed => return Ok(returned),
+            Ok(_) => Uncaught::plain(READ_ONLY),
+            Err(Broken::Memory) => Uncaught::plain("not enough memory"),
+            Err(Broken::Handler) => uncaught.unwrap_or_else(|| Uncaught::plain("error in error handling")),
+            Err(Broken::Raised) => uncaught.unwrap_or_else(|| Uncaught::plain("unknown error")),
+        };
+        Err(truly(uncaught))
+    }
+
+    fn settle(&self, returned: mlua::Result<(bool, Value)>) -> Result<Value, Uncaught> {
+        let uncaught = self.uncaught.borrow_mut().take();
+        let uncaught = match returned {
+            Ok((true, value)) if !self.sandbox.was_changed() => return Ok(value),
+            Ok((true, _)) => Uncaught::plain(READ_ONLY),
+            Ok((false, error)) => uncaught.unwrap_or_else(|| Uncaught::at_the_top(&self.lua, error)),
+            Err(error) => uncaught.unwrap_or_else(|| Uncaught::plain(&errors::text_of(&error))),
+        };
+        Err(truly(uncaught))
+    }
+
+    /// Has the bytes of all realms tell what this one takes, to within [`WEIGHT_STEP`].
+    pub fn weigh(&self) {
+        let (bytes, said) = (self.lua.used_memory(), self.said_bytes.get());
+        if bytes.abs_diff(said) >= WEIGHT_STEP {
+            self.say(bytes);
+        }
+    }
+
+    fn say(&self, bytes: usize) {
+        let said = self.said_bytes.replace(bytes);
+        self.total_bytes.fetch_add(bytes.wrapping_sub(said), Ordering::Relaxed);
+    }
+}
+
+impl Drop for Realm {
+    fn drop(&mut self) {
+        self.say(0);
+    }
+}
+
+/// An error, or why the script had to end, where that is what lies behind it.
+fn truly(uncaught: Uncaught) -> Uncaught {
+    match interrupt::ended() {
+        Some(why) => Uncaught { text: why.into_bytes(), is_counted: false, ..uncaught },
+        None => uncaught,
+    }
+}

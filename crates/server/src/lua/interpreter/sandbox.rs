@@ -1,0 +1,240 @@
+//! What a script can reach: Lua's harmless libraries, our own, and nothing that outlives it.
+//!
+//! Redis patches its Lua so that a table can be made read-only. Ours is the plain one, so the tables that all scripts
+//! share are hidden behind empty ones that pass reading on and refuse writing: assigning a global, replacing a library's
+//! function or changing a metatable fails with Redis's words. The few functions that would look behind are replaced
+//! (`prelude.lua`). Nothing here runs a script. Runs on the thread that owns the state.
+
+use mlua::{Function, Lua, MultiValue, Table, Value};
+
+use super::source;
+use super::source::SOURCE_BYTES_MAX;
+use crate::lua::library::base::READ_ONLY;
+use crate::lua::library::bit::type_name;
+use crate::lua::library::{base, bit, collector, copies, json, msgpack, protected, random, strings, structs, tables};
+use crate::lua::native::errors;
+use crate::lua::native::errors::{complain, raise};
+use crate::lua::native::raw_call::Kept;
+
+/// Functions of the base library that scripts keep as they are.
+const KEPT: [&str; 13] = [
+    "_VERSION",
+    "assert",
+    "error",
+    "gcinfo",
+    "getmetatable",
+    "ipairs",
+    "next",
+    "rawequal",
+    "select",
+    "tonumber",
+    "tostring",
+    "type",
+    "coroutine",
+];
+
+/// The shared tables of a Lua state.
+pub struct Sandbox {
+    /// What scripts see as their globals.
+    pub globals: Table,
+    /// The metatable of that: what is read is its `__index`.
+    pub shown: Table,
+    /// What is behind the globals.
+    pub real: Table,
+    /// Lua's `xpcall`, as it is.
+    pub xpcall: Function,
+    /// The empty tables in front of those that nobody may change.
+    pub hidden: Vec<Kept>,
+    reals: Table,
+    refuse: Function,
+}
+
+impl Sandbox {
+    /// Closes a new Lua state in.
+    ///
+    /// # Errors
+    /// Lua has no memory left.
+    pub fn close(lua: &Lua) -> mlua::Result<Self> {
+        let open = lua.globals();
+        let real = lua.create_table()?;
+        let refuse = lua.create_function(|lua, _: MultiValue| Err::<(), _>(complain(lua, READ_ONLY)))?;
+        let missing = lua.create_function(|lua, (_, name): (Value, Value)| Err::<Value, _>(no_global(lua, &name)))?;
+        let behind = lua.create_table()?;
+        behind.raw_set("__index", missing)?;
+        real.set_metatable(Some(behind))?;
+        let prelude = prelude(lua)?;
+        let mut sandbox = Self {
+            globals: lua.create_table()?,
+            shown: lua.create_table()?,
+            real,
+            xpcall: open.get("xpcall")?,
+            reals: lua.create_table()?,
+            hidden: Vec::new(),
+            refuse,
+        };
+        sandbox.fill(lua, &open, &prelude)?;
+        sandbox.hide_strings(lua)?;
+        sandbox.hide_globals(lua)?;
+        lua.set_globals(sandbox.globals.clone())?;
+        Ok(sandbox)
+    }
+
+    /// A table that looks like `table` and cannot be changed.
+    ///
+    /// # Errors
+    /// Lua has no memory left.
+    pub fn hide(&mut self, lua: &Lua, table: Table) -> mlua::Result<Table> {
+        let metatable = lua.create_table()?;
+        metatable.raw_set("__index", &table)?;
+        metatable.raw_set("__metatable", false)?;
+        let proxy = lua.create_table()?;
+        self.hide_behind(lua, proxy.clone(), metatable, &table)?;
+        Ok(proxy)
+    }
+
+    fn hide_behind(&mut self, lua: &Lua, proxy: Table, metatable: Table, table: &Table) -> mlua::Result<()> {
+        metatable.raw_set("__newindex", &self.refuse)?;
+        proxy.set_metatable(Some(metatable))?;
+        self.reals.raw_set(&proxy, table)?;
+        self.hidden.push(Kept::new(lua, proxy)?);
+        Ok(())
+    }
+
+    /// Whether a script has got something into a table that nobody may change, past its metatable (`table.insert` does not
+    /// look at it). It is taken out again.
+    pub fn was_changed(&self) -> bool {
+        let mut changed = false;
+        for hidden in &self.hidden {
+            if let Ok(Value::Table(table)) = hidden.get()
+                && table.raw_len() != 0
+            {
+                changed = true;
+                _ = table.clear();
+            }
+        }
+        changed
+    }
+
+    fn fill(&mut self, lua: &Lua, open: &Table, prelude: &Table) -> mlua::Result<()> {
+        for name in KEPT {
+            self.real.raw_set(name, open.raw_get::<Value>(name)?)?;
+        }
+        for name in ["pcall", "xpcall"] {
+            self.real.raw_set(name, prelude.raw_get::<Value>(name)?)?;
+        }
+        base::add(lua, &self.real, &self.reals, open.raw_get("next")?)?;
+        self.real.raw_set("loadstring", lua.create_function(|lua, args: MultiValue| loadstring(lua, &args))?)?;
+        self.real.raw_set("load", lua.create_function(|lua, args: MultiValue| load(lua, &args))?)?;
+        let coroutine: Table = open.raw_get("coroutine")?;
+        coroutine.raw_set("resume", prelude.raw_get::<Value>("resume")?)?;
+        let math: Table = open.raw_get("math")?;
+        random::add(lua, &math)?;
+        let (string, table): (Table, Table) = (open.raw_get("string")?, open.raw_get("table")?);
+        strings::add(lua, &string)?;
+        copies::add(lua, &string)?;
+        tables::add(lua, &self.real, &table)?;
+        collector::add(lua, &self.real)?;
+        let os = lua.create_table()?;
+        os.raw_set("clock", open.raw_get::<Table>("os")?.raw_get::<Value>("clock")?)?;
+        let libraries = [
+            ("coroutine", coroutine),
+            ("math", math),
+            ("os", os),
+            ("string", string),
+            ("table", table),
+            ("bit", bit::table(lua)?),
+            ("cjson", json::table(lua)?),
+            ("cmsgpack", msgpack::table(lua)?),
+            ("struct", structs::table(lua)?),
+        ];
+        for (name, library) in libraries {
+            let hidden = self.hide(lua, library)?;
+            self.real.raw_set(name, hidden)?;
+        }
+        Ok(())
+    }
+
+    /// The metatable that all strings have.
+    fn hide_strings(&mut self, lua: &Lua) -> mlua::Result<()> {
+        let Some(strings) = lua.type_metatable::<mlua::LuaString>() else { return Ok(()) };
+        let library: Table = self.real.raw_get("string")?;
+        strings.raw_set("__index", library)?;
+        let hidden = self.hide(lua, strings.clone())?;
+        strings.raw_set("__metatable", hidden)
+    }
+
+    fn hide_globals(&mut self, lua: &Lua) -> mlua::Result<()> {
+        self.shown.raw_set("__index", &self.real)?;
+        let metatable = self.hide(lua, lua.create_table()?)?;
+        self.shown.raw_set("__metatable", metatable)?;
+        let (globals, shown, real) = (self.globals.clone(), self.shown.clone(), self.real.clone());
+        self.hide_behind(lua, globals, shown, &real)?;
+        self.real.raw_set("_G", &self.globals)
+    }
+}
+
+/// The functions of `prelude.lua`.
+fn prelude(lua: &Lua) -> mlua::Result<Table> {
+    let shown = lua.create_function(errors::shown)?;
+    let plain = lua.create_function(errors::plain)?;
+    lua.load(include_str!("prelude.lua")).set_name("=prelude").call((shown, plain, protected::table(lua)?))
+}
+
+fn no_global(lua: &Lua, name: &Value) -> mlua::Error {
+    let name = name.to_string().unwrap_or_default();
+    complain(lua, format_args!("Script attempted to access nonexistent global variable '{name}'"))
+}
+
+/// A function of this text, or nil and why not.
+fn compile(lua: &Lua, source: &[u8], name: &str) -> (Value, Value) {
+    let refused = |why: String| (Value::Nil, lua.create_string(why).map_or(Value::Nil, Value::String));
+    if source.first() == Some(&0x1b) {
+        return refused("attempt to load a binary chunk".to_owned());
+    }
+    match source::compile(lua, source, name) {
+        Ok(function) => (Value::Function(function), Value::Nil),
+        Err(error) => refused(errors::text_of(&error)),
+    }
+}
+
+/// `loadstring(text [, name])`
+fn loadstring(lua: &Lua, args: &MultiValue) -> mlua::Result<(Value, Value)> {
+    let text = match args.front() {
+        Some(value) => lua.coerce_string(value.clone())?,
+        None => None,
+    };
+    let Some(text) = text else {
+        let found = args.front().map_or("no value", type_name);
+        return Err(errors::bad_argument(lua, 1, "loadstring", format_args!("string expected, got {found}")));
+    };
+    let name = name_of(args.get(1)).unwrap_or_else(|| text.to_string_lossy());
+    Ok(compile(lua, &text.as_bytes(), &name))
+}
+
+/// `load(function [, name])`: the function gives the text piece by piece.
+fn load(lua: &Lua, args: &MultiValue) -> mlua::Result<(Value, Value)> {
+    let Some(Value::Function(pieces)) = args.front() else {
+        let found = args.front().map_or("no value", type_name);
+        return Err(errors::bad_argument(lua, 1, "load", format_args!("function expected, got {found}")));
+    };
+    let mut text = Vec::new();
+    loop {
+        match pieces.call::<Value>(())? {
+            Value::Nil => break,
+            Value::String(piece) if piece.as_bytes().is_empty() => break,
+            Value::String(piece) => text.extend_from_slice(&piece.as_bytes()),
+            _ => return Err(raise("ERR reader function must return a string")),
+        }
+        if text.len() > SOURCE_BYTES_MAX {
+            break;
+        }
+    }
+    Ok(compile(lua, &text, &name_of(args.get(1)).unwrap_or_else(|| "=(load)".to_owned())))
+}
+
+fn name_of(value: Option<&Value>) -> Option<String> {
+    match value {
+        Some(Value::String(name)) => Some(name.to_string_lossy()),
+        _ => None,
+    }
+}

@@ -1,0 +1,344 @@
+//! `unpack`, and `table.insert`, `remove`, `concat`, `maxn` and `sort`, for which Lua's own would not do: the ranges that
+//! they are given overflow, and nothing can end them.
+//!
+//! What they answer, and the order in which `sort` compares, is that of Lua 5.1. Runs on the script's thread.
+
+use std::ffi::{CStr, c_int};
+use std::mem::MaybeUninit;
+
+use mlua::ffi::{self, lua_State, luaL_Buffer};
+use mlua::{Lua, Table};
+
+use crate::lua::native;
+use crate::lua::native::{Native, fail};
+
+/// Puts the functions into the tables of globals and `table`.
+///
+/// # Errors
+/// Lua has no memory left.
+pub fn add(lua: &Lua, globals: &Table, table: &Table) -> mlua::Result<()> {
+    let functions: [(&str, Native); 5] =
+        [("insert", insert), ("remove", remove), ("concat", concat), ("maxn", maxn), ("sort", sort)];
+    // SAFETY: see each of them.
+    unsafe {
+        native::add(lua, globals, &[("unpack", unpack)])?;
+        native::add(lua, table, &functions)
+    }
+}
+
+/// How long the table is that is the first argument.
+///
+/// # Safety
+/// As [`fail`].
+unsafe fn len(state: *mut lua_State) -> c_int {
+    // SAFETY: the argument is a table when it is asked.
+    unsafe {
+        ffi::luaL_checktype(state, 1, ffi::LUA_TTABLE);
+        ffi::lua_objlen(state, 1) as c_int
+    }
+}
+
+/// `unpack(list [, i [, j]])`
+///
+/// # Safety
+/// Called by Lua.
+unsafe extern "C-unwind" fn unpack(state: *mut lua_State) -> c_int {
+    // SAFETY: it was called by Lua; room for what is pushed is made first.
+    unsafe {
+        let last = len(state);
+        let first = native::integer_or(state, 2, 1);
+        let last = native::integer_or(state, 3, last);
+        if first > last {
+            return 0;
+        }
+        let count = i64::from(last) - i64::from(first) + 1;
+        let Ok(count) = c_int::try_from(count) else { fail(state, TOO_MANY) };
+        if ffi::lua_checkstack(state, count) == 0 {
+            fail(state, TOO_MANY);
+        }
+        for index in first..=last {
+            ffi::lua_rawgeti_(state, 1, index);
+        }
+        count
+    }
+}
+
+const TOO_MANY: &CStr = c"too many results to unpack";
+
+/// `table.insert(table, [pos,] value)`
+///
+/// # Safety
+/// Called by Lua.
+unsafe extern "C-unwind" fn insert(state: *mut lua_State) -> c_int {
+    // SAFETY: it was called by Lua; one slot more than the arguments is used.
+    unsafe {
+        let end = len(state).wrapping_add(1);
+        let place = match ffi::lua_gettop(state) {
+            2 => end,
+            3 => ffi::luaL_checkinteger(state, 2) as c_int,
+            _ => fail(state, c"wrong number of arguments to 'insert'"),
+        };
+        let mut index = end.max(place);
+        while index > place {
+            native::spend(state, 1);
+            ffi::lua_rawgeti_(state, 1, index - 1);
+            ffi::lua_rawseti_(state, 1, index);
+            index -= 1;
+        }
+        ffi::lua_rawseti_(state, 1, place);
+    }
+    0
+}
+
+/// `table.remove(table [, pos])`
+///
+/// # Safety
+/// Called by Lua.
+unsafe extern "C-unwind" fn remove(state: *mut lua_State) -> c_int {
+    // SAFETY: it was called by Lua; two slots more than the arguments are used.
+    unsafe {
+        let last = len(state);
+        let place = native::integer_or(state, 2, last);
+        if place < 1 || place > last {
+            return 0;
+        }
+        ffi::lua_rawgeti_(state, 1, place);
+        for index in place..last {
+            native::spend(state, 1);
+            ffi::lua_rawgeti_(state, 1, index + 1);
+            ffi::lua_rawseti_(state, 1, index);
+        }
+        ffi::lua_pushnil(state);
+        ffi::lua_rawseti_(state, 1, last);
+    }
+    1
+}
+
+/// `table.concat(table [, sep [, i [, j]]])`
+///
+/// # Safety
+/// Called by Lua.
+unsafe extern "C-unwind" fn concat(state: *mut lua_State) -> c_int {
+    // SAFETY: it was called by Lua. The separator is an argument or has no bytes; the buffer is used as Lua's manual says.
+    unsafe {
+        let mut bytes = 0;
+        let separator = ffi::luaL_optlstring(state, 2, c"".as_ptr(), &mut bytes);
+        let end = len(state);
+        let first = native::integer_or(state, 3, 1);
+        let last = native::integer_or(state, 4, end);
+        let mut space = MaybeUninit::<luaL_Buffer>::uninit();
+        let buffer = space.as_mut_ptr();
+        ffi::luaL_buffinit(state, buffer);
+        for index in first..=last {
+            ffi::lua_rawgeti_(state, 1, index);
+            if ffi::lua_isstring(state, -1) == 0 {
+                let kind = ffi::lua_typename(state, ffi::lua_type(state, -1));
+                let text = c"invalid value (%s) at index %d in table for 'concat'";
+                ffi::luaL_error(state, text.as_ptr(), kind, index);
+            }
+            native::spend(state, 1 + (bytes + ffi::lua_objlen(state, -1)) / 64);
+            ffi::luaL_addvalue(buffer);
+            if index != last {
+                ffi::luaL_addlstring(buffer, separator, bytes);
+            }
+        }
+        ffi::luaL_pushresult(buffer);
+    }
+    1
+}
+
+/// `table.maxn(table)`
+///
+/// # Safety
+/// Called by Lua.
+unsafe extern "C-unwind" fn maxn(state: *mut lua_State) -> c_int {
+    // SAFETY: it was called by Lua; two slots more than the argument are used.
+    unsafe {
+        ffi::luaL_checktype(state, 1, ffi::LUA_TTABLE);
+        let mut greatest = 0.0;
+        ffi::lua_pushnil(state);
+        while ffi::lua_next(state, 1) != 0 {
+            native::spend(state, 1);
+            ffi::lua_settop(state, -2);
+            if ffi::lua_type(state, -1) == ffi::LUA_TNUMBER {
+                let key = ffi::lua_tonumber(state, -1);
+                greatest = if key > greatest { key } else { greatest };
+            }
+        }
+        ffi::lua_pushnumber(state, greatest);
+    }
+    1
+}
+
+/// `table.sort(table [, comp])`
+///
+/// # Safety
+/// Called by Lua.
+unsafe extern "C-unwind" fn sort(state: *mut lua_State) -> c_int {
+    // SAFETY: it was called by Lua. There is room for what all the depth of `sort_range` needs: it keeps nothing on the stack
+    // while it goes deeper.
+    unsafe {
+        let last = len(state);
+        ffi::luaL_checkstack_(state, 40, c"".as_ptr());
+        if ffi::lua_type(state, 2) > ffi::LUA_TNIL {
+            ffi::luaL_checktype(state, 2, ffi::LUA_TFUNCTION);
+        }
+        ffi::lua_settop(state, 2);
+        sort_range(state, 1, last);
+    }
+    0
+}
+
+/// Quicksort with the middle one of three as pivot. The shorter part is sorted one level deeper, so that levels are few.
+///
+/// # Safety
+/// Called from [`sort`].
+unsafe fn sort_range(state: *mut lua_State, mut low: c_int, mut high: c_int) {
+    // SAFETY: at most five slots are used at a time, all of which are free again before it goes deeper.
+    unsafe {
+        while low < high {
+            push_two(state, low, high);
+            order(state, Less::LastThanFirst, (low, high));
+            if high - low == 1 {
+                return;
+            }
+            let middle = low + (high - low) / 2;
+            push_two(state, middle, low);
+            if !order(state, Less::FirstThanLast, (middle, low)) {
+                push_two(state, middle, high);
+                order(state, Less::LastThanFirst, (middle, high));
+            }
+            if high - low == 2 {
+                return;
+            }
+            ffi::lua_rawgeti_(state, 1, middle);
+            ffi::lua_pushvalue(state, -1);
+            ffi::lua_rawgeti_(state, 1, high - 1);
+            put_two(state, middle, high - 1);
+            let place = partition(state, low, high);
+            let (near, far) = if place - low < high - place {
+                ((low, place - 1), (place + 1, high))
+            } else {
+                ((place + 1, high), (low, place - 1))
+            };
+            sort_range(state, near.0, near.1);
+            (low, high) = far;
+        }
+    }
+}
+
+/// Puts what is less than the pivot, which is on top of the stack and in the table below `high`, in front of what is not;
+/// where the pivot is then. The pivot is taken from the stack.
+///
+/// # Safety
+/// Called from [`sort_range`].
+unsafe fn partition(state: *mut lua_State, low: c_int, high: c_int) -> c_int {
+    let (mut up, mut down) = (low, high - 1);
+    // SAFETY: above the pivot lie at most two elements and what a comparison needs.
+    unsafe {
+        loop {
+            loop {
+                up += 1;
+                ffi::lua_rawgeti_(state, 1, up);
+                if !is_less(state, -1, -2) {
+                    break;
+                }
+                if up > high {
+                    fail(state, BAD_ORDER);
+                }
+                ffi::lua_settop(state, -2);
+            }
+            loop {
+                down -= 1;
+                ffi::lua_rawgeti_(state, 1, down);
+                if !is_less(state, -3, -1) {
+                    break;
+                }
+                if down < low {
+                    fail(state, BAD_ORDER);
+                }
+                ffi::lua_settop(state, -2);
+            }
+            if down < up {
+                ffi::lua_settop(state, -4);
+                break;
+            }
+            put_two(state, up, down);
+        }
+        push_two(state, high - 1, up);
+        put_two(state, high - 1, up);
+    }
+    up
+}
+
+const BAD_ORDER: &CStr = c"invalid order function for sorting";
+
+/// Which of two elements on top of the stack is to be less for them to change places.
+#[derive(Clone, Copy)]
+enum Less {
+    LastThanFirst,
+    FirstThanLast,
+}
+
+/// Has the two elements on top of the stack, which stand at these places, change them if one is less; whether they did.
+///
+/// # Safety
+/// Called from [`sort_range`].
+unsafe fn order(state: *mut lua_State, less: Less, places: (c_int, c_int)) -> bool {
+    // SAFETY: both elements are there, and are taken away.
+    unsafe {
+        let changes = match less {
+            Less::LastThanFirst => is_less(state, -1, -2),
+            Less::FirstThanLast => is_less(state, -2, -1),
+        };
+        if changes {
+            put_two(state, places.0, places.1);
+        } else {
+            ffi::lua_settop(state, -3);
+        }
+        changes
+    }
+}
+
+/// # Safety
+/// Called from [`sort_range`].
+unsafe fn push_two(state: *mut lua_State, first: c_int, second: c_int) {
+    // SAFETY: there is room for both.
+    unsafe {
+        ffi::lua_rawgeti_(state, 1, first);
+        ffi::lua_rawgeti_(state, 1, second);
+    }
+}
+
+/// Takes two elements from the stack: the last goes to `first`, the other one to `second`.
+///
+/// # Safety
+/// Called from [`sort_range`].
+unsafe fn put_two(state: *mut lua_State, first: c_int, second: c_int) {
+    // SAFETY: both are there.
+    unsafe {
+        ffi::lua_rawseti_(state, 1, first);
+        ffi::lua_rawseti_(state, 1, second);
+    }
+}
+
+/// Whether one element on the stack is less than another: by the function that is the second argument, if there is one.
+///
+/// # Safety
+/// Called from [`sort_range`], with negative indexes.
+unsafe fn is_less(state: *mut lua_State, one: c_int, other: c_int) -> bool {
+    // SAFETY: three slots are used, and are free again.
+    unsafe {
+        native::spend(state, 1);
+        if ffi::lua_type(state, 2) == ffi::LUA_TNIL {
+            return ffi::lua_lessthan(state, one, other) != 0;
+        }
+        ffi::lua_pushvalue(state, 2);
+        ffi::lua_pushvalue(state, one - 1);
+        ffi::lua_pushvalue(state, other - 2);
+        ffi::lua_call(state, 2, 1);
+        let is_less = ffi::lua_toboolean(state, -1) != 0;
+        ffi::lua_settop(state, -2);
+        is_less
+    }
+}

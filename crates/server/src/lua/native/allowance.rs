@@ -1,0 +1,59 @@
+//! What turning a value of Lua into text may take, or a text into values: time until the pulse is felt, and memory.
+//!
+//! Text that is being written is not Lua's yet, but counts as if it were: with what the state takes it may come to
+//! `lua-memory-max`. Runs on the script's thread.
+
+use mlua::Lua;
+
+use super::interrupt;
+
+/// What it takes to handle a value, in units of work.
+const VALUE_UNITS: usize = 16;
+/// Bytes of a text that are handled in the time of one unit of work.
+const BYTES_A_UNIT: usize = 64;
+/// Between two looks at the memory of the state a text grows by an eighth, or this much.
+const STEP_BYTES: usize = 64 << 10;
+
+/// See the file's head.
+pub struct Allowance<'a> {
+    lua: &'a Lua,
+    seen_bytes: usize,
+    next_bytes: usize,
+}
+
+impl<'a> Allowance<'a> {
+    /// For one conversion.
+    pub fn new(lua: &'a Lua) -> Self {
+        Self { lua, seen_bytes: 0, next_bytes: STEP_BYTES }
+    }
+
+    /// One more value is written to a text that has so many bytes.
+    ///
+    /// # Errors
+    /// The script has to end, or the text is too long.
+    #[inline]
+    pub fn write(&mut self, len: usize) -> mlua::Result<()> {
+        interrupt::spend(VALUE_UNITS)?;
+        if len >= self.next_bytes { self.look(len) } else { Ok(()) }
+    }
+
+    /// A value of so many bytes is read.
+    ///
+    /// # Errors
+    /// The script has to end.
+    #[inline]
+    pub fn read(&self, len: usize) -> mlua::Result<()> {
+        Ok(interrupt::spend(VALUE_UNITS + len / BYTES_A_UNIT)?)
+    }
+
+    #[cold]
+    fn look(&mut self, len: usize) -> mlua::Result<()> {
+        if self.lua.used_memory().saturating_add(len) > interrupt::bytes_max() {
+            return Err(mlua::Error::MemoryError("not enough memory".to_owned()));
+        }
+        interrupt::spend(len.saturating_sub(self.seen_bytes) / BYTES_A_UNIT)?;
+        self.seen_bytes = len;
+        self.next_bytes = len + (len / 8).max(STEP_BYTES);
+        Ok(())
+    }
+}

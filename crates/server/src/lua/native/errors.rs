@@ -1,0 +1,170 @@
+//! Errors on their way through Lua: how Rust raises one, what a script sees of it, and what becomes of it at the top.
+//!
+//! Redis knows two sorts. What `redis.call` raises is a table `{err = text}`, and `pcall` shows its text alone; what a
+//! library function raises is a string that begins with where in the script it happened. Rust can only raise values of
+//! mlua's own, so [`Raised`] travels in one of those, and each way by which a script can catch it ([`shown`], [`plain`])
+//! turns it into what Redis would have shown. Runs on the script's thread.
+
+use std::fmt;
+
+use mlua::{Lua, Table, Value};
+
+use super::interrupt;
+
+/// A table `{err = text}` that is raised, without the `-` of the wire.
+#[derive(Debug)]
+pub struct Raised(pub Vec<u8>);
+
+impl fmt::Display for Raised {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.0))
+    }
+}
+
+impl std::error::Error for Raised {}
+
+/// An error table with this text, code word included.
+#[cold]
+pub fn raise(text: impl Into<Vec<u8>>) -> mlua::Error {
+    mlua::Error::external(Raised(text.into()))
+}
+
+/// An error string that begins with where in the script the running function was called, as C functions of Lua raise it.
+#[cold]
+pub fn complain(lua: &Lua, text: impl fmt::Display) -> mlua::Error {
+    mlua::Error::RuntimeError(format!("{}{text}", position(lua)))
+}
+
+/// An argument that a library function cannot take, in Lua's own words.
+#[cold]
+pub fn bad_argument(lua: &Lua, number: usize, function: &str, why: impl fmt::Display) -> mlua::Error {
+    complain(lua, format_args!("bad argument #{number} to '{function}' ({why})"))
+}
+
+/// `user_script:3: ` when the function that calls the running one is at line 3.
+fn position(lua: &Lua) -> String {
+    let at = lua.inspect_stack(1, |frame| {
+        let line = frame.current_line()?;
+        let source = frame.source().short_src?.into_owned();
+        Some(format!("{source}:{line}: "))
+    });
+    at.flatten().unwrap_or_default()
+}
+
+/// What a script sees of a caught error: a table or a string where Rust raised it, otherwise what it was.
+///
+/// # Errors
+/// The script has to end, and nothing can catch that; Lua has no memory left.
+pub fn shown(lua: &Lua, error: Value) -> mlua::Result<Value> {
+    interrupt::check()?;
+    let Value::Error(error) = error else { return Ok(error) };
+    if let Some(Raised(text)) = error.downcast_ref() {
+        return Ok(Value::Table(error_table(lua, text)?));
+    }
+    Ok(Value::String(lua.create_string(text_of(&error))?))
+}
+
+/// What `pcall` shows: of a table with an error text, that text.
+///
+/// # Errors
+/// As [`shown`].
+pub fn plain(lua: &Lua, error: Value) -> mlua::Result<Value> {
+    interrupt::check()?;
+    match error {
+        Value::Table(table) => match table.raw_get::<Value>("err")? {
+            text @ (Value::String(_) | Value::Integer(_) | Value::Number(_)) => Ok(text),
+            _ => Ok(Value::Table(table)),
+        },
+        Value::Error(error) => Ok(Value::String(match error.downcast_ref() {
+            Some(Raised(text)) => lua.create_string(text)?,
+            None => lua.create_string(text_of(&error))?,
+        })),
+        other => Ok(other),
+    }
+}
+
+/// A table as `redis.pcall` returns it for a command that failed: counted already, as its second field says.
+pub fn error_table(lua: &Lua, text: &[u8]) -> mlua::Result<Table> {
+    let table = lua.create_table_with_capacity(0, 2)?;
+    table.raw_set("err", lua.create_string(text)?)?;
+    table.raw_set("ignore_error_stats_update", true)?;
+    Ok(table)
+}
+
+/// The text that an error has for people, without the traceback that mlua adds.
+pub fn text_of(error: &mlua::Error) -> String {
+    match error {
+        mlua::Error::CallbackError { cause, .. } | mlua::Error::WithContext { cause, .. } => text_of(cause),
+        mlua::Error::RuntimeError(text) => without_traceback(text).to_owned(),
+        mlua::Error::SyntaxError { message, .. } => message.clone(),
+        mlua::Error::MemoryError(_) => "not enough memory".to_owned(),
+        other => without_traceback(&other.to_string()).to_owned(),
+    }
+}
+
+fn without_traceback(text: &str) -> &str {
+    text.split_once("\nstack traceback:").map_or(text, |(text, _)| text)
+}
+
+/// An error that nothing in the script has caught.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Uncaught {
+    /// Its text, code word included.
+    pub text: Vec<u8>,
+    /// Where it was raised: the chunk and the line.
+    pub place: Option<(String, i64)>,
+    /// It is an error of a command, and was counted as such.
+    pub is_counted: bool,
+}
+
+impl Uncaught {
+    /// One that was raised nowhere in the script.
+    pub fn plain(text: &str) -> Self {
+        Self { text: format!("ERR {text}").into_bytes(), place: None, is_counted: false }
+    }
+
+    /// What was raised, with the frame that raised it still on the stack: what Redis's error handler finds out.
+    pub fn at_the_top(lua: &Lua, error: Value) -> Self {
+        let text = match &error {
+            Value::Error(error) => match error.downcast_ref() {
+                Some(Raised(text)) => text.clone(),
+                None => format!("ERR {}", text_of(error)).into_bytes(),
+            },
+            Value::Table(table) => match table.raw_get::<Value>("err") {
+                Ok(Value::String(text)) => text.as_bytes().to_vec(),
+                _ => b"ERR unknown error".to_vec(),
+            },
+            Value::Nil => b"ERR nil".to_vec(),
+            Value::String(text) => [b"ERR ".as_slice(), &text.as_bytes()].concat(),
+            other => format!("ERR {}", other.to_string().unwrap_or_default()).into_bytes(),
+        };
+        let is_counted = match &error {
+            Value::Error(error) => error.downcast_ref::<Raised>().is_some(),
+            Value::Table(table) => is_counted(table),
+            _ => false,
+        };
+        Self { text, place: place(lua), is_counted }
+    }
+}
+
+/// Whether the error in a table was counted when its command failed.
+pub fn is_counted(table: &Table) -> bool {
+    matches!(table.raw_get("ignore_error_stats_update"), Ok(true))
+}
+
+/// The innermost function above the running one that is a script's.
+fn place(lua: &Lua) -> Option<(String, i64)> {
+    for level in 1..=FRAMES_MAX {
+        let (source, line) = lua.inspect_stack(level, |frame| {
+            let source = frame.source().source.unwrap_or_default().into_owned();
+            (source, frame.current_line().map_or(-1, |line| line as i64))
+        })?;
+        if source.starts_with('@') {
+            return Some((source, line));
+        }
+    }
+    None
+}
+
+/// Functions of our own that may lie between a script and the error that it caused.
+const FRAMES_MAX: usize = 6;

@@ -1,0 +1,136 @@
+//! How the pulse of a script is felt while Lua's own code runs: every so many instructions.
+//!
+//! One instruction may take long where there is much memory: joining two texts of a hundred megabytes, or comparing them.
+//! So the instructions between two looks are the fewer the more memory the state takes; and because that may grow within
+//! few instructions, the collector of garbage has the next instruction looked at whenever it has gone through all there
+//! is: a value without an owner notices that, by being collected. Where instructions turn out to take long all the same,
+//! the next look comes sooner still. Runs on the thread of the state.
+
+use std::cell::Cell;
+use std::ffi::c_int;
+
+use mlua::Lua;
+use mlua::ffi::{self, lua_Debug, lua_State};
+
+use super::interrupt;
+use crate::host::clock;
+use crate::lua::native;
+
+/// Instructions between two looks in a state that takes no more than [`SMALL_KIBIBYTES`].
+const INSTRUCTIONS: c_int = 10_000;
+/// The fewest instructions between two looks, unless they take long.
+const INSTRUCTIONS_MIN: c_int = 10;
+/// Between two looks should be no more ticks of the processor than these: some milliseconds.
+const TICKS_MAX: u64 = 1 << 24;
+/// A state that takes no more than this is small.
+const SMALL_KIBIBYTES: c_int = 4_096;
+/// A state that takes no more than this has garbage looked for less often: to go through all that the libraries consist of
+/// after every hundred short scripts costs a tenth of these.
+const TINY_KIBIBYTES: c_int = 512;
+
+thread_local! {
+    /// When this thread has looked last.
+    static LOOKED_AT: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Has the pulse felt in this state and in every coroutine of it, from now on.
+///
+/// # Errors
+/// Lua has no memory left.
+pub fn set(lua: &Lua) -> mlua::Result<()> {
+    // SAFETY: mlua protects the call and has made room for the few values that are pushed. A hook is inherited by every
+    // coroutine that Lua makes. Both functions keep to the rules for C functions.
+    unsafe {
+        lua.exec_raw((), |state| {
+            ffi::lua_sethook(state, Some(on_count), ffi::LUA_MASKCOUNT, INSTRUCTIONS);
+            ffi::lua_gc(state, ffi::LUA_GCSETPAUSE, pause(0));
+            ffi::lua_newuserdata(state, 0);
+            ffi::lua_createtable(state, 0, 1);
+            ffi::lua_pushcclosure(state, on_collected, 0);
+            ffi::lua_setfield(state, -2, c"__gc".as_ptr());
+            ffi::lua_setmetatable(state, -2);
+            ffi::lua_settop(state, -2);
+        })
+    }
+}
+
+/// # Safety
+/// Called by Lua, as a hook.
+unsafe extern "C-unwind" fn on_count(state: *mut lua_State, _: *mut lua_Debug) {
+    let ticks = clock::ticks().wrapping_sub(LOOKED_AT.get());
+    let felt = interrupt::feel();
+    // SAFETY: sets numbers of the running state; errors may be raised in a hook.
+    unsafe {
+        let most = instructions(ffi::lua_gc(state, ffi::LUA_GCCOUNT, 0));
+        look_after(state, most.min(in_time(ffi::lua_gethookcount(state), ticks)));
+        LOOKED_AT.set(clock::ticks());
+        if felt.is_err() {
+            native::end(state);
+        }
+    }
+}
+
+/// The instructions until the next look in a state of so many kibibytes.
+fn instructions(kibibytes: c_int) -> c_int {
+    let much = f64::from(kibibytes.max(SMALL_KIBIBYTES)) / f64::from(SMALL_KIBIBYTES);
+    ((f64::from(INSTRUCTIONS) / (much * much.sqrt())) as c_int).max(INSTRUCTIONS_MIN)
+}
+
+/// How many instructions are done in good time, where so many have taken so many ticks.
+fn in_time(instructions: c_int, ticks: u64) -> c_int {
+    if ticks <= TICKS_MAX {
+        return c_int::MAX;
+    }
+    let few = u64::from(instructions.unsigned_abs()).saturating_mul(TICKS_MAX) / ticks;
+    c_int::try_from(few).unwrap_or(c_int::MAX).max(1)
+}
+
+/// By how much a state of so many kibibytes may grow until garbage is looked for again, in hundredths.
+fn pause(kibibytes: c_int) -> c_int {
+    if kibibytes <= TINY_KIBIBYTES { 400 } else { 200 }
+}
+
+/// # Safety
+/// The state runs.
+unsafe fn look_after(state: *mut lua_State, instructions: c_int) {
+    // SAFETY: sets numbers of the state.
+    unsafe {
+        if ffi::lua_gethookcount(state) != instructions {
+            ffi::lua_sethook(state, Some(on_count), ffi::LUA_MASKCOUNT, instructions);
+        }
+    }
+}
+
+/// The collector has gone round: the next value that notices that is made, it is said when to go round again, and the next
+/// instruction is looked at. No error
+/// of a script is raised here, because Lua collects garbage where none is expected.
+///
+/// # Safety
+/// Called by Lua, with the value that nobody owned.
+unsafe extern "C-unwind" fn on_collected(state: *mut lua_State) -> c_int {
+    // SAFETY: a C function has 20 free slots, of which two are used; what has no memory for a value has none for a script.
+    unsafe {
+        if ffi::lua_getmetatable(state, 1) != 0 {
+            ffi::lua_newuserdata(state, 0);
+            ffi::lua_insert(state, -2);
+            ffi::lua_setmetatable(state, -2);
+        }
+        ffi::lua_gc(state, ffi::LUA_GCSETPAUSE, pause(ffi::lua_gc(state, ffi::LUA_GCCOUNT, 0)));
+        look_after(state, 1);
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn much_memory_is_looked_at_more_often() {
+        assert_eq!(
+            [(10_000, 5), (10_000, TICKS_MAX * 10), (3, u64::MAX)].map(|(count, ticks)| in_time(count, ticks)),
+            [c_int::MAX, 1_000, 1]
+        );
+        assert_eq!([0, 4_096, 40_960, 1 << 20, c_int::MAX].map(instructions), [10_000, 10_000, 316, 10, 10]);
+    }
+}

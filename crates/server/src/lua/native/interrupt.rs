@@ -1,0 +1,192 @@
+//! What happens while a script runs for long: others are answered, and it may be ended.
+//!
+//! Whatever a script can make last comes here again and again: Lua's own code by the hook of its state (`hook`), the
+//! functions of its libraries and the conversion of replies by the work that they count ([`spend`]). Once the script has
+//! run for longer than `busy-reply-threshold`, what runs is published, and the thread's own clients are served by the
+//! function that its worker has left for that ([`crate::context::script_attendant`]): with one worker nobody else could. A pulse that has
+//! stopped stays so until the next script begins: whoever catches the error meets it again. Runs on the script's thread.
+
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::ffi::CStr;
+use std::panic;
+
+use sleeve_wire::arguments::OwnedArgs;
+
+use super::current_invocation;
+use super::current_invocation::Playbill;
+use crate::config::Opt;
+use crate::context::script_attendant;
+use crate::engine::scripts::running::{Facts, Kind};
+use crate::host::clock;
+use crate::host::log;
+
+/// Units of work between two looks at the clock. A unit is a step of a pattern, an element of a table, some bytes of a
+/// text: some nanoseconds.
+const UNITS: usize = 1 << 18;
+
+/// How long a library may take to be loaded: nobody could end it.
+const LOAD_MS_MAX: u64 = 500;
+
+/// What travels through Lua where a script has to end; why stands in [`ended`].
+pub const ENDED: &CStr = c"the script has to end";
+
+/// The script has to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended;
+
+impl From<Ended> for mlua::Error {
+    fn from(_: Ended) -> Self {
+        Self::RuntimeError(ENDED.to_string_lossy().into_owned())
+    }
+}
+
+thread_local! {
+    /// The units that are left.
+    static LEFT: Cell<usize> = const { Cell::new(UNITS) };
+    static IS_ENDED: Cell<bool> = const { Cell::new(false) };
+    static BYTES_MAX: Cell<usize> = const { Cell::new(usize::MAX) };
+    static WHY: RefCell<String> = const { RefCell::new(String::new()) };
+    /// A defect that came up while others were served.
+    static PANIC: RefCell<Option<Box<dyn Any + Send>>> = const { RefCell::new(None) };
+    /// When the library that is being loaded has taken too long, monotonic milliseconds; 0 while none is.
+    static LOADED_BY_MS: Cell<u64> = const { Cell::new(0) };
+    /// How often it was felt.
+    #[cfg(test)]
+    static FELT: Cell<usize> = const { Cell::new(0) };
+}
+
+/// How often the pulse is felt while `work` goes on.
+#[cfg(test)]
+pub fn felt_during(work: impl FnOnce()) -> usize {
+    begin(usize::MAX);
+    let before = FELT.get();
+    work();
+    FELT.get() - before
+}
+
+/// A script begins in a state that may take so many bytes.
+pub fn begin(bytes_max: usize) {
+    LEFT.set(UNITS);
+    IS_ENDED.set(false);
+    BYTES_MAX.set(bytes_max);
+}
+
+/// It is over, and so is whatever had to end it.
+pub fn end() {
+    begin(usize::MAX);
+}
+
+/// How many bytes the state of the running script may take.
+pub fn bytes_max() -> usize {
+    BYTES_MAX.get()
+}
+
+/// Why the script has to end, once it has to.
+pub fn ended() -> Option<String> {
+    IS_ENDED.get().then(|| WHY.with_borrow(String::clone))
+}
+
+/// The defect that has ended the script, if one has.
+pub fn take_panic() -> Option<Box<dyn Any + Send>> {
+    PANIC.take()
+}
+
+/// Counts work, and feels the pulse after so much of it.
+///
+/// # Errors
+/// The script has to end.
+#[inline]
+pub fn spend(units: usize) -> Result<(), Ended> {
+    match LEFT.get().checked_sub(units) {
+        Some(left) => {
+            LEFT.set(left);
+            Ok(())
+        }
+        None => feel(),
+    }
+}
+
+/// Whether the script may go on, without a look at the clock.
+///
+/// # Errors
+/// The script has to end.
+pub fn check() -> Result<(), Ended> {
+    if IS_ENDED.get() { Err(Ended) } else { Ok(()) }
+}
+
+/// Looks at the clock and serves others if it is time.
+///
+/// # Errors
+/// The script has to end.
+#[cold]
+pub fn feel() -> Result<(), Ended> {
+    #[cfg(test)]
+    FELT.set(FELT.get() + 1);
+    check()?;
+    LEFT.set(UNITS);
+    // A defect in what serves others must not unwind through Lua; it goes on when Lua has returned.
+    let looked = panic::catch_unwind(|| current_invocation::announced(look).unwrap_or_else(look_at_load));
+    let why = match looked {
+        Ok(Ok(())) => return Ok(()),
+        Ok(Err(why)) => why,
+        Err(panic) => {
+            PANIC.set(Some(panic));
+            "ERR serving others has failed".to_owned()
+        }
+    };
+    WHY.set(why);
+    IS_ENDED.set(true);
+    LEFT.set(0);
+    Err(Ended)
+}
+
+/// Runs the body of a library, which must not take long, in a state that may take so many bytes.
+pub fn while_loading<R>(bytes_max: usize, load: impl FnOnce() -> R) -> R {
+    begin(bytes_max);
+    LOADED_BY_MS.set(clock::monotonic_ms() + LOAD_MS_MAX);
+    let loaded = load();
+    LOADED_BY_MS.set(0);
+    end();
+    loaded
+}
+
+fn look_at_load() -> Result<(), String> {
+    let by_ms = LOADED_BY_MS.get();
+    let is_late = by_ms != 0 && clock::monotonic_ms() > by_ms;
+    if is_late { Err("ERR FUNCTION LOAD timeout".to_owned()) } else { Ok(()) }
+}
+
+fn look(playbill: &Playbill<'_>) -> Result<(), String> {
+    let running = &playbill.engine.scripts.running;
+    let threshold_ms = playbill.engine.config.number(Opt::BusyReplyThreshold);
+    let elapsed_ms = running.elapsed_ms(clock::monotonic_ms).unwrap_or(0);
+    if threshold_ms > 0 && elapsed_ms as i64 >= threshold_ms {
+        if running.publish(|| facts(playbill)) {
+            log::warning(&format!(
+                "Slow script detected: still in execution after {elapsed_ms} milliseconds. You can try killing the script \
+                 using the {} command. Script name is: {}.",
+                killer(playbill.kind),
+                String::from_utf8_lossy(playbill.name)
+            ));
+        }
+        script_attendant::attend();
+    }
+    if running.is_killed() {
+        return Err(format!("ERR Script killed by user with {}.", killer(playbill.kind)));
+    }
+    Ok(())
+}
+
+/// The command that ends what runs.
+fn killer(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Script => "SCRIPT KILL",
+        Kind::Function => "FUNCTION KILL",
+    }
+}
+
+fn facts(playbill: &Playbill<'_>) -> Facts {
+    let request = OwnedArgs::collect(playbill.request.args.iter());
+    Facts { kind: playbill.kind, name: playbill.name.to_vec(), request }
+}

@@ -1,0 +1,147 @@
+//! One script's run as the functions that it calls see it, and how it runs a command.
+//!
+//! A command runs by the function value that runs those of EXEC, under the locks of all shards, with the script's own
+//! protocol and database; its reply is written to an output that only the script reads. What it changes is recorded by
+//! the command itself. Lives on the stack of the thread that runs the script.
+
+use std::any::Any;
+use std::sync::atomic::Ordering;
+
+use sleeve_wire::arguments::{Args, Span};
+use sleeve_wire::commands::{Flags, Row};
+use sleeve_wire::reply::Protocol;
+
+use crate::context::Cx;
+use crate::context::lookahead;
+use crate::context::lookahead::Found;
+use crate::context::permission;
+use crate::request::error::Error;
+use crate::request::renamed_commands::Names;
+use crate::request::{KeyAt, Request, hash_keys};
+
+/// See the file's head.
+pub struct Scene<'s, 'c> {
+    /// The command that runs the script.
+    pub cx: &'s mut Cx<'c>,
+    /// What the script may do.
+    pub permits: Permits,
+    /// What `redis.setresp` asked for.
+    pub protocol: Protocol,
+    /// It has changed data.
+    pub has_written: bool,
+    /// What it calls next.
+    pub words: Words,
+    /// Why the last call has failed, until that is looked at.
+    pub failure: Option<Vec<u8>>,
+    /// A defect that came up in a command.
+    pub panic: Option<Box<dyn Any + Send>>,
+}
+
+/// What a script may do beyond what its commands check themselves.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Permits {
+    /// It may not write.
+    pub read_only: bool,
+    /// Memory has run out, and it may not take more.
+    pub denies_growth: bool,
+}
+
+/// The arguments of a command, gathered before it runs; its memory serves the whole script, and the thread's next ones.
+#[derive(Debug, Default)]
+pub struct Words {
+    bytes: Vec<u8>,
+    spans: Vec<Span>,
+    keys: Vec<KeyAt>,
+}
+
+impl Words {
+    /// Begins anew.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.spans.clear();
+        self.keys.clear();
+        self.bytes.shrink_to(KEPT_BYTES);
+    }
+
+    /// Adds an argument.
+    pub fn push(&mut self, word: &[u8]) {
+        let start = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(word);
+        self.spans.push(Span { start, len: word.len() as u32 });
+    }
+
+    /// Whether one more argument of this length fits: places are counted in 32 bits.
+    pub fn has_room(&self, len: usize) -> bool {
+        u32::try_from(self.bytes.len().saturating_add(len)).is_ok()
+    }
+
+    /// The arguments.
+    pub fn args(&self) -> Args<'_> {
+        Args::new(&self.bytes, &self.spans)
+    }
+}
+
+/// A buffer that has grown beyond this is given back.
+const KEPT_BYTES: usize = 64 * 1024;
+
+impl Scene<'_, '_> {
+    /// Forgets the last call.
+    pub fn begin_call(&mut self) {
+        self.words.clear();
+        self.cx.out.clear();
+        self.failure = None;
+    }
+
+    /// Runs the command whose words were gathered, and tells how many ticks that took; its reply is then in the output,
+    /// which is the caller's to read and clear.
+    ///
+    /// # Errors
+    /// Why it may not run at all.
+    pub fn run(&mut self) -> Result<u64, Error> {
+        let row = find(&self.cx.engine.names, self.words.args())?;
+        let allowed = self.check(row).and_then(|()| permission::check_script(self.cx, row, self.words.args()));
+        if allowed.is_err() {
+            self.cx.counters.commands[row.id as usize].rejected.add(1);
+            return allowed.map(|()| 0);
+        }
+        if row.flags.contains(Flags::WRITE) {
+            self.has_written = true;
+            self.cx.engine.scripts.running.wrote();
+        }
+        let Self { cx, words, protocol, .. } = self;
+        let args = Args::new(&words.bytes, &words.spans);
+        hash_keys(&cx.engine.store, row, args, &mut words.keys);
+        let outer = std::mem::replace(&mut cx.state.protocol, *protocol);
+        let denied = std::mem::replace(&mut cx.state.denies_blocking, true);
+        let ticks = cx.call_within(Request::new(row, args, &words.keys));
+        cx.state.denies_blocking = denied;
+        cx.state.protocol = outer;
+        Ok(ticks)
+    }
+
+    fn check(&mut self, row: &'static Row) -> Result<(), Error> {
+        let denies = !self.cx.engine.debug.allows_all_to_scripts.load(Ordering::Relaxed);
+        if row.flags.contains(Flags::NOSCRIPT) && denies {
+            return Err(Error::fixed("ERR This Redis command is not allowed from script"));
+        }
+        // What may write something down (PFCOUNT its result, PUBLISH its message) counts as a write here.
+        let writes = row.flags.intersects(Flags::WRITE.or(Flags::MAY_REPLICATE));
+        if writes && self.permits.read_only {
+            return Err(Error::fixed("ERR Write commands are not allowed from read-only scripts."));
+        }
+        if self.permits.denies_growth && !self.has_written && row.flags.contains(Flags::DENYOOM) {
+            return Err(Error::OUT_OF_MEMORY);
+        }
+        Ok(())
+    }
+}
+
+fn find(names: &Names, args: Args<'_>) -> Result<&'static Row, Error> {
+    match lookahead::find(names, args) {
+        Found::Command(row) => Ok(row),
+        Found::Unknown | Found::UnknownSubcommand(_) => {
+            Err(Error::fixed("ERR Unknown Redis command called from script"))
+        }
+        Found::Arity(_) => Err(Error::fixed("ERR Wrong number of args calling Redis command from script")),
+    }
+}

@@ -1,0 +1,196 @@
+//! `redis.call` and `redis.pcall` as Lua calls them.
+//!
+//! What nearly every call needs is done here past mlua, for the reason that stands in `raw_call`: words are taken from Lua's
+//! stack and the usual replies are pushed onto it. An error, and a reply of another kind, is left to a function of mlua
+//! that finds it in the scene. Runs on the script's thread.
+
+use std::ffi::c_int;
+use std::panic::{self, AssertUnwindSafe};
+
+use mlua::ffi::{self, lua_State};
+use mlua::{Function, Lua};
+use sleeve_wire::number::{self, Digits};
+
+use crate::lua::native;
+use crate::lua::native::invocation::{Scene, Words};
+use crate::lua::native::{current_invocation, numbers, raw_call};
+
+/// The function that scripts call. `otherwise` answers instead, without arguments, where the answer is not a usual one.
+///
+/// # Errors
+/// Lua has no memory left.
+pub fn function(lua: &Lua, otherwise: Function) -> mlua::Result<Function> {
+    // SAFETY: the closure's one upvalue is what mlua has put on the stack; `call` keeps to the rules for C functions.
+    unsafe { lua.exec_raw(otherwise, |state| ffi::lua_pushcclosure(state, call, 1)) }
+}
+
+/// # Safety
+/// Called by Lua, with the function for other answers as upvalue. Errors jump out of it, so nothing that it has on its own
+/// stack while it touches Lua's has a destructor.
+unsafe extern "C-unwind" fn call(state: *mut lua_State) -> c_int {
+    // SAFETY: a C function has 20 free slots beside its arguments, of which one is used here; see the two functions.
+    unsafe {
+        let ran = run(state);
+        native::spend(state, ran.units);
+        if ran.is_good && push_reply(state) {
+            return 1;
+        }
+        ffi::lua_settop(state, 0);
+        ffi::lua_pushvalue(state, ffi::lua_upvalueindex(1));
+        ffi::lua_call(state, 0, 1);
+    }
+    1
+}
+
+/// What became of a call.
+#[derive(Clone, Copy, Default)]
+struct Ran {
+    is_good: bool,
+    /// How much work that was.
+    units: usize,
+}
+
+/// Ticks of the processor's time stamp in a unit of work, roughly.
+const TICKS_A_UNIT: u64 = 8;
+
+/// Runs the command whose words are the arguments on the stack.
+///
+/// # Safety
+/// Called from a C function. Raises no error.
+unsafe fn run(state: *mut lua_State) -> Ran {
+    let ran = current_invocation::with(|scene| {
+        scene.begin_call();
+        // SAFETY: as the caller says.
+        let gathered = unsafe { gather(state, &mut scene.words) };
+        let outcome = match gathered {
+            Err(text) => Err(text.into()),
+            // A defect in a command must not unwind through Lua; it goes on when Lua has returned.
+            Ok(()) => panic::catch_unwind(AssertUnwindSafe(|| run_gathered(scene))).unwrap_or_else(|panic| {
+                scene.panic = Some(panic);
+                Err(b"ERR the command failed".to_vec())
+            }),
+        };
+        let ticks = outcome.as_ref().copied().unwrap_or(0);
+        scene.failure = outcome.err();
+        Ran { is_good: scene.failure.is_none(), units: (ticks / TICKS_A_UNIT) as usize }
+    });
+    ran.unwrap_or_default()
+}
+
+/// Runs the command, and tells how many ticks that took.
+fn run_gathered(scene: &mut Scene<'_, '_>) -> Result<u64, Vec<u8>> {
+    scene.run().map_err(|error| {
+        scene.cx.counters.errors_replied.add(1);
+        scene.cx.engine.stats.count_error(error.code());
+        error.text().to_vec()
+    })
+}
+
+/// Puts the arguments of a call into words, numbers as Redis writes them.
+///
+/// # Safety
+/// Called from a C function. Raises no error: no argument is converted in its place.
+unsafe fn gather(state: *mut lua_State, words: &mut Words) -> Result<(), &'static str> {
+    // SAFETY: all indexes are those of arguments; text is copied while it lies on the stack.
+    unsafe {
+        let count = ffi::lua_gettop(state);
+        if count == 0 {
+            return Err("ERR Please specify at least one argument for this redis lib call");
+        }
+        for index in 1..=count {
+            match ffi::lua_type(state, index) {
+                ffi::LUA_TSTRING => {
+                    let text = raw_call::text(state, index);
+                    if !words.has_room(text.len()) {
+                        return Err("ERR the arguments of this call are too long");
+                    }
+                    words.push(text);
+                }
+                ffi::LUA_TNUMBER => push_number(words, ffi::lua_tonumber(state, index)),
+                _ => return Err("ERR Lua redis lib command arguments must be strings or integers"),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn push_number(words: &mut Words, number: f64) {
+    /// 2 to the power of 63, the first number that does not fit.
+    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    if number.fract() == 0.0 && (-LIMIT..LIMIT).contains(&number) {
+        words.push(Digits::new(number as i64).as_bytes());
+    } else {
+        words.push(numbers::general(number, 17).as_bytes());
+    }
+}
+
+/// Pushes the reply that lies in the scene's output; false, and nothing is pushed, when it is not a usual one.
+///
+/// # Safety
+/// Called from a C function. May raise an error.
+unsafe fn push_reply(state: *mut lua_State) -> bool {
+    let reply =
+        current_invocation::with(|scene| scene.cx.out.plain().map(|bytes| (bytes.as_ptr(), bytes.len()))).flatten();
+    let Some((start, len)) = reply else { return false };
+    // SAFETY: the output is the scene's, which is not touched until the next call of a script's function, and that is after
+    // this one has returned or an error has jumped out of it.
+    unsafe {
+        let bytes = std::slice::from_raw_parts(start, len);
+        let top = ffi::lua_gettop(state);
+        let is_whole = push_value(state, bytes, DEPTH_MAX).is_some_and(<[u8]>::is_empty);
+        if !is_whole {
+            ffi::lua_settop(state, top);
+        }
+        is_whole
+    }
+}
+
+/// Values of an array between two thoughts of the pulse.
+const VALUES_A_LOOK: c_int = 4_096;
+/// Arrays nest this deep in usual replies; each level takes two of Lua's slots.
+const DEPTH_MAX: usize = 4;
+
+/// Pushes the first value of a reply and returns what follows it; none when it is not a usual one.
+///
+/// # Safety
+/// Called from a C function with two slots free for each level. May raise an error.
+unsafe fn push_value(state: *mut lua_State, bytes: &[u8], depth: usize) -> Option<&[u8]> {
+    let (&kind, rest) = bytes.split_first()?;
+    let end = rest.iter().position(|&byte| byte == b'\r')?;
+    let (line, rest) = (rest.get(..end)?, rest.get(end + 2..)?);
+    // SAFETY: the caller says so; lengths are those of slices.
+    unsafe {
+        match kind {
+            b':' => ffi::lua_pushnumber(state, number::parse_i64(line)? as f64),
+            b'$' | b'*' if line == b"-1" => ffi::lua_pushboolean(state, 0),
+            b'$' => {
+                let len = usize::try_from(number::parse_i64(line)?).ok()?;
+                let text = rest.get(..len)?;
+                ffi::lua_pushlstring_(state, text.as_ptr().cast(), len);
+                return rest.get(len + 2..);
+            }
+            b'+' => {
+                ffi::lua_createtable(state, 0, 1);
+                ffi::lua_pushlstring_(state, c"ok".as_ptr(), 2);
+                ffi::lua_pushlstring_(state, line.as_ptr().cast(), line.len());
+                ffi::lua_rawset(state, -3);
+            }
+            b'*' if depth > 0 => {
+                let count = c_int::try_from(number::parse_i64(line)?).ok()?;
+                // Each value has at least four bytes: what is reserved is no mere claim.
+                ffi::lua_createtable(state, count.min((rest.len() / 4) as c_int), 0);
+                let mut rest = rest;
+                for index in 1..=count {
+                    if index % VALUES_A_LOOK == 0 {
+                        native::spend(state, VALUES_A_LOOK as usize);
+                    }
+                    rest = push_value(state, rest, depth - 1)?;
+                    ffi::lua_rawseti_(state, -2, index);
+                }
+                return Some(rest);
+            }
+            _ => return None,
+        }
+    }
+    Some(rest)
+}

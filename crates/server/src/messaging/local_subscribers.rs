@@ -1,0 +1,71 @@
+//! The listeners of one thread: which of its sessions get a message.
+//!
+//! A worker takes the changes of a session over when the session has run, and asks here when a letter brings a message. It
+//! is the thread's own: no lock, and nobody else to ask.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::message::{Form, KINDS, Kind, Message};
+use super::subscription::Subscriptions;
+
+/// See the file's head.
+#[derive(Debug, Default)]
+pub struct Audience {
+    seats: [HashMap<Arc<[u8]>, Vec<Seat>>; KINDS],
+}
+
+/// One listener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seat {
+    /// Where its session is.
+    pub place: usize,
+    /// Its id.
+    pub id: u64,
+    /// The number of the last message before it came.
+    since: u64,
+}
+
+impl Audience {
+    /// Takes over what has changed for the client with this id, whose session is at `place`.
+    pub fn update(&mut self, place: usize, id: u64, subscriptions: &mut Subscriptions) {
+        for change in subscriptions.take_changes() {
+            match change.since {
+                Some(since) => {
+                    let seats = self.seats[change.kind as usize].entry(change.name).or_default();
+                    seats.push(Seat { place, id, since });
+                }
+                None => self.leave(change.kind, &change.name, id),
+            }
+        }
+    }
+
+    /// Lets a client go that listens to nothing any more.
+    pub fn forget(&mut self, id: u64, subscriptions: &Subscriptions) {
+        for kind in Kind::ALL {
+            subscriptions.names(kind).for_each(|name| self.leave(kind, name, id));
+        }
+    }
+
+    fn leave(&mut self, kind: Kind, name: &[u8], id: u64) {
+        let Some(seats) = self.seats[kind as usize].get_mut(name) else { return };
+        if let Some(index) = seats.iter().position(|seat| seat.id == id) {
+            seats.swap_remove(index);
+        }
+        if seats.is_empty() {
+            self.seats[kind as usize].remove(name);
+        }
+    }
+
+    /// Shows who gets a message, and in which form.
+    pub fn for_each(&self, message: &Message, mut show: impl FnMut(Seat, Form)) {
+        let plain = self.seats[message.kind as usize].get(&message.channel).map(|seats| (Form::Plain, seats));
+        let patterns = message.patterns.iter().enumerate().filter_map(|(index, pattern)| {
+            Some((Form::Matched(index), self.seats[Kind::Pattern as usize].get(pattern)?))
+        });
+        for (form, seats) in plain.into_iter().chain(patterns) {
+            let hears = |seat: &&Seat| seat.since < message.number && Some(seat.id) != message.except;
+            seats.iter().filter(hears).for_each(|seat| show(*seat, form));
+        }
+    }
+}

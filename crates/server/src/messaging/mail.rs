@@ -1,0 +1,220 @@
+//! Letters between threads: how a command reaches a session that another thread owns.
+//!
+//! A letter never waits for its effect. The owner of the [`Mailbox`] is woken and reads its letters when it is done with
+//! what it does: a worker between two wake-ups, an embedded session at its next exchange. It is woken by the first letter
+//! in an empty box only, because it takes all that it finds. Any thread may post, holding no lock.
+
+use std::fmt;
+use std::mem::discriminant;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use super::message::Message;
+use crate::request::output::Output;
+
+/// What one thread may ask of a session's owner.
+#[derive(Debug)]
+pub enum Letter {
+    /// Serve this accepted connection.
+    Adopt(Accepted),
+    /// Close the client with this id.
+    Close(u64),
+    /// The client with this id waits no longer, if it is still this ticket that it waits with; it is owed this reply.
+    Unblock {
+        /// The client's id.
+        id: u64,
+        /// See [`crate::engine::clients::blocking::Waiter::ticket`].
+        ticket: u64,
+        /// The reply, whole.
+        reply: Output,
+    },
+    /// Somebody published this; the listeners among the owner's clients get it.
+    Message(Arc<Message>),
+    /// The client with this id is owed these bytes, which answer no request.
+    Push {
+        /// The client's id.
+        id: u64,
+        /// The bytes, in its protocol.
+        bytes: Arc<Vec<u8>>,
+    },
+    /// The client with this id has read keys that have changed: an array of them, or nothing for all keys.
+    Invalidate {
+        /// The client's id.
+        id: u64,
+        /// The array as it goes out.
+        keys: Option<Arc<Vec<u8>>>,
+    },
+    /// The same about another client, which has the client with this id told.
+    Redirected {
+        /// The client's id.
+        id: u64,
+        /// What goes out.
+        keys: Arc<Vec<u8>>,
+    },
+    /// The engine's doors have changed: watch those that there are now.
+    Listen,
+    /// Users may do less now: close clients that listen to what theirs may not.
+    Users,
+    /// Paused clients may go on, if nothing holds them any more.
+    Resume,
+    /// Close everything and return.
+    Stop,
+}
+
+impl Letter {
+    /// Whether its kind is all that it says.
+    fn is_bare(&self) -> bool {
+        matches!(self, Self::Listen | Self::Users | Self::Resume | Self::Stop)
+    }
+}
+
+/// A connection that was accepted and belongs to nobody yet.
+#[derive(Debug)]
+pub struct Accepted {
+    /// The non-blocking stream socket.
+    pub socket: OwnedFd,
+    /// The peer's address as CLIENT LIST prints it.
+    pub address: String,
+    /// Our own end's address as CLIENT LIST prints it.
+    pub local_address: String,
+    /// Whether it speaks TLS.
+    pub is_tls: bool,
+}
+
+/// One owner's letters.
+pub struct Mailbox {
+    pile: Mutex<Pile>,
+    /// The owner reads seldom: what may wait for it is bounded.
+    is_bounded: bool,
+    /// Wakes an owner that waits in [`Mailbox::wait`].
+    arrival: Condvar,
+    wake: Box<dyn Fn() + Send + Sync>,
+}
+
+#[derive(Debug, Default)]
+struct Pile {
+    letters: Vec<Letter>,
+    /// Bytes of the published messages among them.
+    message_bytes: usize,
+    /// The owner has been woken and has not looked yet.
+    is_rung: bool,
+}
+
+impl fmt::Debug for Mailbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mailbox").field("pile", &self.pile).finish_non_exhaustive()
+    }
+}
+
+impl Mailbox {
+    /// A mailbox whose owner is woken by `wake`, which must not block.
+    pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { pile: Mutex::default(), is_bounded: false, arrival: Condvar::new(), wake: Box::new(wake) }
+    }
+
+    /// The same for an owner that may not look for long: one client, which is closed when too many bytes of published
+    /// messages wait for it.
+    pub fn bounded(wake: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { is_bounded: true, ..Self::new(wake) }
+    }
+
+    /// Posts a letter and wakes the owner; unless it says nothing that a letter does not say which still lies there, so
+    /// that an owner who seldom looks does not find a heap.
+    pub fn post(&self, letter: Letter) {
+        let mut pile = self.pile.lock();
+        if letter.is_bare() && pile.letters.iter().any(|other| discriminant(other) == discriminant(&letter)) {
+            return;
+        }
+        pile.letters.push(letter);
+        self.wake_unless_rung(pile);
+    }
+
+    fn wake_unless_rung(&self, mut pile: MutexGuard<'_, Pile>) {
+        let was_rung = std::mem::replace(&mut pile.is_rung, true);
+        drop(pile);
+        if !was_rung {
+            self.arrival.notify_all();
+            (self.wake)();
+        }
+    }
+
+    /// Puts a letter into the box, also with locks held; [`Mailbox::ring`] follows when they are given back.
+    pub fn put(&self, letter: Letter) {
+        self.pile.lock().letters.push(letter);
+    }
+
+    /// Puts a published message into the box, also with locks held; [`Mailbox::ring`] follows when they are given back.
+    /// An owner that is bounded and would have more than `bytes_max` of them (0 is no bound) is closed instead.
+    pub fn put_message(&self, message: Arc<Message>, bytes_max: u64) {
+        let mut pile = self.pile.lock();
+        pile.message_bytes += message.len();
+        if self.is_bounded && bytes_max != 0 && pile.message_bytes as u64 > bytes_max {
+            pile.letters.retain(|letter| !matches!(letter, Letter::Message(_)));
+            pile.letters.push(Letter::Stop);
+            pile.message_bytes = 0;
+        } else {
+            pile.letters.push(Letter::Message(message));
+        }
+    }
+
+    /// Wakes the owner, if there is something that it does not know of.
+    pub fn ring(&self) {
+        let pile = self.pile.lock();
+        if !pile.letters.is_empty() {
+            self.wake_unless_rung(pile);
+        }
+    }
+
+    /// Posts a letter of the owner to itself; it looks into the box before it waits for anything else.
+    pub fn post_unheard(&self, letter: Letter) {
+        self.pile.lock().letters.push(letter);
+    }
+
+    /// Whether there is nothing to read.
+    pub fn is_empty(&self) -> bool {
+        self.pile.lock().letters.is_empty()
+    }
+
+    /// Waits for a letter, until `deadline` if there is one.
+    pub fn wait(&self, deadline: Option<Instant>) {
+        let mut pile = self.pile.lock();
+        while pile.letters.is_empty() {
+            match deadline {
+                None => self.arrival.wait(&mut pile),
+                Some(deadline) if self.arrival.wait_until(&mut pile, deadline).timed_out() => return,
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Takes all letters, oldest first.
+    pub fn collect(&self) -> Vec<Letter> {
+        std::mem::take(&mut *self.pile.lock()).letters
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn what_a_letter_says_already_is_not_posted_again() {
+        let woken = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&woken);
+        let mailbox = Mailbox::new(move || _ = count.fetch_add(1, Ordering::Relaxed));
+        for _ in 0..1_000 {
+            mailbox.post(Letter::Resume);
+            mailbox.post(Letter::Close(7));
+            mailbox.post(Letter::Resume);
+        }
+        assert_eq!(woken.load(Ordering::Relaxed), 1, "the owner takes all that it finds");
+        assert_eq!(mailbox.collect().iter().filter(|letter| matches!(letter, Letter::Resume)).count(), 1);
+        mailbox.post(Letter::Resume);
+        assert_eq!((mailbox.collect().len(), woken.load(Ordering::Relaxed)), (1, 2));
+    }
+}

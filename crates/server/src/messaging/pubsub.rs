@@ -1,0 +1,171 @@
+//! Publish and subscribe: who listens to which channels, counted by the threads that own the listeners.
+//!
+//! One book for the engine says for each channel, pattern and shard channel in which mailboxes how many listen. To publish
+//! is to put one letter with a shared [`Message`] into each of these boxes, under the lock of the book: so all messages come
+//! to every thread in one order, and a publisher pays for threads, not for listeners. Each thread knows its own listeners
+//! (`local_subscribers`) and gives them the message in its own time; a slow one is its thread's business, never the publisher's.
+//!
+//! While nobody listens to anything a message costs one relaxed load. Any thread may call it, also with shards locked.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use sleeve_wire::pattern;
+
+use super::mail::Mailbox;
+use super::message::{KINDS, Kind, Message};
+use super::subscription::Subscriptions;
+use super::wakeups::Outbox;
+
+/// See the file's head.
+#[derive(Debug, Default)]
+pub struct PubSub {
+    listened: AtomicUsize,
+    monitors: AtomicUsize,
+    book: Mutex<Book>,
+}
+
+#[derive(Debug, Default)]
+struct Book {
+    /// The number of the last message.
+    last_number: u64,
+    names: [HashMap<Arc<[u8]>, Vec<Branch>>; KINDS],
+}
+
+/// The listeners of one thread.
+#[derive(Debug)]
+struct Branch {
+    mailbox: Arc<Mailbox>,
+    count: usize,
+}
+
+/// The publishing client, where it listens to anything itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Own<'a> {
+    /// Its id.
+    pub id: u64,
+    /// What it listens to.
+    pub subscriptions: &'a Subscriptions,
+}
+
+impl PubSub {
+    /// Counts one more listener; the name as all share it, and the number of the last message before.
+    pub fn subscribe(&self, kind: Kind, name: &[u8], mailbox: &Arc<Mailbox>) -> (Arc<[u8]>, u64) {
+        let mut book = self.book.lock();
+        self.counter(kind).fetch_add(1, Ordering::Relaxed);
+        let since = book.last_number;
+        let names = &mut book.names[kind as usize];
+        let shared = names.get_key_value(name).map_or_else(|| Arc::from(name), |(shared, _)| Arc::clone(shared));
+        let branches = names.entry(Arc::clone(&shared)).or_default();
+        match branches.iter_mut().find(|branch| Arc::ptr_eq(&branch.mailbox, mailbox)) {
+            Some(branch) => branch.count += 1,
+            None => branches.push(Branch { mailbox: Arc::clone(mailbox), count: 1 }),
+        }
+        (shared, since)
+    }
+
+    /// Counts one listener less.
+    pub fn unsubscribe(&self, kind: Kind, name: &[u8], mailbox: &Arc<Mailbox>) {
+        let mut book = self.book.lock();
+        let names = &mut book.names[kind as usize];
+        let Some(branches) = names.get_mut(name) else { return };
+        let Some(index) = branches.iter().position(|branch| Arc::ptr_eq(&branch.mailbox, mailbox)) else { return };
+        branches[index].count -= 1;
+        if branches[index].count == 0 {
+            branches.swap_remove(index);
+        }
+        if branches.is_empty() {
+            names.remove(name);
+        }
+        self.counter(kind).fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Publishes a message and says to how many. Its receivers are woken with `outbox`; what the publisher itself gets is
+    /// in it. `waiting_bytes_max` bounds what may wait for an embedded listener (0 is no bound).
+    #[inline]
+    pub fn publish(
+        &self,
+        to: (Kind, &[u8]),
+        payload: &[u8],
+        (own, outbox, waiting_bytes_max): (Option<Own<'_>>, &mut Outbox, u64),
+    ) -> usize {
+        if self.counter(to.0).load(Ordering::Relaxed) == 0 {
+            return 0;
+        }
+        self.publish_listened(to, payload, (own, outbox, waiting_bytes_max))
+    }
+
+    fn publish_listened(
+        &self,
+        (kind, channel): (Kind, &[u8]),
+        payload: &[u8],
+        (own, outbox, waiting_bytes_max): (Option<Own<'_>>, &mut Outbox, u64),
+    ) -> usize {
+        let mut book = self.book.lock();
+        let listened = book.names[kind as usize].get_key_value(channel);
+        let is_matched = |(pattern, _): &(&Arc<[u8]>, &Vec<Branch>)| pattern::matches(pattern, channel, false);
+        let takes_patterns = kind == Kind::Channel;
+        let patterns = book.names[Kind::Pattern as usize].iter().filter(|_| takes_patterns).filter(is_matched);
+        let patterns: Vec<(&Arc<[u8]>, &Vec<Branch>)> = patterns.collect();
+        let branches = || listened.iter().chain(&patterns).flat_map(|(_, branches)| branches.iter());
+        let count = branches().map(|branch| branch.count).sum();
+        if count == 0 {
+            return 0;
+        }
+        let channel = listened.map_or_else(|| Arc::from(channel), |(shared, _)| Arc::clone(shared));
+        let patterns_shared: Vec<Arc<[u8]>> = patterns.iter().map(|(pattern, _)| Arc::clone(pattern)).collect();
+        let hears = |own: &Own<'_>| {
+            own.subscriptions.contains(kind, &channel)
+                || patterns_shared.iter().any(|pattern| own.subscriptions.contains(Kind::Pattern, pattern))
+        };
+        let own = own.filter(hears);
+        let numbers = (book.last_number + 1, own.map(|own| own.id));
+        let mut mailboxes: Vec<&Arc<Mailbox>> = Vec::new();
+        for Branch { mailbox, .. } in branches() {
+            if !mailboxes.iter().any(|known| Arc::ptr_eq(known, mailbox)) {
+                mailboxes.push(mailbox);
+            }
+        }
+        let message = Arc::new(Message::new((kind, channel), patterns_shared, payload, numbers));
+        for mailbox in mailboxes {
+            mailbox.put_message(Arc::clone(&message), waiting_bytes_max);
+            outbox.remember(mailbox);
+        }
+        book.last_number = numbers.0;
+        drop(book);
+        if let Some(own) = own {
+            outbox.own.extend(own.subscriptions.forms(&message).map(|form| (Arc::clone(&message), form)));
+        }
+        count
+    }
+
+    /// Whether anybody is shown the commands of all clients.
+    #[inline]
+    pub fn is_monitored(&self) -> bool {
+        self.monitors.load(Ordering::Relaxed) != 0
+    }
+
+    fn counter(&self, kind: Kind) -> &AtomicUsize {
+        if kind == Kind::Monitor { &self.monitors } else { &self.listened }
+    }
+
+    /// The names of one kind that somebody listens to, and that match a pattern if there is one.
+    pub fn names(&self, kind: Kind, wanted: Option<&[u8]>) -> Vec<Arc<[u8]>> {
+        let book = self.book.lock();
+        let is_wanted = |name: &&Arc<[u8]>| wanted.is_none_or(|wanted| pattern::matches(wanted, name, false));
+        book.names[kind as usize].keys().filter(is_wanted).cloned().collect()
+    }
+
+    /// How many listen to this name.
+    pub fn listeners(&self, kind: Kind, name: &[u8]) -> usize {
+        let book = self.book.lock();
+        book.names[kind as usize].get(name).into_iter().flatten().map(|branch| branch.count).sum()
+    }
+
+    /// How many names of one kind somebody listens to.
+    pub fn len(&self, kind: Kind) -> usize {
+        self.book.lock().names[kind as usize].len()
+    }
+}

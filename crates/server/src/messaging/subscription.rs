@@ -1,0 +1,89 @@
+//! What one client listens to.
+//!
+//! The client's own state keeps the names; `pubsub` counts them for the whole engine and `local_subscribers` knows, for one thread,
+//! who listens to what. A change is made here and there at once by the command, and waits here until the thread has taken
+//! it over into its `local_subscribers`. One thread.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::message::{Form, KINDS, Kind, Message};
+
+/// See the file's head.
+#[derive(Debug, Default)]
+pub struct Subscriptions {
+    names: [BTreeSet<Arc<[u8]>>; KINDS],
+    changes: Vec<Change>,
+    /// What the names take, though others share them.
+    bytes: usize,
+}
+
+/// What a name takes beside its bytes: entries of the tables here, in `pubsub` and in `local_subscribers`, which are not full, and
+/// lists of listeners.
+const NAME_BYTES: usize = 270;
+
+/// What the thread's audience has not heard of yet.
+#[derive(Debug)]
+pub struct Change {
+    /// What kind of name it is.
+    pub kind: Kind,
+    /// The name.
+    pub name: Arc<[u8]>,
+    /// The number of the last message that came before; none when the client listens no longer.
+    pub since: Option<u64>,
+}
+
+impl Subscriptions {
+    /// Enters a name that `pubsub` counts, from message `since` on.
+    pub fn enter(&mut self, kind: Kind, name: Arc<[u8]>, since: u64) {
+        self.bytes += name.len() + NAME_BYTES;
+        self.names[kind as usize].insert(Arc::clone(&name));
+        self.changes.push(Change { kind, name, since: Some(since) });
+    }
+
+    /// Strikes out a name; whether it was there.
+    pub fn strike_out(&mut self, kind: Kind, name: &[u8]) -> bool {
+        let Some(name) = self.names[kind as usize].take(name) else { return false };
+        self.bytes -= name.len() + NAME_BYTES;
+        self.changes.push(Change { kind, name, since: None });
+        true
+    }
+
+    /// Whether the client listens to this.
+    pub fn contains(&self, kind: Kind, name: &[u8]) -> bool {
+        self.names[kind as usize].contains(name)
+    }
+
+    /// Names of one kind, in order.
+    pub fn names(&self, kind: Kind) -> impl Iterator<Item = &Arc<[u8]>> {
+        self.names[kind as usize].iter()
+    }
+
+    /// How many names of one kind there are.
+    pub fn len(&self, kind: Kind) -> usize {
+        self.names[kind as usize].len()
+    }
+
+    /// What the names take, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether the client listens to no channel in any way.
+    pub fn is_empty(&self) -> bool {
+        [Kind::Channel, Kind::Pattern, Kind::Shard].iter().all(|kind| self.len(*kind) == 0)
+    }
+
+    /// What has changed since the last call.
+    pub fn take_changes(&mut self) -> Vec<Change> {
+        std::mem::take(&mut self.changes)
+    }
+
+    /// In which forms this client gets a message: none, or one for each name that it came to.
+    pub fn forms<'a>(&'a self, message: &'a Message) -> impl Iterator<Item = Form> + 'a {
+        let plain = self.contains(message.kind, &message.channel).then_some(Form::Plain);
+        let patterns = message.patterns.iter().enumerate();
+        let matched = patterns.filter(|(_, pattern)| self.contains(Kind::Pattern, pattern));
+        plain.into_iter().chain(matched.map(|(index, _)| Form::Matched(index)))
+    }
+}

@@ -1,0 +1,52 @@
+//! What a thread still owes others for what it has published: to ring at their doors.
+//!
+//! Letters are put into boxes under locks, in their true order; their owners are woken later, once for many letters, when
+//! the locks have been given back. What a client has published to itself waits here too, for its own reply comes first.
+//! One thread.
+
+use std::sync::Arc;
+
+use super::mail::Mailbox;
+use super::message::{Form, Message};
+
+/// See the file's head.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    bells: Vec<Arc<Mailbox>>,
+    /// Keys that the client itself must read again, or nothing at all for all keys; see `tracking`.
+    pub invalid: Vec<Option<Box<[u8]>>>,
+    /// Keys that those who follow prefixes must hear of, and who changed them; see `tracking`.
+    pub changed: Vec<(Box<[u8]>, Option<u64>)>,
+    /// Messages to the publishing client itself, each in one of its forms.
+    pub own: Vec<(Arc<Message>, Form)>,
+}
+
+impl Outbox {
+    /// Remembers that the owner of this box has got a letter.
+    pub fn remember(&mut self, mailbox: &Arc<Mailbox>) {
+        if !self.bells.iter().any(|bell| Arc::ptr_eq(bell, mailbox)) {
+            self.bells.push(Arc::clone(mailbox));
+        }
+    }
+
+    /// Whether nobody else is owed anything.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.bells.is_empty() && self.changed.is_empty()
+    }
+
+    /// Whether the client itself is owed nothing behind its reply.
+    #[inline]
+    pub fn owes_nothing_to_itself(&self) -> bool {
+        self.own.is_empty() && self.invalid.is_empty()
+    }
+
+    /// Wakes who has got letters, holding no lock. The owner of the mailbox `own` looks into it by itself.
+    pub fn ring(&mut self, own: Option<&Arc<Mailbox>>) {
+        for mailbox in self.bells.drain(..) {
+            if !own.is_some_and(|own| Arc::ptr_eq(own, &mailbox)) {
+                mailbox.ring();
+            }
+        }
+    }
+}

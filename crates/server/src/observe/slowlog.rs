@@ -1,0 +1,109 @@
+//! The slow log: the latest commands that took longer than `slowlog-log-slower-than` microseconds to execute.
+//!
+//! Who runs commands says what was slow; nothing is measured here. Arguments are kept shortened, so that an entry has a
+//! bounded size, and passwords are not kept. Any thread may add or read.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::config::{Config, Opt};
+use crate::request::Request;
+use crate::request::redaction;
+
+/// Arguments that an entry keeps, the note about the others included.
+const ARGUMENTS_MAX: usize = 32;
+
+/// Bytes of an argument that an entry keeps.
+const ARGUMENT_BYTES_MAX: usize = 128;
+
+/// One slow command.
+#[derive(Debug)]
+pub struct Entry {
+    /// Ascending, unique in the life of the engine.
+    pub id: u64,
+    /// When it ended, seconds of the Unix epoch.
+    pub time_s: i64,
+    /// How long it took, in microseconds.
+    pub duration_us: u64,
+    /// Name and arguments, shortened.
+    pub arguments: Vec<Vec<u8>>,
+    /// The client's address.
+    pub address: String,
+    /// What the client calls itself.
+    pub name: String,
+}
+
+/// See the file's head; one an engine.
+#[derive(Debug, Default)]
+pub struct SlowLog {
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    next_id: u64,
+    /// Newest first.
+    entries: VecDeque<Arc<Entry>>,
+}
+
+impl SlowLog {
+    /// Adds an entry, whose id is given here, and keeps the latest `entries_max`.
+    pub fn add(&self, mut entry: Entry, entries_max: usize) {
+        let mut kept = self.kept.lock();
+        entry.id = kept.next_id;
+        kept.next_id += 1;
+        kept.entries.push_front(Arc::new(entry));
+        kept.entries.truncate(entries_max);
+    }
+
+    /// The latest `count` entries, newest first.
+    pub fn latest(&self, count: usize) -> Vec<Arc<Entry>> {
+        self.kept.lock().entries.iter().take(count).cloned().collect()
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.kept.lock().entries.len()
+    }
+
+    /// Forgets all entries.
+    pub fn reset(&self) {
+        self.kept.lock().entries.clear();
+    }
+}
+
+/// The arguments of a request as an entry keeps them.
+pub fn shortened(request: &Request<'_>) -> Vec<Vec<u8>> {
+    let count = request.len();
+    let shown = if count > ARGUMENTS_MAX { ARGUMENTS_MAX - 1 } else { count };
+    let hidden = redaction::of(request.row.id, request.args);
+    let mut arguments: Vec<Vec<u8>> = (0..shown)
+        .map(|index| match request.arg(index) {
+            _ if hidden.binary_search(&index).is_ok() => redaction::REDACTED.to_vec(),
+            argument if argument.len() <= ARGUMENT_BYTES_MAX => argument.to_vec(),
+            argument => {
+                let more = argument.len() - ARGUMENT_BYTES_MAX;
+                [&argument[..ARGUMENT_BYTES_MAX], format!("... ({more} more bytes)").as_bytes()].concat()
+            }
+        })
+        .collect();
+    if shown < count {
+        arguments.push(format!("... ({} more arguments)", count - shown).into_bytes());
+    }
+    arguments
+}
+
+/// Where shorter times than these microseconds count as slow, every command's own time is taken.
+const TIMED_ALONE_US: i64 = 1_000;
+
+/// The fewest ticks that a time has which the slow log or the latency monitor asks for.
+pub fn slow_ticks(config: &Config) -> u64 {
+    let slow_us = config.number(Opt::SlowlogLogSlowerThan);
+    if config.number(Opt::LatencyMonitorThreshold) > 0 || (0..TIMED_ALONE_US).contains(&slow_us) {
+        return 0;
+    }
+    // No processor counts more slowly than five nanoseconds a tick.
+    u64::try_from(slow_us).map_or(u64::MAX, |slow_us| slow_us.saturating_mul(200))
+}

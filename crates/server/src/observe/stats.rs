@@ -1,0 +1,251 @@
+//! What is counted, for INFO.
+//!
+//! Each thread that executes counts in a block of its own ([`Counters`]): one writer, so counting is a load and a store
+//! without a locked instruction, and no line is shared between workers. Readers add the blocks up. CONFIG RESETSTAT
+//! remembers the sums of that moment and subtracts them from then on, so it needs nobody's help either.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hdrhistogram::Histogram;
+use parking_lot::Mutex;
+use sleeve_wire::commands::{self, Row};
+
+use super::histogram;
+use super::histogram::Histograms;
+use super::rates::Traffic;
+
+/// A number with one writer.
+#[derive(Debug, Default)]
+pub struct Count(AtomicU64);
+
+impl Count {
+    /// Adds `n`; only for the thread that owns the block.
+    #[inline]
+    pub fn add(&self, n: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+    }
+
+    /// The sum so far; for any thread.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// One command's counters.
+#[derive(Debug, Default)]
+pub struct CommandCounters {
+    /// Executions.
+    pub calls: Count,
+    /// Time spent in executions, in ticks of [`crate::host::clock::ticks`].
+    pub elapsed_ticks: Count,
+    /// Refused before they ran: arity, NOAUTH, OOM, ...
+    pub rejected: Count,
+    /// Ran and answered an error.
+    pub failed: Count,
+}
+
+macro_rules! totals {
+    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
+        /// One thread's block of counters.
+        #[derive(Debug)]
+        #[repr(align(64))]
+        pub struct Counters {
+            $($(#[doc = $doc])+ pub $name: Count,)+
+            /// One row for each command, in the order of the command table.
+            pub commands: Box<[CommandCounters]>,
+            /// How long commands took, while `latency-tracking` is on.
+            pub latencies: Histograms,
+        }
+
+        impl Default for Counters {
+            fn default() -> Self {
+                let commands = commands::all().iter().map(|_| CommandCounters::default()).collect();
+                Self { $($name: Count::default(),)+ commands, latencies: Histograms::default() }
+            }
+        }
+
+        /// The sums over all blocks since the last reset.
+        #[derive(Debug, Clone, Default)]
+        pub struct Totals {
+            $($(#[doc = $doc])+ pub $name: u64,)+
+            /// One row for each command, in the order of the command table.
+            pub commands: Vec<CommandTotals>,
+            /// Error replies by code word.
+            pub errors: BTreeMap<String, u64>,
+        }
+
+        impl Totals {
+            fn add(&mut self, block: &Counters) {
+                $(self.$name += block.$name.get();)+
+                self.commands.resize(block.commands.len(), CommandTotals::default());
+                for (total, count) in self.commands.iter_mut().zip(&block.commands) {
+                    total.calls += count.calls.get();
+                    total.elapsed_ticks += count.elapsed_ticks.get();
+                    total.rejected += count.rejected.get();
+                    total.failed += count.failed.get();
+                }
+            }
+
+            fn subtract(&mut self, base: &Totals) {
+                $(self.$name -= base.$name;)+
+                for (total, base) in self.commands.iter_mut().zip(&base.commands) {
+                    total.calls -= base.calls;
+                    total.elapsed_ticks -= base.elapsed_ticks;
+                    total.rejected -= base.rejected;
+                    total.failed -= base.failed;
+                }
+            }
+        }
+    };
+}
+
+totals! {
+    /// Requests executed.
+    executed,
+    /// Clients accepted.
+    connections,
+    /// Clients turned away because of `maxclients`.
+    connections_rejected,
+    /// Bytes received.
+    input_bytes,
+    /// Bytes sent.
+    output_bytes,
+    /// Reads from sockets.
+    reads,
+    /// Writes to sockets.
+    writes,
+    /// Look-ups for reading that found the key.
+    hits,
+    /// Look-ups for reading that did not.
+    misses,
+    /// Keys removed because their time had come.
+    expired,
+    /// Slices of active expiry that ended because their time was over.
+    expiry_capped,
+    /// Time spent in active expiry, in microseconds.
+    expiry_us,
+    /// Keys removed to make room.
+    evicted,
+    /// Effects of writes: keys changed, as `rdb_changes_since_last_save` counts them.
+    changes,
+    /// Payloads of RESTORE whose every part was checked.
+    payloads_checked,
+    /// Error replies.
+    errors_replied,
+    /// Clients closed because all together had more than `maxmemory-clients`.
+    clients_evicted,
+    /// Clients closed because their query buffer outgrew `client-query-buffer-limit`.
+    query_buffer_closed,
+    /// Clients closed because their output outgrew `client-output-buffer-limit`.
+    output_buffer_closed,
+}
+
+/// One command's sums.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CommandTotals {
+    /// Executions.
+    pub calls: u64,
+    /// Time spent in executions, in ticks of [`crate::host::clock::ticks`].
+    pub elapsed_ticks: u64,
+    /// Refused before they ran.
+    pub rejected: u64,
+    /// Ran and answered an error.
+    pub failed: u64,
+}
+
+/// All blocks of one engine.
+#[derive(Debug, Default)]
+pub struct Stats {
+    blocks: Mutex<Vec<Arc<Counters>>>,
+    errors: Mutex<BTreeMap<String, u64>>,
+    /// What blocks of threads that have gone had counted.
+    retired: Mutex<Totals>,
+    /// Likewise how long their commands took.
+    retired_latencies: Histograms,
+    /// The sums at the last CONFIG RESETSTAT.
+    base: Mutex<Totals>,
+}
+
+impl Stats {
+    /// A block for a thread that begins to execute.
+    pub fn open(&self) -> Arc<Counters> {
+        let block = Arc::new(Counters::default());
+        self.blocks.lock().push(Arc::clone(&block));
+        block
+    }
+
+    /// Takes the block of a thread that has ended; what it counted stays.
+    pub fn close(&self, block: &Arc<Counters>) {
+        let mut blocks = self.blocks.lock();
+        blocks.retain(|open| !Arc::ptr_eq(open, block));
+        self.retired.lock().add(block);
+        self.retired_latencies.absorb(&block.latencies);
+    }
+
+    /// Counts an error reply by its code word.
+    pub fn count_error(&self, code: &str) {
+        let mut errors = self.errors.lock();
+        if let Some(count) = errors.get_mut(code) {
+            *count += 1;
+        } else if errors.len() < ERROR_CODES_MAX {
+            errors.insert(code.to_owned(), 1);
+        }
+    }
+
+    /// The sums since the last reset.
+    pub fn totals(&self) -> Totals {
+        let mut totals = self.sums();
+        totals.subtract(&self.base.lock());
+        totals.errors = self.errors.lock().clone();
+        totals
+    }
+
+    /// The sums since the start whose rates INFO shows. Cheap: no command's row is looked at.
+    pub fn traffic(&self) -> Traffic {
+        let blocks = self.blocks.lock();
+        let retired = self.retired.lock();
+        let sum = |retired: u64, of: fn(&Counters) -> &Count| {
+            retired + blocks.iter().map(|block| of(block).get()).sum::<u64>()
+        };
+        Traffic {
+            commands: sum(retired.executed, |block| &block.executed),
+            input_bytes: sum(retired.input_bytes, |block| &block.input_bytes),
+            output_bytes: sum(retired.output_bytes, |block| &block.output_bytes),
+        }
+    }
+
+    /// How long the executions of a command took since the last reset, in nanoseconds; None if there were none.
+    pub fn latency(&self, row: &Row) -> Option<Histogram<u64>> {
+        let mut sum = histogram::empty();
+        self.retired_latencies.add_to(row.id as usize, &mut sum);
+        self.blocks.lock().iter().for_each(|block| block.latencies.add_to(row.id as usize, &mut sum));
+        (!sum.is_empty()).then_some(sum)
+    }
+
+    /// Effects of writes since the start, whatever was reset.
+    pub fn changes(&self) -> u64 {
+        self.sums().changes
+    }
+
+    /// Begins all sums anew.
+    pub fn reset(&self) {
+        *self.base.lock() = self.sums();
+        self.errors.lock().clear();
+        self.retired_latencies.clear();
+        self.blocks.lock().iter().for_each(|block| block.latencies.clear());
+    }
+
+    fn sums(&self) -> Totals {
+        let blocks = self.blocks.lock();
+        let mut totals = self.retired.lock().clone();
+        for block in blocks.iter() {
+            totals.add(block);
+        }
+        totals
+    }
+}
+
+/// Code words that are counted apart, as in Redis; scripts can make up any number of them.
+const ERROR_CODES_MAX: usize = 128;

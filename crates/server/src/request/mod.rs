@@ -1,0 +1,92 @@
+//! A request as a command sees it: its row, its arguments and its keys, already hashed.
+
+pub mod error;
+pub mod output;
+pub mod queue;
+pub mod redaction;
+pub mod renamed_commands;
+
+use sleeve_store::{Hash, Store};
+use sleeve_wire::commands::Row;
+use sleeve_wire::request::Args;
+
+/// Where one of a request's keys stands, and its hash.
+#[derive(Debug, Clone, Copy)]
+pub struct KeyAt {
+    /// Index among the arguments.
+    pub index: u32,
+    /// The store's hash of the key.
+    pub hash: Hash,
+}
+
+/// A key with its hash.
+#[derive(Debug, Clone, Copy)]
+pub struct Key<'a> {
+    /// The name.
+    pub name: &'a [u8],
+    /// The store's hash of the name.
+    pub hash: Hash,
+}
+
+/// See the file's head.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// The row of the command or subcommand.
+    pub row: &'static Row,
+    /// All arguments, the command's name first.
+    pub args: Args<'a>,
+    keys: &'a [KeyAt],
+}
+
+impl<'a> Request<'a> {
+    /// A request whose keys are hashed.
+    pub fn new(row: &'static Row, args: Args<'a>, keys: &'a [KeyAt]) -> Self {
+        Self { row, args, keys }
+    }
+
+    /// Key number `n`, in the order of the arguments.
+    #[inline]
+    pub fn key(&self, n: usize) -> Key<'a> {
+        let KeyAt { index, hash } = self.keys[n];
+        Key { name: self.args.arg(index as usize), hash }
+    }
+
+    /// All keys in the order of the arguments.
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = Key<'a>> + use<'a> {
+        let args = self.args;
+        self.keys.iter().map(move |key| Key { name: args.arg(key.index as usize), hash: key.hash })
+    }
+
+    /// Where all keys stand.
+    pub fn key_places(&self) -> &'a [KeyAt] {
+        self.keys
+    }
+
+    /// Argument `index`; the arity has been checked.
+    #[inline]
+    pub fn arg(&self, index: usize) -> &'a [u8] {
+        self.args.arg(index)
+    }
+
+    /// How many arguments there are, the name included; never none.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.args.len()
+    }
+}
+
+/// Adds where the keys of a request stand, with their hashes.
+#[inline]
+pub fn hash_keys(store: &Store, row: &'static Row, args: Args<'_>, keys: &mut Vec<KeyAt>) {
+    if let Some(index) = row.lone_key() {
+        if let Some(name) = args.get(index) {
+            keys.push(KeyAt { index: index as u32, hash: store.hash(name) });
+        }
+        return;
+    }
+    for index in row.key_positions(args) {
+        if let Some(name) = args.get(index) {
+            keys.push(KeyAt { index: index as u32, hash: store.hash(name) });
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! One peer: bytes in, bytes out.
+//!
+//! A session never touches a socket or a clock. It is given what arrived and a place for the replies; it cuts requests,
+//! has them executed in order and keeps what is incomplete. While the peer waits for a key, or a pause holds it, it only
+//! keeps. The worker that owns its connection, or the embedding caller, calls it from one thread at a time.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use sleeve_wire::protocol_error::ProtocolError;
+use sleeve_wire::reply::Writer;
+use sleeve_wire::request::{Batch, Limits, Parser};
+
+use crate::config::{Class, Opt, OutputLimit};
+use crate::context::session_state::{Input, Replies, State};
+use crate::engine::Engine;
+use crate::engine::clients::blocking::Waiter;
+use crate::engine::clients::client_info::Peer;
+use crate::execute;
+use crate::execute::scratch::Desk;
+use crate::host::clock::Instant;
+use crate::messaging::message::Kind;
+use crate::request::output::Output;
+
+/// See the file's head.
+#[derive(Debug)]
+pub struct Session {
+    /// What the commands of this peer see of it.
+    pub state: State,
+    engine: Arc<Engine>,
+    parser: Parser,
+    /// Bytes that arrived and could not be executed: an incomplete request, or all of them while the peer is held.
+    pending: Vec<u8>,
+    paused: bool,
+    /// The waiting for a key has ended in another way than by its time, which is over; a letter that says how is coming.
+    is_letter_due: bool,
+    /// Since when more replies wait than the soft limit allows, seconds of the monotonic clock.
+    over_soft_since_s: Option<u64>,
+}
+
+/// Requests that are parsed before they are executed.
+const REQUESTS_MAX: usize = 512;
+
+/// Bytes of replies that may wait for a peer that has not said who it is, as in Redis.
+const UNAUTHENTICATED_OUTPUT_MAX: u64 = 16 * 1024;
+
+/// Room for incomplete requests that is kept however few bytes lie in it.
+const KEPT_BYTES: usize = 64 * 1024;
+
+impl Session {
+    /// The session of a peer that has just come.
+    pub fn new(engine: &Arc<Engine>, peer: Arc<Peer>) -> Self {
+        let user = engine.acl.default_user();
+        peer.names.lock().user = user.name.clone();
+        peer.session_bytes.store(size_of::<Self>(), Ordering::Relaxed);
+        Self {
+            state: State::new(peer, user),
+            engine: Arc::clone(engine),
+            parser: Parser::new(),
+            pending: Vec::new(),
+            paused: false,
+            is_letter_due: false,
+            over_soft_since_s: None,
+        }
+    }
+
+    /// Executes every request that these bytes complete and appends the replies to `output`.
+    pub fn receive(&mut self, bytes: &[u8], desk: &mut Desk, output: &mut Output) {
+        desk.counters.input_bytes.add(bytes.len() as u64);
+        if self.pending.is_empty() && !self.is_held() {
+            let used = self.run(bytes, desk, output);
+            self.pending.extend_from_slice(&bytes[used..]);
+        } else {
+            self.pending.extend_from_slice(bytes);
+            if !self.is_held() && self.pending.len() >= self.parser.wanted() {
+                self.run_pending(desk, output);
+            }
+        }
+        self.check_pending(desk);
+        self.state.publish(self.input(), desk.now.wall_ms());
+    }
+
+    /// Goes on after a pause, if nothing holds the peer any more.
+    pub fn resume(&mut self, desk: &mut Desk, output: &mut Output) {
+        if !self.paused {
+            return;
+        }
+        self.set_paused(false);
+        self.run_pending(desk, output);
+        self.state.publish(self.input(), desk.now.wall_ms());
+    }
+
+    /// Ends the waiting for a key with this reply, if it is still this ticket that the peer waits with, and goes on.
+    pub fn unblock(&mut self, ticket: u64, reply: &mut Output, desk: &mut Desk, output: &mut Output) {
+        if self.state.blocked.take_if(|waiter| waiter.ticket == ticket).is_none() {
+            return;
+        }
+        self.is_letter_due = false;
+        match self.state.replies {
+            Replies::On | Replies::SkipNext => reply.move_to(output),
+            Replies::Off => {}
+            Replies::Skip => self.state.replies = Replies::On,
+        }
+        self.run_pending(desk, output);
+        self.state.publish(self.input(), desk.now.wall_ms());
+    }
+
+    /// Ends the waiting for a key if its time is over. Where it has just ended in another way, a letter says how, and the
+    /// time means nothing any more: whoever looks at [`Session::deadline_ms`] is not sent back here until it comes.
+    pub fn time_out(&mut self, desk: &mut Desk, output: &mut Output) {
+        let now_ms = desk.now.monotonic_ms();
+        let is_due = |waiter: &&Arc<Waiter>| waiter.deadline_ms.is_some_and(|deadline_ms| deadline_ms <= now_ms);
+        let Some(waiter) = self.state.blocked.as_ref().filter(is_due).map(Arc::clone) else { return };
+        let Some(claim) = waiter.claim() else {
+            self.is_letter_due = true;
+            return;
+        };
+        claim.finish(&self.engine.blocking);
+        let mut reply = Output::default();
+        waiter.on_timeout.write(&mut reply.bytes, waiter.protocol);
+        self.unblock(waiter.ticket, &mut reply, desk, output);
+    }
+
+    /// What the peer waits with, if it waits for a key.
+    pub fn waiter(&self) -> Option<&Arc<Waiter>> {
+        self.state.blocked.as_ref()
+    }
+
+    /// When the waiting for a key ends by itself, monotonic milliseconds; none where it does not, or where nothing is
+    /// waited for but the letter that says how it has ended.
+    pub fn deadline_ms(&self) -> Option<u64> {
+        let waiter = self.state.blocked.as_ref()?;
+        waiter.deadline_ms.filter(|_| !self.is_letter_due)
+    }
+
+    /// Whether nothing of this peer runs now: it waits for a key, or for the end of a pause.
+    pub fn is_held(&self) -> bool {
+        self.paused || self.state.blocked.is_some()
+    }
+
+    /// Whether CLIENT PAUSE holds requests of this peer.
+    pub fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    /// Whether `waiting` bytes of replies that the peer does not read are too many. Without any, the time over the soft
+    /// limit is forgotten.
+    #[inline]
+    pub fn is_output_exceeded(&mut self, waiting: usize, now: Instant) -> bool {
+        if waiting == 0 {
+            self.over_soft_since_s = None;
+            return false;
+        }
+        let limit = self.output_limit(self.is_authenticated());
+        limit.is_exceeded(waiting as u64, &mut self.over_soft_since_s, now.monotonic_ms() / 1_000)
+    }
+
+    /// Whether the user, as it is now, may listen to all that this peer listens to.
+    pub fn may_listen(&self) -> bool {
+        let (Some(subscriptions), user) = (&self.state.subscriptions, &self.state.user) else { return true };
+        let Some(user) = self.engine.acl.get(&user.name).filter(|known| known.id == user.id) else { return false };
+        [Kind::Channel, Kind::Pattern, Kind::Shard]
+            .into_iter()
+            .all(|kind| subscriptions.names(kind).all(|name| user.allows_channel(name, kind == Kind::Pattern)))
+    }
+
+    /// Lets go of everything that others know of this peer.
+    pub fn close(&mut self) {
+        self.engine.client_memory.forget(&self.state.peer);
+        self.state.watching.clear(&self.engine);
+        if let Some(waiter) = self.state.blocked.take()
+            && let Some(claim) = waiter.claim()
+        {
+            claim.finish(&self.engine.blocking);
+        }
+        self.state.unsubscribe_all(&self.engine);
+        self.state.stop_tracking(&self.engine);
+        self.engine.peers.leave(self.state.peer.id);
+    }
+
+    fn run_pending(&mut self, desk: &mut Desk, output: &mut Output) {
+        let mut pending = std::mem::take(&mut self.pending);
+        let used = self.run(&pending, desk, output);
+        if used == pending.len() {
+            pending = Vec::new();
+        } else {
+            pending.drain(..used);
+            // Requests may keep overlapping what arrives for ever; the room of a large one is given back nevertheless.
+            if pending.capacity() > KEPT_BYTES.max(4 * pending.len()) {
+                pending.shrink_to(2 * pending.len());
+            }
+        }
+        self.pending = pending;
+    }
+
+    /// Executes what is complete in `bytes`; returns how many bytes that was.
+    fn run(&mut self, bytes: &[u8], desk: &mut Desk, output: &mut Output) -> usize {
+        let mut used = 0;
+        while used < bytes.len() && !self.state.closing && !self.is_held() {
+            let rest = &bytes[used..];
+            let mut batch = std::mem::take(&mut desk.batch);
+            batch.clear();
+            let limits = self.limits();
+            output.bound(self.output_max(limits.authenticated));
+            let parsed = self.parser.parse(rest, &limits, &mut batch);
+            let run = execute::batch(&mut self.state, desk, &batch, rest, output);
+            let held_at = (run < batch.len()).then(|| batch.start(run));
+            let was_empty = batch.is_empty();
+            desk.batch = batch;
+            if let Some(start) = held_at
+                && !self.state.closing
+            {
+                self.parser = Parser::new();
+                self.set_paused(self.state.blocked.is_none());
+                return used + start;
+            }
+            if parsed.is_err() && self.state.blocked.is_some() {
+                // What cannot be understood is answered in its turn.
+                self.parser = Parser::new();
+                return used + end_of(run, rest, self.limits());
+            }
+            match parsed {
+                Ok(0) if was_empty => break,
+                Ok(count) => used += count,
+                Err(error) if self.state.closing => _ = error,
+                Err(error) => self.refuse(error, desk, output),
+            }
+        }
+        if self.state.closing { bytes.len() } else { used }
+    }
+
+    /// What is held of requests that have not run.
+    #[inline]
+    fn input(&self) -> Input {
+        let bytes = self.pending.len();
+        let waiting = self.state.blocked.as_ref().map_or(0, |waiter| waiter.bytes());
+        Input { bytes, spare: self.pending.capacity() - bytes, argument_bytes: self.parser.heap_bytes() + waiting }
+    }
+
+    /// At how many bytes of new replies the peer is owed too much. Who has no socket takes them at once.
+    fn output_max(&self, authenticated: bool) -> usize {
+        let peer = &self.state.peer;
+        match self.output_limit(authenticated).hard_bytes {
+            _ if peer.descriptor < 0 => usize::MAX,
+            0 => usize::MAX,
+            bytes => (bytes as usize).saturating_sub(peer.output_bytes.load(Ordering::Relaxed)),
+        }
+    }
+
+    fn output_limit(&self, authenticated: bool) -> OutputLimit {
+        if !authenticated {
+            return OutputLimit { hard_bytes: UNAUTHENTICATED_OUTPUT_MAX, ..OutputLimit::default() };
+        }
+        let class = if self.state.is_listening() { Class::Pubsub } else { Class::Normal };
+        self.engine.config.output_limit(class)
+    }
+
+    /// Whether the peer has said who it is, or does not have to.
+    fn is_authenticated(&self) -> bool {
+        self.state.authenticated || !self.engine.acl.asks_password()
+    }
+
+    fn limits(&self) -> Limits {
+        let config = &self.engine.config;
+        let authenticated = self.is_authenticated();
+        Limits {
+            bulk_len_max: config.number(Opt::ProtoMaxBulkLen),
+            authenticated,
+            requests_max: if authenticated { REQUESTS_MAX } else { 1 },
+            ..Limits::default()
+        }
+    }
+
+    fn refuse(&mut self, error: ProtocolError, desk: &Desk, output: &mut Output) {
+        if self.state.replies == Replies::On {
+            let text = [b"ERR ".as_slice(), &error.message()].concat();
+            Writer::new(&mut output.bytes, self.state.protocol).error(&text);
+        }
+        desk.counters.errors_replied.add(1);
+        self.engine.stats.count_error("ERR");
+        self.state.closing = true;
+    }
+
+    fn set_paused(&mut self, paused: bool) {
+        self.paused = paused;
+        self.state.peer.paused.store(paused, Ordering::Relaxed);
+    }
+
+    fn check_pending(&mut self, desk: &Desk) {
+        if self.pending.len() as i64 > self.engine.config.number(Opt::ClientQueryBufferLimit) {
+            desk.counters.query_buffer_closed.add(1);
+            self.pending = Vec::new();
+            self.state.closing = true;
+        }
+    }
+}
+
+/// Where the first `count` requests of these bytes end; there are so many.
+fn end_of(count: usize, bytes: &[u8], limits: Limits) -> usize {
+    let limits = Limits { requests_max: count, ..limits };
+    Parser::new().parse(bytes, &limits, &mut Batch::new()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::engine::clients::client_info::Arrival;
+    use crate::messaging::mail::Mailbox;
+
+    fn session(engine: &Arc<Engine>) -> Session {
+        let arrival = Arrival { address: "test:0".into(), local_address: "test:0".into(), descriptor: -1 };
+        let peer = engine.peers.enter(arrival, Arc::new(Mailbox::new(|| ())), 0);
+        Session::new(engine, peer)
+    }
+
+    #[test]
+    fn time_over_the_soft_limit_ends_when_everything_was_read() {
+        let config = Config::default();
+        config.assign(Opt::ClientOutputBufferLimit, &[b"normal 0 1mb 1"]).expect("a limit");
+        let mut session = session(&Engine::new(config));
+        let at_s = |seconds: u64| Instant { wall_us: 0, monotonic_us: seconds * 1_000_000 };
+        assert!(!session.is_output_exceeded(2 << 20, at_s(0)));
+        assert!(!session.is_output_exceeded(0, at_s(1)));
+        assert!(!session.is_output_exceeded(2 << 20, at_s(100)));
+        assert!(session.is_output_exceeded(2 << 20, at_s(102)));
+    }
+
+    #[test]
+    fn the_room_of_a_large_request_is_given_back_although_another_is_always_incomplete() {
+        let engine = Engine::new(Config::default());
+        let (mut session, mut desk, mut output) = (session(&engine), Desk::new(&engine), Output::default());
+        let large = [b"*2\r\n$4\r\nECHO\r\n$4000000\r\n".as_slice(), &[b'x'; 4_000_000], b"\r\nPI"].concat();
+        large.chunks(50_000).for_each(|chunk| session.receive(chunk, &mut desk, &mut output));
+        for _ in 0..3 {
+            session.receive(b"NG\r\nPI", &mut desk, &mut output);
+        }
+        assert!(session.pending.capacity() <= KEPT_BYTES, "{} are held", session.pending.capacity());
+        assert!(output.bytes.ends_with(b"x\r\n+PONG\r\n+PONG\r\n+PONG\r\n"));
+    }
+}

@@ -1,0 +1,49 @@
+//! The channels between connections with TLS and their sessions, by token; an empty table where there is no TLS.
+
+use std::sync::Arc;
+
+use crate::driver::tls::Channel;
+use crate::driver::{Driver, Token};
+
+/// The channels of a worker's connections, by token.
+#[derive(Debug, Default)]
+pub(super) struct Channels(Vec<Option<Box<Channel>>>);
+
+impl Channels {
+    /// Whether a connection speaks TLS.
+    #[inline]
+    pub fn has(&self, token: Token) -> bool {
+        self.0.get(token).is_some_and(Option::is_some)
+    }
+
+    /// Puts a channel between a connection and its session.
+    pub fn insert(&mut self, token: Token, channel: Box<Channel>) {
+        if self.0.len() <= token {
+            self.0.resize_with(token + 1, || None);
+        }
+        self.0[token] = Some(channel);
+    }
+
+    /// The channel of a connection, if it speaks TLS.
+    pub fn get(&mut self, token: Token) -> Option<&mut Channel> {
+        self.0.get_mut(token)?.as_deref_mut()
+    }
+
+    /// Takes a channel away.
+    pub fn remove(&mut self, token: Token) -> Option<Box<Channel>> {
+        self.0.get_mut(token)?.take()
+    }
+
+    /// Has bytes leave with all else that the mail brings to a connection.
+    #[inline]
+    pub fn queue(&mut self, driver: &mut Driver, token: Token, bytes: &Arc<Vec<u8>>) {
+        match self.get(token) {
+            None => driver.queue(token, bytes),
+            Some(channel) => {
+                let mut sealed = Vec::new();
+                channel.seal([bytes.as_slice()], &mut sealed);
+                driver.queue(token, &Arc::new(sealed));
+            }
+        }
+    }
+}
