@@ -12,6 +12,7 @@ mod soak;
 mod steps;
 mod tools;
 mod verify;
+mod walk;
 
 use std::process::ExitCode;
 
@@ -25,6 +26,7 @@ Examples:
   cargo xtask golden --record               write the reference servers' replies into the transcripts
   cargo xtask bench --quick                 every measurement, small
   cargo xtask fuzz request 600              one fuzz target for ten minutes
+  cargo xtask walk GET                      the source files that a GET goes through, and its instructions in each
   cargo xtask soak linearizable             a test in its long form; without a name, the list
 ";
 
@@ -51,6 +53,8 @@ enum Chore {
     /// Run tests in their long form, which takes minutes or hours
     #[command(after_help = soak::EXAMPLES)]
     Soak(soak::Options),
+    /// Follow one command through the source: files in the order of entry, instructions in each
+    Walk(walk::Options),
     /// Build the binary as it is handed on: stripped, with its debug information beside it, in target/dist
     Dist,
     /// Build the documentation of every crate; a broken link is an error
@@ -69,6 +73,7 @@ fn main() -> ExitCode {
         Chore::Golden(options) => verify::golden(&options),
         Chore::Fuzz(options) => fuzz::run(&options),
         Chore::Soak(options) => soak::run(&options),
+        Chore::Walk(options) => walk::run(&options),
         Chore::Dist => dist::run(),
         Chore::Doc => verify::doc(),
         Chore::Peers => peers::set_up().map(|_| ()),
