@@ -3,7 +3,7 @@
 //! What was published after a subscription is there comes, once and in each publisher's order; a lost connection is made
 //! again and said so; a dropped subscription is gone on the server too.
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -132,4 +132,139 @@ fn a_subscription_is_a_stream_and_an_iterator() {
 fn who_may_not_subscribe_is_told() {
     let error = Client::embedded().subscribe(Vec::<String>::new()).expect_err("no names");
     assert_eq!(error.kind(), sleeve::ErrorKind::Usage);
+}
+
+/// The channels that the server knows of, in order.
+fn channels(client: &Client) -> Vec<String> {
+    let mut channels = client.pubsub_channels::<Vec<String>>().wait().expect("an answer");
+    channels.sort();
+    channels
+}
+
+#[test]
+fn a_subscription_gains_and_loses_channels_while_it_lives() {
+    everywhere(|client| {
+        let subscription = client.subscribe(["a"]).expect("subscribed");
+        subscription.subscribe(["b", "c"]).expect("added");
+        subscription.subscribe(["a", "b"]).expect("they are there already");
+        subscription.psubscribe("p*").expect("added");
+        subscription.ssubscribe("s").expect("added");
+        assert_eq!(channels(client), ["a", "b", "c"]);
+        client.publish("c", 1).forget();
+        client.publish("pq", 2).forget();
+        client.spublish("s", 3).forget();
+        for number in 1..=3_i64 {
+            assert_eq!(message(&subscription).payload_as(), Ok(number));
+        }
+        subscription.unsubscribe(["a", "unheard of"]).expect("taken away");
+        assert_eq!((client.publish("a", 4).wait(), channels(client)), (Ok(0), vec!["b".to_owned(), "c".to_owned()]));
+        subscription.unsubscribe(()).expect("all are taken away");
+        subscription.unsubscribe(()).expect("there is none");
+        assert_eq!(channels(client), Vec::<String>::new());
+        client.publish("pq", 5).forget();
+        assert_eq!(message(&subscription).payload_as(), Ok(5));
+        subscription.punsubscribe("p*").expect("taken away");
+        subscription.sunsubscribe("s").expect("the last one is taken away");
+        assert_eq!((client.publish("pq", 6).wait(), client.spublish("s", 6).wait()), (Ok(0), Ok(0)));
+        assert_eq!(subscription.recv_timeout(Duration::ZERO), Ok(None));
+        subscription.subscribe("d").expect("it lives all the same");
+        client.publish("d", 7).forget();
+        assert_eq!(message(&subscription).payload_as(), Ok(7));
+        let error = subscription.subscribe(Vec::<String>::new()).expect_err("no names");
+        assert_eq!(error.kind(), sleeve::ErrorKind::Usage);
+    });
+}
+
+#[test]
+fn changes_hold_over_reconnects() {
+    for kind in [Kind::Sleeve, Kind::Redis] {
+        for options in ["", "?protocol=2"] {
+            let server = Server::start(kind);
+            let client = Client::connect(&format!("redis://{}{options}", server.address())).expect("a connection");
+            let subscription = client.subscribe(["a", "b"]).expect("subscribed");
+            let lose = || {
+                assert_eq!(client.cmd("CLIENT KILL TYPE pubsub").send().wait(), Ok(1));
+                let news = subscription.recv().wait_for(PATIENCE).expect("the subscription lives");
+                assert_eq!(news, Some(News::Resumed));
+            };
+            subscription.subscribe("c").expect("added");
+            subscription.unsubscribe("a").expect("taken away");
+            lose();
+            while channels(&client) != ["b", "c"] {}
+            // A change that is asked for while there is no connection is made by the next one.
+            assert_eq!(client.cmd("CLIENT KILL TYPE pubsub").send().wait(), Ok(1));
+            subscription.subscribe("d").expect("added");
+            subscription.unsubscribe(["b", "c"]).expect("taken away");
+            assert_eq!(subscription.recv().wait_for(PATIENCE), Ok(Some(News::Resumed)));
+            assert_eq!(channels(&client), ["d"]);
+            subscription.unsubscribe("d").expect("the last one is taken away");
+            // Redis kills a client of RESP2 without channels as a normal one, so it is told by its number of channels.
+            let listening = || {
+                let list: String = client.cmd("CLIENT LIST").send().wait().expect("an answer");
+                let line = list.lines().find(|line| line.contains("cmd=unsubscribe"));
+                line.and_then(|line| line.split(' ').next()?.strip_prefix("id=")?.parse::<i64>().ok())
+            };
+            let id = listening().expect("it is still connected");
+            assert_eq!(client.cmd("CLIENT KILL ID").arg(id).send().wait(), Ok(1));
+            assert_eq!(subscription.recv().wait_for(PATIENCE), Ok(Some(News::Resumed)));
+            subscription.subscribe("e").expect("added");
+            client.publish("e", 5).forget();
+            assert_eq!((message(&subscription).payload_as(), channels(&client)), (Ok(5), vec!["e".to_owned()]));
+        }
+    }
+}
+
+#[test]
+fn what_is_refused_is_not_wanted_and_disturbs_nobody() {
+    for kind in [Kind::Sleeve, Kind::Redis] {
+        let server = Server::start(kind);
+        let admin = Client::connect(&format!("redis://{}", server.address())).expect("a connection");
+        let rule = admin.cmd("ACL SETUSER ann on >secret +@all ~* resetchannels &a &c").send::<()>();
+        rule.wait().expect("a user");
+        let client = Client::connect(&format!("redis://ann:secret@{}", server.address())).expect("a connection");
+        let subscription = client.subscribe("a").expect("subscribed");
+        let error = subscription.subscribe(["c", "b"]).expect_err("not allowed");
+        assert_eq!(error.code(), Some("NOPERM"));
+        assert_eq!(channels(&admin), ["a"]);
+        subscription.subscribe("c").expect("added");
+        assert_eq!(admin.cmd("CLIENT KILL TYPE pubsub").send().wait(), Ok(1));
+        assert_eq!(subscription.recv().wait_for(PATIENCE), Ok(Some(News::Resumed)));
+        while channels(&admin) != ["a", "c"] {}
+        admin.publish("c", 1).forget();
+        assert_eq!(message(&subscription).payload_as(), Ok(1));
+    }
+}
+
+#[test]
+fn changes_are_awaited_and_made_even_where_nobody_waits_any_more() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
+    everywhere(|client| {
+        let mut subscription = client.subscribe(["a"]).expect("subscribed");
+        runtime.block_on(async {
+            subscription.subscribe_async("b").await.expect("added");
+            client.publish("b", 1).await.expect("published");
+            let news = next(&mut subscription).await.expect("it goes on").expect("the subscription lives");
+            assert_eq!(news.into_message().expect("a message").payload_as(), Ok(1));
+            subscription.unsubscribe_async("a").await.expect("taken away");
+            let mut adding = Box::pin(subscription.psubscribe_async("c*"));
+            // Polled once and dropped.
+            poll_fn(|context| std::task::Poll::Ready(adding.as_mut().poll(context).is_ready())).await;
+            drop(adding);
+            while client.publish("cd", 2).await != Ok(1) {}
+        });
+        // A reader that waits for long, on its thread, does not hold up who changes something.
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                loop {
+                    let message = message(&subscription);
+                    if message.channel == b"d" {
+                        return message.payload_as();
+                    }
+                }
+            });
+            subscription.subscribe("d").expect("added");
+            client.publish("d", 3).forget();
+            assert_eq!(reader.join().expect("it ends"), Ok(3));
+        });
+    });
 }

@@ -25,10 +25,11 @@ use crate::error::Error;
 use crate::error::ErrorKind;
 use crate::lease::{self, Lease};
 use crate::origin::Origin;
+use crate::pubsub::names::Verb;
+use crate::pubsub::subscription::Subscription;
 use crate::reply::Reply;
 use crate::request::{Request, ToArgs};
 use crate::route::Route;
-use crate::subscription::Subscription;
 use crate::transaction::Transaction;
 
 /// A server, or an engine in this process, as something to send commands to.
@@ -271,7 +272,7 @@ macro_rules! handle {
             /// [`ErrorKind::Connect`](crate::ErrorKind::Connect) when no connection can be made,
             /// [`ErrorKind::Server`](crate::ErrorKind::Server) when the server refuses.
             pub fn subscribe(&self, channels: impl ToArgs) -> Result<Subscription, Error> {
-                Subscription::open(&self.origin.route, "SUBSCRIBE", channels)
+                Subscription::open(&self.origin.route, Verb::Subscribe, channels)
             }
 
             /// As [`subscribe`](Self::subscribe), for async code: the runtime's thread goes on until it is confirmed.
@@ -279,7 +280,7 @@ macro_rules! handle {
             /// # Errors
             /// As for [`subscribe`](Self::subscribe).
             pub async fn subscribe_async(&self, channels: impl ToArgs) -> Result<Subscription, Error> {
-                Subscription::open_async(self.origin.route.clone(), "SUBSCRIBE", channels).await
+                Subscription::open_async(self.origin.route.clone(), Verb::Subscribe, channels).await
             }
 
             /// Listens to all channels whose names match glob patterns; see [`subscribe`](Self::subscribe).
@@ -287,7 +288,7 @@ macro_rules! handle {
             /// # Errors
             /// As for [`subscribe`](Self::subscribe).
             pub fn psubscribe(&self, patterns: impl ToArgs) -> Result<Subscription, Error> {
-                Subscription::open(&self.origin.route, "PSUBSCRIBE", patterns)
+                Subscription::open(&self.origin.route, Verb::PSubscribe, patterns)
             }
 
             /// As [`psubscribe`](Self::psubscribe), for async code: the runtime's thread goes on until it is confirmed.
@@ -295,7 +296,7 @@ macro_rules! handle {
             /// # Errors
             /// As for [`subscribe`](Self::subscribe).
             pub async fn psubscribe_async(&self, patterns: impl ToArgs) -> Result<Subscription, Error> {
-                Subscription::open_async(self.origin.route.clone(), "PSUBSCRIBE", patterns).await
+                Subscription::open_async(self.origin.route.clone(), Verb::PSubscribe, patterns).await
             }
 
             /// Listens to shard channels; see [`subscribe`](Self::subscribe).
@@ -303,7 +304,7 @@ macro_rules! handle {
             /// # Errors
             /// As for [`subscribe`](Self::subscribe).
             pub fn ssubscribe(&self, channels: impl ToArgs) -> Result<Subscription, Error> {
-                Subscription::open(&self.origin.route, "SSUBSCRIBE", channels)
+                Subscription::open(&self.origin.route, Verb::SSubscribe, channels)
             }
 
             /// As [`ssubscribe`](Self::ssubscribe), for async code: the runtime's thread goes on until it is confirmed.
@@ -311,7 +312,7 @@ macro_rules! handle {
             /// # Errors
             /// As for [`subscribe`](Self::subscribe).
             pub async fn ssubscribe_async(&self, channels: impl ToArgs) -> Result<Subscription, Error> {
-                Subscription::open_async(self.origin.route.clone(), "SSUBSCRIBE", channels).await
+                Subscription::open_async(self.origin.route.clone(), Verb::SSubscribe, channels).await
             }
 
             /// Reads, decides and writes with nobody changing the keys in between, or begins again.

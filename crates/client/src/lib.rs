@@ -66,7 +66,7 @@
 //!
 //! - [`Batch`]: commands that leave together. [`Transaction`]: commands that run as one, if their [`Condition`]s hold.
 //!   [`Client::watch`]: read, decide and write, or begin again. [`Lease`]: a connection of one's own for a while.
-//! - [`Subscription`]: channels as a stream of messages that outlives its connection.
+//! - [`Subscription`]: channels as a stream of messages that outlives its connection, and gains and loses channels meanwhile.
 //! - [`ToArg`], [`ToArgs`] and [`FromReply`]: which Rust values travel, and how to add one's own.
 //! - [`Config`]: URLs, timeouts, the bound on the queue, reconnecting. A command that never left is sent on the next
 //!   connection; one that left and was not answered fails, and [`Error::effect`] says what is known: [`Effect::None`] may be
@@ -104,16 +104,13 @@ pub(crate) mod geo;
 pub(crate) mod handshake;
 #[cfg(feature = "embedded")]
 pub(crate) mod house;
-pub(crate) mod inbox;
 pub(crate) mod intake;
 pub(crate) mod io;
 pub(crate) mod key_options;
 pub(crate) mod lease;
 pub(crate) mod link;
-pub(crate) mod listener;
 pub(crate) mod lone;
 pub(crate) mod name;
-pub(crate) mod news;
 #[cfg(not(feature = "tls"))]
 pub(crate) mod no_tls;
 pub(crate) mod number;
@@ -123,6 +120,7 @@ pub(crate) mod patience;
 pub(crate) mod payload;
 pub(crate) mod pipe;
 pub(crate) mod probe;
+pub(crate) mod pubsub;
 pub(crate) mod queued;
 pub(crate) mod ranking;
 pub(crate) mod read;
@@ -134,8 +132,6 @@ pub(crate) mod scan;
 pub(crate) mod script;
 #[cfg(feature = "tls")]
 pub(crate) mod seal;
-#[cfg(feature = "embedded")]
-pub(crate) mod seat;
 pub(crate) mod segment;
 pub(crate) mod shared;
 #[cfg(test)]
@@ -144,7 +140,6 @@ pub(crate) mod slot;
 pub(crate) mod socket;
 pub(crate) mod sorting;
 pub(crate) mod stream;
-pub(crate) mod subscription;
 pub(crate) mod timeout;
 #[cfg(feature = "tls")]
 pub(crate) mod tls;
@@ -164,12 +159,13 @@ pub use error::{Effect, Error, ErrorKind};
 pub use geo::{GeoArea, GeoCentre, GeoOptions, GeoUnit};
 pub use key_options::{CopyOptions, MembersScan, MigrateTarget, RestoreOptions, ScanOptions};
 pub use lease::Lease;
-pub use news::{Message, News};
 pub use number::Number;
 pub use options::{
     BitOperation, ClientFilter, ClientType, CommandFilter, ExpireIf, Expiry, FieldsIf, FlushMode, LcsOptions,
     PauseMode, RestorePolicy, SetOptions, Switch, Unblock,
 };
+pub use pubsub::news::{Message, News};
+pub use pubsub::subscription::{Messages, Recv, Subscription};
 pub use ranking::{AddOptions, CombineOptions, RankEnd, RankRange};
 pub use reply::Reply;
 pub use request::{Request, ToArg, ToArgs};
@@ -181,7 +177,6 @@ pub use seal::Seal;
 pub use sleeve_wire::frame::{Frame, FrameError, Items};
 pub use sorting::{ListEnd, ListSide, PosOptions, SortOptions};
 pub use stream::{ClaimOptions, GroupStart, ReadOptions, StreamTrim};
-pub use subscription::{Messages, Recv, Subscription};
 #[cfg(feature = "tls")]
 pub use tls::Tls;
 pub use transaction::{Condition, Transaction};

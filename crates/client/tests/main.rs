@@ -1,10 +1,12 @@
 //! The client from outside, in one program: what it does in tasks, with an engine inside, and with the worst around it.
 
+mod changes;
 mod embedded_settings;
 mod endless;
 mod forks;
 mod scripted;
 mod silence;
 mod tasks;
+mod threads;
 mod timeouts;
 mod worst;

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use sleeve_server::{Closed, Engine, Local};
 use sleeve_wire::frame::Scanner;
 
 use crate::error::{Error, ErrorKind};
-use crate::news::{self, News, Word};
+use crate::pubsub::names::{Change, Names};
+use crate::pubsub::news::{self, News, Word};
 use crate::slot::wake_all;
 
 /// Between two looks at the clock of a reader that waits long, so that keys expire in an engine that has no other thread.
@@ -22,14 +23,14 @@ const WAIT_SLICE: Duration = Duration::from_millis(50);
 /// See the file's head.
 pub(crate) struct Seat {
     engine: Arc<Engine>,
-    request: Vec<u8>,
-    names: usize,
     wakers: Arc<Mutex<Vec<Waker>>>,
     session: Mutex<Session>,
 }
 
 struct Session {
     local: Local,
+    /// What it is subscribed to.
+    names: Names,
     received: Vec<u8>,
     news: VecDeque<News>,
     /// Bytes of frames that are read ahead at most.
@@ -38,23 +39,51 @@ struct Session {
 
 impl Seat {
     /// Opens a session that listens.
-    pub(crate) fn open(engine: &Arc<Engine>, request: Vec<u8>, names: usize, bytes_max: usize) -> Result<Self, Error> {
+    pub(crate) fn open(engine: &Arc<Engine>, first: Change, bytes_max: usize) -> Result<Self, Error> {
         let wakers = Arc::new(Mutex::new(Vec::new()));
         let local = connect(engine, &wakers);
-        let session = Session { local, received: Vec::new(), news: VecDeque::new(), bytes_max };
-        let seat = Self { engine: Arc::clone(engine), request, names, wakers, session: Mutex::new(session) };
-        seat.subscribe(&mut seat.session.lock())?;
+        let (names, received, news) = (Names::default(), Vec::new(), VecDeque::new());
+        let session = Mutex::new(Session { local, names, received, news, bytes_max });
+        let seat = Self { engine: Arc::clone(engine), wakers, session };
+        seat.change(first)?;
         Ok(seat)
     }
 
-    fn subscribe(&self, session: &mut Session) -> Result<(), Error> {
-        let mut received = Vec::new();
-        session.local.exchange(&self.request, &mut received).map_err(|Closed| closed())?;
-        session.received = received;
-        let confirmed = session.cut()?;
-        if confirmed < self.names {
-            return Err(Error::unsent(ErrorKind::Connect, "the engine did not confirm the subscription"));
+    /// Changes what it is subscribed to.
+    pub(crate) fn change(&self, mut change: Change) -> Result<(), Error> {
+        let mut session = self.session.lock();
+        let added = session.names.apply(&mut change);
+        if change.names.is_empty() {
+            return Ok(());
         }
+        let changed = match session.tell(&change) {
+            Err(Told::Closed) => self.reopen(&mut session),
+            Err(Told::Refused(error)) => Err(error),
+            Ok(()) => Ok(()),
+        };
+        if changed.is_err() {
+            session.names.take_back(change.verb, &added);
+        }
+        let has_news = !session.news.is_empty();
+        drop(session);
+        if has_news {
+            let wakers = std::mem::take(&mut *self.wakers.lock());
+            wake_all(wakers.into_iter());
+        }
+        changed
+    }
+
+    /// The engine has closed the session: another one takes its place, with the same names.
+    fn reopen(&self, session: &mut Session) -> Result<(), Error> {
+        session.local = connect(&self.engine, &self.wakers);
+        session.received.clear();
+        for change in session.names.all() {
+            session.tell(&change).map_err(|told| match told {
+                Told::Closed => closed(),
+                Told::Refused(error) => error,
+            })?;
+        }
+        session.news.push_back(News::Resumed);
         Ok(())
     }
 
@@ -70,6 +99,8 @@ impl Seat {
                 return Ok(None);
             }
             self.look(&mut session, left.min(WAIT_SLICE))?;
+            // Who wants to change something has his turn.
+            MutexGuard::bump(&mut session);
         }
     }
 
@@ -95,33 +126,51 @@ impl Seat {
         let looked = session.local.wait(timeout, &mut received);
         session.received = received;
         session.cut()?;
-        if looked == Err(Closed) {
-            session.local = connect(&self.engine, &self.wakers);
-            self.subscribe(session)?;
-            session.news.push_back(News::Resumed);
-        }
-        Ok(())
+        if looked == Err(Closed) { self.reopen(session) } else { Ok(()) }
     }
 }
 
+/// Why the engine did not do what it was told.
+enum Told {
+    Closed,
+    Refused(Error),
+}
+
 impl Session {
-    /// Cuts what was received into news; how many names were confirmed.
-    fn cut(&mut self) -> Result<usize, Error> {
-        let (mut scanner, mut start, mut confirmed) = (Scanner::new(), 0, 0);
+    /// Has the engine make a change of the names.
+    fn tell(&mut self, change: &Change) -> Result<(), Told> {
+        let request = change.verb.request(&change.names).map_err(Told::Refused)?;
+        let mut received = std::mem::take(&mut self.received);
+        let told = self.local.exchange(&request, &mut received);
+        self.received = received;
+        let (confirmed, refused) = self.cut().map_err(Told::Refused)?;
+        match (told, refused) {
+            (_, Some(error)) => Err(Told::Refused(error)),
+            (Err(Closed), None) => Err(Told::Closed),
+            (Ok(_), None) if confirmed < change.names.len() => {
+                Err(Told::Refused(Error::unsent(ErrorKind::Connect, "the engine did not confirm it")))
+            }
+            (Ok(_), None) => Ok(()),
+        }
+    }
+
+    /// Cuts what was received into news; how many names were confirmed, and what was refused.
+    fn cut(&mut self) -> Result<(usize, Option<Error>), Error> {
+        let (mut scanner, mut start, mut confirmed, mut refused) = (Scanner::new(), 0, 0, None);
         while let Some(length) =
             scanner.scan(self.received.get(start..).unwrap_or_default()).map_err(Error::protocol)?
         {
             match news::read(self.received.get(start..start + length).unwrap_or_default()) {
-                Word::Confirmed => confirmed += 1,
+                Word::Confirmed(_) => confirmed += 1,
                 Word::Message(message) => self.news.push_back(News::Message(message)),
-                Word::Refused(error) => return Err(error),
+                Word::Refused(error) => refused = Some(error),
                 Word::Other => {}
             }
             start += length;
         }
         self.received.drain(..start);
         self.received.shrink_to(self.bytes_max);
-        Ok(confirmed)
+        Ok((confirmed, refused))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The thread of a subscription: connects, subscribes, reads, and begins again when the connection is lost.
+//! The thread of a subscription: connects, subscribes to what is wanted, reads, and begins again when the connection is lost.
 //!
 //! It has a connection of its own, because what is subscribed on a shared one would come to everybody. It moves frames into
 //! the inbox and decides nothing about them; it ends when nobody reads any more, or when the server refuses for good.
@@ -17,9 +17,10 @@ use crate::dial::dial;
 use crate::error::{Error, ErrorKind};
 use crate::fork::Process;
 use crate::handshake::{Refusal, greet};
-use crate::inbox::Inbox;
-use crate::news::{self, News, Word};
 use crate::probe::Vitals;
+use crate::pubsub::inbox::Inbox;
+use crate::pubsub::news::{self, News, Word};
+use crate::pubsub::wanted::{Progress, Wanted};
 use crate::socket::{Bell, Socket};
 use crate::vigil::{Advice, Flight, Vigil};
 
@@ -28,13 +29,20 @@ pub(crate) struct Listener {
     pub(crate) config: Config,
     pub(crate) inbox: Inbox,
     pub(crate) bell: Bell,
-    /// The request that subscribes, and how many names it has.
-    pub(crate) request: Vec<u8>,
-    pub(crate) names: usize,
+    /// What it is subscribed to, and who waits until it is.
+    pub(crate) wanted: Wanted,
     /// Where it was made, and where alone it may be read.
     pub(crate) process: Process,
     /// What is known of the server by all of a client's connections.
     pub(crate) vitals: Arc<Vitals>,
+}
+
+impl Listener {
+    /// Nothing will come any more, and nothing is confirmed.
+    fn end(&self, error: Error) {
+        self.wanted.end(error.clone());
+        self.inbox.end(error);
+    }
 }
 
 /// Bytes that one receive takes at most.
@@ -51,8 +59,10 @@ pub(crate) fn start(listener: Arc<Listener>) -> io::Result<()> {
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| live(&listener))) {
             // What was thrown may throw again when it is dropped; the panic hook has already said what happened.
             std::mem::forget(payload);
-            listener.inbox.end(Error::unsent(ErrorKind::Closed, "the subscription's thread panicked"));
+            listener.end(Error::unsent(ErrorKind::Closed, "the subscription's thread panicked"));
         }
+        // Nobody is left to confirm anything to who waits for it.
+        listener.wanted.end(Error::unsent(ErrorKind::Closed, "the subscription was dropped"));
     };
     thread::Builder::new().name("sleeve-subscription".to_owned()).spawn(live).map(|_| ())
 }
@@ -87,16 +97,30 @@ fn live(listener: &Listener) {
         let since = Instant::now();
         match serve(listener, &mut has_begun) {
             Cause::Abandoned => return,
-            Cause::Refused(error) => return listener.inbox.end(error),
+            Cause::Refused(error) => return listener.end(error),
             // Who subscribes is told at once when that does not work; later on it is tried for ever.
-            Cause::Turned(error) | Cause::Lost(error) if !has_begun => return listener.inbox.end(error),
+            Cause::Turned(error) | Cause::Lost(error) if !has_begun => return listener.end(error),
             Cause::Lost(_) if since.elapsed() > pause => pause = listener.config.backoff_min,
             Cause::Turned(_) | Cause::Lost(_) => pause = pause.saturating_mul(2).min(listener.config.backoff_max),
         }
-        // It fails only when the bell is broken, and then the next wait fails too.
-        let _ = listener.bell.wait(Some(pause));
-        if listener.inbox.is_abandoned() {
+        if !rest(listener, pause) {
             return;
+        }
+    }
+}
+
+/// Sleeps before the next attempt, however often somebody changes what is wanted. False when nobody reads any more.
+fn rest(listener: &Listener, pause: Duration) -> bool {
+    // A time beyond what the machine can count is never over.
+    let until = Instant::now().checked_add(pause);
+    loop {
+        let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
+        if listener.inbox.is_abandoned() || left.is_zero() {
+            return left.is_zero() && !listener.inbox.is_abandoned();
+        }
+        listener.bell.hear();
+        if listener.bell.wait(Some(left)).is_err() {
+            thread::sleep(left.min(SLICE));
         }
     }
 }
@@ -106,7 +130,17 @@ fn serve(listener: &Listener, has_begun: &mut bool) -> Cause {
     match subscribe(listener) {
         Ok((socket, pings)) => {
             let vigil = Vigil::new(&listener.config, &listener.vitals);
-            let mut reader = Reader { listener, socket: &socket, vigil, pings, asked: false, received_total: 0 };
+            let mut reader = Reader {
+                listener,
+                socket: &socket,
+                vigil,
+                pings,
+                asked: false,
+                received_total: 0,
+                unsent: Vec::new(),
+                confirmed_at: Instant::now(),
+                resumes: false,
+            };
             let cause = reader.read(has_begun);
             socket.shut();
             cause.unwrap_or_else(|cause| cause)
@@ -122,7 +156,8 @@ fn subscribe(listener: &Listener) -> Result<(Socket, bool), Cause> {
     let mut attempt = Attempt::new(listener.config.connect_timeout, &mut tick);
     let socket = dial(&listener.config, &listener.bell, &mut attempt)?;
     let greeting = greet(&socket, &listener.config, &mut attempt)?;
-    send(&socket, &listener.request, &mut attempt)?;
+    let request = listener.wanted.restart().map_err(Cause::Refused)?;
+    send(&socket, &request, &mut attempt)?;
     Ok((socket, greeting.pings))
 }
 
@@ -148,32 +183,28 @@ struct Reader<'a> {
     /// Whether the server was asked whether it is still there, and has not said anything since.
     asked: bool,
     received_total: u64,
+    /// What the socket has not taken yet.
+    unsent: Vec<u8>,
+    /// When the server has last confirmed something, or was told what to confirm.
+    confirmed_at: Instant,
+    /// Whether readers are to be told that messages may be missing.
+    resumes: bool,
 }
 
 impl Reader<'_> {
     /// Reads until the connection is over.
     fn read(&mut self, has_begun: &mut bool) -> Result<Cause, Cause> {
         let listener = self.listener;
-        let (mut scanner, mut received, mut unconfirmed) = (Scanner::new(), Vec::new(), listener.names);
+        let (mut scanner, mut received) = (Scanner::new(), Vec::new());
         let mut room = vec![0; BUFFER_LEN];
-        let mut confirmed_at = Instant::now();
+        self.resumes = *has_begun;
+        if listener.wanted.has_begun() {
+            self.resume();
+        }
         loop {
-            let patience = match unconfirmed {
-                0 => None,
-                _ => Some(listener.config.connect_timeout.saturating_sub(confirmed_at.elapsed())),
-            };
-            if patience == Some(Duration::ZERO) {
-                let error = io::Error::new(io::ErrorKind::TimedOut, "the server did not confirm it in time");
-                return Err(error.into());
-            }
-            let watched = self.watch()?;
-            let ready = self.socket.wait(Some(&listener.bell), false, patience.into_iter().chain(watched).min())?;
-            if ready.rung {
-                listener.bell.hear();
-                if listener.inbox.is_abandoned() {
-                    return Ok(Cause::Abandoned);
-                }
-                self.socket.flush()?;
+            self.wait()?;
+            if listener.inbox.is_abandoned() {
+                return Ok(Cause::Abandoned);
             }
             match self.socket.receive(&mut room) {
                 Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
@@ -189,28 +220,85 @@ impl Reader<'_> {
             while let Some(length) = scanner.scan(received.get(start..).unwrap_or_default()).map_err(broken)? {
                 let frame = received.get(start..start + length).unwrap_or_default();
                 start += length;
-                match news::read(frame) {
-                    Word::Confirmed => {
-                        confirmed_at = Instant::now();
-                        if *has_begun && unconfirmed == listener.names {
-                            listener.inbox.put(News::Resumed);
-                        }
-                        unconfirmed = unconfirmed.saturating_sub(1);
-                        if unconfirmed == 0 && !std::mem::replace(has_begun, true) {
-                            listener.inbox.begin();
-                        }
-                    }
-                    Word::Message(message) => {
-                        if !listener.inbox.put(News::Message(message)) {
-                            return Ok(Cause::Abandoned);
-                        }
-                    }
-                    Word::Refused(error) if unconfirmed > 0 => return Ok(Cause::Refused(error)),
-                    Word::Refused(_) | Word::Other => {}
-                }
+                self.take(frame, has_begun)?;
             }
             received.drain(..start);
         }
+    }
+
+    /// Sleeps until there is something to do.
+    fn wait(&mut self) -> Result<(), Cause> {
+        let listener = self.listener;
+        let patience = match listener.wanted.has_begun() {
+            true => None,
+            false => Some(listener.config.connect_timeout.saturating_sub(self.confirmed_at.elapsed())),
+        };
+        if patience == Some(Duration::ZERO) {
+            let error = io::Error::new(io::ErrorKind::TimedOut, "the server did not confirm it in time");
+            return Err(error.into());
+        }
+        let watched = self.watch()?;
+        self.send()?;
+        let timeout = patience.into_iter().chain(watched).min();
+        let ready = self.socket.wait(Some(&listener.bell), !self.unsent.is_empty(), timeout)?;
+        if ready.rung {
+            listener.bell.hear();
+            self.socket.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Readers are told that messages may be missing, once a connection.
+    fn resume(&mut self) {
+        if std::mem::take(&mut self.resumes) {
+            self.listener.inbox.put(News::Resumed);
+        }
+    }
+
+    /// Takes what has come; an error ends the connection.
+    fn take(&mut self, frame: &[u8], has_begun: &mut bool) -> Result<(), Cause> {
+        let listener = self.listener;
+        match news::read(frame) {
+            Word::Confirmed(verb) => {
+                self.confirmed_at = Instant::now();
+                let progress = listener.wanted.confirm(verb);
+                if progress != Progress::None {
+                    self.resume();
+                }
+                if progress == Progress::Begun && !std::mem::replace(has_begun, true) {
+                    listener.inbox.begin();
+                }
+            }
+            Word::Message(message) => {
+                if !listener.inbox.put(News::Message(message)) {
+                    return Err(Cause::Abandoned);
+                }
+            }
+            Word::Refused(error) => {
+                let beginning = !listener.wanted.has_begun();
+                match listener.wanted.refuse(&error) {
+                    Progress::Beginning => return Err(Cause::Refused(error)),
+                    // The next connection begins without what was refused.
+                    Progress::Change if beginning => return Err(Cause::Lost(error)),
+                    _ => {}
+                }
+            }
+            Word::Other => {}
+        }
+        Ok(())
+    }
+
+    /// Sends the changes that were asked for, as far as the socket takes them.
+    fn send(&mut self) -> Result<(), Cause> {
+        self.unsent.extend(self.listener.wanted.take_unsent().map_err(Cause::Refused)?);
+        while !self.unsent.is_empty() {
+            match self.socket.send(&self.unsent) {
+                Ok(count) => _ = self.unsent.drain(..count),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
     }
 
     /// Looks whether the server is still there, and says when to look again.
@@ -221,7 +309,10 @@ impl Reader<'_> {
             Advice::GiveUp(why) => Err(io::Error::other(why).into()),
             Advice::Ask => {
                 // What cannot be sent now is asked another time, or found to be lost.
-                self.asked = self.pings && self.socket.send(PING).is_ok_and(|count| count == PING.len());
+                self.asked = self.pings && self.unsent.is_empty();
+                if self.asked {
+                    self.unsent.extend_from_slice(PING);
+                }
                 Ok(Some(SLICE))
             }
         }

@@ -16,14 +16,16 @@ use futures_core::Stream;
 use crate::apart::apart;
 use crate::error::{Error, ErrorKind};
 use crate::fork::inherited;
-use crate::inbox::Inbox;
 use crate::link::Link;
-use crate::listener::{self, Listener};
-use crate::news::News;
+use crate::pubsub::inbox::Inbox;
+use crate::pubsub::listener::{self, Listener};
+use crate::pubsub::names::{Change, Verb};
+use crate::pubsub::news::News;
+#[cfg(feature = "embedded")]
+use crate::pubsub::seat::Seat;
+use crate::pubsub::wanted::Wanted;
 use crate::request::{Request, ToArgs};
 use crate::route::Route;
-#[cfg(feature = "embedded")]
-use crate::seat::Seat;
 use crate::socket::Bell;
 
 /// Channels that are listened to; see [`Client::subscribe`](crate::Client::subscribe).
@@ -39,6 +41,23 @@ use crate::socket::Bell;
 ///     panic!("nothing came");
 /// };
 /// assert_eq!(message.payload, b"hello");
+/// # }
+/// # Ok::<(), sleeve::Error>(())
+/// ```
+///
+/// It gains and loses channels while it lives; what is wanted last is what every new connection begins with.
+///
+/// ```
+/// # #[cfg(feature = "embedded")] {
+/// # use sleeve::{Client, prelude::*};
+/// # let client = Client::embedded();
+/// let subscription = client.subscribe("news")?;
+/// subscription.psubscribe("weather.*")?; // in async code: psubscribe_async(..).await
+/// subscription.unsubscribe("news")?;
+/// client.publish("news", "unheard").wait()?;
+/// client.publish("weather.rome", "sunny").wait()?;
+/// let message = subscription.recv().wait()?.into_message().expect("nothing was lost");
+/// assert_eq!(message.channel_text(), "weather.rome");
 /// # }
 /// # Ok::<(), sleeve::Error>(())
 /// ```
@@ -68,49 +87,107 @@ pub struct Subscription {
     ended: AtomicBool,
 }
 
+#[derive(Clone)]
 enum Source {
     Remote(Arc<Listener>),
     #[cfg(feature = "embedded")]
-    Local(Box<Seat>),
+    Local(Arc<Seat>),
+}
+
+/// Methods that change what a subscription listens to.
+macro_rules! changes {
+    ($($(#[$doc:meta])* $method:ident $method_async:ident $verb:ident;)+) => { $(
+        $(#[$doc])*
+        ///
+        /// What is wanted holds from now on, for every connection that is made again.
+        ///
+        /// # Errors
+        /// What the server says when it refuses, and then nothing has changed. [`ErrorKind::Timeout`] when it does not
+        /// confirm within the connect timeout; it stays wanted then.
+        pub fn $method(&self, names: impl ToArgs) -> Result<(), Error> {
+            self.source.change(change(Verb::$verb, names)?)
+        }
+
+        #[doc = concat!("As [`", stringify!($method), "`](Self::", stringify!($method), "), for async code: the runtime's thread goes on meanwhile. Begun when it is first awaited; dropped after that, it is done all the same.")]
+        ///
+        /// # Errors
+        #[doc = concat!("As for [`", stringify!($method), "`](Self::", stringify!($method), ").")]
+        pub async fn $method_async(&self, names: impl ToArgs) -> Result<(), Error> {
+            let change = change(Verb::$verb, names)?;
+            let source = self.source.clone();
+            apart("sleeve-subscribe", move || source.change(change)).await
+        }
+    )+ };
+}
+
+impl Source {
+    /// Changes what it listens to, and waits until that is confirmed.
+    fn change(&self, change: Change) -> Result<(), Error> {
+        match self {
+            Self::Remote(listener) if !listener.process.is_this() => Err(inherited()),
+            Self::Remote(listener) => {
+                let deadline = Instant::now().checked_add(listener.config.connect_timeout);
+                let Some(number) = listener.wanted.change(change) else { return Ok(()) };
+                listener.bell.ring();
+                listener.wanted.wait(number, deadline)
+            }
+            #[cfg(feature = "embedded")]
+            Self::Local(seat) => seat.change(change),
+        }
+    }
 }
 
 impl Subscription {
     /// Subscribes to these names with the command of this name, and waits until the server has confirmed it.
-    pub(crate) fn open(route: &Route, command: &str, names: impl ToArgs) -> Result<Self, Error> {
-        let (request, count) = written(command, names)?;
-        Self::begin(route, request, count)
+    pub(crate) fn open(route: &Route, verb: Verb, names: impl ToArgs) -> Result<Self, Error> {
+        Self::begin(route, change(verb, names)?)
     }
 
     /// As `open`, without blocking the thread that asks.
-    pub(crate) async fn open_async(route: Route, command: &str, names: impl ToArgs) -> Result<Self, Error> {
-        let (request, count) = written(command, names)?;
-        apart("sleeve-subscribe", move || Self::begin(&route, request, count)).await
+    pub(crate) async fn open_async(route: Route, verb: Verb, names: impl ToArgs) -> Result<Self, Error> {
+        let first = change(verb, names)?;
+        apart("sleeve-subscribe", move || Self::begin(&route, first)).await
     }
 
-    fn begin(route: &Route, request: Vec<u8>, count: usize) -> Result<Self, Error> {
+    fn begin(route: &Route, first: Change) -> Result<Self, Error> {
         match route {
-            Route::Remote(link) => Self::remote(link, request, count),
+            Route::Remote(link) => Self::remote(link, first),
             #[cfg(feature = "embedded")]
             Route::Local(embedded) => {
                 let bytes_max = embedded.config().queue_bytes_max;
-                let seat = Seat::open(embedded.engine(), request, count, bytes_max)?;
-                Ok(Self::of(Source::Local(Box::new(seat))))
+                let seat = Seat::open(embedded.engine(), first, bytes_max)?;
+                Ok(Self::of(Source::Local(Arc::new(seat))))
             }
         }
+    }
+
+    changes! {
+        /// Listens to these channels too, and waits until the server has confirmed it.
+        subscribe subscribe_async Subscribe;
+        /// Listens to all channels too whose names match these patterns; see [`subscribe`](Self::subscribe).
+        psubscribe psubscribe_async PSubscribe;
+        /// Listens to these shard channels too; see [`subscribe`](Self::subscribe).
+        ssubscribe ssubscribe_async SSubscribe;
+        /// Listens to these channels no more, to none at all without names. Messages that had come before stay.
+        unsubscribe unsubscribe_async Unsubscribe;
+        /// Listens no more by these patterns, by none at all without names.
+        punsubscribe punsubscribe_async PUnsubscribe;
+        /// Listens to these shard channels no more, to none at all without names.
+        sunsubscribe sunsubscribe_async SUnsubscribe;
     }
 
     fn of(source: Source) -> Self {
         Self { source, ended: AtomicBool::new(false) }
     }
 
-    fn remote(link: &Link, request: Vec<u8>, names: usize) -> Result<Self, Error> {
+    fn remote(link: &Link, first: Change) -> Result<Self, Error> {
         if !link.process.is_this() {
             return Err(inherited());
         }
         let (config, vitals, process) = (link.config.clone(), link.vitals.clone(), link.process);
         let failed = |error| Error::unsent(ErrorKind::Connect, format!("cannot start a subscription: {error}"));
         let (inbox, bell) = (Inbox::new(config.queue_bytes_max), Bell::new().map_err(failed)?);
-        let listener = Arc::new(Listener { config, inbox, bell, request, names, process, vitals });
+        let listener = Arc::new(Listener { config, inbox, bell, wanted: Wanted::new(first), process, vitals });
         listener::start(Arc::clone(&listener)).map_err(failed)?;
         let subscription = Self::of(Source::Remote(Arc::clone(&listener)));
         listener.inbox.wait_begun()?;
@@ -191,20 +268,19 @@ impl<'a> IntoIterator for &'a Subscription {
     }
 }
 
-/// The request that subscribes to these names, and how many they are.
-fn written(command: &str, names: impl ToArgs) -> Result<(Vec<u8>, usize), Error> {
-    let mut count = 0;
-    let write = |request: &mut Request| {
-        request.word(command);
-        let before = request.len();
-        request.arg(names);
-        count = request.len() - before;
-    };
-    let request = Request::bytes_of(write)?;
-    if count == 0 {
-        return Err(Error::usage(format!("{command} needs at least one name")));
+/// A change that adds these names, or takes them away.
+fn change(verb: Verb, names: impl ToArgs) -> Result<Change, Error> {
+    let mut request = Request::empty();
+    request.arg(names);
+    let change = Change { verb, names: request.words().into_iter().map(<[u8]>::to_vec).collect() };
+    if change.names.is_empty() && Verb::ADDING.contains(&verb) {
+        return Err(Error::usage(format!("{} needs at least one name", verb.command())));
     }
-    Ok((request, count))
+    match request.refusal() {
+        Some(error) => Err(error),
+        // It is written again when it is sent, and no longer than this.
+        None => verb.request(&change.names).map(|_| change),
+    }
 }
 
 /// What a subscription brings, as an iterator that waits for each; see [`Subscription::iter`].

@@ -10,7 +10,7 @@ use std::time::Instant;
 use parking_lot::{Condvar, Mutex};
 
 use crate::error::Error;
-use crate::news::News;
+use crate::pubsub::news::News;
 use crate::slot::wake_all;
 
 /// See the file's head.

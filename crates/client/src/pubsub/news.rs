@@ -6,6 +6,7 @@ use sleeve_wire::frame::{Frame, decode};
 
 use crate::decode::FromReply;
 use crate::error::Error;
+use crate::pubsub::names::Verb;
 
 /// What a [`Subscription`](crate::Subscription) brings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,8 +71,8 @@ impl Message {
 
 /// What a frame on a subscriber's connection says.
 pub(crate) enum Word {
-    /// One more name is confirmed.
-    Confirmed,
+    /// One more name is confirmed, or no longer subscribed.
+    Confirmed(Verb),
     /// A message.
     Message(Message),
     /// The server refuses.
@@ -89,7 +90,6 @@ pub(crate) fn read(frame: &[u8]) -> Word {
     };
     let words: Vec<Frame<'_>> = items.filter_map(Result::ok).collect();
     match words.as_slice() {
-        [Frame::Bulk(b"subscribe" | b"psubscribe" | b"ssubscribe"), ..] => Word::Confirmed,
         [Frame::Bulk(b"message" | b"smessage"), Frame::Bulk(channel), Frame::Bulk(payload)] => {
             Word::Message(Message { channel: channel.to_vec(), pattern: None, payload: payload.to_vec() })
         }
@@ -97,6 +97,7 @@ pub(crate) fn read(frame: &[u8]) -> Word {
             let pattern = Some(pattern.to_vec());
             Word::Message(Message { channel: channel.to_vec(), pattern, payload: payload.to_vec() })
         }
+        [Frame::Bulk(word), ..] => Verb::confirmed(word).map_or(Word::Other, Word::Confirmed),
         _ => Word::Other,
     }
 }
@@ -113,7 +114,7 @@ mod tests {
             assert_eq!((message.channel_text(), message.payload_as::<i64>()), ("c".into(), Ok(42)));
             assert_eq!(message.pattern.as_deref(), Some(b"*".as_slice()));
         }
-        assert!(matches!(read(b"*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n"), Word::Confirmed));
+        assert!(matches!(read(b"*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n"), Word::Confirmed(Verb::Subscribe)));
         assert!(matches!(read(b"-NOPERM no\r\n"), Word::Refused(_)));
         assert!(matches!(read(b"*2\r\n$10\r\ninvalidate\r\n*-1\r\n"), Word::Other));
     }

@@ -1,0 +1,14 @@
+//! Channels that are listened to: a connection of its own, or a session of the embedded engine, for each subscription.
+//!
+//! From top to bottom: `subscription` is what callers have; `listener` is its thread over a connection, which leaves what comes
+//! in the `inbox` and tells the server what is `wanted`; `seat` is its session in an engine; `news` is what comes, and `names`
+//! is what is subscribed to.
+
+pub(crate) mod inbox;
+pub(crate) mod listener;
+pub(crate) mod names;
+pub(crate) mod news;
+#[cfg(feature = "embedded")]
+pub(crate) mod seat;
+pub(crate) mod subscription;
+pub(crate) mod wanted;

@@ -1,0 +1,112 @@
+//! The names that a subscription is to have, and the words by which they are added and taken away.
+//!
+//! Pure data; whoever has the lock on a subscription has its names.
+
+use std::collections::BTreeSet;
+
+use crate::error::Error;
+use crate::request::Request;
+
+/// What a subscription is told, and what its server confirms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Subscribe,
+    PSubscribe,
+    SSubscribe,
+    Unsubscribe,
+    PUnsubscribe,
+    SUnsubscribe,
+}
+
+impl Verb {
+    /// Those that add names.
+    pub(crate) const ADDING: [Self; 3] = [Self::Subscribe, Self::PSubscribe, Self::SSubscribe];
+
+    /// The command.
+    pub(crate) fn command(self) -> &'static str {
+        match self {
+            Self::Subscribe => "SUBSCRIBE",
+            Self::PSubscribe => "PSUBSCRIBE",
+            Self::SSubscribe => "SSUBSCRIBE",
+            Self::Unsubscribe => "UNSUBSCRIBE",
+            Self::PUnsubscribe => "PUNSUBSCRIBE",
+            Self::SUnsubscribe => "SUNSUBSCRIBE",
+        }
+    }
+
+    /// What a confirmation that begins with this word confirms.
+    pub(crate) fn confirmed(word: &[u8]) -> Option<Self> {
+        Some(match word {
+            b"subscribe" => Self::Subscribe,
+            b"psubscribe" => Self::PSubscribe,
+            b"ssubscribe" => Self::SSubscribe,
+            b"unsubscribe" => Self::Unsubscribe,
+            b"punsubscribe" => Self::PUnsubscribe,
+            b"sunsubscribe" => Self::SUnsubscribe,
+            _ => return None,
+        })
+    }
+
+    /// Whether it adds names, and to which of the three sets it does what it does.
+    fn place(self) -> (bool, usize) {
+        match self {
+            Self::Subscribe => (true, 0),
+            Self::PSubscribe => (true, 1),
+            Self::SSubscribe => (true, 2),
+            Self::Unsubscribe => (false, 0),
+            Self::PUnsubscribe => (false, 1),
+            Self::SUnsubscribe => (false, 2),
+        }
+    }
+
+    /// The request that tells a server so.
+    pub(crate) fn request(self, names: &[Vec<u8>]) -> Result<Vec<u8>, Error> {
+        Request::bytes_of(|request| {
+            request.word(self.command());
+            names.iter().for_each(|name| _ = request.bytes(name));
+        })
+    }
+}
+
+/// A change of a subscription's names.
+#[derive(Clone, Debug)]
+pub(crate) struct Change {
+    pub(crate) verb: Verb,
+    pub(crate) names: Vec<Vec<u8>>,
+}
+
+/// The names that a subscription is to have: channels, patterns, shard channels.
+#[derive(Debug, Default)]
+pub(crate) struct Names([BTreeSet<Vec<u8>>; 3]);
+
+impl Names {
+    /// Makes a change. Returns those of its names that it adds, or takes away; without names it takes all away.
+    pub(crate) fn apply(&mut self, change: &mut Change) -> Vec<Vec<u8>> {
+        let (adds, place) = change.verb.place();
+        let Some(set) = self.0.get_mut(place) else { return Vec::new() };
+        if !adds && change.names.is_empty() {
+            change.names = set.iter().cloned().collect();
+        }
+        let names = change.names.iter();
+        if adds {
+            names.filter(|name| set.insert((*name).clone())).cloned().collect()
+        } else {
+            names.filter(|name| set.remove(*name)).cloned().collect()
+        }
+    }
+
+    /// Takes names back that were added in vain.
+    pub(crate) fn take_back(&mut self, verb: Verb, added: &[Vec<u8>]) {
+        if let (true, place) = verb.place()
+            && let Some(set) = self.0.get_mut(place)
+        {
+            added.iter().for_each(|name| _ = set.remove(name));
+        }
+    }
+
+    /// What a fresh connection is told.
+    pub(crate) fn all(&self) -> Vec<Change> {
+        let sets = Verb::ADDING.into_iter().zip(&self.0).filter(|(_, set)| !set.is_empty());
+        sets.map(|(verb, set)| Change { verb, names: set.iter().cloned().collect() }).collect()
+    }
+}

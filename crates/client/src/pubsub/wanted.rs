@@ -1,0 +1,278 @@
+//! What a subscription over a connection is to be subscribed to, and who waits until it is.
+//!
+//! A change counts at once: whatever becomes of the connection, the next one begins with all names that are wanted then. So
+//! a change is done when the server has confirmed it, or when a fresh connection has confirmed everything. One that the
+//! server refuses is taken back. Callers ask for changes from any thread; the subscription's own thread sends them and takes
+//! the confirmations.
+
+use std::collections::{HashMap, VecDeque};
+use std::mem;
+use std::time::Instant;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::error::{Effect, Error, ErrorKind};
+use crate::pubsub::names::{Change, Names, Verb};
+
+/// See the file's head.
+pub(crate) struct Wanted {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    names: Names,
+    /// Changes that are not sent yet.
+    unsent: VecDeque<Asked>,
+    /// Changes that are sent and not confirmed yet, the oldest first.
+    sent: VecDeque<Asked>,
+    /// Changes that a fresh connection makes with its first words.
+    carried: Vec<Asked>,
+    /// Those who wait, and what became of their changes.
+    waiting: HashMap<u64, Option<Result<(), Error>>>,
+    next: u64,
+    /// Nothing is confirmed any more, and why.
+    ended: Option<Error>,
+}
+
+/// A change that somebody asked for, or that begins a connection.
+struct Asked {
+    /// Who waits for it; none where nobody does.
+    number: Option<u64>,
+    change: Change,
+    /// The names that it adds, for when it is refused.
+    added: Vec<Vec<u8>>,
+    /// Confirmations that have not come.
+    left: usize,
+}
+
+/// What a confirmation or a refusal was about.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// Something that nobody asked for.
+    None,
+    /// One of the first words of a connection.
+    Beginning,
+    /// The last of the first words of a connection: all is confirmed.
+    Begun,
+    /// A change on a connection that had begun.
+    Change,
+}
+
+impl State {
+    fn settle(&mut self, number: Option<u64>, result: &Result<(), Error>) {
+        if let Some(place) = number.and_then(|number| self.waiting.get_mut(&number)) {
+            *place = Some(result.clone());
+        }
+    }
+
+    fn is_beginning(&self) -> bool {
+        self.sent.front().is_some_and(|asked| asked.number.is_none())
+    }
+
+    /// All that a fresh connection was told is confirmed.
+    fn begin(&mut self) {
+        for asked in mem::take(&mut self.carried) {
+            self.settle(asked.number, &Ok(()));
+        }
+    }
+}
+
+impl Wanted {
+    /// Begins with these.
+    pub(crate) fn new(mut first: Change) -> Self {
+        let mut state = State::default();
+        state.names.apply(&mut first);
+        Self { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    /// Makes a change, and returns its number to [`wait`](Wanted::wait) with; none where there is nothing to wait for.
+    pub(crate) fn change(&self, mut change: Change) -> Option<u64> {
+        let mut state = self.state.lock();
+        let added = state.names.apply(&mut change);
+        if change.names.is_empty() {
+            return None;
+        }
+        let number = state.next;
+        state.next += 1;
+        state.waiting.insert(number, None);
+        let left = change.names.len();
+        state.unsent.push_back(Asked { number: Some(number), change, added, left });
+        Some(number)
+    }
+
+    /// Waits until the server has confirmed the change of this number.
+    pub(crate) fn wait(&self, number: u64, deadline: Option<Instant>) -> Result<(), Error> {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(Some(result)) = state.waiting.get(&number) {
+                let result = result.clone();
+                state.waiting.remove(&number);
+                return result;
+            }
+            if let Some(error) = state.ended.clone() {
+                state.waiting.remove(&number);
+                return Err(error);
+            }
+            let timed_out = match deadline {
+                None => {
+                    self.changed.wait(&mut state);
+                    false
+                }
+                Some(deadline) => self.changed.wait_until(&mut state, deadline).timed_out(),
+            };
+            if timed_out && matches!(state.waiting.get(&number), Some(None)) {
+                state.waiting.remove(&number);
+                let message =
+                    "the server did not confirm it in time, or nobody reads what comes; it is done when it can be";
+                return Err(Error::new(ErrorKind::Timeout, Effect::Unknown, message));
+            }
+        }
+    }
+
+    /// A fresh connection: what it is to be told. Where that is nothing, it has begun.
+    pub(crate) fn restart(&self) -> Result<Vec<u8>, Error> {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        state.carried.extend(mem::take(&mut state.sent).into_iter().chain(mem::take(&mut state.unsent)));
+        state.carried.retain(|asked| asked.number.is_some());
+        let mut request = Vec::new();
+        for change in state.names.all() {
+            request.extend_from_slice(&change.verb.request(&change.names)?);
+            let left = change.names.len();
+            state.sent.push_back(Asked { number: None, change, added: Vec::new(), left });
+        }
+        if state.sent.is_empty() {
+            state.begin();
+            self.changed.notify_all();
+        }
+        Ok(request)
+    }
+
+    /// Whether the first words of a connection are all confirmed.
+    pub(crate) fn has_begun(&self) -> bool {
+        !self.state.lock().is_beginning()
+    }
+
+    /// What is to be sent now.
+    pub(crate) fn take_unsent(&self) -> Result<Vec<u8>, Error> {
+        let mut state = self.state.lock();
+        let mut request = Vec::new();
+        while let Some(asked) = state.unsent.pop_front() {
+            request.extend_from_slice(&asked.change.verb.request(&asked.change.names)?);
+            state.sent.push_back(asked);
+        }
+        Ok(request)
+    }
+
+    /// The server has confirmed one name.
+    pub(crate) fn confirm(&self, verb: Verb) -> Progress {
+        let mut state = self.state.lock();
+        let beginning = state.is_beginning();
+        let Some(asked) = state.sent.front_mut().filter(|asked| asked.change.verb == verb) else {
+            return Progress::None;
+        };
+        asked.left -= 1;
+        if asked.left == 0
+            && let Some(asked) = state.sent.pop_front()
+        {
+            state.settle(asked.number, &Ok(()));
+            if beginning && !state.is_beginning() {
+                state.begin();
+                self.changed.notify_all();
+                return Progress::Begun;
+            }
+            self.changed.notify_all();
+        }
+        if beginning { Progress::Beginning } else { Progress::Change }
+    }
+
+    /// The server has refused what it was told last and has not confirmed yet. What was added in vain is taken back.
+    pub(crate) fn refuse(&self, error: &Error) -> Progress {
+        let mut state = self.state.lock();
+        if state.sent.is_empty() {
+            return Progress::None;
+        }
+        let beginning = state.is_beginning();
+        // What begins a connection holds the changes that were asked for while there was none: one of those is to blame.
+        let refused =
+            if beginning { mem::take(&mut state.carried) } else { state.sent.pop_front().into_iter().collect() };
+        let has_blame = !refused.is_empty();
+        for asked in refused {
+            state.names.take_back(asked.change.verb, &asked.added);
+            state.settle(asked.number, &Err(error.clone()));
+        }
+        self.changed.notify_all();
+        if beginning && !has_blame { Progress::Beginning } else { Progress::Change }
+    }
+
+    /// Nothing is confirmed any more.
+    pub(crate) fn end(&self, error: Error) {
+        self.state.lock().ended.get_or_insert(error);
+        self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn change(verb: Verb, names: &[&str]) -> Change {
+        Change { verb, names: names.iter().map(|name| name.as_bytes().to_vec()).collect() }
+    }
+
+    fn told(request: Result<Vec<u8>, Error>) -> String {
+        String::from_utf8(request.unwrap()).unwrap()
+    }
+
+    fn soon() -> Option<Instant> {
+        Some(Instant::now() + Duration::from_millis(1))
+    }
+
+    #[test]
+    fn a_fresh_connection_is_told_what_is_wanted_then() {
+        let wanted = Wanted::new(change(Verb::Subscribe, &["a"]));
+        assert_eq!(told(wanted.restart()), "*2\r\n$9\r\nSUBSCRIBE\r\n$1\r\na\r\n");
+        assert!(!wanted.has_begun());
+        assert_eq!(wanted.confirm(Verb::Unsubscribe), Progress::None);
+        assert_eq!(wanted.confirm(Verb::Subscribe), Progress::Begun);
+        let added = wanted.change(change(Verb::PSubscribe, &["b*"])).unwrap();
+        let removed = wanted.change(change(Verb::Unsubscribe, &[])).unwrap();
+        assert_eq!(wanted.wait(added, soon()).unwrap_err().kind(), ErrorKind::Timeout);
+        assert!(told(wanted.take_unsent()).contains("UNSUBSCRIBE"));
+        // The connection is lost before either is confirmed.
+        assert_eq!(told(wanted.restart()), "*2\r\n$10\r\nPSUBSCRIBE\r\n$2\r\nb*\r\n");
+        assert_eq!(wanted.wait(removed, soon()).unwrap_err().kind(), ErrorKind::Timeout);
+        let again = wanted.change(change(Verb::PSubscribe, &["b*"])).unwrap();
+        assert_eq!(wanted.confirm(Verb::PSubscribe), Progress::Begun);
+        assert!(told(wanted.take_unsent()).starts_with("*2\r\n$10\r\nPSUBSCRIBE"));
+        assert_eq!(wanted.confirm(Verb::PSubscribe), Progress::Change);
+        assert_eq!(wanted.wait(again, soon()), Ok(()));
+        assert_eq!(wanted.change(change(Verb::SUnsubscribe, &[])), None);
+    }
+
+    #[test]
+    fn what_is_refused_is_taken_back() {
+        let wanted = Wanted::new(change(Verb::Subscribe, &["a"]));
+        let no = Error::server(b"NOPERM no");
+        wanted.restart().unwrap();
+        assert_eq!(wanted.refuse(&no), Progress::Beginning);
+        wanted.restart().unwrap();
+        assert_eq!(wanted.confirm(Verb::Subscribe), Progress::Begun);
+        let added = wanted.change(change(Verb::Subscribe, &["a", "b"])).unwrap();
+        wanted.take_unsent().unwrap();
+        assert_eq!((wanted.refuse(&no), wanted.wait(added, soon())), (Progress::Change, Err(no.clone())));
+        assert_eq!(wanted.refuse(&no), Progress::None);
+        // Asked for without a connection, it is refused with the first words of the next, which is not to blame.
+        let added = wanted.change(change(Verb::Subscribe, &["c"])).unwrap();
+        assert!(told(wanted.restart()).contains('c'));
+        assert_eq!((wanted.refuse(&no), wanted.wait(added, soon())), (Progress::Change, Err(no.clone())));
+        assert_eq!(told(wanted.restart()), "*2\r\n$9\r\nSUBSCRIBE\r\n$1\r\na\r\n");
+        wanted.end(no.clone());
+        let added = wanted.change(change(Verb::Subscribe, &["d"])).unwrap();
+        assert_eq!(wanted.wait(added, None), Err(no));
+    }
+}

@@ -1,0 +1,77 @@
+//! Threads of what was dropped: none is left, however silent the server is.
+//!
+//! Counted in a process of its own, where no other test has any.
+
+use std::future::{Future, poll_fn};
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::time::Duration;
+
+use crate::changes::serve_once;
+use crate::scripted::{config, serve, until};
+use sleeve::Client;
+use sleeve::prelude::*;
+
+/// Makes this process the one that counts.
+const COUNTING: &str = "SLEEVE_TEST_COUNTING_THREADS";
+
+/// The client's threads in this process; but the one for callbacks stays for the next client.
+fn threads() -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    names.filter(|name| name.starts_with("sleeve-") && !name.starts_with("sleeve-callback")).count()
+}
+
+/// Sockets that this process has open.
+fn sockets() -> usize {
+    let files = std::fs::read_dir("/proc/self/fd").unwrap();
+    let targets = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
+    targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count()
+}
+
+#[test]
+fn nothing_is_left_of_what_was_dropped() {
+    if std::env::var_os(COUNTING).is_none() {
+        let program = std::env::current_exe().unwrap();
+        let arguments = ["--exact", "threads::nothing_is_left_of_what_was_dropped", "--nocapture"];
+        let status = Command::new(program).args(arguments).env(COUNTING, "yes").status().unwrap();
+        assert!(status.success());
+        return;
+    }
+    let port = serve(|_| Some(Vec::new()));
+    let told: Arc<Mutex<Vec<String>>> = Arc::default();
+    let once = serve_once(Arc::clone(&told));
+    // Only the two listeners.
+    let before = sockets();
+    a_client_of_a_silent_server(port);
+    a_subscription_whose_change_is_under_way(once, &told);
+    until("no thread is left", || threads() == 0);
+    // Each server's end of a connection is closed when it has seen that ours is.
+    until("no socket is left", || sockets() <= before);
+}
+
+/// Commands are on their way, one waits, one was forgotten, a lease is out; all are dropped unanswered.
+fn a_client_of_a_silent_server(port: u16) {
+    let config = config(port).silence_max(Some(Duration::from_millis(500)));
+    let client = Client::connect_with(config).unwrap();
+    let (reply, waiting) = (client.get::<String>("k"), client.blpop::<(String, String)>("k", Duration::ZERO));
+    client.set("k", 1).forget();
+    let lease = client.lease().unwrap();
+    let watching = lease.watch("k");
+    until("all are on their way", || threads() == 3);
+    drop((reply, waiting, watching, lease, client));
+}
+
+fn a_subscription_whose_change_is_under_way(port: u16, told: &Mutex<Vec<String>>) {
+    let patient = config(port).connect_timeout(Duration::MAX);
+    let client = Client::connect_with(patient).unwrap();
+    let subscription = client.subscribe("a").unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let mut adding = Box::pin(subscription.subscribe_async("b"));
+        let ready = poll_fn(|context| Poll::Ready(adding.as_mut().poll(context).is_ready())).await;
+        assert!(!ready);
+    });
+    until("the change is under way", || told.lock().unwrap().len() == 2);
+}
