@@ -35,6 +35,16 @@ const FAMILIES: &[&str] = &[
 /// Files that are one table each: rows that a reader looks up, not code that he reads from top to bottom.
 const TABLES: &[&str] = &["crates/wire/src/commands/", "crates/server/src/config/table.rs"];
 
+/// Files whose one idea needs more than the limit: which, how many lines they may have, and why they are not parted.
+const LONG_FILES: &[(&str, usize, &str)] = &[
+    (
+        "crates/server/src/context/mod.rs",
+        600,
+        "every way in which a command reaches a key, side by side, so that none forgets a duty",
+    ),
+    ("crates/store/src/table/entry/mod.rs", 600, "one layout of bytes: who changes a part of it has to see the others"),
+];
+
 /// Functions that are one table each: a `match` with an arm for every command.
 const TABLE_FUNCTIONS: &[&str] = &["crates/server/src/commands/mod.rs#run"];
 
@@ -125,7 +135,8 @@ fn files_are_short(tree: &Tree) -> Vec<String> {
     let mut ratchet = Ratchet::read("file");
     for source in &tree.sources {
         let is_table = TABLES.iter().any(|table| source.path.starts_with(table));
-        let limit = if is_table { TABLE_LINES_MAX } else { FILE_LINES_MAX };
+        let exception = LONG_FILES.iter().find(|(path, ..)| *path == source.path).map(|&(_, lines, _)| lines);
+        let limit = exception.unwrap_or(if is_table { TABLE_LINES_MAX } else { FILE_LINES_MAX });
         ratchet.check(&source.path, source.text.lines().count(), limit, "lines");
     }
     ratchet.breaches()

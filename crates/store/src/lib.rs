@@ -1,8 +1,21 @@
 //! What is kept: databases, shards and locks, the hash table, values, expiry. No sockets, no commands, no clock.
 //!
 //! [`Store`] is the whole; [`Shard`] is the part that one lock guards, where commands do their work; [`EntryRef`],
-//! [`EntryMut`] and [`OwnedEntry`] are the ways to hold one key with its value. Below them, invisible from outside:
-//! the table of segments of buckets, the layout of an entry, and the heap of cells where entries live.
+//! [`EntryMut`] and [`OwnedEntry`] are the ways to hold one key with its value.
+//!
+//! # The rooms, from top to bottom
+//!
+//! A room uses only rooms below it.
+//!
+//! | room | what is in it |
+//! | --- | --- |
+//! | `keyspace` | All databases: shards behind locks, and the deadlines of fields. |
+//! | `rdb` | Values as bytes in the format of Redis's snapshot files. |
+//! | `types` | The types of values, one file or folder each: what a large collection is made of. |
+//! | `table` | The hash table of one database in one shard: segments, buckets, walks; below them `entry`, one key with its value. |
+//! | `value` | What a key can hold as seen from outside, how collections are found in an entry, and the keyed hash of keys. |
+//! | `packed` | Small collections as one run of bytes. |
+//! | `memory` | Pages, cells, prefetches. |
 //!
 //! The store returns what happened (what expired, what was replaced, what remains to be freed) and never decides what
 //! that means.
@@ -13,81 +26,39 @@ compile_error!(
      (package `sleeve` without its feature \"embedded\") and a server on a Linux machine, or in a container."
 );
 
-mod arena;
-mod body;
-mod branch;
-mod bucket;
-mod cardinality;
-mod chain;
-mod due;
-mod element;
-mod entry;
-mod field_expiry;
-mod fields;
-mod form;
-mod handle;
-mod hash;
-mod header;
-mod heap;
-mod hyperloglog;
-mod intset;
-mod items;
-mod leaf;
-mod list;
-mod list_limit;
-mod listpack;
-mod locked;
-mod lzf;
-mod map;
-mod murmur;
-mod node;
-mod object;
-mod order;
-mod outside;
-mod pack;
-mod packed_map;
-mod pages;
-mod prefetch;
-mod ranked;
+mod keyspace;
+mod memory;
+mod packed;
 pub mod rdb;
-mod same_bytes;
-mod scored;
-mod segment;
-mod set;
-mod shard;
-mod sorted_set;
-mod store;
-mod stream;
-mod stream_block;
-mod stream_group;
-mod stream_id;
 mod table;
+mod types;
 mod value;
-mod walk;
 
-pub use body::INLINE_MAX;
-pub use chain::{Chain, End};
-pub use field_expiry::ExpiredFields;
-pub use handle::{EntryMut, EntryRef, Garbage, OwnedEntry};
-pub use hash::{Hash, HashKey};
-pub use hyperloglog::{Corrupt, Registers, Run, Sketch, SketchRef, add_dense, cache_count, count_registers};
-pub use intset::{IntegerSet, Integers};
-pub use items::{Items, ItemsBack};
-pub use list::{List, ListRef};
-pub use list_limit::ListLimit;
-pub use listpack::{Elements, Packed, packed_size};
-pub use locked::{Locked, SHARDS_MAX, ShardGuard, ShardSet};
-pub use map::{Map, MapLimits, MapRef};
-pub use object::{Collection, MemberPlace};
-pub use pack::Pack;
-pub use prefetch::Step;
-pub use set::{Set, SetLimits, SetRef};
-pub use shard::{Find, FindMut, Flushed, Moment, OtherKind, Previous, Shard, Updated};
-pub use sorted_set::{NameBound, NameRange, SortedSet, SortedSetLimits, SortedSetRef};
-pub use store::{Options, SHARDS_DEFAULT, Shards, Store};
-pub use stream::{Entries, Keep, Stream, StreamCounters};
-pub use stream_block::{BlockLimits, StreamEntry};
-pub use stream_group::{Consumer, ConsumerId, Pending, StreamGroup};
-pub use stream_id::StreamId;
-pub use value::{Deadline, Digits, EMBEDDED_MAX, Encoding, Kind, Value, ValueRef};
-pub use walk::ExpireReport;
+pub use crate::keyspace::field_expiry::ExpiredFields;
+pub use crate::keyspace::locks::{Locked, SHARDS_MAX, ShardGuard, ShardSet};
+pub use crate::keyspace::shard::{Find, FindMut, Flushed, Moment, OtherKind, Previous, Shard, Updated};
+pub use crate::keyspace::{Options, SHARDS_DEFAULT, Shards, Store};
+pub use crate::memory::prefetch::Step;
+pub use crate::packed::listpack::{Elements, Packed, packed_size};
+pub use crate::packed::pack::Pack;
+pub use crate::table::entry::body::INLINE_MAX;
+pub use crate::table::entry::handle::{EntryMut, EntryRef, Garbage, OwnedEntry};
+pub use crate::table::walk::ExpireReport;
+pub use crate::types::hash::{Map, MapLimits, MapRef};
+pub use crate::types::hyperloglog::{
+    Corrupt, Registers, Run, Sketch, SketchRef, add_dense, cache_count, count_registers,
+};
+pub use crate::types::list::chain::{Chain, End};
+pub use crate::types::list::items::{Items, ItemsBack};
+pub use crate::types::list::limit::ListLimit;
+pub use crate::types::list::{List, ListRef};
+pub use crate::types::set::intset::{IntegerSet, Integers};
+pub use crate::types::set::{Set, SetLimits, SetRef};
+pub use crate::types::sorted_set::{NameBound, NameRange, SortedSet, SortedSetLimits, SortedSetRef};
+pub use crate::types::stream::block::{BlockLimits, StreamEntry};
+pub use crate::types::stream::group::{Consumer, ConsumerId, Pending, StreamGroup};
+pub use crate::types::stream::id::StreamId;
+pub use crate::types::stream::{Entries, Keep, Stream, StreamCounters};
+pub use crate::value::collection::{Collection, MemberPlace};
+pub use crate::value::key_hash::{Hash, HashKey};
+pub use crate::value::{Deadline, Digits, EMBEDDED_MAX, Encoding, Kind, Value, ValueRef};

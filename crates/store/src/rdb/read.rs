@@ -5,19 +5,19 @@ use std::borrow::Cow;
 
 use super::scan::{Bad, Input};
 use super::{kind, old};
-use crate::hash::HashKey;
-use crate::intset::IntegerSet;
-use crate::list::List;
-use crate::list_limit::ListLimit;
-use crate::map::{Map, MapLimits};
-use crate::object::Collection;
-use crate::pack::Pack;
-use crate::set::{Set, SetLimits};
-use crate::sorted_set::{SortedSet, SortedSetLimits};
-use crate::stream::{Stream, StreamCounters};
-use crate::stream_block::BlockLimits;
-use crate::stream_group::{Pending, StreamGroup};
-use crate::stream_id::StreamId;
+use crate::packed::pack::Pack;
+use crate::types::hash::{Map, MapLimits};
+use crate::types::list::List;
+use crate::types::list::limit::ListLimit;
+use crate::types::set::intset::IntegerSet;
+use crate::types::set::{Set, SetLimits};
+use crate::types::sorted_set::{SortedSet, SortedSetLimits};
+use crate::types::stream::block::BlockLimits;
+use crate::types::stream::group::{Pending, StreamGroup};
+use crate::types::stream::id::StreamId;
+use crate::types::stream::{Stream, StreamCounters};
+use crate::value::collection::Collection;
+use crate::value::key_hash::HashKey;
 use crate::value::{Deadline, Digits, ValueRef};
 
 /// What decides how values are kept.
@@ -115,7 +115,7 @@ fn read_list(input: &mut Input<'_>, kind: u8, limits: &Limits) -> Result<List, B
     let mut list = List::new(limits.hash_key);
     let mut push = |element: &[u8]| {
         list.prepare(element.len(), 1, limits.list);
-        list.push(crate::chain::End::Back, element, limits.list);
+        list.push(crate::types::list::chain::End::Back, element, limits.list);
     };
     match kind {
         kind::LIST => strings(input, 1, |element| {

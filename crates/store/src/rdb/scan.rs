@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::lzf;
+use crate::types::list::lzf;
 use crate::value::Digits;
 
 /// The bytes are not what they should be.

@@ -1,16 +1,16 @@
 //! Writing values.
 
 use super::kind;
-use crate::handle::EntryRef;
-use crate::list::List;
-use crate::lzf;
-use crate::map::{Map, MapRef};
-use crate::pack::Pack;
-use crate::set::{Set, SetRef};
-use crate::sorted_set::{SortedSet, SortedSetRef};
-use crate::stream::Stream;
-use crate::stream_group::StreamGroup;
-use crate::stream_id::StreamId;
+use crate::packed::pack::Pack;
+use crate::table::entry::handle::EntryRef;
+use crate::types::hash::{Map, MapRef};
+use crate::types::list::List;
+use crate::types::list::lzf;
+use crate::types::set::{Set, SetRef};
+use crate::types::sorted_set::{SortedSet, SortedSetRef};
+use crate::types::stream::Stream;
+use crate::types::stream::group::StreamGroup;
+use crate::types::stream::id::StreamId;
 use crate::value::{Digits, Encoding, Kind, ValueRef, parse_integer};
 
 /// Strings of at most so many bytes are not worth compressing.

@@ -1,0 +1,52 @@
+//! The fields of hashes whose time has come, as the shard removes them.
+//!
+//! The shard keeps the hashes with such fields in the order in which they are due (`due`), and brings that up to date
+//! wherever the value of a key changes. Here is what whoever has the time does about it: ask whether something is due,
+//! take one hash after the other, and have a bounded part of it removed. Under the shard's lock.
+
+use super::shard::Shard;
+use crate::types::hash::Map;
+use crate::value::key_hash::Hash;
+
+/// Fields of one hash that were removed because their time had come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExpiredFields {
+    /// Their names; at least one.
+    pub fields: Vec<Box<[u8]>>,
+    /// They were the last, so the key has been removed.
+    pub emptied: bool,
+}
+
+impl Shard {
+    /// Whether some hash of a database has fields whose time may have come.
+    #[inline]
+    pub fn has_due_fields(&self, db: usize, now_ms: i64) -> bool {
+        self.due.get(db).is_some_and(|due| due.has_due(now_ms))
+    }
+
+    /// Whether the hash under this key has fields whose time may have come.
+    pub fn is_due(&self, db: usize, hash: Hash, now_ms: i64) -> bool {
+        self.due.get(db).is_some_and(|due| due.is_due(hash, now_ms))
+    }
+
+    /// The key of a hash that has fields whose time may have come, with its hash.
+    pub fn pop_due(&mut self, db: usize, now_ms: i64) -> Option<(Hash, Box<[u8]>)> {
+        self.due.get_mut(db)?.pop(now_ms)
+    }
+
+    /// Removes fields of a hash whose time has come, looking at some `budget` of them: all of a small one. None if there
+    /// are none.
+    pub fn expire_fields(
+        &mut self,
+        db: usize,
+        (hash, key): (Hash, &[u8]),
+        now_ms: i64,
+        budget: usize,
+    ) -> Option<ExpiredFields> {
+        let mut fields = Vec::new();
+        let expire = |map: &mut Map| map.expire(now_ms, budget, |field| fields.push(field.into()));
+        let updated = self.update_present(db, (hash, key), now_ms, |_| {}, expire);
+        let emptied = updated.ok().flatten()?.emptied;
+        (!fields.is_empty()).then_some(ExpiredFields { fields, emptied })
+    }
+}

@@ -1,0 +1,195 @@
+//! The lock of a shard, and several of them held at once without an allocation.
+//!
+//! A [`ShardSet`] gathers the shards that a command's keys need; [`Locked`] locks them in ascending order, which is
+//! the order that every thread keeps, and unlocks them all when it is dropped. A caller must not hold the lock of one
+//! shard while it asks for another one by other means.
+
+use parking_lot::{Mutex, MutexGuard};
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use super::shard::Shard;
+
+/// The most shards that a store can have.
+pub const SHARDS_MAX: usize = 256;
+
+/// A locked shard.
+pub type ShardGuard<'a> = MutexGuard<'a, Shard>;
+
+/// A lock with its shard, on cache lines of its own so that two workers' locks never share one.
+#[repr(align(128))]
+pub(crate) struct ShardCell(Mutex<Shard>);
+
+impl ShardCell {
+    pub fn new(shard: Shard) -> Self {
+        Self(Mutex::new(shard))
+    }
+
+    #[inline]
+    pub fn lock(&self) -> ShardGuard<'_> {
+        self.0.lock()
+    }
+
+    #[inline]
+    pub fn try_lock(&self) -> Option<ShardGuard<'_>> {
+        self.0.try_lock()
+    }
+
+    #[inline]
+    pub fn lock_within(&self, patience: Duration) -> Option<ShardGuard<'_>> {
+        self.0.try_lock_for(patience)
+    }
+}
+
+const WORDS: usize = SHARDS_MAX / 64;
+
+/// A set of shards.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShardSet([u64; WORDS]);
+
+impl ShardSet {
+    /// The first `shards` shards.
+    pub fn all(shards: usize) -> Self {
+        (0..shards).collect()
+    }
+
+    /// Adds a shard.
+    ///
+    /// # Panics
+    /// If the index is not below [`SHARDS_MAX`].
+    #[inline]
+    pub fn insert(&mut self, shard: usize) {
+        self.0[shard / 64] |= 1 << (shard % 64);
+    }
+
+    /// Whether the shard is in the set.
+    #[inline]
+    pub fn contains(&self, shard: usize) -> bool {
+        self.0.get(shard / 64).is_some_and(|word| word >> (shard % 64) & 1 == 1)
+    }
+
+    /// Whether the set is empty.
+    pub fn is_empty(&self) -> bool {
+        self.0 == [0; WORDS]
+    }
+
+    /// The shards in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        let bits = |(index, &word): (usize, &u64)| {
+            let mut rest = word;
+            std::iter::from_fn(move || {
+                let bit = rest.trailing_zeros() as usize;
+                rest &= rest.wrapping_sub(1);
+                (bit < 64).then_some(index * 64 + bit)
+            })
+        };
+        self.0.iter().enumerate().flat_map(bits)
+    }
+}
+
+impl FromIterator<usize> for ShardSet {
+    fn from_iter<I: IntoIterator<Item = usize>>(shards: I) -> Self {
+        let mut set = Self::default();
+        shards.into_iter().for_each(|shard| set.insert(shard));
+        set
+    }
+}
+
+/// Shards that are locked together.
+pub struct Locked<'a> {
+    cells: &'a [ShardCell],
+    set: ShardSet,
+    /// Locks are given back by the thread that took them.
+    guards: PhantomData<ShardGuard<'a>>,
+}
+
+impl<'a> Locked<'a> {
+    pub(crate) fn new(cells: &'a [ShardCell], set: ShardSet) -> Self {
+        for shard in set.iter() {
+            std::mem::forget(cells[shard].lock());
+        }
+        Self { cells, set, guards: PhantomData }
+    }
+
+    /// Locks them all unless one of them takes longer to come free than that; then none is locked.
+    pub(crate) fn within(cells: &'a [ShardCell], set: ShardSet, patience: Duration) -> Option<Self> {
+        let mut locked = Self { cells, set: ShardSet::default(), guards: PhantomData };
+        for shard in set.iter() {
+            std::mem::forget(cells[shard].lock_within(patience)?);
+            locked.set.insert(shard);
+        }
+        Some(locked)
+    }
+
+    /// Locks those of them that no thread has.
+    pub(crate) fn free(cells: &'a [ShardCell], set: ShardSet) -> Self {
+        let mut locked = Self { cells, set: ShardSet::default(), guards: PhantomData };
+        for shard in set.iter() {
+            if let Some(guard) = cells[shard].try_lock() {
+                std::mem::forget(guard);
+                locked.set.insert(shard);
+            }
+        }
+        locked
+    }
+
+    /// The shards that are locked.
+    pub fn set(&self) -> &ShardSet {
+        &self.set
+    }
+
+    /// A locked shard.
+    ///
+    /// # Panics
+    /// If this shard is not among those that were locked.
+    #[inline]
+    pub fn shard(&self, shard: usize) -> &Shard {
+        assert!(self.set.contains(shard), "the shard is locked");
+        // SAFETY: this value holds the lock, and gives the shard out mutably only while it is borrowed mutably itself.
+        unsafe { &*self.cells[shard].0.data_ptr() }
+    }
+
+    /// A locked shard, to be changed.
+    ///
+    /// # Panics
+    /// If this shard is not among those that were locked.
+    #[inline]
+    pub fn shard_mut(&mut self, shard: usize) -> &mut Shard {
+        assert!(self.set.contains(shard), "the shard is locked");
+        // SAFETY: this value holds the lock and is borrowed mutably.
+        unsafe { &mut *self.cells[shard].0.data_ptr() }
+    }
+
+    /// The locked shards with their indexes, in ascending order, to be changed.
+    pub fn for_each_mut(&mut self, mut change: impl FnMut(usize, &mut Shard)) {
+        let set = self.set;
+        set.iter().for_each(|shard| change(shard, self.shard_mut(shard)));
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        for shard in self.set.iter() {
+            // SAFETY: `new`, `within` or `free` locked this shard and forgot the guard.
+            drop(unsafe { MutexGuard::from(self.cells[shard].0.make_guard_unchecked()) });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Options;
+    use crate::Store;
+
+    #[test]
+    fn only_free_shards_are_locked_and_all_of_them_given_back() {
+        let store = Store::new(Options { shards: 4, ..Options::new([0; 16]) });
+        let held = store.lock(2);
+        let set = ShardSet::from_iter([1, 2, 3]);
+        assert_eq!(*store.lock_free(set).set(), ShardSet::from_iter([1, 3]));
+        assert_eq!(*store.lock_free(set).set(), ShardSet::from_iter([1, 3]));
+        drop(held);
+        assert_eq!(*store.lock_free(set).set(), set);
+    }
+}

@@ -1,0 +1,266 @@
+//! All databases: shards behind locks, and what spans more than one shard.
+//!
+//! The highest bits of a key's hash choose its shard. A caller that knows its keys locks their shards, one with
+//! [`Store::lock`] or several with [`Store::lock_set`], and works on [`Shard`]s. What is here besides goes through the
+//! shards one after the other and holds one lock at a time. Any thread may call any of it.
+
+pub mod due;
+pub mod field_expiry;
+pub mod locks;
+pub mod shard;
+
+use std::time::Duration;
+
+use crate::table::Placement;
+use crate::table::entry::handle::EntryRef;
+use crate::value::key_hash::{Hash, HashKey};
+use locks::{Locked, SHARDS_MAX, ShardCell, ShardGuard, ShardSet};
+use shard::Shard;
+
+/// How a store is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Numbered databases, at least one.
+    pub databases: usize,
+    /// Shards: a power of two, at most [`SHARDS_MAX`].
+    pub shards: usize,
+    /// The secret of the keyed hash: 16 bytes from a good random source.
+    pub secret: [u8; 16],
+}
+
+/// The shards of a store unless the caller asks for another number.
+pub const SHARDS_DEFAULT: usize = 64;
+
+impl Options {
+    /// 16 databases in [`SHARDS_DEFAULT`] shards.
+    pub fn new(secret: [u8; 16]) -> Self {
+        Self { databases: 16, shards: SHARDS_DEFAULT, secret }
+    }
+}
+
+/// All databases.
+pub struct Store {
+    shards: Box<[ShardCell]>,
+    hash_key: HashKey,
+    /// 64 less the bits that choose the shard.
+    shard_shift: u32,
+    databases: usize,
+}
+
+/// Who can show any shard of a store, one at a time: the store itself, which locks it for the look, or a caller that
+/// may hold locks already.
+pub trait Shards {
+    /// Shows the shard of this index.
+    fn look<R>(&mut self, shard: usize, look: impl FnOnce(&Shard) -> R) -> R;
+}
+
+impl Shards for &Store {
+    fn look<R>(&mut self, shard: usize, look: impl FnOnce(&Shard) -> R) -> R {
+        look(&self.lock(shard))
+    }
+}
+
+impl Store {
+    /// An empty store.
+    ///
+    /// # Panics
+    /// If `databases` is 0, or `shards` is not a power of two from 1 to [`SHARDS_MAX`].
+    pub fn new(options: Options) -> Self {
+        assert!(options.databases > 0, "a store has at least one database");
+        let shards = options.shards;
+        assert!(shards.is_power_of_two() && shards <= SHARDS_MAX, "the number of shards is a power of two up to 256");
+        let hash_key = HashKey::new(options.secret);
+        let placement = Placement { hash_key, shard_bits: shards.trailing_zeros() };
+        Self {
+            shards: (0..shards).map(|_| ShardCell::new(Shard::new(placement))).collect(),
+            hash_key,
+            shard_shift: 64 - placement.shard_bits,
+            databases: options.databases,
+        }
+    }
+
+    /// The number of databases.
+    pub fn databases(&self) -> usize {
+        self.databases
+    }
+
+    /// The number of shards.
+    pub fn shards(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// The secret with which collections hash; see [`Collection::new`](crate::Collection::new).
+    pub fn hash_key(&self) -> HashKey {
+        self.hash_key
+    }
+
+    /// The keyed hash of a key.
+    #[inline]
+    pub fn hash(&self, key: &[u8]) -> Hash {
+        self.hash_key.hash(key)
+    }
+
+    /// The index of the shard that has the keys with this hash.
+    #[inline]
+    pub fn shard_of(&self, hash: Hash) -> usize {
+        hash.0.checked_shr(self.shard_shift).unwrap_or(0) as usize
+    }
+
+    /// Locks one shard, and waits for it if need be.
+    #[inline]
+    pub fn lock(&self, shard: usize) -> ShardGuard<'_> {
+        self.shards[shard].lock()
+    }
+
+    /// Locks one shard unless another thread has it.
+    #[inline]
+    pub fn try_lock(&self, shard: usize) -> Option<ShardGuard<'_>> {
+        self.shards[shard].try_lock()
+    }
+
+    /// Locks one shard unless it takes longer than that to come free.
+    #[inline]
+    pub fn lock_within(&self, shard: usize, patience: Duration) -> Option<ShardGuard<'_>> {
+        self.shards[shard].lock_within(patience)
+    }
+
+    /// Locks the shard that has the keys with this hash.
+    #[inline]
+    pub fn lock_of(&self, hash: Hash) -> ShardGuard<'_> {
+        self.lock(self.shard_of(hash))
+    }
+
+    /// Locks several shards, in their order, so that two callers never wait for each other.
+    pub fn lock_set(&self, set: ShardSet) -> Locked<'_> {
+        Locked::new(&self.shards, set)
+    }
+
+    /// Locks several shards unless one of them takes longer than that to come free.
+    pub fn lock_set_within(&self, set: ShardSet, patience: Duration) -> Option<Locked<'_>> {
+        Locked::within(&self.shards, set, patience)
+    }
+
+    /// Locks those of several shards that no thread has.
+    pub fn lock_free(&self, set: ShardSet) -> Locked<'_> {
+        Locked::free(&self.shards, set)
+    }
+
+    /// Locks all shards.
+    pub fn lock_all(&self) -> Locked<'_> {
+        Locked::new(&self.shards, ShardSet::all(self.shards.len()))
+    }
+
+    /// Keys in a database, expired ones that were not removed yet included.
+    pub fn len(&self, db: usize) -> usize {
+        self.shards.iter().map(|cell| cell.lock().len(db)).sum()
+    }
+
+    /// Whether a database has no keys.
+    pub fn is_empty(&self, db: usize) -> bool {
+        self.len(db) == 0
+    }
+
+    /// Keys in a database that have a deadline.
+    pub fn volatile_len(&self, db: usize) -> usize {
+        self.shards.iter().map(|cell| cell.lock().volatile_len(db)).sum()
+    }
+
+    /// The bytes of all keys and tables.
+    pub fn memory(&self) -> usize {
+        self.shards.iter().map(|cell| cell.lock().memory()).sum::<usize>() + self.fixed_memory()
+    }
+
+    /// The bytes that an empty store takes; [`Store::memory`] counts them too. No shard is locked.
+    pub fn fixed_memory(&self) -> usize {
+        size_of_val(&*self.shards)
+    }
+
+    /// One step of a walk over the keys of a database: shows about `count` entries from `cursor` on, expired ones
+    /// included, and returns the next cursor, below 2^48. The walk begins with cursor 0 and has ended when 0 is
+    /// returned. A key that is there from the first step to the last is shown exactly once, whatever else happens in
+    /// between. Any cursor is valid. One shard is locked at a time.
+    pub fn scan(&self, db: usize, cursor: u64, count: usize, show: impl FnMut(EntryRef<'_>)) -> u64 {
+        self.scan_in(&mut &*self, db, cursor, count, show)
+    }
+
+    /// [`Store::scan`], for a caller that has its own way to this store's shards.
+    pub fn scan_in(
+        &self,
+        shards: &mut impl Shards,
+        db: usize,
+        cursor: u64,
+        count: usize,
+        mut show: impl FnMut(EntryRef<'_>),
+    ) -> u64 {
+        let shard_bits = 64 - self.shard_shift;
+        let (mut hash, mut wanted) = (Hash(cursor << CURSOR_SHIFT), count.max(1));
+        let mut buckets_left = wanted.saturating_mul(SCAN_BUCKETS_PER_KEY);
+        loop {
+            let shard = self.shard_of(hash);
+            let stopped_at = shards.look(shard, |shard| {
+                let mut position = Some(hash.0 << shard_bits);
+                while let Some(from) = position {
+                    let (next, shown, buckets) = shard.walk(db, from, wanted, &mut show);
+                    position = next;
+                    wanted = wanted.saturating_sub(shown);
+                    buckets_left = buckets_left.saturating_sub(buckets.max(1));
+                    if next.is_some() && (wanted == 0 || buckets_left == 0) {
+                        break;
+                    }
+                }
+                position
+            });
+            if let Some(next) = stopped_at {
+                return (self.start_of(shard) | next >> shard_bits) >> CURSOR_SHIFT;
+            }
+            if shard + 1 == self.shards.len() {
+                return 0;
+            }
+            hash = Hash(self.start_of(shard + 1));
+            if wanted == 0 || buckets_left == 0 {
+                return hash.0 >> CURSOR_SHIFT;
+            }
+        }
+    }
+
+    /// The lowest hash of a shard.
+    fn start_of(&self, shard: usize) -> u64 {
+        (shard as u64).checked_shl(self.shard_shift).unwrap_or(0)
+    }
+
+    /// Shows one entry of a database, expired or not, that `random` chooses; all are about equally likely. None if
+    /// the database is empty.
+    pub fn random<R>(&self, db: usize, random: u64, show: impl FnOnce(EntryRef<'_>) -> R) -> Option<R> {
+        self.random_in(&mut &*self, db, random, show)
+    }
+
+    /// [`Store::random`], for a caller that has its own way to this store's shards.
+    pub fn random_in<R>(
+        &self,
+        shards: &mut impl Shards,
+        db: usize,
+        random: u64,
+        show: impl FnOnce(EntryRef<'_>) -> R,
+    ) -> Option<R> {
+        let total: usize = (0..self.shards()).map(|at| shards.look(at, |shard| shard.len(db))).sum();
+        let mut rest = ((u128::from(random) * total as u128) >> 64) as usize;
+        let start = (0..self.shards()).position(|at| {
+            let len = shards.look(at, |shard| shard.len(db));
+            let is_here = rest < len;
+            rest -= if is_here { 0 } else { len };
+            is_here
+        });
+        // Keys may have come and gone since they were counted: then any shard that has some will do.
+        let start = start.unwrap_or(0);
+        let mut show = Some(show);
+        (start..self.shards()).chain(0..start).find_map(|at| {
+            shards.look(at, |shard| shard.random(db, random).and_then(|entry| show.take().map(|show| show(entry))))
+        })
+    }
+}
+
+/// A cursor is the upper 48 bits of a hash: the boundaries between buckets never need more.
+const CURSOR_SHIFT: u32 = 16;
+
+/// How many buckets a scan visits at most for each key that it was asked for.
+const SCAN_BUCKETS_PER_KEY: usize = 10;

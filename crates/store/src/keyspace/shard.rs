@@ -1,0 +1,498 @@
+//! One lock's worth of the keyspace: a table for each database.
+//!
+//! All that commands do with keys passes through here. The shard knows deadlines: a key whose deadline is before the
+//! `now_ms` that the caller gives is [`Find::Expired`], still there, and the caller decides whether to remove it or to
+//! hide it. Time and access clocks are arguments; nothing here reads a clock. Callers hold the shard's lock and pass
+//! the hash of the key, which they computed once with [`Store::hash`](crate::Store::hash); a hash of another shard is
+//! the caller's mistake and finds nothing.
+
+use super::due::DueKeys;
+use crate::memory::prefetch::Step;
+use crate::table::entry::body::Body;
+use crate::table::entry::handle::{Change, EntryMut, EntryRef, Garbage, OwnedEntry};
+use crate::table::walk::ExpireReport;
+use crate::table::{Placement, Table};
+use crate::types::hash::Map;
+use crate::value::collection::{Collection, Object};
+use crate::value::key_hash::{Hash, HashKey};
+use crate::value::{Deadline, Value, is_expired};
+use std::cell::Cell;
+use std::marker::PhantomData;
+
+/// The keys of all databases whose hashes begin with the same bits.
+pub struct Shard {
+    /// Grows to the highest database that was ever written.
+    tables: Vec<Table>,
+    /// As many: the hashes in each whose fields expire.
+    pub(crate) due: Vec<DueKeys>,
+    placement: Placement,
+    /// Where packed collections are while they are changed.
+    scratch: Vec<u8>,
+    /// A shard is used by one thread at a time, because a borrowed entry can set its clock.
+    one_thread: PhantomData<Cell<()>>,
+}
+
+/// What a search found.
+#[derive(Clone, Copy)]
+pub enum Find<'a> {
+    /// No such key.
+    Missing,
+    /// The key is there, but its deadline has passed.
+    Expired(EntryRef<'a>),
+    /// The key is there.
+    Live(EntryRef<'a>),
+}
+
+/// What a search for a key to be changed found.
+pub enum FindMut<'a> {
+    /// No such key.
+    Missing,
+    /// The key is there, but its deadline has passed.
+    Expired(EntryMut<'a>),
+    /// The key is there.
+    Live(EntryMut<'a>),
+}
+
+/// When something happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// Milliseconds since the epoch: what deadlines are compared with.
+    pub now_ms: i64,
+    /// The access clock of what is written now (24 bits).
+    pub clock: u32,
+}
+
+/// What was under a key before it was set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Previous {
+    /// Nothing.
+    Missing,
+    /// A value whose deadline had passed.
+    Expired,
+    /// A value.
+    Live,
+}
+
+/// What came of changing a collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Updated<R> {
+    /// What the change returned.
+    pub result: R,
+    /// Nothing was left, so the key has been removed.
+    pub emptied: bool,
+    /// The key was not there before.
+    pub created: bool,
+}
+
+/// The key holds a value of another type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OtherKind;
+
+/// What a flush took out: all keys of one database in one shard. Dropping it frees them, on any thread.
+#[must_use = "dropping this may take long; choose where"]
+pub struct Flushed(Table);
+
+impl Flushed {
+    /// The number of keys.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are no keys.
+    pub fn is_empty(&self) -> bool {
+        self.0.len() == 0
+    }
+}
+
+impl Shard {
+    pub(crate) fn new(placement: Placement) -> Self {
+        Self { tables: Vec::new(), due: Vec::new(), placement, scratch: Vec::new(), one_thread: PhantomData }
+    }
+
+    #[inline]
+    fn table(&self, db: usize) -> Option<&Table> {
+        self.tables.get(db)
+    }
+
+    #[inline]
+    fn table_mut(&mut self, db: usize) -> &mut Table {
+        if db >= self.tables.len() {
+            self.add_tables(db);
+        }
+        &mut self.tables[db]
+    }
+
+    #[cold]
+    fn add_tables(&mut self, db: usize) {
+        self.tables.reserve_exact(db + 1 - self.tables.len());
+        self.tables.resize_with(db + 1, || Table::new(self.placement));
+        self.due.resize_with(db + 1, DueKeys::default);
+    }
+
+    /// Looks a key up.
+    #[inline]
+    pub fn find(&self, db: usize, hash: Hash, key: &[u8], now_ms: i64) -> Find<'_> {
+        let position = self.placement.position(hash);
+        match self.table(db).and_then(|table| table.find(position, key)) {
+            None => Find::Missing,
+            Some(entry) if is_expired(entry.deadline(), now_ms) => Find::Expired(entry),
+            Some(entry) => Find::Live(entry),
+        }
+    }
+
+    /// Looks a key up; one that has expired counts as missing.
+    #[inline]
+    pub fn get(&self, db: usize, hash: Hash, key: &[u8], now_ms: i64) -> Option<EntryRef<'_>> {
+        match self.find(db, hash, key, now_ms) {
+            Find::Live(entry) => Some(entry),
+            Find::Missing | Find::Expired(_) => None,
+        }
+    }
+
+    /// Looks a key up to change what is there.
+    #[inline]
+    pub fn find_mut(&mut self, db: usize, hash: Hash, key: &[u8], now_ms: i64) -> FindMut<'_> {
+        let position = self.placement.position(hash);
+        match self.tables.get_mut(db).and_then(|table| table.find_mut(position, key)) {
+            None => FindMut::Missing,
+            Some(entry) if is_expired(entry.deadline(), now_ms) => FindMut::Expired(entry),
+            Some(entry) => FindMut::Live(entry),
+        }
+    }
+
+    /// The entry of a key, to be changed; a key that is missing or has expired is first set to `value`.
+    pub fn entry_or_insert(
+        &mut self,
+        db: usize,
+        hash: Hash,
+        key: &[u8],
+        value: &Value<'_>,
+        moment: Moment,
+    ) -> EntryMut<'_> {
+        let position = self.placement.position(hash);
+        let table = self.table_mut(db);
+        // The search is repeated because a borrow that is returned on one path only lasts on all of them.
+        if table.find(position, key).is_some_and(|entry| !is_expired(entry.deadline(), moment.now_ms)) {
+            return table.find_mut(position, key).expect("the key was there a moment ago");
+        }
+        if let Some(mut entry) = table.find_mut(position, key) {
+            drop(entry.assign(Body::new(value), None, moment.clock));
+            return table.find_mut(position, key).expect("the key was there a moment ago");
+        }
+        table.insert(position, key, Body::new(value), None, moment.clock)
+    }
+
+    /// Sets a key to a value, whatever was there. Where the sizes allow it, the entry is overwritten in place.
+    #[inline]
+    pub fn set(
+        &mut self,
+        db: usize,
+        hash: Hash,
+        key: &[u8],
+        value: &Value<'_>,
+        deadline: Deadline,
+        moment: Moment,
+    ) -> (Previous, Garbage) {
+        self.store(db, hash, key, Body::new(value), deadline, moment)
+    }
+
+    #[inline]
+    fn store(
+        &mut self,
+        db: usize,
+        hash: Hash,
+        key: &[u8],
+        body: Body<'_>,
+        deadline: Deadline,
+        moment: Moment,
+    ) -> (Previous, Garbage) {
+        let position = self.placement.position(hash);
+        self.follow(db, (hash, key), due_ms(&body));
+        let table = self.table_mut(db);
+        let fresh = match deadline {
+            Deadline::At(deadline) => Some(deadline),
+            Deadline::Clear | Deadline::Keep => None,
+        };
+        let Some(mut entry) = table.find_mut(position, key) else {
+            table.insert(position, key, body, fresh, moment.clock);
+            return (Previous::Missing, Garbage::default());
+        };
+        let old = entry.deadline();
+        let (previous, deadline) = match (is_expired(old, moment.now_ms), deadline) {
+            (true, _) => (Previous::Expired, fresh),
+            (false, Deadline::Keep) => (Previous::Live, old),
+            (false, Deadline::Clear | Deadline::At(_)) => (Previous::Live, fresh),
+        };
+        (previous, entry.assign(body, deadline, moment.clock))
+    }
+
+    /// Changes the collection under a key, which is made first if there is none; see [`Shard::update_present`].
+    ///
+    /// # Errors
+    /// [`OtherKind`] when the key holds a value of another type; nothing is changed then.
+    pub fn update<C: Collection, R>(
+        &mut self,
+        db: usize,
+        (hash, key): (Hash, &[u8]),
+        moment: Moment,
+        renew: impl FnOnce(&EntryRef<'_>),
+        change: impl FnOnce(&mut C) -> R,
+    ) -> Result<Updated<R>, OtherKind> {
+        let mut change = Some(change);
+        let mut once = |collection: &mut C| change.take().expect("a collection is changed once")(collection);
+        if let Some(updated) = self.update_present(db, (hash, key), moment.now_ms, renew, &mut once)? {
+            return Ok(updated);
+        }
+        let hash_key = self.placement.hash_key;
+        let mut collection = C::new(hash_key);
+        let result = once(&mut collection);
+        if collection.is_empty() {
+            return Ok(Updated { result, emptied: false, created: false });
+        }
+        drop(self.set_collection(db, (hash, key), collection, Deadline::Clear, moment));
+        Ok(Updated { result, emptied: false, created: true })
+    }
+
+    /// Changes the collection under a key; None if there is no such key. One that is empty then is removed. `renew` sees
+    /// the entry before the change, whatever its type.
+    ///
+    /// # Errors
+    /// [`OtherKind`] when the key holds a value of another type; nothing is changed then.
+    pub fn update_present<C: Collection, R>(
+        &mut self,
+        db: usize,
+        (hash, key): (Hash, &[u8]),
+        now_ms: i64,
+        renew: impl FnOnce(&EntryRef<'_>),
+        change: impl FnOnce(&mut C) -> R,
+    ) -> Result<Option<Updated<R>>, OtherKind> {
+        let position = self.placement.position(hash);
+        let Some(mut entry) = self.tables.get_mut(db).and_then(|table| table.find_mut(position, key)) else {
+            return Ok(None);
+        };
+        if is_expired(entry.deadline(), now_ms) {
+            return Ok(None);
+        }
+        renew(&entry.view());
+        let hash_key = self.placement.hash_key;
+        let Change { result, is_empty, due_ms } = entry.update(hash_key, &mut self.scratch, change).ok_or(OtherKind)?;
+        if is_empty {
+            drop(self.remove(db, hash, key));
+        } else if let Some(due_ms) = due_ms {
+            self.due[db].announce(hash, key, due_ms);
+        }
+        Ok(Some(Updated { result, emptied: is_empty, created: false }))
+    }
+
+    /// Puts a collection under a key, whatever was there.
+    pub fn set_collection<C: Collection>(
+        &mut self,
+        db: usize,
+        (hash, key): (Hash, &[u8]),
+        collection: C,
+        deadline: Deadline,
+        moment: Moment,
+    ) -> (Previous, Garbage) {
+        match Body::inline(&collection) {
+            Some(body) => self.store(db, hash, key, body, deadline, moment),
+            None => {
+                let body = Body::Object(Object::new(collection));
+                self.store(db, hash, key, body, deadline, moment)
+            }
+        }
+    }
+
+    /// The secret with which collections of this shard hash; see [`Collection::new`].
+    pub fn hash_key(&self) -> HashKey {
+        self.placement.hash_key
+    }
+
+    /// Removes a key, expired or not. None if it is not there.
+    #[inline]
+    pub fn remove(&mut self, db: usize, hash: Hash, key: &[u8]) -> Option<Garbage> {
+        let position = self.placement.position(hash);
+        let table = self.tables.get_mut(db)?;
+        self.due[db].forget(hash);
+        let entry = table.remove(position, key)?;
+        Some(Garbage::new(entry.destroy(&mut table.heap)))
+    }
+
+    /// Takes a key's value, deadline and clock out, to be put elsewhere.
+    pub fn take(&mut self, db: usize, hash: Hash, key: &[u8]) -> Option<OwnedEntry> {
+        let position = self.placement.position(hash);
+        let table = self.tables.get_mut(db)?;
+        self.due[db].forget(hash);
+        let entry = table.remove(position, key)?;
+        let (deadline, clock) = (entry.deadline(), entry.clock());
+        let owned = OwnedEntry::new(entry.take_body(&mut table.heap), deadline, clock);
+        entry.destroy_taken(&mut table.heap);
+        Some(owned)
+    }
+
+    /// Puts a value with its deadline and clock under a key, whatever was there.
+    pub fn put(
+        &mut self,
+        db: usize,
+        hash: Hash,
+        key: &[u8],
+        mut entry: OwnedEntry,
+        now_ms: i64,
+    ) -> (Previous, Garbage) {
+        let deadline = entry.deadline.map_or(Deadline::Clear, Deadline::At);
+        let moment = Moment { now_ms, clock: entry.clock };
+        self.store(db, hash, key, entry.body(), deadline, moment)
+    }
+
+    /// Sets or removes a key's deadline (milliseconds since the epoch). False if there is no such key.
+    pub fn set_deadline(&mut self, db: usize, hash: Hash, key: &[u8], deadline: Option<i64>) -> bool {
+        let position = self.placement.position(hash);
+        match self.tables.get_mut(db).and_then(|table| table.find_mut(position, key)) {
+            Some(mut entry) => {
+                entry.set_deadline(deadline);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Keys in a database, expired ones that were not removed yet included.
+    #[inline]
+    pub fn len(&self, db: usize) -> usize {
+        self.table(db).map_or(0, Table::len)
+    }
+
+    /// Keys in a database that have a deadline.
+    #[inline]
+    pub fn volatile_len(&self, db: usize) -> usize {
+        self.table(db).map_or(0, Table::volatile_len)
+    }
+
+    /// No database from this one on has ever had a key in this shard.
+    pub fn databases(&self) -> usize {
+        self.tables.len()
+    }
+
+    /// The bytes of all keys and tables of this shard.
+    pub fn memory(&self) -> usize {
+        let due = self.due.iter().map(DueKeys::memory).sum::<usize>();
+        self.tables.iter().map(Table::memory).sum::<usize>() + self.tables.capacity() * size_of::<Table>() + due
+    }
+
+    /// Empties a database. None if there is nothing in it.
+    pub fn flush(&mut self, db: usize) -> Option<Flushed> {
+        let table = self.tables.get_mut(db)?;
+        self.due[db] = DueKeys::default();
+        let flushed = std::mem::replace(table, Table::new(self.placement));
+        (flushed.len() > 0).then_some(Flushed(flushed))
+    }
+
+    /// Gives back what the tables of empty databases take.
+    pub fn trim(&mut self) {
+        let empty = self.tables.iter_mut().filter(|table| table.len() == 0);
+        empty.for_each(|table| *table = Table::new(self.placement));
+        let used = self.tables.iter().rposition(|table| table.len() > 0).map_or(0, |last| last + 1);
+        self.tables.truncate(used);
+        self.tables.shrink_to_fit();
+        self.due.truncate(used);
+    }
+
+    /// Exchanges the contents of two databases.
+    pub fn swap(&mut self, one: usize, other: usize) {
+        if one.max(other) >= self.tables.len() && self.len(one) + self.len(other) == 0 {
+            return;
+        }
+        self.table_mut(one.max(other));
+        self.tables.swap(one, other);
+        self.due.swap(one, other);
+    }
+
+    /// Shows all entries of a database, in no particular order, expired ones included.
+    pub fn for_each<'a>(&'a self, db: usize, show: impl FnMut(EntryRef<'a>)) {
+        if let Some(table) = self.table(db) {
+            table.for_each(show);
+        }
+    }
+
+    /// An entry of a database that `random` chooses, expired or not. All are about equally likely.
+    pub fn random(&self, db: usize, random: u64) -> Option<EntryRef<'_>> {
+        self.table(db)?.random(random)
+    }
+
+    /// An entry of a database with a deadline that `random` chooses, expired or not. None if none was found in a short
+    /// search, which is always so where there is none.
+    pub fn random_volatile(&self, db: usize, random: u64) -> Option<EntryRef<'_>> {
+        self.table(db)?.random_volatile(random)
+    }
+
+    /// Looks at up to `budget_buckets` buckets of a database, from where the last step ended, and removes the keys
+    /// that have expired. `on_expired` is given each of them and what it leaves to be freed. A database without
+    /// volatile keys costs nothing.
+    pub fn expire_step(
+        &mut self,
+        db: usize,
+        now_ms: i64,
+        budget_buckets: usize,
+        mut on_expired: impl FnMut(&[u8], Garbage),
+    ) -> ExpireReport {
+        let hash_key = self.placement.hash_key;
+        match self.tables.get_mut(db) {
+            Some(table) if table.volatile_len() > 0 => {
+                let due = &mut self.due[db];
+                table.expire_step(now_ms, budget_buckets, &mut |key, garbage| {
+                    if !due.is_empty() {
+                        due.forget(hash_key.hash(key));
+                    }
+                    on_expired(key, garbage);
+                })
+            }
+            _ => ExpireReport { wrapped: true, ..ExpireReport::default() },
+        }
+    }
+
+    /// Keeps `due` right when the value of a key becomes another.
+    #[inline]
+    fn follow(&mut self, db: usize, (hash, key): (Hash, &[u8]), due_ms: Option<i64>) {
+        if due_ms.is_some() || self.due.get(db).is_some_and(|due| !due.is_empty()) {
+            self.table_mut(db);
+            self.due[db].forget(hash);
+            if let Some(due_ms) = due_ms {
+                self.due[db].announce(hash, key, due_ms);
+            }
+        }
+    }
+
+    /// Takes a step towards the entry of a key, ahead of looking for it.
+    #[inline]
+    pub fn prefetch(&self, db: usize, hash: Hash, step: Step) {
+        if let Some(table) = self.table(db) {
+            table.prefetch(self.placement.position(hash), step);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn walk<'a>(
+        &'a self,
+        db: usize,
+        position: u64,
+        wanted: usize,
+        show: impl FnMut(EntryRef<'a>),
+    ) -> (Option<u64>, usize, usize) {
+        match self.table(db) {
+            Some(table) => {
+                let step = table.walk(position, wanted, show);
+                (step.next, step.shown, step.buckets)
+            }
+            None => (None, 0, 0),
+        }
+    }
+}
+
+/// When some of what `body` is is to go; see [`Collection::due_ms`].
+#[inline]
+fn due_ms(body: &Body<'_>) -> Option<i64> {
+    match body {
+        Body::Object(object) => object.view().due_ms(),
+        Body::Packed(form, bytes) => Map::view(*form, bytes)?.due_ms(),
+        _ => None,
+    }
+}

@@ -1,0 +1,266 @@
+//! A small collection as one run of bytes: elements one after another, each with its own length at both ends.
+//!
+//! Every type keeps its small values like this, and a long list is a chain of such runs. The elements are encoded as in
+//! the listpack of Redis (see `element`); around them there is less than in Redis: `[count: u16][elements]`, where a count
+//! of 65535 means "count them". The total length and the terminator of Redis come back in [`Packed::to_redis`].
+//!
+//! [`Packed`] reads and never changes; `Pack` owns and changes. Both trust their bytes: foreign ones come in through
+//! `Pack::from_redis`, which checks all of them. A place is an *offset* in bytes from the beginning of the run, as
+//! [`Packed::offset_of`], [`Packed::find`] and [`Elements::offset`] give it, and is void after any change. Plain data,
+//! usable from any thread.
+
+use super::element::{Encoded, decode, previous, size_at};
+use crate::value::ValueRef;
+
+/// Where the first element begins: after the count.
+pub(crate) const START: usize = 2;
+
+/// The count that means "too many to say".
+pub(crate) const COUNT_UNKNOWN: u16 = u16::MAX;
+
+/// What Redis has around the elements and we have not: a total length of 32 bits, and one byte behind the last.
+const REDIS_EXTRA_BYTES: usize = 5;
+
+/// The byte that ends the listpack of Redis; no element begins with it.
+pub(crate) const REDIS_END: u8 = 0xFF;
+
+/// A run of elements, borrowed from whoever keeps it.
+#[derive(Clone, Copy, Debug)]
+pub struct Packed<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Packed<'a> {
+    /// A run without elements.
+    pub const EMPTY: Packed<'static> = Packed { bytes: &[0, 0] };
+
+    /// Reads `bytes`, which must be a run as [`Packed::as_bytes`] gave it.
+    #[inline]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        debug_assert!(bytes.len() >= START);
+        Self { bytes }
+    }
+
+    /// The run itself: the count and the elements.
+    #[inline]
+    pub fn as_bytes(self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The length of the run in bytes, with the count.
+    #[inline]
+    pub fn bytes_len(self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The length that the same elements have in Redis, in bytes: what Redis's limits of size speak of.
+    #[inline]
+    pub fn redis_bytes(self) -> usize {
+        self.bytes.len() + REDIS_EXTRA_BYTES
+    }
+
+    /// The number of elements. Costs nothing up to 65534, a walk beyond.
+    #[inline]
+    pub fn len(self) -> usize {
+        match self.count() {
+            COUNT_UNKNOWN => self.walk().count(),
+            count => usize::from(count),
+        }
+    }
+
+    /// Whether there is no element.
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        self.bytes.len() <= START
+    }
+
+    /// The count as it is written.
+    #[inline]
+    pub(crate) fn count(self) -> u16 {
+        u16::from_le_bytes([self.bytes[0], self.bytes[1]])
+    }
+
+    /// All elements in order, from either end.
+    #[inline]
+    pub fn iter(self) -> Elements<'a> {
+        Elements { bytes: self.bytes, front: START, back: self.bytes.len() }
+    }
+
+    /// The elements from the one at `offset` to the last.
+    #[inline]
+    pub fn iter_from(self, offset: usize) -> Elements<'a> {
+        Elements { bytes: self.bytes, front: offset, back: self.bytes.len() }
+    }
+
+    /// The elements from the first to the one before `offset`.
+    #[inline]
+    pub fn iter_to(self, offset: usize) -> Elements<'a> {
+        Elements { bytes: self.bytes, front: START, back: offset }
+    }
+
+    /// The first element.
+    #[inline]
+    pub fn first(self) -> Option<ValueRef<'a>> {
+        self.iter().next()
+    }
+
+    /// The last element.
+    #[inline]
+    pub fn last(self) -> Option<ValueRef<'a>> {
+        self.iter().next_back()
+    }
+
+    /// The element at `index`, reached from the nearer end.
+    pub fn get(self, index: usize) -> Option<ValueRef<'a>> {
+        Some(decode(self.bytes, self.offset_of(index)?).0)
+    }
+
+    /// Where the element at `index` begins, reached from the nearer end; `None` when there is no such element.
+    pub fn offset_of(self, index: usize) -> Option<usize> {
+        let count = self.len();
+        if index >= count {
+            return None;
+        }
+        if index <= count / 2 {
+            return self.walk().nth(index);
+        }
+        let mut offset = self.bytes.len();
+        for _ in index..count {
+            offset = previous(self.bytes, offset);
+        }
+        Some(offset)
+    }
+
+    /// The element at `offset`, and where the next one begins; `None` at the end.
+    #[inline]
+    pub fn read(self, offset: usize) -> Option<(ValueRef<'a>, usize)> {
+        (offset < self.bytes.len()).then(|| decode(self.bytes, offset))
+    }
+
+    /// Where the element after the one at `offset` begins: the run's length after the last.
+    #[inline]
+    pub fn after(self, offset: usize) -> usize {
+        offset + size_at(self.bytes, offset)
+    }
+
+    /// Where the element before `offset` begins; `None` at the beginning.
+    #[inline]
+    pub fn before(self, offset: usize) -> Option<usize> {
+        (offset > START).then(|| previous(self.bytes, offset))
+    }
+
+    /// The offset of the first element equal to `value`, looking at every `1 + skip`-th: with a skip of one, at the
+    /// fields of fields and values.
+    #[inline]
+    pub fn find<'v>(self, value: impl Into<ValueRef<'v>>, skip: usize) -> Option<usize> {
+        self.find_from(START, value, skip)
+    }
+
+    /// As [`Packed::find`], beginning with the element at `offset`.
+    pub fn find_from<'v>(self, offset: usize, value: impl Into<ValueRef<'v>>, skip: usize) -> Option<usize> {
+        let wanted = Encoded::new(value.into());
+        let mut at = offset;
+        while at < self.bytes.len() {
+            if wanted.is_at(self.bytes, at) {
+                return Some(at);
+            }
+            for _ in 0..=skip {
+                if at < self.bytes.len() {
+                    at += size_at(self.bytes, at);
+                }
+            }
+        }
+        None
+    }
+
+    /// Whether the element at `offset` equals `value`.
+    pub fn is_at<'v>(self, offset: usize, value: impl Into<ValueRef<'v>>) -> bool {
+        offset < self.bytes.len() && Encoded::new(value.into()).is_at(self.bytes, offset)
+    }
+
+    /// The elements as a listpack of Redis, for files and for peers.
+    pub fn to_redis(self) -> Vec<u8> {
+        let total = self.redis_bytes();
+        let mut out = Vec::with_capacity(total);
+        // Redis keeps the total in 32 bits and no list, set, hash or stream node comes near.
+        out.extend_from_slice(&u32::try_from(total).unwrap_or(u32::MAX).to_le_bytes());
+        out.extend_from_slice(self.bytes);
+        out.push(REDIS_END);
+        out
+    }
+
+    /// The offsets of the elements.
+    pub(crate) fn walk(self) -> impl Iterator<Item = usize> {
+        let (bytes, mut at) = (self.bytes, START);
+        std::iter::from_fn(move || {
+            let here = at;
+            (here < bytes.len()).then(|| {
+                at += size_at(bytes, at);
+                here
+            })
+        })
+    }
+}
+
+/// The elements of a run, from both ends.
+#[derive(Clone, Copy, Debug)]
+pub struct Elements<'a> {
+    bytes: &'a [u8],
+    front: usize,
+    back: usize,
+}
+
+impl Elements<'_> {
+    /// Where the next element from the front begins.
+    #[inline]
+    pub fn offset(&self) -> usize {
+        self.front
+    }
+
+    /// Where the last element from the back ends, which is where the one after it begins.
+    #[inline]
+    pub fn end_offset(&self) -> usize {
+        self.back
+    }
+}
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = ValueRef<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.front >= self.back {
+            return None;
+        }
+        let (value, next) = decode(self.bytes, self.front);
+        self.front = next;
+        Some(value)
+    }
+
+    #[inline]
+    fn nth(&mut self, skipped: usize) -> Option<Self::Item> {
+        for _ in 0..skipped {
+            if self.front >= self.back {
+                return None;
+            }
+            self.front += size_at(self.bytes, self.front);
+        }
+        self.next()
+    }
+}
+
+impl DoubleEndedIterator for Elements<'_> {
+    #[inline]
+    fn next_back(&mut self) -> Option<Self::Item> {
+        if self.front >= self.back {
+            return None;
+        }
+        self.back = previous(self.bytes, self.back);
+        Some(decode(self.bytes, self.back).0)
+    }
+}
+
+/// How many bytes `value` takes in a run.
+pub fn packed_size<'v>(value: impl Into<ValueRef<'v>>) -> usize {
+    Encoded::new(value.into()).size()
+}

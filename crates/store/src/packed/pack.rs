@@ -1,0 +1,394 @@
+//! A packed collection that is owned and changed.
+//!
+//! The run of `listpack` lies in one buffer, with free room in front of it as well as behind: what is pushed or popped at
+//! the front moves the count, two bytes, and not the elements. It grows by a quarter of itself at the end that needs it, or
+//! exactly to what [`Pack::with_room_behind`] and [`Pack::with_room_in_front`] set aside. It knows no limits of size:
+//! whoever keeps it asks [`Packed::redis_bytes`] and [`Packed::len`]. Plain data, usable from any thread.
+
+use std::fmt;
+
+use super::element::{Encoded, checked_element};
+use super::listpack::{COUNT_UNKNOWN, Packed, REDIS_END, START};
+use crate::value::ValueRef;
+
+/// Up to so many bytes are rather moved each time than given room in front.
+const SMALL_BYTES: usize = 1024;
+
+/// A run of elements that can be changed. Offsets are those of its [`Packed`], and void after any change.
+pub struct Pack {
+    buffer: Vec<u8>,
+    /// Where in the buffer the run begins.
+    start: usize,
+}
+
+impl Pack {
+    /// A run without elements.
+    pub fn new() -> Self {
+        Self::with_room_behind(0)
+    }
+
+    /// A run without elements that takes `room` bytes of elements at its end before it asks for memory.
+    pub fn with_room_behind(room: usize) -> Self {
+        let mut buffer = Vec::with_capacity(START + room);
+        buffer.extend_from_slice(&[0; START]);
+        Self { buffer, start: 0 }
+    }
+
+    /// A run without elements that takes `room` bytes of elements at its front before it asks for memory.
+    pub fn with_room_in_front(room: usize) -> Self {
+        Self { buffer: vec![0; room + START], start: room }
+    }
+
+    /// A copy of `packed`, in a buffer of its length.
+    pub fn from_packed(packed: Packed<'_>) -> Self {
+        Self { buffer: packed.as_bytes().to_vec(), start: 0 }
+    }
+
+    /// Takes over a buffer that holds a run and nothing else.
+    pub fn from_bytes(buffer: Vec<u8>) -> Self {
+        debug_assert!(buffer.len() >= START);
+        Self { buffer, start: 0 }
+    }
+
+    /// The buffer, to be used again; what is in it is undefined.
+    pub fn into_buffer(self) -> Vec<u8> {
+        self.buffer
+    }
+
+    /// Reads a listpack of Redis from foreign bytes; `None` unless every one of them is right. Elements that Redis would
+    /// have written shorter are.
+    pub fn from_redis(bytes: &[u8]) -> Option<Self> {
+        let total = u32::from_le_bytes(*bytes.first_chunk()?);
+        let (&end, body) = bytes.split_last()?;
+        let run = body.get(4..)?;
+        if total as usize != bytes.len() || end != REDIS_END || run.len() < START {
+            return None;
+        }
+        let (mut at, mut count, mut shortest) = (START, 0usize, true);
+        while at < run.len() {
+            let (value, next) = checked_element(run, at)?;
+            shortest &= Encoded::new(value).size() == next - at;
+            (at, count) = (next, count + 1);
+        }
+        let stated = u16::from_le_bytes(*run.first_chunk()?);
+        if stated != COUNT_UNKNOWN && usize::from(stated) != count {
+            return None;
+        }
+        let mut pack = Self::from_packed(Packed::new(run));
+        pack.write_count(count);
+        if !shortest {
+            pack = pack.as_packed().iter().collect();
+        }
+        Some(pack)
+    }
+
+    /// The elements, to read.
+    #[inline]
+    pub fn as_packed(&self) -> Packed<'_> {
+        Packed::new(&self.buffer[self.start..])
+    }
+
+    /// The run itself, as [`Packed::new`] takes it.
+    #[inline]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.buffer[self.start..]
+    }
+
+    /// The number of elements; see [`Packed::len`].
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.as_packed().len()
+    }
+
+    /// Whether there is no element.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.as_packed().is_empty()
+    }
+
+    /// The bytes of memory that it has asked for.
+    pub fn memory_bytes(&self) -> usize {
+        self.buffer.capacity()
+    }
+
+    /// Appends `value`.
+    #[inline]
+    pub fn push_back<'v>(&mut self, value: impl Into<ValueRef<'v>>) {
+        let element = Encoded::new(value.into());
+        self.room_behind(element.size());
+        for part in element.parts() {
+            self.buffer.extend_from_slice(part);
+        }
+        self.count_up(1);
+    }
+
+    /// Puts `value` before the first element.
+    #[inline]
+    pub fn push_front<'v>(&mut self, value: impl Into<ValueRef<'v>>) {
+        let element = Encoded::new(value.into());
+        let size = element.size();
+        if self.start < size {
+            self.room_in_front(size);
+        }
+        let count = self.as_packed().count();
+        self.start -= size;
+        self.write(self.start + START, &element);
+        self.buffer[self.start..self.start + START].copy_from_slice(&count.to_le_bytes());
+        self.count_up(1);
+    }
+
+    /// Puts `value` before the element at `offset`, or behind the last one. Returns the offset behind the new element.
+    pub fn insert_at<'v>(&mut self, offset: usize, value: impl Into<ValueRef<'v>>) -> usize {
+        let element = Encoded::new(value.into());
+        let size = element.size();
+        self.resize_gap(offset, 0, size);
+        self.write(self.start + offset, &element);
+        self.count_up(1);
+        offset + size
+    }
+
+    /// Puts `value` in the place of the element at `offset`. Returns the offset behind the new element.
+    pub fn replace_at<'v>(&mut self, offset: usize, value: impl Into<ValueRef<'v>>) -> usize {
+        let element = Encoded::new(value.into());
+        let old = self.as_packed().after(offset) - offset;
+        let size = element.size();
+        self.resize_gap(offset, old, size);
+        self.write(self.start + offset, &element);
+        offset + size
+    }
+
+    /// Removes up to `count` elements from the one at `offset` on; says how many there were. The element behind them is at
+    /// `offset` then.
+    pub fn remove_range(&mut self, offset: usize, count: usize) -> usize {
+        let packed = self.as_packed();
+        let (mut end, mut removed) = (offset, 0);
+        while removed < count && end < packed.bytes_len() {
+            end = packed.after(end);
+            removed += 1;
+        }
+        if offset == START {
+            self.drop_front(end - offset, removed);
+        } else {
+            self.resize_gap(offset, end - offset, 0);
+            self.count_down(removed);
+        }
+        removed
+    }
+
+    /// Removes up to `count` elements equal to `value` from the front on; says how many there were.
+    pub fn remove_equal<'v>(&mut self, value: impl Into<ValueRef<'v>>, count: usize) -> usize {
+        let value = value.into();
+        let (mut removed, mut offset) = (0, START);
+        while removed < count {
+            let Some(found) = self.as_packed().find_from(offset, value, 0) else { break };
+            self.remove_range(found, 1);
+            (removed, offset) = (removed + 1, found);
+        }
+        removed
+    }
+
+    /// Removes up to `count` elements equal to `value` from the back on; says how many there were.
+    pub fn remove_equal_back<'v>(&mut self, value: impl Into<ValueRef<'v>>, count: usize) -> usize {
+        let wanted = Encoded::new(value.into());
+        let (mut removed, mut offset) = (0, self.as_bytes().len());
+        while removed < count {
+            let Some(before) = self.as_packed().before(offset) else { break };
+            offset = before;
+            if wanted.is_at(self.as_bytes(), offset) {
+                self.remove_range(offset, 1);
+                removed += 1;
+            }
+        }
+        removed
+    }
+
+    /// Removes the first element, if there is one.
+    #[inline]
+    pub fn pop_front(&mut self) -> bool {
+        let packed = self.as_packed();
+        if packed.is_empty() {
+            return false;
+        }
+        let size = packed.after(START) - START;
+        self.drop_front(size, 1);
+        true
+    }
+
+    /// Removes the last element, if there is one.
+    #[inline]
+    pub fn pop_back(&mut self) -> bool {
+        let packed = self.as_packed();
+        let Some(offset) = packed.before(packed.bytes_len()) else { return false };
+        self.buffer.truncate(self.start + offset);
+        self.count_down(1);
+        true
+    }
+
+    /// Keeps the first `count` elements.
+    pub fn truncate(&mut self, count: usize) {
+        if let Some(offset) = self.as_packed().offset_of(count) {
+            self.buffer.truncate(self.start + offset);
+            self.write_count(count);
+        }
+    }
+
+    /// Removes all elements and keeps the memory.
+    pub fn clear(&mut self) {
+        self.buffer.clear();
+        self.buffer.extend_from_slice(&[0; START]);
+        self.start = 0;
+    }
+
+    /// Takes the elements from the one at `offset` on into a run of their own.
+    pub fn split_off(&mut self, offset: usize) -> Self {
+        let (run, total) = (self.as_bytes(), self.len());
+        let mut tail = Self::with_room_behind(run.len() - offset);
+        tail.buffer.extend_from_slice(&run[offset..]);
+        let moved = tail.as_packed().walk().count();
+        tail.write_count(moved);
+        self.buffer.truncate(self.start + offset);
+        self.write_count(total - moved);
+        tail
+    }
+
+    /// Appends all elements of `other`.
+    pub fn append(&mut self, other: Packed<'_>) {
+        let total = self.len() + other.len();
+        let elements = &other.as_bytes()[START..];
+        self.room_behind(elements.len());
+        self.buffer.extend_from_slice(elements);
+        self.write_count(total);
+    }
+
+    /// Gives back the memory that the elements do not need.
+    pub fn shrink_to_fit(&mut self) {
+        if self.buffer.capacity() > self.as_bytes().len() {
+            self.buffer = self.as_bytes().to_vec();
+            self.start = 0;
+        }
+    }
+
+    fn write(&mut self, mut at: usize, element: &Encoded<'_>) {
+        for part in element.parts() {
+            self.buffer[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        }
+    }
+
+    /// Removes the first `count` elements, which take `size` bytes: the count moves behind them.
+    #[inline]
+    fn drop_front(&mut self, size: usize, count: usize) {
+        let written = self.as_packed().count();
+        self.start += size;
+        self.buffer[self.start..self.start + START].copy_from_slice(&written.to_le_bytes());
+        self.count_down(count);
+    }
+
+    /// Makes the `old` bytes at `offset` into `new` bytes, moving what is behind them.
+    fn resize_gap(&mut self, offset: usize, old: usize, new: usize) {
+        self.room_behind(new.saturating_sub(old));
+        let (at, length) = (self.start + offset, self.buffer.len());
+        self.buffer.resize(length + new.saturating_sub(old), 0);
+        self.buffer.copy_within(at + old..length, at + new);
+        self.buffer.truncate(length - old + new);
+    }
+
+    /// Sees to `more` bytes of room behind the run: from the front, where at least as much is free there as is used, so
+    /// that each move is paid for by as many bytes popped; otherwise from the allocator.
+    #[inline]
+    fn room_behind(&mut self, more: usize) {
+        if self.buffer.capacity() - self.buffer.len() < more {
+            self.make_room_behind(more);
+        }
+    }
+
+    #[cold]
+    fn make_room_behind(&mut self, more: usize) {
+        let used = self.buffer.len() - self.start;
+        if self.start >= used.max(more) {
+            self.buffer.copy_within(self.start.., 0);
+            self.buffer.truncate(used);
+            self.start = 0;
+        } else {
+            self.buffer.reserve_exact(more + used / 4);
+        }
+    }
+
+    /// Sees to `more` bytes of room in front of the run: by moving what is small, otherwise from the allocator, with room
+    /// for a quarter of what is used beyond.
+    #[cold]
+    fn room_in_front(&mut self, more: usize) {
+        let used = self.buffer.len() - self.start;
+        let free = self.buffer.capacity() - self.buffer.len();
+        let missing = more - self.start;
+        if used <= SMALL_BYTES && free >= missing {
+            let length = self.buffer.len();
+            self.buffer.resize(length + missing, 0);
+            self.buffer.copy_within(self.start..length, more);
+            self.start = more;
+            return;
+        }
+        let room = more + used / 4;
+        let mut buffer = Vec::with_capacity(room + used + free);
+        buffer.resize(room, 0);
+        buffer.extend_from_slice(self.as_bytes());
+        *self = Self { buffer, start: room };
+    }
+
+    #[inline]
+    fn count_up(&mut self, more: u16) {
+        let count = self.as_packed().count().saturating_add(more);
+        self.buffer[self.start..self.start + START].copy_from_slice(&count.to_le_bytes());
+    }
+
+    #[inline]
+    fn count_down(&mut self, less: usize) {
+        // What is too many to say stays so, or each removal would count them all.
+        let count = match self.as_packed().count() {
+            COUNT_UNKNOWN if !self.is_empty() => return,
+            COUNT_UNKNOWN => 0,
+            count => usize::from(count) - less,
+        };
+        self.write_count(count);
+    }
+
+    #[inline]
+    fn write_count(&mut self, count: usize) {
+        let count = u16::try_from(count).unwrap_or(COUNT_UNKNOWN);
+        self.buffer[self.start..self.start + START].copy_from_slice(&count.to_le_bytes());
+    }
+}
+
+impl Default for Pack {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clone for Pack {
+    fn clone(&self) -> Self {
+        Self::from_packed(self.as_packed())
+    }
+}
+
+impl PartialEq for Pack {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_bytes()[START..] == other.as_bytes()[START..]
+    }
+}
+
+impl Eq for Pack {}
+
+impl fmt::Debug for Pack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.as_packed().iter()).finish()
+    }
+}
+
+impl<'v, V: Into<ValueRef<'v>>> FromIterator<V> for Pack {
+    fn from_iter<I: IntoIterator<Item = V>>(values: I) -> Self {
+        let mut pack = Self::new();
+        values.into_iter().for_each(|value| pack.push_back(value));
+        pack
+    }
+}

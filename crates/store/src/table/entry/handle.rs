@@ -1,0 +1,418 @@
+//! The three ways in which a caller holds an entry: borrowed, borrowed to be changed, and taken out.
+//!
+//! [`EntryRef`] reads, [`EntryMut`] changes value and deadline where the entry is, and [`OwnedEntry`] belongs to no
+//! table. The first two live no longer than the lock of their shard and stay on its thread; the third goes anywhere.
+//! What a change leaves to be freed is handed out as [`Garbage`], so that freeing much can happen without the lock.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use super::Entry;
+use super::body::{Body, INLINE_MAX};
+use super::owned::Outside;
+use crate::memory::heap::Heap;
+use crate::memory::prefetch::Step;
+use crate::table::bucket::{Slot, VOLATILE};
+use crate::value::collection::{Collection, MemberPlace, Object, ObjectRef};
+use crate::value::form::Form;
+use crate::value::key_hash::HashKey;
+use crate::value::{Digits, Encoding, Kind, Value, ValueRef};
+
+/// An entry borrowed from a locked shard.
+#[derive(Clone, Copy)]
+pub struct EntryRef<'a> {
+    entry: Entry,
+    /// The pointer inside keeps this type on one thread, as [`EntryRef::touch`] needs.
+    life: PhantomData<&'a u8>,
+}
+
+/// An entry borrowed from a locked shard, to be changed.
+pub struct EntryMut<'a> {
+    slot: &'a mut Slot,
+    heap: &'a mut Heap,
+    volatile: &'a mut usize,
+}
+
+/// What came of changing a collection.
+pub(crate) struct Change<R> {
+    /// What the change returned.
+    pub result: R,
+    /// Nothing is left: the key must go.
+    pub is_empty: bool,
+    /// When some of what is left is to go; see [`Collection::due_ms`].
+    pub due_ms: Option<i64>,
+}
+
+/// What a write took out and did not free. Dropping it frees it: at once, or later on another thread.
+#[derive(Debug, Default)]
+#[must_use = "dropping this may take long; choose where"]
+pub struct Garbage(Outside);
+
+impl Garbage {
+    pub(crate) fn new(outside: Outside) -> Self {
+        Self(outside)
+    }
+
+    /// The bytes that dropping this gives back; 0 if there is nothing to do.
+    pub fn bytes(&self) -> usize {
+        match &self.0 {
+            Outside::Nothing => 0,
+            Outside::Buffer(buffer) => buffer.capacity(),
+            Outside::Object(object) => object.memory(),
+        }
+    }
+}
+
+impl<'a> EntryRef<'a> {
+    /// # Safety
+    /// The entry is alive and not changed during `'a`, and all references to it stay on one thread.
+    #[inline]
+    pub(crate) unsafe fn new(entry: Entry) -> Self {
+        Self { entry, life: PhantomData }
+    }
+
+    /// The entry itself, which outlives this borrow only if its table lets it.
+    pub(crate) fn entry(&self) -> Entry {
+        self.entry
+    }
+
+    /// The key.
+    pub fn key(&self) -> &'a [u8] {
+        self.entry.key()
+    }
+
+    /// The type of the value.
+    #[inline]
+    pub fn kind(&self) -> Kind {
+        self.entry.kind()
+    }
+
+    /// Whether the value is a string.
+    #[inline]
+    pub fn is_string(&self) -> bool {
+        self.entry.kind() == Kind::String
+    }
+
+    /// The collection, if it is of this type.
+    #[inline]
+    pub fn collection<C: Collection>(&self) -> Option<C::Ref<'a>> {
+        match self.entry.packed() {
+            Some((form, bytes)) => C::view(form, bytes),
+            None => self.entry.object().and_then(ObjectRef::get).map(C::as_ref),
+        }
+    }
+
+    /// Where a member or field of a large collection should be; see [`Collection::place_of`].
+    pub fn place_of(&self, member: &[u8]) -> Option<MemberPlace> {
+        self.entry.object().and_then(|object| object.place_of(member))
+    }
+
+    /// Takes a step towards a member; see [`Collection::prefetch`].
+    pub fn prefetch(&self, place: MemberPlace, step: Step) {
+        if let Some(object) = self.entry.object() {
+            object.prefetch(place, step);
+        }
+    }
+
+    /// How the value is kept.
+    pub fn encoding(&self) -> Encoding {
+        self.entry.encoding()
+    }
+
+    /// The value of a string; of a collection no bytes.
+    #[inline]
+    pub fn value(&self) -> ValueRef<'a> {
+        self.entry.value()
+    }
+
+    /// The value's own buffer, if it has one (it does above [`INLINE_MAX`] bytes): a large value can leave without
+    /// being copied, and keeps its bytes whatever is written later.
+    pub fn shared(&self) -> Option<Arc<Vec<u8>>> {
+        self.entry.shared().map(|buffer| Arc::clone(&buffer))
+    }
+
+    /// When the key expires, in milliseconds since the epoch.
+    #[inline]
+    pub fn deadline(&self) -> Option<i64> {
+        self.entry.deadline()
+    }
+
+    /// The access clock: 24 bits whose meaning is the caller's.
+    pub fn clock(&self) -> u32 {
+        self.entry.clock()
+    }
+
+    /// Sets the access clock (the lowest 24 bits of `clock`).
+    #[inline]
+    pub fn touch(&self, clock: u32) {
+        self.entry.set_clock(clock);
+    }
+
+    /// The bytes that the entry takes: its block, its buffer, and its slot in the table.
+    pub fn memory_usage(&self) -> usize {
+        size_of::<u64>() + self.entry.memory()
+    }
+
+    pub(crate) fn copy_body(&self) -> Body<'a> {
+        self.entry.copy_body()
+    }
+
+    /// A copy of value, deadline and clock that belongs to no table. A large string is shared, not copied.
+    pub fn detach(&self) -> OwnedEntry {
+        OwnedEntry::new(self.entry.copy_body(), self.entry.deadline(), self.entry.clock())
+    }
+}
+
+/// A value with its deadline and clock, outside any table: on its way to another key or another database.
+#[derive(Clone, Debug)]
+pub struct OwnedEntry {
+    value: OwnedValue,
+    /// When the key expires, in milliseconds since the epoch.
+    pub deadline: Option<i64>,
+    /// The access clock.
+    pub clock: u32,
+}
+
+#[derive(Clone, Debug)]
+enum OwnedValue {
+    Integer(i64),
+    Whole(Box<[u8]>),
+    Edited(Box<[u8]>),
+    Shared(Arc<Vec<u8>>),
+    /// Nothing once it was moved out.
+    Object(Option<Object>),
+    Packed(Form, Box<[u8]>),
+}
+
+impl OwnedEntry {
+    pub(crate) fn new(body: Body<'_>, deadline: Option<i64>, clock: u32) -> Self {
+        let value = match body {
+            Body::Integer(number) | Body::Scored(number) => OwnedValue::Integer(number),
+            Body::Whole(bytes) => OwnedValue::Whole(bytes.into()),
+            Body::Member => OwnedValue::Whole(Box::default()),
+            Body::Edited(bytes) => OwnedValue::Edited(bytes.into()),
+            Body::Zeros(length) => OwnedValue::Edited(vec![0; length].into()),
+            Body::Shared(buffer) => OwnedValue::Shared(buffer),
+            Body::Object(object) => OwnedValue::Object(Some(object)),
+            Body::Packed(form, bytes) => OwnedValue::Packed(form, bytes.into()),
+        };
+        Self { value, deadline, clock }
+    }
+
+    /// The value, its large parts moved out.
+    pub(crate) fn body(&mut self) -> Body<'_> {
+        match &mut self.value {
+            OwnedValue::Integer(number) => Body::Integer(*number),
+            OwnedValue::Whole(bytes) => Body::Whole(bytes),
+            OwnedValue::Edited(bytes) => Body::Edited(bytes),
+            OwnedValue::Shared(buffer) => Body::Shared(Arc::clone(buffer)),
+            OwnedValue::Object(object) => Body::Object(object.take().expect("a value is moved out once")),
+            OwnedValue::Packed(form, bytes) => Body::Packed(*form, bytes),
+        }
+    }
+}
+
+impl<'a> EntryMut<'a> {
+    /// # Safety
+    /// `slot` is the slot of a living entry in a table that owns `heap` and counts its volatile keys in `volatile`.
+    pub(crate) unsafe fn new(slot: &'a mut Slot, heap: &'a mut Heap, volatile: &'a mut usize) -> Self {
+        Self { slot, heap, volatile }
+    }
+
+    #[inline]
+    fn entry(&self) -> Entry {
+        // SAFETY: the slot is that of a living entry, as `new` was promised.
+        unsafe { Entry::at(self.slot.address()) }
+    }
+
+    /// The entry, to be read.
+    #[inline]
+    pub fn view(&self) -> EntryRef<'_> {
+        // SAFETY: the entry cannot change while `self` is borrowed.
+        unsafe { EntryRef::new(self.entry()) }
+    }
+
+    /// The value.
+    #[inline]
+    pub fn value(&self) -> ValueRef<'_> {
+        self.entry().value()
+    }
+
+    /// When the key expires, in milliseconds since the epoch.
+    pub fn deadline(&self) -> Option<i64> {
+        self.entry().deadline()
+    }
+
+    /// Sets the access clock (the lowest 24 bits of `clock`).
+    #[inline]
+    pub fn touch(&mut self, clock: u32) {
+        self.entry().set_clock(clock);
+    }
+
+    /// Replaces the value; deadline and clock stay.
+    pub fn set_value(&mut self, value: &Value<'_>) -> Garbage {
+        let (deadline, clock) = (self.deadline(), self.entry().clock());
+        self.assign(Body::new(value), deadline, clock)
+    }
+
+    /// Replaces the value by an integer; deadline and clock stay.
+    #[inline]
+    pub fn set_integer(&mut self, number: i64) -> Garbage {
+        let (deadline, clock) = (self.deadline(), self.entry().clock());
+        self.assign(Body::Integer(number), deadline, clock)
+    }
+
+    /// Changes a collection where it lies, or takes a packed one out and puts it back. `scratch` is a buffer to use for
+    /// that. None, and nothing is done, if the value is of another type.
+    pub(crate) fn update<C: Collection, R>(
+        &mut self,
+        hash_key: HashKey,
+        scratch: &mut Vec<u8>,
+        change: impl FnOnce(&mut C) -> R,
+    ) -> Option<Change<R>> {
+        let entry = self.entry();
+        if entry.kind() != C::KIND {
+            return None;
+        }
+        let Some((form, bytes)) = entry.packed() else { return self.update_object(change) };
+        let mut buffer = std::mem::take(scratch);
+        buffer.clear();
+        buffer.extend_from_slice(bytes);
+        let mut collection = C::from_packed(hash_key, form, buffer);
+        let result = change(&mut collection);
+        let (is_empty, due_ms) = (collection.is_empty(), collection.due_ms());
+        if is_empty {
+            return Some(Change { result, is_empty, due_ms });
+        }
+        let (deadline, clock) = (entry.deadline(), entry.clock());
+        if let Some(body) = Body::inline(&collection) {
+            drop(self.assign(body, deadline, clock));
+            *scratch = collection.into_buffer().unwrap_or_default();
+        } else {
+            drop(self.assign(Body::Object(Object::new(collection)), deadline, clock));
+        }
+        Some(Change { result, is_empty, due_ms })
+    }
+
+    fn update_object<C: Collection, R>(&mut self, change: impl FnOnce(&mut C) -> R) -> Option<Change<R>> {
+        let entry = self.entry();
+        // SAFETY: no other reference to the entry exists while `self` is borrowed.
+        let changed = unsafe {
+            entry.change_object(self.heap, |object| {
+                let collection = object.get_mut::<C>()?;
+                let result = change(collection);
+                Some(Change { result, is_empty: collection.is_empty(), due_ms: collection.due_ms() })
+            })
+        };
+        let changed = changed.flatten()?;
+        if let Some((form, bytes)) = entry.object().and_then(ObjectRef::inline) {
+            // The bytes lie in the object that the new body replaces, and are gone when it is dropped.
+            let (bytes, deadline, clock) = (bytes.to_vec(), entry.deadline(), entry.clock());
+            drop(self.assign(Body::Packed(form, &bytes), deadline, clock));
+        }
+        Some(changed)
+    }
+
+    /// Sets or removes the deadline (milliseconds since the epoch).
+    pub fn set_deadline(&mut self, deadline: Option<i64>) {
+        let entry = self.entry().set_deadline(self.heap, deadline);
+        self.moved(entry);
+    }
+
+    /// Adds `bytes` at the end of the value; an integer becomes its digits. Returns the new length in bytes.
+    pub fn append(&mut self, bytes: &[u8]) -> usize {
+        let length = self.value().len();
+        let total = length + bytes.len();
+        if self.make_editable(total) {
+            self.entry().change_shared(self.heap, |buffer| unshared(buffer, total).extend_from_slice(bytes));
+            return total;
+        }
+        let entry = self.entry().grow_inline(self.heap, bytes.len());
+        self.moved(entry);
+        // SAFETY: no other reference to the entry exists while `self` is borrowed.
+        if let Some(tail) = unsafe { entry.inline_mut() } {
+            tail[length..].copy_from_slice(bytes);
+        }
+        total
+    }
+
+    /// Makes the value at least `length_min` bytes long, with zeros at the end, and lets `edit` change its bytes. An
+    /// integer becomes its digits first.
+    pub fn with_bytes_mut<R>(&mut self, length_min: usize, edit: impl FnOnce(&mut [u8]) -> R) -> R {
+        let length = self.value().len();
+        let total = length.max(length_min);
+        if self.make_editable(total) {
+            let mut result = None;
+            self.entry().change_shared(self.heap, |buffer| {
+                let bytes = unshared(buffer, total);
+                bytes.resize(total, 0);
+                result = Some(edit(bytes));
+            });
+            return result.expect("change_shared calls its argument once");
+        }
+        let entry = self.entry().grow_inline(self.heap, total - length);
+        self.moved(entry);
+        // SAFETY: no other reference to the entry exists while `self` is borrowed.
+        let bytes = unsafe { entry.inline_mut() };
+        edit(bytes.expect("an entry that grew in place is an inline string"))
+    }
+
+    /// Turns the value into one that can hold `total` bytes: true if that is a shared buffer, false if inline.
+    fn make_editable(&mut self, total: usize) -> bool {
+        if self.entry().shared().is_some() {
+            return true;
+        }
+        let (deadline, clock) = (self.deadline(), self.entry().clock());
+        let mut digits = Digits::default();
+        if total > INLINE_MAX {
+            let mut buffer = Vec::with_capacity(total);
+            buffer.extend_from_slice(self.value().bytes(&mut digits));
+            drop(self.assign(Body::Shared(Arc::new(buffer)), deadline, clock));
+            return true;
+        }
+        if let ValueRef::Integer(number) = self.value() {
+            drop(self.assign(Body::Edited(digits.write(number)), deadline, clock));
+        }
+        false
+    }
+
+    #[inline]
+    pub(crate) fn assign(&mut self, body: Body<'_>, deadline: Option<i64>, clock: u32) -> Garbage {
+        if self.entry().overwrite(&body, deadline, clock) {
+            Garbage::default()
+        } else {
+            self.replace(body, deadline, clock)
+        }
+    }
+
+    #[cold]
+    fn replace(&mut self, body: Body<'_>, deadline: Option<i64>, clock: u32) -> Garbage {
+        let (entry, buffer) = self.entry().assign(self.heap, body, deadline, clock);
+        self.moved(entry);
+        Garbage::new(buffer)
+    }
+
+    /// Brings the slot and the table's count up to date with what the entry has become.
+    fn moved(&mut self, entry: Entry) {
+        let flags = entry.slot_flags();
+        let (was, is) = (self.slot.has(VOLATILE), flags & VOLATILE != 0);
+        *self.volatile = *self.volatile + usize::from(is) - usize::from(was);
+        *self.slot = Slot::new(self.slot.tag(), entry.address(), flags);
+    }
+}
+
+/// The bytes of a buffer that nobody else holds, with room for `needed` of them: its own if possible, else a copy.
+fn unshared(buffer: &mut Arc<Vec<u8>>, needed: usize) -> &mut Vec<u8> {
+    if Arc::strong_count(buffer) > 1 {
+        let mut copy = Vec::with_capacity(needed);
+        copy.extend_from_slice(buffer);
+        *buffer = Arc::new(copy);
+    }
+    let bytes = Arc::make_mut(buffer);
+    if needed > bytes.capacity() {
+        // Twice the length, but for large values not more than 1 MiB or an eighth of spare room.
+        let spare = needed.min((1 << 20).max(needed / 8));
+        bytes.reserve_exact(needed + spare - bytes.len());
+    }
+    bytes
+}

@@ -1,0 +1,194 @@
+//! An array of buckets for one interval of hashes: the part of the table that is rebuilt as a whole.
+//!
+//! The position of a key is its hash without the bits that chose the shard. A segment of depth `d` holds the positions
+//! that begin with the same `d` bits, and an entry's home bucket is proportional to the rest of its position. So the
+//! whole table is in the order of positions, whatever its segments' sizes: growing, splitting and merging never change
+//! the order, which is what SCAN's cursor rests on.
+//!
+//! A slot's tag is the 16 bits of the position that start at bit `d & !3`: enough to find the home bucket in any
+//! segment of depth `d & !3` to `d | 3`. Rebuilding therefore reads no entry, except when a split or merge steps from
+//! one multiple of four to the next. A full bucket overflows into the next one, cyclically. A removal pulls entries
+//! back, so that a search ends at the first bucket with a free slot.
+//!
+//! A [`Segment`] is a plain address with its sizes, because the table's directory holds copies of it. Whoever calls
+//! its methods vouches that the array is alive: only the table does, under its shard's lock.
+
+use std::ptr::NonNull;
+
+use super::arena::Arena;
+use super::bucket::{Bucket, Slot};
+use super::entry::Entry;
+
+/// Numbers of buckets. Below 24, where arrays come from the global allocator, the lengths are such that size classes
+/// fit even if the allocator needs 63 bytes more to align a block; from there on they are what an arena has.
+const LENGTHS: [usize; 17] = [1, 2, 4, 5, 6, 8, 9, 11, 13, 16, 19, 24, 32, 40, 48, 56, LENGTH_MAX];
+
+/// The buckets of the largest segment, unless it cannot be split.
+pub(crate) const LENGTH_MAX: usize = 64;
+
+/// The lengths at which the segments of the table's four quarters are split rather than enlarged.
+pub(crate) const SPLIT_LENGTHS: [usize; 4] = [LENGTH_MAX, 56, 48, 40];
+
+/// Beyond this depth a segment is enlarged rather than split, so that a cursor fits 48 bits. It would take billions
+/// of keys in one shard to get there.
+pub(crate) const DEPTH_MAX: u8 = 24;
+
+/// The array of buckets for the positions that begin with the same `depth` bits.
+#[derive(Clone, Copy)]
+pub(crate) struct Segment {
+    buckets: NonNull<Bucket>,
+    /// Entries. Only the first of a segment's copies in the directory keeps it up to date.
+    pub count: u32,
+    length: u16,
+    pub depth: u8,
+}
+
+/// The tag of a position in a segment of this depth.
+#[inline]
+pub(crate) fn tag_of(position: u64, depth: u8) -> u16 {
+    ((position << (depth & !3)) >> 48) as u16
+}
+
+/// The part of a tag that the segment's depth does not fix, as a fraction of 65,536.
+#[inline]
+pub(crate) fn fraction(tag: u16, depth: u8) -> usize {
+    usize::from(tag << (depth & 3))
+}
+
+/// The smallest length for `count` entries that leaves some 22% of the slots free.
+pub(crate) fn length_for(count: usize) -> usize {
+    LENGTHS.into_iter().find(|length| 4 * count <= 25 * length).unwrap_or(LENGTH_MAX)
+}
+
+impl Segment {
+    /// An empty segment. `length` is at least 1 and at most 32,768.
+    pub fn new(arena: &mut Arena, length: usize, depth: u8) -> Self {
+        Self { buckets: arena.allocate(length), count: 0, length: length as u16, depth }
+    }
+
+    /// Frees the array, but nothing that its slots refer to. No copy of this segment may be used afterwards.
+    pub fn free(self, arena: &mut Arena) {
+        // SAFETY: the array came from this arena with the same length.
+        unsafe { arena.release(self.buckets, self.length()) };
+    }
+
+    #[inline]
+    pub fn length(&self) -> usize {
+        usize::from(self.length)
+    }
+
+    /// The bytes of the array.
+    pub fn bytes(&self) -> usize {
+        self.length() * size_of::<Bucket>()
+    }
+
+    /// The entries that fit before the segment must grow: seven eighths, so that a bucket with a free slot remains.
+    #[inline]
+    pub fn is_crowded(&self) -> bool {
+        self.count as usize >= 7 * self.length()
+    }
+
+    /// Whether a smaller array would do.
+    #[inline]
+    pub fn is_sparse(&self) -> bool {
+        (self.count as usize) < 3 * self.length()
+    }
+
+    /// The next larger length.
+    pub fn length_above(&self) -> usize {
+        LENGTHS.into_iter().find(|&length| length > self.length()).unwrap_or(2 * self.length())
+    }
+
+    #[inline]
+    pub fn buckets<'a>(&self) -> &'a [Bucket] {
+        // SAFETY: the array has this length, and lives while the table that calls does not free it.
+        unsafe { std::slice::from_raw_parts(self.buckets.as_ptr(), self.length()) }
+    }
+
+    #[inline]
+    pub fn buckets_mut<'a>(&mut self) -> &'a mut [Bucket] {
+        // SAFETY: as above; the table calls this only while it is borrowed to be changed.
+        unsafe { std::slice::from_raw_parts_mut(self.buckets.as_ptr(), self.length()) }
+    }
+
+    #[inline]
+    pub fn home(&self, tag: u16) -> usize {
+        (fraction(tag, self.depth) * self.length()) >> 16
+    }
+
+    #[inline]
+    pub fn next(&self, bucket: usize) -> usize {
+        if bucket + 1 == self.length() { 0 } else { bucket + 1 }
+    }
+
+    /// The address of a tag's home bucket, to be prefetched.
+    #[inline]
+    pub fn home_address(&self, tag: u16) -> *const u8 {
+        self.buckets.as_ptr().wrapping_add(self.home(tag)).cast()
+    }
+
+    /// Bucket and index of the slot of `key`.
+    #[inline]
+    pub fn find(&self, tag: u16, key: &[u8]) -> Option<(usize, usize)> {
+        let (buckets, home) = (self.buckets(), self.home(tag));
+        let mut at = home;
+        loop {
+            let bucket = &buckets[at];
+            for index in bucket.matches(tag) {
+                let slot = bucket.slots[index];
+                // SAFETY: a filled slot has the address of a living entry.
+                if !slot.is_empty() && unsafe { Entry::at(slot.address()) }.has_key(key) {
+                    return Some((at, index));
+                }
+            }
+            at = self.next(at);
+            if !bucket.is_full() || at == home {
+                return None;
+            }
+        }
+    }
+
+    /// Puts a slot into the first bucket from its home on that has room.
+    #[inline]
+    pub fn place(&mut self, slot: Slot) -> (usize, usize) {
+        let mut at = self.home(slot.tag());
+        let buckets = self.buckets_mut();
+        loop {
+            if !buckets[at].is_full() {
+                let index = buckets[at].filled();
+                buckets[at].slots[index] = slot;
+                self.count += 1;
+                return (at, index);
+            }
+            at = self.next(at);
+        }
+    }
+
+    /// Takes a slot out, and pulls those entries back that only lie behind it because its bucket was full.
+    pub fn remove(&mut self, bucket: usize, index: usize) {
+        let buckets = self.buckets_mut();
+        self.count -= 1;
+        let mut was_full = buckets[bucket].is_full();
+        buckets[bucket].remove(index);
+        let (mut hole, mut at) = (bucket, self.next(bucket));
+        while was_full && at != bucket {
+            was_full = buckets[at].is_full();
+            let gap = self.distance(hole, at);
+            let displaced = |slot: &Slot| !slot.is_empty() && self.distance(self.home(slot.tag()), at) >= gap;
+            if let Some(index) = buckets[at].slots.iter().position(displaced) {
+                let slot = buckets[at].slots[index];
+                buckets[at].remove(index);
+                let moved = buckets[hole].push(slot);
+                debug_assert!(moved, "a hole has room");
+                hole = at;
+            }
+            at = self.next(at);
+        }
+    }
+
+    /// The steps from one bucket on to another.
+    #[inline]
+    fn distance(&self, from: usize, to: usize) -> usize {
+        if to >= from { to - from } else { to + self.length() - from }
+    }
+}

@@ -1,0 +1,289 @@
+//! The walks over a table: SCAN, active expiry, a random key, everything.
+//!
+//! All of them go in the order of positions (see `segment`). A walk stops between two home buckets and remembers that
+//! boundary as a position, not as a place; so the table may grow, split, merge and shrink between two steps, and the
+//! walk still meets every key that stays exactly once. Entries that overflowed lie behind their home bucket, so a step
+//! looks on until a bucket is not full, and leaves out what does not belong to its interval.
+//!
+//! Each step is bounded by the number of buckets that it may visit. Used by the shard, under its lock.
+
+use std::ptr;
+
+use super::bucket::{Bucket, SLOTS, VOLATILE};
+use super::entry::Entry;
+use super::entry::handle::{EntryRef, Garbage};
+use super::segment::{LENGTH_MAX, Segment, fraction, tag_of};
+use super::{Place, Table};
+use crate::memory::prefetch;
+use crate::memory::prefetch::prefetch;
+
+/// What one step of a walk did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// Where the next step begins; nothing when the table has been walked to its end.
+    pub next: Option<u64>,
+    /// Entries that were shown.
+    pub shown: usize,
+    /// Buckets that were looked at.
+    pub buckets: usize,
+}
+
+/// What a step of active expiry did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExpireReport {
+    /// Buckets that were looked at.
+    pub buckets: usize,
+    /// Keys with a deadline that were looked at, the expired ones among them.
+    pub sampled: usize,
+    /// Keys that had expired and were removed.
+    pub expired: usize,
+    /// The sum of the remaining times to live of the sampled keys that had not expired, in milliseconds.
+    pub ttl_sum_ms: i64,
+    /// Whether the step came to the end of the table, so that the next one starts again.
+    pub wrapped: bool,
+}
+
+impl ExpireReport {
+    /// Adds what another step did.
+    pub fn add(&mut self, other: Self) {
+        self.buckets += other.buckets;
+        self.sampled += other.sampled;
+        self.expired += other.expired;
+        self.ttl_sum_ms = self.ttl_sum_ms.saturating_add(other.ttl_sum_ms);
+        self.wrapped |= other.wrapped;
+    }
+}
+
+impl Table {
+    /// Shows the entries from `position` on: some `wanted` of them, from at most one segment.
+    pub fn walk<'a>(&'a self, position: u64, wanted: usize, mut show: impl FnMut(EntryRef<'a>)) -> Step {
+        let index = self.index_of(position);
+        let Some(segment) = self.directory.get(index) else {
+            return Step { next: None, shown: 0, buckets: 0 };
+        };
+        let count = self.directory[self.first_index(index)].count as usize;
+        let tag = tag_of(position, segment.depth);
+        let (start, length) = (segment.home(tag), segment.length());
+        let stride = (wanted.min(1 << 32) * length).div_ceil(count.max(1)).clamp(1, length);
+        let end = (start + stride).min(length);
+        let interval = fraction(tag, segment.depth)..boundary(segment, end);
+        // A merge may have left the beginning in the middle of a tag: then the hash decides.
+        let is_exact = position << (segment.depth & !3) << 16 == 0;
+        let mut step = Step { next: end_position(segment, position, end), shown: 0, buckets: 0 };
+        let mut at = start;
+        loop {
+            let bucket = &segment.buckets()[at];
+            for slot in bucket.slots.iter().take_while(|slot| !slot.is_empty()) {
+                // SAFETY: the entry of a filled slot lives.
+                let entry = unsafe { Entry::at(slot.address()) };
+                let belongs = interval.contains(&fraction(slot.tag(), segment.depth))
+                    && (is_exact || slot.tag() != tag || self.placement.position_of(entry) >= position);
+                if belongs {
+                    // SAFETY: the entry is not changed while the table is borrowed.
+                    show(unsafe { EntryRef::new(entry) });
+                    step.shown += 1;
+                }
+            }
+            step.buckets += 1;
+            at = segment.next(at);
+            if step.buckets >= length || (start + step.buckets >= end && !bucket.is_full()) {
+                return step;
+            }
+        }
+    }
+
+    /// Shows all entries.
+    pub fn for_each<'a>(&'a self, mut show: impl FnMut(EntryRef<'a>)) {
+        let mut position = Some(0);
+        while let Some(from) = position {
+            position = self.walk(from, usize::MAX, &mut show).next;
+        }
+    }
+
+    /// An entry chosen by a random number; all entries are equally likely. None if there are none.
+    pub fn random(&self, random: u64) -> Option<EntryRef<'_>> {
+        if self.len() == 0 {
+            return None;
+        }
+        let slot = self.draws(random).map(|(bucket, index)| bucket.slots[index]).find(|slot| !slot.is_empty());
+        // SAFETY: the entry of a filled slot lives and is not changed while the table is borrowed.
+        let drawn = slot.map(|slot| unsafe { EntryRef::new(Entry::at(slot.address())) });
+        drawn.or_else(|| self.first_from(random)).or_else(|| self.first_from(0))
+    }
+
+    /// The slots at which [`Table::random`] looks until one is filled; all slots are equally likely.
+    fn draws(&self, mut random: u64) -> impl Iterator<Item = (&Bucket, usize)> {
+        let weight_max = match self.bits {
+            0 => self.directory[0].length() as u64,
+            bits => (LENGTH_MAX as u64) << bits,
+        };
+        (0..RANDOM_TRIES).filter_map(move |_| {
+            random = scramble(random);
+            let segment = &self.directory[self.index_of(random)];
+            let chosen = scramble(random ^ RANDOM_TRIES);
+            // Its bits decide three times: the upper half the bucket, the lowest the slot, those between whether it is taken.
+            // A position finds a segment the more easily the fewer bits it fixes, however few buckets it has: that is made
+            // up for here, so that every slot of the table is equally likely.
+            let weight = (segment.length() as u64) << segment.depth;
+            if (u128::from(chosen as u32) * u128::from(weight_max)) >> 32 >= u128::from(weight) {
+                return None;
+            }
+            let bucket = ((chosen >> 32) as usize * segment.length()) >> 32;
+            Some((&segment.buckets()[bucket], chosen as usize % SLOTS))
+        })
+    }
+
+    /// Takes a step towards the entry that [`Table::random`] will choose, ahead of that.
+    pub fn prefetch_random(&self, random: u64, step: prefetch::Step) {
+        let looks = self.draws(random).take(LOOKS_AHEAD);
+        match step {
+            prefetch::Step::Segment => {
+                prefetch(self.directory.as_ptr().wrapping_add(self.index_of(scramble(random))).cast())
+            }
+            prefetch::Step::Bucket => looks.for_each(|(bucket, _)| prefetch(ptr::from_ref(bucket).cast())),
+            prefetch::Step::Entry => {
+                let slot = looks.map(|(bucket, index)| bucket.slots[index]).find(|slot| !slot.is_empty());
+                if let Some(slot) = slot {
+                    prefetch(slot.address() as *const u8);
+                }
+            }
+        }
+    }
+
+    /// An entry with a deadline near a place that `random` chooses; None if none was met there, although there may be some.
+    pub fn random_volatile(&self, random: u64) -> Option<EntryRef<'_>> {
+        if self.volatile_len() == 0 {
+            return None;
+        }
+        let (mut position, mut found, mut met) = (Some(scramble(random)), None, 0);
+        for _ in 0..VOLATILE_STEPS_MAX {
+            // Behind the end of the table is its beginning.
+            let step = self.walk(position.unwrap_or(0), 1, |entry| {
+                // Each of those that lie together is as likely as the others, or new ones would hide old ones.
+                met += u32::from(entry.deadline().is_some());
+                if entry.deadline().is_some() && scramble(random.rotate_left(met)).is_multiple_of(u64::from(met)) {
+                    found = Some(entry);
+                }
+            });
+            if found.is_some() {
+                return found;
+            }
+            position = step.next;
+        }
+        None
+    }
+
+    /// The first entry that a walk from `position` meets.
+    fn first_from(&self, position: u64) -> Option<EntryRef<'_>> {
+        let (mut position, mut found) = (Some(position), None);
+        while let (Some(from), None) = (position, found) {
+            position = self.walk(from, 1, |entry| found = found.or(Some(entry))).next;
+        }
+        found
+    }
+
+    /// Looks at up to `budget_buckets` buckets, from where the last step ended, and removes the keys whose deadline is
+    /// before `now_ms`. `on_expired` is given each such key and what is left to be freed.
+    pub fn expire_step(
+        &mut self,
+        now_ms: i64,
+        budget_buckets: usize,
+        on_expired: &mut dyn FnMut(&[u8], Garbage),
+    ) -> ExpireReport {
+        let mut report = ExpireReport::default();
+        while report.buckets < budget_buckets && self.volatile_len() > 0 {
+            let position = self.expiry_position;
+            let first = self.first_index(self.index_of(position));
+            let segment = self.directory[first];
+            let start = segment.home(tag_of(position, segment.depth));
+            let end = (start + budget_buckets - report.buckets).min(segment.length());
+            let expired_before = report.expired;
+            for bucket in start..end {
+                self.prefetch_volatile(&segment, bucket + 2);
+                self.expire_bucket(first, bucket, now_ms, &mut report, on_expired);
+            }
+            let next = end_position(&segment, position, end);
+            self.expiry_position = next.unwrap_or(0);
+            if report.expired > expired_before {
+                self.settle(first);
+            }
+            if next.is_none() {
+                report.wrapped = true;
+                return report;
+            }
+        }
+        report.wrapped = self.volatile_len() == 0;
+        report
+    }
+
+    fn prefetch_volatile(&self, segment: &Segment, bucket: usize) {
+        let slots = segment.buckets().get(bucket).into_iter().flat_map(|bucket| bucket.slots);
+        slots.filter(|slot| slot.has(VOLATILE)).for_each(|slot| prefetch(slot.address() as *const u8));
+    }
+
+    fn expire_bucket(
+        &mut self,
+        segment: usize,
+        bucket: usize,
+        now_ms: i64,
+        report: &mut ExpireReport,
+        on_expired: &mut dyn FnMut(&[u8], Garbage),
+    ) {
+        report.buckets += 1;
+        let mut index = 0;
+        while index < SLOTS {
+            let slot = self.directory[segment].buckets()[bucket].slots[index];
+            if slot.is_empty() {
+                return;
+            }
+            index += 1;
+            if !slot.has(VOLATILE) {
+                continue;
+            }
+            // SAFETY: the entry of a filled slot lives.
+            let entry = unsafe { Entry::at(slot.address()) };
+            let remaining_ms = entry.deadline().map_or(i64::MAX, |deadline| deadline.saturating_sub(now_ms));
+            report.sampled += 1;
+            if remaining_ms >= 0 {
+                report.ttl_sum_ms = report.ttl_sum_ms.saturating_add(remaining_ms);
+                continue;
+            }
+            // Another entry takes this place in the bucket: look here again.
+            index -= 1;
+            report.expired += 1;
+            let entry = self.remove_at(Place { segment, bucket, index });
+            entry.destroy_with(&mut self.heap, |key, outside| on_expired(key, Garbage::new(outside)));
+        }
+    }
+}
+
+/// Steps of a search for an entry with a deadline.
+const VOLATILE_STEPS_MAX: usize = 1_000;
+
+/// Blind guesses at a random slot before a walk looks for the next entry. Some one in five hits: a table is rarely less
+/// than a third full, and a segment is rarely passed over more often than every second time.
+const RANDOM_TRIES: u64 = 200;
+
+/// Slots of a random choice that are fetched ahead: mostly one of two is filled.
+const LOOKS_AHEAD: usize = 2;
+
+/// The next of a sequence of well-mixed numbers (the finaliser of SplitMix64).
+fn scramble(number: u64) -> u64 {
+    let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ mixed >> 31
+}
+
+/// The smallest fraction whose home is the bucket `end`, or one behind it.
+fn boundary(segment: &Segment, end: usize) -> usize {
+    (end << 16).div_ceil(segment.length())
+}
+
+/// The position where the bucket `end` of the segment that contains `position` begins; None at the end of the table.
+fn end_position(segment: &Segment, position: u64, end: usize) -> Option<u64> {
+    let depth = u32::from(segment.depth);
+    let start = position & !(u64::MAX >> depth);
+    let fraction = boundary(segment, end).next_multiple_of(1 << (depth & 3));
+    u64::try_from(u128::from(start) + ((fraction as u128) << (48 - depth))).ok()
+}

@@ -1,0 +1,184 @@
+//! The fields of a large hash: a table of their own, each an entry that may have a deadline.
+//!
+//! There is no order of deadlines. `due_ms` is a time before which no field expires, and when it has come a sweep walks
+//! over the table, some entries at a time, removes what is over and finds the next such time. A sweep of many fields is not
+//! begun again at once, so that it never takes more than a small part of the time; meanwhile a field whose time is over is
+//! not found, but still counted. Used by `hash` alone, under the shard's lock.
+
+use super::packed::Item;
+use crate::memory::prefetch::Step;
+use crate::table::entry::body::Body;
+use crate::table::entry::handle::EntryRef;
+use crate::table::{Placement, Table};
+use crate::value::key_hash::HashKey;
+use crate::value::{Deadline, Value, ValueRef, is_expired};
+
+/// How many fields a hash must have for each millisecond that its next sweep waits: some two percent of the time.
+const FIELDS_PER_MS_OF_REST: usize = 400;
+
+/// Shorter integers are kept as their digits, which take less than eight bytes.
+const DIGITS_MAX: usize = 8;
+
+/// A cursor is the upper 48 bits of a hash: the boundaries between buckets never need more.
+const CURSOR_SHIFT: u32 = 16;
+
+/// How many buckets a scan visits at most for each field that it was asked for.
+const SCAN_BUCKETS_PER_FIELD: usize = 10;
+
+/// The fields of a large hash.
+#[derive(Clone)]
+pub(crate) struct Fields {
+    table: Table,
+    /// No deadline is over before this time; none while no field has one.
+    due_ms: Option<i64>,
+    /// Where the sweep goes on, and the earliest of the deadlines that it has left.
+    sweep_position: u64,
+    sweep_earliest_ms: Option<i64>,
+}
+
+fn earlier(one: Option<i64>, other: Option<i64>) -> Option<i64> {
+    one.into_iter().chain(other).min()
+}
+
+impl Fields {
+    pub fn new(hash_key: HashKey) -> Self {
+        let table = Table::new(Placement { hash_key, shard_bits: 0 });
+        Self { table, due_ms: None, sweep_position: 0, sweep_earliest_ms: None }
+    }
+
+    /// Fields, those whose time is over included.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Where a field should be in the table.
+    pub fn position(&self, field: &[u8]) -> u64 {
+        self.table.position(field)
+    }
+
+    /// Takes a step towards a field, ahead of looking for it.
+    pub fn prefetch(&self, position: u64, step: Step) {
+        self.table.prefetch(position, step);
+    }
+
+    pub fn memory(&self) -> usize {
+        size_of::<Self>() + self.table.memory()
+    }
+
+    /// The time when the next sweep is due, if any field has a deadline.
+    #[inline]
+    pub fn due_ms(&self) -> Option<i64> {
+        if self.table.volatile_len() == 0 { None } else { self.due_ms }
+    }
+
+    /// Value and deadline of a field, whether its time is over or not.
+    #[inline]
+    pub fn find(&self, field: &[u8]) -> Option<(ValueRef<'_>, Option<i64>)> {
+        let entry = self.table.find(self.table.position(field), field)?;
+        Some((entry.value(), entry.deadline()))
+    }
+
+    /// Sets a field; whether it is new. One whose time is over counts as new and loses its deadline.
+    #[inline]
+    pub fn set(&mut self, field: &[u8], value: ValueRef<'_>, deadline: Deadline, now_ms: i64) -> bool {
+        let value = match value {
+            ValueRef::Integer(number) => Value::Integer(number),
+            ValueRef::Bytes(bytes) if bytes.len() <= DIGITS_MAX => Value::Bytes(bytes),
+            ValueRef::Bytes(bytes) => Value::Plain(bytes),
+        };
+        let fresh = if let Deadline::At(at_ms) = deadline { Some(at_ms) } else { None };
+        self.note(fresh);
+        let position = self.table.position(field);
+        let Some(mut entry) = self.table.find_mut(position, field) else {
+            self.table.insert(position, field, Body::new(&value), fresh, 0);
+            return true;
+        };
+        let old = entry.deadline();
+        let was_over = is_expired(old, now_ms);
+        let new = if deadline == Deadline::Keep && !was_over { old } else { fresh };
+        drop(entry.assign(Body::new(&value), new, 0));
+        was_over
+    }
+
+    /// Sets or removes the deadline of a field, which is there.
+    pub fn set_deadline(&mut self, field: &[u8], deadline: Option<i64>) {
+        self.note(deadline);
+        let position = self.table.position(field);
+        if let Some(mut entry) = self.table.find_mut(position, field) {
+            entry.set_deadline(deadline);
+        }
+    }
+
+    /// A field has been given this deadline.
+    fn note(&mut self, deadline: Option<i64>) {
+        if deadline.is_some() {
+            self.due_ms = earlier(self.due_ms, deadline);
+            self.sweep_earliest_ms = earlier(self.sweep_earliest_ms, deadline);
+        }
+    }
+
+    /// Removes a field; whether it was there, its time over or not.
+    pub fn remove(&mut self, field: &[u8]) -> bool {
+        let position = self.table.position(field);
+        self.table.discard(position, field)
+    }
+
+    /// Looks at some `budget` fields if a sweep is due, removes those whose time is over, and shows each.
+    pub fn expire(&mut self, now_ms: i64, budget: usize, on_expired: &mut dyn FnMut(ValueRef<'_>)) {
+        let mut left = budget;
+        while left > 0 && is_expired(self.due_ms(), now_ms) {
+            let begun = self.sweep_position != 0;
+            let (mut over, mut earliest_ms) = (Vec::new(), self.sweep_earliest_ms.filter(|_| begun));
+            let step = self.table.walk(self.sweep_position, left, |entry: EntryRef<'_>| {
+                if is_expired(entry.deadline(), now_ms) {
+                    over.push(entry.key().to_vec());
+                } else {
+                    earliest_ms = earlier(earliest_ms, entry.deadline());
+                }
+            });
+            for field in &over {
+                self.remove(field);
+                on_expired(ValueRef::Bytes(field));
+            }
+            left = left.saturating_sub(step.shown.max(1));
+            (self.sweep_position, self.sweep_earliest_ms) = (step.next.unwrap_or(0), earliest_ms);
+            if step.next.is_none() {
+                let rested_ms = now_ms.saturating_add((self.len() / FIELDS_PER_MS_OF_REST) as i64);
+                self.due_ms = earliest_ms.map(|earliest_ms| earliest_ms.max(rested_ms));
+                self.sweep_earliest_ms = None;
+            }
+        }
+    }
+
+    /// Shows all fields, those whose time is over included.
+    pub fn for_each<'a>(&'a self, mut show: impl FnMut(Item<'a>)) {
+        self.table.for_each(|entry| show(item(entry)));
+    }
+
+    /// A step of a walk; see [`MapRef::scan`](crate::MapRef::scan).
+    pub fn scan<'a>(&'a self, cursor: u64, count: usize, mut show: impl FnMut(Item<'a>)) -> u64 {
+        let (mut position, mut wanted) = (cursor << CURSOR_SHIFT, count.max(1));
+        let mut buckets_left = wanted.saturating_mul(SCAN_BUCKETS_PER_FIELD);
+        loop {
+            let step = self.table.walk(position, wanted, |entry| show(item(entry)));
+            wanted = wanted.saturating_sub(step.shown);
+            buckets_left = buckets_left.saturating_sub(step.buckets.max(1));
+            match step.next {
+                None => return 0,
+                Some(next) if wanted == 0 || buckets_left == 0 => return next >> CURSOR_SHIFT,
+                Some(next) => position = next,
+            }
+        }
+    }
+
+    /// A field that `random` chooses, its time over or not.
+    pub fn random(&self, random: u64) -> Option<Item<'_>> {
+        self.table.random(random).map(item)
+    }
+}
+
+#[inline]
+fn item(entry: EntryRef<'_>) -> Item<'_> {
+    Item { field: ValueRef::Bytes(entry.key()), value: entry.value(), deadline: entry.deadline() }
+}

@@ -1,0 +1,322 @@
+//! A hash: fields with their values, and a deadline for those fields that have been given one.
+//!
+//! It is packed while it is small, and a table of its own beyond. What Redis calls small its options say
+//! ([`MapLimits`]), and that is what [`Map::encoding`] reports; a hash of few fields with a long value is not small by
+//! these limits, but stays packed all the same up to [`WIDE_BYTES_MAX`], because a table is worth its memory only for
+//! more. As in Redis no hash becomes small again. Time is an argument: a field whose deadline is over is never shown, is
+//! counted until it is removed, and is removed by [`Map::expire`]. Here are no keys and no commands.
+
+pub mod fields;
+pub mod packed;
+
+use crate::memory::prefetch::Step;
+use crate::packed::listpack::Packed;
+use crate::packed::pack::Pack;
+use crate::value::collection::{Collection, MemberPlace};
+use crate::value::form::Form;
+use crate::value::key_hash::HashKey;
+use crate::value::{Deadline, Digits, Encoding, Kind, ValueRef, is_expired};
+use fields::Fields;
+use packed::{Item, PackedMap, PackedMapRef, Shape};
+
+/// The most bytes in which fields stay packed that are not small by the limits.
+const WIDE_BYTES_MAX: usize = 4096;
+
+/// Blind guesses at a random field that is not over, before one is sought.
+const RANDOM_TRIES: u64 = 100;
+
+/// What Redis calls a small hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MapLimits {
+    /// The most fields; `hash-max-listpack-entries`.
+    pub entries_max: usize,
+    /// The longest field or value, in bytes; `hash-max-listpack-value`.
+    pub value_bytes_max: usize,
+}
+
+/// The value of a key of type hash.
+#[derive(Clone)]
+pub struct Map {
+    hash_key: HashKey,
+    inner: Inner,
+}
+
+#[derive(Clone)]
+enum Inner {
+    Packed(PackedMap),
+    Table(Box<Fields>),
+}
+
+/// A [`Map`] to be read.
+#[derive(Clone, Copy)]
+pub struct MapRef<'a>(InnerRef<'a>);
+
+#[derive(Clone, Copy)]
+enum InnerRef<'a> {
+    Packed(PackedMapRef<'a>),
+    Table(&'a Fields),
+}
+
+impl Collection for Map {
+    const KIND: Kind = Kind::Hash;
+
+    type Ref<'a> = MapRef<'a>;
+
+    fn new(hash_key: HashKey) -> Self {
+        Self { hash_key, inner: Inner::Packed(PackedMap { pack: Pack::new(), shape: Shape::default() }) }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.as_ref().is_empty()
+    }
+
+    fn packed(&self) -> Option<(Form, &[u8])> {
+        match &self.inner {
+            Inner::Packed(small) => Some((small.shape.form(), small.pack.as_bytes())),
+            Inner::Table(_) => None,
+        }
+    }
+
+    fn from_packed(hash_key: HashKey, form: Form, bytes: Vec<u8>) -> Self {
+        let shape = Shape::of(form).unwrap_or_default();
+        Self { hash_key, inner: Inner::Packed(PackedMap { pack: Pack::from_bytes(bytes), shape }) }
+    }
+
+    fn into_buffer(self) -> Option<Vec<u8>> {
+        match self.inner {
+            Inner::Packed(small) => Some(small.pack.into_buffer()),
+            Inner::Table(_) => None,
+        }
+    }
+
+    #[inline]
+    fn view(form: Form, bytes: &[u8]) -> Option<MapRef<'_>> {
+        let shape = Shape::of(form)?;
+        Some(MapRef(InnerRef::Packed(PackedMapRef { packed: Packed::new(bytes), shape })))
+    }
+
+    #[inline]
+    fn as_ref(&self) -> MapRef<'_> {
+        match &self.inner {
+            Inner::Packed(small) => MapRef(InnerRef::Packed(small.as_ref())),
+            Inner::Table(fields) => MapRef(InnerRef::Table(fields)),
+        }
+    }
+
+    fn place_of(&self, field: &[u8]) -> Option<MemberPlace> {
+        match &self.inner {
+            Inner::Packed(_) => None,
+            Inner::Table(fields) => Some(MemberPlace::At(fields.position(field))),
+        }
+    }
+
+    fn prefetch(&self, place: MemberPlace, step: Step) {
+        if let (Inner::Table(fields), MemberPlace::At(position)) = (&self.inner, place) {
+            fields.prefetch(position, step);
+        }
+    }
+
+    fn encoding(&self) -> Encoding {
+        match &self.inner {
+            Inner::Packed(small) => small.shape.encoding(),
+            Inner::Table(_) => Encoding::Hashtable,
+        }
+    }
+
+    fn memory(&self) -> usize {
+        match &self.inner {
+            Inner::Packed(small) => small.pack.memory_bytes(),
+            Inner::Table(fields) => fields.memory(),
+        }
+    }
+
+    #[inline]
+    fn due_ms(&self) -> Option<i64> {
+        self.as_ref().due_ms()
+    }
+}
+
+impl Map {
+    /// Sets a field, with a deadline or without; whether it is new. One whose time is over counts as new, and has no
+    /// deadline to keep.
+    pub fn set(&mut self, field: &[u8], value: &[u8], deadline: Deadline, limits: MapLimits, now_ms: i64) -> bool {
+        if let Inner::Packed(small) = &mut self.inner {
+            let bytes = field.len() + value.len();
+            small.shape.wide |= field.len().max(value.len()) > limits.value_bytes_max;
+            if small.shape.wide && small.pack.as_bytes().len() + bytes > WIDE_BYTES_MAX {
+                self.make_table();
+            }
+        }
+        match &mut self.inner {
+            Inner::Packed(small) => {
+                let is_new = small.set(field, ValueRef::Bytes(value), deadline, now_ms);
+                small.shape.wide |= is_new && small.as_ref().len() > limits.entries_max;
+                is_new
+            }
+            Inner::Table(fields) => fields.set(field, ValueRef::Bytes(value), deadline, now_ms),
+        }
+    }
+
+    /// Sets or removes the deadline of a field that is there.
+    pub fn set_deadline(&mut self, field: &[u8], deadline: Option<i64>) {
+        match &mut self.inner {
+            Inner::Packed(small) => small.set_deadline(field, deadline),
+            Inner::Table(fields) => fields.set_deadline(field, deadline),
+        }
+    }
+
+    /// Removes a field; whether it was there. One whose time is over goes and was not.
+    pub fn remove(&mut self, field: &[u8], now_ms: i64) -> bool {
+        let was_there = self.as_ref().get(field, now_ms).is_some();
+        match &mut self.inner {
+            Inner::Packed(small) => small.remove(field),
+            Inner::Table(fields) => fields.remove(field),
+        };
+        was_there
+    }
+
+    /// Looks at some `budget` fields of a large hash, or at all of a small one, removes those whose time is over, and
+    /// shows each. Done when [`Collection::due_ms`] is later than `now_ms`.
+    pub fn expire(&mut self, now_ms: i64, budget: usize, mut on_expired: impl FnMut(&[u8])) {
+        let mut show = |field: ValueRef<'_>| on_expired(field.bytes(&mut Digits::default()));
+        match &mut self.inner {
+            Inner::Packed(small) => small.expire(now_ms, &mut show),
+            Inner::Table(fields) => fields.expire(now_ms, budget, &mut show),
+        }
+    }
+
+    fn make_table(&mut self) {
+        let Inner::Packed(small) = &self.inner else { return };
+        let mut fields = Fields::new(self.hash_key);
+        for item in small.as_ref().items() {
+            let deadline = item.deadline.map_or(Deadline::Clear, Deadline::At);
+            fields.set(item.field.bytes(&mut Digits::default()), item.value, deadline, i64::MIN);
+        }
+        self.inner = Inner::Table(Box::new(fields));
+    }
+}
+
+impl<'a> MapRef<'a> {
+    /// The number of fields, those counted whose time is over and that are not removed yet.
+    #[inline]
+    pub fn len(self) -> usize {
+        match self.0 {
+            InnerRef::Packed(small) => small.len(),
+            InnerRef::Table(fields) => fields.len(),
+        }
+    }
+
+    /// Whether there is no field.
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        match self.0 {
+            InnerRef::Packed(small) => small.packed.is_empty(),
+            InnerRef::Table(fields) => fields.len() == 0,
+        }
+    }
+
+    /// The number of fields whose time is not over. It counts them one by one if any has a deadline.
+    pub fn live_len(self, now_ms: i64) -> usize {
+        let has_deadlines = match self.0 {
+            InnerRef::Packed(small) => small.shape.timed,
+            InnerRef::Table(fields) => fields.due_ms().is_some(),
+        };
+        if !has_deadlines {
+            return self.len();
+        }
+        let mut live = 0;
+        self.for_each(now_ms, |_, _| live += 1);
+        live
+    }
+
+    /// When [`Map::expire`] has something to do, in milliseconds since the epoch; never if no field has a deadline.
+    #[inline]
+    pub fn due_ms(self) -> Option<i64> {
+        match self.0 {
+            InnerRef::Packed(small) => small.earliest_ms(),
+            InnerRef::Table(fields) => fields.due_ms(),
+        }
+    }
+
+    #[inline]
+    fn find(self, field: &[u8]) -> Option<(ValueRef<'a>, Option<i64>)> {
+        match self.0 {
+            InnerRef::Packed(small) => small.find(field),
+            InnerRef::Table(fields) => fields.find(field),
+        }
+    }
+
+    /// The value of a field.
+    #[inline]
+    pub fn get(self, field: &[u8], now_ms: i64) -> Option<ValueRef<'a>> {
+        self.get_with_deadline(field, now_ms).map(|(value, _)| value)
+    }
+
+    /// The value of a field and its deadline, in milliseconds since the epoch.
+    #[inline]
+    pub fn get_with_deadline(self, field: &[u8], now_ms: i64) -> Option<(ValueRef<'a>, Option<i64>)> {
+        self.find(field).filter(|&(_, deadline)| !is_expired(deadline, now_ms))
+    }
+
+    /// Shows all fields with their values, in no particular order.
+    #[inline]
+    pub fn for_each(self, now_ms: i64, mut show: impl FnMut(ValueRef<'a>, ValueRef<'a>)) {
+        self.for_each_with_deadline(now_ms, |field, value, _| show(field, value));
+    }
+
+    /// Shows all fields with their values and deadlines (milliseconds since the epoch), in no particular order.
+    #[inline]
+    pub fn for_each_with_deadline(self, now_ms: i64, mut show: impl FnMut(ValueRef<'a>, ValueRef<'a>, Option<i64>)) {
+        let mut pass = |item: Item<'a>| {
+            if !item.is_over(now_ms) {
+                show(item.field, item.value, item.deadline);
+            }
+        };
+        match self.0 {
+            InnerRef::Packed(small) => small.items().for_each(pass),
+            InnerRef::Table(fields) => fields.for_each(&mut pass),
+        }
+    }
+
+    /// One step of a walk: shows about `count` fields from `cursor` on and returns the next cursor, below 2^48. The walk
+    /// begins with cursor 0 and has ended when 0 is returned. A field that is there from the first step to the last is
+    /// shown exactly once in a table, whatever else happens in between; a packed hash is shown whole in one step.
+    pub fn scan(self, cursor: u64, count: usize, now_ms: i64, mut show: impl FnMut(ValueRef<'a>, ValueRef<'a>)) -> u64 {
+        match self.0 {
+            InnerRef::Packed(_) => {
+                self.for_each(now_ms, show);
+                0
+            }
+            InnerRef::Table(fields) => fields.scan(cursor, count, |item| {
+                if !item.is_over(now_ms) {
+                    show(item.field, item.value);
+                }
+            }),
+        }
+    }
+
+    /// A field with its value that `random` chooses; all are about equally likely. None if there are none.
+    pub fn random(self, random: u64, now_ms: i64) -> Option<(ValueRef<'a>, ValueRef<'a>)> {
+        match self.0 {
+            InnerRef::Packed(small) => {
+                let is_live = |item: &Item<'_>| !item.is_over(now_ms);
+                let live = if small.shape.timed { small.items().filter(is_live).count() } else { small.len() };
+                let chosen = ((u128::from(random) * live as u128) >> 64) as usize;
+                small.items().filter(is_live).nth(chosen).map(|item| (item.field, item.value))
+            }
+            InnerRef::Table(fields) => {
+                let guess = (0..RANDOM_TRIES)
+                    .filter_map(|again| fields.random(random.wrapping_add(again.wrapping_mul(0x9e37_79b9_7f4a_7c15))))
+                    .find(|item| !item.is_over(now_ms));
+                let found = guess.map(|item| (item.field, item.value));
+                found.or_else(|| self.first(now_ms))
+            }
+        }
+    }
+
+    fn first(self, now_ms: i64) -> Option<(ValueRef<'a>, ValueRef<'a>)> {
+        let mut first = None;
+        self.for_each(now_ms, |field, value| first = first.or(Some((field, value))));
+        first
+    }
+}

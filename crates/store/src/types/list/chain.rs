@@ -1,0 +1,494 @@
+//! A long list: a chain of packs, none larger than a limit, as the quicklist of Redis.
+//!
+//! The packs stand in a deque, so both ends are at hand, and an index is found by adding up counts from the nearer end. A
+//! pack is filled at the ends of the list up to the limit; the borders between packs fall where they fall in Redis, on
+//! which the way back to a packed list depends. An insertion in the middle of a full pack splits it, and neighbours that
+//! then fit into one are joined. Only `list` speaks to it. Plain data, usable from any thread.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+
+use super::items::{Items, ItemsBack};
+use super::limit::ListLimit;
+use super::node::{Node, Opened};
+use crate::packed::listpack::Packed;
+use crate::packed::pack::Pack;
+use crate::value::ValueRef;
+
+/// One of the two ends of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Where the first element is; `LEFT` in commands.
+    Front,
+    /// Where the last element is; `RIGHT` in commands.
+    Back,
+}
+
+/// See the file's head.
+#[derive(Default)]
+pub struct Chain {
+    nodes: VecDeque<Node>,
+    len: usize,
+    /// What the packs have asked for, in bytes.
+    pack_bytes: usize,
+    /// As the last growth was told: so many nodes at each end stay as they are, others are compressed. 0: all stay.
+    depth: usize,
+    /// What readers have opened of compressed nodes.
+    opened: Opened,
+}
+
+impl Clone for Chain {
+    fn clone(&self) -> Self {
+        let opened = Opened::default();
+        let nodes = self.nodes.iter().map(|node| node.copy(&opened)).collect();
+        // A copied buffer has nothing in reserve.
+        let mut chain = Self { nodes, len: self.len, pack_bytes: 0, depth: self.depth, opened };
+        chain.pack_bytes = chain.nodes.iter().map(Node::memory_bytes).sum();
+        chain
+    }
+}
+
+/// Where an element is, or where one could be inserted.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    node: usize,
+    offset: usize,
+}
+
+impl Chain {
+    /// A chain of the elements of one pack.
+    pub(crate) fn from_pack(pack: Pack) -> Self {
+        let mut chain = Self::default();
+        if !pack.is_empty() {
+            chain.insert_node(0, pack);
+        }
+        chain
+    }
+
+    /// The number of elements.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The bytes that it owns.
+    pub(crate) fn memory(&self) -> usize {
+        self.nodes.capacity() * size_of::<Node>() + self.pack_bytes
+    }
+
+    /// The packs in order, for files and for peers.
+    pub(crate) fn packs(&self) -> impl ExactSizeIterator<Item = Packed<'_>> {
+        self.nodes.iter().map(|node| node.as_packed())
+    }
+
+    /// The only pack, if there is just one.
+    pub(crate) fn only_pack(&self) -> Option<Packed<'_>> {
+        match self.nodes.len() {
+            1 => self.nodes.front().map(|node| node.as_packed()),
+            _ => None,
+        }
+    }
+
+    /// Takes the first pack out.
+    pub(crate) fn take_pack(&mut self) -> Option<Pack> {
+        (!self.nodes.is_empty()).then(|| self.remove_node(0).into_pack())
+    }
+
+    /// Adds a pack behind the last.
+    pub(crate) fn push_pack(&mut self, pack: Pack) {
+        self.insert_node(self.nodes.len(), pack);
+    }
+
+    /// Puts `value` before the first element.
+    pub(crate) fn push_front(&mut self, value: ValueRef<'_>, limit: ListLimit) {
+        match self.nodes.front() {
+            Some(node) if node.takes(value, limit) => self.edit(0, |pack| pack.push_front(value)),
+            full => {
+                if full.is_some() {
+                    self.edit(0, give_back_spare);
+                }
+                let mut pack = Pack::with_room_in_front(0);
+                pack.push_front(value);
+                self.insert_node(0, pack);
+                self.compress_near(End::Front, limit);
+            }
+        }
+    }
+
+    /// Appends `value`.
+    pub(crate) fn push_back(&mut self, value: ValueRef<'_>, limit: ListLimit) {
+        let last = self.nodes.len().saturating_sub(1);
+        match self.nodes.back() {
+            Some(node) if node.takes(value, limit) => self.edit(last, |pack| pack.push_back(value)),
+            full => {
+                if full.is_some() {
+                    self.edit(last, give_back_spare);
+                }
+                self.push_pack([value].into_iter().collect());
+                self.compress_near(End::Back, limit);
+            }
+        }
+    }
+
+    /// The first element.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<ValueRef<'_>> {
+        self.nodes.front()?.as_packed().first()
+    }
+
+    /// The last element.
+    #[inline]
+    pub(crate) fn last(&self) -> Option<ValueRef<'_>> {
+        self.nodes.back()?.as_packed().last()
+    }
+
+    /// Removes the first element.
+    pub(crate) fn pop_front(&mut self) {
+        if !self.nodes.is_empty() {
+            self.edit(0, Pack::pop_front);
+            self.drop_if_empty(0);
+        }
+    }
+
+    /// Removes the last element.
+    pub(crate) fn pop_back(&mut self) {
+        if let Some(last) = self.nodes.len().checked_sub(1) {
+            self.edit(last, Pack::pop_back);
+            self.drop_if_empty(last);
+        }
+    }
+
+    /// Removes the first `count` elements.
+    pub(crate) fn drop_front(&mut self, mut count: usize) {
+        while let Some(node) = self.nodes.front() {
+            if node.count() > count {
+                if count > 0 {
+                    self.edit(0, |pack| pack.remove_range(pack.as_packed().iter().offset(), count));
+                }
+                return;
+            }
+            count -= node.count();
+            self.remove_node(0);
+        }
+    }
+
+    /// Removes all but the first `keep` elements.
+    pub(crate) fn truncate(&mut self, keep: usize) {
+        while let Some(node) = self.nodes.back() {
+            let (last, before) = (self.nodes.len() - 1, self.len - node.count());
+            if before < keep {
+                self.edit(last, |pack| pack.truncate(keep - before));
+                return;
+            }
+            self.remove_node(last);
+        }
+    }
+
+    /// Where the element at `index` is.
+    pub(crate) fn place(&self, index: usize) -> Option<Place> {
+        let (node, within) = self.node_of(index)?;
+        let offset = self.nodes[node].as_packed().offset_of(within)?;
+        Some(Place { node, offset })
+    }
+
+    /// The node of the element at `index`, and its index there.
+    fn node_of(&self, index: usize) -> Option<(usize, usize)> {
+        if index >= self.len {
+            return None;
+        }
+        if index < self.len / 2 {
+            let mut before = 0;
+            for (number, node) in self.nodes.iter().enumerate() {
+                if index < before + node.count() {
+                    return Some((number, index - before));
+                }
+                before += node.count();
+            }
+            return None;
+        }
+        let mut behind = self.len;
+        for (number, node) in self.nodes.iter().enumerate().rev() {
+            behind -= node.count();
+            if index >= behind {
+                return Some((number, index - behind));
+            }
+        }
+        None
+    }
+
+    /// The elements from the one at `index` to the last.
+    pub(crate) fn iter_from(&self, index: usize) -> Items<'_> {
+        let Some((node, within)) = self.node_of(index) else { return Items::of(Packed::EMPTY.iter()) };
+        let packed = self.nodes[node].as_packed();
+        let here = packed.offset_of(within).map_or(Packed::EMPTY.iter(), |offset| packed.iter_from(offset));
+        Items::new(here, self.nodes.range(node + 1..))
+    }
+
+    /// The elements from the one at `index` back to the first.
+    pub(crate) fn iter_back_from(&self, index: usize) -> ItemsBack<'_> {
+        let Some((node, within)) = self.node_of(index) else { return ItemsBack::of(Packed::EMPTY.iter()) };
+        let packed = self.nodes[node].as_packed();
+        let here = match packed.offset_of(within) {
+            Some(offset) => packed.iter_to(packed.after(offset)),
+            None => Packed::EMPTY.iter(),
+        };
+        ItemsBack::new(here, self.nodes.range(..node))
+    }
+
+    /// Where the first element equal to `pivot` is.
+    pub(crate) fn find(&self, pivot: ValueRef<'_>) -> Option<Place> {
+        self.nodes.iter().enumerate().find_map(|(node, each)| {
+            let offset = each.as_packed().find(pivot, 0)?;
+            Some(Place { node, offset })
+        })
+    }
+
+    /// The place behind an element.
+    pub(crate) fn behind(&self, place: Place) -> Place {
+        Place { offset: self.nodes[place.node].as_packed().after(place.offset), ..place }
+    }
+
+    /// Puts `value` in the place of an element. A large one gets a pack of its own; another one stays where it is, even
+    /// beyond the limit.
+    pub(crate) fn replace(&mut self, place: Place, value: ValueRef<'_>, limit: ListLimit) {
+        self.put(place, value, limit);
+        self.compress_all(limit);
+    }
+
+    fn put(&mut self, place: Place, value: ValueRef<'_>, limit: ListLimit) {
+        let Place { node, offset } = place;
+        match (limit.is_large(value), self.nodes[node].is_alone(limit)) {
+            (true, true) | (false, false) => _ = self.edit(node, |pack| pack.replace_at(offset, value)),
+            (false, true) => {
+                self.insert_at(self.behind(place), End::Back, value, limit);
+                self.remove_node(node);
+            }
+            (true, false) => {
+                let tail = self.edit(node, |pack| {
+                    pack.remove_range(offset, 1);
+                    pack.split_off(offset)
+                });
+                self.insert_node(node + 1, [value].into_iter().collect());
+                if !tail.is_empty() {
+                    self.insert_node(node + 2, tail);
+                }
+                self.drop_if_empty(node);
+            }
+        }
+    }
+
+    /// Inserts `value` at a place, which is that of another element, or behind it: `side` says which.
+    pub(crate) fn insert(&mut self, place: Place, side: End, value: ValueRef<'_>, limit: ListLimit) {
+        self.insert_at(place, side, value, limit);
+        self.compress_all(limit);
+    }
+
+    fn insert_at(&mut self, place: Place, side: End, value: ValueRef<'_>, limit: ListLimit) {
+        let Place { node, offset } = place;
+        if self.nodes[node].takes(value, limit) {
+            self.edit(node, |pack| pack.insert_at(offset, value));
+            return;
+        }
+        let packed = self.nodes[node].as_packed();
+        let at_front = offset == packed.iter().offset();
+        let at_back = offset == packed.bytes_len();
+        if at_front && node > 0 && self.nodes[node - 1].takes(value, limit) {
+            self.edit(node - 1, |pack| pack.push_back(value));
+        } else if at_back && self.nodes.get(node + 1).is_some_and(|next| next.takes(value, limit)) {
+            self.edit(node + 1, |pack| pack.push_front(value));
+        } else if at_front || at_back {
+            self.insert_node(node + usize::from(at_back), [value].into_iter().collect());
+        } else {
+            self.split_and_insert(place, side, value, limit);
+        }
+    }
+
+    /// Splits a full pack at a place. `value` goes with the part that is further from the element beside which it is
+    /// inserted, as in Redis.
+    fn split_and_insert(&mut self, place: Place, side: End, value: ValueRef<'_>, limit: ListLimit) {
+        let Place { node, offset } = place;
+        let tail = self.edit(node, |pack| pack.split_off(offset));
+        self.edit(node, give_back_spare);
+        self.insert_node(node + 1, tail);
+        if limit.is_large(value) {
+            self.insert_node(node + 1, [value].into_iter().collect());
+            return;
+        }
+        match side {
+            End::Front => self.edit(node, |pack| pack.push_back(value)),
+            End::Back => self.edit(node + 1, |pack| pack.push_front(value)),
+        }
+        self.join_around(node + usize::from(side == End::Front), limit);
+    }
+
+    /// Joins neighbours that fit into one pack: the two before a node, the two behind it, and those with the node.
+    fn join_around(&mut self, mut node: usize, limit: ListLimit) {
+        if node >= 2 && self.join(node - 2, limit) {
+            node -= 1;
+        }
+        self.join(node + 1, limit);
+        if node >= 1 && self.join(node - 1, limit) {
+            node -= 1;
+        }
+        self.join(node, limit);
+    }
+
+    /// Joins a node with the next one if they fit into one; whether they did.
+    fn join(&mut self, node: usize, limit: ListLimit) -> bool {
+        let (Some(one), Some(next)) = (self.nodes.get(node), self.nodes.get(node + 1)) else { return false };
+        if one.is_alone(limit) || next.is_alone(limit) {
+            return false;
+        }
+        let bytes = one.as_packed().redis_bytes() + next.as_packed().redis_bytes();
+        let fits = limit.allows(bytes - Packed::EMPTY.redis_bytes(), one.count() + next.count());
+        if fits {
+            let next = self.remove_node(node + 1).into_pack();
+            self.edit(node, |pack| pack.append(next.as_packed()));
+        }
+        fits
+    }
+
+    /// Removes up to `count` elements equal to `value` from the front on; says how many there were.
+    pub(crate) fn remove(&mut self, value: ValueRef<'_>, count: usize) -> usize {
+        let mut removed = 0;
+        for node in 0..self.nodes.len() {
+            if removed < count {
+                removed += self.edit_if(node, value, |pack| pack.remove_equal(value, count - removed));
+            }
+        }
+        self.drop_empty();
+        removed
+    }
+
+    /// Removes up to `count` elements equal to `value` from the back on; says how many there were.
+    pub(crate) fn remove_back(&mut self, value: ValueRef<'_>, count: usize) -> usize {
+        let mut removed = 0;
+        for node in (0..self.nodes.len()).rev() {
+            if removed < count {
+                removed += self.edit_if(node, value, |pack| pack.remove_equal_back(value, count - removed));
+            }
+        }
+        self.drop_empty();
+        removed
+    }
+
+    fn edit_if(&mut self, node: usize, value: ValueRef<'_>, change: impl FnOnce(&mut Pack) -> usize) -> usize {
+        match self.nodes[node].as_packed().find(value, 0) {
+            Some(_) => {
+                let removed = self.edit(node, change);
+                if (self.depth..self.nodes.len().saturating_sub(self.depth)).contains(&node) && self.depth > 0 {
+                    self.compress(node);
+                }
+                removed
+            }
+            None => 0,
+        }
+    }
+
+    /// Changes a pack and keeps the sums right.
+    #[inline]
+    fn edit<R>(&mut self, node: usize, change: impl FnOnce(&mut Pack) -> R) -> R {
+        let node = &mut self.nodes[node];
+        let (count, bytes) = (node.count(), node.memory_bytes());
+        let result = node.edit(change);
+        self.len = self.len - count + node.count();
+        self.pack_bytes = self.pack_bytes - bytes + node.memory_bytes();
+        result
+    }
+
+    fn insert_node(&mut self, at: usize, pack: Pack) {
+        let node = Node::new(pack);
+        self.len += node.count();
+        self.pack_bytes += node.memory_bytes();
+        self.nodes.insert(at, node);
+    }
+
+    fn remove_node(&mut self, at: usize) -> Node {
+        let node = self.nodes.remove(at).expect("the caller has just seen the node");
+        self.len -= node.count();
+        self.pack_bytes -= node.memory_bytes();
+        if self.nodes.capacity() > 64 && self.nodes.len() < self.nodes.capacity() / 4 {
+            self.nodes.shrink_to(self.nodes.len() * 2);
+        }
+        self.decompress_ends();
+        node
+    }
+
+    /// Compresses all that lies deep enough, after a change in the middle.
+    pub(crate) fn compress_all(&mut self, limit: ListLimit) {
+        self.depth = limit.compress_depth();
+        if self.depth > 0 {
+            (self.depth..self.nodes.len().saturating_sub(self.depth)).for_each(|node| self.compress(node));
+            self.close();
+        }
+    }
+
+    /// Compresses the node that has come to lie deep enough by a new one at this end.
+    fn compress_near(&mut self, end: End, limit: ListLimit) {
+        if self.depth != limit.compress_depth() {
+            return self.compress_all(limit);
+        }
+        let (depth, len) = (self.depth, self.nodes.len());
+        if depth > 0 && len > 2 * depth {
+            self.compress(if end == End::Front { depth } else { len - 1 - depth });
+            self.close();
+        }
+    }
+
+    fn compress(&mut self, node: usize) {
+        let node = &mut self.nodes[node];
+        let bytes = node.memory_bytes();
+        node.compress(&self.opened);
+        self.pack_bytes = self.pack_bytes - bytes + node.memory_bytes();
+    }
+
+    /// Gives back what readers have opened: they mostly read near the ends.
+    fn close(&mut self) {
+        for step in 0..self.nodes.len().div_ceil(2) {
+            if self.opened.load(Ordering::Relaxed) == 0 {
+                return;
+            }
+            let behind = self.nodes.len() - 1 - step;
+            self.nodes[step].close();
+            self.nodes[behind].close();
+        }
+        // What is left was removed with its node.
+        self.opened.store(0, Ordering::Relaxed);
+    }
+
+    /// Keeps what has come near an end as it is.
+    fn decompress_ends(&mut self) {
+        let ends = [self.depth.checked_sub(1), self.nodes.len().checked_sub(self.depth)];
+        for node in ends.into_iter().flatten() {
+            if let Some(node) = self.nodes.get_mut(node).filter(|node| node.is_compressed()) {
+                let bytes = node.memory_bytes();
+                node.decompress();
+                self.pack_bytes = self.pack_bytes - bytes + node.memory_bytes();
+            }
+        }
+    }
+
+    fn drop_if_empty(&mut self, node: usize) {
+        if self.nodes[node].count() == 0 {
+            self.remove_node(node);
+        }
+    }
+
+    fn drop_empty(&mut self) {
+        let bytes = &mut self.pack_bytes;
+        self.nodes.retain(|node| {
+            if node.count() == 0 {
+                *bytes -= node.memory_bytes();
+            }
+            node.count() != 0
+        });
+    }
+}
+
+/// Gives back what a pack that will not grow has in reserve, if it is worth a copy.
+fn give_back_spare(pack: &mut Pack) {
+    let used = pack.as_bytes().len();
+    if pack.memory_bytes() - used > used / 32 {
+        pack.shrink_to_fit();
+    }
+}

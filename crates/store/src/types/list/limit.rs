@@ -1,0 +1,84 @@
+//! The limit of a pack in a list: the option `list-max-listpack-size`, and the sums that Redis compares with it; and which
+//! packs are kept compressed, the option `list-compress-depth`.
+//!
+//! Pure arithmetic, usable from any thread.
+
+use crate::packed::listpack::Packed;
+use crate::value::ValueRef;
+
+/// How large a pack of a list may be, and which packs are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListLimit {
+    bytes: usize,
+    count: Option<usize>,
+    compress_depth: usize,
+    /// Whether a list is a chain even if one pack would do.
+    is_always_chained: bool,
+    /// Elements of so many bytes have a pack of their own, if that is not said by `bytes`.
+    alone_from: Option<usize>,
+}
+
+/// The most bytes in a pack that is limited by a count.
+const BYTES_SAFE: usize = 8192;
+
+/// What Redis takes an element to need beyond its text, in bytes, when it asks whether a pack has room for it.
+const ELEMENT_EXTRA_BYTES: usize = 8;
+
+impl ListLimit {
+    /// Reads the option `list-max-listpack-size`: a positive number is a count of elements, -1 to -5 are 4, 8, 16, 32 and 64 KiB.
+    pub fn new(option: i64) -> Self {
+        let (bytes, count) = match usize::try_from(option) {
+            Ok(count) => (BYTES_SAFE, Some(count.max(1))),
+            Err(_) => (4096 << (option.max(-5).unsigned_abs() - 1), None),
+        };
+        Self { bytes, count, compress_depth: 0, is_always_chained: false, alone_from: None }
+    }
+
+    /// With packs compressed that have so many on both sides of them, the option `list-compress-depth`; 0 for none.
+    pub fn compressed_beyond(self, depth: usize) -> Self {
+        Self { compress_depth: depth, ..self }
+    }
+
+    /// With a chain for every list, as before Redis 7.2.
+    pub fn always_chained(self) -> Self {
+        Self { is_always_chained: true, ..self }
+    }
+
+    /// With a pack of its own for each element of at least so many bytes, instead of where the pack's limit is.
+    pub fn alone_from(self, bytes: usize) -> Self {
+        Self { alone_from: Some(bytes), ..self }
+    }
+
+    pub(crate) fn compress_depth(self) -> usize {
+        self.compress_depth
+    }
+
+    /// Whether a pack of this many elements may have this many bytes, counted as Redis does.
+    pub(crate) fn allows(self, redis_bytes: usize, count: usize) -> bool {
+        redis_bytes <= self.bytes && self.count.is_none_or(|limit| count <= limit)
+    }
+
+    /// Whether a list of one pack of so many bytes and elements may be kept without a chain.
+    pub(crate) fn allows_packed(self, redis_bytes: usize, count: usize) -> bool {
+        !self.is_always_chained && self.allows(redis_bytes, count)
+    }
+
+    /// Whether a list of one pack is small enough to be packed again: half of the limit.
+    pub(crate) fn allows_return(self, packed: Packed<'_>) -> bool {
+        let is_small = match self.count {
+            Some(limit) => packed.len() <= limit / 2,
+            None => packed.redis_bytes() <= self.bytes / 2,
+        };
+        is_small && !self.is_always_chained && !packed.first().is_some_and(|first| self.is_large(first))
+    }
+
+    /// Whether an element is too large to share a pack with others.
+    pub(crate) fn is_large(self, value: ValueRef<'_>) -> bool {
+        self.alone_from.map_or(value.len() > self.bytes, |bytes| value.len() >= bytes)
+    }
+
+    /// Whether a pack of so many elements has room for `value`.
+    pub(crate) fn takes(self, packed: Packed<'_>, count: usize, value: ValueRef<'_>) -> bool {
+        self.allows(packed.redis_bytes() + value.len() + ELEMENT_EXTRA_BYTES, count + 1)
+    }
+}

@@ -1,0 +1,114 @@
+//! A small sorted set: members and their scores in turn, in one pack, in order.
+//!
+//! A score that is a whole number is packed as one; others are text with the fewest digits that read back the same, as in
+//! the listpack of Redis. Everything is found by walking: there are a hundred members or so. Functions on packs whose
+//! bytes are trusted; usable from any thread.
+
+use std::cmp::Ordering;
+
+use crate::packed::listpack::{Elements, Packed};
+use crate::packed::pack::Pack;
+use crate::value::{Digits, ValueRef};
+
+/// Whole scores up to this are packed as integers, as in Redis.
+const WHOLE_MAX: f64 = 4_611_686_018_427_387_904.0;
+
+/// The members with their scores, from either end.
+#[derive(Clone, Copy)]
+pub(crate) struct Pairs<'a>(Elements<'a>);
+
+/// The members of `packed` in order.
+pub(crate) fn pairs(packed: Packed<'_>) -> Pairs<'_> {
+    Pairs(packed.iter())
+}
+
+impl<'a> Iterator for Pairs<'a> {
+    type Item = (ValueRef<'a>, f64);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let name = self.0.next()?;
+        Some((name, score_of(self.0.next()?)))
+    }
+
+    #[inline]
+    fn nth(&mut self, skipped: usize) -> Option<Self::Item> {
+        let name = self.0.nth(skipped.saturating_mul(2))?;
+        Some((name, score_of(self.0.next()?)))
+    }
+}
+
+impl DoubleEndedIterator for Pairs<'_> {
+    #[inline]
+    fn next_back(&mut self) -> Option<Self::Item> {
+        let score = score_of(self.0.next_back()?);
+        Some((self.0.next_back()?, score))
+    }
+}
+
+/// Reads a packed score.
+fn score_of(value: ValueRef<'_>) -> f64 {
+    match value {
+        ValueRef::Integer(number) => number as f64,
+        ValueRef::Bytes(text) => std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).unwrap_or(0.0),
+    }
+}
+
+/// The order of two names as bytes.
+#[inline]
+pub(crate) fn compare_names(name: ValueRef<'_>, other: &[u8]) -> Ordering {
+    match name {
+        ValueRef::Bytes(bytes) => bytes.cmp(other),
+        ValueRef::Integer(number) => Digits::default().write(number).cmp(other),
+    }
+}
+
+/// Where a member is, and its score.
+pub(crate) fn find(packed: Packed<'_>, name: &[u8]) -> Option<(usize, f64)> {
+    let offset = packed.find(name, 1)?;
+    let (score, _) = packed.read(packed.after(offset))?;
+    Some((offset, score_of(score)))
+}
+
+/// Adds a member that is not there yet.
+pub(crate) fn insert(pack: &mut Pack, name: &[u8], score: f64) {
+    let offset = place_of(pack.as_packed(), name, score);
+    let offset = pack.insert_at(offset, name);
+    insert_score(pack, offset, score);
+}
+
+/// Where the first member begins that is not before this one.
+fn place_of(packed: Packed<'_>, name: &[u8], score: f64) -> usize {
+    // Scores often come in order: then the place is behind the last.
+    if pairs(packed).next_back().is_none_or(|last| is_before(last, name, score)) {
+        return packed.bytes_len();
+    }
+    let mut at = packed.iter();
+    loop {
+        let offset = at.offset();
+        let (Some(other), Some(value)) = (at.next(), at.next()) else { return offset };
+        if !is_before((other, score_of(value)), name, score) {
+            return offset;
+        }
+    }
+}
+
+fn is_before((other, value): (ValueRef<'_>, f64), name: &[u8], score: f64) -> bool {
+    value < score || (value == score && compare_names(other, name) == Ordering::Less)
+}
+
+fn insert_score(pack: &mut Pack, offset: usize, score: f64) {
+    if score.fract() == 0.0 && score.abs() <= WHOLE_MAX {
+        pack.insert_at(offset, score as i64);
+        return;
+    }
+    let magnitude = score.abs();
+    let is_short = magnitude.is_infinite() || (1e-5..1e17).contains(&magnitude);
+    let text = if is_short { format!("{score}") } else { format!("{score:e}") };
+    pack.insert_at(offset, text.as_bytes());
+}
+
+/// How many members, from the first on, lie before a place that `is_before` tells.
+pub(crate) fn count_while(packed: Packed<'_>, mut is_before: impl FnMut(ValueRef<'_>, f64) -> bool) -> usize {
+    pairs(packed).take_while(|(name, score)| is_before(*name, *score)).count()
+}

@@ -1,0 +1,416 @@
+//! Streams: entries in the order of their ids, appended at the end, and the groups of those who read them.
+//!
+//! Entries lie in blocks of a hundred or so ([`crate::types::stream::block`]), which are ordered by the id of their first entry.
+//! Beside them stand the counters from which Redis (7.0 and later) tells how far a group lags behind: how many entries were
+//! ever added, the first id there is, and the largest that was deleted. A stream without entries is still a stream, with its
+//! last id and its groups, so it is kept. It knows no clock. Plain data, usable from any thread.
+
+pub mod block;
+pub mod group;
+pub mod id;
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Range;
+
+use crate::packed::listpack::Packed;
+use crate::value::collection::Collection;
+use crate::value::form::Form;
+use crate::value::key_hash::HashKey;
+use crate::value::{Encoding, Kind};
+use block::{Block, BlockLimits, Cursor, StreamEntry};
+use group::StreamGroup;
+use id::StreamId;
+
+/// See the file's head.
+#[derive(Debug, Default)]
+pub struct Stream {
+    blocks: BTreeMap<StreamId, Block>,
+    /// The bytes of all blocks.
+    blocks_bytes: usize,
+    len: u64,
+    first_id: StreamId,
+    last_id: StreamId,
+    max_deleted_id: StreamId,
+    entries_added: u64,
+    groups: BTreeMap<Box<[u8]>, StreamGroup>,
+    /// The bytes of all groups.
+    groups_bytes: usize,
+}
+
+/// What is kept when a stream is trimmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// The last so many entries.
+    Last(u64),
+    /// Entries from this id on.
+    From(StreamId),
+}
+
+/// The counters that XSETID sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamCounters {
+    /// The last id that was given.
+    pub last_id: StreamId,
+    /// How many entries were ever added.
+    pub entries_added: u64,
+    /// The largest id that was deleted.
+    pub max_deleted_id: StreamId,
+}
+
+/// Reading.
+impl Stream {
+    /// The number of entries.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The id of the first entry; zero if there is none.
+    pub fn first_id(&self) -> StreamId {
+        self.first_id
+    }
+
+    /// The last id that was given, whether or not its entry is still there.
+    pub fn last_id(&self) -> StreamId {
+        self.last_id
+    }
+
+    /// The id of the last entry that is there.
+    pub fn last_entry_id(&self) -> Option<StreamId> {
+        self.range_back(StreamId::MIN, StreamId::MAX).next().map(|entry| entry.id)
+    }
+
+    /// What else is counted.
+    pub fn counters(&self) -> StreamCounters {
+        let Self { last_id, entries_added, max_deleted_id, .. } = *self;
+        StreamCounters { last_id, entries_added, max_deleted_id }
+    }
+
+    /// The number of blocks, and of all nodes of the radix tree in which Redis would keep them, nearly.
+    pub fn blocks_len(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// The packed bytes of each block with the id under which it stands, for who writes them down.
+    pub fn blocks(&self) -> impl ExactSizeIterator<Item = (StreamId, Packed<'_>)> {
+        self.blocks.iter().map(|(&first, block)| (first, block.packed()))
+    }
+
+    /// The entry with this id.
+    pub fn get(&self, id: StreamId) -> Option<StreamEntry<'_>> {
+        self.range(id, id).next()
+    }
+
+    /// The entries from `start` to `end`, both included, in order.
+    pub fn range(&self, start: StreamId, end: StreamId) -> Entries<'_> {
+        self.entries(start, end, false)
+    }
+
+    /// The same, the last one first.
+    pub fn range_back(&self, start: StreamId, end: StreamId) -> Entries<'_> {
+        self.entries(start, end, true)
+    }
+
+    fn entries(&self, start: StreamId, end: StreamId, is_backward: bool) -> Entries<'_> {
+        // The block before may reach into the range.
+        let from = self.blocks.range(..=start).next_back().map_or(start, |(&first, _)| first);
+        let blocks = if from <= end { self.blocks.range(from..=end) } else { self.blocks.range(StreamId::MAX..) };
+        Entries { blocks, cursor: None, start, end, is_backward }
+    }
+
+    /// The groups in the order of their names.
+    pub fn groups(&self) -> impl ExactSizeIterator<Item = (&[u8], &StreamGroup)> {
+        self.groups.iter().map(|(name, group)| (&**name, group))
+    }
+
+    /// The group of this name.
+    pub fn group(&self, name: &[u8]) -> Option<&StreamGroup> {
+        self.groups.get(name)
+    }
+
+    /// Whether an entry was deleted from `start` on, as far as the largest deleted id tells.
+    pub fn has_tombstones_from(&self, start: StreamId) -> bool {
+        self.len != 0 && self.max_deleted_id != StreamId::MIN && start <= self.max_deleted_id
+    }
+
+    /// How many entries were added up to this id since the stream began, if that can be told.
+    pub fn entries_up_to(&self, id: StreamId) -> Option<u64> {
+        if self.entries_added == 0 {
+            return Some(0);
+        }
+        if self.len == 0 && id <= self.last_id {
+            return Some(self.entries_added);
+        }
+        if id != StreamId::MIN && id < self.max_deleted_id {
+            return None;
+        }
+        if id >= self.last_id {
+            return (id == self.last_id).then_some(self.entries_added);
+        }
+        let is_whole = self.max_deleted_id == StreamId::MIN || self.max_deleted_id < self.first_id;
+        match id.cmp(&self.first_id) {
+            std::cmp::Ordering::Less if is_whole => Some(self.entries_added.saturating_sub(self.len)),
+            std::cmp::Ordering::Equal if is_whole => {
+                Some(self.entries_added.saturating_sub(self.len).saturating_add(1))
+            }
+            _ => None,
+        }
+    }
+
+    /// How many entries a group has not read yet, if that can be told.
+    pub fn lag(&self, group: &StreamGroup) -> Option<i64> {
+        if self.entries_added == 0 {
+            return Some(0);
+        }
+        let read = match group.entries_read {
+            Some(read) if !self.has_tombstones_from(group.last_id) => Some(read),
+            _ => self.entries_up_to(group.last_id),
+        };
+        read.map(|read| self.entries_added.wrapping_sub(read) as i64)
+    }
+}
+
+/// Changing.
+impl Stream {
+    /// Appends an entry. `fields` are names and values in turn; the id is above the last one.
+    pub fn append<'v>(
+        &mut self,
+        id: StreamId,
+        fields: impl ExactSizeIterator<Item = &'v [u8]> + Clone,
+        limits: BlockLimits,
+    ) {
+        debug_assert!(id > self.last_id, "ids only grow");
+        let bytes = fields.clone().map(<[u8]>::len).sum();
+        let mut before = 0;
+        let last = self.blocks.last_entry().and_then(|mut last| {
+            if last.get().is_full_for(bytes, limits) {
+                self.blocks_bytes -= last.get().memory_bytes();
+                last.get_mut().shrink_to_fit();
+                self.blocks_bytes += last.get().memory_bytes();
+                return None;
+            }
+            before = last.get().memory_bytes();
+            Some((*last.key(), last.into_mut()))
+        });
+        let (first, block) = match last {
+            Some(last) => last,
+            None => (id, self.blocks.entry(id).or_insert(Block::new(fields.clone().step_by(2)))),
+        };
+        block.push(first, id, fields);
+        self.blocks_bytes += block.memory_bytes() - before;
+        self.len += 1;
+        self.entries_added = self.entries_added.saturating_add(1);
+        self.last_id = id;
+        if self.len == 1 {
+            self.first_id = id;
+        }
+    }
+
+    /// Deletes the entry with this id; whether it was there.
+    pub fn delete(&mut self, id: StreamId) -> bool {
+        let Some((&first, block)) = self.blocks.range_mut(..=id).next_back() else { return false };
+        let before = block.memory_bytes();
+        if !block.delete(first, id) {
+            return false;
+        }
+        if block.counts().0 == 0 {
+            self.blocks.remove(&first);
+            self.blocks_bytes -= before;
+        } else {
+            self.blocks_bytes = self.blocks_bytes - before + block.memory_bytes();
+        }
+        self.len -= 1;
+        self.max_deleted_id = self.max_deleted_id.max(id);
+        if id == self.first_id || self.len == 0 {
+            self.find_first();
+        }
+        true
+    }
+
+    /// Removes entries from the front, at most `removed_max` of them if there is such a bound; how many went. What goes
+    /// `in_blocks` goes by whole blocks, so that more than was asked for may stay.
+    pub fn trim(&mut self, keep: Keep, in_blocks: bool, removed_max: Option<u64>) -> u64 {
+        let mut removed = 0;
+        while let Some(mut entry) = self.blocks.first_entry() {
+            if matches!(keep, Keep::Last(count) if self.len <= count) {
+                break;
+            }
+            let (first, live) = (*entry.key(), entry.get().counts().0);
+            if removed_max.is_some_and(|removed_max| removed + live > removed_max) {
+                break;
+            }
+            let goes_whole = match keep {
+                Keep::Last(count) => self.len - live >= count,
+                Keep::From(id) => entry.get().last_id(first) < id,
+            };
+            let before = entry.get().memory_bytes();
+            if goes_whole {
+                entry.remove();
+                self.blocks_bytes -= before;
+                self.len -= live;
+                removed += live;
+                continue;
+            }
+            if !in_blocks {
+                let len = self.len;
+                let gone = entry.get_mut().delete_while(first, |id, gone| match keep {
+                    Keep::Last(count) => len - gone > count,
+                    Keep::From(from) => id < from,
+                });
+                self.blocks_bytes = self.blocks_bytes - before + entry.get().memory_bytes();
+                self.len -= gone;
+                removed += gone;
+            }
+            break;
+        }
+        if removed != 0 {
+            self.find_first();
+        }
+        removed
+    }
+
+    fn find_first(&mut self) {
+        self.first_id = self.range(StreamId::MIN, StreamId::MAX).next().map_or(StreamId::MIN, |entry| entry.id);
+    }
+
+    /// Sets what XSETID sets.
+    pub fn set_counters(&mut self, counters: StreamCounters) {
+        self.last_id = counters.last_id;
+        self.entries_added = counters.entries_added;
+        self.max_deleted_id = counters.max_deleted_id;
+    }
+
+    /// Adds a group; false if there is one of this name.
+    pub fn add_group(&mut self, name: &[u8], group: StreamGroup) -> bool {
+        if self.groups.contains_key(name) {
+            return false;
+        }
+        self.groups_bytes += group_bytes(name, &group);
+        self.groups.insert(name.into(), group);
+        true
+    }
+
+    /// Removes a group; whether it was there.
+    pub fn remove_group(&mut self, name: &[u8]) -> bool {
+        let Some(group) = self.groups.remove(name) else { return false };
+        self.groups_bytes -= group_bytes(name, &group);
+        true
+    }
+
+    /// Changes a group, with a view of what it reads; None if there is none of this name.
+    pub fn change_group<R>(&mut self, name: &[u8], change: impl FnOnce(&mut StreamGroup, &Self) -> R) -> Option<R> {
+        let mut group = std::mem::take(self.groups.get_mut(name)?);
+        let before = group_bytes(name, &group);
+        let result = change(&mut group, self);
+        self.groups_bytes = self.groups_bytes - before + group_bytes(name, &group);
+        if let Some(place) = self.groups.get_mut(name) {
+            *place = group;
+        }
+        Some(result)
+    }
+}
+
+fn group_bytes(name: &[u8], group: &StreamGroup) -> usize {
+    size_of::<Box<[u8]>>() + name.len() + group.memory()
+}
+
+/// Entries of a stream between two ids, in one of both directions.
+#[derive(Clone, Debug)]
+pub struct Entries<'a> {
+    blocks: Range<'a, StreamId, Block>,
+    cursor: Option<Cursor<'a>>,
+    start: StreamId,
+    end: StreamId,
+    is_backward: bool,
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = StreamEntry<'a>;
+
+    fn next(&mut self) -> Option<StreamEntry<'a>> {
+        loop {
+            let Some(cursor) = &mut self.cursor else {
+                let (&first, block) = if self.is_backward { self.blocks.next_back() } else { self.blocks.next() }?;
+                self.cursor = Some(match self.is_backward {
+                    true => Cursor::backward(block, first),
+                    false => Cursor::forward(block, first),
+                });
+                continue;
+            };
+            let Some(entry) = cursor.next() else {
+                self.cursor = None;
+                continue;
+            };
+            let (is_before, is_behind) = (entry.id < self.start, entry.id > self.end);
+            if !is_before && !is_behind {
+                return Some(entry);
+            }
+            if is_before == self.is_backward {
+                self.blocks = Range::default();
+                self.cursor = None;
+                return None;
+            }
+        }
+    }
+}
+
+impl Clone for Stream {
+    fn clone(&self) -> Self {
+        let blocks = self.blocks.clone();
+        Self {
+            // A copy has no room to grow in.
+            blocks_bytes: blocks.values().map(Block::memory_bytes).sum(),
+            blocks,
+            groups: self.groups.clone(),
+            ..*self
+        }
+    }
+}
+
+impl Collection for Stream {
+    const KIND: Kind = Kind::Stream;
+
+    type Ref<'a> = &'a Self;
+
+    fn new(_hash_key: HashKey) -> Self {
+        Self::default()
+    }
+
+    /// A stream without entries is kept.
+    fn is_empty(&self) -> bool {
+        false
+    }
+
+    fn packed(&self) -> Option<(Form, &[u8])> {
+        None
+    }
+
+    fn from_packed(hash_key: HashKey, _form: Form, _bytes: Vec<u8>) -> Self {
+        Self::new(hash_key)
+    }
+
+    fn into_buffer(self) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn view(_form: Form, _bytes: &[u8]) -> Option<&Self> {
+        None
+    }
+
+    fn as_ref(&self) -> &Self {
+        self
+    }
+
+    fn encoding(&self) -> Encoding {
+        Encoding::Stream
+    }
+
+    fn memory(&self) -> usize {
+        let of_block = size_of::<StreamId>() + size_of::<Block>();
+        self.blocks_bytes + self.blocks.len() * of_block + self.groups_bytes
+    }
+}

@@ -1,0 +1,267 @@
+//! Collections as the store sees them, whatever their type: how one is found in an entry, changed, and put back.
+//!
+//! A small collection is packed and lies in its key's entry; a larger one is an [`Object`] of its own, to which the entry
+//! points. A type has an owned form, which is changed, and a borrowed form, which is read; both hide where the bytes
+//! lie. What the types are and do is in their own files, and nothing here knows of keys, deadlines or commands.
+//!
+//! An object is one address, eight bytes in an entry. Where it points, what the collection's type can do stands before the
+//! collection itself: the store needs to know of no type, and the types may be built of the store's own tables.
+
+use std::any::TypeId;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+use super::form::{Form, PACKED_INLINE_MAX};
+use super::key_hash::HashKey;
+use super::{Encoding, Kind};
+use crate::memory::prefetch::Step;
+
+/// One type of collection.
+pub trait Collection: Clone + Send + 'static {
+    /// Its name for commands.
+    const KIND: Kind;
+
+    /// The borrowed form: what reads need, wherever the bytes lie.
+    type Ref<'a>: Copy;
+
+    /// An empty collection. Tables inside it hash with `hash_key`.
+    fn new(hash_key: HashKey) -> Self;
+
+    /// Whether nothing is in it; an empty collection is not kept.
+    fn is_empty(&self) -> bool;
+
+    /// Form and bytes, as long as it is packed.
+    fn packed(&self) -> Option<(Form, &[u8])>;
+
+    /// The collection with these packed bytes. `form` is one of this type's.
+    fn from_packed(hash_key: HashKey, form: Form, bytes: Vec<u8>) -> Self;
+
+    /// The buffer of a packed collection, to be used again.
+    fn into_buffer(self) -> Option<Vec<u8>>;
+
+    /// The borrowed form of packed bytes; None if `form` belongs to another type.
+    fn view(form: Form, bytes: &[u8]) -> Option<Self::Ref<'_>>;
+
+    /// The borrowed form.
+    fn as_ref(&self) -> Self::Ref<'_>;
+
+    /// How it is kept, as OBJECT ENCODING names it.
+    fn encoding(&self) -> Encoding;
+
+    /// The bytes that it owns.
+    fn memory(&self) -> usize;
+
+    /// Where a member or field should be, to be prefetched; what is no table does not need that.
+    fn place_of(&self, _member: &[u8]) -> Option<MemberPlace> {
+        None
+    }
+
+    /// Takes a step towards a member, ahead of looking for it.
+    fn prefetch(&self, _place: MemberPlace, _step: Step) {}
+
+    /// The time in milliseconds since the epoch when some of it is to go, if some of it is: a field with a deadline.
+    fn due_ms(&self) -> Option<i64> {
+        None
+    }
+}
+
+/// Which member or field of a large collection is meant, to be prefetched.
+#[derive(Clone, Copy, Debug)]
+pub enum MemberPlace {
+    /// The one that should be at this position.
+    At(u64),
+    /// The one that this random number will choose.
+    Random(u64),
+}
+
+/// What an object points to. The layout is that of C so that `abilities` is first, whatever `C` is.
+#[repr(C)]
+struct Boxed<C> {
+    abilities: &'static Abilities,
+    collection: C,
+}
+
+/// The form of packed bytes, and the bytes.
+type Packed<'a> = (Form, &'a [u8]);
+
+/// What is done with an object whose type is not known. The functions are for objects of the type only.
+struct Abilities {
+    type_id: TypeId,
+    kind: Kind,
+    encoding: fn(ObjectRef<'_>) -> Encoding,
+    memory: fn(ObjectRef<'_>) -> usize,
+    due_ms: fn(ObjectRef<'_>) -> Option<i64>,
+    packed: for<'a> fn(ObjectRef<'a>) -> Option<Packed<'a>>,
+    place_of: fn(ObjectRef<'_>, &[u8]) -> Option<MemberPlace>,
+    prefetch: fn(ObjectRef<'_>, MemberPlace, Step),
+    copy: fn(ObjectRef<'_>) -> Object,
+    drop: fn(&mut Object),
+}
+
+impl Abilities {
+    const fn of<C: Collection>() -> &'static Self {
+        const {
+            &Self {
+                type_id: TypeId::of::<C>(),
+                kind: C::KIND,
+                encoding: |object| object.known::<C>().encoding(),
+                memory: |object| size_of::<Boxed<C>>() + object.known::<C>().memory(),
+                due_ms: |object| object.known::<C>().due_ms(),
+                packed: |object| object.known::<C>().packed(),
+                place_of: |object, member| object.known::<C>().place_of(member),
+                prefetch: |object, place, step| object.known::<C>().prefetch(place, step),
+                copy: |object| Object::new(object.known::<C>().clone()),
+                drop: |object| {
+                    // SAFETY: `Object::new` made the address of such a box, and the object ends here.
+                    drop(unsafe { Box::from_raw(object.0.cast::<Boxed<C>>().as_ptr()) });
+                },
+            }
+        }
+    }
+}
+
+/// A collection that does not lie in an entry, whatever its type.
+pub(crate) struct Object(NonNull<&'static Abilities>);
+
+// SAFETY: an object owns its collection alone, and collections may go to another thread.
+unsafe impl Send for Object {}
+
+impl Object {
+    pub fn new<C: Collection>(collection: C) -> Self {
+        let boxed = Box::new(Boxed { abilities: Abilities::of::<C>(), collection });
+        Self(NonNull::from(Box::leak(boxed)).cast())
+    }
+
+    /// The address, to be kept instead of the object.
+    pub fn into_address(self) -> usize {
+        std::mem::ManuallyDrop::new(self).0.as_ptr().expose_provenance()
+    }
+
+    /// The object again.
+    ///
+    /// # Safety
+    /// `address` is from [`Object::into_address`], and this is the only object with it that is used or dropped.
+    pub unsafe fn from_address(address: usize) -> Self {
+        // SAFETY: it is the address of a box.
+        Self(unsafe { NonNull::new_unchecked(std::ptr::with_exposed_provenance_mut(address)) })
+    }
+
+    pub fn view(&self) -> ObjectRef<'_> {
+        ObjectRef { address: self.0, life: PhantomData }
+    }
+
+    /// The bytes that it takes, its own included.
+    pub fn memory(&self) -> usize {
+        self.view().memory()
+    }
+
+    /// The collection, to be changed, if it is of this type.
+    pub fn get_mut<C: Collection>(&mut self) -> Option<&mut C> {
+        // SAFETY: the box is of this type, and nobody else has it while `self` is borrowed.
+        self.view().is::<C>().then(|| unsafe { &mut self.0.cast::<Boxed<C>>().as_mut().collection })
+    }
+}
+
+impl Drop for Object {
+    fn drop(&mut self) {
+        (self.view().abilities().drop)(self);
+    }
+}
+
+impl Clone for Object {
+    fn clone(&self) -> Self {
+        self.view().copy()
+    }
+}
+
+impl fmt::Debug for Object {
+    /// Says what it is; what is in it may be millions of elements.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Object({})", self.view().kind().name())
+    }
+}
+
+/// An object that is borrowed.
+#[derive(Clone, Copy)]
+pub(crate) struct ObjectRef<'a> {
+    address: NonNull<&'static Abilities>,
+    life: PhantomData<&'a Object>,
+}
+
+impl<'a> ObjectRef<'a> {
+    /// # Safety
+    /// `address` is from [`Object::into_address`], and nobody changes the object or drops it during `'a`.
+    #[inline]
+    pub unsafe fn at(address: usize) -> Self {
+        // SAFETY: it is the address of a box.
+        let address = unsafe { NonNull::new_unchecked(std::ptr::with_exposed_provenance_mut(address)) };
+        Self { address, life: PhantomData }
+    }
+
+    #[inline]
+    fn abilities(self) -> &'static Abilities {
+        // SAFETY: every box begins with this reference, and it lives during `'a`.
+        unsafe { self.address.as_ref() }
+    }
+
+    #[inline]
+    fn is<C: Collection>(self) -> bool {
+        self.abilities().type_id == TypeId::of::<C>()
+    }
+
+    /// The collection, which is of this type.
+    #[inline]
+    fn known<C: Collection>(self) -> &'a C {
+        assert!(self.is::<C>());
+        // SAFETY: the box is of this type and lives, unchanged, during `'a`.
+        unsafe { &self.address.cast::<Boxed<C>>().as_ref().collection }
+    }
+
+    /// The collection, if it is of this type.
+    #[inline]
+    pub fn get<C: Collection>(self) -> Option<&'a C> {
+        self.is::<C>().then(|| self.known())
+    }
+
+    /// See [`Collection::place_of`].
+    pub fn place_of(self, member: &[u8]) -> Option<MemberPlace> {
+        (self.abilities().place_of)(self, member)
+    }
+
+    /// See [`Collection::prefetch`].
+    pub fn prefetch(self, place: MemberPlace, step: Step) {
+        (self.abilities().prefetch)(self, place, step);
+    }
+
+    /// The type.
+    #[inline]
+    pub fn kind(self) -> Kind {
+        self.abilities().kind
+    }
+
+    /// How it is kept, as OBJECT ENCODING names it.
+    pub fn encoding(self) -> Encoding {
+        (self.abilities().encoding)(self)
+    }
+
+    /// The bytes that it takes, its own included.
+    pub fn memory(self) -> usize {
+        (self.abilities().memory)(self)
+    }
+
+    /// When some of it is to go; see [`Collection::due_ms`].
+    pub fn due_ms(self) -> Option<i64> {
+        (self.abilities().due_ms)(self)
+    }
+
+    /// Form and bytes, if they may lie in an entry.
+    pub fn inline(self) -> Option<Packed<'a>> {
+        (self.abilities().packed)(self).filter(|(_, bytes)| bytes.len() <= PACKED_INLINE_MAX)
+    }
+
+    /// Another object with the same collection in it.
+    pub fn copy(self) -> Object {
+        (self.abilities().copy)(self)
+    }
+}
