@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt};
+use rustix::net::{AddressFamily, SocketAddrUnix, connect, sockopt};
 
 use crate::attempt::Attempt;
 use crate::config::{Config, Endpoint};
@@ -21,7 +21,8 @@ use crate::config::{Config, Endpoint};
 use crate::no_tls::Seal;
 #[cfg(feature = "tls")]
 use crate::seal::Seal;
-use crate::socket::{Bell, Socket, timespec, wait_for};
+use crate::socket::{Bell, Socket, wait_for};
+use crate::sys::{stream, timespec};
 
 /// How long an address may take before the next one is tried beside it.
 const HEAD_START_MAX: Duration = Duration::from_millis(250);
@@ -154,10 +155,6 @@ fn settled(racing: &mut Vec<OwnedFd>, slice: Duration) -> io::Result<Option<io::
     let stream = racing.swap_remove(index);
     let outcome = sockopt::socket_error(&stream)?;
     Ok(Some(outcome.map(|()| stream).map_err(io::Error::from)))
-}
-
-fn stream(family: AddressFamily) -> io::Result<OwnedFd> {
-    Ok(socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?)
 }
 
 /// Has the kernel notice a peer's machine that is gone without a word. A process that has stopped, it does not notice. How

@@ -76,6 +76,8 @@
 //!
 //! - `tls` (on by default): `rediss://` and `valkeys://`, with rustls.
 //! - `embedded`: `embedded://` and `Client::embedded()`, the engine inside the process; on Linux.
+//!
+//! Without `embedded` the client builds on macOS too.
 #![warn(unreachable_pub)]
 
 #[cfg(feature = "embedded")]
@@ -140,6 +142,7 @@ pub(crate) mod slot;
 pub(crate) mod socket;
 pub(crate) mod sorting;
 pub(crate) mod stream;
+pub(crate) mod sys;
 pub(crate) mod timeout;
 #[cfg(feature = "tls")]
 pub(crate) mod tls;

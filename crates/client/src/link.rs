@@ -16,7 +16,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::callback;
 use crate::config::{Config, QueueFull};
@@ -34,6 +33,7 @@ use crate::request::Written;
 use crate::shared::Shared;
 use crate::slot::{Completions, Source};
 use crate::socket::Bell;
+use crate::sys::clock_ms;
 use crate::timeout::Situation;
 
 /// Gathered bytes that a caller writes by itself rather than leave them to the thread.
@@ -174,8 +174,7 @@ impl Link {
         if self.limit_ms.load(Ordering::Relaxed) == 0 {
             return 0;
         }
-        let now = clock_gettime(ClockId::MonotonicCoarse);
-        (now.tv_sec as u32).wrapping_mul(1000).wrapping_add((now.tv_nsec / 1_000_000) as u32)
+        clock_ms()
     }
 
     /// How long a command may take in milliseconds, small enough for the wrapping clock.

@@ -11,10 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{RecvFlags, SendFlags};
 use rustls::ClientConnection;
 
+use crate::sys::{SEND_FLAGS, timespec};
 use crate::tls::Tls;
 
 /// See the file's head.
@@ -211,7 +212,7 @@ impl State {
 
     fn flush(&mut self, stream: impl AsFd) -> io::Result<Flushed> {
         while let Some(rest) = self.sealed.get(self.sent..).filter(|rest| !rest.is_empty()) {
-            match rustix::net::send(&stream, rest, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+            match rustix::net::send(&stream, rest, SEND_FLAGS | SendFlags::DONTWAIT) {
                 Ok(count) => self.sent += count,
                 Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::AGAIN) => return Ok(Flushed::Full),
@@ -260,7 +261,7 @@ fn wait(stream: impl AsFd, flags: PollFlags, deadline: Instant) -> io::Result<()
 }
 
 fn wait_for(stream: impl AsFd, flags: PollFlags, timeout: Option<Duration>) -> io::Result<()> {
-    let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+    let timeout = timeout.map(timespec);
     match poll(&mut [PollFd::new(&stream, flags)], timeout.as_ref()) {
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),

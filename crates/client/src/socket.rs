@@ -1,19 +1,20 @@
 //! A stream to a server, TCP or Unix, and a bell that wakes the thread which sleeps on it.
 //!
-//! With `dial` and `seal` the only room that makes system calls. Nothing here blocks except the waits,
+//! With `dial`, `seal` and `sys` the only room that makes system calls. Nothing here blocks except the waits,
 //! and each of them is bounded by a time. Any thread.
 
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use rustix::net::{RecvFlags, SendFlags, Shutdown};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{RecvFlags, Shutdown};
 
 #[cfg(not(feature = "tls"))]
 use crate::no_tls::Seal;
 #[cfg(feature = "tls")]
 use crate::seal::Seal;
+use crate::sys::{Event, SEND_FLAGS, timespec};
 
 /// A connected stream that never blocks.
 pub(crate) struct Socket {
@@ -45,7 +46,7 @@ impl Socket {
             }
             return Ok(count);
         }
-        Ok(rustix::io::retry_on_intr(|| rustix::net::send(&self.fd, bytes, SendFlags::NOSIGNAL))?)
+        Ok(rustix::io::retry_on_intr(|| rustix::net::send(&self.fd, bytes, SEND_FLAGS))?)
     }
 
     /// Receives what is there now; 0 when the peer has closed.
@@ -76,7 +77,7 @@ impl Socket {
         let timeout = if has_plain { Some(Duration::ZERO) } else { timeout };
         let flags = if write || has_residue { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
         let stream = PollFd::new(&self.fd, flags);
-        let bell = bell.map(|bell| PollFd::new(&bell.fd, PollFlags::IN));
+        let bell = bell.map(|bell| PollFd::new(&bell.event, PollFlags::IN));
         let timeout = timeout.map(timespec);
         let (stream, bell) = match bell {
             Some(bell) => {
@@ -101,10 +102,6 @@ impl Socket {
     }
 }
 
-pub(crate) fn timespec(duration: Duration) -> Timespec {
-    Timespec::try_from(duration).unwrap_or(Timespec { tv_sec: i32::MAX.into(), tv_nsec: 0 })
-}
-
 pub(crate) fn wait_for(fds: &mut [PollFd<'_>], timeout: Option<&Timespec>) -> io::Result<()> {
     match poll(fds, timeout) {
         // An interrupted wait is one that ended early; its owner looks again.
@@ -115,33 +112,31 @@ pub(crate) fn wait_for(fds: &mut [PollFd<'_>], timeout: Option<&Timespec>) -> io
 
 /// Wakes a thread that waits on a socket, or on nothing but the bell.
 pub(crate) struct Bell {
-    fd: OwnedFd,
+    event: Event,
 }
 
 impl Bell {
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self { fd: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)? })
+        Ok(Self { event: Event::new()? })
     }
 
     /// Another handle to the same bell.
     pub(crate) fn twin(&self) -> io::Result<Self> {
-        Ok(Self { fd: self.fd.try_clone()? })
+        Ok(Self { event: self.event.twin()? })
     }
 
     /// Rings; the next or present wait ends.
     pub(crate) fn ring(&self) {
-        // It fails only when it has been rung 2^64 times without being heard.
-        let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
+        self.event.raise();
     }
 
     /// Takes all ringing back.
     pub(crate) fn hear(&self) {
-        // It fails when nothing rang, which is as good.
-        let _ = rustix::io::read(&self.fd, &mut [0; 8]);
+        self.event.clear();
     }
 
     /// Sleeps until it rings or the time is up.
     pub(crate) fn wait(&self, timeout: Option<Duration>) -> io::Result<()> {
-        wait_for(&mut [PollFd::new(&self.fd, PollFlags::IN)], timeout.map(timespec).as_ref())
+        wait_for(&mut [PollFd::new(&self.event, PollFlags::IN)], timeout.map(timespec).as_ref())
     }
 }

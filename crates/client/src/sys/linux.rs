@@ -1,0 +1,63 @@
+//! The twin of Linux.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, Timespec, eventfd};
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, socket_with};
+use rustix::time::{ClockId, clock_gettime};
+
+/// How to send so that a peer who has gone is an error, and no signal that ends the process.
+pub(crate) const SEND_FLAGS: SendFlags = SendFlags::NOSIGNAL;
+
+/// Something that may be raised from any thread, and that a wait on descriptors ends with.
+pub(crate) struct Event {
+    fd: OwnedFd,
+}
+
+impl Event {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self { fd: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)? })
+    }
+
+    /// Another handle to the same one.
+    pub(crate) fn twin(&self) -> io::Result<Self> {
+        Ok(Self { fd: self.fd.try_clone()? })
+    }
+
+    /// Raises it: its descriptor can be read.
+    pub(crate) fn raise(&self) {
+        // It fails only when it has been raised 2^64 times without being cleared.
+        let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
+    }
+
+    /// Clears it, however often it was raised.
+    pub(crate) fn clear(&self) {
+        // It fails when it was not raised, which is as good.
+        let _ = rustix::io::read(&self.fd, &mut [0; 8]);
+    }
+}
+
+impl AsFd for Event {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// A stream socket that never blocks, and that no program which is started inherits.
+pub(crate) fn stream(family: AddressFamily) -> io::Result<OwnedFd> {
+    Ok(socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?)
+}
+
+/// Milliseconds on a coarse clock of no particular start, which wraps and never goes back.
+#[inline]
+pub(crate) fn clock_ms() -> u32 {
+    let now = clock_gettime(ClockId::MonotonicCoarse);
+    (now.tv_sec as u32).wrapping_mul(1000).wrapping_add((now.tv_nsec / 1_000_000) as u32)
+}
+
+/// How long a wait on descriptors may take, for the system. A wait may end early, so what is too long for it is shortened.
+pub(crate) fn timespec(duration: Duration) -> Timespec {
+    Timespec::try_from(duration).unwrap_or(Timespec { tv_sec: i32::MAX.into(), tv_nsec: 0 })
+}

@@ -1,0 +1,18 @@
+//! What the client asks of a system in that system's own way: a wake-up, a socket, a coarse clock.
+//!
+//! Linux has its own twin, because eventfd, flags at a socket's making and a clock without a look at the hardware are each
+//! cheaper there. Every other Unix has the portable one. Both are tested on Linux; a build of Linux with
+//! `--cfg sleeve_portable` uses the portable one throughout. Any thread.
+
+#[cfg(all(target_os = "linux", not(sleeve_portable)))]
+mod linux;
+#[cfg(any(not(target_os = "linux"), sleeve_portable, test))]
+mod portable;
+
+#[cfg(all(target_os = "linux", not(sleeve_portable)))]
+pub(crate) use linux::{Event, SEND_FLAGS, clock_ms, stream, timespec};
+#[cfg(not(all(target_os = "linux", not(sleeve_portable))))]
+pub(crate) use portable::{Event, SEND_FLAGS, clock_ms, stream, timespec};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,82 @@
+//! The twin of every Unix but Linux: nothing here is more than POSIX has, but for one option of BSD's.
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use rustix::event::Timespec;
+use rustix::io::{FdFlags, fcntl_setfd, ioctl_fionbio};
+use rustix::net::{AddressFamily, SendFlags, SocketType, socket};
+use rustix::time::{ClockId, clock_gettime};
+
+/// How to send so that a peer who has gone is an error, and no signal that ends the process. Apple's systems have an option of
+/// the socket instead.
+#[cfg(target_vendor = "apple")]
+pub(crate) const SEND_FLAGS: SendFlags = SendFlags::empty();
+/// How to send so that a peer who has gone is an error, and no signal that ends the process.
+#[cfg(not(target_vendor = "apple"))]
+pub(crate) const SEND_FLAGS: SendFlags = SendFlags::NOSIGNAL;
+
+/// The longest wait that is asked of the system, which counts milliseconds in 31 bits on some.
+const WAIT_MAX: Duration = Duration::from_secs(1_000_000);
+
+/// Something that may be raised from any thread, and that a wait on descriptors ends with: bytes in a pair of sockets.
+pub(crate) struct Event {
+    raised: UnixStream,
+    raising: UnixStream,
+}
+
+impl Event {
+    pub(crate) fn new() -> io::Result<Self> {
+        let (raised, raising) = UnixStream::pair()?;
+        raised.set_nonblocking(true)?;
+        raising.set_nonblocking(true)?;
+        Ok(Self { raised, raising })
+    }
+
+    /// Another handle to the same one.
+    pub(crate) fn twin(&self) -> io::Result<Self> {
+        Ok(Self { raised: self.raised.try_clone()?, raising: self.raising.try_clone()? })
+    }
+
+    /// Raises it: its descriptor can be read.
+    pub(crate) fn raise(&self) {
+        // It fails when so many bytes lie there that one more says nothing.
+        let _ = (&self.raising).write(&[1]);
+    }
+
+    /// Clears it, however often it was raised.
+    pub(crate) fn clear(&self) {
+        let mut room = [0; 256];
+        while matches!((&self.raised).read(&mut room), Ok(count) if count == room.len()) {}
+    }
+}
+
+impl AsFd for Event {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.raised.as_fd()
+    }
+}
+
+/// A stream socket that never blocks, and that no program which is started later inherits.
+pub(crate) fn stream(family: AddressFamily) -> io::Result<OwnedFd> {
+    let stream = socket(family, SocketType::STREAM, None)?;
+    fcntl_setfd(&stream, FdFlags::CLOEXEC)?;
+    ioctl_fionbio(&stream, true)?;
+    #[cfg(target_vendor = "apple")]
+    rustix::net::sockopt::set_socket_nosigpipe(&stream, true)?;
+    Ok(stream)
+}
+
+/// Milliseconds on a clock of no particular start, which wraps and never goes back.
+pub(crate) fn clock_ms() -> u32 {
+    let now = clock_gettime(ClockId::Monotonic);
+    (now.tv_sec as u32).wrapping_mul(1000).wrapping_add((now.tv_nsec / 1_000_000) as u32)
+}
+
+/// How long a wait on descriptors may take, for the system. A wait may end early, so what is too long for it is shortened.
+pub(crate) fn timespec(duration: Duration) -> Timespec {
+    let duration = duration.min(WAIT_MAX);
+    Timespec { tv_sec: duration.as_secs() as _, tv_nsec: duration.subsec_nanos().into() }
+}

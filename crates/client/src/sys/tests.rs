@@ -1,0 +1,68 @@
+//! Both twins do the same.
+
+use std::net::TcpListener;
+use std::os::fd::AsFd;
+use std::thread;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, connect, send};
+
+use super::portable;
+
+/// Whether a wait of no time finds it raised.
+fn is_raised(event: &impl AsFd) -> bool {
+    poll(&mut [PollFd::new(event, PollFlags::IN)], Some(&super::timespec(Duration::ZERO))) == Ok(1)
+}
+
+/// Tests of a twin; each has types of its own.
+macro_rules! twin {
+    ($twin:path) => {
+        use $twin as twin;
+
+        let event = twin::Event::new().expect("an event");
+        let other = event.twin().expect("its twin");
+        for count in [1, 2, 100_000] {
+            assert!(!is_raised(&event));
+            (0..count).for_each(|_| other.raise());
+            assert!(is_raised(&event) && is_raised(&other));
+            // However often it was raised, it is cleared in the end, and can be raised again.
+            event.clear();
+            while is_raised(&event) {
+                event.clear();
+            }
+        }
+        thread::scope(|scope| {
+            scope.spawn(|| other.raise());
+            let mut fds = [PollFd::new(&event, PollFlags::IN)];
+            assert_eq!(poll(&mut fds, Some(&twin::timespec(Duration::MAX))), Ok(1));
+        });
+
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let stream = twin::stream(AddressFamily::INET).expect("a socket");
+        let connected = connect(&stream, &listener.local_addr().expect("its address"));
+        assert!(matches!(connected, Ok(()) | Err(Errno::INPROGRESS)), "{connected:?}");
+        assert!(rustix::io::fcntl_getfd(&stream).expect("its flags").contains(rustix::io::FdFlags::CLOEXEC));
+        assert_eq!(rustix::io::read(&stream, &mut [0; 1]), Err(Errno::AGAIN));
+        drop(listener.accept().expect("a connection"));
+        // A peer who has gone is an error, and no signal.
+        while send(&stream, b"x", twin::SEND_FLAGS).is_ok() {}
+
+        let before = twin::clock_ms();
+        let later = || twin::clock_ms().wrapping_sub(before);
+        while later() < 20 {
+            assert!(later() < 60_000, "it goes back");
+        }
+    };
+}
+
+#[test]
+fn the_portable_twin_does_what_is_asked_of_it() {
+    twin!(portable);
+}
+
+#[test]
+fn this_systems_twin_does_what_is_asked_of_it() {
+    twin!(super);
+}
