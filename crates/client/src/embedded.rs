@@ -9,6 +9,9 @@
 //! same pipe and intake as on a connection. A thread that lives only meanwhile takes it in: the engine rings when there is
 //! something, and the thread itself looks when a time is over.
 
+mod alarm;
+mod house;
+
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -20,13 +23,13 @@ use sleeve_server::host::clock::Instant;
 use sleeve_server::{Engine, Local, Opt};
 use sleeve_wire::frame::Scanner;
 
-use crate::alarm::Alarm;
 use crate::callback;
 use crate::config::{Config, Endpoint, ErrorHook};
+use crate::embedded::alarm::Alarm;
+use crate::embedded::house::House;
 use crate::entry::Unit;
 use crate::error::{Effect, Error, ErrorKind};
 use crate::exchange::Exchange;
-use crate::house::House;
 use crate::intake::Intake;
 use crate::link::no_such_database;
 use crate::name::Name;

@@ -80,8 +80,6 @@
 //! Without `embedded` the client builds on macOS too.
 #![warn(unreachable_pub)]
 
-#[cfg(feature = "embedded")]
-pub(crate) mod alarm;
 pub(crate) mod apart;
 pub(crate) mod argument;
 pub(crate) mod ask;
@@ -104,8 +102,6 @@ pub(crate) mod exchange;
 pub(crate) mod fork;
 pub(crate) mod geo;
 pub(crate) mod handshake;
-#[cfg(feature = "embedded")]
-pub(crate) mod house;
 pub(crate) mod intake;
 pub(crate) mod io;
 pub(crate) mod key_options;

@@ -25,7 +25,7 @@ impl Config {
     /// the same two, and `redis+unix://` and `valkey+unix://` are `unix://`.
     ///
     /// The options are `db`, `name` (CLIENT SETNAME), `protocol` (`2` or `3`), `connect_timeout`, `command_timeout`,
-    /// `backoff_min` and `backoff_max` (such as `250ms` or `5s`; `command_timeout=none`), `queue` (bytes, such as `16mb`)
+    /// `silence_max`, `backoff_min` and `backoff_max` (such as `250ms` or `5s`; the second and the third may be `none`), `queue` (bytes, such as `16mb`)
     /// and `queue_full` (`wait` or `fail`); with TLS also `ca` and `ca_folder` (whom to believe instead of the system's
     /// authorities), `cert` and `key` (what to show a server that asks), `server_name`, and `insecure=yes`. With
     /// `embedded://` every other option is one of the engine ([`Config::engine`]):
@@ -146,6 +146,8 @@ fn option(config: &mut Config, name: &str, value: &str) -> Result<(), Error> {
         "connect_timeout" => config.connect_timeout = duration(name, value)?,
         "command_timeout" if value == "none" => config.command_timeout = None,
         "command_timeout" => config.command_timeout = Some(duration(name, value)?),
+        "silence_max" if value == "none" => config.silence_max = None,
+        "silence_max" => config.silence_max = Some(duration(name, value)?),
         "backoff_min" => config.backoff_min = duration(name, value)?,
         "backoff_max" => config.backoff_max = duration(name, value)?,
         "queue" => config.queue_bytes_max = bytes(name, value)?,
@@ -233,6 +235,9 @@ mod tests {
         let config = read("redis://:secret@host?db=2&command_timeout=none&protocol=2").unwrap();
         assert_eq!((config.user, config.password.as_deref(), config.database), (None, Some("secret"), 2));
         assert_eq!((config.command_timeout, config.protocol), (None, Protocol::Resp2));
+        assert_eq!(read("redis://?silence_max=750ms").unwrap().silence_max, Some(Duration::from_millis(750)));
+        assert_eq!(read("redis://?silence_max=none").unwrap().silence_max, None);
+        assert!(read("redis://?silence_max=soon").unwrap_err().message().contains("silence_max"));
         assert_eq!(read("unix:///run/a.sock").unwrap().endpoint, Endpoint::Unix("/run/a.sock".into()));
         assert_eq!(read("embedded://").unwrap().endpoint, Endpoint::Embedded(None));
         assert_eq!(read("embedded://x").unwrap().endpoint, Endpoint::Embedded(Some("x".to_owned())));
