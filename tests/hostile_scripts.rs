@@ -71,6 +71,9 @@ const SHORT: &[(&str, &str)] = &[
     ("cjson.encode_sparse_array(true, 0, 0) return cjson.encode({[2^40] = 1})", "$19\r\n{\"1099511627776\":1}"),
     ("return #{cmsgpack.unpack(('a'):rep(1e6))}", "-ERR user_script:1: too many return values"),
     ("return {pcall(getmetatable('').__index.rep)}", "*2\r\n$-1\r\n"),
+    ("table.insert(redis, 1)", "-ERR Attempt to modify a readonly table script: "),
+    ("return pcall(table.insert, _G, 1, 2) and 1 or #string", ":0\r\n"),
+    ("local t = setmetatable({}, {}) table.insert(t, 7) table.insert(t, 1, 6) return t", "*2\r\n:6\r\n:7\r\n"),
     ("getmetatable('').__index = {}", "-ERR user_script:1: Attempt to modify a readonly table"),
     (
         "return {bit.tohex(65535, -2147483648), bit.tohex(65535, 2147483647)}",

@@ -263,3 +263,20 @@ fn more_arguments_than_a_million_are_taken() {
     let words = [&["DEL"][..], &["key"; 1_100_000]].concat();
     assert_eq!(server.connect().command(&words).unwrap(), b":0\r\n");
 }
+
+#[test]
+fn what_follows_the_end_of_its_client_in_a_transaction_takes_effect_and_is_not_told() {
+    for kind in [Kind::Redis, Kind::Sleeve] {
+        let server = Server::start(kind);
+        let mut connection = server.connect();
+        let id = ask(&mut connection, "CLIENT ID");
+        let kill = format!("CLIENT KILL ID {} SKIPME no", id.trim_start_matches(':').trim_end());
+        for line in ["MULTI", "PING", &kill, "CLIENT LIST", "SET k v", "EXEC", "PING"] {
+            connection.send(&request(&line.split(' ').collect::<Vec<_>>())).expect("sent");
+        }
+        let told = String::from_utf8(connection.read_to_end().expect("it ends")).expect("text");
+        let expected = format!("+OK\r\n{}*4\r\n+PONG\r\n:1\r\n", "+QUEUED\r\n".repeat(4));
+        assert_eq!(told, expected, "{kind:?}");
+        assert_eq!(ask(&mut server.connect(), "GET k"), "$1\r\nv\r\n", "{kind:?}");
+    }
+}

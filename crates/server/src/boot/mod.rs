@@ -239,6 +239,7 @@ pub fn serve(words: &[Vec<u8>]) -> Result<(), StartError> {
     // The log says why if it cannot be, and the server is as good without.
     _ = oom_score::apply(&engine.config);
     let pid_file = write_pid_file(&engine.config);
+    pid_file.iter().for_each(|path| panics::take_along(path.clone()));
     signals::catch(Arc::clone(&engine)).map_err(|error| system("cannot catch signals", error))?;
     let server = start(&engine, engine.doors.listeners()).map_err(|error| system("cannot start the workers", error))?;
     engine.doors.attach(&server.mailboxes);

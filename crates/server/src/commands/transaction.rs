@@ -80,12 +80,17 @@ pub fn exec(cx: &mut Cx<'_>) -> Outcome {
     cx.begin_transaction();
     cx.reply().array(transaction.queue.len());
     for ((row, args), places) in transaction.queue.iter().zip(&transaction.places) {
-        let mark = cx.out.mark();
+        let (mark, has_ended) = (cx.out.mark(), cx.state.closing);
         match permission::check_queued(cx, row, args) {
             Ok(()) => (cx.call)(cx, Request::new(row, args, &transaction.keys[places.clone()])),
             Err(error) => cx.refuse(&error),
         }
-        cx.check_reply(mark);
+        if has_ended {
+            // It has ended its own client: the rest takes effect, but is not told.
+            cx.out.rewind(mark);
+        } else {
+            cx.check_reply(mark);
+        }
     }
     cx.end_transaction();
     cx.state.executing = None;

@@ -6,8 +6,11 @@
 
 use std::any::Any;
 use std::backtrace::Backtrace;
+use std::fs;
 use std::panic;
+use std::path::PathBuf;
 use std::process;
+use std::sync::OnceLock;
 use std::thread;
 
 use super::crash;
@@ -27,9 +30,20 @@ pub fn end_process_on_panic() {
             Backtrace::force_capture(),
         ));
         print(panic);
+        if let Some(path) = PID_FILE.get() {
+            _ = fs::remove_file(path);
+        }
         crash::has_been_told();
         process::abort();
     }));
+}
+
+/// The file with this process's number.
+static PID_FILE: OnceLock<PathBuf> = OnceLock::new();
+
+/// Has a panic take this file away with the process. The first one that is named counts.
+pub fn take_along(pid_file: PathBuf) {
+    _ = PID_FILE.set(pid_file);
 }
 
 /// What a panic said.

@@ -39,7 +39,7 @@ impl ScriptRoom {
     pub fn new(scripts: &Scripts, bytes_max: usize) -> Result<Self, Error> {
         let generation = scripts.generation();
         let make = || {
-            let mut realm = Realm::new(bytes_max, &scripts.script_bytes)?;
+            let realm = Realm::new(bytes_max, &scripts.script_bytes)?;
             let redis = api::table(&realm.lua)?;
             let redis = realm.sandbox.hide(&realm.lua, redis)?;
             realm.sandbox.real.raw_set("redis", redis)?;

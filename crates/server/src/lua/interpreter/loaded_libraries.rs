@@ -64,7 +64,7 @@ impl LibraryRoom {
     }
 
     fn make(scripts: &Scripts, bytes_max: usize) -> mlua::Result<Self> {
-        let mut realm = Realm::new(bytes_max, &scripts.library_bytes)?;
+        let realm = Realm::new(bytes_max, &scripts.library_bytes)?;
         let lua = realm.lua.clone();
         let redis = realm.sandbox.hide(&lua, api::table(&lua)?)?;
         realm.sandbox.real.raw_set("redis", redis)?;

@@ -18,7 +18,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use mlua::{Function, Lua, LuaOptions, StdLib, Value};
 use sleeve_wire::request::Args;
 
-use super::library::base::READ_ONLY;
 use super::native::errors;
 use super::native::errors::Uncaught;
 use super::native::hook;
@@ -104,10 +103,8 @@ impl Realm {
     ) -> Result<Returned<'_>, Uncaught> {
         let returned = self.bare.call(function, given, keys, args);
         let uncaught = self.uncaught.borrow_mut().take();
-        let is_changed = self.bare.is_any_filled(&self.sandbox.hidden) && self.sandbox.was_changed();
         let uncaught = match returned {
-            Ok(returned) if !is_changed => return Ok(returned),
-            Ok(_) => Uncaught::plain(READ_ONLY),
+            Ok(returned) => return Ok(returned),
             Err(Broken::Memory) => Uncaught::plain("not enough memory"),
             Err(Broken::Handler) => uncaught.unwrap_or_else(|| Uncaught::plain("error in error handling")),
             Err(Broken::Raised) => uncaught.unwrap_or_else(|| Uncaught::plain("unknown error")),
@@ -118,8 +115,7 @@ impl Realm {
     fn settle(&self, returned: mlua::Result<(bool, Value)>) -> Result<Value, Uncaught> {
         let uncaught = self.uncaught.borrow_mut().take();
         let uncaught = match returned {
-            Ok((true, value)) if !self.sandbox.was_changed() => return Ok(value),
-            Ok((true, _)) => Uncaught::plain(READ_ONLY),
+            Ok((true, value)) => return Ok(value),
             Ok((false, error)) => uncaught.unwrap_or_else(|| Uncaught::at_the_top(&self.lua, error)),
             Err(error) => uncaught.unwrap_or_else(|| Uncaught::plain(&errors::text_of(&error))),
         };

@@ -14,7 +14,6 @@ use crate::lua::library::bit::type_name;
 use crate::lua::library::{base, bit, collector, copies, json, msgpack, protected, random, strings, structs, tables};
 use crate::lua::native::errors;
 use crate::lua::native::errors::{complain, raise};
-use crate::lua::native::raw_call::Kept;
 
 /// Functions of the base library that scripts keep as they are.
 const KEPT: [&str; 13] = [
@@ -43,8 +42,6 @@ pub struct Sandbox {
     pub real: Table,
     /// Lua's `xpcall`, as it is.
     pub xpcall: Function,
-    /// The empty tables in front of those that nobody may change.
-    pub hidden: Vec<Kept>,
     reals: Table,
     refuse: Function,
 }
@@ -69,7 +66,6 @@ impl Sandbox {
             real,
             xpcall: open.get("xpcall")?,
             reals: lua.create_table()?,
-            hidden: Vec::new(),
             refuse,
         };
         sandbox.fill(lua, &open, &prelude)?;
@@ -83,36 +79,19 @@ impl Sandbox {
     ///
     /// # Errors
     /// Lua has no memory left.
-    pub fn hide(&mut self, lua: &Lua, table: Table) -> mlua::Result<Table> {
+    pub fn hide(&self, lua: &Lua, table: Table) -> mlua::Result<Table> {
         let metatable = lua.create_table()?;
         metatable.raw_set("__index", &table)?;
         metatable.raw_set("__metatable", false)?;
         let proxy = lua.create_table()?;
-        self.hide_behind(lua, proxy.clone(), metatable, &table)?;
+        self.hide_behind(proxy.clone(), metatable, &table)?;
         Ok(proxy)
     }
 
-    fn hide_behind(&mut self, lua: &Lua, proxy: Table, metatable: Table, table: &Table) -> mlua::Result<()> {
+    fn hide_behind(&self, proxy: Table, metatable: Table, table: &Table) -> mlua::Result<()> {
         metatable.raw_set("__newindex", &self.refuse)?;
         proxy.set_metatable(Some(metatable))?;
-        self.reals.raw_set(&proxy, table)?;
-        self.hidden.push(Kept::new(lua, proxy)?);
-        Ok(())
-    }
-
-    /// Whether a script has got something into a table that nobody may change, past its metatable (`table.insert` does not
-    /// look at it). It is taken out again.
-    pub fn was_changed(&self) -> bool {
-        let mut changed = false;
-        for hidden in &self.hidden {
-            if let Ok(Value::Table(table)) = hidden.get()
-                && table.raw_len() != 0
-            {
-                changed = true;
-                _ = table.clear();
-            }
-        }
-        changed
+        self.reals.raw_set(proxy, table)
     }
 
     fn fill(&mut self, lua: &Lua, open: &Table, prelude: &Table) -> mlua::Result<()> {
@@ -132,7 +111,7 @@ impl Sandbox {
         let (string, table): (Table, Table) = (open.raw_get("string")?, open.raw_get("table")?);
         strings::add(lua, &string)?;
         copies::add(lua, &string)?;
-        tables::add(lua, &self.real, &table)?;
+        tables::add(lua, &self.real, &table, &self.reals)?;
         collector::add(lua, &self.real)?;
         let os = lua.create_table()?;
         os.raw_set("clock", open.raw_get::<Table>("os")?.raw_get::<Value>("clock")?)?;
@@ -168,7 +147,7 @@ impl Sandbox {
         let metatable = self.hide(lua, lua.create_table()?)?;
         self.shown.raw_set("__metatable", metatable)?;
         let (globals, shown, real) = (self.globals.clone(), self.shown.clone(), self.real.clone());
-        self.hide_behind(lua, globals, shown, &real)?;
+        self.hide_behind(globals, shown, &real)?;
         self.real.raw_set("_G", &self.globals)
     }
 }

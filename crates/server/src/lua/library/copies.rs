@@ -184,7 +184,7 @@ mod tests {
         let globals = lua.globals();
         let (string, table) = (globals.get("string").expect("a table"), globals.get("table").expect("a table"));
         add(&lua, &string).expect("memory");
-        tables::add(&lua, &globals, &table).expect("memory");
+        tables::add(&lua, &globals, &table, &globals).expect("memory");
         globals.set("redis", api::table(&lua).expect("memory")).expect("memory");
         lua
     }

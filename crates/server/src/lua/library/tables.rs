@@ -7,20 +7,22 @@ use std::ffi::{CStr, c_int};
 use std::mem::MaybeUninit;
 
 use mlua::ffi::{self, lua_State, luaL_Buffer};
-use mlua::{Lua, Table};
+use mlua::{Function, Lua, Table};
 
+use super::base::READ_ONLY;
 use crate::lua::native;
 use crate::lua::native::{Native, fail};
 
-/// Puts the functions into the tables of globals and `table`.
+/// Puts the functions into the tables of globals and `table`. The keys of `reals` are the tables that nobody may change.
 ///
 /// # Errors
 /// Lua has no memory left.
-pub fn add(lua: &Lua, globals: &Table, table: &Table) -> mlua::Result<()> {
-    let functions: [(&str, Native); 5] =
-        [("insert", insert), ("remove", remove), ("concat", concat), ("maxn", maxn), ("sort", sort)];
-    // SAFETY: see each of them.
+pub fn add(lua: &Lua, globals: &Table, table: &Table, reals: &Table) -> mlua::Result<()> {
+    let functions: [(&str, Native); 4] = [("remove", remove), ("concat", concat), ("maxn", maxn), ("sort", sort)];
+    // SAFETY: see each of them. The closure's one upvalue is what mlua has put on the stack.
     unsafe {
+        let insert: Function = lua.exec_raw(reals, |state| ffi::lua_pushcclosure(state, insert, 1))?;
+        table.raw_set("insert", insert)?;
         native::add(lua, globals, &[("unpack", unpack)])?;
         native::add(lua, table, &functions)
     }
@@ -65,14 +67,37 @@ unsafe extern "C-unwind" fn unpack(state: *mut lua_State) -> c_int {
 
 const TOO_MANY: &CStr = c"too many results to unpack";
 
+/// Raises an error where nobody may change the table that is the first argument. Such a table is an empty one in front of
+/// another, and has a metatable; `insert` is the one function for lists that would put something into it all the same.
+///
+/// # Safety
+/// As [`fail`]; the upvalue is that of [`insert`].
+unsafe fn refuse_shared(state: *mut lua_State) {
+    // SAFETY: two slots are used, and are free again.
+    unsafe {
+        if ffi::lua_getmetatable(state, 1) == 0 {
+            return;
+        }
+        ffi::lua_pushvalue(state, 1);
+        ffi::lua_rawget(state, ffi::lua_upvalueindex(1));
+        if ffi::lua_type(state, -1) != ffi::LUA_TNIL {
+            // Without a place, as `rawset` says it.
+            ffi::lua_pushlstring_(state, READ_ONLY.as_ptr().cast(), READ_ONLY.len());
+            ffi::lua_error(state);
+        }
+        ffi::lua_settop(state, -3);
+    }
+}
+
 /// `table.insert(table, [pos,] value)`
 ///
 /// # Safety
-/// Called by Lua.
+/// Called by Lua, with the tables that nobody may change as the keys of its upvalue.
 unsafe extern "C-unwind" fn insert(state: *mut lua_State) -> c_int {
-    // SAFETY: it was called by Lua; one slot more than the arguments is used.
+    // SAFETY: it was called by Lua; at most two slots more than the arguments are used.
     unsafe {
         let end = len(state).wrapping_add(1);
+        refuse_shared(state);
         let place = match ffi::lua_gettop(state) {
             2 => end,
             3 => ffi::luaL_checkinteger(state, 2) as c_int,

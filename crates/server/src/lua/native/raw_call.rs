@@ -137,21 +137,6 @@ impl Bare {
     }
 }
 
-impl Bare {
-    /// Whether there is anything in the array part of any of these tables.
-    pub fn is_any_filled(&self, tables: &[Kept]) -> bool {
-        tables.iter().any(|table| {
-            // SAFETY: pushes one value that Lua keeps, asks how long it is, and takes it away again. Nothing allocates.
-            unsafe {
-                ffi::lua_rawgeti_(self.state, ffi::LUA_REGISTRYINDEX, table.number);
-                let len = ffi::lua_objlen(self.state, -1);
-                ffi::lua_settop(self.state, -2);
-                len != 0
-            }
-        })
-    }
-}
-
 /// What a function has returned, as long as it lies on Lua's stack.
 pub struct Returned<'b> {
     bare: &'b Bare,
