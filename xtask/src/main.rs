@@ -7,6 +7,7 @@ mod bench;
 mod clients;
 mod dist;
 mod fuzz;
+mod miri;
 mod peers;
 mod soak;
 mod steps;
@@ -50,6 +51,8 @@ enum Chore {
     Golden(verify::Golden),
     /// Run a fuzz target, or each of them in turn
     Fuzz(fuzz::Options),
+    /// Run the tests of store, client and wire in an interpreter that sees undefined behaviour
+    Miri,
     /// Run tests in their long form, which takes minutes or hours
     #[command(after_help = soak::EXAMPLES)]
     Soak(soak::Options),
@@ -72,6 +75,7 @@ fn main() -> ExitCode {
         Chore::Bench(options) => bench::run(&options),
         Chore::Golden(options) => verify::golden(&options),
         Chore::Fuzz(options) => fuzz::run(&options),
+        Chore::Miri => miri::run(),
         Chore::Soak(options) => soak::run(&options),
         Chore::Walk(options) => walk::run(&options),
         Chore::Dist => dist::run(),

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::clients;
+use crate::miri;
 use crate::peers;
 use crate::steps::{Count, Steps, build_sleeve, cargo, run, run_tests, target_folder};
 use sleeve_tests::Kind;
@@ -43,6 +44,7 @@ pub fn test() -> Result<(), String> {
         let mut tests = tests(&["--workspace", "--no-fail-fast"]);
         run_tests(tests.env("SLEEVE_BIN", &sleeve))
     });
+    miri::check(&mut steps);
     clients::check(&mut steps, &peers, Kind::Sleeve, &sleeve, "");
     steps.close()
 }

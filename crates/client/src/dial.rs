@@ -186,6 +186,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "needs sockets")]
     fn the_second_address_is_reached_while_the_first_drops_everything() {
         let (_listener, _waiting, hole) = black_hole();
         let server = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -201,6 +202,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "needs sockets")]
     fn whoever_no_longer_wants_it_need_not_wait() {
         let (_listener, _waiting, hole) = black_hole();
         let mut ticks = 3;

@@ -367,6 +367,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "needs an event descriptor")]
     fn a_thread_that_panics_fails_what_waits_and_says_why() {
         let config = Config::new(Endpoint::Unix("/nonexistent".into()));
         let link = Link::new(config, true, Arc::default()).expect("a bell");

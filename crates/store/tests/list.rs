@@ -179,6 +179,7 @@ fn a_long_list_takes_little_more_than_its_elements() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "compresses ten thousand elements")]
 fn compressed_parts_take_less_and_hold_the_same() {
     let (plain, compressed) = (ListLimit::new(64), ListLimit::new(64).compressed_beyond(2));
     let element = |number: usize| format!("{{\"event\": \"view\", \"item\": \"item:{:04}\"}}", number % 100);

@@ -54,6 +54,7 @@ fn effect(handle: Handle) -> Effect {
 
 /// Removing one after the other moved all bytes behind it each time, which took minutes.
 #[test]
+#[cfg_attr(miri, ignore = "160,000 requests")]
 fn a_long_queue_expires_in_time_in_proportion_to_its_length() {
     const COUNT: u32 = 160_000;
     let mut pipe = pipe();

@@ -288,7 +288,7 @@ mod tests {
     fn blocks_never_overlap() {
         let mut heap = Heap::new();
         let mut blocks: Vec<(Block, usize, u8)> = Vec::new();
-        let rounds = if cfg!(miri) { 600 } else { 40_000 };
+        let rounds = if cfg!(miri) { 120 } else { 40_000 };
         let mut state = 1u64;
         for round in 0..rounds {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
