@@ -6,6 +6,7 @@
 //! Text of errors and of simple strings is one line by construction: line ends in it become spaces.
 //! A writer borrows its buffer; one thread.
 
+use crate::frame::LINE_LENGTH_MAX;
 use crate::number;
 
 /// The protocol that a peer has chosen with HELLO.
@@ -73,8 +74,10 @@ impl<'a> Writer<'a> {
         self.push_line(text.as_ref());
     }
 
+    /// The rest of a line: without what would end it early, and no longer than whoever reads lines has to bear.
     fn push_line(&mut self, text: &[u8]) {
         let start = self.out.len();
+        let text = text.get(..LINE_LENGTH_MAX).unwrap_or(text);
         self.out.extend_from_slice(text);
         if memchr::memchr2(b'\r', b'\n', text).is_some() {
             let line = self.out.get_mut(start..).unwrap_or_default();

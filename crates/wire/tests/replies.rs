@@ -1,5 +1,6 @@
 //! Replies in both protocols, byte for byte.
 
+use sleeve_wire::frame::LINE_LENGTH_MAX;
 use sleeve_wire::reply::{Protocol, Writer};
 
 fn both(write: impl Fn(&mut Writer<'_>)) -> (String, String) {
@@ -60,4 +61,11 @@ fn what_the_protocols_say_differently() {
     differ(|w| w.big_number("123"), "$3\r\n123\r\n", "(123\r\n");
     differ(|w| w.verbatim(b"txt", b"hello"), "$5\r\nhello\r\n", "=9\r\ntxt:hello\r\n");
     differ(|w| _ = w.attribute(1), "", "|1\r\n");
+}
+
+#[test]
+fn no_line_is_longer_than_readers_of_lines_bear() {
+    let long = "x".repeat(LINE_LENGTH_MAX + 1);
+    same(|w| w.error(&long), &format!("-{}\r\n", "x".repeat(LINE_LENGTH_MAX)));
+    same(|w| w.simple(&long), &format!("+{}\r\n", "x".repeat(LINE_LENGTH_MAX)));
 }
