@@ -19,7 +19,7 @@ const FOREIGN: &[&str] = &[
     "crates/server/src/config",
     "crates/server/src/engine/migrate_target",
     "crates/client/src/pipe",
-    "crates/client/src/decode",
+    "crates/client/src/values",
 ];
 
 /// One place that panics.

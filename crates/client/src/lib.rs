@@ -80,111 +80,78 @@
 //! Without `embedded` the client builds on macOS too.
 #![warn(unreachable_pub)]
 
-pub(crate) mod apart;
-pub(crate) mod argument;
-pub(crate) mod ask;
-pub(crate) mod attempt;
-pub(crate) mod batch;
-pub(crate) mod bits;
-pub(crate) mod callback;
-pub(crate) mod client;
-pub(crate) mod cmd;
-pub mod commands;
-pub(crate) mod config;
-pub(crate) mod counted;
-pub(crate) mod decode;
-pub(crate) mod dial;
-#[cfg(feature = "embedded")]
-pub(crate) mod embedded;
-pub(crate) mod entry;
-pub(crate) mod error;
-pub(crate) mod exchange;
-pub(crate) mod fork;
-pub(crate) mod geo;
-pub(crate) mod handshake;
-pub(crate) mod intake;
-pub(crate) mod io;
-pub(crate) mod key_options;
-pub(crate) mod lease;
-pub(crate) mod link;
-pub(crate) mod lone;
-pub(crate) mod name;
-#[cfg(not(feature = "tls"))]
-pub(crate) mod no_tls;
-pub(crate) mod number;
-pub(crate) mod options;
-pub(crate) mod origin;
-pub(crate) mod patience;
-pub(crate) mod payload;
-pub(crate) mod pipe;
-pub(crate) mod probe;
-pub(crate) mod pubsub;
-pub(crate) mod queued;
-pub(crate) mod ranking;
-pub(crate) mod read;
-pub(crate) mod refusal;
-pub(crate) mod reply;
-pub(crate) mod request;
-pub(crate) mod route;
-pub(crate) mod scan;
-pub(crate) mod script;
-#[cfg(feature = "tls")]
-pub(crate) mod seal;
-pub(crate) mod segment;
-pub(crate) mod shared;
-#[cfg(test)]
-mod simulation;
-pub(crate) mod slot;
-pub(crate) mod socket;
-pub(crate) mod sorting;
-pub(crate) mod stream;
-pub(crate) mod sys;
-pub(crate) mod timeout;
-#[cfg(feature = "tls")]
-pub(crate) mod tls;
-pub(crate) mod transaction;
-pub(crate) mod turn;
-pub(crate) mod url;
-pub(crate) mod value;
-pub(crate) mod vigil;
+// The rooms, from top to bottom; a room uses only rooms below it.
+//
+// api         where calls begin: clients, databases, batches, transactions, leases, scans, scripts
+// commands    one line a command, for all of them
+// pubsub      subscriptions: over a connection of their own, or in the embedded engine
+// route       where requests go: over a connection, or into an engine in this process
+// reply       a reply that is on its way: all waiting lives here
+// connection  one connection's life: who writes, who reads, whether the server is still there
+// connect     from an endpoint to a connection that has been greeted
+// pipe        the spine: what is to be written, who waits for which reply, what a broken connection loses
+// request     a command as the bytes that travel; which commands a shared connection cannot carry
+// options     what commands can be told besides keys and values
+// config      what a client can be told; URLs
+// values      Rust values as arguments, and replies as Rust values
+// error       what can go wrong, and whether the command may have been executed all the same
+// process     forks, and threads for what must not run on the caller's
+// sys         what differs between Linux and other systems
 
-pub use batch::Batch;
-pub use bits::{BitField, BitRange};
-pub use client::{Client, Db};
-pub use cmd::Cmd;
-pub use config::{Config, Endpoint, ErrorHook, Protocol, QueueFull};
-pub use decode::FromReply;
-pub use error::{Effect, Error, ErrorKind};
-pub use geo::{GeoArea, GeoCentre, GeoOptions, GeoUnit};
-pub use key_options::{CopyOptions, MembersScan, MigrateTarget, RestoreOptions, ScanOptions};
-pub use lease::Lease;
-pub use number::Number;
-pub use options::{
+mod api;
+pub mod commands;
+mod config;
+mod connect;
+mod connection;
+mod error;
+mod options;
+mod pipe;
+mod process;
+mod pubsub;
+mod reply;
+mod request;
+mod route;
+mod sys;
+mod values;
+
+pub use crate::api::batch::Batch;
+pub use crate::api::cmd::Cmd;
+pub use crate::api::handles::{Client, Db};
+pub use crate::api::lease::Lease;
+pub use crate::api::scan::{Scan, ScanIter};
+pub use crate::api::script::{Runs, Script, ScriptReply};
+pub use crate::api::transaction::{Condition, Transaction};
+#[cfg(feature = "tls")]
+pub use crate::config::tls::Tls;
+pub use crate::config::{Config, Endpoint, ErrorHook, Protocol, QueueFull};
+#[cfg(feature = "tls")]
+#[doc(hidden)]
+pub use crate::connect::tls_stream::Seal;
+pub use crate::error::{Effect, Error, ErrorKind};
+pub use crate::options::bits::{BitField, BitRange};
+pub use crate::options::geo::{GeoArea, GeoCentre, GeoOptions, GeoUnit};
+pub use crate::options::key::{CopyOptions, MembersScan, MigrateTarget, RestoreOptions, ScanOptions};
+pub use crate::options::list::{ListEnd, ListSide, PosOptions, SortOptions};
+pub use crate::options::sorted_set::{AddOptions, CombineOptions, RankEnd, RankRange};
+pub use crate::options::stream::{ClaimOptions, GroupStart, ReadOptions, StreamTrim};
+pub use crate::options::{
     BitOperation, ClientFilter, ClientType, CommandFilter, ExpireIf, Expiry, FieldsIf, FlushMode, LcsOptions,
     PauseMode, RestorePolicy, SetOptions, Switch, Unblock,
 };
-pub use pubsub::news::{Message, News};
-pub use pubsub::subscription::{Messages, Recv, Subscription};
-pub use ranking::{AddOptions, CombineOptions, RankEnd, RankRange};
-pub use reply::Reply;
-pub use request::{Request, ToArg, ToArgs};
-pub use scan::{Scan, ScanIter};
-pub use script::{Runs, Script, ScriptReply};
-#[cfg(feature = "tls")]
-#[doc(hidden)]
-pub use seal::Seal;
+pub use crate::pubsub::news::{Message, News};
+pub use crate::pubsub::subscription::{Messages, Recv, Subscription};
+pub use crate::reply::Reply;
+pub use crate::request::{Request, ToArg, ToArgs};
+pub use crate::values::decode::FromReply;
+pub use crate::values::number::Number;
+pub use crate::values::value::Value;
 pub use sleeve_wire::frame::{Frame, FrameError, Items};
-pub use sorting::{ListEnd, ListSide, PosOptions, SortOptions};
-pub use stream::{ClaimOptions, GroupStart, ReadOptions, StreamTrim};
-#[cfg(feature = "tls")]
-pub use tls::Tls;
-pub use transaction::{Condition, Transaction};
-pub use value::Value;
 
 /// The traits that carry the commands' methods: `use sleeve::prelude::*`.
 pub mod prelude {
-    pub use crate::ask::Ask;
+    pub use crate::api::scan_commands::ScanCommands;
     pub use crate::commands::admin::AdminCommands;
+    pub use crate::commands::ask::Ask;
     pub use crate::commands::bitmap::BitmapCommands;
     pub use crate::commands::blocking::BlockingCommands;
     pub use crate::commands::connection::ConnectionCommands;
@@ -194,7 +161,6 @@ pub mod prelude {
     pub use crate::commands::key::KeyCommands;
     pub use crate::commands::list::ListCommands;
     pub use crate::commands::pubsub::PubSubCommands;
-    pub use crate::commands::scan::ScanCommands;
     pub use crate::commands::script::ScriptCommands;
     pub use crate::commands::set::SetCommands;
     pub use crate::commands::sorted_set::SortedSetCommands;

@@ -12,14 +12,14 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use crate::callback;
 use crate::config::ErrorHook;
-use crate::decode::FromReply;
 use crate::error::Error;
-use crate::payload::Payload;
-use crate::queued::{Queued, Sent};
-use crate::slot::{Flush, Handle};
-use crate::value::Value;
+use crate::pipe::queued::{Queued, Sent};
+use crate::pipe::raw_reply::Payload;
+use crate::pipe::slot::{Flush, Handle};
+use crate::process::callback;
+use crate::values::decode::FromReply;
+use crate::values::value::Value;
 
 /// The answer to a command that was sent.
 ///

@@ -1,7 +1,7 @@
 //! Bitmap commands, one line each.
 
-use crate::bits::{BitField, BitRange};
 use crate::options::BitOperation;
+use crate::options::bits::{BitField, BitRange};
 use crate::request::{ToArg, ToArgs};
 
 super::commands! {

@@ -22,10 +22,10 @@
 
 use std::time::Duration;
 
-use crate::counted::Counted;
-use crate::ranking::RankEnd;
+use crate::options::list::ListEnd;
+use crate::options::sorted_set::RankEnd;
 use crate::request::{Request, ToArg, ToArgs};
-use crate::sorting::ListEnd;
+use crate::values::counted::Counted;
 
 /// A time in seconds with milliseconds, rounded up: what is not zero must not become zero, which is for ever.
 struct Seconds(Duration);

@@ -1,10 +1,10 @@
 //! Hash commands, one line each.
 
-use crate::counted::Counted;
-use crate::key_options::MembersScan;
-use crate::number::Number;
+use crate::options::key::MembersScan;
 use crate::options::{ExpireIf, Expiry, FieldsIf};
 use crate::request::{Request, ToArg, ToArgs};
+use crate::values::counted::Counted;
+use crate::values::number::Number;
 
 /// Fields and values behind the number of the pairs.
 struct CountedPairs<T>(T);

@@ -1,7 +1,7 @@
 //! Commands on keys of any type, one line each.
 
-use crate::key_options::{CopyOptions, MigrateTarget, RestoreOptions, ScanOptions};
 use crate::options::ExpireIf;
+use crate::options::key::{CopyOptions, MigrateTarget, RestoreOptions, ScanOptions};
 use crate::request::{ToArg, ToArgs};
 
 super::commands! {

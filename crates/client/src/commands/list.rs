@@ -1,8 +1,8 @@
 //! List commands, one line each. Those that wait are in [`blocking`](super::blocking).
 
-use crate::counted::Counted;
+use crate::options::list::{ListEnd, ListSide, PosOptions, SortOptions};
 use crate::request::{ToArg, ToArgs};
-use crate::sorting::{ListEnd, ListSide, PosOptions, SortOptions};
+use crate::values::counted::Counted;
 
 super::commands! {
     /// Commands on lists.

@@ -6,8 +6,25 @@
 //!
 //! A line says the method's name, its arguments, the type of its result and the words that travel, the command's name first. What a command means is
 //! in the command table and the server's documentation; the line says what the method makes of it. `waits` stands before the
-//! words of a command that may wait on the server. All of them begin wherever [`Ask`](crate::ask::Ask) is: a client, a
+//! words of a command that may wait on the server. All of them begin wherever [`Ask`](crate::commands::ask::Ask) is: a client, a
 //! database, a batch, a transaction, a lease.
+
+pub mod admin;
+pub(crate) mod ask;
+pub mod bitmap;
+pub mod blocking;
+pub mod connection;
+pub mod geo;
+pub mod hash;
+pub mod hyperloglog;
+pub mod key;
+pub mod list;
+pub mod pubsub;
+pub mod script;
+pub mod set;
+pub mod sorted_set;
+pub mod stream;
+pub mod string;
 
 /// Writes a family's trait: a line a command.
 macro_rules! commands {
@@ -15,11 +32,11 @@ macro_rules! commands {
         $($(#[$doc:meta])* $method:ident $(<$result:ident>)? ($($argument:ident: $type:ty),*) -> $answer:ty = $($waits:ident)? [$($word:tt)+];)+
     }) => {
         $(#[$about])*
-        pub trait $family: $crate::ask::Ask {
+        pub trait $family: $crate::commands::ask::Ask {
             $(
                 $(#[$doc])*
                 #[inline]
-                fn $method$(<$result: $crate::decode::FromReply>)?(&self $(, $argument: $type)*) -> $crate::reply::Reply<$answer>
+                fn $method$(<$result: $crate::values::decode::FromReply>)?(&self $(, $argument: $type)*) -> $crate::reply::Reply<$answer>
                 where
                     Self: Sized,
                 {
@@ -30,7 +47,7 @@ macro_rules! commands {
             )+
         }
 
-        impl<A: $crate::ask::Ask> $family for A {}
+        impl<A: $crate::commands::ask::Ask> $family for A {}
     };
 }
 
@@ -62,20 +79,3 @@ macro_rules! begin {
 pub(crate) use begin;
 pub(crate) use commands;
 pub(crate) use write;
-
-pub mod admin;
-pub mod bitmap;
-pub mod blocking;
-pub mod connection;
-pub mod geo;
-pub mod hash;
-pub mod hyperloglog;
-pub mod key;
-pub mod list;
-pub mod pubsub;
-pub mod scan;
-pub mod script;
-pub mod set;
-pub mod sorted_set;
-pub mod stream;
-pub mod string;

@@ -1,9 +1,9 @@
 //! Scripts and functions, one line each. A script that is run more than once is a [`Script`](crate::Script).
 
-use crate::counted::Counted;
 use crate::options::{FlushMode, RestorePolicy};
 use crate::request::{ToArg, ToArgs};
-use crate::value::Value;
+use crate::values::counted::Counted;
+use crate::values::value::Value;
 
 super::commands! {
     /// Commands that run and keep Lua on the server.

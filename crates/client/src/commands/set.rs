@@ -1,8 +1,8 @@
 //! Set commands, one line each.
 
-use crate::counted::Counted;
-use crate::key_options::MembersScan;
+use crate::options::key::MembersScan;
 use crate::request::{ToArg, ToArgs};
+use crate::values::counted::Counted;
 
 super::commands! {
     /// Commands on sets: distinct values in no order.

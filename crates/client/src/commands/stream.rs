@@ -4,8 +4,8 @@
 //! names and values are taken for, such as `Vec<(String, HashMap<String, String>)>`; what XREAD and XREADGROUP answer as
 //! pairs of a stream and its entries, or nil.
 
+use crate::options::stream::{ClaimOptions, GroupStart, ReadOptions, StreamTrim};
 use crate::request::{ToArg, ToArgs};
-use crate::stream::{ClaimOptions, GroupStart, ReadOptions, StreamTrim};
 
 super::commands! {
     /// Commands on streams: entries in the order of their ids, and groups of consumers.

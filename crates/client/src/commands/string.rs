@@ -1,8 +1,8 @@
 //! String commands, one line each.
 
-use crate::number::Number;
 use crate::options::{Expiry, LcsOptions, SetOptions};
 use crate::request::{ToArg, ToArgs};
+use crate::values::number::Number;
 
 super::commands! {
     /// Commands on strings and on the numbers in them.

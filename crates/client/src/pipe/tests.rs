@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use sleeve_wire::frame::Frame;
 
+use super::slot::{Driver, Flush};
+use super::transaction_state::{Check, Watch};
 use super::*;
 use crate::config::{Endpoint, ErrorHook};
 use crate::error::Effect;
-use crate::exchange::{Check, Watch};
-use crate::name::Name;
-use crate::slot::{Driver, Flush};
+use crate::request::name::Name;
 
 struct Nobody;
 
@@ -117,6 +117,6 @@ fn a_transaction_that_is_not_executed_in_time_releases_its_keys() {
     assert!(pipe.take(2, &mut pending, &mut 0));
     assert!(matches!(pending.pop_front(), Some(Entry { asker: Asker::Nobody, frames: 1, .. })));
     let Some(Entry { asker: Asker::Slot(target), .. }) = pending.pop_front() else { panic!("no asker") };
-    target.complete(crate::payload::Payload::of(b":7\r\n"), &mut done);
+    target.complete(raw_reply::Payload::of(b":7\r\n"), &mut done);
     assert_eq!(next.take().ok().expect("it is done").frame(), Ok(Frame::Integer(7)));
 }

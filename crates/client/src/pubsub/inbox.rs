@@ -9,9 +9,9 @@ use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
 
+use super::news::News;
 use crate::error::Error;
-use crate::pubsub::news::News;
-use crate::slot::wake_all;
+use crate::pipe::slot::wake_all;
 
 /// See the file's head.
 pub(crate) struct Inbox {

@@ -11,18 +11,19 @@ use std::time::{Duration, Instant};
 
 use sleeve_wire::frame::Scanner;
 
-use crate::attempt::Attempt;
+use super::inbox::Inbox;
+use super::news;
+use super::news::{News, Word};
+use super::wanted::{Progress, Wanted};
 use crate::config::Config;
-use crate::dial::dial;
+use crate::connect::attempt::Attempt;
+use crate::connect::dial::dial;
+use crate::connect::handshake::{Refusal, greet};
+use crate::connect::socket::{Bell, Socket};
+use crate::connection::probe::Vitals;
+use crate::connection::silence::{Advice, Flight, Vigil};
 use crate::error::{Error, ErrorKind};
-use crate::fork::Process;
-use crate::handshake::{Refusal, greet};
-use crate::probe::Vitals;
-use crate::pubsub::inbox::Inbox;
-use crate::pubsub::news::{self, News, Word};
-use crate::pubsub::wanted::{Progress, Wanted};
-use crate::socket::{Bell, Socket};
-use crate::vigil::{Advice, Flight, Vigil};
+use crate::process::fork::Process;
 
 /// What a reader of a connection shares with the subscription.
 pub(crate) struct Listener {

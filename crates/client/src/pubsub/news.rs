@@ -4,9 +4,9 @@
 
 use sleeve_wire::frame::{Frame, decode};
 
-use crate::decode::FromReply;
+use super::names::Verb;
 use crate::error::Error;
-use crate::pubsub::names::Verb;
+use crate::values::decode::FromReply;
 
 /// What a [`Subscription`](crate::Subscription) brings.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,10 +12,11 @@ use parking_lot::{Mutex, MutexGuard};
 use sleeve_server::{Closed, Engine, Local};
 use sleeve_wire::frame::Scanner;
 
+use super::names::{Change, Names};
+use super::news;
+use super::news::{News, Word};
 use crate::error::{Error, ErrorKind};
-use crate::pubsub::names::{Change, Names};
-use crate::pubsub::news::{self, News, Word};
-use crate::slot::wake_all;
+use crate::pipe::slot::wake_all;
 
 /// Between two looks at the clock of a reader that waits long, so that keys expire in an engine that has no other thread.
 const WAIT_SLICE: Duration = Duration::from_millis(50);

@@ -13,20 +13,21 @@ use std::time::{Duration, Instant};
 
 use futures_core::Stream;
 
-use crate::apart::apart;
-use crate::error::{Error, ErrorKind};
-use crate::fork::inherited;
-use crate::link::Link;
-use crate::pubsub::inbox::Inbox;
-use crate::pubsub::listener::{self, Listener};
-use crate::pubsub::names::{Change, Verb};
-use crate::pubsub::news::News;
+use super::inbox::Inbox;
+use super::listener;
+use super::listener::Listener;
+use super::names::{Change, Verb};
+use super::news::News;
 #[cfg(feature = "embedded")]
-use crate::pubsub::seat::Seat;
-use crate::pubsub::wanted::Wanted;
+use super::seat::Seat;
+use super::wanted::Wanted;
+use crate::connect::socket::Bell;
+use crate::connection::Link;
+use crate::error::{Error, ErrorKind};
+use crate::process::fork::inherited;
+use crate::process::off_thread::apart;
 use crate::request::{Request, ToArgs};
 use crate::route::Route;
-use crate::socket::Bell;
 
 /// Channels that are listened to; see [`Client::subscribe`](crate::Client::subscribe).
 ///

@@ -11,8 +11,8 @@ use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
 
+use super::names::{Change, Names, Verb};
 use crate::error::{Effect, Error, ErrorKind};
-use crate::pubsub::names::{Change, Names, Verb};
 
 /// See the file's head.
 pub(crate) struct Wanted {

@@ -8,11 +8,10 @@
 mod linux;
 #[cfg(any(not(target_os = "linux"), sleeve_portable, test))]
 mod portable;
+#[cfg(test)]
+mod tests;
 
 #[cfg(all(target_os = "linux", not(sleeve_portable)))]
 pub(crate) use linux::{Event, SEND_FLAGS, clock_ms, stream, timespec};
 #[cfg(not(all(target_os = "linux", not(sleeve_portable))))]
 pub(crate) use portable::{Event, SEND_FLAGS, clock_ms, stream, timespec};
-
-#[cfg(test)]
-mod tests;

@@ -1,0 +1,60 @@
+//! A command by its name, with whatever arguments: what has no method of its own is sent with this.
+
+use crate::commands::ask::Ask;
+use crate::reply::Reply;
+use crate::request::blocking_commands;
+use crate::request::name::Name;
+use crate::request::{Request, ToArgs};
+use crate::values::decode::FromReply;
+
+/// A command in the making.
+///
+/// ```
+/// # #[cfg(feature = "embedded")] {
+/// use sleeve::{Client, prelude::*};
+///
+/// let client = Client::connect("embedded://")?;
+/// client.cmd("SET user:1").arg("Ann").send::<()>().wait()?;
+/// let keys: Vec<String> = client.cmd("KEYS").arg("user:*").send().wait()?;
+/// let encoding: String = client.cmd("OBJECT ENCODING").arg("user:1").send().wait()?;
+/// # }
+/// # Ok::<(), sleeve::Error>(())
+/// ```
+pub struct Cmd<'a, A> {
+    asker: &'a A,
+    request: Request,
+}
+
+impl<'a, A: Ask> Cmd<'a, A> {
+    pub(crate) fn new(asker: &'a A, name: &str) -> Self {
+        let mut request = Request::empty();
+        // A subcommand may stand in the name: no command's name holds a space.
+        for word in name.split(' ').filter(|word| !word.is_empty()) {
+            request.word(word);
+        }
+        Self { asker, request }
+    }
+
+    /// Adds whatever arguments `value` stands for.
+    pub fn arg(mut self, value: impl ToArgs) -> Self {
+        self.request.arg(value);
+        self
+    }
+
+    /// Sends it (or adds it to the batch or transaction that it was begun on).
+    pub fn send<T: FromReply>(self) -> Reply<T> {
+        let mut request = self.request;
+        let words = request.words();
+        let name = Name::find(&words);
+        let waits = blocking_commands::of(&words).is_some();
+        if let Some(error) = self.asker.refusal(&words) {
+            request.refuse(error);
+        }
+        request.call(name);
+        if waits {
+            self.asker.ask_waiting(move |out| *out = request)
+        } else {
+            self.asker.ask(move |out| *out = request)
+        }
+    }
+}

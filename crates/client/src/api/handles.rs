@@ -1,0 +1,396 @@
+//! Handles where calls begin: a client, and one of its databases.
+//!
+//! Both are a counted pointer and a number, so they are cheap to clone and meant to be cloned; both may be used from any
+//! thread and in any async runtime at the same time. Everything that is sent through clones of one client travels on one
+//! connection, in each caller's order. When the last handle is dropped, what was sent is still answered, and then the
+//! connection is closed.
+
+#[cfg(feature = "embedded")]
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::batch::Batch;
+use super::cmd::Cmd;
+use super::lease;
+use super::lease::Lease;
+use super::transaction::Transaction;
+use crate::commands::ask::Ask;
+use crate::config::Config;
+#[cfg(feature = "embedded")]
+use crate::config::Endpoint;
+use crate::error::Error;
+#[cfg(feature = "embedded")]
+use crate::error::ErrorKind;
+use crate::process::off_thread::apart;
+use crate::pubsub::names::Verb;
+use crate::pubsub::subscription::Subscription;
+use crate::reply::Reply;
+use crate::request::{Request, ToArgs};
+use crate::route::Route;
+#[cfg(feature = "embedded")]
+use crate::route::embedded::Embedded;
+use crate::route::origin::Origin;
+use crate::values::decode::FromReply;
+
+/// A server, or an engine in this process, as something to send commands to.
+///
+/// ```
+/// # #[cfg(feature = "embedded")] {
+/// use sleeve::{Client, prelude::*};
+///
+/// let client = Client::connect("embedded://")?;
+/// client.set("greeting", "hello").forget();
+/// let greeting: String = client.get("greeting").wait()?;
+/// assert_eq!(greeting, "hello");
+/// # }
+/// # Ok::<(), sleeve::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Client {
+    pub(crate) origin: Arc<Origin>,
+    pub(crate) database: u32,
+}
+
+impl Client {
+    /// Connects to the server that the URL names, and waits until that is done; see [`Config::from_url`] for URLs.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration) for a bad URL, [`ErrorKind::Connect`](crate::ErrorKind::Connect) when the server cannot be reached or refuses.
+    pub fn connect(url: &str) -> Result<Self, Error> {
+        Self::connect_with(Config::from_url(url)?)
+    }
+
+    /// Connects as configured, and waits until that is done.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Connect`](crate::ErrorKind::Connect) when the server cannot be reached or refuses.
+    pub fn connect_with(config: Config) -> Result<Self, Error> {
+        let client = Self::open_with(config)?;
+        client.origin.route.wait_first()?;
+        Ok(client)
+    }
+
+    /// As [`connect`](Client::connect), for async code: the runtime's thread goes on meanwhile.
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")] {
+    /// use sleeve::{Client, Error, prelude::*};
+    ///
+    /// async fn greet(url: &str) -> Result<String, Error> {
+    ///     let client = Client::connect_async(url).await?;
+    ///     client.set("greeting", "hello").await?;
+    ///     client.get("greeting").await
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`connect`](Client::connect).
+    pub async fn connect_async(url: &str) -> Result<Self, Error> {
+        Self::connect_with_async(Config::from_url(url)?).await
+    }
+
+    /// As [`connect_with`](Client::connect_with), for async code.
+    ///
+    /// # Errors
+    /// As for [`connect_with`](Client::connect_with).
+    pub async fn connect_with_async(config: Config) -> Result<Self, Error> {
+        apart("sleeve-connect", move || Self::connect_with(config)).await
+    }
+
+    /// A client whose connection is being made: it returns at once, and what is sent meanwhile goes out when it is there.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration) for a bad URL, [`ErrorKind::Connect`](crate::ErrorKind::Connect) when the system gives no thread.
+    pub fn open(url: &str) -> Result<Self, Error> {
+        Self::open_with(Config::from_url(url)?)
+    }
+
+    /// As [`open`](Client::open), with a configuration.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Connect`](crate::ErrorKind::Connect) when the system gives no thread.
+    pub fn open_with(config: Config) -> Result<Self, Error> {
+        let database = config.database;
+        let route = Route::open(config, true)?;
+        Ok(Self { origin: Origin::new(route), database })
+    }
+
+    /// An engine of its own in this process: no socket, no thread, no other process. It is gone with its last handle.
+    ///
+    /// The URL `embedded://` does the same; `embedded://name` shares the engine of that name within the process.
+    ///
+    /// ```
+    /// use sleeve::{Client, prelude::*};
+    ///
+    /// let client = Client::embedded();
+    /// assert_eq!(client.incr("visits").wait()?, 1);
+    /// # Ok::<(), sleeve::Error>(())
+    /// ```
+    #[cfg(feature = "embedded")]
+    pub fn embedded() -> Self {
+        let config = Config::new(Endpoint::Embedded(None));
+        let route = Route::Local(Embedded::open_own(config));
+        Self { origin: Origin::new(route), database: 0 }
+    }
+
+    /// Serves the embedded engine to other programs too, at this address; port 0 takes a free one. Returns the address.
+    ///
+    /// Its threads serve until the engine's last handle is gone.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Usage`](crate::ErrorKind::Usage) when this client is connected to a server,
+    /// [`ErrorKind::Connect`](crate::ErrorKind::Connect) when the system refuses the address.
+    #[cfg(feature = "embedded")]
+    pub fn listen(&self, address: SocketAddr) -> Result<SocketAddr, Error> {
+        match &self.origin.route {
+            Route::Local(embedded) => embedded
+                .listen(address)
+                .map_err(|error| Error::unsent(ErrorKind::Connect, format!("cannot listen at {address}: {error}"))),
+            Route::Remote(_) => Err(Error::usage("only an embedded engine can be served from here")),
+        }
+    }
+
+    /// Another database of the same server, on the same connection.
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")] {
+    /// # use sleeve::{Client, prelude::*};
+    /// # let client = Client::connect("embedded://")?;
+    /// let sessions = client.db(1);
+    /// sessions.incr("count").forget(); // SELECT goes ahead of it only if the connection is elsewhere
+    /// # }
+    /// # Ok::<(), sleeve::Error>(())
+    /// ```
+    pub fn db(&self, database: u32) -> Db {
+        Db { origin: self.origin.clone(), database }
+    }
+
+    /// How it was configured.
+    pub fn config(&self) -> &Config {
+        self.origin.route.config()
+    }
+
+    /// Refuses further commands, waits until those that were sent are answered, those that wait on the server included, and
+    /// closes the connections. `Duration::MAX` is for as long as it takes.
+    ///
+    /// Dropping the last handle does the same without the wait.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) when some are not answered in time; they may be answered still.
+    pub fn close(&self, timeout: Duration) -> Result<(), Error> {
+        self.origin.close(timeout)
+    }
+
+    /// As [`close`](Client::close), for async code: the runtime's thread goes on meanwhile.
+    ///
+    /// # Errors
+    /// As for [`close`](Client::close).
+    pub async fn close_async(&self, timeout: Duration) -> Result<(), Error> {
+        let origin = Arc::clone(&self.origin);
+        apart("sleeve-close", move || origin.close(timeout)).await
+    }
+}
+
+impl Ask for Client {
+    #[inline]
+    fn ask<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
+        self.origin.ask(self.database, write)
+    }
+
+    fn ask_waiting<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
+        self.origin.ask_waiting(self.database, write)
+    }
+}
+
+/// One database of a [`Client`], as something to send commands to.
+#[derive(Clone)]
+pub struct Db {
+    pub(crate) origin: Arc<Origin>,
+    pub(crate) database: u32,
+}
+
+impl Db {
+    /// Its number.
+    pub fn number(&self) -> u32 {
+        self.database
+    }
+}
+
+/// What a client and a database have in common besides commands.
+macro_rules! handle {
+    ($handle:ident) => {
+        impl $handle {
+            /// A command by its name, for those that have no method of their own; see [`Cmd`].
+            pub fn cmd(&self, name: &str) -> Cmd<'_, Self> {
+                Cmd::new(self, name)
+            }
+
+            /// Gathers commands that then leave together, with nothing in between; see [`Batch`].
+            pub fn batch(&self) -> Batch {
+                Batch::new(self.origin.clone(), self.database)
+            }
+
+            /// Gathers commands that are executed as one, if its conditions hold; see [`Transaction`].
+            pub fn transaction(&self) -> Transaction {
+                Transaction::new(self.origin.route.clone(), self.database)
+            }
+
+            /// A connection of one's own, for WATCH by hand and for commands that change their connection; see [`Lease`].
+            ///
+            /// # Errors
+            /// [`ErrorKind::Connect`](crate::ErrorKind::Connect) when the system gives no thread. A connection that cannot be
+            /// made fails the commands, not this.
+            pub fn lease(&self) -> Result<Lease, Error> {
+                Lease::new(self.origin.clone(), self.database)
+            }
+
+            /// Listens to channels, on a connection of its own that is made again when it is lost. Waits until the server
+            /// has confirmed it, so that what is published from now on comes.
+            ///
+            /// ```
+            /// # #[cfg(feature = "embedded")] {
+            /// # use sleeve::{Client, News, prelude::*};
+            /// # let client = Client::connect("embedded://")?;
+            /// let subscription = client.subscribe(["news", "weather"])?;
+            /// client.publish("weather", "sunny").forget();
+            /// for news in &subscription {
+            ///     match news? {
+            ///         News::Message(message) => {
+            ///             println!("{}: {:?}", message.channel_text(), message.payload);
+            ///             break;
+            ///         }
+            ///         News::Resumed => println!("(some messages may be missing)"),
+            ///         _ => {}
+            ///     }
+            /// }
+            /// # }
+            /// # Ok::<(), sleeve::Error>(())
+            /// ```
+            ///
+            /// # Errors
+            /// [`ErrorKind::Connect`](crate::ErrorKind::Connect) when no connection can be made,
+            /// [`ErrorKind::Server`](crate::ErrorKind::Server) when the server refuses.
+            pub fn subscribe(&self, channels: impl ToArgs) -> Result<Subscription, Error> {
+                Subscription::open(&self.origin.route, Verb::Subscribe, channels)
+            }
+
+            /// As [`subscribe`](Self::subscribe), for async code: the runtime's thread goes on until it is confirmed.
+            ///
+            /// # Errors
+            /// As for [`subscribe`](Self::subscribe).
+            pub async fn subscribe_async(&self, channels: impl ToArgs) -> Result<Subscription, Error> {
+                Subscription::open_async(self.origin.route.clone(), Verb::Subscribe, channels).await
+            }
+
+            /// Listens to all channels whose names match glob patterns; see [`subscribe`](Self::subscribe).
+            ///
+            /// # Errors
+            /// As for [`subscribe`](Self::subscribe).
+            pub fn psubscribe(&self, patterns: impl ToArgs) -> Result<Subscription, Error> {
+                Subscription::open(&self.origin.route, Verb::PSubscribe, patterns)
+            }
+
+            /// As [`psubscribe`](Self::psubscribe), for async code: the runtime's thread goes on until it is confirmed.
+            ///
+            /// # Errors
+            /// As for [`subscribe`](Self::subscribe).
+            pub async fn psubscribe_async(&self, patterns: impl ToArgs) -> Result<Subscription, Error> {
+                Subscription::open_async(self.origin.route.clone(), Verb::PSubscribe, patterns).await
+            }
+
+            /// Listens to shard channels; see [`subscribe`](Self::subscribe).
+            ///
+            /// # Errors
+            /// As for [`subscribe`](Self::subscribe).
+            pub fn ssubscribe(&self, channels: impl ToArgs) -> Result<Subscription, Error> {
+                Subscription::open(&self.origin.route, Verb::SSubscribe, channels)
+            }
+
+            /// As [`ssubscribe`](Self::ssubscribe), for async code: the runtime's thread goes on until it is confirmed.
+            ///
+            /// # Errors
+            /// As for [`subscribe`](Self::subscribe).
+            pub async fn ssubscribe_async(&self, channels: impl ToArgs) -> Result<Subscription, Error> {
+                Subscription::open_async(self.origin.route.clone(), Verb::SSubscribe, channels).await
+            }
+
+            /// Reads, decides and writes with nobody changing the keys in between, or begins again.
+            ///
+            /// The closure reads by the lease, whose connection watches the keys, and adds what is to be written to the
+            /// transaction. If a key was changed before it could be executed, the closure is called again. It runs on this
+            /// thread, on a connection of its own, so it may take its time.
+            ///
+            /// ```
+            /// # #[cfg(feature = "embedded")] {
+            /// # use sleeve::{Client, prelude::*};
+            /// # let client = Client::connect("embedded://")?;
+            /// client.set("n", 21).forget();
+            /// let doubled = client.watch("n", |lease, transaction| {
+            ///     let n: i64 = lease.get("n").wait()?;
+            ///     transaction.set("n", n * 2).forget();
+            ///     Ok(n * 2)
+            /// })?;
+            /// assert_eq!(doubled, 42);
+            /// # }
+            /// # Ok::<(), sleeve::Error>(())
+            /// ```
+            ///
+            /// # Errors
+            /// The closure's own error, which executes nothing; or why the transaction failed.
+            pub fn watch<R>(
+                &self,
+                keys: impl ToArgs,
+                attempt: impl FnMut(&Lease, &Transaction) -> Result<R, Error>,
+            ) -> Result<R, Error> {
+                lease::watch(&self.lease()?, keys, attempt)
+            }
+
+            /// As [`watch`](Self::watch), for async code.
+            ///
+            /// # Errors
+            /// As for [`watch`](Self::watch).
+            pub async fn watch_async<R>(
+                &self,
+                keys: impl ToArgs,
+                attempt: impl AsyncFnMut(&Lease, &Transaction) -> Result<R, Error>,
+            ) -> Result<R, Error> {
+                lease::watch_async(&self.lease()?, keys, attempt).await
+            }
+        }
+    };
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("config", self.config()).finish()
+    }
+}
+
+impl std::fmt::Debug for Db {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Db").field("database", &self.database).finish_non_exhaustive()
+    }
+}
+
+/// Both are used from any thread; the build fails when that stops being so.
+const _: () = {
+    const fn any_thread<T: Send + Sync + Clone>() {}
+    any_thread::<Client>();
+    any_thread::<Db>();
+};
+
+handle!(Client);
+handle!(Db);
+
+impl Ask for Db {
+    #[inline]
+    fn ask<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
+        self.origin.ask(self.database, write)
+    }
+
+    fn ask_waiting<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
+        self.origin.ask_waiting(self.database, write)
+    }
+}

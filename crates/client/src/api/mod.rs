@@ -1,0 +1,10 @@
+//! Where calls begin: clients and databases, and what gathers, repeats or keeps calls together.
+
+pub(crate) mod batch;
+pub(crate) mod cmd;
+pub(crate) mod handles;
+pub(crate) mod lease;
+pub(crate) mod scan;
+pub(crate) mod scan_commands;
+pub(crate) mod script;
+pub(crate) mod transaction;

@@ -1,0 +1,152 @@
+//! Everything that SCAN and its kin bring, one after the other: an iterator for threads, a stream for tasks.
+//!
+//! The server hands out a page at a time with a cursor for the next. Here the next page is asked for as soon as one has
+//! come, so that it is on its way while its forerunner is read. What is there all the time is seen at least once; what comes
+//! or goes meanwhile may be seen or not, and SCAN itself may bring something twice.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::vec::IntoIter;
+
+use futures_core::Stream;
+
+use crate::commands::ask::Ask;
+use crate::error::Error;
+use crate::reply::Reply;
+use crate::request::name::Name;
+use crate::request::{Request, ToArgs};
+use crate::values::decode::FromReply;
+
+/// All that a scan brings. In async code it is a [`Stream`]; a `for` loop makes it an iterator, which waits for each page.
+///
+/// Both end after an error. See [`ScanCommands`](crate::api::scan_commands::ScanCommands) for how to begin one.
+#[must_use = "nothing is asked for until it is read"]
+pub struct Scan<'a, A, T> {
+    place: &'a A,
+    /// The words before the cursor, and those behind it.
+    words: Result<[Vec<Vec<u8>>; 2], Error>,
+    page: IntoIter<T>,
+    next: Next<T>,
+}
+
+/// Where the page after this one is.
+enum Next<T> {
+    /// It is to be asked for from here.
+    From(u64),
+    /// It is on its way.
+    Coming(Reply<(u64, Vec<T>)>),
+    /// There is none.
+    Ended,
+}
+
+/// The words that `value` stands for, or why they cannot be sent.
+fn words_of(value: impl ToArgs) -> Result<Vec<Vec<u8>>, Error> {
+    let mut request = Request::empty();
+    request.arg(value);
+    request.refusal().map_or_else(|| Ok(request.words().into_iter().map(<[u8]>::to_vec).collect()), Err)
+}
+
+impl<'a, A: Ask, T: FromReply> Scan<'a, A, T> {
+    pub(crate) fn new(place: &'a A, before: impl ToArgs, behind: impl ToArgs) -> Self {
+        let words = words_of(before).and_then(|before| Ok([before, words_of(behind)?]));
+        Self { place, words, page: Vec::new().into_iter(), next: Next::From(0) }
+    }
+
+    /// Asks for the page from here on.
+    fn ask(&self, cursor: u64) -> Next<T> {
+        let place = self.place;
+        Next::Coming(match &self.words {
+            Ok([before, behind]) => {
+                let name = Name::find(&before.iter().map(Vec::as_slice).collect::<Vec<_>>());
+                place.ask(|request| _ = request.call(name).arg(before).arg(cursor).arg(behind))
+            }
+            Err(error) => Reply::failed(error.clone(), None),
+        })
+    }
+
+    /// Takes a page that has come, and asks for the one after it.
+    fn turn(&mut self, answer: Result<(u64, Vec<T>), Error>) -> Result<(), Error> {
+        self.next = Next::Ended;
+        let (cursor, page) = answer?;
+        self.page = page.into_iter();
+        if cursor != 0 {
+            self.next = self.ask(cursor);
+        }
+        Ok(())
+    }
+
+    /// The next, for which this thread waits.
+    fn wait_next(&mut self) -> Option<Result<T, Error>> {
+        loop {
+            if let Some(item) = self.page.next() {
+                return Some(Ok(item));
+            }
+            let answer = match std::mem::replace(&mut self.next, Next::Ended) {
+                Next::From(cursor) => {
+                    self.next = self.ask(cursor);
+                    continue;
+                }
+                Next::Coming(reply) => reply.wait(),
+                Next::Ended => return None,
+            };
+            if let Err(error) = self.turn(answer) {
+                return Some(Err(error));
+            }
+        }
+    }
+}
+
+// Nothing in it is ever pinned.
+impl<A, T> Unpin for Scan<'_, A, T> {}
+
+impl<A: Ask, T: FromReply> Stream for Scan<'_, A, T> {
+    type Item = Result<T, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            if let Some(item) = self.page.next() {
+                return Poll::Ready(Some(Ok(item)));
+            }
+            let polled = match &mut self.next {
+                Next::From(cursor) => {
+                    let cursor = *cursor;
+                    self.next = self.ask(cursor);
+                    continue;
+                }
+                Next::Coming(reply) => Pin::new(reply).poll(context),
+                Next::Ended => return Poll::Ready(None),
+            };
+            let Poll::Ready(answer) = polled else { return Poll::Pending };
+            if let Err(error) = self.turn(answer) {
+                return Poll::Ready(Some(Err(error)));
+            }
+        }
+    }
+}
+
+impl<'a, A: Ask, T: FromReply> IntoIterator for Scan<'a, A, T> {
+    type Item = Result<T, Error>;
+    type IntoIter = ScanIter<'a, A, T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        ScanIter(self)
+    }
+}
+
+impl<A, T> std::fmt::Debug for Scan<'_, A, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scan").finish_non_exhaustive()
+    }
+}
+
+/// A [`Scan`] as an iterator, which waits for each page.
+#[derive(Debug)]
+pub struct ScanIter<'a, A, T>(Scan<'a, A, T>);
+
+impl<A: Ask, T: FromReply> Iterator for ScanIter<'_, A, T> {
+    type Item = Result<T, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.wait_next()
+    }
+}

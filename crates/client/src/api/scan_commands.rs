@@ -1,0 +1,81 @@
+//! Whole scans: each begins with `scan_all` or its kin, and is read as an iterator or as a stream.
+//!
+//! Single pages, for those who keep the cursor themselves, are `scan_commands`, `sscan`, `hscan` and `zscan` in their families.
+
+use super::handles::{Client, Db};
+use super::lease::Lease;
+use super::scan::Scan;
+use crate::commands::ask::Ask;
+use crate::options::key::{MembersScan, ScanOptions};
+use crate::request::ToArg;
+use crate::values::decode::FromReply;
+
+/// Scans to their end, where replies come while one asks: on a client, a database or a lease. `T` is one element.
+///
+/// ```
+/// # #[cfg(feature = "embedded")] {
+/// use sleeve::{Client, ScanOptions, prelude::*};
+///
+/// let client = Client::embedded();
+/// client.mset([("user:1", "Ann"), ("user:2", "Bob"), ("other", "")]).wait()?;
+/// let mut users: Vec<String> = Vec::new();
+/// for key in client.scan_all_with(ScanOptions::new().pattern("user:*")) {
+///     users.push(key?);
+/// }
+/// users.sort();
+/// assert_eq!(users, ["user:1", "user:2"]);
+///
+/// client.hset("ages", [("ann", 36), ("bob", 41)]).wait()?;
+/// let ages = client.hscan_all::<(String, u32)>("ages").into_iter().collect::<Result<Vec<_>, _>>()?;
+/// assert_eq!(ages.len(), 2);
+/// # }
+/// # Ok::<(), sleeve::Error>(())
+/// ```
+///
+/// In async code it is a stream: with `StreamExt` of `futures-util` or `tokio-stream` in scope,
+/// `while let Some(key) = scan.next().await`.
+pub trait ScanCommands: Ask + Sized {
+    /// All keys of the database.
+    fn scan_all<T: FromReply>(&self) -> Scan<'_, Self, T> {
+        Scan::new(self, "SCAN", ())
+    }
+
+    /// As `scan_all`, with options.
+    fn scan_all_with<T: FromReply>(&self, options: ScanOptions) -> Scan<'_, Self, T> {
+        Scan::new(self, "SCAN", options)
+    }
+
+    /// All members of a set.
+    fn sscan_all<T: FromReply>(&self, key: impl ToArg) -> Scan<'_, Self, T> {
+        Scan::new(self, ("SSCAN", key), ())
+    }
+
+    /// As `sscan_all`, with options.
+    fn sscan_all_with<T: FromReply>(&self, key: impl ToArg, options: MembersScan) -> Scan<'_, Self, T> {
+        Scan::new(self, ("SSCAN", key), options)
+    }
+
+    /// All fields of a hash with their values, as pairs.
+    fn hscan_all<T: FromReply>(&self, key: impl ToArg) -> Scan<'_, Self, T> {
+        Scan::new(self, ("HSCAN", key), ())
+    }
+
+    /// As `hscan_all`, with options.
+    fn hscan_all_with<T: FromReply>(&self, key: impl ToArg, options: MembersScan) -> Scan<'_, Self, T> {
+        Scan::new(self, ("HSCAN", key), options)
+    }
+
+    /// All members of a sorted set with their scores, as pairs, in no order.
+    fn zscan_all<T: FromReply>(&self, key: impl ToArg) -> Scan<'_, Self, T> {
+        Scan::new(self, ("ZSCAN", key), ())
+    }
+
+    /// As `zscan_all`, with options.
+    fn zscan_all_with<T: FromReply>(&self, key: impl ToArg, options: MembersScan) -> Scan<'_, Self, T> {
+        Scan::new(self, ("ZSCAN", key), options)
+    }
+}
+
+impl ScanCommands for Client {}
+impl ScanCommands for Db {}
+impl ScanCommands for Lease {}

@@ -1,0 +1,290 @@
+//! Lua scripts by digest: the text travels only when the server does not have it.
+//!
+//! A [`Script`] is sent by the SHA-1 digest of its text (EVALSHA). A server that does not know it says NOSCRIPT and has done
+//! nothing; then the same call goes out again with the text (EVAL), which makes the script known to the server for all
+//! that follow. So a restarted server, a SCRIPT FLUSH or a failover costs one more round trip and nothing else. The second
+//! call is made by whoever takes the reply, or by the callback thread where nobody does. Any thread.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use sha1::{Digest as _, Sha1};
+
+use super::handles::{Client, Db};
+use crate::commands::ask::Ask;
+use crate::error::Error;
+use crate::reply::Reply;
+use crate::request::{Request, ToArgs};
+use crate::route::origin::Origin;
+use crate::values::counted::Counted;
+use crate::values::decode::FromReply;
+
+/// A Lua script that servers know by its digest.
+///
+/// Cheap to clone. `keys` are the keys that it uses (`KEYS` in Lua), `args` whatever else it is given (`ARGV`).
+///
+/// ```
+/// # #[cfg(feature = "embedded")] {
+/// use sleeve::{Client, Script};
+///
+/// let client = Client::connect("embedded://")?;
+/// let take = Script::new(
+///     "local left = redis.call('DECRBY', KEYS[1], ARGV[1])
+///      if left < 0 then redis.call('INCRBY', KEYS[1], ARGV[1]) return -1 end
+///      return left",
+/// );
+/// let left: i64 = take.run(&client, "stock:42", 3).wait()?;
+/// # }
+/// # Ok::<(), sleeve::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Script {
+    text: Arc<str>,
+    digest: Arc<str>,
+    by_digest: &'static str,
+    by_text: &'static str,
+}
+
+impl Script {
+    /// A script with this text.
+    pub fn new(text: impl Into<Arc<str>>) -> Self {
+        Self::named(text.into(), "EVALSHA", "EVAL")
+    }
+
+    /// A script that writes nothing: the server refuses its writes, and runs it on read-only replicas too.
+    pub fn read_only(text: impl Into<Arc<str>>) -> Self {
+        Self::named(text.into(), "EVALSHA_RO", "EVAL_RO")
+    }
+
+    fn named(text: Arc<str>, by_digest: &'static str, by_text: &'static str) -> Self {
+        let digest: String = Sha1::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
+        Self { text, digest: digest.into(), by_digest, by_text }
+    }
+
+    /// The SHA-1 digest of its text: 40 hexadecimal digits in lower case.
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// Its text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Sends it by its digest, and by its text if the server does not know it.
+    pub fn run<T: FromReply + 'static>(
+        &self,
+        place: &impl Runs,
+        keys: impl ToArgs,
+        args: impl ToArgs,
+    ) -> ScriptReply<T> {
+        let mut words = Request::empty();
+        words.arg(Counted(&keys)).arg(&args);
+        let reply = place.ask(|request| {
+            request.begin_with(self.by_digest).arg(&*self.digest).arg(Counted(&keys)).arg(&args);
+        });
+        let again = Again { origin: place.origin(), database: place.database(), script: self.clone(), words };
+        ScriptReply { step: Step::Digest(reply, Box::new(again)) }
+    }
+
+    /// Sends it by its text, wherever commands begin: for a batch, a transaction or a lease, which cannot be gone back to
+    /// when the server does not know a digest.
+    pub fn run_text<T: FromReply>(&self, place: &impl Ask, keys: impl ToArgs, args: impl ToArgs) -> Reply<T> {
+        place.ask(|request| {
+            request.begin_with(self.by_text).arg(&*self.text).arg(Counted(&keys)).arg(&args);
+        })
+    }
+}
+
+/// A place that a script can be sent to twice: a [`Client`] or a [`Db`].
+pub trait Runs: Ask {
+    #[doc(hidden)]
+    #[expect(private_interfaces, reason = "only this crate's handles implement it")]
+    fn origin(&self) -> Arc<Origin>;
+
+    #[doc(hidden)]
+    fn database(&self) -> u32;
+}
+
+macro_rules! runs {
+    ($($handle:ident)+) => { $(
+        impl Runs for $handle {
+            #[expect(private_interfaces, reason = "only this crate's handles implement it")]
+            fn origin(&self) -> Arc<Origin> {
+                self.origin.clone()
+            }
+
+            fn database(&self) -> u32 {
+                self.database
+            }
+        }
+    )+ };
+}
+
+runs!(Client Db);
+
+/// What it takes to send a script once more.
+struct Again {
+    origin: Arc<Origin>,
+    database: u32,
+    script: Script,
+    /// The number of keys, the keys, the other arguments.
+    words: Request,
+}
+
+impl Again {
+    fn send<T: FromReply>(self) -> Reply<T> {
+        self.origin.ask(self.database, |request| {
+            request.begin_with(self.script.by_text).arg(&*self.script.text);
+            for word in self.words.words() {
+                request.bytes(word);
+            }
+        })
+    }
+}
+
+fn is_unknown<T>(result: &Result<T, Error>) -> bool {
+    result.as_ref().is_err_and(|error| error.code() == Some("NOSCRIPT"))
+}
+
+/// The answer to a script that was sent: a [`Reply`] that sends the text where the digest was not known.
+///
+/// It is awaited, waited for, given a callback, forgotten or dropped as every reply is.
+#[must_use = "await it, wait for it, or forget it to have errors reported"]
+pub struct ScriptReply<T: FromReply + 'static> {
+    step: Step<T>,
+}
+
+enum Step<T> {
+    Digest(Reply<T>, Box<Again>),
+    Text(Reply<T>),
+    Taken,
+}
+
+impl<T: FromReply + 'static> ScriptReply<T> {
+    fn take(&mut self) -> Step<T> {
+        std::mem::replace(&mut self.step, Step::Taken)
+    }
+
+    /// Blocks this thread until the answer is there.
+    ///
+    /// # Errors
+    /// The server's error, or why there is no answer; see [`ErrorKind`](crate::ErrorKind).
+    pub fn wait(mut self) -> Result<T, Error> {
+        match self.take() {
+            Step::Digest(reply, again) => match reply.wait() {
+                result if is_unknown(&result) => again.send().wait(),
+                result => result,
+            },
+            Step::Text(reply) => reply.wait(),
+            Step::Taken => Err(already_taken()),
+        }
+    }
+
+    /// Blocks this thread until the answer is there, but for no longer than this.
+    ///
+    /// # Errors
+    /// As for [`wait`](Self::wait), and [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) when the time is up; the script
+    /// may still be executed.
+    pub fn wait_for(mut self, timeout: Duration) -> Result<T, Error> {
+        let began = Instant::now();
+        match self.take() {
+            Step::Digest(reply, again) => match reply.wait_for(timeout) {
+                result if is_unknown(&result) => again.send().wait_for(timeout.saturating_sub(began.elapsed())),
+                result => result,
+            },
+            Step::Text(reply) => reply.wait_for(timeout),
+            Step::Taken => Err(already_taken()),
+        }
+    }
+
+    /// Calls back with the result, on the process's callback thread; see [`Reply::then`].
+    pub fn then(mut self, callback: impl FnOnce(Result<T, Error>) + Send + 'static) {
+        match self.take() {
+            Step::Digest(reply, again) => reply
+                .then(move |result| if is_unknown(&result) { again.send().then(callback) } else { callback(result) }),
+            Step::Text(reply) => reply.then(callback),
+            Step::Taken => callback(Err(already_taken())),
+        }
+    }
+
+    /// Lets the script happen without anyone waiting. If it fails, the client's error hook is called with the error.
+    pub fn forget(mut self) {
+        match self.take() {
+            Step::Digest(reply, again) => reply.then(move |result| {
+                if is_unknown(&result) {
+                    return again.send::<T>().forget();
+                }
+                if let (Err(error), Some(hook)) = (result, again.origin.error_hook()) {
+                    hook(&error);
+                }
+            }),
+            Step::Text(reply) => reply.forget(),
+            Step::Taken => {}
+        }
+    }
+}
+
+impl<T: FromReply + 'static> Drop for ScriptReply<T> {
+    /// Dropping a reply does not take back what was sent: it is still executed.
+    fn drop(&mut self) {
+        if let Step::Digest(reply, again) = self.take() {
+            reply.then(move |result| {
+                if is_unknown(&result) {
+                    drop(again.send::<T>());
+                }
+            });
+        }
+    }
+}
+
+impl<T: FromReply + 'static> Future for ScriptReply<T> {
+    type Output = Result<T, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.take() {
+            Step::Digest(mut reply, again) => match Pin::new(&mut reply).poll(context) {
+                Poll::Ready(result) if is_unknown(&result) => {
+                    self.step = Step::Text(again.send());
+                    self.poll(context)
+                }
+                Poll::Ready(result) => Poll::Ready(result),
+                Poll::Pending => {
+                    self.step = Step::Digest(reply, again);
+                    Poll::Pending
+                }
+            },
+            Step::Text(mut reply) => {
+                let polled = Pin::new(&mut reply).poll(context);
+                self.step = Step::Text(reply);
+                polled
+            }
+            Step::Taken => Poll::Ready(Err(already_taken())),
+        }
+    }
+}
+
+impl<T: FromReply + 'static> std::fmt::Debug for ScriptReply<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ScriptReply").finish_non_exhaustive()
+    }
+}
+
+fn already_taken() -> Error {
+    Error::usage("this reply was awaited to its end already")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_is_named_by_the_digest_of_its_text() {
+        let script = Script::new("return 1");
+        assert_eq!(script.digest(), "e0e1f9fabfc9d4800c877a703b823ac0578ff8db");
+        assert_eq!(script.text(), "return 1");
+    }
+}

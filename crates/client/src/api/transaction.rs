@@ -1,0 +1,215 @@
+//! All or nothing: commands that the server runs as one, if what they rely on still holds.
+//!
+//! A transaction travels on the shared connection, from WATCH to EXEC in one piece: nothing of anyone else's gets in
+//! between. Its conditions are looked at by the server under WATCH, so that they are true when the commands run or the
+//! commands do not run. It belongs to one caller; a lock that nobody else wants lets it move between threads, as a task does
+//! that awaits while it gathers.
+
+use std::mem;
+
+use parking_lot::Mutex;
+
+use super::cmd::Cmd;
+use crate::commands::ask::Ask;
+use crate::config::ErrorHook;
+use crate::error::Error;
+use crate::pipe::raw_reply::Payload;
+use crate::pipe::slot::{Completions, Source, Target};
+use crate::pipe::transaction_state::{Check, Exchange, Watch};
+use crate::reply::Reply;
+use crate::request::name::Name;
+use crate::request::{Request, ToArg};
+use crate::route::Route;
+use crate::values::decode::FromReply;
+
+const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
+const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
+
+/// By which a transaction as a whole is called.
+const EXEC_NAME: Name = Name::of(&["EXEC"]);
+
+/// What must be true of a key for a transaction to be executed.
+#[derive(Debug)]
+pub struct Condition {
+    watch: Result<Vec<u8>, Error>,
+    look: Result<Vec<u8>, Error>,
+    check: Check,
+}
+
+impl Condition {
+    /// The key is there.
+    pub fn exists(key: impl ToArg) -> Self {
+        Self::new("EXISTS", key, Check::Exists(true))
+    }
+
+    /// The key is not there.
+    pub fn not_exists(key: impl ToArg) -> Self {
+        Self::new("EXISTS", key, Check::Exists(false))
+    }
+
+    /// The key is there and is a string of exactly this value.
+    pub fn equals(key: impl ToArg, value: impl ToArg) -> Self {
+        Self::compares(key, value, true)
+    }
+
+    /// The key is not there, or is a string of another value.
+    pub fn not_equals(key: impl ToArg, value: impl ToArg) -> Self {
+        Self::compares(key, value, false)
+    }
+
+    fn compares(key: impl ToArg, value: impl ToArg, wanted: bool) -> Self {
+        let mut request = Request::empty();
+        request.arg(value);
+        let value = request.words().first().map(|word| word.to_vec()).unwrap_or_default();
+        let condition = Self::new("GET", key, Check::Equals { value, wanted });
+        match request.refusal() {
+            Some(error) => Self { look: Err(error), ..condition },
+            None => condition,
+        }
+    }
+
+    fn new(look: &str, key: impl ToArg, check: Check) -> Self {
+        let request = |name: &str| Request::bytes_of(|request| _ = request.word(name).arg(&key));
+        Self { watch: request("WATCH"), look: request(look), check }
+    }
+}
+
+/// Commands that are gathered here until [`exec`](Transaction::exec).
+///
+/// ```
+/// # #[cfg(feature = "embedded")] {
+/// use sleeve::{Client, Condition, prelude::*};
+///
+/// let client = Client::connect("embedded://")?;
+/// let transaction = client.transaction();
+/// transaction.require(Condition::not_exists("user:7"));
+/// let created = transaction.set("user:7", "Ann");
+/// let count = transaction.incr("users");
+/// if transaction.exec().wait()? {
+///     created.wait()?;
+///     println!("user number {}", count.wait()?);
+/// }
+/// # }
+/// # Ok::<(), sleeve::Error>(())
+/// ```
+///
+/// Replies are answered after `exec`; waiting for them before fails with [`ErrorKind::Usage`](crate::ErrorKind::Usage). If the transaction is not executed, they fail with
+/// [`ErrorKind::Aborted`](crate::ErrorKind::Aborted); if it is dropped, with [`ErrorKind::Closed`](crate::ErrorKind::Closed).
+#[must_use = "a transaction does nothing until it is executed"]
+pub struct Transaction {
+    route: Route,
+    database: u32,
+    gathered: Mutex<Gathered>,
+}
+
+struct Gathered {
+    source: Source,
+    bytes: Vec<u8>,
+    commands: Vec<Target>,
+    conditions: Vec<Condition>,
+}
+
+impl Transaction {
+    pub(crate) fn new(route: Route, database: u32) -> Self {
+        let source = Source::unsent(route.driver());
+        let gathered = Gathered { source, bytes: MULTI.to_vec(), commands: Vec::new(), conditions: Vec::new() };
+        Self { route, database, gathered: Mutex::new(gathered) }
+    }
+
+    /// Adds a condition: without it being true, nothing is executed.
+    pub fn require(&self, condition: Condition) -> &Self {
+        self.gathered.lock().conditions.push(condition);
+        self
+    }
+
+    /// A command by its name, for those that have no method of their own.
+    pub fn cmd(&self, name: &str) -> Cmd<'_, Self> {
+        Cmd::new(self, name)
+    }
+
+    /// How many commands are gathered.
+    pub fn len(&self) -> usize {
+        self.gathered.lock().commands.len()
+    }
+
+    /// Whether no command is gathered.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Sends the transaction. The answer says whether it was executed; if so, each command's reply has its own result.
+    ///
+    /// # Errors
+    /// The reply fails when the server refuses a command, or when the connection is lost after EXEC has left.
+    pub fn exec(self) -> Reply<bool> {
+        let (mut bytes, commands, conditions, (target, handle)) = {
+            let gathered = &mut *self.gathered.lock();
+            let pair = gathered.source.pair(EXEC_NAME);
+            (
+                mem::take(&mut gathered.bytes),
+                mem::take(&mut gathered.commands),
+                mem::take(&mut gathered.conditions),
+                pair,
+            )
+        };
+        commands.iter().chain([&target]).for_each(Target::mark_sent);
+        bytes.extend_from_slice(EXEC);
+        if conditions.is_empty() {
+            self.route.send_exchange(Exchange::new(commands, target, None), self.database, &bytes);
+            return Reply::of(handle);
+        }
+        match watch(conditions, bytes) {
+            Ok(watch) => {
+                let request = watch.request.clone();
+                self.route.send_exchange(Exchange::new(commands, target, Some(watch)), self.database, &request);
+            }
+            Err(error) => Exchange::new(commands, target, None).fail(&error, &mut Completions::default()),
+        }
+        Reply::of(handle)
+    }
+}
+
+/// The first phase: watch every key, then look at each.
+fn watch(conditions: Vec<Condition>, execution: Vec<u8>) -> Result<Watch, Error> {
+    let mut request = Vec::new();
+    let mut checks = Vec::with_capacity(conditions.len());
+    let mut looks = Vec::new();
+    for condition in conditions {
+        request.extend_from_slice(&condition.watch?);
+        looks.extend_from_slice(&condition.look?);
+        checks.push(condition.check);
+    }
+    request.extend_from_slice(&looks);
+    Ok(Watch { request, checks, execution })
+}
+
+impl Ask for Transaction {
+    fn ask<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
+        let gathered = Request::with(write, |request| {
+            let gathered = &mut *self.gathered.lock();
+            let (target, handle) = gathered.source.pair(request.name);
+            gathered.bytes.extend_from_slice(request.bytes);
+            gathered.commands.push(target);
+            handle
+        });
+        match gathered {
+            Ok(handle) => Reply::of(handle),
+            Err(error) => Reply::failed(error, self.hook()),
+        }
+    }
+}
+
+impl Transaction {
+    fn hook(&self) -> Option<&ErrorHook> {
+        self.route.config().error_hook.as_ref()
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        let mut done = Completions::default();
+        for target in mem::take(&mut self.gathered.get_mut().commands) {
+            target.complete(Payload::Failed(Error::closed("the transaction was dropped")), &mut done);
+        }
+    }
+}

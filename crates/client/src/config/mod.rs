@@ -1,0 +1,253 @@
+//! Everything that a client can be told, with its defaults; from a URL, from methods, or both.
+//!
+//! Pure data; reading a URL is in `url`. Any thread.
+
+#[cfg(not(feature = "tls"))]
+pub(crate) mod no_tls;
+#[cfg(feature = "tls")]
+pub(crate) mod tls;
+pub(crate) mod url;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::Error;
+#[cfg(not(feature = "tls"))]
+use no_tls::Tls;
+#[cfg(feature = "tls")]
+use tls::Tls;
+
+/// Where the server is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Endpoint {
+    /// `redis://host:port` and `valkey://host:port`, or `rediss://` and `valkeys://` with TLS
+    Tcp {
+        /// A name or an address.
+        host: String,
+        /// 6379 where the URL names none.
+        port: u16,
+    },
+    /// `unix:///path`
+    Unix(PathBuf),
+    /// `embedded://`: an engine in this process. Clients that give the same name share one engine; without a name each has
+    /// its own.
+    Embedded(Option<String>),
+}
+
+impl std::fmt::Display for Endpoint {
+    /// As errors name it: `host:port`, the socket's path, or `embedded://name`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Self::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Self::Unix(path) => write!(f, "{}", path.display()),
+            Self::Embedded(name) => write!(f, "embedded://{}", name.as_deref().unwrap_or_default()),
+        }
+    }
+}
+
+/// What a call does when the queue of unanswered requests is full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum QueueFull {
+    /// Whoever has the reply waits for room, for at most the command timeout: awaiting it, as a future; waiting for it,
+    /// hanging a callback on it, forgetting or dropping it, the thread. A thread that keeps replies instead waits in the
+    /// call once as much again is queued.
+    #[default]
+    Wait,
+    /// The command fails with [`ErrorKind::QueueFull`](crate::ErrorKind::QueueFull) and is not sent.
+    Fail,
+}
+
+/// Which protocol to ask the server for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Protocol {
+    /// RESP3, and RESP2 where the server does not know it.
+    #[default]
+    Resp3,
+    /// RESP2.
+    Resp2,
+}
+
+/// What is called with the errors of forgotten commands.
+pub type ErrorHook = Arc<dyn Fn(&Error) + Send + Sync>;
+
+/// How to reach a server and how to treat it.
+///
+/// ```
+/// use std::time::Duration;
+/// use sleeve::{Config, QueueFull};
+///
+/// let config = Config::from_url("redis://user:secret@localhost:6380/2?name=shop")?
+///     .command_timeout(Some(Duration::from_secs(5)))
+///     .queue_full(QueueFull::Fail);
+/// # Ok::<(), sleeve::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Config {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) tls: Option<Tls>,
+    pub(crate) user: Option<String>,
+    pub(crate) password: Option<String>,
+    pub(crate) database: u32,
+    pub(crate) name: Option<String>,
+    pub(crate) protocol: Protocol,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) command_timeout: Option<Duration>,
+    pub(crate) silence_max: Option<Duration>,
+    pub(crate) queue_bytes_max: usize,
+    pub(crate) queue_full: QueueFull,
+    pub(crate) backoff_min: Duration,
+    pub(crate) backoff_max: Duration,
+    pub(crate) error_hook: Option<ErrorHook>,
+    /// Options of the embedded engine, with their values.
+    pub(crate) settings: Vec<(String, String)>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self::new(Endpoint::Tcp { host: "localhost".to_owned(), port: 6379 })
+    }
+}
+
+impl Config {
+    /// The defaults, for this server.
+    pub fn new(endpoint: Endpoint) -> Self {
+        Self {
+            endpoint,
+            tls: None,
+            user: None,
+            password: None,
+            database: 0,
+            name: None,
+            protocol: Protocol::default(),
+            connect_timeout: Duration::from_secs(5),
+            command_timeout: Some(Duration::from_secs(60)),
+            silence_max: Some(Duration::from_secs(5)),
+            queue_bytes_max: 64 * 1024 * 1024,
+            queue_full: QueueFull::default(),
+            backoff_min: Duration::from_millis(5),
+            backoff_max: Duration::from_secs(2),
+            error_hook: None,
+            settings: Vec::new(),
+        }
+    }
+
+    /// An option of the embedded engine, as a configuration file has it: `("maxmemory", "10mb")`. Everything that a
+    /// server's configuration knows, but for what is about a process or its sockets ([`Client::listen`] is told those).
+    ///
+    /// It counts when the engine is made. Who opens an engine that is there already, by its name, may only say what is so.
+    ///
+    /// [`Client::listen`]: crate::Client::open
+    pub fn engine(mut self, option: impl Into<String>, value: impl Into<String>) -> Self {
+        self.settings.push((option.into(), value.into()));
+        self
+    }
+
+    /// Speaks TLS over TCP, as `rediss://` does.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// Who to log in as; without this the server's default user. One without a password logs in with an empty one.
+    pub fn user(mut self, user: impl Into<String>) -> Self {
+        self.user = Some(user.into());
+        self.password.get_or_insert_default();
+        self
+    }
+
+    /// The password to log in with.
+    pub fn password(mut self, password: impl Into<String>) -> Self {
+        self.password = Some(password.into());
+        self
+    }
+
+    /// The database that [`Client`](crate::Client) itself works on; 0 without this.
+    pub fn database(mut self, database: u32) -> Self {
+        self.database = database;
+        self
+    }
+
+    /// The name that CLIENT LIST shows.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Which protocol to ask for.
+    pub fn protocol(mut self, protocol: Protocol) -> Self {
+        self.protocol = protocol;
+        self
+    }
+
+    /// How long one attempt to connect and log in may take; 5 seconds without this.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// How long a command may take from its call to its answer, or `None` for as long as it takes; 60 seconds without this.
+    ///
+    /// It also bounds how long a command waits for a lost connection to come back. It is measured coarsely: up to a
+    /// tenth later.
+    pub fn command_timeout(mut self, timeout: Option<Duration>) -> Self {
+        self.command_timeout = timeout;
+        self
+    }
+
+    /// How long a server may be silent while commands wait for their answers; 5 seconds without this, `None` for ever.
+    ///
+    /// A server that is silent for half of it is asked on a second connection, and the first is given up only when there
+    /// is no answer there either, so that neither a long script nor a pause costs a connection. Twice as long may pass
+    /// where nothing, or a command that waits, is on its way. It is measured coarsely: up to an eighth later.
+    pub fn silence_max(mut self, silence: Option<Duration>) -> Self {
+        self.silence_max = silence;
+        self
+    }
+
+    /// How many bytes of requests may be unanswered before a call waits or fails; 64 MiB without this.
+    pub fn queue_bytes_max(mut self, bytes: usize) -> Self {
+        self.queue_bytes_max = bytes;
+        self
+    }
+
+    /// What a call does when that many are unanswered.
+    pub fn queue_full(mut self, policy: QueueFull) -> Self {
+        self.queue_full = policy;
+        self
+    }
+
+    /// How long to wait before reconnecting: `min` after the first failure, twice as long after each further one, never
+    /// more than `max`, each shortened at random by up to a half. 5 ms and 2 s without this.
+    pub fn backoff(mut self, min: Duration, max: Duration) -> Self {
+        self.backoff_min = min;
+        self.backoff_max = max.max(min);
+        self
+    }
+
+    /// What is called with the error of a command whose reply was [forgotten](crate::Reply::forget).
+    ///
+    /// It runs on the callback thread, so it may take its time and may use the client.
+    pub fn on_error(mut self, hook: impl Fn(&Error) + Send + Sync + 'static) -> Self {
+        self.error_hook = Some(Arc::new(hook));
+        self
+    }
+}
+
+impl std::fmt::Debug for Config {
+    /// Everything but the password, and the user where there is none: it may be a password in the wrong place.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let has_password = self.password.as_ref().is_some_and(|password| !password.is_empty());
+        f.debug_struct("Config")
+            .field("endpoint", &self.endpoint)
+            .field("user", &self.user.as_ref().filter(|_| has_password))
+            .field("database", &self.database)
+            .field("protocol", &self.protocol)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,70 @@
+//! The twins of `tls` and `tls_stream` in a build without the feature `tls`: there are none, and a URL that asks for one hears why.
+//!
+//! Types without values, so that whoever holds one of them need not know which build this is. Any thread.
+
+use std::convert::Infallible;
+use std::io;
+use std::os::fd::AsFd;
+
+use rustix::event::PollFlags;
+
+use crate::error::{Error, ErrorKind};
+
+/// How to speak TLS: not at all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Tls {}
+
+impl Tls {
+    /// What `rediss://` begins with.
+    pub(crate) fn for_url() -> Result<Self, Error> {
+        let line = concat!("sleeve = { version = \"", env!("CARGO_PKG_VERSION"), "\", features = [\"tls\"] }");
+        let message = format!("this build speaks no TLS, because its feature \"tls\" is off; in Cargo.toml: {line}");
+        Err(Error::unsent(ErrorKind::Configuration, message))
+    }
+
+    /// Takes what an option of a URL says about TLS; whether it says anything.
+    pub(crate) fn take_option(&mut self, _name: &str, _value: &str) -> Result<bool, Error> {
+        match *self {}
+    }
+}
+
+/// A stream's encryption: none.
+#[derive(Debug)]
+pub(crate) struct Seal(Infallible);
+
+impl Seal {
+    /// Nothing to shake hands about.
+    pub(crate) fn handshake_with(
+        _stream: impl AsFd,
+        tls: &Tls,
+        _host: &str,
+        _wait: impl FnMut(PollFlags) -> io::Result<()>,
+    ) -> io::Result<Self> {
+        match *tls {}
+    }
+
+    /// Sends.
+    pub(crate) fn send(&self, _stream: impl AsFd, _bytes: &[u8]) -> io::Result<usize> {
+        match self.0 {}
+    }
+
+    /// Sends what waits for room.
+    pub(crate) fn flush(&self, _stream: impl AsFd) -> io::Result<()> {
+        match self.0 {}
+    }
+
+    /// Receives.
+    pub(crate) fn receive(&self, _stream: impl AsFd, _room: &mut [u8]) -> io::Result<usize> {
+        match self.0 {}
+    }
+
+    /// Whether something waits for room.
+    pub(crate) fn has_residue(&self) -> bool {
+        match self.0 {}
+    }
+
+    /// Whether something was decrypted and not yet received.
+    pub(crate) fn has_plain(&self) -> bool {
+        match self.0 {}
+    }
+}

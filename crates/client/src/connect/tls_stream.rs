@@ -1,0 +1,269 @@
+//! TLS around a stream: what is sent is encrypted on the way out, what is received decrypted on the way in.
+//!
+//! A [`Seal`] stands beside a connected stream and is handed it with each call. It never blocks, whatever the stream does.
+//! Once bytes are encrypted they have to leave, so what the kernel does not take stays here as residue: the next call
+//! sends it first, and whoever waits for the stream asks for room while there is some. Any thread; one call at a time gets
+//! through.
+
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::{RecvFlags, SendFlags};
+use rustls::ClientConnection;
+
+use crate::config::tls::Tls;
+use crate::sys::{SEND_FLAGS, timespec};
+
+/// See the file's head.
+#[derive(Debug)]
+pub struct Seal {
+    state: Mutex<State>,
+    /// Encrypted bytes wait for room.
+    residue: AtomicBool,
+    /// Decrypted bytes wait to be taken.
+    plain: AtomicBool,
+}
+
+#[derive(Debug)]
+struct State {
+    connection: ClientConnection,
+    /// Encrypted bytes; `sent` of them have left.
+    sealed: Vec<u8>,
+    sent: usize,
+    /// What the last receive has brought: `filled` bytes, of which `fed` have gone to the connection.
+    arrived: Box<[u8]>,
+    filled: usize,
+    fed: usize,
+}
+
+/// Plain bytes that are encrypted at a time.
+const CHUNK_BYTES: usize = 64 * 1024;
+/// Bytes that one receive takes at most: a record and its head.
+const ARRIVED_BYTES: usize = 17 * 1024;
+
+impl Seal {
+    /// Agrees with the server at the other end of `stream` on keys. It waits, up to the deadline, whether or not the
+    /// stream blocks.
+    ///
+    /// # Errors
+    /// A file that cannot be used, a server that is not believed or does not believe us, or what the stream says.
+    pub fn handshake(stream: impl AsFd, tls: &Tls, host: &str, deadline: Instant) -> io::Result<Self> {
+        Self::handshake_with(&stream, tls, host, |flags| wait(&stream, flags, deadline))
+    }
+
+    /// As [`handshake`](Seal::handshake), with the caller's own way to wait for the stream; a wait may end early.
+    pub(crate) fn handshake_with(
+        stream: impl AsFd,
+        tls: &Tls,
+        host: &str,
+        mut wait: impl FnMut(PollFlags) -> io::Result<()>,
+    ) -> io::Result<Self> {
+        let connection = ClientConnection::new(tls.client_config()?, tls.name_of(host)?).map_err(io::Error::other)?;
+        let arrived = vec![0; ARRIVED_BYTES].into_boxed_slice();
+        let mut state = State { connection, sealed: Vec::new(), sent: 0, arrived, filled: 0, fed: 0 };
+        state.connection.set_buffer_limit(None);
+        while state.connection.is_handshaking() {
+            state.collect()?;
+            while state.flush(&stream)? == Flushed::Full {
+                wait(PollFlags::OUT)?;
+            }
+            if state.connection.is_handshaking() {
+                if state.fed == state.filled {
+                    wait(PollFlags::IN)?;
+                }
+                match state.arrive(&stream) {
+                    Ok(Arrived::Bytes) => {}
+                    Ok(Arrived::End) => return Err(hung_up()),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        state.collect()?;
+        let seal = Self { state: Mutex::new(state), residue: AtomicBool::new(true), plain: AtomicBool::new(true) };
+        seal.flush(&stream)?;
+        Ok(seal)
+    }
+
+    /// Encrypts and sends; returns how many of the bytes are on their way.
+    ///
+    /// # Errors
+    /// `WouldBlock` while earlier bytes wait for room, or what the stream says.
+    pub fn send(&self, stream: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
+        let state = &mut *self.state.lock();
+        if self.push(state, &stream)? == Flushed::Full {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let count = bytes.len().min(CHUNK_BYTES);
+        state.connection.writer().write_all(bytes.get(..count).unwrap_or_default())?;
+        state.collect()?;
+        self.push(state, &stream)?;
+        Ok(count)
+    }
+
+    /// Sends what waits for room, if there is some now.
+    ///
+    /// # Errors
+    /// What the stream says.
+    pub fn flush(&self, stream: impl AsFd) -> io::Result<()> {
+        if self.has_residue() {
+            self.push(&mut self.state.lock(), &stream)?;
+        }
+        Ok(())
+    }
+
+    /// Sends and waits until all of it has left; for streams whose owner waits for nothing else.
+    ///
+    /// # Errors
+    /// What the stream says.
+    pub fn send_all(&self, stream: impl AsFd, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() || self.has_residue() {
+            if self.has_residue() {
+                wait_for(&stream, PollFlags::OUT, None)?;
+                self.flush(&stream)?;
+            } else {
+                let count = self.send(&stream, bytes)?;
+                bytes = bytes.get(count..).unwrap_or_default();
+            }
+        }
+        Ok(())
+    }
+
+    /// Decrypts what is there; 0 when the peer has closed. A room that is not filled leaves nothing behind.
+    ///
+    /// # Errors
+    /// `WouldBlock` when nothing is there, or what the stream says, or what is wrong with what came.
+    pub fn receive(&self, stream: impl AsFd, room: &mut [u8]) -> io::Result<usize> {
+        let state = &mut *self.state.lock();
+        let mut count = 0;
+        loop {
+            let rest = room.get_mut(count..).unwrap_or_default();
+            let taken = match state.connection.reader().read(rest) {
+                Ok(0) => return Ok(count),
+                Ok(taken) => taken,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(count),
+                Err(error) => return Err(error),
+            };
+            count += taken;
+            self.plain.store(count == room.len(), Ordering::Relaxed);
+            if count == room.len() {
+                return Ok(count);
+            }
+            if taken != 0 {
+                continue;
+            }
+            match state.arrive(&stream) {
+                Ok(Arrived::Bytes) => {}
+                Ok(Arrived::End) => return Ok(count),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && count != 0 => return Ok(count),
+                Err(error) => return Err(error),
+            }
+            if state.connection.wants_write() {
+                state.collect()?;
+                self.push(state, &stream)?;
+            }
+        }
+    }
+
+    /// Whether encrypted bytes wait for room.
+    pub fn has_residue(&self) -> bool {
+        self.residue.load(Ordering::Relaxed)
+    }
+
+    /// Whether decrypted bytes may wait to be taken: they are in no stream any more.
+    pub fn has_plain(&self) -> bool {
+        self.plain.load(Ordering::Relaxed)
+    }
+
+    fn push(&self, state: &mut State, stream: impl AsFd) -> io::Result<Flushed> {
+        let flushed = state.flush(stream)?;
+        self.residue.store(flushed == Flushed::Full, Ordering::Relaxed);
+        Ok(flushed)
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Flushed {
+    All,
+    /// The kernel takes no more now.
+    Full,
+}
+
+#[derive(PartialEq, Eq)]
+enum Arrived {
+    Bytes,
+    /// The peer has closed.
+    End,
+}
+
+impl State {
+    /// Takes what the connection has to say.
+    fn collect(&mut self) -> io::Result<()> {
+        while self.connection.wants_write() {
+            self.connection.write_tls(&mut self.sealed)?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self, stream: impl AsFd) -> io::Result<Flushed> {
+        while let Some(rest) = self.sealed.get(self.sent..).filter(|rest| !rest.is_empty()) {
+            match rustix::net::send(&stream, rest, SEND_FLAGS | SendFlags::DONTWAIT) {
+                Ok(count) => self.sent += count,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) => return Ok(Flushed::Full),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.sealed.clear();
+        self.sealed.shrink_to(2 * CHUNK_BYTES);
+        self.sent = 0;
+        Ok(Flushed::All)
+    }
+
+    /// Gives the connection some of what has been received, and receives more first if it has all of that. What it
+    /// decrypts is to be taken before the next call: it keeps little more than one record.
+    fn arrive(&mut self, stream: impl AsFd) -> io::Result<Arrived> {
+        if self.fed == self.filled {
+            let flags = RecvFlags::DONTWAIT;
+            let (count, _) = rustix::io::retry_on_intr(|| rustix::net::recv(&stream, &mut *self.arrived, flags))?;
+            (self.fed, self.filled) = (0, count);
+            if count == 0 {
+                return Ok(Arrived::End);
+            }
+        }
+        let mut arrived = self.arrived.get(self.fed..self.filled).unwrap_or_default();
+        self.fed += self.connection.read_tls(&mut arrived)?;
+        if let Err(error) = self.connection.process_new_packets() {
+            // The server is told why, if it still listens; our own reason is the one to report.
+            _ = self.collect();
+            _ = self.flush(&stream);
+            return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+        }
+        Ok(Arrived::Bytes)
+    }
+}
+
+fn hung_up() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed it during the handshake")
+}
+
+fn wait(stream: impl AsFd, flags: PollFlags, deadline: Instant) -> io::Result<()> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
+    wait_for(stream, flags, Some(left))
+}
+
+fn wait_for(stream: impl AsFd, flags: PollFlags, timeout: Option<Duration>) -> io::Result<()> {
+    let timeout = timeout.map(timespec);
+    match poll(&mut [PollFd::new(&stream, flags)], timeout.as_ref()) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}

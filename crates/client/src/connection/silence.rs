@@ -1,0 +1,106 @@
+//! How long a server has been silent, and what is to be done about it.
+//!
+//! Silence is judged by what came, not by what was answered: a long reply on its way is no silence. With a command in flight
+//! a silence of half the time that is allowed raises suspicion, and the server is asked on a second connection; when it
+//! answers there, this one waits on, and when it does not, this one is over. With nothing in flight the server is asked
+//! on this very connection. It takes times and gives advice: no socket. One thread has it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::probe::{Knowledge, Vitals};
+use crate::config::Config;
+
+/// Between two looks at a question that somebody has asked.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What is to be done.
+pub(crate) enum Advice {
+    /// Nothing for so long, or for ever.
+    Sleep(Option<Duration>),
+    /// The server is to be asked on this connection.
+    Ask,
+    /// The server is gone.
+    GiveUp(String),
+}
+
+/// What is in flight.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flight {
+    Nothing,
+    /// A command that may wait on the server, so that silence is expected.
+    Waiting,
+    Commands,
+}
+
+/// See the file's head.
+pub(crate) struct Vigil {
+    config: Config,
+    vitals: Arc<Vitals>,
+    /// Bytes that had come when somebody looked last.
+    received: u64,
+    flight: Flight,
+    /// Since when nothing has come, as far as it counts.
+    since: Instant,
+    /// When the other connections were told last that the server is there.
+    told: Option<Instant>,
+}
+
+impl Vigil {
+    pub(crate) fn new(config: &Config, vitals: &Arc<Vitals>) -> Self {
+        let (config, vitals) = (config.clone(), vitals.clone());
+        Self { config, vitals, received: 0, flight: Flight::Nothing, since: Instant::now(), told: None }
+    }
+
+    /// For how long nothing has come while something was in flight.
+    pub(crate) fn silence(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    /// Looks at how many bytes have come by now.
+    pub(crate) fn look(&mut self, received: u64, flight: Flight) -> Advice {
+        let now = Instant::now();
+        if received != self.received {
+            (self.received, self.since) = (received, now);
+            if self.told.is_none_or(|told| now - told > LOOK) {
+                self.told = Some(now);
+                self.vitals.hear(now);
+            }
+        } else if self.flight != flight {
+            self.since = now;
+        }
+        self.flight = flight;
+        let Some(silence_max) = self.config.silence_max else { return Advice::Sleep(None) };
+        // The second times leave an answer that comes at the last moment time to come.
+        let (suspicion, verdict) = match flight {
+            Flight::Nothing => (silence_max / 10 * 9, Duration::MAX),
+            Flight::Waiting => (silence_max / 10 * 9, silence_max.saturating_mul(2)),
+            Flight::Commands => (silence_max / 20 * 9, silence_max.saturating_add(silence_max / 16)),
+        };
+        let silence = now.saturating_duration_since(self.since);
+        if silence < suspicion {
+            return Advice::Sleep(Some(suspicion - silence));
+        }
+        if flight == Flight::Nothing {
+            self.since = now;
+            return Advice::Ask;
+        }
+        match self.vitals.known(self.since) {
+            Knowledge::Heard(heard) => {
+                self.since = heard;
+                Advice::Sleep(Some(suspicion.saturating_sub(heard.elapsed()).max(LOOK)))
+            }
+            Knowledge::Gone => Advice::GiveUp(format!(
+                "the server has been silent for {silence:.1?} and does not answer on another connection either"
+            )),
+            Knowledge::Asking => Advice::Sleep(Some(LOOK)),
+            Knowledge::None => {
+                let deadlines = self.since.checked_add(verdict).zip(now.checked_add(suspicion));
+                // A time beyond what the machine can count is never over.
+                let Some((deadline, least)) = deadlines else { return Advice::Sleep(None) };
+                self.vitals.ask(&self.config, deadline.max(least));
+                Advice::Sleep(Some(LOOK))
+            }
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! What the commands on sorted sets can be told: when a member is added, which range is meant, how sets are combined.
+//!
+//! Each writes the words that the server documents, in the order in which it wants them. Pure data; any thread.
+
+use crate::request::{Request, ToArg, ToArgs};
+use crate::values::number::Number;
+
+/// What ZADD can be told. GEOADD takes it too, without the comparisons.
+///
+/// ```
+/// use sleeve::AddOptions;
+///
+/// // A list of records: only better scores count.
+/// let record = AddOptions::new().if_greater().count_changed();
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AddOptions {
+    condition: Option<&'static str>,
+    comparison: Option<&'static str>,
+    is_changed_counted: bool,
+}
+
+impl AddOptions {
+    /// Adds what is new, and sets the scores of what is there.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Only adds: what is there keeps its score.
+    pub fn if_absent(mut self) -> Self {
+        self.condition = Some("NX");
+        self
+    }
+
+    /// Only sets the scores of what is there.
+    pub fn if_present(mut self) -> Self {
+        self.condition = Some("XX");
+        self
+    }
+
+    /// Sets the score of what is there only if the new one is greater.
+    pub fn if_greater(mut self) -> Self {
+        self.comparison = Some("GT");
+        self
+    }
+
+    /// Sets the score of what is there only if the new one is less.
+    pub fn if_less(mut self) -> Self {
+        self.comparison = Some("LT");
+        self
+    }
+
+    /// The answer counts members whose scores have changed, besides those that are new.
+    pub fn count_changed(mut self) -> Self {
+        self.is_changed_counted = true;
+        self
+    }
+}
+
+impl ToArgs for AddOptions {
+    fn write_to(&self, request: &mut Request) {
+        request.arg(self.condition).arg(self.comparison).arg(self.is_changed_counted.then_some("CH"));
+    }
+}
+
+/// Which members ZRANGE and ZRANGESTORE mean.
+///
+/// ```
+/// use sleeve::RankRange;
+///
+/// let first_three = RankRange::by_rank(0, 2);
+/// let best_under_a_hundred = RankRange::by_score("-inf", "(100").reverse().limit(0, 10);
+/// let all_from_b_on = RankRange::by_name("[b", "+");
+/// ```
+#[derive(Clone, Debug)]
+pub struct RankRange {
+    bounds: [String; 2],
+    kind: Option<&'static str>,
+    is_reverse: bool,
+    limit: Option<(u64, i64)>,
+}
+
+impl RankRange {
+    /// By rank, both ends included; negative ones count from the end.
+    pub fn by_rank(start: i64, stop: i64) -> Self {
+        Self::between(start, stop, None)
+    }
+
+    /// By score. A bound is a number, `(` and a number that is not included itself, `-inf` or `+inf`.
+    pub fn by_score(min: impl ToString, max: impl ToString) -> Self {
+        Self::between(min, max, Some("BYSCORE"))
+    }
+
+    /// By name, where all scores are equal. A bound is `[` or `(` (not included) and a name, `-` or `+`.
+    pub fn by_name(min: impl Into<String>, max: impl Into<String>) -> Self {
+        Self::between(min.into(), max.into(), Some("BYLEX"))
+    }
+
+    fn between(min: impl ToString, max: impl ToString, kind: Option<&'static str>) -> Self {
+        Self { bounds: [min.to_string(), max.to_string()], kind, is_reverse: false, limit: None }
+    }
+
+    /// From the greatest to the least. Bounds by score or name stay as they are: the lesser one first.
+    pub fn reverse(mut self) -> Self {
+        self.is_reverse = true;
+        self
+    }
+
+    /// Only so many, or all if negative, after the first `skipped`; not by rank.
+    pub fn limit(mut self, skipped: u64, count: i64) -> Self {
+        self.limit = Some((skipped, count));
+        self
+    }
+}
+
+impl ToArgs for RankRange {
+    fn write_to(&self, request: &mut Request) {
+        let [min, max] = &self.bounds;
+        // The server wants the greater bound first where the order is reversed; ranks count from that end then.
+        match self.is_reverse && self.kind.is_some() {
+            true => request.arg(max).arg(min),
+            false => request.arg(min).arg(max),
+        };
+        request.arg(self.kind).arg(self.is_reverse.then_some("REV"));
+        request.arg(self.limit.map(|(skipped, count)| ("LIMIT", skipped, count)));
+    }
+}
+
+/// One of the two ends of a sorted set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RankEnd {
+    /// Where the least score is.
+    Min,
+    /// Where the greatest score is.
+    Max,
+}
+
+impl ToArgs for RankEnd {
+    fn write_to(&self, request: &mut Request) {
+        request.word(match self {
+            Self::Min => "MIN",
+            Self::Max => "MAX",
+        });
+    }
+}
+
+impl ToArg for RankEnd {}
+
+/// How unions and intersections of sorted sets make one score of several.
+///
+/// ```
+/// use sleeve::CombineOptions;
+///
+/// // Twice the first set's scores against the second's: the greater one counts.
+/// let options = CombineOptions::new().weights([2.0, 1.0]).max();
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CombineOptions {
+    weights: Vec<f64>,
+    aggregate: Option<&'static str>,
+}
+
+impl CombineOptions {
+    /// The sum of the scores.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Multiplies the scores of each set first; one weight a key.
+    pub fn weights(mut self, weights: impl IntoIterator<Item = impl Number>) -> Self {
+        self.weights = weights.into_iter().map(Number::to_f64).collect();
+        self
+    }
+
+    /// The least of the scores.
+    pub fn min(mut self) -> Self {
+        self.aggregate = Some("MIN");
+        self
+    }
+
+    /// The greatest of the scores.
+    pub fn max(mut self) -> Self {
+        self.aggregate = Some("MAX");
+        self
+    }
+}
+
+impl ToArgs for CombineOptions {
+    fn write_to(&self, request: &mut Request) {
+        request.arg((!self.weights.is_empty()).then_some(("WEIGHTS", &self.weights)));
+        request.arg(self.aggregate.map(|aggregate| ("AGGREGATE", aggregate)));
+    }
+}

@@ -1,0 +1,83 @@
+//! What the pipe keeps of a request until it is answered: who asked, and what its bytes were worth.
+//!
+//! Pure data; whoever has the pipe or the intake has its entries.
+
+use std::mem;
+
+use super::raw_reply::Payload;
+use super::slot::{Completions, Target};
+use super::transaction_state::Exchange;
+use crate::error::Error;
+use crate::request::name::Name;
+
+/// Who gets the replies of an entry.
+pub(crate) enum Asker {
+    /// One caller, one reply.
+    Slot(Target),
+    /// A transaction: many replies.
+    Exchange(Box<Exchange>),
+    /// Nobody any more: the caller was told something else, or never cared.
+    Nobody,
+}
+
+impl Asker {
+    /// Whether nobody waits for the answer.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        match self {
+            Self::Slot(target) => target.is_abandoned(),
+            Self::Exchange(_) => false,
+            Self::Nobody => true,
+        }
+    }
+
+    /// Which command was asked for; none when nobody asked.
+    pub(crate) fn name(&self) -> Option<Name> {
+        match self {
+            Self::Slot(target) => Some(target.name()),
+            Self::Exchange(exchange) => exchange.name(),
+            Self::Nobody => None,
+        }
+    }
+
+    /// Gives an error to whoever asked. A transaction keeps its place, so that its replies are taken and its end is seen.
+    pub(crate) fn fail(&mut self, error: &Error, done: &mut Completions) {
+        match mem::replace(self, Self::Nobody) {
+            Self::Slot(target) => target.complete(Payload::Failed(error.clone()), done),
+            Self::Exchange(mut exchange) => {
+                exchange.fail(error, done);
+                *self = Self::Exchange(exchange);
+            }
+            Self::Nobody => {}
+        }
+    }
+}
+
+/// One request, or one unit of requests, from when it is gathered until it is answered.
+pub(crate) struct Entry {
+    pub(crate) asker: Asker,
+    /// Replies that belong to it, without SELECT's.
+    pub(crate) frames: u32,
+    /// Whether a SELECT of its own goes ahead of it.
+    pub(crate) selects: bool,
+    /// The database that it runs in.
+    pub(crate) database: u32,
+    /// When its caller sent it, on the link's wrapping clock.
+    pub(crate) issued_ms: u32,
+    /// Bytes that it takes on the wire, its SELECT included.
+    pub(crate) length: usize,
+}
+
+impl Entry {
+    /// Replies that come for it.
+    pub(crate) fn replies(&self) -> usize {
+        self.frames as usize + usize::from(self.selects)
+    }
+}
+
+/// One request of a unit that goes out without anything in between.
+pub(crate) struct Unit {
+    pub(crate) database: u32,
+    pub(crate) target: Target,
+    /// How many bytes of the unit's buffer are this request's.
+    pub(crate) length: usize,
+}

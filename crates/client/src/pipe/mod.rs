@@ -1,0 +1,473 @@
+//! The spine of the client: what is to be written, and who waits for which reply.
+//!
+//! Requests are gathered in order into an out-buffer, each with an entry that says who asked. Writing moves the buffer
+//! out and its entries to the in-flight queue; replies come back in the same order and pop them. That is all of
+//! pipelining and multiplexing. Three things are decided here besides. A SELECT goes in front of a request when the
+//! database on the wire is another. A transaction with conditions holds back what comes after it until its looks are
+//! answered. And when a connection breaks, the bytes that had left are compared with the bytes of each entry: what had
+//! left whole is lost with an unknown effect, what had not is kept and goes out first on the next connection.
+//!
+//! It takes bytes and gives bytes: no socket, no clock (times are arguments, in milliseconds), no thread. Its owner keeps
+//! it under one short lock, from any thread; it runs no foreign code: wake-ups are collected and happen elsewhere.
+
+pub(crate) mod in_flight;
+pub(crate) mod queued;
+pub(crate) mod raw_reply;
+pub(crate) mod reply_reader;
+pub(crate) mod segment;
+#[cfg(test)]
+mod simulation;
+pub(crate) mod slot;
+#[cfg(test)]
+mod tests;
+pub(crate) mod timeout;
+pub(crate) mod transaction_state;
+
+use std::collections::VecDeque;
+use std::mem;
+
+use crate::error::Error;
+use crate::request::Written;
+use in_flight::{Asker, Entry, Unit};
+use segment::{SELECT_LENGTH_MAX, Segment, select_length, write_select};
+use slot::{Completions, Handle, Source};
+use timeout::{Phase, Situation, Verdict};
+use transaction_state::Exchange;
+
+/// An emptied out-buffer larger than this is given back to the allocator.
+const KEPT_CAPACITY_MAX: usize = 1024 * 1024;
+
+/// Releases the keys that a transaction watched.
+pub(crate) const UNWATCH: &[u8] = b"*1\r\n$7\r\nUNWATCH\r\n";
+
+/// An emptied in-flight queue with room for more entries than this is given back to the allocator.
+const KEPT_ENTRIES_MAX: usize = 32 * 1024;
+
+/// The queue of one connection.
+pub(crate) struct Pipe {
+    /// Segments that go out before `out`.
+    backlog: VecDeque<Segment>,
+    /// Where requests are gathered.
+    out: Segment,
+    /// Bytes on their way to the socket, whose first `written` have left. Lent to whoever writes.
+    writing: Vec<u8>,
+    written: usize,
+    lent: bool,
+    in_flight: VecDeque<Entry>,
+    /// How many entries at the front of `in_flight` have already been told that time is up.
+    expired: usize,
+    /// Bytes that left on this connection, and how many of them belong to answered entries.
+    sent: u64,
+    answered: u64,
+    /// Bytes of everything that is not answered.
+    queued: usize,
+    connected: bool,
+    held: bool,
+    /// The database that the last gathered request leaves the connection in.
+    database: u32,
+    /// The database that the connection is in when all that has begun to leave is executed.
+    wire_database: u32,
+    /// The database that a fresh connection is in.
+    home: u32,
+    /// A transaction whose keys are watched was taken out before it was executed: they are to be released.
+    unwatches: bool,
+    source: Source,
+}
+
+impl Pipe {
+    pub(crate) fn new(home: u32, source: Source) -> Self {
+        Self {
+            backlog: VecDeque::new(),
+            out: Segment::default(),
+            writing: Vec::new(),
+            written: 0,
+            lent: false,
+            in_flight: VecDeque::new(),
+            expired: 0,
+            sent: 0,
+            answered: 0,
+            queued: 0,
+            connected: false,
+            held: false,
+            database: home,
+            wire_database: home,
+            home,
+            unwatches: false,
+            source,
+        }
+    }
+
+    /// Gathers one request and returns the end that its caller waits on.
+    #[inline]
+    pub(crate) fn push(&mut self, database: u32, request: Written<'_>, now_ms: u32) -> Handle {
+        let (target, handle) = self.source.pair(request.name);
+        self.gather(Asker::Slot(target), 1, database, request.bytes, now_ms);
+        handle
+    }
+
+    /// Gathers several requests with nothing in between.
+    pub(crate) fn push_units(&mut self, units: Vec<Unit>, bytes: &[u8], now_ms: u32) {
+        let mut rest = bytes;
+        for unit in units {
+            let (request, after) = rest.split_at_checked(unit.length).unwrap_or((rest, &[]));
+            rest = after;
+            self.gather(Asker::Slot(unit.target), 1, unit.database, request, now_ms);
+        }
+    }
+
+    /// Gathers a transaction; one with conditions also holds back whatever comes after it.
+    pub(crate) fn push_exchange(&mut self, exchange: Exchange, database: u32, request: &[u8], now_ms: u32) {
+        let (holds, frames) = (exchange.holds(), exchange.frames());
+        if holds {
+            self.close_segment();
+        }
+        self.gather(Asker::Exchange(Box::new(exchange)), frames, database, request, now_ms);
+        if holds {
+            self.out.holds = true;
+            self.close_segment();
+        }
+    }
+
+    /// Gathers a request whose answer nobody waits for.
+    pub(crate) fn push_unasked(&mut self, request: &[u8], now_ms: u32) {
+        self.gather(Asker::Nobody, 1, self.database, request, now_ms);
+    }
+
+    #[inline]
+    fn gather(&mut self, asker: Asker, frames: u32, database: u32, request: &[u8], now_ms: u32) {
+        let before = self.out.bytes.len();
+        let selects = database != self.database;
+        if selects {
+            write_select(&mut self.out.bytes, database);
+            self.database = database;
+        }
+        self.out.bytes.extend_from_slice(request);
+        let length = self.out.bytes.len() - before;
+        self.queued += length;
+        self.out.entries.push_back(Entry { asker, frames, selects, database, issued_ms: now_ms, length });
+    }
+
+    fn close_segment(&mut self) {
+        if !self.out.entries.is_empty() {
+            self.backlog.push_back(mem::take(&mut self.out));
+        }
+    }
+
+    /// Bytes that are not answered yet, for the bound on the queue.
+    pub(crate) fn queued(&self) -> usize {
+        self.queued
+    }
+
+    /// Bytes that are gathered and not on their way.
+    pub(crate) fn gathered(&self) -> usize {
+        self.out.length() + self.backlog.iter().map(Segment::length).sum::<usize>()
+    }
+
+    /// Whether more is gathered than one request.
+    pub(crate) fn is_burst(&self) -> bool {
+        self.out.entries.len() >= 2 || !self.backlog.is_empty()
+    }
+
+    /// Requests that are on their way or written, and not answered yet.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// Whether all has left, and nobody waits for an answer any more.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.gathered() == 0 && self.writing.is_empty() && self.in_flight.iter().all(|entry| entry.asker.is_abandoned())
+    }
+
+    /// Whether everybody who waits was told that time is up.
+    pub(crate) fn is_expired(&self) -> bool {
+        self.expired == self.in_flight.len() && self.gathered() == 0
+    }
+
+    /// Whether nothing waits to be written or answered.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.in_flight.is_empty() && self.out.entries.is_empty() && self.backlog.is_empty()
+    }
+
+    /// Whether somebody has the bytes and is writing them.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.lent
+    }
+
+    /// Whether there is something that may be written now, by somebody who is not writing yet.
+    pub(crate) fn can_write(&self) -> bool {
+        self.connected
+            && !self.lent
+            && (!self.writing.is_empty() || (!self.held && (!self.out.bytes.is_empty() || !self.backlog.is_empty())))
+    }
+
+    /// Lends the bytes to be written and how many of them have left already. Give them back with [`Pipe::wrote`].
+    pub(crate) fn lend(&mut self) -> Option<(Vec<u8>, usize)> {
+        if !self.can_write() {
+            return None;
+        }
+        if self.writing.is_empty() {
+            self.next_segment();
+        }
+        self.lent = true;
+        Some((mem::take(&mut self.writing), self.written))
+    }
+
+    /// Moves the next segment on its way.
+    fn next_segment(&mut self) {
+        if mem::take(&mut self.unwatches) {
+            let (database, length) = (self.wire_database, UNWATCH.len());
+            let issued_ms = self.first_segment().entries.front().map_or(0, |next| next.issued_ms);
+            let entry = Entry { asker: Asker::Nobody, frames: 1, selects: false, database, issued_ms, length };
+            self.queued += length;
+            self.backlog.push_front(Segment::of_one(entry, UNWATCH.to_vec()));
+        }
+        let mut segment = self.backlog.pop_front();
+        let segment = segment.as_mut().unwrap_or(&mut self.out);
+        mem::swap(&mut self.writing, &mut segment.bytes);
+        self.written = mem::take(&mut segment.start);
+        self.held = mem::take(&mut segment.holds);
+        if let Some(last) = segment.entries.back() {
+            self.wire_database = last.database;
+        }
+        if self.in_flight.is_empty() {
+            mem::swap(&mut self.in_flight, &mut segment.entries);
+        } else {
+            self.in_flight.append(&mut segment.entries);
+        }
+    }
+
+    /// Takes the lent bytes back, of which `count` more have left.
+    pub(crate) fn wrote(&mut self, bytes: Vec<u8>, count: usize) {
+        self.lent = false;
+        self.writing = bytes;
+        self.written += count;
+        self.sent += count as u64;
+        if self.written >= self.writing.len() {
+            self.written = 0;
+            self.writing.clear();
+            if self.writing.capacity() > KEPT_CAPACITY_MAX {
+                self.writing = Vec::new();
+            }
+        }
+    }
+
+    /// Moves the entries that `replies` more replies belong to into `pending`, whose replies are `expected` so far.
+    ///
+    /// False when there are replies that nobody asked for.
+    pub(crate) fn take(&mut self, replies: usize, pending: &mut VecDeque<Entry>, expected: &mut usize) -> bool {
+        while *expected < replies {
+            let Some(entry) = self.in_flight.pop_front() else { return false };
+            self.expired = self.expired.saturating_sub(1);
+            self.answered += entry.length as u64;
+            self.queued -= entry.length;
+            *expected += entry.replies();
+            pending.push_back(entry);
+        }
+        if self.in_flight.is_empty() && self.in_flight.capacity() > KEPT_ENTRIES_MAX {
+            self.in_flight = VecDeque::new();
+        }
+        true
+    }
+
+    /// The second phase of a transaction goes out next, and what was held back after it.
+    pub(crate) fn resume(&mut self, asker: Asker, frames: u32, database: u32, request: Vec<u8>, now_ms: u32) {
+        let length = request.len();
+        self.queued += length;
+        let entry = Entry { asker, frames, selects: false, database, issued_ms: now_ms, length };
+        self.backlog.push_front(Segment::of_one(entry, request));
+        self.held = false;
+    }
+
+    /// Refuses the gathered requests for databases that the server turns out not to have. Only before they may leave.
+    pub(crate) fn refuse_databases(&mut self, databases: u32, error: &Error, done: &mut Completions) {
+        let segments = self.backlog.iter().chain([&self.out]);
+        if segments.flat_map(|segment| &segment.entries).all(|entry| entry.database < databases) {
+            return;
+        }
+        let mut segments = mem::take(&mut self.backlog);
+        segments.push_back(mem::take(&mut self.out));
+        self.database = self.home;
+        self.queued = 0;
+        for segment in segments {
+            let mut rest = segment.bytes.get(segment.start..).unwrap_or_default();
+            for mut entry in segment.entries {
+                let (bytes, after) = rest.split_at_checked(entry.length).unwrap_or((rest, &[]));
+                rest = after;
+                if entry.database >= databases {
+                    entry.asker.fail(error, done);
+                    continue;
+                }
+                let own = if entry.selects { select_length(entry.database) } else { 0 };
+                let request = bytes.get(own..).unwrap_or_default();
+                self.gather(entry.asker, entry.frames, entry.database, request, entry.issued_ms);
+            }
+            if segment.holds && !self.out.entries.is_empty() {
+                self.out.holds = true;
+            }
+            self.close_segment();
+        }
+    }
+
+    /// The database that the last gathered request leaves the connection in.
+    #[cfg(feature = "embedded")]
+    pub(crate) fn database(&self) -> u32 {
+        self.database
+    }
+
+    /// A SELECT was executed that did not go through this pipe.
+    #[cfg(feature = "embedded")]
+    pub(crate) fn set_database(&mut self, database: u32) {
+        self.database = database;
+    }
+
+    /// A fresh connection is there: what is gathered may leave.
+    pub(crate) fn connect(&mut self) {
+        self.connected = true;
+    }
+
+    /// Whether requests can leave at once.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.connected
+    }
+
+    /// The connection broke. Returns the entries whose requests had left whole; `partly` are those that the reader had
+    /// already begun to take replies for. The others stay, to go out first on the next connection.
+    pub(crate) fn cut(&mut self, partly: VecDeque<Entry>) -> Vec<Entry> {
+        let mut lost: Vec<Entry> = partly.into_iter().collect();
+        let mut position = self.answered;
+        while let Some(entry) = self.in_flight.pop_front() {
+            if position + entry.length as u64 > self.sent {
+                self.in_flight.push_front(entry);
+                break;
+            }
+            position += entry.length as u64;
+            self.queued -= entry.length;
+            lost.push(entry);
+        }
+        self.keep_unsent(position);
+        // A transaction whose looks were out has executed nothing: it begins again, ahead of what it held back.
+        if let Some(Entry { asker: Asker::Exchange(exchange), .. }) = lost.last()
+            && exchange.holds()
+            && let Some(entry) = lost.pop()
+        {
+            self.queued += entry.length;
+            self.backlog.push_front(Segment { holds: true, ..Segment::of_one(entry, Vec::new()) });
+        }
+        (self.connected, self.held) = (false, false);
+        (self.sent, self.answered, self.expired) = (0, 0, 0);
+        (self.wire_database, self.unwatches) = (self.home, false);
+        self.restart_exchange();
+        self.reselect();
+        lost
+    }
+
+    /// What was on its way and did not leave whole becomes the first segment again.
+    fn keep_unsent(&mut self, position: u64) {
+        let bytes = mem::take(&mut self.writing);
+        let written = mem::take(&mut self.written) as u64;
+        let entries = mem::take(&mut self.in_flight);
+        if entries.is_empty() {
+            return;
+        }
+        // The bytes before `written` are those that `sent` ends with.
+        let start = usize::try_from(position + written - self.sent).unwrap_or(usize::MAX);
+        self.backlog.push_front(Segment { bytes, start, entries, holds: self.held });
+    }
+
+    /// A transaction with conditions that is first in line watches again: the old connection's WATCH is gone.
+    fn restart_exchange(&mut self) {
+        let Some(segment) = self.backlog.front_mut() else { return };
+        let Some(entry) = segment.entries.front_mut() else { return };
+        let Asker::Exchange(exchange) = &mut entry.asker else { return };
+        if let Some(request) = exchange.restart() {
+            self.queued = self.queued + request.len() - entry.length;
+            (entry.frames, entry.length, entry.selects) = (exchange.frames(), request.len(), false);
+            (segment.bytes, segment.start, segment.holds) = (request, 0, true);
+        }
+    }
+
+    /// Makes the first request in line right for the database that the connection is in by then.
+    fn reselect(&mut self) {
+        let wire_database = self.wire_database;
+        let segment = self.first_segment();
+        let Some(first) = segment.entries.front() else {
+            self.database = wire_database;
+            return;
+        };
+        if first.selects || first.database == wire_database {
+            return;
+        }
+        // It gets a segment of its own, so that only its bytes are moved.
+        let Some(mut alone) = segment.detach_first() else { return };
+        let mut bytes = Vec::with_capacity(alone.bytes.len() + SELECT_LENGTH_MAX);
+        if let Some(entry) = alone.entries.front_mut() {
+            write_select(&mut bytes, entry.database);
+            self.queued += bytes.len();
+            entry.length += bytes.len();
+            entry.selects = true;
+        }
+        bytes.extend_from_slice(&alone.bytes);
+        self.backlog.push_front(Segment { bytes, ..alone });
+    }
+
+    /// Tells the requests that were issued before `before_ms` that their time is up.
+    ///
+    /// What has left, or may be leaving, keeps its place, because its reply will still come. What never left is taken out
+    /// whole and will not be sent, at no cost but its own: bytes are not moved, however many there are behind it.
+    pub(crate) fn expire(&mut self, before_ms: u32, situation: &Situation<'_>, done: &mut Completions) {
+        let mut verdict = Verdict::new(situation);
+        while let Some(entry) = self.in_flight.get_mut(self.expired)
+            && is_before(entry.issued_ms, before_ms)
+        {
+            self.expired += 1;
+            verdict.tell(&mut entry.asker, Phase::Answering, done);
+        }
+        let phase = if self.connected { Phase::Sending } else { Phase::Connecting };
+        let mut removed = false;
+        while let Some(first) = self.first_segment().entries.front()
+            && is_before(first.issued_ms, before_ms)
+            && let Some(mut entry) = self.first_segment().remove_first()
+        {
+            removed = true;
+            self.queued -= entry.length;
+            verdict.tell(&mut entry.asker, phase, done);
+            self.unwatches |= matches!(&entry.asker, Asker::Exchange(exchange) if exchange.has_watched());
+        }
+        if removed {
+            self.reselect();
+        }
+    }
+
+    /// The first segment with requests in it, or the empty one where they are gathered.
+    fn first_segment(&mut self) -> &mut Segment {
+        while self.backlog.front().is_some_and(|segment| segment.entries.is_empty()) {
+            self.backlog.pop_front();
+        }
+        self.backlog.front_mut().unwrap_or(&mut self.out)
+    }
+
+    /// When the oldest request that has not been told that time is up was issued.
+    pub(crate) fn oldest_ms(&self) -> Option<u32> {
+        let unsent = || self.backlog.iter().chain([&self.out]).find_map(|segment| segment.entries.front());
+        self.in_flight.get(self.expired).or_else(unsent).map(|entry| entry.issued_ms)
+    }
+
+    /// Empties the queue for good: returns everything that was never written. Cut the connection first.
+    pub(crate) fn clear(&mut self) -> Vec<Entry> {
+        let mut entries: Vec<Entry> = self.backlog.drain(..).flat_map(|segment| segment.entries).collect();
+        entries.extend(mem::take(&mut self.out).entries);
+        self.queued = 0;
+        self.database = self.home;
+        entries
+    }
+}
+
+/// Whether one time of a wrapping clock of milliseconds is before another.
+fn is_before(time_ms: u32, other_ms: u32) -> bool {
+    (time_ms.wrapping_sub(other_ms) as i32) < 0
+}
+
+/// The failure of a request whose database could not be selected.
+pub(crate) fn select_failed(reply: &[u8]) -> Error {
+    Error::protocol(format_args!("SELECT was answered with {}", reply.escape_ascii()))
+}

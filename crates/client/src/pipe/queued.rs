@@ -1,0 +1,71 @@
+//! What became of a request that was sent, and who waits for room in a queue that is fuller than it should be.
+//!
+//! Whoever waits for the answer waits in his own way; whoever lets go of it waits for room. Any thread.
+
+use std::cell::Cell;
+use std::time::Instant;
+
+use super::raw_reply::Payload;
+use super::slot::Handle;
+
+/// What became of a request that was sent.
+pub(crate) enum Sent {
+    /// Its answer will come.
+    Slot(Handle),
+    /// Its answer will come, but the queue is fuller than it should be, for which somebody has to wait.
+    Queued(Queued),
+    /// It was answered by the call itself. Only an engine in this process is that fast.
+    #[cfg_attr(not(feature = "embedded"), expect(dead_code, reason = "a connection never answers at once"))]
+    Ready(Payload),
+}
+
+/// A request beyond the bound on the queue: whoever lets go of it without waiting for its answer waits for room instead.
+pub(crate) struct Queued {
+    handle: Option<Handle>,
+    deadline: Option<Instant>,
+}
+
+thread_local! {
+    /// Whether this thread was seen to run tasks, which must not be held up.
+    static RUNS_TASKS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread was seen to run tasks that wait for room.
+pub(crate) fn runs_tasks() -> bool {
+    RUNS_TASKS.get()
+}
+
+impl Queued {
+    pub(crate) fn new(handle: Handle, deadline: Option<Instant>) -> Self {
+        Self { handle: Some(handle), deadline }
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.handle.as_ref().is_some_and(Handle::is_done)
+    }
+
+    /// Its owner is going to wait for the answer: on this thread, or as a task.
+    pub(crate) fn into_handle(mut self, is_task: bool) -> Option<Handle> {
+        if is_task {
+            RUNS_TASKS.set(true);
+        }
+        self.handle.take()
+    }
+
+    /// Waits for room. A thread that runs tasks does so only when far too much is queued.
+    pub(crate) fn wait_for_room(mut self) -> Option<Handle> {
+        let handle = self.handle.take()?;
+        if let Some(driver) = handle.driver().filter(|_| !handle.is_done()) {
+            driver.wait_for_room(self.deadline, runs_tasks());
+        }
+        Some(handle)
+    }
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        if let Some(handle) = self.handle.take() {
+            drop(Self::new(handle, self.deadline).wait_for_room());
+        }
+    }
+}

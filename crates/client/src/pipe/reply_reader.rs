@@ -1,0 +1,150 @@
+//! The other end of the spine: bytes come in, frames are cut, and the oldest askers get them.
+//!
+//! Whoever reads the socket fills the buffer here, cuts what arrived into frames, takes as many entries from the pipe (the
+//! only step under the pipe's lock), and then hands every frame to its entry without any lock. Messages that answer no
+//! request (RESP3's push type) are passed over. A reply that nobody asked for, or bytes that are no reply, end the
+//! connection: nothing after them can be trusted to belong to its asker.
+//!
+//! It takes bytes and gives bytes: no socket, no clock, no thread. One reader at a time owns it.
+
+use std::collections::VecDeque;
+use std::mem;
+
+use sleeve_wire::attribute::behind_attributes;
+use sleeve_wire::frame::Scanner;
+
+use super::in_flight::{Asker, Entry};
+use super::raw_reply::Payload;
+use super::slot::Completions;
+use super::transaction_state::Step;
+use super::{UNWATCH, select_failed};
+use crate::error::Error;
+
+/// What an empty buffer is given; it doubles while a reply does not fit.
+const BUFFER_LENGTH: usize = 64 * 1024;
+
+/// A buffer that grew beyond this shrinks again when it is empty.
+const KEPT_LENGTH_MAX: usize = 1024 * 1024;
+
+/// What remains to be sent because of a reply: the second phase of a transaction, or the release of its keys.
+pub(crate) struct Resumption {
+    pub(crate) asker: Asker,
+    pub(crate) frames: u32,
+    pub(crate) database: u32,
+    pub(crate) request: Vec<u8>,
+}
+
+impl Resumption {
+    fn execute(entry: Entry, request: Vec<u8>) -> Self {
+        let (database, asker) = (entry.database, entry.asker);
+        let frames = if let Asker::Exchange(exchange) = &asker { exchange.frames() } else { 0 };
+        Self { asker, frames, database, request }
+    }
+
+    fn release(entry: &Entry) -> Self {
+        Self { asker: Asker::Nobody, frames: 1, database: entry.database, request: UNWATCH.to_vec() }
+    }
+}
+
+/// The reader's half of a connection.
+#[derive(Default)]
+pub(crate) struct Intake {
+    /// Always initialised to its length, so that it can be read into.
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    scanner: Scanner,
+    /// Where in `start..end` each whole reply ends.
+    replies: Vec<(usize, usize)>,
+    /// Entries whose replies are here, or have begun to come.
+    pub(crate) pending: VecDeque<Entry>,
+    /// Replies that `pending` still takes.
+    pub(crate) expected: usize,
+    /// Replies that the first of `pending` has got.
+    received: usize,
+    /// Bytes that have come on all connections so far.
+    pub(crate) bytes_total: u64,
+}
+
+impl Intake {
+    /// Room to read into: never empty.
+    pub(crate) fn room(&mut self) -> &mut [u8] {
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+            if self.buffer.len() > KEPT_LENGTH_MAX {
+                self.buffer = Vec::new();
+            }
+        }
+        if self.buffer.len() - self.end < BUFFER_LENGTH / 4 {
+            self.buffer.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+            if self.buffer.len() - self.end < self.buffer.len() / 2 || self.buffer.is_empty() {
+                self.buffer.resize((self.buffer.len() * 2).max(BUFFER_LENGTH), 0);
+            }
+        }
+        self.buffer.get_mut(self.end..).unwrap_or_default()
+    }
+
+    /// `count` bytes were read into the room. Returns how many whole replies are here that no entry was taken for yet.
+    pub(crate) fn filled(&mut self, count: usize) -> Result<usize, Error> {
+        self.end += count;
+        self.bytes_total += count as u64;
+        loop {
+            let rest = self.buffer.get(self.start..self.end).unwrap_or_default();
+            match self.scanner.scan(rest) {
+                Ok(Some(length)) => {
+                    if behind_attributes(rest).first() != Some(&b'>') {
+                        self.replies.push((self.start, self.start + length));
+                    }
+                    self.start += length;
+                }
+                Ok(None) => return Ok(self.replies.len()),
+                Err(error) => return Err(Error::protocol(error)),
+            }
+        }
+    }
+
+    /// Hands the replies to their entries. What must be sent because of them is returned.
+    pub(crate) fn deliver(&mut self, done: &mut Completions) -> Result<Option<Resumption>, Error> {
+        let mut resumption = None;
+        let replies = mem::take(&mut self.replies);
+        for &(start, end) in &replies {
+            let reply = behind_attributes(self.buffer.get(start..end).unwrap_or_default());
+            let Some(entry) = self.pending.front_mut() else { break };
+            self.expected -= 1;
+            if entry.selects && self.received == 0 {
+                self.received = 1;
+                if reply != b"+OK\r\n" {
+                    return Err(select_failed(reply));
+                }
+                continue;
+            }
+            self.received += 1;
+            let step = match &mut entry.asker {
+                Asker::Exchange(exchange) => exchange.accept(reply, done),
+                _ => Step::Done,
+            };
+            if matches!(step, Step::More) {
+                continue;
+            }
+            self.received = 0;
+            match (self.pending.pop_front(), step) {
+                (Some(Entry { asker: Asker::Slot(target), .. }), _) => target.complete(Payload::of(reply), done),
+                (Some(entry), Step::Execute(request)) => resumption = Some(Resumption::execute(entry, request)),
+                (Some(entry), Step::Release) => resumption = Some(Resumption::release(&entry)),
+                _ => {}
+            }
+        }
+        self.replies = replies;
+        self.replies.clear();
+        Ok(resumption)
+    }
+
+    /// The connection broke: forgets its bytes and returns the entries that had begun to be answered.
+    pub(crate) fn cut(&mut self) -> VecDeque<Entry> {
+        (self.start, self.end, self.expected, self.received) = (0, 0, 0, 0);
+        self.scanner = Scanner::new();
+        self.replies.clear();
+        mem::take(&mut self.pending)
+    }
+}

@@ -1,0 +1,350 @@
+//! The pipe and the intake against a server made of bytes, in one thread, from one seed.
+//!
+//! Requests are gathered, written in pieces, executed by a small model of a server, answered in pieces; the connection is
+//! cut anywhere, times run out, handles are dropped. Whatever happens, each command's fate must be what its caller was
+//! told, and nobody may be left without an answer. A seed that fails is the whole story of the failure.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Weak};
+
+use sleeve_wire::frame::{Frame, Scanner, decode};
+
+use super::Pipe;
+use super::in_flight::Unit;
+use super::raw_reply::Payload;
+use super::reply_reader::Intake;
+use super::slot::{Completions, Driver, Flush, Handle, Source};
+use super::timeout::Situation;
+use super::transaction_state::{Check, Exchange, Watch};
+use crate::config::{Endpoint, ErrorHook};
+use crate::error::{Effect, Error};
+use crate::request::name::Name;
+use crate::request::{Request, Written};
+
+/// Nobody to push on: the simulation moves everything itself.
+struct Nobody;
+
+impl Driver for Nobody {
+    fn flush(&self, _may_yield: bool) -> Flush {
+        Flush::Done
+    }
+
+    fn error_hook(&self) -> Option<ErrorHook> {
+        None
+    }
+}
+
+/// Random numbers from a seed (xorshift64*, Vigna 2016).
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % sides
+    }
+}
+
+/// A server that knows SELECT, ADD (which counts how often a command was executed), EXISTS and transactions.
+#[derive(Default)]
+struct Server {
+    executed: HashMap<(u32, String), u32>,
+    database: u32,
+    queued: Option<Vec<Vec<String>>>,
+}
+
+impl Server {
+    fn connect(&mut self) {
+        (self.database, self.queued) = (0, None);
+    }
+
+    /// Executes one request and appends its reply.
+    fn execute(&mut self, words: Vec<String>, replies: &mut Vec<u8>) {
+        match (words[0].as_str(), &mut self.queued) {
+            ("EXEC", queued) => {
+                let commands = queued.take().unwrap();
+                replies.extend_from_slice(format!("*{}\r\n", commands.len()).as_bytes());
+                commands.into_iter().for_each(|words| self.execute(words, replies));
+            }
+            (_, Some(queued)) => {
+                queued.push(words);
+                replies.extend_from_slice(b"+QUEUED\r\n");
+            }
+            ("MULTI", _) => {
+                self.queued = Some(Vec::new());
+                replies.extend_from_slice(b"+OK\r\n");
+            }
+            ("SELECT", _) => {
+                self.database = words[1].parse().unwrap();
+                replies.extend_from_slice(b"+OK\r\n");
+            }
+            ("ADD", _) => {
+                *self.executed.entry((self.database, words[1].clone())).or_default() += 1;
+                let answer = format!("{}:{}", self.database, words[1]);
+                replies.extend_from_slice(format!("${}\r\n{answer}\r\n", answer.len()).as_bytes());
+            }
+            ("EXISTS", _) => {
+                let exists = self.executed.contains_key(&(self.database, words[1].clone()));
+                replies.extend_from_slice(if exists { b":1\r\n" } else { b":0\r\n" });
+            }
+            _ => replies.extend_from_slice(b"+OK\r\n"),
+        }
+    }
+}
+
+/// A command whose caller waits, or has gone.
+struct Asked {
+    database: u32,
+    key: String,
+    handle: Option<Handle>,
+    told: Option<Effect>,
+}
+
+struct World {
+    dice: Dice,
+    pipe: Pipe,
+    intake: Intake,
+    source: Source,
+    server: Server,
+    /// Bytes on their way to the server, and back.
+    up: VecDeque<u8>,
+    down: VecDeque<u8>,
+    asked: Vec<Asked>,
+    /// Transactions, whose outcome is only waited for.
+    outcomes: Vec<Handle>,
+    now_ms: u32,
+}
+
+fn bytes_of(words: &[&str]) -> Vec<u8> {
+    Request::bytes_of(|request| words.iter().for_each(|word| _ = request.word(word))).unwrap()
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let driver: Arc<dyn Driver> = Arc::new(Nobody);
+        let nobody: Weak<dyn Driver> = Arc::downgrade(&driver);
+        Self {
+            dice: Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1),
+            pipe: Pipe::new(0, Source::new(nobody.clone())),
+            intake: Intake::default(),
+            source: Source::new(nobody),
+            server: Server::default(),
+            up: VecDeque::new(),
+            down: VecDeque::new(),
+            asked: Vec::new(),
+            outcomes: Vec::new(),
+            now_ms: u32::MAX - 50,
+        }
+    }
+
+    /// A fresh command: its database, key and bytes.
+    fn command(&mut self) -> (u32, String, Vec<u8>) {
+        let key = format!("k{}", self.asked.len());
+        let request = bytes_of(&["ADD", &key]);
+        (self.dice.roll(12) as u32, key, request)
+    }
+
+    fn remember(&mut self, database: u32, key: String, handle: Handle) {
+        let handle = if self.dice.roll(10) == 0 { None } else { Some(handle) };
+        self.asked.push(Asked { database, key, handle, told: None });
+    }
+
+    fn ask(&mut self) {
+        match self.dice.roll(6) {
+            0 => self.ask_batch(),
+            1 => self.ask_transaction(),
+            _ => {
+                let (database, key, request) = self.command();
+                let handle = self.pipe.push(database, Written { bytes: &request, name: Name::UNKNOWN }, self.now_ms);
+                self.remember(database, key, handle);
+            }
+        }
+    }
+
+    fn ask_batch(&mut self) {
+        let (mut units, mut bytes) = (Vec::new(), Vec::new());
+        for _ in 0..self.dice.roll(4) + 1 {
+            let (database, key, request) = self.command();
+            let (target, handle) = self.source.pair(Name::UNKNOWN);
+            bytes.extend_from_slice(&request);
+            units.push(Unit { database, target, length: request.len() });
+            self.remember(database, key, handle);
+        }
+        self.pipe.push_units(units, &bytes, self.now_ms);
+    }
+
+    fn ask_transaction(&mut self) {
+        let mut execution = bytes_of(&["MULTI"]);
+        let mut targets = Vec::new();
+        let database = self.dice.roll(4) as u32;
+        for _ in 0..self.dice.roll(3) + 1 {
+            let (_, key, request) = self.command();
+            execution.extend_from_slice(&request);
+            let (target, handle) = self.source.pair(Name::UNKNOWN);
+            targets.push(target);
+            self.remember(database, key, handle);
+        }
+        execution.extend_from_slice(&bytes_of(&["EXEC"]));
+        let (outcome, handle) = self.source.pair(Name::UNKNOWN);
+        self.outcomes.push(handle);
+        if self.dice.roll(2) == 0 {
+            let exchange = Exchange::new(targets, outcome, None);
+            return self.pipe.push_exchange(exchange, database, &execution, self.now_ms);
+        }
+        // A key that nobody adds to does not exist; asking for the opposite makes the condition false.
+        let checks = vec![Check::Exists(false), Check::Exists(self.dice.roll(4) == 0)];
+        let watches = bytes_of(&["WATCH", "x"]).repeat(2);
+        let request = [watches, bytes_of(&["EXISTS", "x"]).repeat(2)].concat();
+        let watch = Watch { request: request.clone(), checks, execution };
+        self.pipe.push_exchange(Exchange::new(targets, outcome, Some(watch)), database, &request, self.now_ms);
+    }
+
+    fn write(&mut self) {
+        let Some((bytes, written)) = self.pipe.lend() else { return };
+        let rest = &bytes[written..];
+        let count = self.dice.roll(rest.len() + 1);
+        self.up.extend(&rest[..count]);
+        self.pipe.wrote(bytes, count);
+    }
+
+    /// The server executes the whole requests among the next bytes.
+    fn serve(&mut self) {
+        let mut rest = self.up.make_contiguous();
+        let mut used = 0;
+        let mut replies = Vec::new();
+        for _ in 0..self.dice.roll(8) {
+            let Ok(Some(length)) = Scanner::new().scan(rest) else { break };
+            let Ok((Frame::Array(items), _)) = decode(rest) else { panic!("no request: {}", rest.escape_ascii()) };
+            let words = items.map(|item| match item {
+                Ok(Frame::Bulk(word)) => String::from_utf8(word.to_vec()).unwrap(),
+                other => panic!("no word: {other:?}"),
+            });
+            // A message that answers nothing may come between any two replies.
+            replies.extend_from_slice(if self.dice.roll(3) == 0 { b">1\r\n+noise\r\n" } else { b"" });
+            self.server.execute(words.collect(), &mut replies);
+            rest = &mut rest[length..];
+            used += length;
+        }
+        self.up.drain(..used);
+        self.down.extend(replies);
+    }
+
+    fn read(&mut self) {
+        let count = self.dice.roll(self.down.len() + 1).min(self.intake.room().len());
+        for (room, byte) in self.intake.room().iter_mut().zip(self.down.drain(..count)) {
+            *room = byte;
+        }
+        let replies = self.intake.filled(count).unwrap();
+        assert!(self.pipe.take(replies, &mut self.intake.pending, &mut self.intake.expected));
+        let mut done = Completions::default();
+        if let Some(next) = self.intake.deliver(&mut done).unwrap() {
+            self.pipe.resume(next.asker, next.frames, next.database, next.request, self.now_ms);
+        }
+    }
+
+    fn cut(&mut self) {
+        // The server may still execute what had arrived; its answers go nowhere.
+        if self.dice.roll(2) == 0 {
+            self.serve();
+        }
+        self.up.clear();
+        self.down.clear();
+        let lost = self.pipe.cut(self.intake.cut());
+        let mut done = Completions::default();
+        for mut entry in lost {
+            entry.asker.fail(&Error::disconnected("it was cut"), &mut done);
+        }
+    }
+
+    fn reconnect(&mut self) {
+        self.server.connect();
+        let mut done = Completions::default();
+        let error = Error::unsent(crate::error::ErrorKind::Connect, "no such database");
+        self.pipe.refuse_databases(10, &error, &mut done);
+        self.pipe.connect();
+    }
+
+    fn step(&mut self) {
+        match self.dice.roll(40) {
+            0..8 => self.ask(),
+            8..18 => self.write(),
+            18..28 => self.serve(),
+            28..37 => self.read(),
+            37 => {
+                self.now_ms = self.now_ms.wrapping_add(self.dice.roll(20) as u32);
+                let endpoint = Endpoint::Embedded(None);
+                let situation = Situation { endpoint: &endpoint, limit: None, trouble: None };
+                self.pipe.expire(self.now_ms.wrapping_sub(100), &situation, &mut Completions::default());
+            }
+            38 if self.pipe.is_connected() => self.cut(),
+            39 if !self.pipe.is_connected() => self.reconnect(),
+            _ => {}
+        }
+        let mut told: Vec<usize> = (0..self.asked.len()).filter(|&index| self.asked[index].handle.is_some()).collect();
+        told.retain(|&index| self.asked[index].handle.as_ref().is_some_and(Handle::is_done));
+        for index in told {
+            self.hear(index);
+        }
+    }
+
+    fn hear(&mut self, index: usize) {
+        let asked = &mut self.asked[index];
+        let Some(Ok(payload)) = asked.handle.take().map(Handle::take) else { panic!("it was done") };
+        asked.told = Some(match payload.frame() {
+            Ok(frame) => {
+                assert_eq!(
+                    frame,
+                    Frame::Bulk(format!("{}:{}", asked.database, asked.key).as_bytes()),
+                    "another's answer"
+                );
+                Effect::Answered
+            }
+            Err(error) => error.effect(),
+        });
+    }
+
+    /// Lets everything come to its end, and compares.
+    fn finish(mut self) {
+        while !self.pipe.is_idle() || !self.intake.pending.is_empty() || !self.pipe.is_connected() {
+            if !self.pipe.is_connected() {
+                self.reconnect();
+            }
+            self.write();
+            self.serve();
+            self.read();
+        }
+        assert_eq!(self.pipe.queued(), 0, "bytes are counted that are not there");
+        for index in 0..self.asked.len() {
+            if self.asked[index].handle.is_some() {
+                self.hear(index);
+            }
+            let Asked { database, key, told, .. } = &self.asked[index];
+            let executed = self.server.executed.get(&(*database, key.clone())).copied().unwrap_or(0);
+            match told {
+                Some(Effect::Answered) => assert_eq!(executed, 1, "{key} was answered"),
+                Some(Effect::None) => assert_eq!(executed, 0, "{key} was told never to have been sent"),
+                _ => assert!(executed <= 1, "{key} was executed {executed} times"),
+            }
+        }
+        let known: HashSet<_> = self.asked.iter().map(|asked| (asked.database, asked.key.clone())).collect();
+        assert!(self.server.executed.keys().all(|place| known.contains(place)), "a command ran in another database");
+        for outcome in self.outcomes {
+            let payload: Payload = outcome.take().unwrap_or_else(|_| panic!("a transaction has no outcome"));
+            // Its commands were compared; that it has an end, of whatever kind, is all that is asked of it here.
+            drop(payload);
+        }
+    }
+}
+
+#[test]
+fn whatever_happens_everyone_is_told_the_truth() {
+    let seeds = if cfg!(miri) { 0..3 } else { 0..150 };
+    for seed in seeds {
+        let mut world = World::new(seed);
+        for _ in 0..if cfg!(miri) { 150 } else { 800 } {
+            world.step();
+        }
+        world.finish();
+    }
+}

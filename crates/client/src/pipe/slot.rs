@@ -1,0 +1,462 @@
+//! Where an answer lands: slots in chunks, each shared by one asker and one answerer.
+//!
+//! A command in flight has two ends. The [`Handle`] is the caller's: it looks, waits, takes or lets go. The [`Target`]
+//! is the connection's: it completes the slot exactly once. Dropping a handle never disturbs the target, and a target
+//! that is dropped answers with an error, so that nobody waits for an answer that cannot come.
+//!
+//! Slots are made a chunk at a time and counted by one reference count for the whole chunk, which is charged in advance
+//! with both ends of every slot. So a command costs no allocation and no atomic increment, and the answerer returns its
+//! references a batch at a time. This is the one module of the client with `unsafe` in it; measured against one
+//! `Arc<Mutex<..>>` a command, it halves what a pipelined command costs the client.
+//!
+//! How the two ends agree, in one byte a slot: the handle moves `EMPTY` to `WAITING` after it has stored a waker, and
+//! back before it touches the waker again; it leaves by moving `EMPTY` to `DROPPED` or `FORGOTTEN`. The target stores
+//! the payload first and then swaps in `DONE`; what it finds there says whether the waker, or the payload, is now its own.
+//! Either end may be on any thread; nothing here blocks.
+
+#[cfg(test)]
+mod tests;
+
+use std::cell::UnsafeCell;
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+use std::sync::Weak;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicUsize, Ordering, fence};
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use super::raw_reply::Payload;
+use crate::config::ErrorHook;
+use crate::error::{Effect, Error, ErrorKind};
+use crate::request::name::Name;
+
+/// What an asker that waits may ask of the connection that will answer.
+pub(crate) trait Driver: Send + Sync {
+    /// Writes what is gathered, because a task is about to wait for it; but while `may_yield`, where that would take a
+    /// system call, rather has the task come again when others have had their turn.
+    fn flush(&self, may_yield: bool) -> Flush;
+
+    /// Writes what is gathered, because a thread is about to sleep until `handle` is done. May do the waiting itself, or
+    /// part of it.
+    fn attend(&self, handle: &Handle, deadline: Option<Instant>) {
+        let _ = (handle, deadline);
+        _ = self.flush(false);
+    }
+
+    /// Waits on this thread until the queue has room again, or the time is up.
+    fn wait_for_room(&self, deadline: Option<Instant>, is_task: bool) {
+        let _ = (deadline, is_task);
+    }
+
+    /// Why no answer can come to this process; none where one can.
+    fn lost(&self) -> Option<Error> {
+        None
+    }
+
+    /// What is said to a caller who waits no longer for the answer to a command of this name, which may come still.
+    fn given_up(&self, name: Name) -> Error {
+        unanswered(name)
+    }
+
+    /// What is called with the errors of forgotten commands.
+    fn error_hook(&self) -> Option<ErrorHook>;
+}
+
+/// What is said where nobody knows of the connection.
+fn unanswered(name: Name) -> Error {
+    Error::new(ErrorKind::Timeout, Effect::Unknown, format!("{name} was not answered in time; its effect is unknown"))
+}
+
+/// What a task that is about to wait has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flush {
+    /// Wait.
+    Done,
+    /// Come again.
+    Yield,
+    /// Give up: see [`Driver::lost`].
+    Lost,
+}
+
+const EMPTY: u8 = 0;
+const WAITING: u8 = 1;
+const DONE: u8 = 2;
+const DROPPED: u8 = 3;
+const FORGOTTEN: u8 = 4;
+
+/// How many slots the largest chunk has. Smaller ones are made first, because most connections are idle.
+const SLOTS_MAX: usize = 256;
+
+struct Slot {
+    state: AtomicU8,
+    /// Which command it is for: written before the ends are handed out, and read by either.
+    name: AtomicU16,
+    payload: UnsafeCell<MaybeUninit<Payload>>,
+    waker: UnsafeCell<Option<Waker>>,
+}
+
+struct Chunk {
+    /// Ends of slots that are alive, or that have not been handed out yet.
+    references: AtomicUsize,
+    /// Whether its requests are still gathered where nobody sends them by himself.
+    unsent: AtomicBool,
+    driver: Weak<dyn Driver>,
+    slots: Box<[Slot]>,
+}
+
+/// One end's place: which slot of which chunk.
+#[derive(Clone, Copy)]
+struct Place {
+    chunk: NonNull<Chunk>,
+    index: u32,
+}
+
+impl Place {
+    /// Which command it is for.
+    fn name(&self) -> Name {
+        Name::from_number(self.slot().name.load(Ordering::Relaxed))
+    }
+
+    fn slot(&self) -> &Slot {
+        // SAFETY: whoever holds a `Place` holds one of the references that the chunk was charged with for it, so the
+        // chunk is alive; `index` was in bounds when the place was made and chunks never shrink.
+        unsafe { self.chunk.as_ref().slots.get_unchecked(self.index as usize) }
+    }
+}
+
+/// Returns `count` references; the last one frees the chunk.
+fn release(chunk: NonNull<Chunk>, count: usize) {
+    // SAFETY: the caller gives up `count` references that it holds, so the chunk is alive until the subtraction.
+    let before = unsafe { chunk.as_ref() }.references.fetch_sub(count, Ordering::Release);
+    if before == count {
+        fence(Ordering::Acquire);
+        // SAFETY: no reference is left, so this is the only pointer to the chunk; it came from `Box::into_raw`.
+        drop(unsafe { Box::from_raw(chunk.as_ptr()) });
+    }
+}
+
+/// Makes pairs of ends. It belongs to one pipe or one batch.
+pub(crate) struct Source {
+    driver: Weak<dyn Driver>,
+    chunk: Option<NonNull<Chunk>>,
+    next: usize,
+    length: usize,
+    unsent: bool,
+}
+
+// SAFETY: the chunk is reached through atomics and through slots that have not been handed out yet, which only this
+// source can name; the driver is `Send + Sync`.
+unsafe impl Send for Source {}
+
+impl Source {
+    pub(crate) fn new(driver: Weak<dyn Driver>) -> Self {
+        Self { driver, chunk: None, next: 0, length: 0, unsent: false }
+    }
+
+    /// As [`new`](Source::new), for requests that somebody has to send first: waiting before that is an error.
+    pub(crate) fn unsent(driver: Weak<dyn Driver>) -> Self {
+        Self { driver, chunk: None, next: 0, length: 0, unsent: true }
+    }
+
+    /// The next pairs share nothing with those before, which may be sent by now.
+    pub(crate) fn renew(&mut self) {
+        self.give_back();
+        (self.chunk, self.next) = (None, 0);
+    }
+
+    fn give_back(&mut self) {
+        if let Some(chunk) = self.chunk
+            && self.next < self.length
+        {
+            release(chunk, (self.length - self.next) * 2);
+        }
+    }
+
+    /// The two ends of a fresh slot, for a command of this name.
+    #[inline]
+    pub(crate) fn pair(&mut self, name: Name) -> (Target, Handle) {
+        let chunk = match self.chunk {
+            Some(chunk) if self.next < self.length => chunk,
+            _ => self.refill(),
+        };
+        let place = Place { chunk, index: self.next as u32 };
+        self.next += 1;
+        place.slot().name.store(name.number(), Ordering::Relaxed);
+        (Target { place }, Handle { place })
+    }
+
+    #[cold]
+    fn refill(&mut self) -> NonNull<Chunk> {
+        self.length = (self.length * 4).clamp(4, SLOTS_MAX);
+        self.next = 0;
+        let slots = (0..self.length)
+            .map(|_| Slot {
+                state: AtomicU8::new(EMPTY),
+                name: AtomicU16::new(Name::UNKNOWN.number()),
+                payload: UnsafeCell::new(MaybeUninit::uninit()),
+                waker: UnsafeCell::new(None),
+            })
+            .collect();
+        let references = AtomicUsize::new(self.length * 2);
+        let (unsent, driver) = (AtomicBool::new(self.unsent), self.driver.clone());
+        let chunk = NonNull::from(Box::leak(Box::new(Chunk { references, unsent, driver, slots })));
+        self.chunk = Some(chunk);
+        chunk
+    }
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}
+
+/// The caller's end.
+pub(crate) struct Handle {
+    place: Place,
+}
+
+// SAFETY: the protocol of the state byte gives each end its cells in turn, with acquire and release orderings, so an
+// end may move to another thread. A `Handle` is not `Sync`-dependent: every method that touches a cell takes `&mut` or
+// `self`, and `is_done` reads an atomic.
+unsafe impl Send for Handle {}
+// SAFETY: through a shared reference only atomics and the chunk's driver can be read.
+unsafe impl Sync for Handle {}
+
+impl Handle {
+    /// Whether the answer is there.
+    pub(crate) fn is_done(&self) -> bool {
+        self.place.slot().state.load(Ordering::Acquire) == DONE
+    }
+
+    /// The connection that will answer, if it still exists.
+    pub(crate) fn driver(&self) -> Option<std::sync::Arc<dyn Driver>> {
+        // SAFETY: this handle's reference keeps the chunk alive.
+        unsafe { self.place.chunk.as_ref() }.driver.upgrade()
+    }
+
+    /// Whether nobody has sent the request yet.
+    pub(crate) fn is_unsent(&self) -> bool {
+        // SAFETY: this handle's reference keeps the chunk alive.
+        unsafe { self.place.chunk.as_ref() }.unsent.load(Ordering::Acquire) && !self.is_done()
+    }
+
+    /// Why it is of no use to wait, if it is of none: nobody has sent the request, or the answer goes to another process.
+    pub(crate) fn hopeless(&self) -> Option<Error> {
+        if self.is_unsent() {
+            return Some(Error::usage(
+                "it was not sent yet, so no answer can come: send the batch, or execute the transaction, before waiting",
+            ));
+        }
+        self.driver().and_then(|driver| driver.lost())
+    }
+
+    /// What is said to a caller who waits no longer.
+    #[cold]
+    pub(crate) fn given_up(&self) -> Error {
+        let name = self.place.name();
+        self.driver().map_or_else(|| unanswered(name), |driver| driver.given_up(name))
+    }
+
+    /// Takes the answer if it is there; the handle is gone then.
+    pub(crate) fn take(self) -> Result<Payload, Handle> {
+        if !self.is_done() {
+            return Err(self);
+        }
+        let this = ManuallyDrop::new(self);
+        // SAFETY: `DONE`, read with acquire, says that the target has stored the payload and will not touch it again;
+        // this end takes it exactly once, because it is consumed here without running its `Drop`.
+        let payload = unsafe { (*this.place.slot().payload.get()).assume_init_read() };
+        release(this.place.chunk, 1);
+        Ok(payload)
+    }
+
+    /// Leaves a waker to be woken when the answer comes. `Ready` when it is there already.
+    pub(crate) fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if !self.recall() {
+            return Poll::Ready(());
+        }
+        let slot = self.place.slot();
+        // SAFETY: the state is `EMPTY`, which gives the waker to this end until it stores `WAITING`.
+        let waker = unsafe { &mut *slot.waker.get() };
+        match waker {
+            Some(waker) => waker.clone_from(context.waker()),
+            None => *waker = Some(context.waker().clone()),
+        }
+        match slot.state.compare_exchange(EMPTY, WAITING, Ordering::Release, Ordering::Acquire) {
+            Ok(_) => Poll::Pending,
+            Err(_) => {
+                // SAFETY: the target found `EMPTY` and leaves the waker alone, so it is still this end's.
+                unsafe { *slot.waker.get() = None };
+                Poll::Ready(())
+            }
+        }
+    }
+
+    /// Lets go, but asks that an error be reported. Gives the answer if it is there already.
+    pub(crate) fn forget(mut self) -> Option<Payload> {
+        if self.recall() && self.leave(FORGOTTEN) {
+            // Not dropped but released: from here on a `DONE` no longer means that the payload is this end's.
+            release(ManuallyDrop::new(self).place.chunk, 1);
+            return None;
+        }
+        self.take().ok()
+    }
+
+    /// Takes the waker back, if one is out. False when the slot is done.
+    fn recall(&mut self) -> bool {
+        match self.place.slot().state.compare_exchange(WAITING, EMPTY, Ordering::Acquire, Ordering::Acquire) {
+            Ok(_) => true,
+            Err(state) => state != DONE,
+        }
+    }
+
+    /// Moves an `EMPTY` slot to a final state of this end. False when the slot is done.
+    fn leave(&mut self, state: u8) -> bool {
+        let slot = self.place.slot();
+        // SAFETY: the state is `EMPTY` or `DONE`, and in both the waker is this end's: the target takes it only when it
+        // finds `WAITING`.
+        unsafe { *slot.waker.get() = None };
+        slot.state.compare_exchange(EMPTY, state, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if self.is_done() || !self.recall() || !self.leave(DROPPED) {
+            // SAFETY: the slot is `DONE`, so the payload is stored and belongs to this end.
+            unsafe { (*self.place.slot().payload.get()).assume_init_drop() };
+        }
+        release(self.place.chunk, 1);
+    }
+}
+
+/// The connection's end. It is completed, or it completes itself with an error when it is dropped.
+pub(crate) struct Target {
+    place: Place,
+}
+
+// SAFETY: as for `Handle`: the state byte gives each end its cells in turn.
+unsafe impl Send for Target {}
+
+impl Target {
+    /// The request, and with it its neighbours', is being sent: its answer may be waited for.
+    pub(crate) fn mark_sent(&self) {
+        // SAFETY: this target's reference keeps the chunk alive.
+        unsafe { self.place.chunk.as_ref() }.unsent.store(false, Ordering::Release);
+    }
+
+    /// Which command it is for.
+    pub(crate) fn name(&self) -> Name {
+        self.place.name()
+    }
+
+    /// Whether nobody waits for the answer any more.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        matches!(self.place.slot().state.load(Ordering::Relaxed), DROPPED | FORGOTTEN)
+    }
+
+    /// Stores the answer. The wake-up, if any, happens when `done` is finished.
+    #[inline]
+    pub(crate) fn complete(self, payload: Payload, done: &mut Completions) {
+        let place = ManuallyDrop::new(self).place;
+        settle(&place, payload, done);
+        done.give_back(place.chunk);
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        let mut done = Completions::default();
+        settle(&self.place, Payload::Failed(Error::closed("it was dropped before it was sent")), &mut done);
+        release(self.place.chunk, 1);
+    }
+}
+
+/// Stores the payload and finds out who cares.
+#[inline]
+fn settle(place: &Place, payload: Payload, done: &mut Completions) {
+    let slot = place.slot();
+    // SAFETY: before `DONE` the payload belongs to the target, and there is one target a slot, which is consumed.
+    unsafe { (*slot.payload.get()).write(payload) };
+    match slot.state.swap(DONE, Ordering::AcqRel) {
+        // SAFETY: the target found `WAITING`, so the stored waker is its own: the handle now finds `DONE`.
+        WAITING => done.wake(unsafe { (*slot.waker.get()).take() }),
+        // SAFETY: the handle has left, so the payload just stored is the target's own.
+        DROPPED => unsafe { (*slot.payload.get()).assume_init_drop() },
+        FORGOTTEN => {
+            // SAFETY: as for `DROPPED`; it is read out exactly once.
+            done.forgotten(unsafe { (*slot.payload.get()).assume_init_read() });
+        }
+        _ => {}
+    }
+}
+
+/// Wakes one after the other. A waker that panics has woken nobody, but the others are woken all the same, and the thread
+/// that answers them goes on.
+pub(crate) fn wake_all(mut wakers: impl Iterator<Item = Waker>) {
+    while let Err(payload) = catch_unwind(AssertUnwindSafe(|| wakers.by_ref().for_each(Waker::wake))) {
+        // The panic hook has already said what happened. What was thrown may throw again when it is dropped.
+        std::mem::forget(payload);
+    }
+}
+
+/// A batch of completions: one wake-up a waiter and one subtraction a chunk, at the end.
+#[derive(Default)]
+pub(crate) struct Completions {
+    wakers: Vec<Waker>,
+    errors: Vec<Error>,
+    chunk: Option<NonNull<Chunk>>,
+    references: usize,
+}
+
+// SAFETY: the chunk pointer stands for references that this batch owns, and the count behind it is atomic.
+unsafe impl Send for Completions {}
+
+impl Completions {
+    /// Wakes everybody who waited for what was completed, and hands out the errors of forgotten commands.
+    ///
+    /// Call it without any lock held: a waker is foreign code.
+    pub(crate) fn finish(&mut self) -> Vec<Error> {
+        self.settle_references();
+        wake_all(self.wakers.drain(..));
+        std::mem::take(&mut self.errors)
+    }
+
+    #[inline]
+    fn give_back(&mut self, chunk: NonNull<Chunk>) {
+        if self.chunk != Some(chunk) {
+            self.settle_references();
+            self.chunk = Some(chunk);
+        }
+        self.references += 1;
+    }
+
+    fn settle_references(&mut self) {
+        if let Some(chunk) = self.chunk.take() {
+            release(chunk, std::mem::take(&mut self.references));
+        }
+    }
+
+    fn wake(&mut self, waker: Option<Waker>) {
+        // Neighbours are mostly the same task's, and one wake-up serves it for all of them.
+        if let Some(waker) = waker
+            && !self.wakers.last().is_some_and(|last| last.will_wake(&waker))
+        {
+            self.wakers.push(waker);
+        }
+    }
+
+    fn forgotten(&mut self, payload: Payload) {
+        if let Some(error) = payload.into_error() {
+            self.errors.push(error);
+        }
+    }
+}
+
+impl Drop for Completions {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}

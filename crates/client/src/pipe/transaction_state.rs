@@ -1,0 +1,236 @@
+//! A transaction on the shared connection, as what happens between its requests and its replies.
+//!
+//! A transaction is one entry of the pipe that takes many replies: MULTI's, one `QUEUED` a command, and EXEC's, whose
+//! elements are the commands' answers. With conditions it has two phases. In the first, WATCH and one look at each key
+//! go out, and the pipe holds back everything else; when the looks are answered, the second is MULTI to EXEC, or UNWATCH.
+//! So the conditions are checked, and stay true until EXEC, without a round trip that another command could slip into.
+//!
+//! It refuses to send anything: it says what should go out next, and the pipe does so. When the connection breaks before
+//! EXEC has left, it begins again from the first phase, because nothing has been executed. Used by the pipe's reader only.
+
+use sleeve_wire::frame::{self, Frame, Scanner};
+
+use super::raw_reply::Payload;
+use super::slot::{Completions, Target};
+use crate::error::{Effect, Error, ErrorKind};
+use crate::request::name::Name;
+
+/// What a condition asks of the look at its key.
+#[derive(Clone, Debug)]
+pub(crate) enum Check {
+    /// EXISTS: whether the key is there.
+    Exists(bool),
+    /// GET: whether the value equals these bytes.
+    Equals { value: Vec<u8>, wanted: bool },
+}
+
+impl Check {
+    fn holds(&self, reply: &[u8]) -> Result<bool, Error> {
+        let (frame, _) = frame::decode(reply).map_err(Error::protocol)?;
+        match (self, frame) {
+            (_, Frame::Error(text)) => Err(Error::server(text)),
+            (Self::Exists(wanted), Frame::Integer(count)) => Ok((count > 0) == *wanted),
+            (Self::Equals { value, wanted }, Frame::Bulk(bytes)) => Ok((bytes == value) == *wanted),
+            (Self::Equals { wanted, .. }, Frame::Null) => Ok(!wanted),
+            _ => Err(Error::protocol("a condition's look at its key was answered with another type")),
+        }
+    }
+}
+
+/// The first phase: what is watched and looked at.
+pub(crate) struct Watch {
+    /// WATCH once a condition, then one look a condition, as they travel.
+    pub(crate) request: Vec<u8>,
+    pub(crate) checks: Vec<Check>,
+    /// MULTI to EXEC, as they travel.
+    pub(crate) execution: Vec<u8>,
+}
+
+/// What the pipe does after a reply.
+pub(crate) enum Step {
+    /// More replies belong to this exchange.
+    More,
+    /// This was the last one.
+    Done,
+    /// The looks hold: this goes out next, and answers to it come back here.
+    Execute(Vec<u8>),
+    /// The exchange is over, and the watched keys are to be released.
+    Release,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Phase {
+    Watching,
+    Executing,
+}
+
+/// One transaction between its first request and its last reply.
+pub(crate) struct Exchange {
+    phase: Phase,
+    watch: Option<Watch>,
+    /// The commands that still wait for their answers, and the transaction as a whole.
+    commands: Vec<Option<Target>>,
+    outcome: Option<Target>,
+    /// Replies of this phase that have come.
+    received: usize,
+    /// Why the looks do not hold; the inner `None` stands for a condition that is simply false.
+    verdict: Option<Option<Error>>,
+}
+
+impl Exchange {
+    pub(crate) fn new(commands: Vec<Target>, outcome: Target, watch: Option<Watch>) -> Self {
+        let phase = if watch.is_some() { Phase::Watching } else { Phase::Executing };
+        let commands = commands.into_iter().map(Some).collect();
+        Self { phase, watch, commands, outcome: Some(outcome), received: 0, verdict: None }
+    }
+
+    /// How many replies this phase takes.
+    pub(crate) fn frames(&self) -> u32 {
+        let frames = match (&self.watch, self.phase) {
+            (Some(watch), Phase::Watching) => watch.checks.len() * 2,
+            _ => self.commands.len() + 2,
+        };
+        u32::try_from(frames).unwrap_or(u32::MAX)
+    }
+
+    /// Whether everything else must wait until this phase is answered.
+    pub(crate) fn holds(&self) -> bool {
+        self.phase == Phase::Watching
+    }
+
+    /// Whether keys are watched for it, and EXEC would release them.
+    pub(crate) fn has_watched(&self) -> bool {
+        self.watch.is_some() && self.phase == Phase::Executing
+    }
+
+    /// By which name the transaction goes, while somebody waits for it.
+    pub(crate) fn name(&self) -> Option<Name> {
+        self.outcome.as_ref().map(Target::name)
+    }
+
+    /// The first phase's request, to begin again after the connection broke before EXEC left; `None` without conditions.
+    pub(crate) fn restart(&mut self) -> Option<Vec<u8>> {
+        let watch = self.watch.as_ref()?;
+        self.phase = Phase::Watching;
+        self.received = 0;
+        self.verdict = None;
+        Some(watch.request.clone())
+    }
+
+    /// Answers whoever still waits with an error. Replies that come later are taken and dropped.
+    pub(crate) fn fail(&mut self, error: &Error, done: &mut Completions) {
+        for command in &mut self.commands {
+            if let Some(target) = command.take() {
+                target.complete(Payload::Failed(error.clone()), done);
+            }
+        }
+        if let Some(outcome) = self.outcome.take() {
+            outcome.complete(Payload::Failed(error.clone()), done);
+            self.verdict = Some(Some(error.clone()));
+        }
+    }
+
+    /// Takes one reply.
+    pub(crate) fn accept(&mut self, reply: &[u8], done: &mut Completions) -> Step {
+        self.received += 1;
+        match self.phase {
+            Phase::Watching => self.look(reply, done),
+            Phase::Executing => self.execute(reply, done),
+        }
+    }
+
+    fn look(&mut self, reply: &[u8], done: &mut Completions) -> Step {
+        let Some(watch) = &self.watch else { return Step::Done };
+        if self.verdict.is_none() {
+            self.verdict = match self.received.checked_sub(watch.checks.len() + 1) {
+                None => Payload::of(reply).into_error().map(Some),
+                Some(index) => match watch.checks.get(index).map(|check| check.holds(reply)) {
+                    Some(Ok(true)) => None,
+                    Some(Ok(false)) => Some(None),
+                    Some(Err(error)) => Some(Some(error)),
+                    None => Some(Some(Error::protocol("a condition was answered twice"))),
+                },
+            };
+        }
+        if self.received < watch.checks.len() * 2 {
+            return Step::More;
+        }
+        match self.verdict.take() {
+            None => {
+                self.phase = Phase::Executing;
+                self.received = 0;
+                Step::Execute(watch.execution.clone())
+            }
+            Some(None) => {
+                self.abort("a condition of the transaction does not hold", done);
+                Step::Release
+            }
+            Some(Some(error)) => {
+                self.fail(&error, done);
+                Step::Release
+            }
+        }
+    }
+
+    fn execute(&mut self, reply: &[u8], done: &mut Completions) -> Step {
+        let count = self.commands.len();
+        if self.received == count + 2 {
+            self.conclude(reply, done);
+            return Step::Done;
+        }
+        // A command that the server refuses to queue is answered at once; EXEC then refuses the others.
+        if let Some(index) = self.received.checked_sub(2)
+            && matches!(reply.first(), Some(b'-' | b'!'))
+            && let Some(target) = self.commands.get_mut(index).and_then(Option::take)
+        {
+            target.complete(Payload::of(reply), done);
+        }
+        Step::More
+    }
+
+    /// Takes EXEC's reply.
+    fn conclude(&mut self, reply: &[u8], done: &mut Completions) {
+        match frame::decode(reply) {
+            Ok((Frame::Array(_), _)) => {
+                let mut rest = reply.iter().position(|&byte| byte == b'\n').and_then(|end| reply.get(end + 1..));
+                for command in &mut self.commands {
+                    let element = rest.and_then(split_frame);
+                    rest = element.map(|(_, rest)| rest);
+                    let payload = element.map_or_else(missing_answer, |(element, _)| Payload::of(element));
+                    if let Some(target) = command.take() {
+                        target.complete(payload, done);
+                    }
+                }
+                self.settle(Payload::of(b":1\r\n"), done);
+            }
+            Ok((Frame::Null, _)) => self.abort("a watched key was changed before the transaction was executed", done),
+            Ok((Frame::Error(text), _)) => self.fail(&Error::server(text), done),
+            Ok(_) => self.fail(&Error::protocol("EXEC was answered with another type"), done),
+            Err(error) => self.fail(&Error::protocol(error), done),
+        }
+    }
+
+    /// Nothing was executed, and that is no error of the transaction as a whole: it answers false.
+    fn abort(&mut self, why: &str, done: &mut Completions) {
+        let outcome = self.outcome.take();
+        let error = Error::new(ErrorKind::Aborted, Effect::None, format!("{why}, so it was not executed"));
+        self.fail(&error, done);
+        self.outcome = outcome;
+        self.settle(Payload::of(b":0\r\n"), done);
+    }
+
+    fn settle(&mut self, payload: Payload, done: &mut Completions) {
+        if let Some(outcome) = self.outcome.take() {
+            outcome.complete(payload, done);
+        }
+    }
+}
+
+fn split_frame(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let length = Scanner::new().scan(bytes).ok().flatten()?;
+    bytes.split_at_checked(length)
+}
+
+fn missing_answer() -> Payload {
+    Payload::Failed(Error::protocol("EXEC answered fewer commands than were queued"))
+}

@@ -1,0 +1,455 @@
+//! An engine in this process, behind the same handles.
+//!
+//! A call executes in the caller's thread, between two lines of its program: the request's bytes go into a session of the
+//! engine and the reply's bytes come out. No socket, no thread, no queue. Several sessions are kept, so that threads that
+//! call at the same time run at the same time; a session is opened when all others are busy, and each caller's own order
+//! holds because a call returns answered. (What CLIENT says about "this connection" is said about one of the sessions.)
+//!
+//! The reply that does not come at once, because the command waits for a key or CLIENT PAUSE holds it up, goes through the
+//! same pipe and intake as on a connection. A thread that lives only meanwhile takes it in: the engine rings when there is
+//! something, and the thread itself looks when a time is over.
+
+mod engines;
+mod wakeup;
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::thread;
+use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
+use sleeve_server::host::clock::Instant;
+use sleeve_server::{Engine, Local, Opt};
+use sleeve_wire::frame::Scanner;
+
+use crate::config::{Config, Endpoint, ErrorHook};
+use crate::connection::no_such_database;
+use crate::error::{Effect, Error, ErrorKind};
+use crate::pipe::Pipe;
+use crate::pipe::in_flight::Unit;
+use crate::pipe::queued::Sent;
+use crate::pipe::raw_reply::Payload;
+use crate::pipe::reply_reader::Intake;
+use crate::pipe::slot::{Completions, Driver, Flush, Source};
+use crate::pipe::timeout::{Phase, Situation};
+use crate::pipe::transaction_state::Exchange;
+use crate::process::callback;
+use crate::request::Written;
+use crate::request::name::Name;
+use engines::House;
+use wakeup::Alarm;
+
+/// Sessions that one client opens at most; more callers at the same time take turns.
+const SEATS_MAX: usize = 8;
+
+/// The longest sleep while replies are late, so that keys expire in an engine that has no other thread.
+const SLEEP_MAX: Duration = Duration::from_millis(50);
+
+/// How often who closes looks whether the last late reply has come.
+const CLOSE_TICK: Duration = Duration::from_millis(2);
+
+/// A session of the engine with its way in and out.
+struct Seat {
+    local: Local,
+    pipe: Pipe,
+    intake: Intake,
+    request: Vec<u8>,
+    replies: Vec<u8>,
+}
+
+/// One client's way into an engine.
+pub(crate) struct Embedded {
+    config: Config,
+    house: Arc<House>,
+    databases: u32,
+    seats: [OnceLock<Mutex<Seat>>; SEATS_MAX],
+    closed: AtomicBool,
+    /// Whether a thread is asking for replies that are late.
+    asking: AtomicBool,
+    /// What that thread sleeps by.
+    alarm: Arc<Alarm>,
+    me: Weak<Embedded>,
+}
+
+impl Embedded {
+    /// Opens the engine that the configuration names, or a new one of the client's own.
+    pub(crate) fn open(config: Config) -> Result<Arc<Self>, Error> {
+        let house = match &config.endpoint {
+            Endpoint::Embedded(Some(name)) => House::named(name, &config.settings)?,
+            _ => House::of_its_own(&config.settings)?,
+        };
+        let embedded = Self::enter(house, config);
+        if embedded.config.database >= embedded.databases {
+            return Err(Error::unsent(
+                ErrorKind::Connect,
+                "the engine refused the connection: ERR DB index is out of range",
+            ));
+        }
+        Ok(embedded)
+    }
+
+    /// Opens a new engine of the client's own.
+    pub(crate) fn open_own(config: Config) -> Arc<Self> {
+        Self::enter(House::plain(), config)
+    }
+
+    fn enter(house: Arc<House>, config: Config) -> Arc<Self> {
+        let databases = u32::try_from(house.engine.config.number(Opt::Databases)).unwrap_or(u32::MAX);
+        Arc::new_cyclic(|me| Self {
+            config,
+            house,
+            databases,
+            seats: [const { OnceLock::new() }; SEATS_MAX],
+            closed: AtomicBool::new(false),
+            asking: AtomicBool::new(false),
+            alarm: Arc::default(),
+            me: me.clone(),
+        })
+    }
+
+    /// Sessions of one's own in the same engine.
+    pub(crate) fn separate(&self) -> Arc<Self> {
+        Self::enter(self.house.clone(), self.config.clone())
+    }
+
+    /// The engine itself.
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.house.engine
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    pub(crate) fn driver(&self) -> Weak<dyn Driver> {
+        self.me.clone() as Weak<dyn Driver>
+    }
+
+    /// Serves the engine at this address too.
+    pub(crate) fn listen(&self, address: SocketAddr) -> std::io::Result<SocketAddr> {
+        let server = self.house.engine.listen(address)?;
+        let bound = server.addresses().first().copied().unwrap_or(address);
+        self.house.servers.lock().push(server);
+        Ok(bound)
+    }
+
+    /// Takes no more, and waits until what waits is answered, for at most this long.
+    pub(crate) fn close(&self, wait: Option<Duration>) -> Result<(), Error> {
+        self.closed.store(true, Ordering::Release);
+        let Some(wait) = wait else { return Ok(()) };
+        let deadline = std::time::Instant::now().checked_add(wait);
+        while !self.is_idle() {
+            let left = deadline.map_or(SLEEP_MAX, |at| at.saturating_duration_since(std::time::Instant::now()));
+            if left.is_zero() {
+                let message = "some commands are still not answered";
+                return Err(Error::new(ErrorKind::Timeout, Effect::Unknown, message));
+            }
+            // The thread that asks for late replies hears the alarm, so this looks by itself now and then.
+            thread::sleep(left.min(CLOSE_TICK));
+        }
+        Ok(())
+    }
+
+    /// Whether all requests are answered.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.open_seats().all(|seat| seat.lock().is_idle())
+    }
+
+    /// Whether more can be sent.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.closed.load(Ordering::Acquire)
+    }
+
+    /// Gives up whatever is late, and takes no more.
+    pub(crate) fn abort(&self) {
+        self.closed.store(true, Ordering::Release);
+        let mut done = Completions::default();
+        for seat in self.open_seats() {
+            let mut seat = seat.lock();
+            if !seat.is_idle() {
+                seat.renew(self, &Error::disconnected("it was given up"), &mut done);
+            }
+        }
+        self.finish(&mut done);
+        self.alarm.ring();
+    }
+
+    fn open_seats(&self) -> impl Iterator<Item = &Mutex<Seat>> {
+        self.seats.iter().filter_map(OnceLock::get)
+    }
+
+    /// Executes one request.
+    #[inline]
+    pub(crate) fn send(&self, database: u32, request: Written<'_>) -> Result<Sent, Error> {
+        self.check(database)?;
+        let mut seat = self.seat();
+        if seat.is_idle() {
+            if let Some(payload) = seat.answer(self, database, request.bytes) {
+                return Ok(Sent::Ready(payload));
+            }
+            let handle = seat.pipe.push(database, request, 0);
+            self.take_in(seat, true);
+            return Ok(Sent::Slot(handle));
+        }
+        let handle = seat.pipe.push(database, request, 0);
+        self.take_in(seat, false);
+        Ok(Sent::Slot(handle))
+    }
+
+    /// Executes several requests with nothing of this seat's in between.
+    pub(crate) fn send_units(&self, units: Vec<Unit>, bytes: &[u8]) -> Result<(), (Error, Vec<Unit>)> {
+        if let Err(error) = units.iter().try_for_each(|unit| self.check(unit.database)) {
+            return Err((error, units));
+        }
+        let mut seat = self.seat();
+        seat.pipe.push_units(units, bytes, 0);
+        self.take_in(seat, false);
+        Ok(())
+    }
+
+    /// Executes a transaction.
+    pub(crate) fn send_exchange(&self, mut exchange: Exchange, database: u32, request: &[u8]) {
+        if let Err(error) = self.check(database) {
+            return exchange.fail(&error, &mut Completions::default());
+        }
+        let mut seat = self.seat();
+        seat.pipe.push_exchange(exchange, database, request, 0);
+        self.take_in(seat, false);
+    }
+
+    #[inline]
+    fn check(&self, database: u32) -> Result<(), Error> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::closed("the client was closed"));
+        }
+        if database < self.databases { Ok(()) } else { Err(no_such_database()) }
+    }
+
+    /// A session that nobody is using, a new one, or the turn at a busy one.
+    #[inline]
+    fn seat(&self) -> MutexGuard<'_, Seat> {
+        for seat in &self.seats {
+            if let Some(seat) = seat.get_or_init(|| Mutex::new(Seat::new(self))).try_lock() {
+                return seat;
+            }
+        }
+        let [first, ..] = &self.seats;
+        first.get_or_init(|| Mutex::new(Seat::new(self))).lock()
+    }
+
+    /// Runs what is gathered (`executed` says that it has run already) and answers whoever is answered by it.
+    fn take_in(&self, mut seat: MutexGuard<'_, Seat>, executed: bool) {
+        let mut done = Completions::default();
+        let outcome = seat.run(executed, &mut done);
+        let late = !seat.is_idle();
+        if let Err(error) = outcome {
+            seat.renew(self, &error, &mut done);
+        }
+        drop(seat);
+        self.finish(&mut done);
+        if late {
+            self.ask_later();
+        }
+    }
+
+    fn finish(&self, done: &mut Completions) {
+        let errors = done.finish();
+        if let Some(hook) = self.config.error_hook.clone()
+            && !errors.is_empty()
+        {
+            callback::run(move || errors.iter().for_each(|error| hook(error)));
+        }
+    }
+
+    /// Has a thread ask for late replies until there are none.
+    fn ask_later(&self) {
+        if self.asking.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (me, alarm) = (self.me.clone(), self.alarm.clone());
+        let ask = move || {
+            while let Some(embedded) = me.upgrade() {
+                let Some(pause) = embedded.ask_all() else { return };
+                drop(embedded);
+                alarm.sleep(pause);
+            }
+        };
+        if thread::Builder::new().name("sleeve-embedded".to_owned()).spawn(ask).is_err() {
+            // The next call on the seat asks instead.
+            self.asking.store(false, Ordering::Release);
+        }
+    }
+
+    /// Asks every seat for late replies, and says how long to sleep. None when none is late, and the asking is over.
+    fn ask_all(&self) -> Option<Duration> {
+        self.asking.store(false, Ordering::Release);
+        let mut pause = None;
+        for seat in self.open_seats() {
+            if !seat.lock().is_idle() {
+                self.take_in_quietly(seat.lock());
+            }
+            let seat = seat.lock();
+            if !seat.is_idle() {
+                let due = seat.local.due_in_ms().map_or(SLEEP_MAX, Duration::from_millis);
+                pause = Some(due.min(pause.unwrap_or(SLEEP_MAX)));
+            }
+        }
+        // Where another thread has begun to ask meanwhile, this one need not.
+        pause.filter(|_| !self.asking.swap(true, Ordering::AcqRel))
+    }
+
+    fn take_in_quietly(&self, mut seat: MutexGuard<'_, Seat>) {
+        let mut done = Completions::default();
+        if let Err(error) = seat.run(false, &mut done) {
+            seat.renew(self, &error, &mut done);
+        }
+        drop(seat);
+        self.finish(&mut done);
+    }
+}
+
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        self.alarm.ring();
+    }
+}
+
+/// What is said to whom a session does not answer any more: somebody ended it, or the engine itself is over.
+fn lost(local: &Local) -> Error {
+    match local.failure() {
+        None => Error::disconnected("the session was ended"),
+        Some(reason) => Error::disconnected(&format!(
+            "the engine has failed, so its data cannot be relied on ({reason}); open another engine, or restart the program"
+        )),
+    }
+}
+
+impl Driver for Embedded {
+    fn flush(&self, _may_yield: bool) -> Flush {
+        Flush::Done
+    }
+
+    fn given_up(&self, name: Name) -> Error {
+        let situation = Situation { endpoint: &self.config.endpoint, limit: None, trouble: None };
+        situation.timed_out(name, Phase::Answering, Effect::Unknown)
+    }
+
+    fn error_hook(&self) -> Option<ErrorHook> {
+        self.config.error_hook.clone()
+    }
+}
+
+impl Seat {
+    fn new(embedded: &Embedded) -> Self {
+        let mut pipe = Pipe::new(0, Source::new(embedded.driver()));
+        pipe.connect();
+        let alarm = embedded.alarm.clone();
+        let local = embedded.house.engine.connect(move || alarm.ring());
+        Self { local, pipe, intake: Intake::default(), request: Vec::new(), replies: Vec::new() }
+    }
+
+    /// Whether all requests are answered; one whose SELECT alone was answered is not.
+    fn is_idle(&self) -> bool {
+        self.pipe.is_idle() && self.intake.pending.is_empty()
+    }
+
+    /// The straight way of one request: its reply, if it comes at once. Otherwise the request is executed, or being held
+    /// up, and its reply is in `replies` as far as it came.
+    fn answer(&mut self, embedded: &Embedded, database: u32, request: &[u8]) -> Option<Payload> {
+        self.replies.clear();
+        let selects = self.pipe.database() != database;
+        let outcome = if selects {
+            self.request.clear();
+            crate::pipe::segment::write_select(&mut self.request, database);
+            self.request.extend_from_slice(request);
+            self.local.exchange_at(Instant::now(), &self.request, &mut self.replies)
+        } else {
+            self.local.exchange_at(Instant::now(), request, &mut self.replies)
+        };
+        let mut rest = self.replies.as_slice();
+        let mut payload = None;
+        let mut before = usize::from(selects);
+        while let Ok(Some(length)) = Scanner::new().scan(rest) {
+            let (frame, after) = rest.split_at_checked(length)?;
+            rest = after;
+            if frame.first() == Some(&b'>') {
+                continue;
+            }
+            if before == 0 {
+                payload = Some(Payload::of(frame));
+                break;
+            }
+            before -= 1;
+        }
+        if outcome.is_err() {
+            // Somebody ended the session; the next request gets another.
+            let error = lost(&self.local);
+            self.renew(embedded, &error, &mut Completions::default());
+            return Some(payload.unwrap_or(Payload::Failed(error)));
+        }
+        if payload.is_some() {
+            self.pipe.set_database(database);
+        }
+        payload
+    }
+
+    /// Runs what is gathered and hands its replies out.
+    fn run(&mut self, mut executed: bool, done: &mut Completions) -> Result<(), Error> {
+        if !executed {
+            self.replies.clear();
+        }
+        loop {
+            let mut ended = false;
+            let lent = self.pipe.lend();
+            let idle = lent.is_none();
+            let (bytes, written) = lent.unwrap_or_default();
+            if !executed {
+                let rest = bytes.get(written..).unwrap_or_default();
+                ended = self.local.exchange_at(Instant::now(), rest, &mut self.replies).is_err();
+            }
+            if !idle {
+                let length = bytes.len() - written;
+                self.pipe.wrote(bytes, length);
+            }
+            executed = false;
+            self.hand_out(done)?;
+            if ended {
+                return Err(lost(&self.local));
+            }
+            if !self.pipe.can_write() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Gives the replies that have come to who asked.
+    fn hand_out(&mut self, done: &mut Completions) -> Result<(), Error> {
+        let mut rest = self.replies.as_slice();
+        while !rest.is_empty() {
+            let room = self.intake.room();
+            let count = room.len().min(rest.len());
+            let (now, later) = rest.split_at_checked(count).unwrap_or((rest, &[]));
+            room.iter_mut().zip(now).for_each(|(to, from)| *to = *from);
+            rest = later;
+            let replies = self.intake.filled(count)?;
+            if !self.pipe.take(replies, &mut self.intake.pending, &mut self.intake.expected) {
+                return Err(Error::protocol("the engine gave a reply that nobody asked for"));
+            }
+            if let Some(next) = self.intake.deliver(done)? {
+                self.pipe.resume(next.asker, next.frames, next.database, next.request, 0);
+            }
+        }
+        self.replies.clear();
+        Ok(())
+    }
+
+    /// Opens another session; what the old one has not answered fails.
+    fn renew(&mut self, embedded: &Embedded, error: &Error, done: &mut Completions) {
+        let lost = self.pipe.cut(self.intake.cut());
+        for mut entry in lost.into_iter().chain(self.pipe.clear()) {
+            entry.asker.fail(error, done);
+        }
+        *self = Self::new(embedded);
+    }
+}

@@ -1,0 +1,187 @@
+//! Where a client's requests go: over a connection, or into an engine in this process.
+//!
+//! The twins are chosen here and nowhere else; whatever is above sends through the same few calls.
+
+#[cfg(feature = "embedded")]
+pub(crate) mod embedded;
+pub(crate) mod origin;
+pub(crate) mod turn;
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use crate::config::{Config, Endpoint};
+use crate::connection::Link;
+use crate::connection::probe::Vitals;
+use crate::connection::thread;
+use crate::error::{Error, ErrorKind};
+use crate::pipe::in_flight::Unit;
+use crate::pipe::queued::Sent;
+use crate::pipe::slot::Driver;
+use crate::pipe::transaction_state::Exchange;
+use crate::process::fork::inherited;
+use crate::request::Written;
+use crate::request::blocking_commands::Patience;
+#[cfg(feature = "embedded")]
+use embedded::Embedded;
+
+/// What to do about an engine that was left out.
+#[cfg(not(feature = "embedded"))]
+const NO_ENGINE: &str = concat!(
+    "this build has no engine in it, because its feature \"embedded\" is off; in Cargo.toml: sleeve = { version = \"",
+    env!("CARGO_PKG_VERSION"),
+    "\", features = [\"embedded\"] }",
+);
+
+/// A way for requests.
+#[derive(Clone)]
+pub(crate) enum Route {
+    Remote(Arc<Link>),
+    #[cfg(feature = "embedded")]
+    Local(Arc<Embedded>),
+}
+
+impl Route {
+    /// Begins the way that the configuration asks for. `lasting` says whether a lost connection is made again.
+    pub(crate) fn open(config: Config, lasting: bool) -> Result<Self, Error> {
+        match &config.endpoint {
+            #[cfg(feature = "embedded")]
+            Endpoint::Embedded(_) => Ok(Self::Local(Embedded::open(config)?)),
+            #[cfg(not(feature = "embedded"))]
+            Endpoint::Embedded(_) => Err(Error::unsent(ErrorKind::Configuration, NO_ENGINE)),
+            _ => Self::remote(config, lasting, Arc::default()),
+        }
+    }
+
+    fn remote(config: Config, lasting: bool, vitals: Arc<Vitals>) -> Result<Self, Error> {
+        let failed = |error| Error::unsent(ErrorKind::Connect, format!("cannot start a connection: {error}"));
+        let link = Link::new(config, lasting, vitals).map_err(failed)?;
+        thread::start(link.clone()).map_err(failed)?;
+        Ok(Self::Remote(link))
+    }
+
+    /// Why it cannot be used here, if it cannot: it is another process's.
+    pub(crate) fn check_process(&self) -> Result<(), Error> {
+        match self {
+            Self::Remote(link) if !link.process.is_this() => Err(inherited()),
+            _ => Ok(()),
+        }
+    }
+
+    /// A way of one's own to the same place, for what cannot be shared. Its connection is not made again when it is lost.
+    pub(crate) fn separate(&self) -> Result<Self, Error> {
+        match self {
+            Self::Remote(link) => Self::remote(link.config.clone(), false, link.vitals.clone()),
+            #[cfg(feature = "embedded")]
+            Self::Local(embedded) => Ok(Self::Local(embedded.separate())),
+        }
+    }
+
+    /// As [`separate`](Route::separate), but a lost connection is made again.
+    pub(crate) fn twin(&self) -> Result<Self, Error> {
+        match self {
+            Self::Remote(link) => Self::remote(link.config.clone(), true, link.vitals.clone()),
+            #[cfg(feature = "embedded")]
+            Self::Local(embedded) => Ok(Self::Local(embedded.separate())),
+        }
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        match self {
+            Self::Remote(link) => &link.config,
+            #[cfg(feature = "embedded")]
+            Self::Local(embedded) => embedded.config(),
+        }
+    }
+
+    /// Whom a waiter may push on.
+    pub(crate) fn driver(&self) -> Weak<dyn Driver> {
+        match self {
+            Self::Remote(link) => Arc::downgrade(link) as Weak<dyn Driver>,
+            #[cfg(feature = "embedded")]
+            Self::Local(embedded) => embedded.driver(),
+        }
+    }
+
+    /// Waits until the first attempt to connect is over.
+    pub(crate) fn wait_first(&self) -> Result<(), Error> {
+        match self {
+            Self::Remote(link) => link.wait_first(),
+            #[cfg(feature = "embedded")]
+            Self::Local(_) => Ok(()),
+        }
+    }
+
+    /// Sends one request.
+    #[inline]
+    pub(crate) fn send(&self, database: u32, request: Written<'_>) -> Result<Sent, Error> {
+        match self {
+            Self::Remote(link) => link.send(database, request),
+            #[cfg(feature = "embedded")]
+            Self::Local(embedded) => embedded.send(database, request),
+        }
+    }
+
+    /// Sends several requests with nothing in between.
+    pub(crate) fn send_units(&self, units: Vec<Unit>, bytes: &[u8]) -> Result<(), (Error, Vec<Unit>)> {
+        match self {
+            Self::Remote(link) => link.send_units(units, bytes),
+            #[cfg(feature = "embedded")]
+            Self::Local(embedded) => embedded.send_units(units, bytes),
+        }
+    }
+
+    /// Sends a transaction.
+    pub(crate) fn send_exchange(&self, exchange: Exchange, database: u32, request: &[u8]) {
+        match self {
+            Self::Remote(link) => link.send_exchange(exchange, database, request),
+            #[cfg(feature = "embedded")]
+            Self::Local(embedded) => embedded.send_exchange(exchange, database, request),
+        }
+    }
+
+    /// The next request may wait on the server for this long, beside the command timeout. Only where one is sent at a time.
+    pub(crate) fn be_patient(&self, patience: Patience) {
+        match self {
+            Self::Remote(link) => link.be_patient(patience),
+            #[cfg(feature = "embedded")]
+            Self::Local(_) => {}
+        }
+    }
+
+    /// Whether nothing is on its way and more can be sent.
+    pub(crate) fn is_idle(&self) -> bool {
+        match self {
+            Self::Remote(link) => link.is_idle(),
+            #[cfg(feature = "embedded")]
+            Self::Local(embedded) => embedded.is_idle(),
+        }
+    }
+
+    /// Whether more can be sent.
+    pub(crate) fn is_open(&self) -> bool {
+        match self {
+            Self::Remote(link) => link.is_open(),
+            #[cfg(feature = "embedded")]
+            Self::Local(embedded) => embedded.is_open(),
+        }
+    }
+
+    /// Gives up what is on its way, and ends the connection.
+    pub(crate) fn abort(&self) {
+        match self {
+            Self::Remote(link) => link.abort(),
+            #[cfg(feature = "embedded")]
+            Self::Local(embedded) => embedded.abort(),
+        }
+    }
+
+    /// Refuses further requests, and waits for the answers to those that were sent for at most this long.
+    pub(crate) fn close(&self, wait: Option<Duration>) -> Result<(), Error> {
+        match self {
+            Self::Remote(link) => link.close(wait),
+            #[cfg(feature = "embedded")]
+            Self::Local(embedded) => embedded.close(wait),
+        }
+    }
+}

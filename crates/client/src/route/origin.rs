@@ -1,0 +1,88 @@
+//! What all handles of one client share: the way to its server, and connections kept for leases.
+//!
+//! When the last handle is dropped, what was sent is still answered, and then the connections are closed. Any thread.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::Route;
+use super::turn::{Turn, Waiters};
+use crate::config::ErrorHook;
+use crate::error::Error;
+use crate::pipe::queued::Sent;
+use crate::reply::Reply;
+use crate::request::Request;
+use crate::request::blocking_commands;
+use crate::request::blocking_commands::Patience;
+use crate::values::decode::FromReply;
+
+/// What the handles of one client share.
+pub(crate) struct Origin {
+    pub(crate) route: Route,
+    /// Connections for the next leases.
+    pub(crate) leases: Mutex<Vec<Route>>,
+    /// Connections for the next commands that wait.
+    waiters: Arc<Waiters>,
+}
+
+impl Drop for Origin {
+    fn drop(&mut self) {
+        // Without a wait these cannot fail.
+        let _ = self.route.close(None);
+        for route in self.leases.get_mut().drain(..) {
+            let _ = route.close(None);
+        }
+    }
+}
+
+impl Origin {
+    pub(crate) fn new(route: Route) -> Arc<Self> {
+        Arc::new(Self { route, leases: Mutex::default(), waiters: Arc::default() })
+    }
+
+    /// Refuses further commands, and waits for the answers to those that were sent: on the shared connection, and on those
+    /// that commands which wait have for themselves.
+    pub(crate) fn close(&self, timeout: Duration) -> Result<(), Error> {
+        let deadline = Instant::now().checked_add(timeout);
+        self.route.close(Some(timeout))?;
+        self.waiters.close(deadline)
+    }
+
+    pub(crate) fn error_hook(&self) -> Option<&ErrorHook> {
+        self.route.config().error_hook.as_ref()
+    }
+
+    #[inline]
+    pub(crate) fn ask<T: FromReply>(&self, database: u32, write: impl FnOnce(&mut Request)) -> Reply<T> {
+        match Request::with(write, |request| self.route.send(database, request)) {
+            Ok(Ok(sent)) => Reply::sent(sent, self.error_hook()),
+            Ok(Err(error)) | Err(error) => Reply::failed(error, self.error_hook()),
+        }
+    }
+
+    /// As [`ask`](Origin::ask), for a command that may wait on the server.
+    pub(crate) fn ask_waiting<T: FromReply>(&self, database: u32, write: impl FnOnce(&mut Request)) -> Reply<T> {
+        let mut request = Request::empty();
+        write(&mut request);
+        let Some(patience) = blocking_commands::of(&request.words()) else {
+            return self.ask(database, |out| *out = request);
+        };
+        self.ask_apart(database, patience, request).unwrap_or_else(|error| Reply::failed(error, self.error_hook()))
+    }
+
+    /// Sends a command on a connection that it has for itself until it is answered.
+    fn ask_apart<T: FromReply>(&self, database: u32, patience: Patience, request: Request) -> Result<Reply<T>, Error> {
+        self.route.check_process()?;
+        if !self.route.is_open() {
+            return Err(Error::closed("the client was closed"));
+        }
+        let turn = Turn::take(&self.waiters, &self.route)?;
+        turn.route.be_patient(patience);
+        match Request::with(|out| *out = request, |request| turn.route.send(database, request))?? {
+            Sent::Slot(handle) => Ok(Reply::apart(handle, Box::new(turn))),
+            sent => Ok(Reply::sent(sent, self.error_hook())),
+        }
+    }
+}

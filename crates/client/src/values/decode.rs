@@ -1,0 +1,397 @@
+//! Replies as Rust values.
+//!
+//! Decoding runs on the thread that asked, straight from the reply's bytes. It takes a reply in the form of RESP2 or of
+//! RESP3 alike: a map may come as a map or as a flat array, a yes as `#t` or `:1`, a number as a number or as its text.
+//! What does not fit is an error that says what was asked for and what came; nothing is guessed, and a missing value
+//! (nil) is only accepted where the type can say so: `Option`, `()` and [`Value`].
+//!
+//! Pure functions; any thread.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::hash::{BuildHasher, Hash};
+
+use sleeve_wire::frame::{Frame, Items, parse_double, parse_integer};
+
+use super::value::Value;
+use crate::error::Error;
+
+/// A type that a command's reply can be turned into.
+///
+/// ```
+/// # #[cfg(feature = "embedded")] {
+/// use sleeve::{Client, Error, Frame, FromReply, prelude::*};
+///
+/// let client = Client::embedded();
+/// struct User {
+///     name: String,
+///     age: u32,
+/// }
+///
+/// impl FromReply for User {
+///     fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
+///         let (name, age) = FromReply::from_reply(frame)?;
+///         Ok(Self { name, age })
+///     }
+/// }
+///
+/// client.hset("user:1", [("name", "Ann"), ("age", "36")]).wait()?;
+/// let user: User = client.cmd("HMGET user:1 name age").send().wait()?;
+/// assert_eq!((user.name.as_str(), user.age), ("Ann", 36));
+/// let wrong = client.hget::<i64>("user:1", "name").wait().unwrap_err();
+/// assert_eq!(wrong.kind(), sleeve::ErrorKind::Conversion);
+/// # }
+/// # Ok::<(), sleeve::Error>(())
+/// ```
+#[diagnostic::on_unimplemented(message = "`{Self}` is not a type that a reply can be turned into")]
+pub trait FromReply: Sized {
+    /// Reads the value from a reply, or says why it cannot be read.
+    ///
+    /// The frame is never an error when it is a whole reply; as an element of a transaction's or an array's it may be.
+    fn from_reply(frame: Frame<'_>) -> Result<Self, Error>;
+
+    /// Reads several values. Bytes are the exception: several of them are one string, not an array.
+    #[doc(hidden)]
+    fn several_from_reply(frame: Frame<'_>) -> Result<Vec<Self>, Error> {
+        let items = elements(frame, "an array")?;
+        let mut values = Vec::with_capacity(items.size_hint().0);
+        for item in items {
+            values.push(Self::from_reply(element(item)?)?);
+        }
+        Ok(values)
+    }
+}
+
+/// What came, in the words of an error message.
+fn described(frame: &Frame<'_>) -> String {
+    let shown = |bytes: &[u8]| {
+        let cut = bytes.get(..40).unwrap_or(bytes);
+        format!("\"{}\"{}", cut.escape_ascii(), if cut.len() < bytes.len() { "..." } else { "" })
+    };
+    match frame {
+        Frame::Null => "nil".to_owned(),
+        Frame::Simple(text) => format!("the status {}", shown(text)),
+        Frame::Error(text) => format!("the error {}", shown(text)),
+        Frame::Integer(value) => format!("the integer {value}"),
+        Frame::Bulk(text) => format!("the string {}", shown(text)),
+        Frame::Boolean(value) => format!("the boolean {value}"),
+        Frame::Double(text) => format!("the double {}", shown(text)),
+        Frame::BigNumber(text) => format!("the big number {}", shown(text)),
+        Frame::Verbatim { text, .. } => format!("the text {}", shown(text)),
+        Frame::Array(items) => format!("an array of {}", items.len()),
+        Frame::Set(items) => format!("a set of {}", items.len()),
+        Frame::Map(items) => format!("a map of {}", items.len() / 2),
+        Frame::Push(_) => "a push message".to_owned(),
+    }
+}
+
+#[cold]
+fn mismatch(wanted: &str, frame: &Frame<'_>) -> Error {
+    match frame {
+        Frame::Error(text) => Error::server(text),
+        Frame::Null => Error::conversion(format!("expected {wanted}, got nil (ask for an Option to allow it)")),
+        other => Error::conversion(format!("expected {wanted}, got {}", described(other))),
+    }
+}
+
+fn element<'a>(item: Result<Frame<'a>, sleeve_wire::frame::FrameError>) -> Result<Frame<'a>, Error> {
+    item.map_err(Error::protocol)
+}
+
+fn elements<'a>(frame: Frame<'a>, wanted: &str) -> Result<Items<'a>, Error> {
+    match frame {
+        Frame::Array(items) | Frame::Set(items) | Frame::Map(items) | Frame::Push(items) => Ok(items),
+        other => Err(mismatch(wanted, &other)),
+    }
+}
+
+/// The bytes of whatever kind of text this is.
+fn text<'a>(frame: Frame<'a>, wanted: &str) -> Result<&'a [u8], Error> {
+    match frame {
+        Frame::Bulk(text)
+        | Frame::Simple(text)
+        | Frame::Verbatim { text, .. }
+        | Frame::BigNumber(text)
+        | Frame::Double(text) => Ok(text),
+        other => Err(mismatch(wanted, &other)),
+    }
+}
+
+impl FromReply for () {
+    /// Any reply that is not an error: what a command answers is of no interest, that it did is.
+    fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
+        match frame {
+            Frame::Error(text) => Err(Error::server(text)),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl FromReply for Value {
+    fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
+        Value::from_frame(frame)
+    }
+}
+
+impl<T: FromReply> FromReply for Option<T> {
+    fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
+        match frame {
+            Frame::Null => Ok(None),
+            other => T::from_reply(other).map(Some),
+        }
+    }
+}
+
+impl<T: FromReply> FromReply for Result<T, Error> {
+    /// For elements that may be errors, such as those of a transaction's result.
+    fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
+        match frame {
+            Frame::Error(text) => Ok(Err(Error::server(text))),
+            other => T::from_reply(other).map(Ok),
+        }
+    }
+}
+
+impl FromReply for bool {
+    fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
+        match frame {
+            Frame::Boolean(value) => Ok(value),
+            Frame::Integer(1) | Frame::Simple(b"OK") | Frame::Bulk(b"1") => Ok(true),
+            Frame::Integer(0) | Frame::Bulk(b"0") => Ok(false),
+            // SET with NX or XX answers nil when the condition did not hold.
+            Frame::Null => Ok(false),
+            // MIGRATE says that there was nothing to move.
+            Frame::Simple(b"NOKEY") => Ok(false),
+            other => Err(mismatch("a boolean", &other)),
+        }
+    }
+}
+
+impl FromReply for i64 {
+    #[inline]
+    fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
+        match frame {
+            Frame::Integer(value) => Ok(value),
+            Frame::Boolean(value) => Ok(i64::from(value)),
+            Frame::Bulk(text) | Frame::Simple(text) | Frame::BigNumber(text) => {
+                parse_integer(text).ok_or_else(|| mismatch("an integer", &frame))
+            }
+            other => Err(mismatch("an integer", &other)),
+        }
+    }
+}
+
+macro_rules! integers_from_reply {
+    ($($type:ty),*) => { $(
+        impl FromReply for $type {
+            fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
+                let value = i64::from_reply(frame)?;
+                Self::try_from(value).map_err(|_| {
+                    Error::conversion(format!("expected an integer from {} to {}, got {value}", Self::MIN, Self::MAX))
+                })
+            }
+        }
+    )* };
+}
+
+integers_from_reply!(i8, i16, i32, i128, isize, u16, u32, usize, u128);
+
+impl FromReply for u64 {
+    fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
+        if let Frame::Bulk(text) | Frame::BigNumber(text) = frame
+            && let Some(value) = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok())
+        {
+            return Ok(value);
+        }
+        let value = i64::from_reply(frame)?;
+        Self::try_from(value).map_err(|_| Error::conversion(format!("expected no negative integer, got {value}")))
+    }
+}
+
+impl FromReply for u8 {
+    fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
+        let value = i64::from_reply(frame)?;
+        Self::try_from(value).map_err(|_| Error::conversion(format!("expected an integer from 0 to 255, got {value}")))
+    }
+
+    fn several_from_reply(frame: Frame<'_>) -> Result<Vec<Self>, Error> {
+        match frame {
+            // RESP2 and some commands give numbers where a string is asked for.
+            Frame::Integer(value) => Ok(value.to_string().into_bytes()),
+            other => text(other, "a string").map(<[u8]>::to_vec),
+        }
+    }
+}
+
+impl FromReply for f64 {
+    fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
+        match frame {
+            Frame::Integer(value) => Ok(value as f64),
+            other => parse_double(text(other, "a number")?).ok_or_else(|| mismatch("a number", &other)),
+        }
+    }
+}
+
+impl FromReply for f32 {
+    fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
+        f64::from_reply(frame).map(|value| value as f32)
+    }
+}
+
+impl FromReply for String {
+    fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
+        match frame {
+            Frame::Integer(value) => Ok(value.to_string()),
+            other => match std::str::from_utf8(text(other, "a string")?) {
+                Ok(text) => Ok(text.to_owned()),
+                Err(_) => Err(mismatch("a string of UTF-8 (ask for a Vec<u8> to allow any bytes)", &other)),
+            },
+        }
+    }
+}
+
+impl FromReply for Box<[u8]> {
+    fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
+        u8::several_from_reply(frame).map(Vec::into_boxed_slice)
+    }
+}
+
+impl<T: FromReply> FromReply for Vec<T> {
+    fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
+        T::several_from_reply(frame)
+    }
+}
+
+impl<T: FromReply, const N: usize> FromReply for [T; N] {
+    fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
+        let values = T::several_from_reply(frame)?;
+        let length = values.len();
+        values.try_into().map_err(|_| Error::conversion(format!("expected {N} values, got {length}")))
+    }
+}
+
+impl<T: FromReply + Ord> FromReply for BTreeSet<T> {
+    fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
+        T::several_from_reply(frame).map(|values| values.into_iter().collect())
+    }
+}
+
+impl<T: FromReply + Eq + Hash, S: BuildHasher + Default> FromReply for HashSet<T, S> {
+    fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
+        T::several_from_reply(frame).map(|values| values.into_iter().collect())
+    }
+}
+
+impl<K: FromReply + Ord, V: FromReply> FromReply for BTreeMap<K, V> {
+    fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
+        <(K, V)>::several_from_reply(frame).map(|pairs| pairs.into_iter().collect())
+    }
+}
+
+impl<K: FromReply + Eq + Hash, V: FromReply, S: BuildHasher + Default> FromReply for HashMap<K, V, S> {
+    fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
+        <(K, V)>::several_from_reply(frame).map(|pairs| pairs.into_iter().collect())
+    }
+}
+
+/// The next element of an aggregate that must have one.
+fn next<T: FromReply>(items: &mut Items<'_>, wanted: usize) -> Result<T, Error> {
+    match items.next() {
+        Some(item) => T::from_reply(element(item)?),
+        None => Err(Error::conversion(format!("expected {wanted} values, got fewer"))),
+    }
+}
+
+fn exhausted(items: &Items<'_>, wanted: usize) -> Result<(), Error> {
+    if items.is_empty() {
+        return Ok(());
+    }
+    Err(Error::conversion(format!("expected {wanted} values, got {} more", items.len())))
+}
+
+impl<A: FromReply, B: FromReply> FromReply for (A, B) {
+    fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
+        let mut items = elements(frame, "an array of 2")?;
+        let pair = (next(&mut items, 2)?, next(&mut items, 2)?);
+        exhausted(&items, 2).map(|()| pair)
+    }
+
+    /// Pairs come as a map, as an array of arrays, or flat: keys and values in turn.
+    fn several_from_reply(frame: Frame<'_>) -> Result<Vec<Self>, Error> {
+        let mut items = elements(frame, "a map or an array of pairs")?;
+        let flat = matches!(frame, Frame::Map(_))
+            || !matches!(items.clone().next(), Some(Ok(Frame::Array(first))) if first.len() == 2);
+        let mut pairs = Vec::with_capacity(items.size_hint().0);
+        while !items.is_empty() {
+            pairs.push(if flat { (next(&mut items, 2)?, next(&mut items, 2)?) } else { next(&mut items, 2)? });
+        }
+        Ok(pairs)
+    }
+}
+
+macro_rules! tuples_from_reply {
+    ($($count:literal ($($name:ident),*))*) => { $(
+        impl<$($name: FromReply),*> FromReply for ($($name,)*) {
+            fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
+                let mut items = elements(frame, concat!("an array of ", $count))?;
+                let values = ($(next::<$name>(&mut items, $count)?,)*);
+                exhausted(&items, $count).map(|()| values)
+            }
+        }
+    )* };
+}
+
+tuples_from_reply! { 1 (A) 3 (A, B, C) 4 (A, B, C, D) 5 (A, B, C, D, E) 6 (A, B, C, D, E, F) }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read<T: FromReply>(bytes: &[u8]) -> Result<T, Error> {
+        T::from_reply(sleeve_wire::frame::decode(bytes).unwrap().0)
+    }
+
+    #[test]
+    fn both_protocols_give_the_same_values() {
+        assert_eq!(read::<i64>(b":7\r\n"), Ok(7));
+        assert_eq!(read::<i64>(b"$1\r\n7\r\n"), Ok(7));
+        assert_eq!(read::<f64>(b",1.5\r\n"), Ok(1.5));
+        assert_eq!(read::<f64>(b"$3\r\n1.5\r\n"), Ok(1.5));
+        assert_eq!(read::<bool>(b"#t\r\n"), Ok(true));
+        assert_eq!(read::<bool>(b":0\r\n"), Ok(false));
+        assert_eq!(read::<bool>(b"$-1\r\n"), Ok(false));
+        assert_eq!(read::<Option<String>>(b"_\r\n"), Ok(None));
+        assert_eq!(read::<Option<String>>(b"$1\r\na\r\n"), Ok(Some("a".to_owned())));
+        assert_eq!(read::<Vec<u8>>(b"$2\r\n\xff\x00\r\n"), Ok(vec![255, 0]));
+        let pairs = vec![("a".to_owned(), 1), ("b".to_owned(), 2)];
+        assert_eq!(read::<Vec<(String, i64)>>(b"%2\r\n+a\r\n:1\r\n+b\r\n:2\r\n"), Ok(pairs.clone()));
+        assert_eq!(
+            read::<Vec<(String, i64)>>(b"*4\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$1\r\n2\r\n"),
+            Ok(pairs.clone())
+        );
+        assert_eq!(read::<Vec<(String, i64)>>(b"*2\r\n*2\r\n+a\r\n:1\r\n*2\r\n+b\r\n:2\r\n"), Ok(pairs));
+        assert_eq!(read::<(String, i64, bool)>(b"*3\r\n+a\r\n:1\r\n:1\r\n"), Ok(("a".to_owned(), 1, true)));
+        assert_eq!(read::<[i64; 2]>(b"*2\r\n:1\r\n:2\r\n"), Ok([1, 2]));
+        assert_eq!(read::<u64>(b"$20\r\n18446744073709551615\r\n"), Ok(u64::MAX));
+    }
+
+    #[test]
+    fn what_does_not_fit_says_so() {
+        let message = |error: Error| error.message().to_owned();
+        let wrong = read::<i64>(b"$3\r\nabc\r\n").map_err(message);
+        assert_eq!(wrong, Err("expected an integer, got the string \"abc\"".to_owned()));
+        let wrong = read::<String>(b"_\r\n").map_err(message);
+        assert_eq!(wrong, Err("expected a string, got nil (ask for an Option to allow it)".to_owned()));
+        let wrong = read::<u16>(b":70000\r\n").map_err(message);
+        assert_eq!(wrong, Err("expected an integer from 0 to 65535, got 70000".to_owned()));
+        let wrong = read::<(i64, i64)>(b"*3\r\n:1\r\n:2\r\n:3\r\n").map_err(message);
+        assert_eq!(wrong, Err("expected 2 values, got 1 more".to_owned()));
+        assert_eq!(read::<Vec<i64>>(b"*2\r\n:1\r\n-ERR no\r\n").unwrap_err().code(), Some("ERR"));
+    }
+
+    #[test]
+    fn errors_inside_can_be_asked_for() {
+        let values = read::<Vec<Result<i64, Error>>>(b"*2\r\n:1\r\n-ERR no\r\n").unwrap();
+        assert_eq!(values[0], Ok(1));
+        assert_eq!(values[1].as_ref().unwrap_err().message(), "ERR no");
+    }
+}
