@@ -119,3 +119,31 @@ fn writing_renews_the_access_clock_unless_the_client_leaves_no_trace() {
     ask_at(&mut local, idle, "INCR a");
     assert_eq!(ask_at(&mut local, idle, "OBJECT IDLETIME a"), ":900\r\n");
 }
+
+/// The number that INFO gives in this field.
+fn info(local: &mut Local, field: &str) -> u64 {
+    let reply = ask(local, "INFO all");
+    let line = reply.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    line.and_then(|number| number.trim().parse().ok()).unwrap_or_else(|| panic!("INFO has no {field}"))
+}
+
+#[test]
+fn what_is_freed_in_the_background_is_counted_by_the_object() {
+    let mut local = engine().connect(|| ());
+    let mut others = engine().connect(|| ());
+    for key in ["one", "two", "three"] {
+        assert_eq!(ask(&mut local, &format!("SETRANGE {key} 2000000 x")), ":2000001\r\n");
+    }
+    assert_eq!(ask(&mut local, "UNLINK one two"), ":2\r\n");
+    for number in 0..1_500 {
+        assert_eq!(ask(&mut local, &format!("SET {number} value")), "+OK\r\n");
+    }
+    assert_eq!(ask(&mut local, "FLUSHALL ASYNC"), "+OK\r\n");
+    while info(&mut local, "lazyfree_pending_objects") > 0 {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    assert_eq!(info(&mut local, "lazyfreed_objects"), 2 + 1_501);
+    assert_eq!(info(&mut others, "lazyfreed_objects"), 0, "another engine's are its own");
+    ask(&mut local, "CONFIG RESETSTAT");
+    assert_eq!(info(&mut local, "lazyfreed_objects"), 0);
+}

@@ -13,7 +13,6 @@ use crate::config::{Config, MaxmemoryPolicy, Opt};
 use crate::engine::keyspace::eviction_pool::Candidate;
 use crate::engine::keyspace::key_clock;
 use crate::host::clock::{Instant, monotonic_ns};
-use crate::host::lazy_free;
 use crate::request::Key;
 
 /// What came of making room.
@@ -165,7 +164,7 @@ impl Cx<'_> {
         self.append(database as u32, &[b"DEL", key.name]);
         self.locks.weigh(&engine.estimate);
         self.locks.clear();
-        lazy_free::now_or_later(garbage, engine.config.flag(Opt::LazyfreeLazyEviction));
+        engine.lazy_free.now_or_later(garbage, engine.config.flag(Opt::LazyfreeLazyEviction));
         self.report("eviction-del", (monotonic_ns() - began_ns) / 1_000);
         true
     }

@@ -37,7 +37,6 @@ use crate::engine::keyspace::key_clock;
 use crate::engine::keyspace::locks::Locks;
 use crate::engine::keyspace::memory_accounting::Footprint;
 use crate::host::clock::Instant;
-use crate::host::lazy_free;
 use crate::messaging::mail::{Letter, Mailbox};
 use crate::messaging::wakeups::Outbox;
 use crate::observe::slowlog;
@@ -367,7 +366,7 @@ impl Cx<'_> {
         }
         let database = self.state.database;
         if let Some(garbage) = self.locks.shard(key.hash).remove(database as usize, key.hash, key.name) {
-            lazy_free::now_or_later(garbage, self.engine.config.flag(Opt::LazyfreeLazyExpire));
+            self.engine.lazy_free.now_or_later(garbage, self.engine.config.flag(Opt::LazyfreeLazyExpire));
         }
         self.counters.expired.add(1);
         self.engine.watches.raise_expired(database, key.name);
@@ -415,7 +414,7 @@ impl Cx<'_> {
         let (database, moment) = (self.state.database as usize, self.moment());
         let shard = self.locks.shard(key.hash);
         let (previous, garbage) = shard.set(database, key.hash, key.name, value, deadline, moment);
-        lazy_free::now_or_later(garbage, self.engine.config.flag(Opt::LazyfreeLazyServerDel));
+        self.engine.lazy_free.now_or_later(garbage, self.engine.config.flag(Opt::LazyfreeLazyServerDel));
         if previous == Previous::Expired {
             self.counters.expired.add(1);
             self.notify(Class::Expired, "expired", key);

@@ -11,7 +11,7 @@ pub(crate) mod pause;
 pub(crate) mod scripts;
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 use sleeve_store::{Options, SHARDS_MAX, Store};
@@ -21,6 +21,7 @@ use crate::config::{Config, Opt};
 use crate::driver::listeners::Doors;
 use crate::driver::tls::Tls;
 use crate::host::clock::{Instant, Ticker};
+use crate::host::lazy_free::LazyFree;
 use crate::host::log;
 use crate::messaging::mail::{Letter, Mailbox};
 use crate::messaging::pubsub::PubSub;
@@ -89,6 +90,8 @@ pub struct Engine {
     pub ticker: Ticker,
     /// 40 random hexadecimal digits, new with every start.
     pub run_id: String,
+    /// What frees large values.
+    pub lazy_free: LazyFree,
     /// DEBUG SET-ACTIVE-EXPIRE and the like.
     pub debug: Debug,
     /// The sockets that the options name.
@@ -128,7 +131,7 @@ impl Engine {
         let mut secret = [0; 16];
         random_bytes(&mut secret);
         let options = Options { databases: config.number(Opt::Databases) as usize, shards: shards_of(&config), secret };
-        Arc::new(Self {
+        Arc::new_cyclic(|own: &Weak<Self>| Self {
             store: Store::new(options),
             journal: Arc::new(Journal::new(config.number(Opt::JournalMaxBytes) as usize)),
             acl: acl_of(&config),
@@ -152,6 +155,7 @@ impl Engine {
             started: Instant::now(),
             ticker: Ticker::start(),
             run_id: random_hex(),
+            lazy_free: LazyFree::new(fail_on_panic("sleeve-free", Weak::clone(own))),
             debug: Debug {
                 active_expire: true.into(),
                 allows_all_to_scripts: false.into(),
@@ -279,6 +283,15 @@ impl Engine {
     /// The port that is served, 0 when none is.
     pub fn port(&self) -> u32 {
         self.port.load(Ordering::Relaxed)
+    }
+}
+
+/// What ends the engine, if it is still there, when one of its threads has panicked: it is given what the panic said.
+fn fail_on_panic(thread: &'static str, engine: Weak<Engine>) -> impl Fn(&str) + Send + Sync {
+    move |why| {
+        if let Some(engine) = engine.upgrade() {
+            engine.fail(&format!("{thread} panicked: {why}"));
+        }
     }
 }
 

@@ -18,7 +18,6 @@ use crate::engine::Engine;
 use crate::engine::clients::blocking::Place;
 use crate::execute;
 use crate::host::clock::{Instant, monotonic_ns};
-use crate::host::lazy_free;
 use crate::messaging::wakeups::Outbox;
 use crate::observe::stats::Counters;
 use crate::request::Key;
@@ -140,7 +139,7 @@ impl Expiry {
         engine.estimate.note(self.shard, shard.memory());
         drop(shard);
         let is_later = engine.config.flag(Opt::LazyfreeLazyExpire);
-        large.into_iter().for_each(|garbage| lazy_free::now_or_later(garbage, is_later));
+        large.into_iter().for_each(|garbage| engine.lazy_free.now_or_later(garbage, is_later));
         engine.tracking.broadcast(&mut outbox);
         outbox.ring(None);
         (report, fields_left)

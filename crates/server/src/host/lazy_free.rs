@@ -1,66 +1,309 @@
 //! Freeing what takes long, away from those who wait.
 //!
-//! A thread is made for each such piece and ends with it: pieces are large by definition, so the thread costs little
-//! beside them, and an engine that never drops one has no thread for it. Any thread may call this, under any lock.
+//! One thread an engine frees large values in the order in which they come. It starts with the first of them and ends when
+//! none has come for a while, so an engine that never drops one has no thread for it. What waits for it is bounded: who
+//! comes when it is full, or when no thread can be started, frees by itself, which also slows down whoever makes garbage
+//! faster than it can be freed. Dropping the engine frees what waits and waits for the rest. Any thread may call this,
+//! under any lock.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
+use std::any::Any;
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex};
 use sleeve_store::Garbage;
 
-/// What is larger than this, in bytes, costs more to free than a thread costs to start.
+use super::log;
+use super::panics;
+use super::threads;
+
+/// What is larger than this, in bytes, costs more to free than to hand over.
 const ELSEWHERE_BYTES_MIN: usize = 1024 * 1024;
 
-/// Of all engines of this process: pieces that were given to other threads, and those that have been freed.
-static GIVEN: AtomicU64 = AtomicU64::new(0);
-static FREED: AtomicU64 = AtomicU64::new(0);
-/// How many had been freed when the counter was last set back.
-static FORGOTTEN: AtomicU64 = AtomicU64::new(0);
+/// So many pieces may wait; each is a large value, or all that one command has left.
+const WAITING_MAX: usize = 64;
 
-/// Pieces that other threads are about to free.
-pub fn pending() -> u64 {
-    GIVEN.load(Ordering::Relaxed).saturating_sub(FREED.load(Ordering::Relaxed))
+/// The thread ends when nothing has come for so long.
+const IDLE_MAX: Duration = Duration::from_secs(10);
+
+/// The thread of one engine that frees, and what waits for it.
+pub struct LazyFree(Arc<Shared>);
+
+struct Shared {
+    queue: Mutex<Queue>,
+    /// Something has come, or the engine goes.
+    rung: Condvar,
+    /// Objects that were given to the thread, and those that it has freed.
+    given: AtomicU64,
+    freed: AtomicU64,
+    /// How many had been freed when the counter was last set back.
+    forgotten: AtomicU64,
+    /// No thread could be started, and the log says so.
+    is_refused: AtomicBool,
+    idle_max: Duration,
+    /// Told what a panic of the thread said.
+    on_panic: Box<dyn Fn(&str) + Send + Sync>,
 }
 
-/// Pieces that other threads have freed since [`forget`].
-pub fn done() -> u64 {
-    FREED.load(Ordering::Relaxed).saturating_sub(FORGOTTEN.load(Ordering::Relaxed))
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Piece>,
+    /// The thread, and the process that started it: in a fork there is no such thread.
+    thread: Option<(JoinHandle<()>, u32)>,
+    is_over: bool,
 }
 
-/// Counts from zero again (CONFIG RESETSTAT).
-pub fn forget() {
-    FORGOTTEN.store(FREED.load(Ordering::Relaxed), Ordering::Relaxed);
+struct Piece {
+    garbage: Box<dyn Any + Send>,
+    objects: u64,
 }
 
-/// Counts a piece as freed when it is dropped, wherever that is.
-struct Counted<T>(Option<T>);
+impl LazyFree {
+    /// Without a thread yet. A panic while something is freed is told to `on_panic`.
+    pub fn new(on_panic: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self::with_idle_max(IDLE_MAX, on_panic)
+    }
 
-impl<T> Drop for Counted<T> {
+    fn with_idle_max(idle_max: Duration, on_panic: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(Shared {
+            queue: Mutex::default(),
+            rung: Condvar::new(),
+            given: AtomicU64::new(0),
+            freed: AtomicU64::new(0),
+            forgotten: AtomicU64::new(0),
+            is_refused: AtomicBool::new(false),
+            idle_max,
+            on_panic: Box::new(on_panic),
+        }))
+    }
+
+    /// Objects that the thread is about to free.
+    pub fn pending(&self) -> u64 {
+        self.0.given.load(Ordering::Relaxed).saturating_sub(self.0.freed.load(Ordering::Relaxed))
+    }
+
+    /// Objects that the thread has freed since [`LazyFree::forget`].
+    pub fn done(&self) -> u64 {
+        self.0.freed.load(Ordering::Relaxed).saturating_sub(self.0.forgotten.load(Ordering::Relaxed))
+    }
+
+    /// Counts from zero again (CONFIG RESETSTAT).
+    pub fn forget(&self) {
+        self.0.forgotten.store(self.0.freed.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// Hands over what was so many objects.
+    ///
+    /// # Errors
+    /// The garbage, which the caller is to free when it holds up nobody: too much waits already, or no thread can start.
+    pub fn hand_over<T: Send + 'static>(&self, garbage: T, objects: usize) -> Result<(), T> {
+        let mut queue = self.0.queue.lock();
+        if queue.waiting.len() >= WAITING_MAX || !self.has_thread(&mut queue) {
+            return Err(garbage);
+        }
+        self.0.given.fetch_add(objects as u64, Ordering::Relaxed);
+        queue.waiting.push_back(Piece { garbage: Box::new(garbage), objects: objects as u64 });
+        drop(queue);
+        self.0.rung.notify_one();
+        Ok(())
+    }
+
+    /// Frees what a write has left, on the thread if that is asked for and worth it.
+    #[inline]
+    pub fn now_or_later(&self, garbage: Garbage, is_later: bool) {
+        if is_later {
+            let bytes = garbage.bytes();
+            self.later_if_large(garbage, 1, bytes);
+        }
+    }
+
+    /// Frees on the thread what takes many bytes, and here what does not.
+    pub fn later_if_large<T: Send + 'static>(&self, garbage: T, objects: usize, bytes: usize) {
+        if bytes >= ELSEWHERE_BYTES_MIN {
+            drop(self.hand_over(garbage, objects));
+        }
+    }
+
+    /// Sees to it that the thread runs; false if it cannot.
+    fn has_thread(&self, queue: &mut Queue) -> bool {
+        let process = process::id();
+        if queue.thread.as_ref().is_some_and(|(_, started_in)| *started_in == process) {
+            return true;
+        }
+        let shared = Arc::clone(&self.0);
+        match threads::start("sleeve-free", move || shared.serve()) {
+            Ok(thread) => {
+                self.0.is_refused.store(false, Ordering::Relaxed);
+                queue.thread = Some((thread, process));
+                true
+            }
+            Err(error) => {
+                if !self.0.is_refused.swap(true, Ordering::Relaxed) {
+                    log::warning(&format!(
+                        "No thread can be started that frees large values: {error}. Whoever drops one frees it, and \
+                         takes longer; raise the limit of threads."
+                    ));
+                }
+                false
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// The life of the thread.
+    fn serve(&self) {
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            while let Some(piece) = self.next() {
+                drop(piece.garbage);
+                self.freed.fetch_add(piece.objects, Ordering::Relaxed);
+            }
+        }));
+        if let Err(panic) = outcome {
+            self.queue.lock().thread = None;
+            (self.on_panic)(panics::message(&*panic));
+        }
+    }
+
+    /// What is to be freed next; none when the thread is to end.
+    fn next(&self) -> Option<Piece> {
+        let mut queue = self.queue.lock();
+        loop {
+            if let Some(piece) = queue.waiting.pop_front() {
+                return Some(piece);
+            }
+            let is_late = !queue.is_over && self.rung.wait_for(&mut queue, self.idle_max).timed_out();
+            if queue.waiting.is_empty() && (is_late || queue.is_over) {
+                queue.thread = None;
+                return None;
+            }
+        }
+    }
+}
+
+impl Drop for LazyFree {
     fn drop(&mut self) {
-        drop(self.0.take());
-        FREED.fetch_add(1, Ordering::Relaxed);
+        let mut queue = self.0.queue.lock();
+        queue.is_over = true;
+        let (waiting, thread) = (std::mem::take(&mut queue.waiting), queue.thread.take());
+        drop(queue);
+        self.0.rung.notify_one();
+        drop(waiting);
+        if let Some((thread, started_in)) = thread
+            && started_in == process::id()
+            && thread.thread().id() != thread::current().id()
+        {
+            _ = thread.join();
+        }
     }
 }
 
-/// Frees on another thread. If none can be started, it happens here.
-pub fn elsewhere<T: Send + 'static>(garbage: T) {
-    GIVEN.fetch_add(1, Ordering::Relaxed);
-    let counted = Counted(Some(garbage));
-    let free = thread::Builder::new().name("sleeve-free".into()).spawn(move || drop(counted));
-    drop(free);
-}
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
 
-/// Frees what a write has left, on another thread if that is asked for and worth it.
-pub fn now_or_later(garbage: Garbage, is_later: bool) {
-    let bytes = garbage.bytes();
-    if is_later {
-        elsewhere_if_large(garbage, bytes);
+    use super::*;
+    use crate::host::threads::refusal;
+
+    fn lazy_free(idle_max: Duration) -> LazyFree {
+        LazyFree::with_idle_max(idle_max, |why| panic!("{why}"))
     }
-}
 
-/// Frees on another thread what takes many bytes, and here what does not.
-pub fn elsewhere_if_large<T: Send + 'static>(garbage: T, bytes: usize) {
-    if bytes >= ELSEWHERE_BYTES_MIN {
-        elsewhere(garbage);
+    fn has_thread(lazy_free: &LazyFree) -> bool {
+        lazy_free.0.queue.lock().thread.is_some()
+    }
+
+    fn wait_until(condition: impl Fn() -> bool) {
+        let ends = std::time::Instant::now() + Duration::from_secs(60);
+        while !condition() {
+            assert!(std::time::Instant::now() < ends, "it does not come");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Garbage that is not freed before the sender says so, or is gone.
+    struct Slow(mpsc::Receiver<()>);
+
+    impl Drop for Slow {
+        fn drop(&mut self) {
+            _ = self.0.recv();
+        }
+    }
+
+    #[test]
+    fn the_thread_comes_with_the_first_piece_goes_when_idle_and_comes_again() {
+        let lazy_free = lazy_free(Duration::from_millis(1));
+        assert!(!has_thread(&lazy_free));
+        for round in 1..=3 {
+            let (freed, is_freed) = mpsc::channel::<()>();
+            assert!(lazy_free.hand_over(freed, 2).is_ok());
+            assert!(is_freed.recv().is_err(), "it is dropped");
+            wait_until(|| lazy_free.done() == round * 2 && !has_thread(&lazy_free));
+            assert_eq!(lazy_free.pending(), 0);
+        }
+        lazy_free.forget();
+        assert_eq!(lazy_free.done(), 0);
+    }
+
+    #[test]
+    fn one_thread_frees_one_after_the_other_and_what_is_too_many_comes_back() {
+        let lazy_free = lazy_free(IDLE_MAX);
+        let (go_on, slow) = mpsc::channel();
+        assert!(lazy_free.hand_over(Slow(slow), 1).is_ok());
+        wait_until(|| lazy_free.0.queue.lock().waiting.is_empty());
+        for _ in 0..WAITING_MAX {
+            assert!(lazy_free.hand_over(vec![0_u8; 9], 3).is_ok());
+        }
+        assert_eq!(lazy_free.hand_over("one too many", 1), Err("one too many"));
+        assert_eq!((lazy_free.pending(), lazy_free.done()), (1 + 3 * WAITING_MAX as u64, 0));
+        drop(go_on);
+        wait_until(|| lazy_free.pending() == 0);
+        assert_eq!(lazy_free.done(), 1 + 3 * WAITING_MAX as u64);
+        assert!(lazy_free.hand_over("there is room again", 1).is_ok());
+    }
+
+    #[test]
+    fn where_no_thread_can_start_the_caller_keeps_it_and_the_next_one_tries_again() {
+        let lazy_free = lazy_free(IDLE_MAX);
+        refusal::after(0, || assert_eq!(lazy_free.hand_over("mine", 1), Err("mine")));
+        assert_eq!((lazy_free.pending(), lazy_free.done()), (0, 0));
+        assert!(lazy_free.hand_over("yours", 1).is_ok());
+        wait_until(|| lazy_free.done() == 1);
+    }
+
+    #[test]
+    fn when_the_engine_goes_everything_is_freed() {
+        let lazy_free = lazy_free(IDLE_MAX);
+        let (go_on, slow) = mpsc::channel();
+        let all = Arc::new(());
+        assert!(lazy_free.hand_over((Slow(slow), Arc::clone(&all)), 1).is_ok());
+        wait_until(|| lazy_free.0.queue.lock().waiting.is_empty());
+        for _ in 0..9 {
+            assert!(lazy_free.hand_over(Arc::clone(&all), 1).is_ok());
+        }
+        let dropping = thread::spawn(move || drop(lazy_free));
+        wait_until(|| Arc::strong_count(&all) == 2);
+        drop(go_on);
+        dropping.join().unwrap();
+        assert_eq!(Arc::strong_count(&all), 1);
+    }
+
+    #[test]
+    fn a_panic_while_something_is_freed_is_told() {
+        struct Broken;
+        impl Drop for Broken {
+            fn drop(&mut self) {
+                panic!("it cannot be freed");
+            }
+        }
+        let (told, tell) = mpsc::channel();
+        let lazy_free = LazyFree::new(move |why| _ = told.send(why.to_owned()));
+        assert!(lazy_free.hand_over(Broken, 1).is_ok());
+        assert_eq!(tell.recv().unwrap(), "it cannot be freed");
     }
 }

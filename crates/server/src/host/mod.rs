@@ -11,4 +11,5 @@ pub(crate) mod log;
 pub(crate) mod oom_score;
 pub(crate) mod panics;
 pub(crate) mod process_title;
+pub(crate) mod threads;
 pub(crate) mod time_zone;

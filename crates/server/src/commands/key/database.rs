@@ -11,11 +11,10 @@ use sleeve_wire::number;
 use crate::config::Opt;
 use crate::context::Cx;
 use crate::engine::clients::watch::Presence;
-use crate::host::lazy_free;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
-/// Fewer keys than this are freed sooner than another thread has started.
+/// Fewer keys than this are freed sooner than another thread has woken.
 const ELSEWHERE_KEYS_MIN: usize = 1_000;
 
 /// DBSIZE
@@ -51,9 +50,9 @@ fn flush(cx: &mut Cx<'_>, request: Request<'_>, databases: Range<usize>) -> Outc
         flushed.extend(written.filter_map(|database| shard.flush(database)));
     });
     let count: usize = flushed.iter().map(Flushed::len).sum();
-    if is_async && count >= ELSEWHERE_KEYS_MIN {
-        lazy_free::elsewhere(flushed);
-    } else {
+    let is_worth_it = is_async && count >= ELSEWHERE_KEYS_MIN;
+    let left = if is_worth_it { cx.engine.lazy_free.hand_over(flushed, count) } else { Err(flushed) };
+    if let Err(flushed) = left {
         cx.locks.free_when_unlocked(flushed);
     }
     cx.changed_many(count as u64);

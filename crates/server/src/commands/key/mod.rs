@@ -21,7 +21,6 @@ use crate::config::Opt;
 use crate::context::Cx;
 use crate::context::notifications::Class;
 use crate::engine::keyspace::key_clock;
-use crate::host::lazy_free;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
@@ -74,7 +73,8 @@ pub fn unlink(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         }
     }
     let bytes = garbage.iter().map(Garbage::bytes).sum();
-    lazy_free::elsewhere_if_large(garbage, bytes);
+    let objects = garbage.len();
+    cx.engine.lazy_free.later_if_large(garbage, objects, bytes);
     cx.reply().integer(removed);
     Ok(())
 }
@@ -146,7 +146,7 @@ fn put_under(cx: &mut Cx<'_>, from: Key<'_>, to: Key<'_>) {
     }
     let Some(entry) = cx.locks.shard(from.hash).take(database, from.hash, from.name) else { return };
     let (previous, garbage) = cx.locks.shard(to.hash).put(database, to.hash, to.name, entry, now_ms);
-    lazy_free::now_or_later(garbage, engine.config.flag(Opt::LazyfreeLazyServerDel));
+    engine.lazy_free.now_or_later(garbage, engine.config.flag(Opt::LazyfreeLazyServerDel));
     // Redis counts a renaming as one change.
     cx.touched_in(database as u32, from);
     cx.changed(to);
@@ -206,7 +206,7 @@ pub fn copy(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         entry.clock = clock;
         let now_ms = cx.now.wall_ms();
         let (previous, garbage) = cx.locks.shard(to.hash).put(database as usize, to.hash, to.name, entry, now_ms);
-        lazy_free::now_or_later(garbage, cx.engine.config.flag(Opt::LazyfreeLazyServerDel));
+        cx.engine.lazy_free.now_or_later(garbage, cx.engine.config.flag(Opt::LazyfreeLazyServerDel));
         cx.changed_in(database, to);
         if previous != Previous::Live {
             cx.notify_in(database, Class::New, "new", to);

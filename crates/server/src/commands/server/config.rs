@@ -12,7 +12,6 @@ use crate::context::Cx;
 use crate::driver::tls;
 use crate::host::crash;
 use crate::host::facts;
-use crate::host::lazy_free;
 use crate::host::log;
 use crate::host::oom_score;
 use crate::host::process_title;
@@ -54,7 +53,7 @@ pub fn set(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 pub fn reset_stat(cx: &mut Cx<'_>) -> Outcome {
     cx.engine.stats.reset();
     cx.engine.gauges.reset();
-    lazy_free::forget();
+    cx.engine.lazy_free.forget();
     cx.engine.acl.log.reset_counts();
     cx.reply().ok();
     Ok(())

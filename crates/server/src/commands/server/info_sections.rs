@@ -16,7 +16,6 @@ use crate::engine::Engine;
 use crate::host::allocator;
 use crate::host::clock::monotonic_ns;
 use crate::host::facts;
-use crate::host::lazy_free;
 use crate::messaging::message::Kind;
 
 /// What has no lines yet.
@@ -109,8 +108,8 @@ pub fn memory(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("mem_tracking", footprint.tracking);
     lines.add("mem_allocator", allocator::chosen().map_or("unknown", |allocator| allocator.name));
     lines.zeros(&["mem_total_replication_buffers", "mem_overhead_db_hashtable_rehashing", "active_defrag_running"]);
-    lines.add("lazyfree_pending_objects", lazy_free::pending());
-    lines.add("lazyfreed_objects", lazy_free::done());
+    lines.add("lazyfree_pending_objects", engine.lazy_free.pending());
+    lines.add("lazyfreed_objects", engine.lazy_free.done());
 }
 
 /// What the allocator has, where the program has said which it is. How much of that it has handed out mimalloc does not

@@ -1,0 +1,47 @@
+//! The one way in which the server's code starts a thread, so that a test can have the system refuse it.
+//!
+//! A thread that cannot start is an error of the caller's, never a panic: what each caller makes of it stands in
+//! `docs/threads.md`.
+
+use std::io;
+use std::thread::{Builder, JoinHandle};
+
+/// Starts a thread with a name that `ps` and a debugger show.
+///
+/// # Errors
+/// What the system says: too many threads, or too little memory.
+pub fn start<T: Send + 'static>(name: &str, run: impl FnOnce() -> T + Send + 'static) -> io::Result<JoinHandle<T>> {
+    #[cfg(test)]
+    refusal::check()?;
+    Builder::new().name(name.to_owned()).spawn(run)
+}
+
+/// A system that refuses threads, for the tests: those that the calling thread wants to start.
+#[cfg(test)]
+pub mod refusal {
+    use std::cell::Cell;
+    use std::io;
+
+    thread_local! {
+        static ALLOWED: Cell<usize> = const { Cell::new(usize::MAX) };
+    }
+
+    /// Runs `work`, during which this thread may start so many threads and no more.
+    pub fn after<T>(allowed: usize, work: impl FnOnce() -> T) -> T {
+        ALLOWED.set(allowed);
+        let result = work();
+        ALLOWED.set(usize::MAX);
+        result
+    }
+
+    pub(super) fn check() -> io::Result<()> {
+        match ALLOWED.get() {
+            0 => Err(io::Error::from_raw_os_error(libc::EAGAIN)),
+            usize::MAX => Ok(()),
+            allowed => {
+                ALLOWED.set(allowed - 1);
+                Ok(())
+            }
+        }
+    }
+}
