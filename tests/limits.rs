@@ -154,10 +154,14 @@ fn greedy_requests() -> Vec<(&'static str, Vec<u8>)> {
         ("HRANDFIELD", words("HRANDFIELD hash -20000 WITHVALUES")),
         ("ZRANDMEMBER", words("ZRANDMEMBER zset -20000 WITHSCORES")),
         ("SORT", words("SORT few BY nosort GET * GET * GET *")),
+        ("EVAL", request(&["EVAL", SCRIPT, "0"])),
         ("pipeline", get.repeat(TIMES)),
         ("EXEC", [multi, &get.repeat(TIMES), incr, exec].concat()),
     ]
 }
+
+/// A script whose reply has 300 MB, made of one string.
+const SCRIPT: &str = "local s = string.rep('x', 15000) local t = {} for i = 1, 20000 do t[i] = s end return t";
 
 #[test]
 fn a_reply_beyond_the_hard_limit_is_not_built() {

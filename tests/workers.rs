@@ -7,6 +7,7 @@ mod judging;
 mod pausing;
 mod rows;
 mod waiting;
+mod walking;
 
 use std::time::{Duration, Instant};
 

@@ -90,7 +90,7 @@ pub fn remove_due(cx: &mut Cx<'_>, name: &[u8]) {
     // Looking is enough: a key that is due does not survive it.
     cx.peek(key);
     if is_free {
-        cx.locks.clear();
+        cx.locks.unlock();
     }
 }
 

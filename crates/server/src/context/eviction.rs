@@ -5,6 +5,8 @@
 //! room gives up after the time that `maxmemory-eviction-tenacity` stands for and leaves the rest to the commands after
 //! it.
 
+use std::time::Duration;
+
 use sleeve_store::EntryRef;
 
 use super::Cx;
@@ -51,11 +53,10 @@ impl Cx<'_> {
         if policy == MaxmemoryPolicy::NoEviction || engine.pause.held(self.now.monotonic_ms()).is_some() {
             return Room::Nothing;
         }
-        if engine.scripts.running.is_any() {
-            // It has all shards, and nobody waits for them only to evict.
+        if !self.locks.begin_each_within(Duration::ZERO) {
+            // A script has all shards, or is about to, and nobody waits for them only to evict.
             return Room::Later;
         }
-        self.locks.clear();
         let began_ns = monotonic_ns();
         let limit_us = time_limit_us(engine.config.number(Opt::MaxmemoryEvictionTenacity));
         let elapsed_us = || (monotonic_ns() - began_ns) / 1_000;
@@ -70,6 +71,7 @@ impl Cx<'_> {
                 break;
             }
         }
+        self.locks.clear();
         self.report("eviction-cycle", elapsed_us());
         room
     }
@@ -154,7 +156,7 @@ impl Cx<'_> {
             shard.trim();
         }
         let Some(garbage) = garbage else {
-            self.locks.clear();
+            self.locks.unlock();
             return false;
         };
         let began_ns = monotonic_ns();
@@ -163,7 +165,7 @@ impl Cx<'_> {
         self.notify_in(database as u32, Class::Evicted, "evicted", key);
         self.append(database as u32, &[b"DEL", key.name]);
         self.locks.weigh(&engine.estimate);
-        self.locks.clear();
+        self.locks.unlock();
         engine.lazy_free.now_or_later(garbage, engine.config.flag(Opt::LazyfreeLazyEviction));
         self.report("eviction-del", (monotonic_ns() - began_ns) / 1_000);
         true

@@ -107,7 +107,7 @@ impl<'a> Cx<'a> {
             state,
             out,
             now,
-            locks: Locks::new(&engine.store),
+            locks: Locks::new(&engine.store, &engine.all_or_each),
             call,
             timed: None,
             timed_calls: 0,

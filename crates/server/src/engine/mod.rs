@@ -37,6 +37,7 @@ use clients::tracking::Tracking;
 use clients::watch::Watches;
 use journal::Journal;
 use keyspace::eviction_pool::Candidates;
+use keyspace::locks::AllOrEach;
 use keyspace::memory_accounting::{Estimate, Footprint};
 use migrate_target::Targets;
 use pause::Pause;
@@ -46,6 +47,8 @@ use scripts::Scripts;
 pub struct Engine {
     /// The data.
     pub store: Store,
+    /// Whether one command has all shards of it, or any number go from shard to shard.
+    pub(crate) all_or_each: AllOrEach,
     /// The options.
     pub config: Config,
     /// What the commands are called.
@@ -133,6 +136,7 @@ impl Engine {
         let options = Options { databases: config.number(Opt::Databases) as usize, shards: shards_of(&config), secret };
         Arc::new_cyclic(|own: &Weak<Self>| Self {
             store: Store::new(options),
+            all_or_each: AllOrEach::new(()),
             journal: Arc::new(Journal::new(config.number(Opt::JournalMaxBytes) as usize)),
             acl: acl_of(&config),
             names: config.names(),

@@ -77,6 +77,8 @@ impl Expiry {
         let (mut report, mut are_fields_left) = (ExpireReport::default(), false);
         let mut places_left = engine.store.shards().div_ceil(self.stride) * engine.store.databases();
         while places_left > 0 {
+            // A script may have all shards for long, and who is served below would wait for them.
+            let Some(_turn) = engine.all_or_each.try_read() else { break };
             let mut marked = Vec::new();
             let (step, fields_left) = self.step_shard(engine, now.wall_ms(), &mut marked);
             if !marked.is_empty() {

@@ -143,10 +143,11 @@ fn lock(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     match (request.row.reach, request.key_places()) {
         (Reach::Named, [key]) => lock_timeout::until(engine, |patience| locks.take_one_within(key.hash, patience)),
         (Reach::Named, []) if request.row.id == Command::Exec => transaction::lock(cx),
-        (Reach::Named, []) | (Reach::Each, _) => {
+        (Reach::Named, []) => {
             locks.clear();
             Ok(())
         }
+        (Reach::Each, _) => lock_timeout::until(engine, |patience| locks.begin_each_within(patience)),
         (Reach::Named, keys) => {
             let hashes = || keys.iter().map(|key| key.hash);
             lock_timeout::until(engine, |patience| locks.take_within(hashes(), patience))

@@ -48,6 +48,9 @@ impl<'a, 'b> Sender<'a, 'b> {
     }
 
     fn nested(&mut self, value: &Value, depth: usize) -> mlua::Result<()> {
+        if self.reply.is_full() {
+            return Ok(());
+        }
         self.allowance.write(self.reply.out.len() - self.start)?;
         let Some(left) = self.values_left.checked_sub(1) else {
             return Err(mlua::Error::runtime("the reply of the script has too many values"));

@@ -184,11 +184,9 @@ fn record(cx: &mut Cx<'_>, key: Key<'_>, side: Side, count: usize, shape: Shape)
 
 /// Takes up to `count` members from a key and replies; false, and no reply, if the key is missing.
 fn pop(cx: &mut Cx<'_>, key: Key<'_>, side: Side, count: usize, shape: Shape) -> Result<bool, Error> {
-    let (mut bytes, protocol) = (std::mem::take(&mut cx.out.bytes), cx.state.protocol);
-    let popped = cx.update_present::<SortedSet, _>(key, |set| {
-        take(set, side, count, shape, key.name, &mut Writer::new(&mut bytes, protocol));
+    let popped = cx.reply_apart(|cx, reply| {
+        cx.update_present::<SortedSet, _>(key, |set| take(set, side, count, shape, key.name, reply))
     });
-    cx.out.bytes = bytes;
     let Some(popped) = popped? else { return Ok(false) };
     changed(cx, key, side.command(), popped.emptied);
     Ok(true)
@@ -215,6 +213,9 @@ fn take(set: &mut SortedSet, side: Side, count: usize, shape: Shape, key: &[u8],
         reply.array(if is_paired { count } else { 2 * count });
     }
     set.as_ref().visit(ranks.clone(), side == Side::Max, |name, score| {
+        if reply.is_full() {
+            return;
+        }
         if is_paired {
             reply.array(2);
         }

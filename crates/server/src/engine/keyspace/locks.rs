@@ -1,13 +1,19 @@
 //! The shard locks that the running command holds.
 //!
 //! A command holds the shards that its row's reach names: those of its keys, or all; or it takes one after the other. Inside
-//! EXEC everything that the queue needs is taken at once and nothing is added. Several locks are always taken together and in shard order, and a single one is given back
-//! before another is taken, so no two threads can wait for each other.
+//! EXEC everything that the queue needs is taken at once and nothing is added. Several locks are always taken together and
+//! in shard order, and a single one is given back before another is taken, so no two threads can wait for each other.
+//!
+//! Who has all shards may be a script that runs for long, and whoever needs a shard then is told so instead of waiting. Who
+//! goes from shard to shard could not be told on the way, so either one command has all of them, or any number go
+//! ([`AllOrEach`]).
 //!
 //! A single lock outlives its command until the next one of the batch wants another: with one shard, which is what one
 //! worker has, a whole batch takes its lock once. Nothing is sent and nothing is waited for meanwhile.
 
 use std::time::Duration;
+
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::memory_accounting::Estimate;
 use sleeve_store::{Flushed, Hash, Locked, Shard, ShardGuard, ShardSet, Shards, Store};
@@ -15,7 +21,19 @@ use sleeve_store::{Flushed, Hash, Locked, Shard, ShardGuard, ShardSet, Shards, S
 /// Shards locked for one command or transaction. Unlocks when cleared or dropped.
 pub struct Locks<'s> {
     store: &'s Store,
+    all_or_each: &'s AllOrEach,
     held: Held<'s>,
+    turn: Turn<'s>,
+}
+
+/// Exclusive for who has all shards, shared among those who take one after the other.
+pub type AllOrEach = RwLock<()>;
+
+/// Which part of [`AllOrEach`] is held. The guards are held for their ends alone.
+enum Turn<'s> {
+    Neither,
+    Each { _guard: RwLockReadGuard<'s, ()> },
+    All { _guard: RwLockWriteGuard<'s, ()> },
 }
 
 enum Held<'s> {
@@ -27,8 +45,20 @@ enum Held<'s> {
 
 impl<'s> Locks<'s> {
     /// Holds nothing.
-    pub fn new(store: &'s Store) -> Self {
-        Self { store, held: Held::Nothing }
+    pub fn new(store: &'s Store, all_or_each: &'s AllOrEach) -> Self {
+        Self { store, all_or_each, held: Held::Nothing, turn: Turn::Neither }
+    }
+
+    /// Gives back what is held, and says that single shards will be taken one after the other; false when somebody has all
+    /// of them and does not give them back in time.
+    pub fn begin_each_within(&mut self, patience: Duration) -> bool {
+        self.held = Held::Nothing;
+        if !matches!(self.turn, Turn::Each { .. }) {
+            self.turn = Turn::Neither;
+            let Some(guard) = self.all_or_each.try_read_for(patience) else { return false };
+            self.turn = Turn::Each { _guard: guard };
+        }
+        true
     }
 
     /// Takes the one shard of a key, or keeps it if it is held alone.
@@ -75,8 +105,15 @@ impl<'s> Locks<'s> {
     /// Takes all shards instead of the one that is held, as [`Locks::take_within`]; if several are, they must be all of
     /// them.
     pub fn take_all_within(&mut self, patience: Duration) -> bool {
-        let is_held = matches!(self.held, Held::Several(..));
-        is_held || self.take_set_within(ShardSet::all(self.store.shards()), patience)
+        if matches!(self.held, Held::Several(..)) {
+            return true;
+        }
+        self.clear();
+        let Some(guard) = self.all_or_each.try_write_for(patience) else { return false };
+        let is_taken = self.take_set_within(ShardSet::all(self.store.shards()), patience);
+        // Who holds a shard may be waiting for its turn to go on to another.
+        self.turn = if is_taken { Turn::All { _guard: guard } } else { Turn::Neither };
+        is_taken
     }
 
     fn take_set_within(&mut self, set: ShardSet, patience: Duration) -> bool {
@@ -89,8 +126,13 @@ impl<'s> Locks<'s> {
         true
     }
 
-    /// Takes the shards of these keys instead of what is held.
+    /// Takes the shards of these keys instead of the one that is held. While that is held nobody has all shards, and who is
+    /// about to take them gives up his turn when one does not come free: so this waits for short commands alone.
     pub fn take(&mut self, hashes: impl Iterator<Item = Hash>) {
+        self.turn = Turn::Neither;
+        // Active expiry has a turn of its own around this.
+        let guard = self.all_or_each.read_recursive();
+        self.turn = Turn::Each { _guard: guard };
         self.held = Held::Nothing;
         let set: ShardSet = hashes.map(|hash| self.store.shard_of(hash)).collect();
         if !set.is_empty() {
@@ -116,15 +158,21 @@ impl<'s> Locks<'s> {
     /// Ends a command: a single lock stays, because the next command of the batch often wants the same one.
     #[inline]
     pub fn end_command(&mut self) {
-        if let Held::Several(..) = self.held {
-            self.held = Held::Nothing;
+        if !matches!(self.held, Held::One(..)) {
+            self.clear();
         }
+    }
+
+    /// Unlocks what is held, and goes on taking shards one after the other if that was begun.
+    pub fn unlock(&mut self) {
+        self.held = Held::Nothing;
     }
 
     /// Unlocks everything.
     #[inline]
     pub fn clear(&mut self) {
         self.held = Held::Nothing;
+        self.turn = Turn::Neither;
     }
 
     /// Says what the shards that are held weigh now.
