@@ -54,11 +54,11 @@ impl Cx<'_> {
     }
 
     /// When a command begins whose own time is looked at: any that could take long by itself, and every one where even
-    /// short times are asked for.
+    /// short times are asked for. Its row says which could; one that is called fast could with many arguments.
     #[inline]
     pub(crate) fn begin_alone(&self, request: &Request<'_>) -> Option<u64> {
-        let is_short = request.row.complexity == "O(1)" || request.len() <= ARGUMENTS_FEW;
-        (self.slow_ticks == 0 || !(is_short && request.row.flags.contains(Flags::FAST))).then(clock::ticks)
+        let is_short = request.row.flags.contains(Flags::FAST) && request.len() <= ARGUMENTS_FEW;
+        (self.slow_ticks == 0 || !is_short).then(clock::ticks)
     }
 
     /// Enters a command in the slow log and tells the latency monitor, if it was slow.
