@@ -9,6 +9,7 @@ mod config;
 mod embedded;
 mod encodings;
 mod eviction;
+mod key_changes;
 mod keys;
 mod migrate;
 mod pause;

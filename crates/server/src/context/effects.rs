@@ -1,22 +1,23 @@
-//! Recording what commands do: their effects go to the journal, in order, under the locks of the keys that they change.
+//! Telling what commands do: which keys they change, what is published about it, and their effects, which go to the journal,
+//! in order, under the locks of the keys that they change.
 
 use sleeve_wire::commands::Command;
-use sleeve_wire::request::OwnedArgs;
 
 use super::Cx;
+use super::key_change;
+use super::key_change::{Cause, Source};
+use super::notifications;
+use super::notifications::Class;
 use crate::config::Opt;
-use crate::request::Request;
+use crate::engine::clients::watch::Presence;
+use crate::request::{Key, Request};
 
 /// Recording effects. A command that changes something and says nothing here is recorded as it came.
 impl Cx<'_> {
     /// Whether effects are wanted at all: if not, there is no need to put one into words.
     #[inline]
     pub fn is_recording(&self) -> bool {
-        match self.state.executing {
-            None => self.engine.journal.is_read(),
-            // Who begins to read while a transaction runs sees none of it, never the second half.
-            Some(_) => self.transaction.is_some(),
-        }
+        self.pending.is_recording(self.engine, Some(&*self.state))
     }
 
     /// Records an effect on the selected database in other words than the request's.
@@ -32,30 +33,24 @@ impl Cx<'_> {
         self.is_unrecorded = !is_kept;
     }
 
-    pub(super) fn append(&mut self, database: u32, effect: &[&[u8]]) {
-        if !self.is_recording() {
-            return;
-        }
-        match &mut self.transaction {
-            Some(effects) => effects.push((database, OwnedArgs::collect(effect.iter().copied()))),
-            None => self.engine.journal.append(database, effect.iter().copied()),
-        }
+    fn append(&mut self, database: u32, effect: &[&[u8]]) {
+        self.pending.append(self.engine, Some(&*self.state), database, effect);
     }
 
     /// Begins a command: nothing is changed and nothing recorded yet.
     #[inline]
     pub(crate) fn begin(&mut self) {
-        self.changes = 0;
+        self.pending.changes = 0;
         self.is_recorded = false;
     }
 
     /// Ends a command: what it changed is counted and, unless it has said it in other words, recorded as it came.
     #[inline]
     pub(crate) fn end(&mut self, request: &Request<'_>) {
-        if self.changes == 0 {
+        if self.pending.changes == 0 {
             return;
         }
-        self.counters.changes.add(self.changes);
+        self.counters.changes.add(self.pending.changes);
         if self.engine.config.memory(Opt::Maxmemory) != 0 {
             self.locks.weigh(&self.engine.estimate);
         }
@@ -68,17 +63,77 @@ impl Cx<'_> {
             }
             self.append(self.state.database, &effect);
         }
-        self.changes = 0;
+        self.pending.changes = 0;
     }
 
     /// Begins to gather effects for one piece of the journal, if anybody reads it.
     pub(crate) fn begin_transaction(&mut self) {
-        self.transaction = self.engine.journal.is_read().then(Vec::new);
+        self.pending.transaction = self.engine.journal.is_read().then(Vec::new);
     }
 
     /// Records what was gathered. The locks of all that it changed are still held.
     pub(crate) fn end_transaction(&mut self) {
-        self.engine.journal.append_transaction(&self.transaction.take().unwrap_or_default());
+        self.engine.journal.append_transaction(&self.pending.transaction.take().unwrap_or_default());
+    }
+}
+
+/// Saying what has changed.
+impl Cx<'_> {
+    /// Tells that a key has changed or vanished.
+    #[inline]
+    pub fn tell(&mut self, cause: Cause<'_>, database: u32, key: Key<'_>) {
+        let source = Source {
+            engine: self.engine,
+            counters: self.counters,
+            state: Some(&*self.state),
+            pending: &mut self.pending,
+        };
+        key_change::tell(source, cause, database, key);
+    }
+
+    /// Says that a key of the selected database has changed.
+    #[inline]
+    pub fn changed(&mut self, key: Key<'_>) {
+        self.tell(Cause::Command, self.state.database, key);
+    }
+
+    /// Says that `count` changes were made that are told in other ways, or that nobody is told of.
+    pub fn changed_many(&mut self, count: u64) {
+        self.pending.changes += count;
+    }
+
+    /// Tells that all keys of a database are about to go, and that those of another one, if any, take their place (FLUSHALL,
+    /// SWAPDB). All shards are locked. How many changes that is the caller counts.
+    pub fn database_goes(&mut self, database: usize, successor: Option<usize>) {
+        let (engine, locks, now_ms) = (self.engine, &mut self.locks, self.now.wall_ms());
+        engine.watches.replace_all(database as u32, |key| {
+            let hash = engine.store.hash(key);
+            let shard = locks.shard(hash);
+            let presence = |database| Presence::of(shard.find(database, hash, key, now_ms));
+            (presence(database), successor.map_or(Presence::Missing, presence))
+        });
+        self.pending.marked.extend(engine.blocking.mark_all(database as u32));
+    }
+
+    /// Tells clients that track that all keys have changed.
+    pub fn invalidate_all(&mut self) {
+        if self.engine.tracking.is_used() {
+            let by = self.state.changer().map(|(id, _)| id);
+            self.engine.tracking.changed_all(by, &mut self.pending.outbox);
+        }
+    }
+
+    /// Publishes an event about a key of the selected database, in Redis's words, behind the change.
+    #[inline]
+    pub fn notify(&mut self, class: Class, event: &'static str, key: Key<'_>) {
+        self.notify_in(self.state.database, class, event, key);
+    }
+
+    /// Publishes an event about a key of another database.
+    #[inline]
+    pub fn notify_in(&mut self, database: u32, class: Class, event: &'static str, key: Key<'_>) {
+        let by = (self.engine, self.state.own(), &mut self.pending.outbox);
+        notifications::publish(by, database, (class, event), key.name);
     }
 }
 

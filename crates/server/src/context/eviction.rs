@@ -10,7 +10,8 @@ use std::time::Duration;
 use sleeve_store::EntryRef;
 
 use super::Cx;
-use super::notifications::Class;
+use super::key_change;
+use super::key_change::Cause;
 use crate::config::{Config, MaxmemoryPolicy, Opt};
 use crate::engine::keyspace::eviction_pool::Candidate;
 use crate::engine::keyspace::key_clock;
@@ -26,6 +27,16 @@ pub enum Room {
     Later,
     /// It is not, and nothing more may go.
     Nothing,
+}
+
+/// What became of a key that was to be evicted.
+enum Fate {
+    /// It has gone.
+    Evicted,
+    /// It had gone before, or may not go any more.
+    Stayed,
+    /// No key may go now.
+    Forbidden,
 }
 
 /// Draws that may fail, because a shard has no such key or none was met, before it is believed that there is none.
@@ -50,7 +61,7 @@ impl Cx<'_> {
         if engine.estimated_bytes() <= bytes_max {
             return Room::Enough;
         }
-        if policy == MaxmemoryPolicy::NoEviction || engine.pause.held(self.now.monotonic_ms()).is_some() {
+        if policy == MaxmemoryPolicy::NoEviction {
             return Room::Nothing;
         }
         if !self.locks.begin_each_within(Duration::ZERO) {
@@ -98,8 +109,10 @@ impl Cx<'_> {
                 },
             };
             // What was remembered may be gone, or no longer volatile; then the next best is as good.
-            if candidate.is_some_and(|candidate| self.evict(&candidate, policy)) {
-                return true;
+            match candidate.map(|candidate| self.evict(&candidate, policy)) {
+                Some(Fate::Evicted) => return true,
+                Some(Fate::Forbidden) => return false,
+                Some(Fate::Stayed) | None => {}
             }
         }
         false
@@ -143,10 +156,14 @@ impl Cx<'_> {
     }
 
     /// Evicts a key, if it is still there and may go. Its value is freed when the shard's lock has been given back.
-    fn evict(&mut self, candidate: &Candidate, policy: MaxmemoryPolicy) -> bool {
+    fn evict(&mut self, candidate: &Candidate, policy: MaxmemoryPolicy) -> Fate {
         let (engine, database) = (self.engine, candidate.database);
         let key = Key { name: &candidate.name, hash: engine.store.hash(&candidate.name) };
         self.locks.take_one(key.hash);
+        if !key_change::may_vanish(engine, self.now) {
+            self.locks.unlock();
+            return Fate::Forbidden;
+        }
         let shard = self.locks.shard(key.hash);
         let is_meant = shard
             .get(database, key.hash, key.name, i64::MIN)
@@ -157,18 +174,15 @@ impl Cx<'_> {
         }
         let Some(garbage) = garbage else {
             self.locks.unlock();
-            return false;
+            return Fate::Stayed;
         };
         let began_ns = monotonic_ns();
-        self.counters.evicted.add(1);
-        self.touched_in(database as u32, key);
-        self.notify_in(database as u32, Class::Evicted, "evicted", key);
-        self.append(database as u32, &[b"DEL", key.name]);
+        self.tell(Cause::Evicted, database as u32, key);
         self.locks.weigh(&engine.estimate);
         self.locks.unlock();
         engine.lazy_free.now_or_later(garbage, engine.config.flag(Opt::LazyfreeLazyEviction));
         self.report("eviction-del", (monotonic_ns() - began_ns) / 1_000);
-        true
+        Fate::Evicted
     }
 }
 

@@ -6,6 +6,7 @@
 mod effects;
 mod eviction;
 pub mod field_expiry;
+pub mod key_change;
 pub mod lock_timeout;
 pub mod lookahead;
 pub mod monitor_line;
@@ -20,7 +21,6 @@ pub mod tracking_delivery;
 
 pub use eviction::Room;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use sleeve_store::{
@@ -28,23 +28,21 @@ use sleeve_store::{
 };
 use sleeve_wire::commands::Row;
 use sleeve_wire::reply::Writer;
-use sleeve_wire::request::OwnedArgs;
 
 use crate::config::Opt;
 use crate::engine::Engine;
-use crate::engine::clients::blocking::Place;
 use crate::engine::keyspace::key_clock;
 use crate::engine::keyspace::locks::Locks;
 use crate::engine::keyspace::memory_accounting::Footprint;
 use crate::host::clock::Instant;
 use crate::messaging::mail::{Letter, Mailbox};
-use crate::messaging::wakeups::Outbox;
 use crate::observe::slowlog;
 use crate::observe::stats::Counters;
 use crate::request::error::Error;
 use crate::request::output::Output;
 use crate::request::{Key, Request};
 use field_expiry::FIELDS_A_LOOK;
+use key_change::{Cause, Pending};
 use notifications::Class;
 use session_state::State;
 
@@ -73,22 +71,16 @@ pub struct Cx<'a> {
     ticks: u64,
     /// Ticks from which on a command may have been slow; 0 has every command looked at.
     slow_ticks: u64,
-    /// Keys that the running command has changed.
-    changes: u64,
     /// The running command has recorded its effect in its own words.
     is_recorded: bool,
     /// A script has asked that its effects are not recorded.
     is_unrecorded: bool,
-    /// Effects since EXEC began, while one runs that is recorded.
-    transaction: Option<Vec<(u32, OwnedArgs)>>,
-    /// Keys that have changed and that somebody waits for; they are served when the outermost command is over.
-    pub(crate) marked: VecDeque<Place>,
+    /// What its changes leave to be done.
+    pub(crate) pending: Pending,
     /// What was written is no reply but a message: CLIENT REPLY does not keep it back.
     pub(crate) is_message: bool,
     /// What is posted when the locks have been given back.
     pub(crate) letters: Vec<(Arc<Mailbox>, Letter)>,
-    /// Who is to be woken for what was published, and what the client published to itself.
-    pub(crate) outbox: Outbox,
 }
 
 impl<'a> Cx<'a> {
@@ -114,14 +106,11 @@ impl<'a> Cx<'a> {
             is_within: false,
             ticks: 0,
             slow_ticks: slowlog::slow_ticks(&engine.config),
-            changes: 0,
             is_recorded: false,
             is_unrecorded: false,
-            transaction: None,
-            marked: VecDeque::new(),
+            pending: Pending::default(),
             is_message: false,
             letters: Vec::new(),
-            outbox: Outbox::default(),
         }
     }
 
@@ -186,7 +175,7 @@ impl Cx<'_> {
         let (database, now) = (self.state.database as usize, self.now);
         let Some(entry) = self.locks.shard(key.hash).get(database, key.hash, key.name, now.wall_ms()) else {
             self.counters.misses.add(1);
-            let by = (self.engine, self.state.own(), &mut self.outbox);
+            let by = (self.engine, self.state.own(), &mut self.pending.outbox);
             notifications::publish(by, self.state.database, (Class::KeyMiss, "keymiss"), key.name);
             return None;
         };
@@ -229,7 +218,7 @@ impl Cx<'_> {
         let shard = self.locks.shard(key.hash);
         let Some(entry) = shard.get(database, key.hash, key.name, self.now.wall_ms()) else {
             self.counters.misses.add(1);
-            let by = (self.engine, self.state.own(), &mut self.outbox);
+            let by = (self.engine, self.state.own(), &mut self.pending.outbox);
             notifications::publish(by, self.state.database, (Class::KeyMiss, "keymiss"), key.name);
             return Ok(false);
         };
@@ -344,38 +333,25 @@ impl Cx<'_> {
     fn expire_fields(&mut self, key: Key<'_>) {
         let (database, now_ms) = (self.state.database, self.now.wall_ms());
         let shard = self.locks.shard(key.hash);
-        if !shard.is_due(database as usize, key.hash, now_ms)
-            || self.engine.pause.held(self.now.monotonic_ms()).is_some()
-        {
+        if !shard.is_due(database as usize, key.hash, now_ms) || !key_change::may_vanish(self.engine, self.now) {
             return;
         }
         let expired = shard.expire_fields(database as usize, (key.hash, key.name), now_ms, FIELDS_A_LOOK);
-        let Some(expired) = expired else { return };
-        self.touched_in(database, key);
-        self.notify_in(database, Class::Hash, "hexpired", key);
-        if expired.emptied {
-            self.notify_in(database, Class::Generic, "del", key);
+        if let Some(expired) = expired {
+            self.tell(Cause::FieldsExpired(&expired), database, key);
         }
-        self.append(database, &field_expiry::effect(key.name, &expired));
     }
 
     #[cold]
     fn expire(&mut self, key: Key<'_>) {
-        if self.engine.pause.held(self.now.monotonic_ms()).is_some() {
+        if !key_change::may_vanish(self.engine, self.now) {
             return;
         }
         let database = self.state.database;
         if let Some(garbage) = self.locks.shard(key.hash).remove(database as usize, key.hash, key.name) {
             self.engine.lazy_free.now_or_later(garbage, self.engine.config.flag(Opt::LazyfreeLazyExpire));
         }
-        self.counters.expired.add(1);
-        self.engine.watches.raise_expired(database, key.name);
-        if self.engine.tracking.is_used() {
-            self.engine.tracking.changed(key.name, self.state.changer(), &mut self.outbox);
-        }
-        self.marked.extend(self.engine.blocking.mark(database, key));
-        self.notify_in(database, Class::Expired, "expired", key);
-        self.append(database, &[b"DEL", key.name]);
+        self.tell(Cause::Expired, database, key);
     }
 }
 
@@ -406,7 +382,7 @@ fn collection<C: Collection>(entry: Option<EntryRef<'_>>) -> Result<Option<C::Re
     }
 }
 
-/// Changing keys. Each of these reports the change; a command that edits in place does so with [`Cx::changed`].
+/// Changing keys. Each of these tells of the change; a command that edits in place does so with [`Cx::changed`].
 impl Cx<'_> {
     /// Sets a key, whatever was there.
     #[inline]
@@ -416,8 +392,7 @@ impl Cx<'_> {
         let (previous, garbage) = shard.set(database, key.hash, key.name, value, deadline, moment);
         self.engine.lazy_free.now_or_later(garbage, self.engine.config.flag(Opt::LazyfreeLazyServerDel));
         if previous == Previous::Expired {
-            self.counters.expired.add(1);
-            self.notify(Class::Expired, "expired", key);
+            self.tell(Cause::Expired, self.state.database, key);
         }
         self.changed(key);
         if previous != Previous::Live {
@@ -445,63 +420,19 @@ impl Cx<'_> {
 
     /// Removes a key; whether it was there. One whose time has come was not.
     pub fn remove(&mut self, key: Key<'_>) -> bool {
+        self.remove_for(Cause::Command, key)
+    }
+
+    /// As [`Cx::remove`], where the removal may be part of something else.
+    pub fn remove_for(&mut self, cause: Cause<'_>, key: Key<'_>) -> bool {
         if self.expire_if_due(key) {
             return false;
         }
         let database = self.state.database as usize;
         let removed = self.locks.shard(key.hash).remove(database, key.hash, key.name).is_some();
         if removed {
-            self.changed(key);
+            self.tell(cause, self.state.database, key);
         }
         removed
-    }
-
-    /// Says that a key of the selected database has changed.
-    #[inline]
-    pub fn changed(&mut self, key: Key<'_>) {
-        self.changed_in(self.state.database, key);
-    }
-
-    /// Says that a key of another database has changed.
-    #[inline]
-    pub fn changed_in(&mut self, database: u32, key: Key<'_>) {
-        self.changes += 1;
-        self.touched_in(database, key);
-    }
-
-    /// Tells those who watch a key or wait for it that it has changed, where that is part of a change that is counted
-    /// elsewhere (the old name of a key that is renamed).
-    #[inline]
-    pub fn touched_in(&mut self, database: u32, key: Key<'_>) {
-        self.engine.watches.raise(database, key.name);
-        if let Some(place) = self.engine.blocking.mark(database, key) {
-            self.marked.push_back(place);
-        }
-        if self.engine.tracking.is_used() {
-            self.engine.tracking.changed(key.name, self.state.changer(), &mut self.outbox);
-        }
-    }
-
-    /// Tells those who wait for a key of this database that all its keys may have changed (FLUSHALL, SWAPDB). All shards
-    /// are locked.
-    pub fn touched_all(&mut self, database: u32) {
-        self.marked.extend(self.engine.blocking.mark_all(database));
-    }
-
-    /// Publishes an event about a key of the selected database, in Redis's words, behind the change.
-    #[inline]
-    pub fn notify(&mut self, class: Class, event: &'static str, key: Key<'_>) {
-        self.notify_in(self.state.database, class, event, key);
-    }
-
-    /// Publishes an event about a key of another database.
-    #[inline]
-    pub fn notify_in(&mut self, database: u32, class: Class, event: &'static str, key: Key<'_>) {
-        notifications::publish((self.engine, self.state.own(), &mut self.outbox), database, (class, event), key.name);
-    }
-
-    /// Says that `count` keys have changed whose watchers and waiters have been told in other ways (FLUSHALL, SWAPDB).
-    pub fn changed_many(&mut self, count: u64) {
-        self.changes += count;
     }
 }

@@ -1,4 +1,4 @@
-//! What a running command may tell others: messages, and that keys have changed which they have read.
+//! What a running command may tell others: messages, and which keys a client has read.
 
 use sleeve_wire::commands::{Command, Flags, Group, Row};
 
@@ -21,14 +21,14 @@ impl Cx<'_> {
     /// Publishes a message to a channel or shard channel; to how many.
     pub fn publish(&mut self, kind: Kind, channel: &[u8], payload: &[u8]) -> usize {
         let bytes_max = waiting_bytes_max(&self.engine.config);
-        let by = (self.state.own(), &mut self.outbox, bytes_max);
+        let by = (self.state.own(), &mut self.pending.outbox, bytes_max);
         self.engine.pubsub.publish((kind, channel), payload, by)
     }
 
     /// Writes what the client has published to itself, behind the reply of the command that did it.
     #[cold]
     pub fn push_own(&mut self) {
-        for key in std::mem::take(&mut self.outbox.invalid) {
+        for key in std::mem::take(&mut self.pending.outbox.invalid) {
             let keys = key.map(|key| tracking::array_of(&[&key]));
             match tracking_delivery::deliver(self.engine, self.state, keys) {
                 Delivery::Nothing => {}
@@ -36,7 +36,7 @@ impl Cx<'_> {
                 Delivery::Forward(peer, keys) => self.post(&peer.mailbox, Letter::Redirected { id: peer.id, keys }),
             }
         }
-        for (message, form) in self.outbox.own.drain(..) {
+        for (message, form) in self.pending.outbox.own.drain(..) {
             self.out.push_shared(form.bytes(&message, self.state.protocol));
         }
     }
@@ -63,7 +63,7 @@ impl Cx<'_> {
         }
         let keys_max = self.engine.config.number(Opt::TrackingTableMaxKeys) as usize;
         for key in request.keys() {
-            self.engine.tracking.remember(self.state.peer.id, key.name, keys_max, &mut self.outbox);
+            self.engine.tracking.remember(self.state.peer.id, key.name, keys_max, &mut self.pending.outbox);
         }
     }
 
@@ -76,14 +76,6 @@ impl Cx<'_> {
             && !is_about_client
         {
             tracking.caching = false;
-        }
-    }
-
-    /// Tells clients that track that all keys have changed.
-    pub fn invalidate_all(&mut self) {
-        if self.engine.tracking.is_used() {
-            let by = self.state.changer().map(|(id, _)| id);
-            self.engine.tracking.changed_all(by, &mut self.outbox);
         }
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! Each worker walks its share of the shards in slices of a millisecond or two, holding one shard at a time for at most
 //! [`BUCKETS_A_STEP`] buckets. The [`Effort`] is Redis's: while a tenth or more of the keys with a deadline that a walk
-//! meets have expired, the next slice follows soon; else it waits for the next round. What is removed is recorded like
-//! any other effect, under the lock of its shard.
+//! meets have expired, the next slice follows soon; else it waits for the next round. What is removed is told of like
+//! any other change (`key_change`), under the lock of its shard.
 
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 use sleeve_store::ExpireReport;
@@ -12,13 +13,12 @@ use sleeve_store::ExpireReport;
 use super::serve_blocked;
 use crate::config::Opt;
 use crate::context::field_expiry;
-use crate::context::notifications;
-use crate::context::notifications::Class;
+use crate::context::key_change;
+use crate::context::key_change::{Cause, Pending, Source};
 use crate::engine::Engine;
 use crate::engine::clients::blocking::Place;
 use crate::execute;
 use crate::host::clock::{Instant, monotonic_ns};
-use crate::messaging::wakeups::Outbox;
 use crate::observe::stats::Counters;
 use crate::request::Key;
 
@@ -66,9 +66,7 @@ impl Expiry {
     /// Takes one slice; returns in how many milliseconds the next is due.
     pub fn step(&mut self, engine: &Engine, counters: &Counters, now: Instant) -> u64 {
         let round_ms = 1_000 / u64::from(engine.rounds_a_second());
-        // Nothing changes during a pause, not even by time: that is what a failover relies on.
-        let is_paused = engine.pause.held(now.monotonic_ms()).is_some();
-        if is_paused || !engine.debug.active_expire.load(Ordering::Relaxed) {
+        if !engine.debug.active_expire.load(Ordering::Relaxed) {
             return round_ms;
         }
         let effort = Effort::of(engine.config.number(Opt::ActiveExpireEffort));
@@ -79,8 +77,10 @@ impl Expiry {
         while places_left > 0 {
             // A script may have all shards for long, and who is served below would wait for them.
             let Some(_turn) = engine.all_or_each.try_read() else { break };
-            let mut marked = Vec::new();
-            let (step, fields_left) = self.step_shard(engine, now.wall_ms(), &mut marked);
+            let mut marked = VecDeque::new();
+            let Some((step, fields_left)) = self.step_shard((engine, counters, now), &mut marked) else {
+                return round_ms;
+            };
             if !marked.is_empty() {
                 serve_blocked::gone((engine, counters, now), execute::call, marked);
             }
@@ -95,7 +95,6 @@ impl Expiry {
                 break;
             }
         }
-        counters.expired.add(report.expired as u64);
         let took_us = (monotonic_ns() - began_ns) / 1_000;
         counters.expiry_us.add(took_us);
         engine.gauges.note_stale(report.expired, report.sampled);
@@ -109,42 +108,42 @@ impl Expiry {
     }
 
     /// Removes the keys that are due from a few buckets, and the fields that are from a few hashes: what it did about keys,
-    /// and whether more fields are due. `marked` gets the keys that somebody waits for.
-    fn step_shard(&self, engine: &Engine, now_ms: i64, marked: &mut Vec<Place>) -> (ExpireReport, bool) {
+    /// and whether more fields are due. `marked` gets the keys that somebody waits for. None when nothing may go now.
+    fn step_shard(
+        &self,
+        (engine, counters, now): (&Engine, &Counters, Instant),
+        marked: &mut VecDeque<Place>,
+    ) -> Option<(ExpireReport, bool)> {
+        let nothing = (ExpireReport { wrapped: true, ..ExpireReport::default() }, false);
         if self.shard >= engine.store.shards() {
-            return (ExpireReport { wrapped: true, ..ExpireReport::default() }, false);
+            return Some(nothing);
         }
-        let database = self.database;
+        let (database, now_ms) = (self.database, now.wall_ms());
         // Who has it may be a script that runs for long; nobody's clients wait for this.
         let free = engine.store.try_lock(self.shard).filter(|shard| shard.databases() > database);
-        let Some(mut shard) = free else { return (ExpireReport { wrapped: true, ..ExpireReport::default() }, false) };
-        let (mut outbox, mut large) = (Outbox::default(), Vec::new());
-        let report = shard.expire_step(database, now_ms, BUCKETS_A_STEP, |key, garbage| {
+        let Some(mut shard) = free else { return Some(nothing) };
+        if !key_change::may_vanish(engine, now) {
+            return None;
+        }
+        let (mut pending, mut large) = (Pending::default(), Vec::new());
+        let report = shard.expire_step(database, now_ms, BUCKETS_A_STEP, |name, garbage| {
             // What takes long to free is freed when nobody waits for the shard.
             if garbage.bytes() >= LARGE_BYTES_MIN {
                 large.push(garbage);
             }
-            engine.watches.raise_expired(database as u32, key);
-            if !engine.blocking.is_empty() {
-                let key = Key { name: key, hash: engine.store.hash(key) };
-                marked.extend(engine.blocking.mark(database as u32, key));
-            }
-            if engine.tracking.is_used() {
-                engine.tracking.changed(key, None, &mut outbox);
-            }
-            notifications::publish((engine, None, &mut outbox), database as u32, (Class::Expired, "expired"), key);
-            if engine.journal.is_read() {
-                engine.journal.append(database as u32, [b"DEL".as_slice(), key].into_iter());
-            }
+            let source = Source { engine, counters, state: None, pending: &mut pending };
+            key_change::tell(source, Cause::Expired, database as u32, Key { name, hash: engine.store.hash(name) });
         });
-        let fields_left = field_expiry::step(engine, &mut shard, database, now_ms, marked, &mut outbox);
+        let source = Source { engine, counters, state: None, pending: &mut pending };
+        let fields_left = field_expiry::step(source, &mut shard, database, now_ms);
         engine.estimate.note(self.shard, shard.memory());
         drop(shard);
         let is_later = engine.config.flag(Opt::LazyfreeLazyExpire);
         large.into_iter().for_each(|garbage| engine.lazy_free.now_or_later(garbage, is_later));
-        engine.tracking.broadcast(&mut outbox);
-        outbox.ring(None);
-        (report, fields_left)
+        engine.tracking.broadcast(&mut pending.outbox);
+        pending.outbox.ring(None);
+        marked.append(&mut pending.marked);
+        Some((report, fields_left))
     }
 
     fn advance(&mut self, engine: &Engine) {
@@ -161,7 +160,29 @@ impl Expiry {
 
 #[cfg(test)]
 mod tests {
+    use sleeve_store::{Deadline, Moment, Value};
+
     use super::*;
+    use crate::config::Config;
+    use crate::engine::pause::Held;
+
+    #[test]
+    fn a_pause_that_begins_during_a_slice_ends_it() {
+        let (engine, counters) = (Engine::new(Config::default()), Counters::default());
+        let (hash, moment) = (engine.store.hash(b"k"), Moment { now_ms: 0, clock: 0 });
+        let shard = engine.store.shard_of(hash);
+        drop(engine.store.lock(shard).set(0, hash, b"k", &Value::Bytes(b"1"), Deadline::At(1), moment));
+        let expiry = Expiry::new(shard, 1);
+        let now = Instant { wall_us: 1_000_000, monotonic_us: 0 };
+        // The slice has begun, and asks again for each shard.
+        engine.pause.begin(Held::Writes, 1_000);
+        assert!(expiry.step_shard((&engine, &counters, now), &mut VecDeque::new()).is_none());
+        assert_eq!(engine.store.len(0), 1, "nothing changes during a pause");
+        engine.pause.end();
+        let step = expiry.step_shard((&engine, &counters, now), &mut VecDeque::new());
+        assert_eq!(step.map(|(report, _)| report.expired), Some(1));
+        assert_eq!((engine.store.len(0), counters.expired.get()), (0, 1));
+    }
 
     #[test]
     fn effort_goes_from_a_quarter_of_the_time_to_nearly_half() {

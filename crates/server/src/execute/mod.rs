@@ -99,7 +99,7 @@ fn step(cx: &mut Cx<'_>, found: Found, args: Args<'_>, keys: &[KeyAt]) -> bool {
             cx.state.replies = Replies::On;
         }
     }
-    if !cx.outbox.owes_nothing_to_itself() {
+    if !cx.pending.outbox.owes_nothing_to_itself() {
         cx.push_own();
     }
     if cx.state.tracking.is_some() {
@@ -129,7 +129,7 @@ fn run(cx: &mut Cx<'_>, request: Request<'_>) -> bool {
         return false;
     }
     call(cx, request);
-    if !cx.marked.is_empty() {
+    if !cx.pending.marked.is_empty() {
         serve_blocked::marked(cx);
     }
     cx.locks.end_command();

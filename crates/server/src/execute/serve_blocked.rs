@@ -8,6 +8,7 @@
 //! Where a request needs a shard that is not held, everything is given back and what it needs is taken together, as all
 //! locks are; that the key may be empty by then is what the request itself finds out.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use sleeve_store::Kind;
@@ -27,7 +28,7 @@ use crate::request::{KeyAt, Request, hash_keys};
 /// Serves all keys that the finished command has marked. Locks may have changed hands afterwards.
 #[cold]
 pub fn marked(cx: &mut Cx<'_>) {
-    while let Some(place) = cx.marked.pop_front() {
+    while let Some(place) = cx.pending.marked.pop_front() {
         cx.engine.blocking.unmark(&place);
         serve_key(cx, &place);
     }
@@ -37,14 +38,14 @@ pub fn marked(cx: &mut Cx<'_>) {
 pub fn gone(
     (engine, counters, now): (&Engine, &Counters, Instant),
     call: fn(&mut Cx<'_>, Request<'_>),
-    places: Vec<Place>,
+    places: VecDeque<Place>,
 ) {
     let Some((first, _)) = places.iter().find_map(|place| engine.blocking.next(place, 0, None)) else {
         return places.iter().for_each(|place| engine.blocking.unmark(place));
     };
     let (mut state, mut out) = (State::stand_in(&first), Output::default());
     let mut cx = Cx::new(engine, counters, &mut state, &mut out, now, call);
-    cx.marked.extend(places);
+    cx.pending.marked = places;
     marked(&mut cx);
     cx.settle_time();
     cx.post_letters(None);
@@ -142,15 +143,15 @@ impl Cx<'_> {
 
     /// Gives all locks back and posts the letters so far. The owner of the mailbox `own` looks into it by itself.
     pub(crate) fn post_letters(&mut self, own: Option<&Arc<Mailbox>>) {
-        if self.letters.is_empty() && self.outbox.is_empty() {
+        if self.letters.is_empty() && self.pending.outbox.is_empty() {
             return;
         }
         self.locks.clear();
-        self.engine.tracking.broadcast(&mut self.outbox);
+        self.engine.tracking.broadcast(&mut self.pending.outbox);
         for (mailbox, letter) in self.letters.drain(..) {
             let is_own = own.is_some_and(|own| Arc::ptr_eq(own, &mailbox));
             if is_own { mailbox.post_unheard(letter) } else { mailbox.post(letter) }
         }
-        self.outbox.ring(own);
+        self.pending.outbox.ring(own);
     }
 }

@@ -10,7 +10,6 @@ use sleeve_wire::number;
 
 use crate::config::Opt;
 use crate::context::Cx;
-use crate::engine::clients::watch::Presence;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
@@ -40,8 +39,7 @@ pub fn flushall(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 fn flush(cx: &mut Cx<'_>, request: Request<'_>, databases: Range<usize>) -> Outcome {
     let is_async = parse_async(cx, request)?;
     for database in databases.clone() {
-        raise_watches(cx, database, None);
-        cx.touched_all(database as u32);
+        cx.database_goes(database, None);
     }
     cx.invalidate_all();
     let mut flushed: Vec<Flushed> = Vec::new();
@@ -82,10 +80,8 @@ pub fn swapdb(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let place = |index: i32| usize::try_from(index).ok().filter(|index| *index < databases);
     let (Some(one), Some(other)) = (place(one), place(other)) else { return Err(Error::DATABASE_RANGE) };
     if one != other {
-        raise_watches(cx, one, Some(other));
-        raise_watches(cx, other, Some(one));
-        cx.touched_all(one as u32);
-        cx.touched_all(other as u32);
+        cx.database_goes(one, Some(other));
+        cx.database_goes(other, Some(one));
         cx.locks.for_each(|shard| shard.swap(one, other));
     }
     cx.changed_many(1);
@@ -95,15 +91,4 @@ pub fn swapdb(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 fn index_of(text: &[u8]) -> Option<i32> {
     number::parse_i64(text).and_then(|number| i32::try_from(number).ok())
-}
-
-/// Tells those who watch keys of a database that all its keys go, and that those of another, if any, take their place.
-fn raise_watches(cx: &mut Cx<'_>, database: usize, successor: Option<usize>) {
-    let (engine, locks, now_ms) = (cx.engine, &mut cx.locks, cx.now.wall_ms());
-    engine.watches.replace_all(database as u32, |key| {
-        let hash = engine.store.hash(key);
-        let shard = locks.shard(hash);
-        let presence = |database| Presence::of(shard.find(database, hash, key, now_ms));
-        (presence(database), successor.map_or(Presence::Missing, presence))
-    });
 }

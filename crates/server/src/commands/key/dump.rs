@@ -7,6 +7,7 @@ use sleeve_wire::number;
 
 use crate::commands::{hash, list, set, sorted_set, stream};
 use crate::context::Cx;
+use crate::context::key_change::Cause;
 use crate::context::notifications::Class;
 use crate::engine::keyspace::key_clock;
 use crate::request::error::{Error, Outcome};
@@ -100,11 +101,12 @@ pub fn restore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         (_, true) => Some(ttl_ms),
         (_, false) => Some(now_ms.saturating_add(ttl_ms)),
     };
-    let was_there = cx.remove(key);
+    let was_there = cx.remove_for(Cause::Uncounted, key);
     let is_over = at_ms.is_some_and(|at_ms| at_ms <= now_ms);
     let is_hash = matches!(loaded, Loaded::Hash(_));
     if is_over || !put(cx, key, loaded) {
         if was_there {
+            cx.changed_many(1);
             cx.notify(Class::Generic, "del", key);
             cx.record(&[b"DEL", key.name]);
         }

@@ -19,6 +19,8 @@ use super::scan;
 use super::scan::Filter;
 use crate::config::Opt;
 use crate::context::Cx;
+use crate::context::key_change;
+use crate::context::key_change::Cause;
 use crate::context::notifications::Class;
 use crate::engine::keyspace::key_clock;
 use crate::request::error::{Error, Outcome};
@@ -148,7 +150,7 @@ fn put_under(cx: &mut Cx<'_>, from: Key<'_>, to: Key<'_>) {
     let (previous, garbage) = cx.locks.shard(to.hash).put(database, to.hash, to.name, entry, now_ms);
     engine.lazy_free.now_or_later(garbage, engine.config.flag(Opt::LazyfreeLazyServerDel));
     // Redis counts a renaming as one change.
-    cx.touched_in(database as u32, from);
+    cx.tell(Cause::Uncounted, database as u32, from);
     cx.changed(to);
     if previous != Previous::Live {
         cx.notify(Class::New, "new", to);
@@ -171,8 +173,8 @@ pub fn relocate(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         if let Some(entry) = shard.take(from as usize, key.hash, key.name) {
             drop(shard.put(to as usize, key.hash, key.name, entry, now_ms));
         }
-        cx.touched_in(from, key);
-        cx.changed_in(to, key);
+        cx.tell(Cause::Uncounted, from, key);
+        cx.tell(Cause::Command, to, key);
         cx.notify_in(to, Class::New, "new", key);
         cx.notify_in(from, Class::Generic, "move_from", key);
         cx.notify_in(to, Class::Generic, "move_to", key);
@@ -207,7 +209,7 @@ pub fn copy(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         let now_ms = cx.now.wall_ms();
         let (previous, garbage) = cx.locks.shard(to.hash).put(database as usize, to.hash, to.name, entry, now_ms);
         cx.engine.lazy_free.now_or_later(garbage, cx.engine.config.flag(Opt::LazyfreeLazyServerDel));
-        cx.changed_in(database, to);
+        cx.tell(Cause::Command, database, to);
         if previous != Previous::Live {
             cx.notify_in(database, Class::New, "new", to);
         }
@@ -273,7 +275,7 @@ pub fn randomkey(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
         let show = |entry: EntryRef<'_>| (entry.key().to_vec(), scan::is_due(&entry, now_ms));
         match engine.store.random_in(&mut cx.locks, database, fastrand::u64(..), show) {
             // Each one removed brings the end nearer; but a pause lets none be removed, and all may be due.
-            Some((name, true)) if tries_left > 0 || !engine.pause.is_begun() => {
+            Some((name, true)) if tries_left > 0 || key_change::may_vanish(engine, cx.now) => {
                 scan::remove_due(cx, &name);
                 tries_left = tries_left.saturating_sub(1);
             }

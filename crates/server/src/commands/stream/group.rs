@@ -8,6 +8,7 @@ use sleeve_wire::number;
 use super::id;
 use super::parse_ids;
 use crate::context::Cx;
+use crate::context::key_change::Cause;
 use crate::context::notifications::Class;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
@@ -117,10 +118,8 @@ pub fn destroy(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let updated = cx.update_present::<Stream, _>(key, |stream| stream.remove_group(name))?;
     let is_gone = updated.ok_or(NO_STREAM)?.result;
     if is_gone {
-        cx.changed_many(1);
+        cx.tell(Cause::GroupRemoved, cx.state.database, key);
         cx.notify(Class::Stream, "xgroup-destroy", key);
-        // Those who wait for entries in this group hear that it has gone.
-        cx.marked.extend(cx.engine.blocking.mark(cx.state.database, key));
     }
     cx.reply().integer(i64::from(is_gone));
     Ok(())
