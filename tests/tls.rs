@@ -3,8 +3,9 @@
 //! Certificates are made here, by an authority that exists for one test. What holds for Sleeve's server is held for
 //! redis-server where our client is the one that is looked at.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair, KeyUsagePurpose};
 use sleeve::prelude::*;
@@ -226,6 +227,28 @@ fn redis_cli_comes_with_tls_too() {
         .output()
         .expect("redis-cli runs");
     assert_eq!(String::from_utf8_lossy(&said.stdout), "PONG\n");
+}
+
+#[test]
+fn who_connects_elsewhere_at_the_prompt_keeps_tls_and_the_host_as_typed() {
+    let authority = Authority::new("elsewhere");
+    let [(_first, from), (_second, to)] = [(); 2].map(|()| authority.serve(Kind::Sleeve, &[]));
+    let [ca, certificate, key] = ["ca.crt", "client.crt", "client.key"].map(|name| authority.file(name));
+    let from = from.to_string();
+    let lines =
+        format!("SET where first\nCONNECT LocalHost {to}\nSET where second\nGET where\nconnect \"No.Such Host\" 1\n");
+    let mut shell = Command::new(Kind::Sleeve.binary().expect("our binary"))
+        .args(["cli", "-p", &from, "--tls", "--cacert", &ca, "--cert", &certificate, "--key", &key])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    shell.stdin.take().expect("an input").write_all(lines.as_bytes()).expect("it reads");
+    let said = shell.wait_with_output().expect("it ends");
+    assert_eq!(String::from_utf8_lossy(&said.stdout), "OK\nOK\nsecond\n");
+    let complaint = String::from_utf8_lossy(&said.stderr);
+    assert!(complaint.contains("Could not connect to Redis at No.Such Host:1: "), "{complaint}");
 }
 
 #[test]

@@ -73,6 +73,9 @@ pub fn breaches() -> String {
     broken
 }
 
+/// Where enums are what programs of others match on: the client's crate, and what it passes on of the wire's.
+const PUBLISHED: &[&str] = &["crates/client/src/", "crates/wire/src/frame.rs"];
+
 /// What is said of a tree, and the function that finds the breaches.
 type Rule = (&'static str, fn(&Tree) -> Vec<String>);
 
@@ -88,6 +91,7 @@ const RULES: &[Rule] = &[
     ("a name says nothing", names_say_what_is_inside),
     ("a file opens with `//!`", files_open_with_their_design),
     ("production code does not panic on what it is given", foreign_bytes_never_panic),
+    ("a published enum is not `#[non_exhaustive]`", published_enums_may_grow),
     ("unsafe needs a `// SAFETY:` comment", unsafe_blocks_say_why_they_are_sound),
     ("left undone", nothing_is_left_undone),
     ("a path of one machine", no_machine_is_named),
@@ -211,6 +215,22 @@ fn foreign_bytes_never_panic(tree: &Tree) -> Vec<String> {
         ratchet.check(&source.path, found.len(), 0, &format!("places that panic ({})", places.join(", ")));
     }
     ratchet.breaches()
+}
+
+/// Reads lines, because several of those enums are written by macros.
+fn published_enums_may_grow(tree: &Tree) -> Vec<String> {
+    let mut breaches = Vec::new();
+    let is_published = |path: &str| PUBLISHED.iter().any(|place| path.starts_with(place));
+    for source in tree.sources.iter().filter(|source| is_published(&source.path)) {
+        let lines: Vec<&str> = source.text.lines().map(str::trim_start).collect();
+        for (index, _) in lines.iter().enumerate().filter(|(_, line)| line.starts_with("pub enum ")) {
+            let attributes = lines[..index].iter().rev().take_while(|line| line.starts_with('#'));
+            if !attributes.into_iter().any(|line| *line == "#[non_exhaustive]") {
+                breaches.push(format!("{}:{}", source.path, index + 1));
+            }
+        }
+    }
+    breaches
 }
 
 fn unsafe_blocks_say_why_they_are_sound(tree: &Tree) -> Vec<String> {

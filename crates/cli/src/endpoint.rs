@@ -37,6 +37,14 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
+    /// The same kind of server elsewhere: TLS stays TLS.
+    pub fn elsewhere(&self, host: String, port: u16) -> Self {
+        match self {
+            Self::Tls { tls, .. } => Self::Tls { host, port, tls: tls.clone() },
+            Self::Tcp { .. } | Self::Unix(_) => Self::Tcp { host, port },
+        }
+    }
+
     /// Connects and blocks until the connection stands. Nagle's delay is off.
     pub fn connect(&self) -> io::Result<Stream> {
         match self {

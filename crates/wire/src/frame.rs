@@ -26,6 +26,7 @@ const BULK_LENGTH_MAX: u64 = 1 << 40;
 
 /// Why bytes are not a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FrameError {
     /// The first byte of a frame names no known type.
     UnknownType(u8),
@@ -218,6 +219,7 @@ fn bulk_end(buffer: &[u8], body: usize, length: usize) -> Result<Option<usize>, 
 
 /// One reply, or one element of one. Strings are slices of the bytes that were decoded.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Frame<'a> {
     /// `+`: a status line.
     Simple(&'a [u8]),

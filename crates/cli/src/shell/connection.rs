@@ -27,6 +27,16 @@ pub enum Target {
     Embedded(Arc<Engine>),
 }
 
+impl Target {
+    /// A server at this address, reached in the same way.
+    pub fn elsewhere(&self, host: String, port: u16) -> Self {
+        Self::Server(match self {
+            Self::Server(endpoint) => endpoint.elsewhere(host, port),
+            Self::Embedded(_) => Endpoint::Tcp { host, port },
+        })
+    }
+}
+
 impl std::fmt::Display for Target {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

@@ -7,7 +7,7 @@
 use sleeve_wire::frame::{Frame, FrameError, Items};
 
 use super::json;
-use super::text::{check_depth, quote};
+use super::text::{UNKNOWN_TYPE, check_depth, quote};
 
 /// One of redis-cli's output formats.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,6 +140,7 @@ fn scalar(frame: &Frame<'_>, out: &mut Vec<u8>) {
         Frame::Boolean(true) => out.extend_from_slice(b"(true)"),
         Frame::Boolean(false) => out.extend_from_slice(b"(false)"),
         Frame::Null | Frame::Array(_) | Frame::Set(_) | Frame::Map(_) | Frame::Push(_) => {}
+        _ => out.extend_from_slice(UNKNOWN_TYPE),
     }
 }
 

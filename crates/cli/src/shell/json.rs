@@ -5,7 +5,7 @@
 
 use sleeve_wire::frame::{Frame, FrameError, Items};
 
-use super::text::{check_depth, quote};
+use super::text::{UNKNOWN_TYPE, check_depth, quote};
 
 /// Appends the frame's JSON text.
 pub fn write(frame: &Frame<'_>, ascii: bool, depth: usize, out: &mut Vec<u8>) -> Result<(), FrameError> {
@@ -22,6 +22,7 @@ pub fn write(frame: &Frame<'_>, ascii: bool, depth: usize, out: &mut Vec<u8>) ->
         Frame::Boolean(value) => out.extend_from_slice(if *value { b"true" } else { b"false" }),
         Frame::Array(items) | Frame::Set(items) | Frame::Push(items) => array(*items, ascii, depth, out)?,
         Frame::Map(items) => object(*items, ascii, depth, out)?,
+        _ => string(UNKNOWN_TYPE, ascii, out),
     }
     Ok(())
 }

@@ -11,12 +11,10 @@ use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};
 
-use super::connection::Target;
 use super::editor::Assistant;
 use super::format::Format;
 use super::input;
 use super::session::{Outcome, Session};
-use crate::endpoint::Endpoint;
 use crate::interrupt::Interrupt;
 use crate::output;
 
@@ -123,7 +121,7 @@ fn run_line(session: &mut Session, line: &[u8]) -> After {
         [b"clear"] => output::bytes(b"\x1b[H\x1b[2J"),
         [b":set", b"hints"] => return After::Hints(true),
         [b":set", b"nohints"] => return After::Hints(false),
-        [b"connect", host, port] => connect(session, host, port),
+        [b"connect", ..] if let [_, host, port] = words.as_slice() => connect(session, host, port),
         _ => return repeat_command(session, &words, repeat),
     }
     output::flush();
@@ -133,8 +131,7 @@ fn run_line(session: &mut Session, line: &[u8]) -> After {
 fn connect(session: &mut Session, host: &[u8], port: &[u8]) {
     match std::str::from_utf8(port).ok().and_then(|port| port.parse().ok()) {
         Some(port) => {
-            let host = String::from_utf8_lossy(host).into_owned();
-            session.redirect(Target::Server(Endpoint::Tcp { host, port }));
+            session.redirect(String::from_utf8_lossy(host).into_owned(), port);
         }
         None => output::line(format_args!("Invalid argument(s)")),
     }

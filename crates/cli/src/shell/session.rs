@@ -93,9 +93,9 @@ impl Session {
         &self.manner
     }
 
-    /// Leads to another server from now on.
-    pub fn redirect(&mut self, target: Target) {
-        self.target = target;
+    /// Leads to another server from now on, over TLS if it did so before.
+    pub fn redirect(&mut self, host: String, port: u16) {
+        self.target = self.target.elsewhere(host, port);
         self.connection = None;
         self.connect();
     }

@@ -81,6 +81,7 @@ fn described(frame: &Frame<'_>) -> String {
         Frame::Set(items) => format!("a set of {}", items.len()),
         Frame::Map(items) => format!("a map of {}", items.len() / 2),
         Frame::Push(_) => "a push message".to_owned(),
+        _ => "a reply of an unknown type".to_owned(),
     }
 }
 

@@ -87,6 +87,7 @@ impl Value {
                 }
                 Self::Map(pairs)
             }
+            _ => return Err(Error::protocol("a reply is of a type that no value stands for")),
         })
     }
 }
