@@ -170,9 +170,10 @@ impl<T: FromReply> Reply<T> {
                 block(handle, deadline).map_err(|handle| handle.given_up()).and_then(|payload| read(&payload))
             }
             State::Apart(handle, turn) => {
-                let answer = block(handle, deadline);
+                // An embedded engine's way ends with its turn, and knows until then where the command was sent.
+                let answer = block(handle, deadline).map_err(|handle| handle.given_up());
                 drop(turn);
-                answer.map_err(|handle| handle.given_up()).and_then(|payload| read(&payload))
+                answer.and_then(|payload| read(&payload))
             }
             State::Ready(payload, _) => read(&payload),
             State::Queued(_) | State::Taken => Err(already_taken()),

@@ -1,6 +1,7 @@
 //! The command table: names are found, keys are found, facts are consistent.
 
-use sleeve_wire::commands::{self, Categories, Command, Flags, KeyFlags};
+use sleeve_wire::commands::{self, Categories, Command, Flags, KeyFlags, Place, Timeout, Unit};
+use sleeve_wire::grammar::{self, Kind};
 use sleeve_wire::request::OwnedArgs;
 
 fn owned(line: &str) -> OwnedArgs {
@@ -73,6 +74,47 @@ fn flags_of_keys_follow_the_options() {
     assert_eq!(uses("bitfield k overflow sat get u8").as_deref(), Some("RW access update"));
     assert_eq!(uses("bitfield k nonsense").as_deref(), Some("RW access update"));
     assert_eq!(uses("del k").as_deref(), Some("RM delete"));
+}
+
+#[test]
+fn timeouts_stand_where_the_grammar_has_them() {
+    for row in commands::all() {
+        let name = row.full_name;
+        let arguments = grammar::arguments(row);
+        let unit = |kind| if kind == Kind::Double { Unit::Seconds } else { Unit::Milliseconds };
+        let place = match row.timeout {
+            None => {
+                assert!(!row.flags.contains(Flags::BLOCKING), "{name}");
+                continue;
+            }
+            Some(Timeout { place: Place::Behind(word), .. }) => arguments.iter().find(|one| one.token == Some(word)),
+            Some(Timeout { place: Place::At(index), .. }) => arguments.get(index - 1),
+            Some(Timeout { place: Place::Last, .. }) => arguments.last(),
+        };
+        let argument = place.unwrap_or_else(|| panic!("{name} has no argument there"));
+        assert!(["timeout", "milliseconds"].contains(&&*argument.name), "{name}: {}", argument.name);
+        assert_eq!(row.timeout.map(|timeout| timeout.unit), Some(unit(argument.kind)), "{name}");
+        // A number counts from the start, so nothing before it may be left out or repeated.
+        let before = arguments.iter().take_while(|one| one.name != argument.name);
+        let is_fixed = before.into_iter().all(|one| !one.optional && !one.multiple);
+        assert!(is_fixed || !matches!(row.timeout, Some(Timeout { place: Place::At(_), .. })), "{name}");
+    }
+}
+
+#[test]
+fn a_timeout_is_found_behind_names_that_look_like_options() {
+    let position = |line: &str| {
+        let owned = owned(line);
+        let row = commands::find(owned.args().arg(0)).expect("a command of the table");
+        row.timeout.expect("it may wait").position(owned.args().len(), |index| owned.args().arg(index))
+    };
+    assert_eq!(position("blpop a b 2"), Some(3));
+    assert_eq!(position("blmpop 2 1 a left"), Some(1));
+    assert_eq!(position("xread count 1 block 5 streams a $"), Some(4));
+    assert_eq!(position("xread streams block 0"), None);
+    assert_eq!(position("xreadgroup group streams block block 0 streams a >"), Some(5));
+    assert_eq!(position("xread block"), Some(2));
+    assert_eq!(position("blpop"), Some(0));
 }
 
 #[test]

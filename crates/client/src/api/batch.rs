@@ -120,7 +120,7 @@ impl Ask for Batch {
     fn ask_waiting<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
         let mut request = Request::empty();
         write(&mut request);
-        if blocking_commands::of(&request.words()).is_some() {
+        if blocking_commands::of(&request).is_some() {
             request
                 .refuse(Error::usage("a command that waits would hold up the batch and everyone else: send it alone"));
         }

@@ -2,7 +2,6 @@
 
 use crate::commands::ask::Ask;
 use crate::reply::Reply;
-use crate::request::blocking_commands;
 use crate::request::name::Name;
 use crate::request::{Request, ToArgs};
 use crate::values::decode::FromReply;
@@ -44,14 +43,12 @@ impl<'a, A: Ask> Cmd<'a, A> {
     /// Sends it (or adds it to the batch or transaction that it was begun on).
     pub fn send<T: FromReply>(self) -> Reply<T> {
         let mut request = self.request;
-        let words = request.words();
-        let name = Name::find(&words);
-        let waits = blocking_commands::of(&words).is_some();
-        if let Some(error) = self.asker.refusal(&words) {
+        let name = Name::find(&request.words());
+        if let Some(error) = self.asker.refusal(name.row()) {
             request.refuse(error);
         }
         request.call(name);
-        if waits {
+        if name.may_wait() {
             self.asker.ask_waiting(move |out| *out = request)
         } else {
             self.asker.ask(move |out| *out = request)

@@ -7,6 +7,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use sleeve_wire::commands::Row;
+
 use super::cmd::Cmd;
 use super::transaction::Transaction;
 use crate::commands::ask::Ask;
@@ -104,8 +106,8 @@ impl Ask for Lease {
         self.ask(write)
     }
 
-    fn refusal(&self, words: &[&[u8]]) -> Option<Error> {
-        refusal::leased(words)
+    fn refusal(&self, row: Option<&'static Row>) -> Option<Error> {
+        refusal::leased(row)
     }
 }
 

@@ -3,6 +3,8 @@
 //! A client, a database, a batch, a transaction and a lease take the same commands and return the same replies; they only
 //! differ in when the request leaves. So each command is written once, in a trait of its family, on top of this one.
 
+use sleeve_wire::commands::Row;
+
 use crate::error::Error;
 use crate::reply::Reply;
 use crate::request::Request;
@@ -26,7 +28,7 @@ pub trait Ask {
 
     /// Why a command by name must not begin here.
     #[doc(hidden)]
-    fn refusal(&self, words: &[&[u8]]) -> Option<Error> {
-        refusal::shared(words)
+    fn refusal(&self, row: Option<&'static Row>) -> Option<Error> {
+        refusal::shared(row)
     }
 }

@@ -42,26 +42,26 @@ super::commands! {
     BlockingCommands {
         /// Moves an element from an end of a list to an end of another, once there is one; answers it, or nil.
         blmove<T>(source: impl ToArg, destination: impl ToArg, from: ListEnd, to: ListEnd, timeout: Duration) -> T =
-            waits ["BLMOVE", source, destination, from, to, Seconds(timeout)];
+            ["BLMOVE", source, destination, from, to, Seconds(timeout)];
         /// Takes up to this many elements from an end of the first list that has any: its key and the elements, or nil.
         blmpop<T>(timeout: Duration, keys: impl ToArgs, end: ListEnd, count: u64) -> T =
-            waits ["BLMPOP", Seconds(timeout), Counted(&keys), end, "COUNT", count];
+            ["BLMPOP", Seconds(timeout), Counted(&keys), end, "COUNT", count];
         /// Takes the first element of the first list that has one: its key and the element, or nil.
-        blpop<T>(keys: impl ToArgs, timeout: Duration) -> T = waits ["BLPOP", keys, Seconds(timeout)];
+        blpop<T>(keys: impl ToArgs, timeout: Duration) -> T = ["BLPOP", keys, Seconds(timeout)];
         /// Takes the last element of the first list that has one: its key and the element, or nil.
-        brpop<T>(keys: impl ToArgs, timeout: Duration) -> T = waits ["BRPOP", keys, Seconds(timeout)];
+        brpop<T>(keys: impl ToArgs, timeout: Duration) -> T = ["BRPOP", keys, Seconds(timeout)];
         /// Moves the last element of a list to the front of another, once there is one; answers it, or nil.
         brpoplpush<T>(source: impl ToArg, destination: impl ToArg, timeout: Duration) -> T =
-            waits ["BRPOPLPUSH", source, destination, Seconds(timeout)];
+            ["BRPOPLPUSH", source, destination, Seconds(timeout)];
         /// Takes up to this many members from an end of the first sorted set that has any: its key and the members with their
         /// scores, or nil.
         bzmpop<T>(timeout: Duration, keys: impl ToArgs, end: RankEnd, count: u64) -> T =
-            waits ["BZMPOP", Seconds(timeout), Counted(&keys), end, "COUNT", count];
+            ["BZMPOP", Seconds(timeout), Counted(&keys), end, "COUNT", count];
         /// Takes the member with the highest score of the first sorted set that has any: its key, the member and the score,
         /// or nil.
-        bzpopmax<T>(keys: impl ToArgs, timeout: Duration) -> T = waits ["BZPOPMAX", keys, Seconds(timeout)];
+        bzpopmax<T>(keys: impl ToArgs, timeout: Duration) -> T = ["BZPOPMAX", keys, Seconds(timeout)];
         /// Takes the member with the lowest score of the first sorted set that has any: its key, the member and the score,
         /// or nil.
-        bzpopmin<T>(keys: impl ToArgs, timeout: Duration) -> T = waits ["BZPOPMIN", keys, Seconds(timeout)];
+        bzpopmin<T>(keys: impl ToArgs, timeout: Duration) -> T = ["BZPOPMIN", keys, Seconds(timeout)];
     }
 }

@@ -5,8 +5,8 @@
 //! argument. Where a number may have a fraction, any [`Number`](crate::Number) will do.
 //!
 //! A line says the method's name, its arguments, the type of its result and the words that travel, the command's name first. What a command means is
-//! in the command table and the server's documentation; the line says what the method makes of it. `waits` stands before the
-//! words of a command that may wait on the server. All of them begin wherever [`Ask`](crate::commands::ask::Ask) is: a client, a
+//! in the command table and the server's documentation; the line says what the method makes of it. A command that
+//! may wait on the server, by its row, gets a connection of its own where others would wait with it. All of them begin wherever [`Ask`](crate::commands::ask::Ask) is: a client, a
 //! database, a batch, a transaction, a lease.
 
 pub mod admin;
@@ -29,7 +29,7 @@ pub mod string;
 /// Writes a family's trait: a line a command.
 macro_rules! commands {
     ($(#[$about:meta])* $family:ident {
-        $($(#[$doc:meta])* $method:ident $(<$result:ident>)? ($($argument:ident: $type:ty),*) -> $answer:ty = $($waits:ident)? [$($word:tt)+];)+
+        $($(#[$doc:meta])* $method:ident $(<$result:ident>)? ($($argument:ident: $type:ty),*) -> $answer:ty = [$($word:tt)+];)+
     }) => {
         $(#[$about])*
         pub trait $family: $crate::commands::ask::Ask {
@@ -40,9 +40,14 @@ macro_rules! commands {
                 where
                     Self: Sized,
                 {
-                    $crate::commands::begin!(self, [$($waits)?], move |request| {
+                    let write = move |request: &mut $crate::request::Request| {
                         $crate::commands::write!(request, $($word)+);
-                    })
+                    };
+                    if const { $crate::commands::name!($($word)+).may_wait() } {
+                        self.ask_waiting(write)
+                    } else {
+                        self.ask(write)
+                    }
                 }
             )+
         }
@@ -66,16 +71,16 @@ macro_rules! write {
     }};
 }
 
-/// Begins a command: one that may wait on the server gets a connection of its own where others would wait with it.
-macro_rules! begin {
-    ($place:ident, [], $write:expr) => {
-        $place.ask($write)
+/// Which command these words begin with.
+macro_rules! name {
+    ($name:literal, $sub:literal $(, $word:expr)* $(,)?) => {
+        $crate::request::name::Name::of(&[$name, $sub])
     };
-    ($place:ident, [waits], $write:expr) => {
-        $place.ask_waiting($write)
+    ($name:literal $(, $word:expr)* $(,)?) => {
+        $crate::request::name::Name::of(&[$name])
     };
 }
 
-pub(crate) use begin;
 pub(crate) use commands;
+pub(crate) use name;
 pub(crate) use write;

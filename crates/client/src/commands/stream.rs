@@ -78,13 +78,13 @@ super::commands! {
         /// The first so many entries between two ids.
         xrange_count<T>(key: impl ToArg, start: impl ToArg, end: impl ToArg, count: u64) -> T = ["XRANGE", key, start, end, "COUNT", count];
         /// The entries of streams after an id each.
-        xread<T>(keys: impl ToArgs, ids: impl ToArgs) -> T = waits ["XREAD", "STREAMS", keys, ids];
+        xread<T>(keys: impl ToArgs, ids: impl ToArgs) -> T = ["XREAD", "STREAMS", keys, ids];
         /// As `xread`, with options.
-        xread_with<T>(keys: impl ToArgs, ids: impl ToArgs, options: ReadOptions) -> T = waits ["XREAD", options, "STREAMS", keys, ids];
+        xread_with<T>(keys: impl ToArgs, ids: impl ToArgs, options: ReadOptions) -> T = ["XREAD", options, "STREAMS", keys, ids];
         /// The entries of streams that are new to a group (`>`), or that the consumer has not acknowledged.
-        xreadgroup<T>(group: impl ToArg, consumer: impl ToArg, keys: impl ToArgs, ids: impl ToArgs) -> T = waits ["XREADGROUP", "GROUP", group, consumer, "STREAMS", keys, ids];
+        xreadgroup<T>(group: impl ToArg, consumer: impl ToArg, keys: impl ToArgs, ids: impl ToArgs) -> T = ["XREADGROUP", "GROUP", group, consumer, "STREAMS", keys, ids];
         /// As `xreadgroup`, with options.
-        xreadgroup_with<T>(group: impl ToArg, consumer: impl ToArg, keys: impl ToArgs, ids: impl ToArgs, options: ReadOptions) -> T = waits ["XREADGROUP", "GROUP", group, consumer, options, "STREAMS", keys, ids];
+        xreadgroup_with<T>(group: impl ToArg, consumer: impl ToArg, keys: impl ToArgs, ids: impl ToArgs, options: ReadOptions) -> T = ["XREADGROUP", "GROUP", group, consumer, options, "STREAMS", keys, ids];
         /// The entries between two ids, the last one first.
         xrevrange<T>(key: impl ToArg, end: impl ToArg, start: impl ToArg) -> T = ["XREVRANGE", key, end, start];
         /// The last so many entries between two ids, the last one first.

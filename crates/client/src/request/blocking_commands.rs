@@ -2,9 +2,11 @@
 //!
 //! A command that waits holds up its connection, so it must not travel on one that others share; and it is no fault of the
 //! server's when its answer takes as long as was asked. Both are read from the request itself, so that a command by its name
-//! is treated as the method of that name. Pure functions; any thread.
+//! is treated as the method of that name; where the command has its timeout stands in its row. Pure functions; any thread.
 
 use std::time::Duration;
+
+use super::Request;
 
 /// How long a command may hold up its connection on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,39 +31,27 @@ impl Patience {
     }
 }
 
-/// How long these words may wait; `None` for a command that does not.
-pub(crate) fn of(words: &[&[u8]]) -> Option<Patience> {
-    const SECOND: Duration = Duration::from_secs(1);
-    const MILLISECOND: Duration = Duration::from_millis(1);
-    let name = words.first()?;
-    let is = |names: &[&str]| names.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()));
-    if is(&["BLPOP", "BRPOP", "BRPOPLPUSH", "BLMOVE", "BZPOPMIN", "BZPOPMAX"]) {
-        return Some(Patience::of(words.last(), SECOND));
-    }
-    if is(&["BLMPOP", "BZMPOP"]) {
-        return Some(Patience::of(words.get(1), SECOND));
-    }
-    if !is(&["XREAD", "XREADGROUP"]) {
-        return None;
-    }
-    let mut options = words.iter().take_while(|word| !word.eq_ignore_ascii_case(b"STREAMS"));
-    // A group or a consumer may be called BLOCK; their names follow the word GROUP.
-    while let Some(word) = options.next() {
-        if word.eq_ignore_ascii_case(b"GROUP") {
-            options.nth(1);
-        } else if word.eq_ignore_ascii_case(b"BLOCK") {
-            return Some(Patience::of(options.next(), MILLISECOND));
-        }
-    }
-    None
+/// How long this request may wait; `None` for one that does not.
+pub(crate) fn of(request: &Request) -> Option<Patience> {
+    let timeout = request.name().row()?.timeout?;
+    let words = request.words();
+    let position = timeout.position(words.len(), |index| words.get(index).copied().unwrap_or_default())?;
+    Some(Patience::of(words.get(position), timeout.unit.duration()))
 }
 
 #[cfg(test)]
 mod tests {
+    use sleeve_wire::commands::all;
+
     use super::*;
+    use crate::request::name::Name;
 
     fn patience(line: &str) -> Option<Patience> {
-        of(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>())
+        let words: Vec<&str> = line.split(' ').collect();
+        let mut request = Request::empty();
+        request.call(Name::of(&words));
+        words.iter().for_each(|word| _ = request.word(word));
+        of(&request)
     }
 
     #[test]
@@ -74,6 +64,20 @@ mod tests {
         assert_eq!(patience("BZMPOP 4 2 a b MIN COUNT 10"), seconds(4));
         assert_eq!(patience("XREAD COUNT 2 BLOCK 5000 STREAMS a $"), seconds(5));
         assert_eq!(patience("XREADGROUP GROUP block BLOCK BLOCK 0 STREAMS a >"), Some(Patience::Endless));
+    }
+
+    #[test]
+    fn those_that_wait_are_known() {
+        let waits = |name: &&str| Name::of(&[name]).may_wait();
+        let waiting: Vec<&str> = all().iter().map(|row| row.full_name).filter(waits).collect();
+        let lists = ["blmove", "blmpop", "blpop", "brpop", "brpoplpush"];
+        let others = ["bzmpop", "bzpopmax", "bzpopmin", "xread", "xreadgroup", "wait", "waitaof"];
+        assert_eq!(sorted(waiting), sorted([&lists[..], &others].concat()));
+    }
+
+    fn sorted(mut names: Vec<&str>) -> Vec<&str> {
+        names.sort_unstable();
+        names
     }
 
     #[test]

@@ -198,6 +198,11 @@ impl Request {
         self
     }
 
+    /// Which command it is, as far as that was said.
+    pub(crate) fn name(&self) -> Name {
+        self.name
+    }
+
     /// The words so far, the command's name first.
     pub(crate) fn words(&self) -> Vec<&[u8]> {
         let mut words = Vec::with_capacity(self.count);

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use sleeve_wire::commands::{all, find, find_sub};
+use sleeve_wire::commands::{Row, all, find, find_sub};
 
 /// A command of the table, or one that is in no table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,14 +34,30 @@ impl Name {
         if let Some(sub) = sub
             && let Some(row) = find_sub(row.id, sub)
         {
-            return Self(row.id as u16);
+            return Self::of_row(row);
         }
-        Self(row.id as u16)
+        Self::of_row(row)
     }
 
     /// Whether it is in the table.
     pub(crate) const fn is_known(self) -> bool {
         self.0 != Self::UNKNOWN.0
+    }
+
+    /// That of this row.
+    pub(crate) const fn of_row(row: &Row) -> Self {
+        Self(row.id as u16)
+    }
+
+    /// Its row, if it is in the table.
+    #[inline]
+    pub(crate) const fn row(self) -> Option<&'static Row> {
+        if self.is_known() { Some(&all()[self.0 as usize]) } else { None }
+    }
+
+    /// Whether it may wait on the server.
+    pub(crate) const fn may_wait(self) -> bool {
+        matches!(self.row(), Some(row) if row.timeout.is_some())
     }
 
     /// As a number that a slot can keep.
@@ -58,7 +74,7 @@ impl Name {
 
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match all().get(usize::from(self.0)) {
+        match self.row() {
             Some(row) => f.write_str(&row.full_name.to_ascii_uppercase().replace('|', " ")),
             None => f.write_str("a command that is not in the table"),
         }

@@ -1,50 +1,76 @@
 //! Commands that a shared connection cannot carry, and what to use instead.
 //!
 //! Everyone's commands travel on one connection, so a command that changes the connection's state or answers out of turn
-//! would change or confuse everyone. (Those that wait get a connection of their own.) Typed methods never send one; this is the check for `cmd`. Facts
-//! about commands are in wire's table; this is the client's own fact about sharing. Pure functions; any thread.
+//! would change or confuse everyone. (Those that wait get a connection of their own.) Typed methods never send one; this is the
+//! check for `cmd`. Which commands these are stands in the command table; what to use instead is this client's. Pure
+//! functions; any thread.
 
+use sleeve_wire::commands::{OwnConnection, Row};
+
+use super::name::Name;
 use crate::error::Error;
 
 /// Why the command must not be sent on a connection that others use; `None` when it may.
-pub(crate) fn shared(words: &[&[u8]]) -> Option<Error> {
-    let upper: Vec<Vec<u8>> = words.iter().take(16).map(|word| word.to_ascii_uppercase()).collect();
-    let name = upper.first()?.as_slice();
-    let instead = match name {
-        b"SELECT" => "use client.db(n)",
-        b"MULTI" | b"EXEC" | b"DISCARD" => "use client.transaction()",
-        b"WATCH" | b"UNWATCH" => "use client.transaction() with conditions, or client.watch(..)",
-        b"AUTH" | b"HELLO" | b"RESET" | b"QUIT" => "say it in the URL or the configuration",
-        b"SUBSCRIBE" | b"PSUBSCRIBE" | b"SSUBSCRIBE" | b"UNSUBSCRIBE" | b"PUNSUBSCRIBE" | b"SUNSUBSCRIBE"
-        | b"MONITOR" | b"SYNC" | b"PSYNC" | b"REPLCONF" => "it needs a connection of its own",
-        b"CLIENT" if upper.get(1).is_some_and(|sub| sub == b"REPLY") => {
-            "use forget() on the replies that are of no interest"
-        }
-        b"WAIT" | b"WAITAOF" => "it is about what its own connection has written; use client.lease()",
-        _ => return None,
+pub(crate) fn shared(row: Option<&'static Row>) -> Option<Error> {
+    let row = row?;
+    let instead = match row.connection? {
+        OwnConnection::Database => "use client.db(n)",
+        OwnConnection::Transaction => "use client.transaction()",
+        OwnConnection::Watch => "use client.transaction() with conditions, or client.watch(..)",
+        OwnConnection::Greeting => "say it in the URL or the configuration",
+        OwnConnection::Messages => "it needs a connection of its own",
+        OwnConnection::Silence => "use forget() on the replies that are of no interest",
+        OwnConnection::Written => "it is about what its own connection has written; use client.lease()",
     };
-    let name = String::from_utf8_lossy(name).into_owned();
+    let name = Name::of_row(row);
     Some(Error::usage(format!("{name} cannot travel on a connection that others share: {instead}")))
 }
 
 /// Why the command must not be sent on a leased connection either.
-pub(crate) fn leased(words: &[&[u8]]) -> Option<Error> {
-    let own: &[&[u8]] = &[b"WATCH", b"UNWATCH", b"WAIT", b"WAITAOF"];
-    let name = words.first()?.to_ascii_uppercase();
-    if own.contains(&name.as_slice()) { None } else { shared(words) }
+pub(crate) fn leased(row: Option<&'static Row>) -> Option<Error> {
+    match row?.connection? {
+        OwnConnection::Watch | OwnConnection::Written => None,
+        _ => shared(row),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use sleeve_wire::commands::all;
+
     use super::*;
 
+    fn rows(words: &str) -> Vec<Option<&'static Row>> {
+        words.split(' ').map(|name| Name::of(&name.split('|').collect::<Vec<_>>()).row()).collect()
+    }
+
     #[test]
-    fn what_would_disturb_others_is_refused() {
-        assert!(shared(&[b"select", b"1"]).unwrap().message().contains("client.db(n)"));
-        assert!(shared(&[b"client", b"reply", b"off"]).is_some());
-        assert!(shared(&[b"wait", b"1", b"0"]).is_some());
-        assert!(shared(&[b"GET", b"k"]).is_none());
-        assert!(leased(&[b"wait", b"1", b"0"]).is_none());
-        assert!(leased(&[b"subscribe", b"k"]).is_some());
+    fn what_would_disturb_others_is_refused_and_nothing_else() {
+        for (names, instead) in [
+            ("select", "client.db(n)"),
+            ("multi exec discard", "client.transaction()"),
+            ("watch unwatch", "client.watch(..)"),
+            ("auth hello reset quit", "the URL"),
+            ("subscribe psubscribe ssubscribe unsubscribe punsubscribe sunsubscribe", "a connection of its own"),
+            ("monitor sync psync replconf", "a connection of its own"),
+            ("client|reply", "forget()"),
+            ("wait waitaof", "client.lease()"),
+        ] {
+            for row in rows(names) {
+                let error = shared(row).expect("it is refused");
+                assert!(error.message().contains(instead), "{error}");
+            }
+        }
+        assert_eq!(all().iter().filter(|row| shared(Some(row)).is_some()).count(), 23);
+        assert!(shared(None).is_none());
+        let message = shared(Name::of(&["Client", "Reply"]).row()).map(|error| error.message().to_owned());
+        assert!(message.is_some_and(|message| message.starts_with("CLIENT REPLY cannot travel")));
+    }
+
+    #[test]
+    fn a_lease_carries_what_is_about_its_own_connection() {
+        let leases_only = |row: &&Row| shared(Some(row.id.row())).is_some() && leased(Some(row.id.row())).is_none();
+        let names: Vec<&str> = all().iter().filter(leases_only).map(|row| row.full_name).collect();
+        assert_eq!(names, ["unwatch", "watch", "wait", "waitaof"]);
     }
 }

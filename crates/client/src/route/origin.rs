@@ -66,7 +66,7 @@ impl Origin {
     pub(crate) fn ask_waiting<T: FromReply>(&self, database: u32, write: impl FnOnce(&mut Request)) -> Reply<T> {
         let mut request = Request::empty();
         write(&mut request);
-        let Some(patience) = blocking_commands::of(&request.words()) else {
+        let Some(patience) = blocking_commands::of(&request) else {
             return self.ask(database, |out| *out = request);
         };
         self.ask_apart(database, patience, request).unwrap_or_else(|error| Reply::failed(error, self.error_hook()))

@@ -1,14 +1,27 @@
 //! What blocking commands have in common: for how long they wait.
 
+use sleeve_wire::commands::Unit;
 use sleeve_wire::long_double::LongDouble;
 use sleeve_wire::number;
 
 use crate::context::Cx;
+use crate::request::Request;
 use crate::request::error::Error;
 
-/// The wall clock time in milliseconds at which a timeout of so many seconds, whole or not, is over. None is for ever,
-/// which is what 0 stands for.
-pub(super) fn deadline_of_seconds(cx: &Cx<'_>, text: &[u8]) -> Result<Option<i64>, Error> {
+/// The wall clock time in milliseconds at which this command has waited for long enough, as its arguments say where its row
+/// says that they do. None is for ever.
+pub(super) fn deadline(cx: &Cx<'_>, request: Request<'_>) -> Result<Option<i64>, Error> {
+    let Some(timeout) = request.row.timeout else { return Ok(None) };
+    let argument = |index| request.args.get(index).unwrap_or_default();
+    let Some(position) = timeout.position(request.len(), argument) else { return Ok(None) };
+    match timeout.unit {
+        Unit::Seconds => deadline_of_seconds(cx, argument(position)),
+        Unit::Milliseconds => deadline_of_milliseconds(cx, argument(position)),
+    }
+}
+
+/// When a timeout of so many seconds, whole or not, is over; 0 stands for never.
+fn deadline_of_seconds(cx: &Cx<'_>, text: &[u8]) -> Result<Option<i64>, Error> {
     let not_float = Error::fixed("ERR timeout is not a float or out of range");
     let Some(seconds) = number::parse_f64(text) else {
         // Redis counts in longer floating-point numbers, which hold what no double does.

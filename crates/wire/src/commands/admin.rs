@@ -229,6 +229,7 @@ ModuleUnload "module|unload" of Module, Server, arity 3, since "4.0.0"
 
 Monitor "monitor", Server, arity 1, since "1.0.0"
     [ADMIN NOSCRIPT LOADING STALE] []
+    connection Messages
     summary "Shows the commands of all clients as they run."
     complexity ""
     grammar "";

@@ -7,6 +7,7 @@ macro_rules! connection_rows {
 
 Auth "auth", Connection, arity -2, since "1.0.0"
     [NOSCRIPT LOADING STALE FAST NO_AUTH ALLOW_BUSY] [CONNECTION]
+    connection Greeting
     summary "Authenticates the connection."
     complexity "O(N) where N is the number of passwords defined for the user"
     grammar "[username@6.0.0] password";
@@ -91,6 +92,7 @@ ClientPause "client|pause" of Client, Connection, arity -3, since "2.9.50"
 
 ClientReply "client|reply" of Client, Connection, arity 3, since "3.2.0"
     [NOSCRIPT LOADING STALE] [CONNECTION]
+    connection Silence
     summary "Turns replies to this connection on or off, or skips the next one."
     complexity "O(1)"
     grammar "on_off_skip=<ON|OFF|SKIP>";
@@ -140,6 +142,7 @@ Echo "echo", Connection, arity 2, since "1.0.0"
 
 Hello "hello", Connection, arity -1, since "6.0.0"
     [NOSCRIPT LOADING STALE FAST NO_AUTH ALLOW_BUSY] [CONNECTION]
+    connection Greeting
     summary "Chooses the protocol version, and can authenticate and name the connection with it."
     complexity "O(1)"
     grammar "[arguments=<protover:integer [AUTH username_password=<username password>] [SETNAME clientname]>]";
@@ -153,18 +156,21 @@ Ping "ping", Connection, arity -1, since "1.0.0"
 
 Quit "quit", Connection, arity -1, since "1.0.0"
     [NOSCRIPT LOADING STALE FAST NO_AUTH ALLOW_BUSY] [CONNECTION]
+    connection Greeting
     summary "Closes the connection after the reply."
     complexity "O(1)"
     grammar "";
 
 Reset "reset", Connection, arity 1, since "6.2.0"
     [NOSCRIPT LOADING STALE FAST NO_AUTH ALLOW_BUSY] [CONNECTION]
+    connection Greeting
     summary "Puts the connection back into the state in which it began."
     complexity "O(1)"
     grammar "";
 
 Select "select", Connection, arity 2, since "1.0.0"
     [LOADING STALE FAST] [CONNECTION]
+    connection Database
     summary "Chooses the connection's database."
     complexity "O(1)"
     grammar "index:integer";

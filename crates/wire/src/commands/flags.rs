@@ -1,4 +1,5 @@
-//! The closed sets of words that a command's row is made of: flags, ACL categories, key flags, groups.
+//! The closed sets of words that a command's row is made of: flags, ACL categories, key flags, groups, what a
+//! connection is needed for.
 //!
 //! Each set is an integer with a name per bit, in the order in which Redis lists them. Constants and pure functions only.
 
@@ -216,6 +217,25 @@ bit_set! {
         /// The arguments decide between flags; see [`super::keys::KeyUses`].
         VARIABLE_FLAGS "variable_flags"
     }
+}
+
+/// What a command changes in its connection or relies on there, so that others cannot use the connection meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnConnection {
+    /// Which database is meant by the commands behind it.
+    Database,
+    /// Whether commands are executed or gathered.
+    Transaction,
+    /// Which keys a transaction watches.
+    Watch,
+    /// Who speaks, in which protocol, and whether the connection goes on.
+    Greeting,
+    /// Messages that answer no request come from now on.
+    Messages,
+    /// Whether commands are answered.
+    Silence,
+    /// It is about what this connection has written.
+    Written,
 }
 
 /// The families of commands in the documentation.

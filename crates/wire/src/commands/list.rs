@@ -8,6 +8,7 @@ macro_rules! list_rows {
 BLMove "blmove", List, arity 6, since "6.2.0"
     [WRITE DENYOOM NOSCRIPT BLOCKING] [LIST]
     keys (1; RW ACCESS DELETE) (2; RW INSERT)
+    waits (Place::Last, Seconds)
     summary "As LMOVE, and waits for the source where there is none."
     complexity "O(1)"
     grammar "source:key destination:key#1 wherefrom=<LEFT|RIGHT> whereto=<LEFT|RIGHT> timeout:double";
@@ -15,6 +16,7 @@ BLMove "blmove", List, arity 6, since "6.2.0"
 BLMPop "blmpop", List, arity -5, since "7.0.0"
     [WRITE BLOCKING MOVABLE_KEYS] [LIST]
     keys (2 counted; RW ACCESS DELETE)
+    waits (Place::At(1), Seconds)
     summary "As LMPOP, and waits for one of the lists where there is none."
     complexity "O(N+M) where N is the number of provided keys and M is the number of elements returned."
     grammar "timeout:double numkeys:integer key... where=<LEFT|RIGHT> [COUNT count:integer]";
@@ -22,6 +24,7 @@ BLMPop "blmpop", List, arity -5, since "7.0.0"
 BLPop "blpop", List, arity -3, since "2.0.0"
     [WRITE NOSCRIPT BLOCKING] [LIST]
     keys (1 to -2 step 1; RW ACCESS DELETE)
+    waits (Place::Last, Seconds)
     summary "Takes the first element of the first list that is not empty, and waits where there is none."
     complexity "O(N) where N is the number of provided keys."
     grammar "key... timeout:double";
@@ -29,6 +32,7 @@ BLPop "blpop", List, arity -3, since "2.0.0"
 BRPop "brpop", List, arity -3, since "2.0.0"
     [WRITE NOSCRIPT BLOCKING] [LIST]
     keys (1 to -2 step 1; RW ACCESS DELETE)
+    waits (Place::Last, Seconds)
     summary "Takes the last element of the first list that is not empty, and waits where there is none."
     complexity "O(N) where N is the number of provided keys."
     grammar "key... timeout:double";
@@ -36,6 +40,7 @@ BRPop "brpop", List, arity -3, since "2.0.0"
 BRPopLPush "brpoplpush", List, arity 4, since "2.2.0"
     [WRITE DENYOOM NOSCRIPT BLOCKING] [LIST]
     keys (1; RW ACCESS DELETE) (2; RW INSERT)
+    waits (Place::Last, Seconds)
     deprecated "6.2.0" "`BLMOVE` with the `RIGHT` and `LEFT` arguments"
     summary "As RPOPLPUSH, and waits for the source where there is none."
     complexity "O(1)"

@@ -1,10 +1,10 @@
 //! The command table: one row per command and per subcommand, and nothing about a command anywhere else.
 //!
 //! A row decides everything that depends on the command: which shards are locked, what the gates refuse, what COMMAND,
-//! COMMAND DOCS and COMMAND GETKEYS answer, what the client may retry, what the command line completes and explains. The
-//! rows stand in one file per family; this file makes the enum [`Command`] and the static rows of them, in one pass, so
-//! that a row without its variant, or the reverse, cannot be written. A server that matches on [`Command`] without a
-//! wildcard does not compile until a new row has its arm.
+//! COMMAND DOCS and COMMAND GETKEYS answer, which commands the client sends on a connection of their own, what the command
+//! line completes and explains. The rows stand in one file per family; this file makes the enum [`Command`] and the static
+//! rows of them, in one pass, so that a row without its variant, or the reverse, cannot be written. A server that matches on
+//! [`Command`] without a wildcard does not compile until a new row has its arm.
 //!
 //! The facts are those that redis-server 7.0 prints (7.2 for what came later). It is no place for behaviour. Static data;
 //! any thread.
@@ -19,6 +19,8 @@
 //!          (2 counted; FLAGS)                                (argument 2 says how many follow it)
 //!          (unknown; FLAGS; "notes")                         (no position tells)
 //!     reach All                                              (which shards; without it those of its keys: see `Reach`)
+//!     waits (Place::At(1), Seconds)                          (where a timeout stands, and its unit: see `Timeout`)
+//!     connection Database                                    (why others cannot share its connection: see `OwnConnection`)
 //!     tips "..." "..."
 //!     deprecated "since" "what to use instead"
 //!     system true                                            (DOCS calls it a system command)
@@ -69,10 +71,12 @@ mod transaction;
 mod flags;
 mod keys;
 mod lookup;
+mod timeout;
 
-pub use flags::{Categories, Flags, Group, KeyFlags};
+pub use flags::{Categories, Flags, Group, KeyFlags, OwnConnection};
 pub use keys::{Begin, Find, KeyPositions, KeySpec, KeyUses};
 pub use lookup::{find, find_full, find_sub};
+pub use timeout::{Place, Timeout, Unit};
 
 /// One command or subcommand.
 #[derive(Debug)]
@@ -95,6 +99,10 @@ pub struct Row {
     pub keys: &'static [KeySpec],
     /// Which shards of the keyspace it looks at.
     pub reach: Reach,
+    /// How it says for how long it waits, if it may wait.
+    pub timeout: Option<Timeout>,
+    /// Why it cannot travel on a connection that others use at the same time, if it cannot.
+    pub connection: Option<OwnConnection>,
     /// Its family in the documentation.
     pub group: Group,
     /// The version of Redis that brought it.
@@ -248,6 +256,8 @@ macro_rules! define {
         [$($flag:ident)*] [$($category:ident)*]
         $(keys $(($($spec:tt)*))+)?
         $(reach $reach:ident)?
+        $(waits ($place:expr, $unit:ident))?
+        $(connection $connection:ident)?
         $(tips $($tip:literal)+)?
         $(deprecated $gone:literal $instead:literal)?
         $(system $system:literal)?
@@ -274,6 +284,8 @@ macro_rules! define {
                 categories: Categories::EMPTY$(.or(Categories::$category))*.with_implied(FLAGS),
                 keys: &[$($(key_spec!($($spec)*)),+)?],
                 reach: define!(@reach $($reach)?),
+                timeout: define!(@option $(Timeout { place: $place, unit: Unit::$unit })?),
+                connection: define!(@option $(OwnConnection::$connection)?),
                 group: Group::$group,
                 since: $since,
                 complexity: $complexity,

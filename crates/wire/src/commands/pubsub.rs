@@ -7,6 +7,7 @@ macro_rules! pubsub_rows {
 
 PSubscribe "psubscribe", PubSub, arity -2, since "2.0.0"
     [PUBSUB NOSCRIPT LOADING STALE] []
+    connection Messages
     summary "Listens to all channels whose names match patterns."
     complexity "O(N) where N is the number of patterns to subscribe to."
     grammar "pattern=<pattern>...";
@@ -64,6 +65,7 @@ PubSubShardNumSub "pubsub|shardnumsub" of PubSub, PubSub, arity -2, since "7.0.0
 
 PUnsubscribe "punsubscribe", PubSub, arity -1, since "2.0.0"
     [PUBSUB NOSCRIPT LOADING STALE] []
+    connection Messages
     summary "Stops listening to patterns, or to all of them."
     complexity "O(N) where N is the number of patterns to unsubscribe."
     grammar "[pattern...]";
@@ -78,12 +80,14 @@ SPublish "spublish", PubSub, arity 3, since "7.0.0"
 SSubscribe "ssubscribe", PubSub, arity -2, since "7.0.0"
     [PUBSUB NOSCRIPT LOADING STALE] []
     keys (1 to -1 step 1; NOT_KEY)
+    connection Messages
     summary "Listens to shard channels."
     complexity "O(N) where N is the number of shard channels to subscribe to."
     grammar "shardchannel...";
 
 Subscribe "subscribe", PubSub, arity -2, since "2.0.0"
     [PUBSUB NOSCRIPT LOADING STALE] []
+    connection Messages
     summary "Listens to channels."
     complexity "O(N) where N is the number of channels to subscribe to."
     grammar "channel...";
@@ -91,12 +95,14 @@ Subscribe "subscribe", PubSub, arity -2, since "2.0.0"
 SUnsubscribe "sunsubscribe", PubSub, arity -1, since "7.0.0"
     [PUBSUB NOSCRIPT LOADING STALE] []
     keys (1 to -1 step 1; NOT_KEY)
+    connection Messages
     summary "Stops listening to shard channels, or to all of them."
     complexity "O(N) where N is the number of shard channels to unsubscribe."
     grammar "[shardchannel...]";
 
 Unsubscribe "unsubscribe", PubSub, arity -1, since "2.0.0"
     [PUBSUB NOSCRIPT LOADING STALE] []
+    connection Messages
     summary "Stops listening to channels, or to all of them."
     complexity "O(N) where N is the number of channels to unsubscribe."
     grammar "[channel...]";

@@ -13,12 +13,14 @@ Failover "failover", Server, arity -1, since "6.2.0"
 
 PSync "psync", Server, arity -3, since "2.8.0"
     [ADMIN NOSCRIPT NO_ASYNC_LOADING NO_MULTI] []
+    connection Messages
     summary "Begins to send all changes to a replica, from an offset on if possible."
     complexity ""
     grammar "replicationid offset:integer";
 
 ReplConf "replconf", Server, arity -1, since "3.0.0"
     [ADMIN NOSCRIPT LOADING STALE ALLOW_BUSY] []
+    connection Messages
     system true
     summary "Tells a primary about its replica."
     complexity "O(1)"
@@ -45,12 +47,15 @@ SlaveOf "slaveof", Server, arity 3, since "1.0.0"
 
 Sync "sync", Server, arity 1, since "1.0.0"
     [ADMIN NOSCRIPT NO_ASYNC_LOADING NO_MULTI] []
+    connection Messages
     summary "Begins to send all data to a replica."
     complexity ""
     grammar "";
 
 Wait "wait", Generic, arity 3, since "3.0.0"
     [NOSCRIPT] [CONNECTION]
+    waits (Place::Last, Milliseconds)
+    connection Written
     tips "request_policy:all_shards" "response_policy:agg_min"
     summary "Waits until so many replicas have what this connection has written."
     complexity "O(1)"
@@ -58,6 +63,8 @@ Wait "wait", Generic, arity 3, since "3.0.0"
 
 WaitAof "waitaof", Generic, arity 4, since "7.2.0"
     [NOSCRIPT BLOCKING] [CONNECTION]
+    waits (Place::Last, Milliseconds)
+    connection Written
     tips "request_policy:all_shards" "response_policy:agg_min"
     summary "Waits until what this connection has written is on the disks of so many servers."
     complexity "O(1)"

@@ -8,6 +8,7 @@ macro_rules! sorted_set_rows {
 BZMPop "bzmpop", SortedSet, arity -5, since "7.0.0"
     [WRITE BLOCKING MOVABLE_KEYS] [SORTEDSET]
     keys (2 counted; RW ACCESS DELETE)
+    waits (Place::At(1), Seconds)
     summary "Takes members with the lowest or highest scores from the first sorted set that has any; waits for one \
         if there is none."
     complexity "O(K) + O(M*log(N)) where K is the number of provided keys, N being the number of elements in the \
@@ -17,6 +18,7 @@ BZMPop "bzmpop", SortedSet, arity -5, since "7.0.0"
 BZPopMax "bzpopmax", SortedSet, arity -3, since "5.0.0"
     [WRITE NOSCRIPT BLOCKING FAST] [SORTEDSET]
     keys (1 to -2 step 1; RW ACCESS DELETE)
+    waits (Place::Last, Seconds)
     summary "Takes the member with the highest score from the first sorted set that has any; waits for one if there \
         is none."
     complexity "O(log(N)) with N being the number of elements in the sorted set."
@@ -25,6 +27,7 @@ BZPopMax "bzpopmax", SortedSet, arity -3, since "5.0.0"
 BZPopMin "bzpopmin", SortedSet, arity -3, since "5.0.0"
     [WRITE NOSCRIPT BLOCKING FAST] [SORTEDSET]
     keys (1 to -2 step 1; RW ACCESS DELETE)
+    waits (Place::Last, Seconds)
     summary "Takes the member with the lowest score from the first sorted set that has any; waits for one if there \
         is none."
     complexity "O(log(N)) with N being the number of elements in the sorted set."

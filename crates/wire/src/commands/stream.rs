@@ -155,6 +155,7 @@ XRange "xrange", Stream, arity -4, since "5.0.0"
 XRead "xread", Stream, arity -4, since "5.0.0"
     [READONLY BLOCKING MOVABLE_KEYS] [STREAM]
     keys (after "STREAMS" 1, half; RO ACCESS)
+    waits (Place::Behind("BLOCK"), Milliseconds)
     summary "Gives the entries of streams after given ids, and may wait for some."
     complexity "For each stream mentioned: O(N) with N being the number of elements being returned, it means that \
         XREAD-ing with a fixed COUNT is O(1). Note that when the BLOCK option is used, XADD will pay O(M) time in order to \
@@ -164,6 +165,7 @@ XRead "xread", Stream, arity -4, since "5.0.0"
 XReadGroup "xreadgroup", Stream, arity -7, since "5.0.0"
     [WRITE BLOCKING MOVABLE_KEYS] [STREAM]
     keys (after "STREAMS" 4, half; RO ACCESS)
+    waits (Place::Behind("BLOCK"), Milliseconds)
     summary "Gives a consumer of a group entries that no other one has got, or those that it has not acknowledged."
     complexity "For each stream mentioned: O(M) with M being the number of elements returned. If M is constant (e.g. \
         always asking for the first 10 elements with COUNT), you can consider it O(1). On the other side when XREADGROUP \

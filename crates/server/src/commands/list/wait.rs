@@ -25,7 +25,7 @@ pub fn brpop(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 }
 
 fn pop_or_wait(cx: &mut Cx<'_>, request: Request<'_>, end: End) -> Outcome {
-    let deadline_ms = block_timeout::deadline_of_seconds(cx, request.arg(request.len() - 1))?;
+    let deadline_ms = block_timeout::deadline(cx, request)?;
     for key in request.keys() {
         if cx.peek_as::<List>(key)?.is_some() {
             let mut reply = cx.reply();
@@ -48,7 +48,7 @@ fn pop_or_wait(cx: &mut Cx<'_>, request: Request<'_>, end: End) -> Outcome {
 /// BLMPOP timeout numkeys key \[key ...\] LEFT | RIGHT \[COUNT count\]
 pub fn blmpop(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (end, count) = multiple(request, 2)?;
-    let deadline_ms = block_timeout::deadline_of_seconds(cx, request.arg(1))?;
+    let deadline_ms = block_timeout::deadline(cx, request)?;
     if pop_first(cx, request, end, count)? {
         return Ok(());
     }
@@ -68,16 +68,16 @@ pub fn blmpop(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 /// BLMOVE source destination LEFT | RIGHT LEFT | RIGHT timeout
 pub fn blmove(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let ends = (end(request.arg(3))?, end(request.arg(4))?);
-    move_or_wait(cx, request, ends, 5)
+    move_or_wait(cx, request, ends)
 }
 
 /// BRPOPLPUSH source destination timeout
 pub fn brpoplpush(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    move_or_wait(cx, request, (End::Back, End::Front), 3)
+    move_or_wait(cx, request, (End::Back, End::Front))
 }
 
-fn move_or_wait(cx: &mut Cx<'_>, request: Request<'_>, ends: (End, End), timeout: usize) -> Result<(), Error> {
-    let deadline_ms = block_timeout::deadline_of_seconds(cx, request.arg(timeout))?;
+fn move_or_wait(cx: &mut Cx<'_>, request: Request<'_>, ends: (End, End)) -> Result<(), Error> {
+    let deadline_ms = block_timeout::deadline(cx, request)?;
     let keys = (request.key(0), request.key(1));
     if relocate(cx, keys, ends)? {
         record_move(cx, keys, ends);

@@ -25,7 +25,7 @@ pub fn role(cx: &mut Cx<'_>) -> Outcome {
 /// WAIT numreplicas timeout
 pub fn wait(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let replicas = number::parse_i64(request.arg(1)).ok_or(Error::NOT_INTEGER)?;
-    let deadline_ms = block_timeout::deadline_of_milliseconds(cx, request.arg(2))?;
+    let deadline_ms = block_timeout::deadline(cx, request)?;
     wait_in_vain(cx, request, replicas > 0, deadline_ms, OnTimeout::Zero);
     Ok(())
 }
@@ -39,7 +39,7 @@ pub fn wait_aof(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let replicas = number::parse_i64(request.arg(2))
         .filter(|replicas| *replicas >= 0)
         .ok_or(Error::fixed("ERR value is out of range, must be positive"))?;
-    let deadline_ms = block_timeout::deadline_of_milliseconds(cx, request.arg(3))?;
+    let deadline_ms = block_timeout::deadline(cx, request)?;
     if local != 0 {
         return Err(Error::fixed("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled."));
     }

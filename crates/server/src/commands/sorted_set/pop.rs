@@ -128,7 +128,7 @@ pub fn bzpopmax(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 }
 
 fn pop_or_wait(cx: &mut Cx<'_>, request: Request<'_>, side: Side) -> Outcome {
-    let deadline_ms = block_timeout::deadline_of_seconds(cx, request.arg(request.len() - 1))?;
+    let deadline_ms = block_timeout::deadline(cx, request)?;
     if !pop_first(cx, request, side, 1, Shape::Keyed)? {
         wait(cx, request, deadline_ms, |key| OwnedArgs::collect([request.arg(0), key, b"0"]));
     }
@@ -138,7 +138,7 @@ fn pop_or_wait(cx: &mut Cx<'_>, request: Request<'_>, side: Side) -> Outcome {
 /// BZMPOP timeout numkeys key \[key ...\] MIN|MAX \[COUNT count\]
 pub fn bzmpop(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (side, count) = parse_many(request, 2)?;
-    let deadline_ms = block_timeout::deadline_of_seconds(cx, request.arg(1))?;
+    let deadline_ms = block_timeout::deadline(cx, request)?;
     if !pop_first(cx, request, side, count, Shape::KeyedPairs)? {
         let (side, count) = (side.word(), Digits::new(count as i64));
         wait(cx, request, deadline_ms, |key| {

@@ -1,0 +1,74 @@
+//! For how long a command waits: where its arguments say so, and in which unit.
+//!
+//! What the time is worth is the reader's: a server refuses what is none, a client has to bear what a server may think of it.
+//! Constants and pure functions only; any thread.
+
+use std::time::Duration;
+
+/// How a command that may wait says for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeout {
+    /// Where it stands.
+    pub place: Place,
+    /// What it counts.
+    pub unit: Unit,
+}
+
+/// Where a timeout stands among the arguments, the command's name being number 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// At this number.
+    At(usize),
+    /// At the end.
+    Last,
+    /// Behind this word, which is an option and stands before the streams; without it the command does not wait.
+    Behind(&'static str),
+}
+
+/// What a timeout counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Seconds, whole or not.
+    Seconds,
+    /// Whole milliseconds.
+    Milliseconds,
+}
+
+impl Unit {
+    /// One of them.
+    pub const fn duration(self) -> Duration {
+        match self {
+            Self::Seconds => Duration::from_secs(1),
+            Self::Milliseconds => Duration::from_millis(1),
+        }
+    }
+}
+
+impl Timeout {
+    /// The number of the argument that says how long `count` arguments ask to wait; `None` when they ask for no wait.
+    ///
+    /// Where arguments are missing it is a number that none of them has.
+    pub fn position<'a>(self, count: usize, argument: impl Fn(usize) -> &'a [u8]) -> Option<usize> {
+        match self.place {
+            Place::At(index) => Some(index),
+            Place::Last => Some(count.saturating_sub(1)),
+            Place::Behind(word) => behind(word.as_bytes(), count, argument),
+        }
+    }
+}
+
+fn behind<'a>(wanted: &[u8], count: usize, argument: impl Fn(usize) -> &'a [u8]) -> Option<usize> {
+    let mut at = 1;
+    while at < count {
+        let word = argument(at);
+        if word.eq_ignore_ascii_case(wanted) {
+            return Some(at + 1);
+        }
+        if word.eq_ignore_ascii_case(b"STREAMS") {
+            return None;
+        }
+        // A group or a consumer may have any name, that of an option too.
+        at += if word.eq_ignore_ascii_case(b"GROUP") { 3 } else { 1 };
+    }
+    None
+}
