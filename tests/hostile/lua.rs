@@ -172,7 +172,7 @@ const STATEMENTS: &[&str] = &[
     "local v = E",
     "local a, b = E, E",
     "for i = 1, 3 do local v = E end",
-    "for i = N, 1e999 do if i > 100 then break end end",
+    "local n = 0 for i = N, 1e999 do n = n + 1 if n > 100 then break end end",
     "for k, v in pairs(T) do local w = E end",
     "for w in string.gmatch(S, P) do local v = w break end",
     "pcall(function() return E end)",
@@ -198,6 +198,7 @@ const ENDLESS: &[&str] = &[
     "repeat local s = string.rep('x', 1000) until false",
     "local s = 'x' while true do s = s .. s if #s > 1e6 then s = 'x' end end",
     "string.find(string.rep('a', 300000), '.-b')",
+    "for i = -2^63, 1e999 do if i > 100 then break end end",
 ];
 
 /// A script.
