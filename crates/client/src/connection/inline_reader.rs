@@ -44,19 +44,21 @@ impl Habit {
         self.waits = shared.waits;
         if self.streak >= LONE_AFTER {
             self.streak = 0;
-            shared.lone = true;
+            shared.leave_to_caller();
         }
     }
 
     /// The thread takes the socket back unless the habit still holds.
     pub(crate) fn review(&mut self, shared: &mut Shared) {
         // A habit that has only just begun is not judged yet.
-        if shared.lone && self.settled && !shared.attended {
+        if self.settled && shared.is_unattended() {
             let idle = shared.waits == self.waits;
-            shared.lone = !idle && shared.pipe.in_flight() == 0;
+            if idle || shared.pipe.in_flight() != 0 {
+                shared.take_back();
+            }
         }
-        self.settled = shared.lone;
-        if shared.lone {
+        self.settled = shared.is_lone();
+        if self.settled {
             self.waits = shared.waits;
         }
     }
@@ -69,7 +71,7 @@ impl Driver for Link {
         }
         let mut shared = self.shared.lock();
         self.end_lone(&mut shared);
-        if shared.pipe.can_write() && !shared.blocked {
+        if shared.may_write() {
             if may_yield {
                 // Other tasks are about to gather more, and one system call will do for all.
                 return Flush::Yield;
@@ -90,12 +92,12 @@ impl Driver for Link {
     fn attend(&self, handle: &Handle, deadline: Option<Instant>) {
         let mut shared = self.shared.lock();
         shared.waits = shared.waits.wrapping_add(1);
-        if shared.pipe.can_write() && !shared.blocked {
+        if shared.may_write() {
             shared = self.write(shared);
         }
-        while shared.lone && !handle.is_done() {
-            let Some(socket) = shared.socket.clone() else { return };
-            shared.attended = true;
+        while shared.is_lone() && !handle.is_done() {
+            let Some(socket) = shared.socket().cloned() else { return };
+            shared.begin_reading();
             drop(shared);
             let left = deadline.map_or(LONE_TICK, |deadline| deadline.saturating_duration_since(Instant::now()));
             let ready = socket.wait(Some(&self.lone_bell), false, Some(left.min(LONE_TICK)));
@@ -111,7 +113,7 @@ impl Driver for Link {
             };
             self.finish(&mut done);
             shared = self.shared.lock();
-            shared.attended = false;
+            shared.end_reading();
             if broken {
                 // The thread finds the end of the stream as well, and does what is to be done.
                 self.end_lone(&mut shared);

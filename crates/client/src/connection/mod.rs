@@ -86,21 +86,7 @@ impl Link {
     pub(crate) fn new(config: Config, lasting: bool, vitals: Arc<Vitals>) -> std::io::Result<Arc<Self>> {
         let (bell, lone_bell) = (Bell::new()?, Bell::new()?);
         Ok(Arc::new_cyclic(|link: &std::sync::Weak<Link>| Self {
-            shared: Mutex::new(Shared {
-                pipe: Pipe::new(config.database, Source::new(link.clone())),
-                socket: None,
-                blocked: false,
-                asleep: false,
-                unwatched: false,
-                closing: false,
-                ended: false,
-                first: None,
-                trouble: None,
-                waiting_for_room: 0,
-                lone: false,
-                attended: false,
-                waits: 0,
-            }),
+            shared: Mutex::new(Shared::new(Pipe::new(config.database, Source::new(link.clone())))),
             lasting,
             process: Process::this(),
             vitals,
@@ -198,14 +184,15 @@ impl Link {
     /// Tells the commands that were issued too long before `now_ms` that their time is up.
     pub(crate) fn expire(&self, shared: &mut Shared, limit_ms: u32, now_ms: u32, done: &mut Completions) {
         let limit = Duration::from_millis(limit_ms.into());
-        let situation = self.situation(shared.trouble.as_deref(), Some(limit));
-        shared.pipe.expire(now_ms.wrapping_sub(limit_ms), &situation, done);
+        let (pipe, trouble) = shared.pipe_and_trouble();
+        let situation = self.situation(trouble, Some(limit));
+        pipe.expire(now_ms.wrapping_sub(limit_ms), &situation, done);
     }
 
     /// What is said to a caller who waits no longer for the answer to a command of this name.
     pub(crate) fn give_up(&self, name: Name) -> Error {
         let shared = self.shared.lock();
-        self.situation(shared.trouble.as_deref(), None).timed_out(name, shared.phase(), Effect::Unknown)
+        self.situation(shared.trouble(), None).timed_out(name, shared.phase(), Effect::Unknown)
     }
 
     /// The next command may wait on the server for this long, beside the command timeout.
@@ -225,7 +212,7 @@ impl Link {
     /// Whether a request of this length may be queued at once.
     #[inline]
     fn has_room(&self, shared: &Shared, length: usize) -> bool {
-        shared.pipe.queued() + length <= self.config.queue_bytes_max && !shared.closing && !shared.ended
+        shared.pipe.queued() + length <= self.config.queue_bytes_max && shared.is_wanted()
     }
 
     /// The lock, for requests whose caller does not wait for an answer at once.
@@ -248,7 +235,7 @@ impl Link {
         deadline: Option<Instant>,
     ) -> Result<(MutexGuard<'a, Shared>, bool), Error> {
         loop {
-            if shared.closing || shared.ended {
+            if !shared.is_wanted() {
                 return Err(Error::closed(&self.ended()));
             }
             // A request that is longer than the whole queue may be may go alone.
@@ -259,7 +246,7 @@ impl Link {
                 let message = format!("{} bytes of requests are unanswered already", shared.pipe.queued());
                 return Err(Error::unsent(ErrorKind::QueueFull, format!("{message}, so the command was not sent")));
             }
-            if shared.pipe.can_write() && !shared.blocked {
+            if shared.may_write() {
                 shared = self.write(shared);
                 continue;
             }
@@ -267,7 +254,7 @@ impl Link {
                 return Ok((shared, false));
             }
             if !self.wait_for_change(&mut shared, deadline) {
-                let situation = self.situation(shared.trouble.as_deref(), self.config.command_timeout);
+                let situation = self.situation(shared.trouble(), self.config.command_timeout);
                 return Err(situation.no_room(name, shared.phase()));
             }
         }
@@ -281,8 +268,8 @@ impl Link {
         }
         let queued_max = self.config.queue_bytes_max.saturating_mul(if is_task { 2 } else { 1 });
         let mut shared = self.shared.lock();
-        while shared.pipe.queued() > queued_max && !shared.ended {
-            if shared.pipe.can_write() && !shared.blocked {
+        while shared.pipe.queued() > queued_max && !shared.has_ended() {
+            if shared.may_write() {
                 shared = self.write(shared);
             } else if !self.wait_for_change(&mut shared, deadline) {
                 return;
@@ -307,35 +294,35 @@ impl Link {
     /// Decides who writes what has just been gathered.
     #[inline]
     fn pushed<'a>(&'a self, mut shared: MutexGuard<'a, Shared>) {
-        if shared.lone && (shared.pipe.in_flight() > 0 || shared.pipe.is_burst()) {
+        if shared.is_lone() && (shared.pipe.in_flight() > 0 || shared.pipe.is_burst()) {
             self.end_lone(&mut shared);
         }
-        if shared.pipe.can_write() && !shared.blocked {
+        if shared.may_write() {
             if shared.pipe.in_flight() == 0 || shared.pipe.gathered() >= BURST_BYTES {
                 shared = self.write(shared);
             }
-            if shared.asleep && shared.pipe.is_burst() && shared.pipe.can_write() {
+            if shared.is_asleep() && shared.pipe.is_burst() && shared.pipe.can_write() {
                 return self.wake(shared);
             }
         }
-        if shared.unwatched {
+        if shared.is_unwatched() {
             self.wake(shared);
         }
     }
 
     /// Wakes the thread, without the lock.
     pub(crate) fn wake(&self, mut shared: MutexGuard<'_, Shared>) {
-        (shared.asleep, shared.unwatched) = (false, false);
+        shared.wake_up();
         drop(shared);
         self.bell.ring();
     }
 
     /// Gives the socket back to the thread, if a lone caller has it.
     pub(crate) fn end_lone(&self, shared: &mut Shared) {
-        if shared.lone {
-            (shared.lone, shared.asleep) = (false, false);
+        if shared.is_lone() {
+            let is_read = shared.take_back();
             self.bell.ring();
-            if shared.attended {
+            if is_read {
                 self.lone_bell.ring();
             }
         }
@@ -345,7 +332,7 @@ impl Link {
     pub(crate) fn write<'a>(&'a self, mut shared: MutexGuard<'a, Shared>) -> MutexGuard<'a, Shared> {
         // A second round takes along what was gathered during the first; more than that is the thread's, or another's.
         for _ in 0..2 {
-            let Some(socket) = shared.socket.clone() else { break };
+            let Some(socket) = shared.socket().cloned() else { break };
             let Some((bytes, written)) = shared.pipe.lend() else { break };
             let rest = bytes.get(written..).unwrap_or_default();
             let length = rest.len();
@@ -357,23 +344,23 @@ impl Link {
                     // The reader takes what has still come, finds the end of the stream and does what is to be done.
                     socket.shut();
                     shared.pipe.wrote(bytes, 0);
-                    shared.blocked = true;
+                    shared.set_full(true);
                     self.changed.notify_all();
                     return shared;
                 }
             };
             shared.pipe.wrote(bytes, count);
-            if !shared.pipe.is_connected() || shared.closing {
+            if !shared.pipe.is_connected() || shared.is_closing() {
                 self.changed.notify_all();
             }
-            shared.blocked = count < length;
-            if shared.blocked {
+            shared.set_full(count < length);
+            if count < length {
                 break;
             }
         }
         // Whoever gathered while this wrote has left it to this; if it does not write it now, the thread must.
-        if shared.asleep && (shared.blocked || shared.pipe.can_write()) {
-            (shared.asleep, shared.unwatched) = (false, false);
+        if shared.is_asleep() && (shared.is_full() || shared.pipe.can_write()) {
+            shared.wake_up();
             self.bell.ring();
         }
         shared
@@ -403,14 +390,14 @@ impl Link {
             return wait.map_or(Ok(()), |_| Err(inherited()));
         }
         let mut shared = self.shared.lock();
-        shared.closing = true;
+        shared.close();
         self.changed.notify_all();
-        (shared.asleep, shared.unwatched) = (false, false);
+        shared.wake_up();
         self.bell.ring();
         let Some(wait) = wait else { return Ok(()) };
         // A time beyond what the machine can count is never over.
         let deadline = Instant::now().checked_add(wait);
-        while !shared.ended {
+        while !shared.has_ended() {
             if !self.wait_for_change(&mut shared, deadline) {
                 let message = format!("some commands are still not answered by {}", self.config.endpoint);
                 return Err(Error::new(ErrorKind::Timeout, Effect::Unknown, message));
@@ -425,8 +412,8 @@ impl Link {
             return;
         }
         let mut shared = self.shared.lock();
-        shared.closing = true;
-        let never_sent = match &shared.socket {
+        shared.close();
+        let never_sent = match shared.socket() {
             Some(socket) => {
                 socket.shut();
                 Vec::new()
@@ -449,12 +436,12 @@ impl Link {
         // A command whose SELECT alone was answered has left the pipe, but not the intake.
         let intake = self.intake.lock();
         let shared = self.shared.lock();
-        shared.pipe.is_idle() && intake.pending.is_empty() && !shared.ended
+        shared.pipe.is_idle() && intake.pending.is_empty() && !shared.has_ended()
     }
 
     /// Whether the connection is there, or will be.
     pub(crate) fn is_open(&self) -> bool {
-        self.process.is_this() && !self.shared.lock().ended
+        self.process.is_this() && !self.shared.lock().has_ended()
     }
 
     /// Why nothing can be sent any more.

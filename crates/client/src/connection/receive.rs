@@ -71,7 +71,7 @@ fn take(link: &Link, intake: &mut Intake, replies: usize) -> bool {
 fn resume(link: &Link, next: Resumption) {
     let mut shared = link.shared.lock();
     shared.pipe.resume(next.asker, next.frames, next.database, next.request, link.now_ms());
-    if !shared.blocked {
+    if !shared.is_full() {
         drop(link.write(shared));
     }
 }

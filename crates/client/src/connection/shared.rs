@@ -1,6 +1,8 @@
-//! What a link has under its lock: the pipe, the socket, and who is to be woken.
+//! What a link has under its lock: the pipe, and the states of the connection, each with its transitions.
 //!
-//! Pure data; whoever has the lock has it.
+//! Four things change independently of each other: how far the connection has come (`Wire`), whether anybody still wants it
+//! (`Life`), how its thread sleeps (`Sleep`), and who reads (`Reader`). Whoever has the lock has all of them; nothing here
+//! wakes anybody, which is the caller's part where a transition says so.
 
 use std::sync::Arc;
 
@@ -9,35 +11,89 @@ use crate::error::Error;
 use crate::pipe::Pipe;
 use crate::pipe::timeout::Phase;
 
-/// See the file's head.
+/// How far the connection has come.
+enum Wire {
+    /// There is none: none yet, or none any more; and why, as far as an attempt has told.
+    Down(Option<String>),
+    /// Bytes go both ways.
+    Up {
+        socket: Arc<Socket>,
+        /// The socket takes no more at the moment; the thread waits until it does.
+        is_full: bool,
+    },
+}
+
+impl Wire {
+    fn trouble(&self) -> Option<&str> {
+        match self {
+            Self::Down(why) => why.as_deref(),
+            Self::Up { .. } => None,
+        }
+    }
+}
+
+/// Whether anybody still wants the connection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Life {
+    Wanted,
+    /// No handle is left, or the client was closed: what is in the queue is finished, and then all ends.
+    Closing,
+    /// The thread has ended: nothing can be sent any more.
+    Ended,
+}
+
+/// How the connection's thread sleeps.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sleep {
+    /// It runs, or was told to.
+    Awake,
+    /// It sleeps, or is about to, and must be woken for gathered requests.
+    Asleep,
+    /// It sleeps without an end, so that it must also be woken to watch over a command timeout.
+    Unwatched,
+}
+
+/// Who reads what comes on the socket; see `inline_reader`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reader {
+    Thread,
+    /// The socket is left to a caller that is alone here; at the moment none reads.
+    Caller,
+    /// A caller reads.
+    CallerReading,
+    /// A caller reads that is to give the socket back to the thread.
+    CallerLeaving,
+}
+
+/// What a link has under its lock.
 pub(crate) struct Shared {
     pub(crate) pipe: Pipe,
-    pub(crate) socket: Option<Arc<Socket>>,
-    /// The socket takes no more at the moment; the thread waits for it.
-    pub(crate) blocked: bool,
-    /// The thread sleeps, or is about to, and must be woken for gathered requests.
-    pub(crate) asleep: bool,
-    /// The thread sleeps without an end, so it must also be woken to watch over a command timeout.
-    pub(crate) unwatched: bool,
-    /// No handle is left, or the client was closed: finish what is in the queue, then end.
-    pub(crate) closing: bool,
-    /// The thread has ended: nothing can be sent any more.
-    pub(crate) ended: bool,
+    wire: Wire,
+    life: Life,
+    sleep: Sleep,
+    reader: Reader,
     /// Whether the first attempt to connect is over, and how it ended.
     pub(crate) first: Option<Result<(), Error>>,
-    /// Why there is no connection, as far as an attempt has told.
-    pub(crate) trouble: Option<String>,
     /// Callers that wait for room in the queue.
     pub(crate) waiting_for_room: usize,
-    /// The socket is left to a caller that is alone here and reads for itself; see `lone`.
-    pub(crate) lone: bool,
-    /// Such a caller is reading.
-    pub(crate) attended: bool,
     /// How often a thread has waited for a reply.
     pub(crate) waits: u32,
 }
 
 impl Shared {
+    pub(crate) fn new(pipe: Pipe) -> Self {
+        Self {
+            pipe,
+            wire: Wire::Down(None),
+            life: Life::Wanted,
+            sleep: Sleep::Awake,
+            reader: Reader::Thread,
+            first: None,
+            waiting_for_room: 0,
+            waits: 0,
+        }
+    }
+
     /// What commands wait for that are neither answered nor failed, as far as that is the same for all.
     pub(crate) fn phase(&self) -> Phase {
         match self.pipe.gathered() {
@@ -45,5 +101,153 @@ impl Shared {
             0 => Phase::Answering,
             _ => Phase::Travelling,
         }
+    }
+}
+
+/// The wire.
+impl Shared {
+    /// What is gathered goes here from now on.
+    pub(crate) fn connected(&mut self, socket: Arc<Socket>) {
+        self.wire = Wire::Up { socket, is_full: false };
+    }
+
+    /// There is no connection, and why.
+    pub(crate) fn disconnected(&mut self, why: String) {
+        self.wire = Wire::Down(Some(why));
+    }
+
+    pub(crate) fn socket(&self) -> Option<&Arc<Socket>> {
+        match &self.wire {
+            Wire::Up { socket, .. } => Some(socket),
+            Wire::Down(_) => None,
+        }
+    }
+
+    /// Why there is no connection, as far as an attempt has told.
+    pub(crate) fn trouble(&self) -> Option<&str> {
+        self.wire.trouble()
+    }
+
+    /// What is to be written and answered, and why there is no connection.
+    pub(crate) fn pipe_and_trouble(&mut self) -> (&mut Pipe, Option<&str>) {
+        (&mut self.pipe, self.wire.trouble())
+    }
+
+    /// The socket was found to take more, or not to.
+    #[inline]
+    pub(crate) fn set_full(&mut self, now: bool) {
+        if let Wire::Up { is_full, .. } = &mut self.wire {
+            *is_full = now;
+        }
+    }
+
+    /// Whether the socket takes no more at the moment.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(self.wire, Wire::Up { is_full: true, .. })
+    }
+
+    /// Whether something is gathered that may be written now.
+    #[inline]
+    pub(crate) fn may_write(&self) -> bool {
+        self.pipe.can_write() && !self.is_full()
+    }
+}
+
+/// The life.
+impl Shared {
+    /// Nobody wants the connection any more. The thread is to be told.
+    pub(crate) fn close(&mut self) {
+        if self.life == Life::Wanted {
+            self.life = Life::Closing;
+        }
+    }
+
+    /// The thread has ended.
+    pub(crate) fn end(&mut self) {
+        self.life = Life::Ended;
+    }
+
+    /// Whether more can be sent.
+    #[inline]
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.life == Life::Wanted
+    }
+
+    /// Whether all ends when the queue is finished.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.life == Life::Closing
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.life == Life::Ended
+    }
+}
+
+/// The thread's sleep.
+impl Shared {
+    /// The thread is about to sleep; it must also be woken to watch over a timeout where it would not do so by itself.
+    pub(crate) fn fall_asleep(&mut self, is_unwatched: bool) {
+        self.sleep = if is_unwatched { Sleep::Unwatched } else { Sleep::Asleep };
+    }
+
+    /// The thread runs, or is to be woken now.
+    pub(crate) fn wake_up(&mut self) {
+        self.sleep = Sleep::Awake;
+    }
+
+    #[inline]
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.sleep != Sleep::Awake
+    }
+
+    #[inline]
+    pub(crate) fn is_unwatched(&self) -> bool {
+        self.sleep == Sleep::Unwatched
+    }
+}
+
+/// The reader.
+impl Shared {
+    /// Whether the socket is left to a caller that reads for itself.
+    #[inline]
+    pub(crate) fn is_lone(&self) -> bool {
+        matches!(self.reader, Reader::Caller | Reader::CallerReading)
+    }
+
+    /// Whether it is left to a caller and none reads.
+    pub(crate) fn is_unattended(&self) -> bool {
+        self.reader == Reader::Caller
+    }
+
+    /// Leaves the socket to a caller.
+    pub(crate) fn leave_to_caller(&mut self) {
+        self.reader = match self.reader {
+            Reader::Thread | Reader::Caller => Reader::Caller,
+            Reader::CallerReading | Reader::CallerLeaving => Reader::CallerReading,
+        };
+    }
+
+    /// Gives the socket back to the thread, which is to be woken. True when a caller reads, which is to be told as well.
+    pub(crate) fn take_back(&mut self) -> bool {
+        self.reader = match self.reader {
+            Reader::Thread | Reader::Caller => Reader::Thread,
+            Reader::CallerReading | Reader::CallerLeaving => Reader::CallerLeaving,
+        };
+        self.wake_up();
+        self.reader == Reader::CallerLeaving
+    }
+
+    /// A caller to whom the socket is left begins to read.
+    pub(crate) fn begin_reading(&mut self) {
+        self.reader = Reader::CallerReading;
+    }
+
+    /// The caller has read what there was.
+    pub(crate) fn end_reading(&mut self) {
+        self.reader = match self.reader {
+            Reader::CallerReading | Reader::Caller => Reader::Caller,
+            Reader::CallerLeaving | Reader::Thread => Reader::Thread,
+        };
     }
 }

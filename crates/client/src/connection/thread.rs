@@ -56,14 +56,14 @@ fn guard(link: &Link, live: impl FnOnce(&Link)) {
         std::mem::forget(payload);
         // It is the first to say so, because there is one thread a link.
         let _ = link.collapsed.set(why.clone());
-        if let Some(socket) = link.shared.lock().socket.clone() {
+        if let Some(socket) = link.shared.lock().socket() {
             socket.shut();
         }
         let mut intake = link.intake.lock();
         let mut shared = link.shared.lock();
-        shared.ended = true;
+        shared.end();
         let lost = shared.pipe.cut(intake.cut());
-        shared.socket = None;
+        shared.disconnected(why.clone());
         link.end_lone(&mut shared);
         drop((shared, intake));
         fail(link, lost, &Error::disconnected(&why));
@@ -111,7 +111,7 @@ fn establish(link: &Link) -> Result<Arc<Socket>, Refusal> {
     let mut tick = || {
         let slice = tend(link);
         let shared = link.shared.lock();
-        if shared.closing {
+        if shared.is_closing() {
             let since = *closing_since.get_or_insert_with(Instant::now);
             return slice.filter(|_| !shared.pipe.is_idle() && since.elapsed() < FAREWELL_MAX);
         }
@@ -126,10 +126,8 @@ fn establish(link: &Link) -> Result<Arc<Socket>, Refusal> {
     let mut shared = link.shared.lock();
     shared.pipe.refuse_databases(greeting.databases, &no_such_database(), &mut done);
     shared.pipe.connect();
-    shared.socket = Some(socket.clone());
-    shared.blocked = false;
+    shared.connected(socket.clone());
     shared.first.get_or_insert(Ok(()));
-    shared.trouble = None;
     link.changed.notify_all();
     drop(link.write(shared));
     link.finish(&mut done);
@@ -176,8 +174,10 @@ fn serve(link: &Link, socket: &Socket, done: &mut Completions) -> Cause {
             Err(error) => return error.into(),
         };
         let mut shared = link.shared.lock();
-        (shared.asleep, shared.unwatched) = (false, false);
-        shared.blocked &= !ready.writable;
+        shared.wake_up();
+        if ready.writable {
+            shared.set_full(false);
+        }
         drop(shared);
         if ready.rung {
             link.bell.hear();
@@ -205,20 +205,18 @@ struct Sleep {
 fn prepare(link: &Link, habit: &mut Habit, vigil: &mut Vigil, done: &mut Completions) -> Result<Sleep, Cause> {
     let mut shared = link.shared.lock();
     let watched = watch(link, &mut shared, vigil)?;
-    while shared.pipe.can_write() && !shared.blocked {
+    while shared.may_write() {
         shared = link.write(shared);
     }
     let answered = || link.intake.try_lock().is_none_or(|intake| intake.pending.is_empty());
-    if shared.closing && shared.pipe.is_idle() && answered() {
+    if shared.is_closing() && shared.pipe.is_idle() && answered() {
         return Err(Cause::Closed);
     }
     habit.review(&mut shared);
-    let lone = shared.lone && !shared.blocked && !shared.closing;
-    if shared.lone && !lone {
+    let lone = shared.is_lone() && !shared.is_full() && !shared.is_closing();
+    if !lone {
         link.end_lone(&mut shared);
     }
-    shared.asleep = true;
-    let blocked = shared.blocked;
     let mut left_ms = None;
     if let Some(limit_ms) = link.limit_ms() {
         let now_ms = link.now_ms();
@@ -229,9 +227,9 @@ fn prepare(link: &Link, habit: &mut Habit, vigil: &mut Vigil, done: &mut Complet
         left_ms = left.map(|left_ms| Duration::from_millis(left_ms.max(limit_ms / 16).into()));
     }
     let is_watched = left_ms.is_some() || !shared.pipe.is_idle();
-    shared.unwatched = !is_watched && !lone && (watched.is_some() || link.limit_ms().is_some());
+    shared.fall_asleep(!is_watched && !lone && (watched.is_some() || link.limit_ms().is_some()));
     let timeout = left_ms.into_iter().chain(watched).min();
-    Ok(Sleep { blocked, timeout, lone })
+    Ok(Sleep { blocked: shared.is_full(), timeout, lone })
 }
 
 /// Looks whether the server is still there, and says when to look again.
@@ -246,8 +244,8 @@ fn watch(link: &Link, shared: &mut Shared, vigil: &mut Vigil) -> Result<Option<D
     let advice = vigil.look(received, flight);
     if flight != Flight::Nothing {
         let silence = vigil.silence();
-        let is_abandoned = shared.closing && shared.pipe.is_abandoned();
-        if (is_abandoned && silence > FAREWELL_MAX) || (shared.closing && shared.pipe.is_expired()) {
+        let is_abandoned = shared.is_closing() && shared.pipe.is_abandoned();
+        if (is_abandoned && silence > FAREWELL_MAX) || (shared.is_closing() && shared.pipe.is_expired()) {
             return Err(Cause::Closed);
         }
         if silence > EXPIRED_SILENCE_MAX && shared.pipe.is_expired() {
@@ -256,11 +254,11 @@ fn watch(link: &Link, shared: &mut Shared, vigil: &mut Vigil) -> Result<Option<D
     }
     match advice {
         // Who is on his way out looks more often whether he may go.
-        Advice::Sleep(time) if shared.closing => Ok(Some(time.unwrap_or(CLOSING_LOOK).min(CLOSING_LOOK))),
+        Advice::Sleep(time) if shared.is_closing() => Ok(Some(time.unwrap_or(CLOSING_LOOK).min(CLOSING_LOOK))),
         Advice::Sleep(time) => Ok(time),
         Advice::GiveUp(why) => Err(Cause::Broken(why)),
         Advice::Ask => {
-            if link.pings.load(Ordering::Relaxed) && !shared.closing {
+            if link.pings.load(Ordering::Relaxed) && !shared.is_closing() {
                 shared.pipe.push_unasked(PING, link.now_ms());
             }
             Ok(Some(Duration::ZERO))
@@ -281,9 +279,7 @@ fn disconnect(link: &Link, socket: &Socket, cause: &Cause) {
         Cause::Closed => "it was closed",
         Cause::Broken(why) => why,
     };
-    shared.socket = None;
-    shared.blocked = false;
-    shared.trouble = Some(format!("the last one was lost: {why}"));
+    shared.disconnected(format!("the last one was lost: {why}"));
     link.end_lone(&mut shared);
     drop(shared);
     drop(intake);
@@ -304,7 +300,7 @@ fn fail(link: &Link, entries: Vec<Entry>, error: &Error) {
 fn refuse(link: &Link, refusal: Refusal) {
     let mut shared = link.shared.lock();
     let refused = if refusal.permanent || !link.lasting { shared.pipe.clear() } else { Vec::new() };
-    shared.trouble = Some(refusal.error.message().to_owned());
+    shared.disconnected(refusal.error.message().to_owned());
     let error = refusal.at(&link.config.endpoint);
     shared.first.get_or_insert(Err(error.clone()));
     link.changed.notify_all();
@@ -326,7 +322,7 @@ fn rest(link: &Link, failures: u32) -> bool {
     // A time beyond what the machine can count is never over.
     let until = Instant::now().checked_add(pause(link, failures).mul_f64(share));
     loop {
-        if link.shared.lock().closing {
+        if link.shared.lock().is_closing() {
             return false;
         }
         let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
@@ -344,7 +340,7 @@ fn rest(link: &Link, failures: u32) -> bool {
 /// Nothing will be sent any more: whatever is still gathered is told so.
 fn end(link: &Link) {
     let mut shared = link.shared.lock();
-    shared.ended = true;
+    shared.end();
     let never_sent = shared.pipe.clear();
     shared.first.get_or_insert_with(|| Err(Error::unsent(ErrorKind::Closed, link.ended())));
     link.changed.notify_all();
