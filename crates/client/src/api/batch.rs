@@ -113,7 +113,7 @@ impl Ask for Batch {
         });
         match gathered {
             Ok(handle) => Reply::of(handle),
-            Err(error) => Reply::failed(error, self.origin.error_hook()),
+            Err(error) => Reply::failed(error, self.origin.route.error_hook()),
         }
     }
 

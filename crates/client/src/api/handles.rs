@@ -193,17 +193,6 @@ impl Client {
     }
 }
 
-impl Ask for Client {
-    #[inline]
-    fn ask<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
-        self.origin.ask(self.database, write)
-    }
-
-    fn ask_waiting<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
-        self.origin.ask_waiting(self.database, write)
-    }
-}
-
 /// One database of a [`Client`], as something to send commands to.
 #[derive(Clone)]
 pub struct Db {
@@ -218,9 +207,20 @@ impl Db {
     }
 }
 
-/// What a client and a database have in common besides commands.
+/// What a client and a database have in common.
 macro_rules! handle {
     ($handle:ident) => {
+        impl Ask for $handle {
+            #[inline]
+            fn ask<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
+                self.origin.route.ask(self.database, write)
+            }
+
+            fn ask_waiting<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
+                self.origin.ask_waiting(self.database, write)
+            }
+        }
+
         impl $handle {
             /// A command by its name, for those that have no method of their own; see [`Cmd`].
             pub fn cmd(&self, name: &str) -> Cmd<'_, Self> {
@@ -383,14 +383,3 @@ const _: () = {
 
 handle!(Client);
 handle!(Db);
-
-impl Ask for Db {
-    #[inline]
-    fn ask<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
-        self.origin.ask(self.database, write)
-    }
-
-    fn ask_waiting<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
-        self.origin.ask_waiting(self.database, write)
-    }
-}

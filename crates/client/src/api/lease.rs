@@ -94,11 +94,7 @@ impl Lease {
 
 impl Ask for Lease {
     fn ask<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
-        let hook = self.origin.error_hook();
-        match Request::with(write, |request| self.route.send(self.database, request)) {
-            Ok(Ok(sent)) => Reply::sent(sent, hook),
-            Ok(Err(error)) | Err(error) => Reply::failed(error, hook),
-        }
+        self.route.ask(self.database, write)
     }
 
     fn ask_waiting<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {

@@ -137,7 +137,7 @@ struct Again {
 
 impl Again {
     fn send<T: FromReply>(self) -> Reply<T> {
-        self.origin.ask(self.database, |request| {
+        self.origin.route.ask(self.database, |request| {
             request.begin_with(self.script.by_text).arg(&*self.script.text);
             for word in self.words.words() {
                 request.bytes(word);
@@ -218,7 +218,7 @@ impl<T: FromReply + 'static> ScriptReply<T> {
                 if is_unknown(&result) {
                     return again.send::<T>().forget();
                 }
-                if let (Err(error), Some(hook)) = (result, again.origin.error_hook()) {
+                if let (Err(error), Some(hook)) = (result, again.origin.route.error_hook()) {
                     hook(&error);
                 }
             }),

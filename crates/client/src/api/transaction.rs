@@ -11,7 +11,6 @@ use parking_lot::Mutex;
 
 use super::cmd::Cmd;
 use crate::commands::ask::Ask;
-use crate::config::ErrorHook;
 use crate::error::Error;
 use crate::pipe::raw_reply::Payload;
 use crate::pipe::slot::{Completions, Source, Target};
@@ -194,14 +193,8 @@ impl Ask for Transaction {
         });
         match gathered {
             Ok(handle) => Reply::of(handle),
-            Err(error) => Reply::failed(error, self.hook()),
+            Err(error) => Reply::failed(error, self.route.error_hook()),
         }
-    }
-}
-
-impl Transaction {
-    fn hook(&self) -> Option<&ErrorHook> {
-        self.route.config().error_hook.as_ref()
     }
 }
 

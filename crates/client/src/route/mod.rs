@@ -10,7 +10,7 @@ pub(crate) mod turn;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::config::{Config, Endpoint};
+use crate::config::{Config, Endpoint, ErrorHook};
 use crate::connection::Link;
 use crate::connection::probe::Vitals;
 use crate::connection::thread;
@@ -20,8 +20,10 @@ use crate::pipe::queued::Sent;
 use crate::pipe::slot::Driver;
 use crate::pipe::transaction_state::Exchange;
 use crate::process::fork::inherited;
-use crate::request::Written;
+use crate::reply::Reply;
 use crate::request::blocking_commands::Patience;
+use crate::request::{Request, Written};
+use crate::values::decode::FromReply;
 #[cfg(feature = "embedded")]
 use embedded::Embedded;
 
@@ -109,6 +111,20 @@ impl Route {
             Self::Remote(link) => link.wait_first(),
             #[cfg(feature = "embedded")]
             Self::Local(_) => Ok(()),
+        }
+    }
+
+    /// What is called with the errors of forgotten commands.
+    pub(crate) fn error_hook(&self) -> Option<&ErrorHook> {
+        self.config().error_hook.as_ref()
+    }
+
+    /// Sends the request that `write` writes, and returns its reply.
+    #[inline]
+    pub(crate) fn ask<T: FromReply>(&self, database: u32, write: impl FnOnce(&mut Request)) -> Reply<T> {
+        match Request::with(write, |request| self.send(database, request)) {
+            Ok(Ok(sent)) => Reply::sent(sent, self.error_hook()),
+            Ok(Err(error)) | Err(error) => Reply::failed(error, self.error_hook()),
         }
     }
 

@@ -9,7 +9,6 @@ use parking_lot::Mutex;
 
 use super::Route;
 use super::turn::{Turn, Waiters};
-use crate::config::ErrorHook;
 use crate::error::Error;
 use crate::pipe::queued::Sent;
 use crate::reply::Reply;
@@ -50,26 +49,15 @@ impl Origin {
         self.waiters.close(deadline)
     }
 
-    pub(crate) fn error_hook(&self) -> Option<&ErrorHook> {
-        self.route.config().error_hook.as_ref()
-    }
-
-    #[inline]
-    pub(crate) fn ask<T: FromReply>(&self, database: u32, write: impl FnOnce(&mut Request)) -> Reply<T> {
-        match Request::with(write, |request| self.route.send(database, request)) {
-            Ok(Ok(sent)) => Reply::sent(sent, self.error_hook()),
-            Ok(Err(error)) | Err(error) => Reply::failed(error, self.error_hook()),
-        }
-    }
-
-    /// As [`ask`](Origin::ask), for a command that may wait on the server.
+    /// Sends a command that may wait on the server.
     pub(crate) fn ask_waiting<T: FromReply>(&self, database: u32, write: impl FnOnce(&mut Request)) -> Reply<T> {
         let mut request = Request::empty();
         write(&mut request);
         let Some(patience) = blocking_commands::of(&request) else {
-            return self.ask(database, |out| *out = request);
+            return self.route.ask(database, |out| *out = request);
         };
-        self.ask_apart(database, patience, request).unwrap_or_else(|error| Reply::failed(error, self.error_hook()))
+        self.ask_apart(database, patience, request)
+            .unwrap_or_else(|error| Reply::failed(error, self.route.error_hook()))
     }
 
     /// Sends a command on a connection that it has for itself until it is answered.
@@ -82,7 +70,7 @@ impl Origin {
         turn.route.be_patient(patience);
         match Request::with(|out| *out = request, |request| turn.route.send(database, request))?? {
             Sent::Slot(handle) => Ok(Reply::apart(handle, Box::new(turn))),
-            sent => Ok(Reply::sent(sent, self.error_hook())),
+            sent => Ok(Reply::sent(sent, self.route.error_hook())),
         }
     }
 }
