@@ -7,6 +7,7 @@
 
 mod arrows;
 mod folders;
+mod handed_down;
 mod manifests;
 mod panics;
 mod ratchet;
@@ -92,6 +93,7 @@ const RULES: &[Rule] = &[
     ("a file opens with `//!`", files_open_with_their_design),
     ("production code does not panic on what it is given", foreign_bytes_never_panic),
     ("a published enum is not `#[non_exhaustive]`", published_enums_may_grow),
+    ("time and chance are handed down below the session", time_and_chance_are_handed_down),
     ("unsafe needs a `// SAFETY:` comment", unsafe_blocks_say_why_they_are_sound),
     ("left undone", nothing_is_left_undone),
     ("a path of one machine", no_machine_is_named),
@@ -231,6 +233,10 @@ fn published_enums_may_grow(tree: &Tree) -> Vec<String> {
         }
     }
     breaches
+}
+
+fn time_and_chance_are_handed_down(tree: &Tree) -> Vec<String> {
+    tree.sources.iter().flat_map(handed_down::places).collect()
 }
 
 fn unsafe_blocks_say_why_they_are_sound(tree: &Tree) -> Vec<String> {

@@ -14,7 +14,7 @@ use crate::engine::clients::client_info::Arrival;
 use crate::execute::active_expiry::Expiry;
 use crate::execute::scratch::Desk;
 use crate::host::clock;
-use crate::host::clock::Instant;
+use crate::host::clock::{Clock, Instant};
 use crate::host::panics;
 use crate::messaging::mail::{Letter, Mailbox};
 use crate::messaging::message::Message;
@@ -38,13 +38,18 @@ impl Engine {
     /// called although there is nothing to send: replies may have become due, or the session may have been closed. What
     /// becomes due by the mere passing of time is asked of [`Local::due_in_ms`].
     pub fn connect(self: &Arc<Self>, wake: impl Fn() + Send + Sync + 'static) -> Local {
+        self.connect_at(Instant::now(), wake)
+    }
+
+    /// As [`Engine::connect`], at a time that the caller names; for those who go on with [`Local::exchange_at`].
+    pub fn connect_at(self: &Arc<Self>, now: Instant, wake: impl Fn() + Send + Sync + 'static) -> Local {
         let mailbox = Arc::new(Mailbox::bounded(wake));
         self.enter_mailbox(&mailbox);
         if self.failure().is_some() {
             mailbox.post(Letter::Stop);
         }
         let arrival = Arrival { address: "embedded:0".into(), local_address: "embedded:0".into(), descriptor: -1 };
-        let desk = Desk::new(self);
+        let desk = Desk::new(self, now);
         desk.counters.connections.add(1);
         let peer = self.peers.enter(arrival, Arc::clone(&mailbox), desk.now.wall_ms());
         Local {
@@ -71,29 +76,46 @@ impl Local {
     /// # Errors
     /// [`Closed`] once the session is over; replies that were due before are in `replies`.
     pub fn exchange(&mut self, requests: &[u8], replies: &mut Vec<u8>) -> Result<(), Closed> {
-        self.exchange_at(Instant::now(), requests, replies)?;
+        self.exchange_now(requests, replies)?;
         while self.session.waiter().is_some() {
             let left_ms = self.session.deadline_ms().map(|at_ms| at_ms.saturating_sub(clock::monotonic_ms()));
             // A time beyond what the machine can count is never over.
             let deadline =
                 left_ms.and_then(|left_ms| std::time::Instant::now().checked_add(Duration::from_millis(left_ms)));
             self.mailbox.wait(deadline);
-            self.exchange_at(Instant::now(), &[], replies)?;
+            self.exchange_now(&[], replies)?;
         }
         Ok(())
     }
 
-    /// As [`Local::exchange`], at a time that the caller names, and without waiting: the reply of a request that waits for
-    /// a key comes out of a later call. Who replays a journal stops the clock at the epoch: the
-    /// journal itself says what has expired, and nothing may expire before it says so.
+    /// As [`Local::exchange`], but without waiting: the reply of a request that waits for a key comes out of a later call.
+    ///
+    /// # Errors
+    /// As [`Local::exchange`].
+    pub fn exchange_now(&mut self, requests: &[u8], replies: &mut Vec<u8>) -> Result<(), Closed> {
+        self.exchange_by((Clock::Machine, Instant::now()), requests, replies)
+    }
+
+    /// As [`Local::exchange_now`], at a time that the caller names, and at which the clock stands until the call returns.
+    /// Who replays a journal stops it at the epoch: the journal itself says what has expired, and nothing may expire
+    /// before it says so.
     ///
     /// # Errors
     /// As [`Local::exchange`].
     pub fn exchange_at(&mut self, now: Instant, requests: &[u8], replies: &mut Vec<u8>) -> Result<(), Closed> {
+        self.exchange_by((Clock::Stopped, now), requests, replies)
+    }
+
+    fn exchange_by(
+        &mut self,
+        (clock, now): (Clock, Instant),
+        requests: &[u8],
+        replies: &mut Vec<u8>,
+    ) -> Result<(), Closed> {
         if self.closed {
             return Err(Closed);
         }
-        self.desk.now = now;
+        (self.desk.clock, self.desk.now) = (clock, now);
         let ran = catch_unwind(AssertUnwindSafe(|| {
             self.read_mail();
             if !self.closed {
@@ -117,7 +139,7 @@ impl Local {
     pub fn wait(&mut self, timeout: Duration, replies: &mut Vec<u8>) -> Result<(), Closed> {
         let now = std::time::Instant::now();
         self.mailbox.wait(now.checked_add(timeout));
-        self.exchange_at(Instant::now(), &[], replies)
+        self.exchange_now(&[], replies)
     }
 
     /// In how many milliseconds [`Local::exchange_at`] is to be called although there is nothing to send: a pause that
@@ -201,7 +223,7 @@ impl Local {
         let now_ms = self.desk.now.monotonic_ms();
         if now_ms >= self.next_tick_ms {
             self.desk.engine.sample(self.desk.now);
-            let next_in_ms = self.expiry.step(&self.desk.engine, &self.desk.counters, self.desk.now);
+            let next_in_ms = self.expiry.step(self.desk.at_hand());
             self.next_tick_ms = now_ms + next_in_ms;
         }
     }

@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, Weak};
 
+use sleeve_server::engine::origin::Origin;
 use sleeve_server::host::clock::Instant;
-use sleeve_server::{Closed, Config, Engine, Local};
+use sleeve_server::{Closed, Config, Engine, Local, Opt};
 
 fn engine() -> Arc<Engine> {
     Engine::new(Config::default())
@@ -146,4 +147,68 @@ fn what_is_freed_in_the_background_is_counted_by_the_object() {
     assert_eq!(info(&mut others, "lazyfreed_objects"), 0, "another engine's are its own");
     ask(&mut local, "CONFIG RESETSTAT");
     assert_eq!(info(&mut local, "lazyfreed_objects"), 0);
+}
+
+/// An engine that is begun from this seed.
+fn engine_of(seed: u64, now: Instant) -> Arc<Engine> {
+    let config = Config::default();
+    config.assign(Opt::MaxmemoryPolicy, &[b"allkeys-lfu"]).expect("a policy");
+    Engine::begin(config, Origin::of_seed(seed, now))
+}
+
+/// What an engine of this seed replies to everything that draws by chance, to what depends on where keys lie, and to what
+/// tells the time.
+fn replies_of_a_life(seed: u64) -> Vec<u8> {
+    let mut now = Instant { wall_us: 1_700_000_000_000_000, monotonic_us: 5_000_000_000 };
+    let engine = engine_of(seed, now);
+    let mut local = engine.connect_at(now, || ());
+    let mut replies = Vec::new();
+    let mut random = fastrand::Rng::with_seed(7);
+    for round in 0..40 {
+        now = later(now, 17);
+        let mut requests = String::new();
+        for _ in 0..60 {
+            let (key, member) = (random.u32(..20), random.u32(..500));
+            requests += &format!("SADD set:{key} {member} m{member}\r\nHSET hash:{key} f{member} {member}\r\n");
+            requests += &format!("ZADD sorted:{key} {member} m{member}\r\nSET string:{member} {round}\r\n");
+            requests += &format!("PEXPIRE string:{member} {}\r\n", random.u32(1..400));
+            requests += &format!("GET string:{}\r\n", random.u32(..500));
+        }
+        for key in 0..20 {
+            requests += &format!("SRANDMEMBER set:{key}\r\nSRANDMEMBER set:{key} 3\r\nSRANDMEMBER set:{key} -9\r\n");
+            requests += &format!("SPOP set:{key}\r\nSPOP set:{key} 4\r\nHRANDFIELD hash:{key} -5 WITHVALUES\r\n");
+            requests += &format!("HRANDFIELD hash:{key}\r\nHRANDFIELD hash:{key} 4\r\nZRANDMEMBER sorted:{key} 3\r\n");
+            requests += &format!("ZRANDMEMBER sorted:{key}\r\nZRANDMEMBER sorted:{key} -4 WITHSCORES\r\n");
+            requests += &format!("RANDOMKEY\r\nOBJECT FREQ set:{key}\r\nSMEMBERS set:{key}\r\n");
+        }
+        requests += "TIME\r\nSCAN 0 COUNT 50\r\nDBSIZE\r\nINFO commandstats\r\nINFO keyspace\r\n";
+        requests += "EVAL \"return {redis.call('TIME'), math.random(9), redis.call('SRANDMEMBER', 'set:1')}\" 0\r\n";
+        local.exchange_at(now, requests.as_bytes(), &mut replies).expect("the session lives");
+    }
+    local.exchange_at(now, b"CONFIG SET maxmemory 1500000\r\nSET a b\r\nDBSIZE\r\nKEYS *\r\n", &mut replies).unwrap();
+    replies
+}
+
+#[test]
+fn one_seed_gives_the_same_replies_again_to_the_byte_and_another_one_others() {
+    let (first, again, other) = (replies_of_a_life(42), replies_of_a_life(42), replies_of_a_life(43));
+    let differ = first.iter().zip(&again).position(|(one, other)| one != other);
+    let near = differ.map(|at| String::from_utf8_lossy(&first[at.saturating_sub(200)..at + 20]).into_owned());
+    assert_eq!(near, None, "they part here");
+    assert_eq!(first.len(), again.len());
+    assert_ne!(first, other);
+    assert!(String::from_utf8_lossy(&first).contains("usec=0,"), "nothing takes time");
+}
+
+#[test]
+fn a_clock_that_the_caller_stops_stands_for_a_whole_batch() {
+    let mut local = engine().connect(|| ());
+    let epoch = Instant { wall_us: 0, monotonic_us: 0 };
+    let mut requests = "SET key value PX 1000\r\n".to_owned();
+    requests += &"PTTL key\r\n".repeat(1_000);
+    requests += "TIME\r\n";
+    let mut replies = Vec::new();
+    local.exchange_at(epoch, requests.as_bytes(), &mut replies).expect("the session lives");
+    let expected = format!("+OK\r\n{}*2\r\n$1\r\n0\r\n$1\r\n0\r\n", ":1000\r\n".repeat(1_000));
+    assert_eq!(String::from_utf8_lossy(&replies), expected);
 }

@@ -19,7 +19,6 @@ use std::thread;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
-use sleeve_server::host::clock::Instant;
 use sleeve_server::{Engine, Local, Opt};
 use sleeve_wire::frame::Scanner;
 
@@ -363,9 +362,9 @@ impl Seat {
             self.request.clear();
             crate::pipe::segment::write_select(&mut self.request, database);
             self.request.extend_from_slice(request);
-            self.local.exchange_at(Instant::now(), &self.request, &mut self.replies)
+            self.local.exchange_now(&self.request, &mut self.replies)
         } else {
-            self.local.exchange_at(Instant::now(), request, &mut self.replies)
+            self.local.exchange_now(request, &mut self.replies)
         };
         let mut rest = self.replies.as_slice();
         let mut payload = None;
@@ -406,7 +405,7 @@ impl Seat {
             let (bytes, written) = lent.unwrap_or_default();
             if !executed {
                 let rest = bytes.get(written..).unwrap_or_default();
-                ended = self.local.exchange_at(Instant::now(), rest, &mut self.replies).is_err();
+                ended = self.local.exchange_now(rest, &mut self.replies).is_err();
             }
             if !idle {
                 let length = bytes.len() - written;

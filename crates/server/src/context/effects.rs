@@ -147,17 +147,18 @@ mod tests {
     use crate::engine::Engine;
     use crate::engine::clients::client_info::Arrival;
     use crate::execute::scratch::Desk;
+    use crate::host::clock::Instant;
     use crate::messaging::mail::Mailbox;
     use crate::request::output::Output;
 
     #[test]
     fn who_begins_to_read_while_a_transaction_runs_never_sees_half_of_it() {
         let engine = Engine::new(Config::default());
-        let (desk, mut output) = (Desk::new(&engine), Output::default());
+        let (desk, mut output) = (Desk::new(&engine, Instant::now()), Output::default());
         let arrival = Arrival { address: "test:0".into(), local_address: "test:0".into(), descriptor: -1 };
         let mut state =
             State::new(engine.peers.enter(arrival, Arc::new(Mailbox::new(|| ())), 0), engine.acl.default_user());
-        let mut cx = Cx::new(&engine, &desk.counters, &mut state, &mut output, desk.now, |_, _| ());
+        let mut cx = Cx::new(desk.at_hand(), &mut state, &mut output, |_, _| ());
         cx.state.executing = Some(2);
         cx.begin_transaction();
         cx.record(&[b"DEL", b"first"]);

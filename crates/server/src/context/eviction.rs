@@ -15,7 +15,7 @@ use super::key_change::Cause;
 use crate::config::{Config, MaxmemoryPolicy, Opt};
 use crate::engine::keyspace::eviction_pool::Candidate;
 use crate::engine::keyspace::key_clock;
-use crate::host::clock::{Instant, monotonic_ns};
+use crate::host::clock::Instant;
 use crate::request::Key;
 
 /// What came of making room.
@@ -47,9 +47,9 @@ impl Cx<'_> {
     #[cold]
     pub(crate) fn make_room(&mut self, bytes_max: u64) -> Room {
         let estimate = &self.engine.estimate;
-        estimate.note_excess(true, monotonic_ns());
+        estimate.note_excess(true, self.now_ns());
         let room = self.evict_down_to(bytes_max);
-        estimate.note_excess(room != Room::Enough, monotonic_ns());
+        estimate.note_excess(room != Room::Enough, self.now_ns());
         room
     }
 
@@ -68,9 +68,10 @@ impl Cx<'_> {
             // A script has all shards, or is about to, and nobody waits for them only to evict.
             return Room::Later;
         }
-        let began_ns = monotonic_ns();
+        let began_ns = self.now_ns();
         let limit_us = time_limit_us(engine.config.number(Opt::MaxmemoryEvictionTenacity));
-        let elapsed_us = || (monotonic_ns() - began_ns) / 1_000;
+        let (clock, now) = (self.clock, self.now);
+        let elapsed_us = || (clock.nanoseconds_after(now) - began_ns) / 1_000;
         let mut room = Room::Enough;
         while engine.estimated_bytes() > bytes_max {
             if !self.evict_one(policy) {
@@ -85,6 +86,10 @@ impl Cx<'_> {
         self.locks.clear();
         self.report("eviction-cycle", elapsed_us());
         room
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.clock.nanoseconds_after(self.now)
     }
 
     /// Tells the latency monitor, if it wants to know of what took so long.
@@ -131,7 +136,7 @@ impl Cx<'_> {
     /// None if there are no such keys in any shard.
     fn draw(&mut self, policy: MaxmemoryPolicy) -> Option<Vec<Candidate>> {
         let (engine, now, shards) = (self.engine, self.now, self.engine.store.shards());
-        let (first, random) = (fastrand::usize(..shards), fastrand::u64(..));
+        let (first, random) = (self.dice.below(shards), self.dice.number());
         let (mut drawn, mut are_any) = (Vec::new(), false);
         for step in 0..shards {
             self.locks.with((first + step) % shards, |shard| {
@@ -176,12 +181,12 @@ impl Cx<'_> {
             self.locks.unlock();
             return Fate::Stayed;
         };
-        let began_ns = monotonic_ns();
+        let began_ns = self.now_ns();
         self.tell(Cause::Evicted, database as u32, key);
         self.locks.weigh(&engine.estimate);
         self.locks.unlock();
         engine.lazy_free.now_or_later(garbage, engine.config.flag(Opt::LazyfreeLazyEviction));
-        self.report("eviction-del", (monotonic_ns() - began_ns) / 1_000);
+        self.report("eviction-del", (self.now_ns() - began_ns) / 1_000);
         Fate::Evicted
     }
 }

@@ -11,7 +11,9 @@ use sleeve_store::{EntryRef, MemberPlace, Step, Store};
 use sleeve_wire::commands::{self, Command, Flags, Group, Row};
 use sleeve_wire::request::{Args, Batch};
 
+use crate::engine::Engine;
 use crate::engine::keyspace::locks::Locks;
+use crate::host::dice::Dice;
 use crate::request::renamed_commands::Names;
 use crate::request::{KeyAt, hash_keys};
 
@@ -83,7 +85,7 @@ impl Prepared {
         &mut self,
         (batch, buffer): (&Batch, &[u8]),
         first: usize,
-        (names, store, locks): (&Names, &Store, &mut Locks<'_>),
+        (engine, dice, locks): (&Engine, &Dice, &mut Locks<'_>),
         database: usize,
     ) -> usize {
         self.requests.clear();
@@ -92,7 +94,7 @@ impl Prepared {
         self.keys.shrink_to(KEPT_KEYS);
         let mut next = first;
         while next < batch.len() && self.keys.len() < GROUP_KEYS && self.requests.len() < GROUP_KEYS {
-            let ready = self.look_up(names, store, batch.get(next, buffer));
+            let ready = self.look_up(&engine.names, &engine.store, batch.get(next, buffer));
             self.requests.push(ready);
             next += 1;
         }
@@ -105,7 +107,7 @@ impl Prepared {
                     }
                 }
             }
-            self.fetch_members((batch, buffer), first, locks, database);
+            self.fetch_members((batch, buffer), first, (dice, locks), database);
             locks.end_command();
         }
         next
@@ -116,7 +118,7 @@ impl Prepared {
         &mut self,
         (batch, buffer): (&Batch, &[u8]),
         first: usize,
-        locks: &mut Locks<'_>,
+        (dice, locks): (&Dice, &mut Locks<'_>),
         database: usize,
     ) {
         self.sought.clear();
@@ -129,8 +131,8 @@ impl Prepared {
                 Sought { key, request, which }
             }));
         }
-        // The numbers that the thread's generator will give, unless something else draws one in between.
-        let mut ahead = fastrand::Rng::with_seed(fastrand::get_seed());
+        // The numbers that the dice will give, unless something else draws one in between.
+        let ahead = dice.clone();
         let alike = self.sought.chunk_by(|one, other| is_same_key(&one.key, &other.key));
         for alike in alike.filter(|alike| alike.len() > 1) {
             let Some(entry) = entry_of(locks, database, batch.get(alike[0].request, buffer), alike[0].key) else {
@@ -139,7 +141,7 @@ impl Prepared {
             for sought in alike {
                 let place = match sought.which {
                     Which::Argument(index) => entry.place_of(batch.get(sought.request, buffer).arg(index)),
-                    Which::Random => Some(MemberPlace::Random(ahead.u64(..))),
+                    Which::Random => Some(MemberPlace::Random(ahead.number())),
                 };
                 self.members.extend(place.map(|place| (*sought, place)));
             }

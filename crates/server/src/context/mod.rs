@@ -34,7 +34,8 @@ use crate::engine::Engine;
 use crate::engine::keyspace::key_clock;
 use crate::engine::keyspace::locks::Locks;
 use crate::engine::keyspace::memory_accounting::Footprint;
-use crate::host::clock::Instant;
+use crate::host::clock::{Clock, Instant};
+use crate::host::dice::Dice;
 use crate::messaging::mail::{Letter, Mailbox};
 use crate::observe::slowlog;
 use crate::observe::stats::Counters;
@@ -45,6 +46,21 @@ use field_expiry::FIELDS_A_LOOK;
 use key_change::{Cause, Pending};
 use notifications::Class;
 use session_state::State;
+
+/// What whoever runs a command has at hand: the engine, and what is the running thread's own.
+#[derive(Clone, Copy)]
+pub struct AtHand<'a> {
+    /// The engine.
+    pub engine: &'a Engine,
+    /// The thread's counters.
+    pub counters: &'a Counters,
+    /// What the thread draws from.
+    pub dice: &'a Dice,
+    /// The time.
+    pub now: Instant,
+    /// What tells how late it has become since then.
+    pub clock: Clock,
+}
 
 /// See the file's head.
 pub struct Cx<'a> {
@@ -58,6 +74,10 @@ pub struct Cx<'a> {
     pub out: &'a mut Output,
     /// The time, the same for all that runs at once.
     pub now: Instant,
+    /// What tells how late it has become since then.
+    pub clock: Clock,
+    /// What the executing thread draws from.
+    pub dice: &'a Dice,
     /// The locks of the running command.
     pub locks: Locks<'a>,
     /// Runs another command inside the running one (EXEC), with the locks that are held.
@@ -86,19 +106,20 @@ pub struct Cx<'a> {
 impl<'a> Cx<'a> {
     /// The view of one batch.
     pub fn new(
-        engine: &'a Engine,
-        counters: &'a Counters,
+        at_hand: AtHand<'a>,
         state: &'a mut State,
         out: &'a mut Output,
-        now: Instant,
         call: fn(&mut Cx<'_>, Request<'_>),
     ) -> Self {
+        let AtHand { engine, counters, dice, now, clock } = at_hand;
         Self {
             engine,
             counters,
             state,
             out,
             now,
+            clock,
+            dice,
             locks: Locks::new(&engine.store, &engine.all_or_each),
             call,
             timed: None,
@@ -181,7 +202,7 @@ impl Cx<'_> {
         };
         self.counters.hits.add(1);
         if !self.state.no_touch {
-            key_clock::touch(&self.engine.config, &entry, now);
+            key_clock::touch((&self.engine.config, self.dice), &entry, now);
         }
         Some(entry)
     }
@@ -224,7 +245,7 @@ impl Cx<'_> {
         };
         self.counters.hits.add(1);
         if !self.state.no_touch {
-            key_clock::touch(&self.engine.config, &entry, self.now);
+            key_clock::touch((&self.engine.config, self.dice), &entry, self.now);
         }
         if !entry.is_string() {
             return Err(Error::WRONG_TYPE);
@@ -249,7 +270,7 @@ impl Cx<'_> {
         match self.locks.shard(key.hash).find_mut(database, key.hash, key.name, now.wall_ms()) {
             FindMut::Live(entry) => {
                 if !self.state.no_touch {
-                    key_clock::touch(&self.engine.config, &entry.view(), now);
+                    key_clock::touch((&self.engine.config, self.dice), &entry.view(), now);
                 }
                 Some(entry)
             }
@@ -305,7 +326,7 @@ impl Cx<'_> {
         let (database, moment) = (self.state.database as usize, self.moment());
         let entry = self.locks.shard(key.hash).entry_or_insert(database, key.hash, key.name, value, moment);
         if !self.state.no_touch {
-            key_clock::touch(&self.engine.config, &entry.view(), self.now);
+            key_clock::touch((&self.engine.config, self.dice), &entry.view(), self.now);
         }
         entry
     }
@@ -358,10 +379,10 @@ impl Cx<'_> {
 /// What renews the access clock of a key that is about to be changed.
 #[inline]
 fn renewal<'a>(cx: &Cx<'a>) -> impl FnOnce(&EntryRef<'_>) + use<'a> {
-    let (engine, now, is_silent) = (cx.engine, cx.now, cx.state.no_touch);
+    let (engine, dice, now, is_silent) = (cx.engine, cx.dice, cx.now, cx.state.no_touch);
     move |entry| {
         if !is_silent {
-            key_clock::touch(&engine.config, entry, now);
+            key_clock::touch((&engine.config, dice), entry, now);
         }
     }
 }

@@ -63,7 +63,12 @@ impl Cx<'_> {
         }
         let keys_max = self.engine.config.number(Opt::TrackingTableMaxKeys) as usize;
         for key in request.keys() {
-            self.engine.tracking.remember(self.state.peer.id, key.name, keys_max, &mut self.pending.outbox);
+            self.engine.tracking.remember(
+                self.state.peer.id,
+                key.name,
+                (keys_max, self.dice),
+                &mut self.pending.outbox,
+            );
         }
     }
 

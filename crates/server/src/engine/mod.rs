@@ -7,6 +7,7 @@ pub(crate) mod clients;
 pub mod journal;
 pub(crate) mod keyspace;
 pub(crate) mod migrate_target;
+pub mod origin;
 pub(crate) mod pause;
 pub(crate) mod scripts;
 
@@ -21,6 +22,7 @@ use crate::config::{Config, Opt};
 use crate::driver::listeners::Doors;
 use crate::driver::tls::Tls;
 use crate::host::clock::{Instant, Ticker};
+use crate::host::dice::Dice;
 use crate::host::lazy_free::LazyFree;
 use crate::host::log;
 use crate::messaging::mail::{Letter, Mailbox};
@@ -40,6 +42,7 @@ use keyspace::eviction_pool::Candidates;
 use keyspace::locks::AllOrEach;
 use keyspace::memory_accounting::{Estimate, Footprint};
 use migrate_target::Targets;
+use origin::Origin;
 use pause::Pause;
 use scripts::Scripts;
 
@@ -91,6 +94,8 @@ pub struct Engine {
     pub started: Instant,
     /// What turns the counters' ticks into time.
     pub ticker: Ticker,
+    /// Gives the threads their seeds.
+    dice: Mutex<Dice>,
     /// 40 random hexadecimal digits, new with every start.
     pub run_id: String,
     /// What frees large values.
@@ -131,8 +136,12 @@ pub struct Debug {
 impl Engine {
     /// An empty engine. No thread is started, no file is touched.
     pub fn new(config: Config) -> Arc<Self> {
-        let mut secret = [0; 16];
-        random_bytes(&mut secret);
+        Self::begin(config, Origin::of_machine())
+    }
+
+    /// The same, from an origin that the caller names.
+    pub fn begin(config: Config, origin: Origin) -> Arc<Self> {
+        let Origin { now, secret, run_id, seed, ticker } = origin;
         let options = Options { databases: config.number(Opt::Databases) as usize, shards: shards_of(&config), secret };
         Arc::new_cyclic(|own: &Weak<Self>| Self {
             store: Store::new(options),
@@ -156,9 +165,10 @@ impl Engine {
             tracking: Tracking::default(),
             targets: Targets::default(),
             pause: Pause::default(),
-            started: Instant::now(),
-            ticker: Ticker::start(),
-            run_id: random_hex(),
+            started: now,
+            ticker,
+            dice: Mutex::new(Dice::new(seed)),
+            run_id: run_id.iter().map(|byte| format!("{byte:02x}")).collect(),
             lazy_free: LazyFree::new(fail_on_panic("sleeve-free", Weak::clone(own))),
             debug: Debug {
                 active_expire: true.into(),
@@ -173,6 +183,11 @@ impl Engine {
             mailboxes: Mutex::default(),
             failure: OnceLock::new(),
         })
+    }
+
+    /// What a thread that begins draws from.
+    pub(crate) fn dice(&self) -> Dice {
+        Dice::new(self.dice.lock().number())
     }
 
     /// Enters a mailbox to which letters for everybody go.
@@ -316,21 +331,5 @@ fn shards_of(config: &Config) -> usize {
         (0, 1) => 1,
         (0, workers) => (workers as usize * SHARDS_A_WORKER).next_power_of_two().min(SHARDS_MAX),
         (shards, _) => shards as usize,
-    }
-}
-
-/// 40 hexadecimal digits from the system's random source.
-fn random_hex() -> String {
-    let mut bytes = [0_u8; 20];
-    random_bytes(&mut bytes);
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Fills `bytes` from the system's random source.
-pub fn random_bytes(bytes: &mut [u8]) {
-    let mut filled = 0;
-    while filled < bytes.len() {
-        let rest = &mut bytes[filled..];
-        filled += rustix::rand::getrandom(rest, rustix::rand::GetRandomFlags::empty()).unwrap_or(0);
     }
 }

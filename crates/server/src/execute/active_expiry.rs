@@ -12,13 +12,14 @@ use sleeve_store::ExpireReport;
 
 use super::serve_blocked;
 use crate::config::Opt;
+use crate::context::AtHand;
 use crate::context::field_expiry;
 use crate::context::key_change;
 use crate::context::key_change::{Cause, Pending, Source};
 use crate::engine::Engine;
 use crate::engine::clients::blocking::Place;
 use crate::execute;
-use crate::host::clock::{Instant, monotonic_ns};
+use crate::host::clock::Instant;
 use crate::observe::stats::Counters;
 use crate::request::Key;
 
@@ -64,13 +65,14 @@ impl Expiry {
     }
 
     /// Takes one slice; returns in how many milliseconds the next is due.
-    pub fn step(&mut self, engine: &Engine, counters: &Counters, now: Instant) -> u64 {
+    pub fn step(&mut self, at_hand: AtHand<'_>) -> u64 {
+        let AtHand { engine, counters, now, clock, .. } = at_hand;
         let round_ms = 1_000 / u64::from(engine.rounds_a_second());
         if !engine.debug.active_expire.load(Ordering::Relaxed) {
             return round_ms;
         }
         let effort = Effort::of(engine.config.number(Opt::ActiveExpireEffort));
-        let began_ns = monotonic_ns();
+        let began_ns = clock.nanoseconds_after(now);
         let ends_ns = began_ns + effort.slice_us * 1_000;
         let (mut report, mut are_fields_left) = (ExpireReport::default(), false);
         let mut places_left = engine.store.shards().div_ceil(self.stride) * engine.store.databases();
@@ -82,7 +84,7 @@ impl Expiry {
                 return round_ms;
             };
             if !marked.is_empty() {
-                serve_blocked::gone((engine, counters, now), execute::call, marked);
+                serve_blocked::gone(at_hand, execute::call, marked);
             }
             report.add(step);
             are_fields_left = fields_left;
@@ -90,12 +92,12 @@ impl Expiry {
                 places_left -= 1;
                 self.advance(engine);
             }
-            if monotonic_ns() >= ends_ns {
+            if clock.nanoseconds_after(now) >= ends_ns {
                 counters.expiry_capped.add(1);
                 break;
             }
         }
-        let took_us = (monotonic_ns() - began_ns) / 1_000;
+        let took_us = (clock.nanoseconds_after(now) - began_ns) / 1_000;
         counters.expiry_us.add(took_us);
         engine.gauges.note_stale(report.expired, report.sampled);
         let slow_ms = engine.config.number(Opt::LatencyMonitorThreshold) as u64;

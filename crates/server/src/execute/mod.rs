@@ -19,7 +19,6 @@ use crate::context::Cx;
 use crate::context::lock_timeout;
 use crate::context::lookahead::Found;
 use crate::context::session_state::{Replies, State};
-use crate::host::clock::Instant;
 use crate::host::log;
 use crate::request::error;
 use crate::request::error::Error;
@@ -31,16 +30,15 @@ use scratch::Desk;
 /// run: fewer than all when the peer is to be closed, when it waits for a key, or when a pause holds the next one.
 pub fn batch(state: &mut State, desk: &mut Desk, batch: &Batch, buffer: &[u8], output: &mut Output) -> usize {
     let mut prepared = std::mem::take(&mut desk.prepared);
-    let mut cx = Cx::new(&desk.engine, &desk.counters, state, output, desk.now, call);
+    let mut cx = Cx::new(desk.at_hand(), state, output, call);
     let mut run = 0;
     'groups: while run < batch.len() {
         if run != 0 {
-            cx.now = Instant::now();
+            cx.now = cx.clock.after(cx.now);
             cx.check_owed();
         }
         let database = cx.state.database as usize;
-        let end =
-            prepared.fill((batch, buffer), run, (&desk.engine.names, &desk.engine.store, &mut cx.locks), database);
+        let end = prepared.fill((batch, buffer), run, (cx.engine, cx.dice, &mut cx.locks), database);
         for ((found, keys), index) in prepared.group().zip(run..end) {
             run = index;
             if cx.state.closing || !step(&mut cx, found, batch.get(index, buffer), keys) {
@@ -57,6 +55,7 @@ pub fn batch(state: &mut State, desk: &mut Desk, batch: &Batch, buffer: &[u8], o
     cx.settle_time();
     let own = Arc::clone(&cx.state.peer);
     cx.post_letters(Some(&own.mailbox));
+    drop(cx);
     desk.prepared = prepared;
     run
 }

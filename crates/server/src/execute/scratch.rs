@@ -7,9 +7,11 @@ use std::sync::Arc;
 
 use sleeve_wire::request::Batch;
 
+use crate::context::AtHand;
 use crate::context::lookahead::Prepared;
 use crate::engine::Engine;
-use crate::host::clock::Instant;
+use crate::host::clock::{Clock, Instant};
+use crate::host::dice::Dice;
 use crate::messaging::local_subscribers::Audience;
 use crate::observe::stats::Counters;
 
@@ -22,6 +24,10 @@ pub struct Desk {
     pub counters: Arc<Counters>,
     /// The time of this wake-up.
     pub now: Instant,
+    /// What tells how late it has become since then.
+    pub clock: Clock,
+    /// What this thread draws from.
+    pub dice: Dice,
     /// Who of this thread's clients listens to what.
     pub audience: Audience,
     /// The requests that are being executed.
@@ -31,16 +37,26 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// A desk for one thread or embedded session.
-    pub fn new(engine: &Arc<Engine>) -> Self {
+    /// A desk for one thread or embedded session, at this time.
+    pub fn new(engine: &Arc<Engine>, now: Instant) -> Self {
         Self {
             engine: Arc::clone(engine),
             counters: engine.stats.open(),
-            now: Instant::now(),
+            now,
+            clock: Clock::Machine,
+            dice: engine.dice(),
             audience: Audience::default(),
             batch: Batch::new(),
             prepared: Prepared::default(),
         }
+    }
+}
+
+impl Desk {
+    /// What commands get of it.
+    #[inline]
+    pub fn at_hand(&self) -> AtHand<'_> {
+        AtHand { engine: &self.engine, counters: &self.counters, dice: &self.dice, now: self.now, clock: self.clock }
     }
 }
 

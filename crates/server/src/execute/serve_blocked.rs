@@ -14,14 +14,11 @@ use std::sync::Arc;
 use sleeve_store::Kind;
 use sleeve_wire::commands::Row;
 
-use crate::context::Cx;
 use crate::context::permission;
 use crate::context::session_state::State;
-use crate::engine::Engine;
+use crate::context::{AtHand, Cx};
 use crate::engine::clients::blocking::{Arrival, Block, Place, Waiter};
-use crate::host::clock::Instant;
 use crate::messaging::mail::{Letter, Mailbox};
-use crate::observe::stats::Counters;
 use crate::request::output::Output;
 use crate::request::{KeyAt, Request, hash_keys};
 
@@ -35,16 +32,13 @@ pub fn marked(cx: &mut Cx<'_>) {
 }
 
 /// Serves keys that no command has changed: their time has come, or they were evicted. No shard is locked.
-pub fn gone(
-    (engine, counters, now): (&Engine, &Counters, Instant),
-    call: fn(&mut Cx<'_>, Request<'_>),
-    places: VecDeque<Place>,
-) {
+pub fn gone(at_hand: AtHand<'_>, call: fn(&mut Cx<'_>, Request<'_>), places: VecDeque<Place>) {
+    let engine = at_hand.engine;
     let Some((first, _)) = places.iter().find_map(|place| engine.blocking.next(place, 0, None)) else {
         return places.iter().for_each(|place| engine.blocking.unmark(place));
     };
     let (mut state, mut out) = (State::stand_in(&first), Output::default());
-    let mut cx = Cx::new(engine, counters, &mut state, &mut out, now, call);
+    let mut cx = Cx::new(at_hand, &mut state, &mut out, call);
     cx.pending.marked = places;
     marked(&mut cx);
     cx.settle_time();

@@ -33,6 +33,35 @@ impl Instant {
     }
 }
 
+/// Where what takes long has a later time from than the instant at which it began: handed down with that instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// This machine's clocks.
+    Machine,
+    /// The clock stands at the instant that the caller has named.
+    Stopped,
+}
+
+impl Clock {
+    /// What time it is when `began` was the time before.
+    #[inline]
+    pub fn after(self, began: Instant) -> Instant {
+        match self {
+            Self::Machine => Instant::now(),
+            Self::Stopped => began,
+        }
+    }
+
+    /// The same in monotonic nanoseconds, for short spans.
+    #[inline]
+    pub fn nanoseconds_after(self, began: Instant) -> u64 {
+        match self {
+            Self::Machine => monotonic_ns(),
+            Self::Stopped => began.monotonic_us * 1_000,
+        }
+    }
+}
+
 /// Milliseconds since an arbitrary start; never goes back.
 pub fn monotonic_ms() -> u64 {
     monotonic_ns() / 1_000_000
@@ -69,6 +98,9 @@ pub struct Ticker {
     tick_length: AtomicU64,
 }
 
+/// A length that comes to nothing: less than a nanosecond for all ticks of a second.
+const STOPPED: u64 = 1;
+
 /// After so many nanoseconds the reading of the clock is no more than a millionth of them.
 const KNOWN_AFTER_NS: u64 = 1_000_000_000;
 
@@ -76,6 +108,11 @@ impl Ticker {
     /// Begins to compare both.
     pub fn start() -> Self {
         Self { ticks: ticks(), monotonic_ns: monotonic_ns(), tick_length: AtomicU64::new(0) }
+    }
+
+    /// By which no number of ticks takes any time.
+    pub fn stopped() -> Self {
+        Self { ticks: 0, monotonic_ns: 0, tick_length: AtomicU64::new(STOPPED) }
     }
 
     /// How many nanoseconds so many ticks are.

@@ -5,6 +5,7 @@
 pub mod allocator;
 pub mod clock;
 pub(crate) mod crash;
+pub(crate) mod dice;
 pub(crate) mod facts;
 pub(crate) mod lazy_free;
 pub(crate) mod log;

@@ -329,7 +329,8 @@ mod tests {
     #[test]
     fn the_room_of_a_large_request_is_given_back_although_another_is_always_incomplete() {
         let engine = Engine::new(Config::default());
-        let (mut session, mut desk, mut output) = (session(&engine), Desk::new(&engine), Output::default());
+        let (mut session, mut desk, mut output) =
+            (session(&engine), Desk::new(&engine, Instant::now()), Output::default());
         let large = [b"*2\r\n$4\r\nECHO\r\n$4000000\r\n".as_slice(), &[b'x'; 4_000_000], b"\r\nPI"].concat();
         large.chunks(50_000).for_each(|chunk| session.receive(chunk, &mut desk, &mut output));
         for _ in 0..3 {

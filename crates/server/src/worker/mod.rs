@@ -103,7 +103,7 @@ impl Worker {
             channels: Channels::default(),
             tokens: HashMap::new(),
             deadlines: BTreeSet::new(),
-            desk: Box::new(Desk::new(engine)),
+            desk: Box::new(Desk::new(engine, Instant::now())),
             spare: None,
             output: Output::default(),
             departures: Departures::default(),
@@ -367,7 +367,7 @@ impl Worker {
         self.driver.accept_again();
         let period_ms = 1_000 / u64::from(engine.config.rounds_a_second(engine.peers.len()));
         engine.sample(now);
-        let expiry_in_ms = self.expiry.step(&engine, &self.desk.counters, now);
+        let expiry_in_ms = self.expiry.step(self.desk.at_hand());
         self.next_tick_ms = now.monotonic_ms() + expiry_in_ms.min(period_ms);
         if engine.pause.is_begun() {
             if engine.pause.held(now.monotonic_ms()).is_none() {

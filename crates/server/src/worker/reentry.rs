@@ -21,7 +21,7 @@ impl Worker {
         work: impl FnOnce(&mut Session, &[u8], &mut Desk, &mut Output) -> R,
     ) -> Option<R> {
         let mut session = self.sessions[token].take()?;
-        let spare = self.spare.take().unwrap_or_else(|| Box::new(Desk::new(&self.desk.engine)));
+        let spare = self.spare.take().unwrap_or_else(|| Box::new(Desk::new(&self.desk.engine, self.desk.now)));
         let mut desk = std::mem::replace(&mut self.desk, spare);
         std::mem::swap(&mut self.desk.audience, &mut desk.audience);
         self.desk.now = desk.now;

@@ -9,6 +9,7 @@ use sleeve_wire::{number, pattern};
 use super::{read, write};
 use crate::commands::{draws, scan};
 use crate::context::Cx;
+use crate::host::dice::Dice;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
@@ -85,9 +86,9 @@ impl<'a> ScanOptions<'a> {
 
 /// HRANDFIELD key \[count \[WITHVALUES\]\]
 pub fn hrandfield(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let now_ms = cx.now.wall_ms();
+    let (now_ms, dice) = (cx.now.wall_ms(), cx.dice);
     let Some(count) = request.args.get(2) else {
-        let found = read(cx, request.key(0), |map, reply| match map.random(fastrand::u64(..), now_ms) {
+        let found = read(cx, request.key(0), |map, reply| match map.random(dice.number(), now_ms) {
             Some((field, _)) => write(reply, field),
             None => reply.null(),
         })?;
@@ -111,9 +112,9 @@ pub fn hrandfield(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     }
     let found = read(cx, request.key(0), |map, reply| {
         if count < 0 {
-            return show_repeating(map, many, values, now_ms, reply);
+            return show_repeating((map, now_ms), many, values, (dice, reply));
         }
-        write_pairs(reply, &distinct(map, many, now_ms), values);
+        write_pairs(reply, &distinct((map, now_ms), many, dice), values);
         Ok(())
     })?;
     found.unwrap_or_else(|| {
@@ -157,9 +158,14 @@ fn all(map: MapRef<'_>, now_ms: i64) -> Vec<Pair<'_>> {
 }
 
 /// Writes so many fields, each drawn from all of them.
-fn show_repeating(map: MapRef<'_>, count: usize, values: bool, now_ms: i64, reply: &mut Writer<'_>) -> Outcome {
+fn show_repeating(
+    (map, now_ms): (MapRef<'_>, i64),
+    count: usize,
+    values: bool,
+    (dice, reply): (&Dice, &mut Writer<'_>),
+) -> Outcome {
     if count < map.len() / SPARSE {
-        let chosen: Vec<_> = (0..count).filter_map(|_| map.random(fastrand::u64(..), now_ms)).collect();
+        let chosen: Vec<_> = (0..count).filter_map(|_| map.random(dice.number(), now_ms)).collect();
         write_pairs(reply, &chosen, values);
         return Ok(());
     }
@@ -175,30 +181,30 @@ fn show_repeating(map: MapRef<'_>, count: usize, values: bool, now_ms: i64, repl
         if reply.is_full() {
             break;
         }
-        write_pair(reply, pairs[fastrand::usize(..pairs.len())], values);
+        write_pair(reply, pairs[dice.below(pairs.len())], values);
         draws::judge_written(reply.out.len() - begin)?;
     }
     Ok(())
 }
 
-fn shuffled(map: MapRef<'_>, count: usize, now_ms: i64) -> Vec<Pair<'_>> {
+fn shuffled<'a>((map, now_ms): (MapRef<'a>, i64), count: usize, dice: &Dice) -> Vec<Pair<'a>> {
     let mut pairs = all(map, now_ms);
     if count < pairs.len() {
-        fastrand::shuffle(&mut pairs);
+        dice.shuffle(&mut pairs);
         pairs.truncate(count);
     }
     pairs
 }
 
 /// Up to so many different fields.
-fn distinct(map: MapRef<'_>, count: usize, now_ms: i64) -> Vec<Pair<'_>> {
+fn distinct<'a>((map, now_ms): (MapRef<'a>, i64), count: usize, dice: &Dice) -> Vec<Pair<'a>> {
     if count >= map.len() / SPARSE {
-        return shuffled(map, count, now_ms);
+        return shuffled((map, now_ms), count, dice);
     }
     let (mut seen, mut chosen) = (HashSet::new(), Vec::with_capacity(count));
     // Where the time of most fields is over, fewer than `count` may be left: then the draws do not go on for ever.
     for _ in 0..8 * count + 64 {
-        let Some((field, value)) = map.random(fastrand::u64(..), now_ms) else { break };
+        let Some((field, value)) = map.random(dice.number(), now_ms) else { break };
         if seen.insert(field.bytes(&mut Digits::default()).to_vec()) {
             chosen.push((field, value));
         }
@@ -206,5 +212,5 @@ fn distinct(map: MapRef<'_>, count: usize, now_ms: i64) -> Vec<Pair<'_>> {
             return chosen;
         }
     }
-    shuffled(map, count, now_ms)
+    shuffled((map, now_ms), count, dice)
 }

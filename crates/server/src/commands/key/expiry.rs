@@ -53,10 +53,10 @@ fn expire_at(cx: &mut Cx<'_>, request: Request<'_>, unit_ms: i64, base_ms: i64) 
 
 /// Sets a key's deadline if the key is there and the condition holds; a deadline that is over removes the key.
 fn set_deadline(cx: &mut Cx<'_>, key: Key<'_>, deadline_ms: i64, condition: Condition) -> bool {
-    let (engine, now, is_silent) = (cx.engine, cx.now, cx.state.no_touch);
+    let (engine, dice, now, is_silent) = (cx.engine, cx.dice, cx.now, cx.state.no_touch);
     let Some(mut entry) = cx.edit(key) else { return false };
     if !is_silent {
-        key_clock::touch(&engine.config, &entry.view(), now);
+        key_clock::touch((&engine.config, dice), &entry.view(), now);
     }
     if !condition.allows(entry.deadline(), deadline_ms) {
         return false;

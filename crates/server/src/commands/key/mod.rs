@@ -99,8 +99,8 @@ pub fn exists(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 /// TOUCH key \[key ...\]. It renews the access clocks even of a client that said NO-TOUCH.
 pub fn touch(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let (engine, now) = (cx.engine, cx.now);
-    let renew = |entry: EntryRef<'_>| key_clock::touch(&engine.config, &entry, now);
+    let (engine, dice, now) = (cx.engine, cx.dice, cx.now);
+    let renew = |entry: EntryRef<'_>| key_clock::touch((&engine.config, dice), &entry, now);
     let found = request.keys().filter(|key| look(cx, *key, renew).is_some()).count();
     cx.reply().integer(found as i64);
     Ok(())
@@ -140,11 +140,11 @@ pub fn renamenx(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 fn put_under(cx: &mut Cx<'_>, from: Key<'_>, to: Key<'_>) {
     // Looking removes and records a destination whose time has come, so that its end is not taken for a replacement.
     cx.peek(to);
-    let (engine, now, is_silent) = (cx.engine, cx.now, cx.state.no_touch);
+    let (engine, dice, now, is_silent) = (cx.engine, cx.dice, cx.now, cx.state.no_touch);
     let (database, now_ms) = (cx.database(), now.wall_ms());
     let Some(entry) = cx.peek(from) else { return };
     if !is_silent {
-        key_clock::touch(&engine.config, &entry, now);
+        key_clock::touch((&engine.config, dice), &entry, now);
     }
     let Some(entry) = cx.locks.shard(from.hash).take(database, from.hash, from.name) else { return };
     let (previous, garbage) = cx.locks.shard(to.hash).put(database, to.hash, to.name, entry, now_ms);
@@ -273,7 +273,7 @@ pub fn randomkey(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
     let mut tries_left = RANDOM_TRIES_MAX;
     loop {
         let show = |entry: EntryRef<'_>| (entry.key().to_vec(), scan::is_due(&entry, now_ms));
-        match engine.store.random_in(&mut cx.locks, database, fastrand::u64(..), show) {
+        match engine.store.random_in(&mut cx.locks, database, cx.dice.number(), show) {
             // Each one removed brings the end nearer; but a pause lets none be removed, and all may be due.
             Some((name, true)) if tries_left > 0 || key_change::may_vanish(engine, cx.now) => {
                 scan::remove_due(cx, &name);

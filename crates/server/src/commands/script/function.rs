@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::context::Cx;
 use crate::engine::scripts::running::Kind;
 use crate::engine::scripts::{Libraries, Library};
-use crate::host::clock::Instant;
+use crate::host::clock;
 use crate::lua::evaluate;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
@@ -133,7 +133,7 @@ fn describe(cx: &mut Cx<'_>, library: &Library, with_code: bool) {
 /// FUNCTION STATS
 pub fn stats(cx: &mut Cx<'_>) -> Outcome {
     let scripts = Arc::clone(&cx.engine.scripts);
-    let elapsed_ms = scripts.running.elapsed_ms(|| Instant::now().monotonic_ms());
+    let elapsed_ms = scripts.running.elapsed_ms(clock::monotonic_ms);
     let running = elapsed_ms.zip(scripts.running.facts());
     let libraries = scripts.libraries();
     let mut reply = cx.reply();

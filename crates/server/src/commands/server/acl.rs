@@ -12,7 +12,7 @@ use crate::acl::{Changed, Entry, Selector};
 use crate::commands::connection::client;
 use crate::config::Opt;
 use crate::context::Cx;
-use crate::engine::random_bytes;
+use crate::host::dice::secret_bytes;
 use crate::host::log;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
@@ -166,7 +166,7 @@ pub fn genpass(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     }
     let digits = (bits as usize).div_ceil(4);
     let mut bytes = vec![0; digits.div_ceil(2)];
-    random_bytes(&mut bytes);
+    secret_bytes(&mut bytes);
     let mut password: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     password.truncate(digits);
     cx.reply().bulk(password.as_bytes());

@@ -1,7 +1,6 @@
 //! TIME and SHUTDOWN.
 
 use crate::context::Cx;
-use crate::host::clock::Instant;
 use crate::host::log;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
@@ -9,7 +8,7 @@ use crate::request::error::{Error, Outcome};
 /// TIME: of this moment, not of the instant that the commands around it see, as in Redis: a script that looks twice can tell
 /// how long it has taken.
 pub fn time(cx: &mut Cx<'_>) -> Outcome {
-    let wall_us = Instant::now().wall_us;
+    let wall_us = cx.clock.after(cx.now).wall_us;
     let mut reply = cx.reply();
     reply.array(2);
     reply.bulk_integer(wall_us / 1_000_000);

@@ -14,7 +14,6 @@ use crate::config::Opt;
 use crate::context::Cx;
 use crate::engine::Engine;
 use crate::host::allocator;
-use crate::host::clock::monotonic_ns;
 use crate::host::facts;
 use crate::messaging::message::Kind;
 
@@ -187,7 +186,7 @@ pub fn stats(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("expire_cycle_cpu_milliseconds", totals.expiry_us / 1_000);
     lines.add("evicted_keys", totals.evicted);
     lines.add("evicted_clients", totals.clients_evicted);
-    let (exceeded_ms, currently_ms) = cx.engine.estimate.excess_ms(monotonic_ns());
+    let (exceeded_ms, currently_ms) = cx.engine.estimate.excess_ms(cx.clock.nanoseconds_after(cx.now));
     lines.add("total_eviction_exceeded_time", exceeded_ms);
     lines.add("current_eviction_exceeded_time", currently_ms);
     lines.add("keyspace_hits", totals.hits);
@@ -311,7 +310,7 @@ const DRAWS_A_SHARD: usize = 8;
 
 /// The databases that have keys.
 pub fn keyspace(cx: &mut Cx<'_>, lines: &mut Lines) {
-    let now_ms = cx.now.wall_ms();
+    let (now_ms, dice) = (cx.now.wall_ms(), cx.dice);
     let mut databases: Vec<Keys> = Vec::new();
     cx.locks.for_each(|shard| {
         databases.resize(databases.len().max(shard.databases()), Keys::default());
@@ -319,7 +318,7 @@ pub fn keyspace(cx: &mut Cx<'_>, lines: &mut Lines) {
             keys.all += shard.len(number);
             keys.volatile += shard.volatile_len(number);
             let draws = if shard.volatile_len(number) == 0 { 0 } else { DRAWS_A_SHARD };
-            let drawn = (0..draws).filter_map(|_| shard.random(number, fastrand::u64(..))?.deadline());
+            let drawn = (0..draws).filter_map(|_| shard.random(number, dice.number())?.deadline());
             for left_ms in drawn.map(|deadline_ms| deadline_ms - now_ms).filter(|left_ms| *left_ms > 0) {
                 keys.left_ms = keys.left_ms.saturating_add(left_ms);
                 keys.sampled += 1;

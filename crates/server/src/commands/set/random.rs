@@ -14,6 +14,7 @@ use super::{changed, limits, reply_members, write, write_within};
 use crate::commands::draws;
 use crate::context::Cx;
 use crate::context::notifications::Class;
+use crate::host::dice::Dice;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
@@ -37,8 +38,9 @@ pub fn spop(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 fn pop_one(cx: &mut Cx<'_>, key: Key<'_>) -> Outcome {
     let (mut bytes, protocol) = (std::mem::take(&mut cx.out.bytes), cx.state.protocol);
+    let dice = cx.dice;
     let popped = cx.update_present::<Set, _>(key, |set| {
-        let member = set.as_ref().random(fastrand::u64(..));
+        let member = set.as_ref().random(dice.number());
         let length = member.map_or(0, |member| member.len());
         member.into_iter().for_each(|member| write(&mut Writer::new(&mut bytes, protocol), member));
         // The member lies in the reply now, before the line end.
@@ -70,6 +72,7 @@ fn pop_some(cx: &mut Cx<'_>, key: Key<'_>, count: &[u8]) -> Outcome {
     }
     let (mut bytes, protocol, limits) = (std::mem::take(&mut cx.out.bytes), cx.state.protocol, limits(cx));
     let mut places = Vec::with_capacity(count);
+    let dice = cx.dice;
     let popped = cx.update_present::<Set, _>(key, |set| {
         let mut reply = Writer::new(&mut bytes, protocol);
         reply.set(count);
@@ -79,9 +82,9 @@ fn pop_some(cx: &mut Cx<'_>, key: Key<'_>, count: &[u8]) -> Outcome {
             places.push(end - member.len()..end);
         };
         if (size - count) * MOVED_SHARE > count {
-            take_few(set, count, &mut show);
+            take_few(set, count, dice, &mut show);
         } else {
-            let most = leave_few(set, size - count, &limits);
+            let most = leave_few(set, size - count, dice, &limits);
             most.as_ref().for_each(show);
         }
     });
@@ -93,10 +96,10 @@ fn pop_some(cx: &mut Cx<'_>, key: Key<'_>, count: &[u8]) -> Outcome {
 }
 
 /// Takes `count` members out one by one.
-fn take_few(set: &mut Set, count: usize, show: &mut impl FnMut(ValueRef<'_>)) {
+fn take_few(set: &mut Set, count: usize, dice: &Dice, show: &mut impl FnMut(ValueRef<'_>)) {
     let mut taken = Vec::new();
     for _ in 0..count {
-        let Some(member) = set.as_ref().random(fastrand::u64(..)) else { return };
+        let Some(member) = set.as_ref().random(dice.number()) else { return };
         show(member);
         copy(member, &mut taken);
         set.remove(taken.as_slice());
@@ -104,11 +107,11 @@ fn take_few(set: &mut Set, count: usize, show: &mut impl FnMut(ValueRef<'_>)) {
 }
 
 /// Leaves `count` members, in a set of the smallest encoding that they fit; the result is the others.
-fn leave_few(set: &mut Set, count: usize, limits: &SetLimits) -> Set {
+fn leave_few(set: &mut Set, count: usize, dice: &Dice, limits: &SetLimits) -> Set {
     let mut left = Set::for_result(set.hash_key(), set.as_ref().integers().is_some());
     let mut taken = Vec::new();
     for _ in 0..count {
-        let Some(member) = set.as_ref().random(fastrand::u64(..)) else { break };
+        let Some(member) = set.as_ref().random(dice.number()) else { break };
         copy(member, &mut taken);
         left.add(taken.as_slice(), limits);
         set.remove(taken.as_slice());
@@ -152,7 +155,8 @@ pub fn srandmember(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 fn show_one(cx: &mut Cx<'_>, key: Key<'_>) -> Outcome {
     cx.reply_apart(|cx, reply| {
-        cx.read_as::<Set>(key).map(|set| match set.and_then(|set| set.random(fastrand::u64(..))) {
+        let dice = cx.dice;
+        cx.read_as::<Set>(key).map(|set| match set.and_then(|set| set.random(dice.number())) {
             Some(member) => write(reply, member),
             None => reply.null(),
         })
@@ -167,17 +171,18 @@ fn show_some(cx: &mut Cx<'_>, key: Key<'_>, count: &[u8]) -> Outcome {
         ));
     }
     cx.reply_apart(|cx, reply| {
+        let dice = cx.dice;
         let Some(set) = cx.read_as::<Set>(key)?.filter(|_| count != 0) else {
             reply.array(0);
             return Ok(());
         };
         let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
-        if count < 0 { show_repeating(set, wanted, reply) } else { show_different(set, wanted, reply) }
+        if count < 0 { show_repeating(set, wanted, dice, reply) } else { show_different(set, wanted, dice, reply) }
     })
 }
 
 /// Writes `count` members, some perhaps more than once.
-fn show_repeating(set: SetRef<'_>, count: usize, reply: &mut Writer<'_>) -> Outcome {
+fn show_repeating(set: SetRef<'_>, count: usize, dice: &Dice, reply: &mut Writer<'_>) -> Outcome {
     draws::judge(count, set.len(), || {
         let mut bytes = 0;
         set.for_each(|member| bytes += member.len());
@@ -189,14 +194,14 @@ fn show_repeating(set: SetRef<'_>, count: usize, reply: &mut Writer<'_>) -> Outc
         if reply.is_full() {
             break;
         }
-        set.random(fastrand::u64(..)).into_iter().for_each(|member| write(reply, member));
+        set.random(dice.number()).into_iter().for_each(|member| write(reply, member));
         draws::judge_written(reply.out.len() - begin)?;
     }
     Ok(())
 }
 
 /// Writes up to `count` different members.
-fn show_different(set: SetRef<'_>, count: usize, reply: &mut Writer<'_>) -> Outcome {
+fn show_different(set: SetRef<'_>, count: usize, dice: &Dice, reply: &mut Writer<'_>) -> Outcome {
     let size = set.len();
     if count >= size {
         reply.array(size);
@@ -208,7 +213,7 @@ fn show_different(set: SetRef<'_>, count: usize, reply: &mut Writer<'_>) -> Outc
     if is_table && count * LISTED_SHARE <= size {
         let mut seen = HashSet::with_capacity(count);
         while seen.len() < count {
-            let Some(ValueRef::Bytes(member)) = set.random(fastrand::u64(..)) else { break };
+            let Some(ValueRef::Bytes(member)) = set.random(dice.number()) else { break };
             if seen.insert(member) {
                 write_within(reply, ValueRef::Bytes(member));
             }
@@ -218,7 +223,7 @@ fn show_different(set: SetRef<'_>, count: usize, reply: &mut Writer<'_>) -> Outc
     let mut members = Vec::with_capacity(size);
     set.for_each(|member| members.push(member));
     for index in 0..count {
-        members.swap(index, fastrand::usize(index..size));
+        members.swap(index, index + dice.below(size - index));
         write_within(reply, members[index]);
     }
     Ok(())

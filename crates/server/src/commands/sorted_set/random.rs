@@ -9,6 +9,7 @@ use sleeve_wire::{number, pattern};
 use super::{read, reply_head, reply_within};
 use crate::commands::{draws, scan};
 use crate::context::Cx;
+use crate::host::dice::Dice;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
@@ -17,12 +18,11 @@ const LISTED_SHARE: usize = 3;
 
 /// ZRANDMEMBER key \[count \[WITHSCORES\]\]
 pub fn zrandmember(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let dice = cx.dice;
     if request.len() == 2 {
-        return read(cx, request.key(0), |set, reply| {
-            match set.and_then(|set| set.get(fastrand::usize(..set.len()))) {
-                Some((name, _)) => crate::commands::set::write(reply, name),
-                None => reply.null(),
-            }
+        return read(cx, request.key(0), |set, reply| match set.and_then(|set| set.get(dice.below(set.len()))) {
+            Some((name, _)) => crate::commands::set::write(reply, name),
+            None => reply.null(),
         });
     }
     let (count, with_scores) = parse_count(request)?;
@@ -30,8 +30,8 @@ pub fn zrandmember(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let mut outcome = Ok(());
     read(cx, request.key(0), |set, reply| match set {
         None => reply.array(0),
-        Some(set) if count < 0 => outcome = show_repeating(set, wanted, with_scores, reply),
-        Some(set) => show_different(set, wanted, with_scores, reply),
+        Some(set) if count < 0 => outcome = show_repeating(set, wanted, with_scores, (dice, reply)),
+        Some(set) => show_different(set, wanted, with_scores, (dice, reply)),
     })?;
     outcome
 }
@@ -56,7 +56,12 @@ fn parse_count(request: Request<'_>) -> Result<(i64, bool), Error> {
 }
 
 /// Writes `count` members, some perhaps more than once; false if that would be too long.
-fn show_repeating(set: SortedSetRef<'_>, count: usize, with_scores: bool, reply: &mut Writer<'_>) -> Outcome {
+fn show_repeating(
+    set: SortedSetRef<'_>,
+    count: usize,
+    with_scores: bool,
+    (dice, reply): (&Dice, &mut Writer<'_>),
+) -> Outcome {
     draws::judge(count, set.len(), || {
         let mut bytes = 0;
         set.visit(0..set.len(), false, |name, _| bytes += name.len());
@@ -68,14 +73,14 @@ fn show_repeating(set: SortedSetRef<'_>, count: usize, with_scores: bool, reply:
         if reply.is_full() {
             break;
         }
-        show_rank(set, fastrand::usize(..set.len()), with_scores, reply);
+        show_rank(set, dice.below(set.len()), with_scores, reply);
         draws::judge_written(reply.out.len() - begin)?;
     }
     Ok(())
 }
 
 /// Writes up to `count` different members.
-fn show_different(set: SortedSetRef<'_>, count: usize, with_scores: bool, reply: &mut Writer<'_>) {
+fn show_different(set: SortedSetRef<'_>, count: usize, with_scores: bool, (dice, reply): (&Dice, &mut Writer<'_>)) {
     let size = set.len();
     let count = count.min(size);
     reply_head(reply, count, with_scores);
@@ -84,7 +89,7 @@ fn show_different(set: SortedSetRef<'_>, count: usize, with_scores: bool, reply:
     } else if count * LISTED_SHARE <= size {
         let mut seen = HashSet::with_capacity(count);
         while seen.len() < count {
-            let rank = fastrand::usize(..size);
+            let rank = dice.below(size);
             if seen.insert(rank) {
                 show_rank(set, rank, with_scores, reply);
             }
@@ -93,7 +98,7 @@ fn show_different(set: SortedSetRef<'_>, count: usize, with_scores: bool, reply:
         let mut members = Vec::with_capacity(size);
         set.visit(0..size, false, |name, score| members.push((name, score)));
         for index in 0..count {
-            members.swap(index, fastrand::usize(index..size));
+            members.swap(index, index + dice.below(size - index));
             let (name, score) = members[index];
             reply_within(reply, name, with_scores.then_some(score));
         }

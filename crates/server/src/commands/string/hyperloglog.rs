@@ -184,7 +184,7 @@ const STANDARD_ERROR: f64 = 1.04 / 128.0;
 /// PFSELFTEST: counts random elements into a sparse and a dense one, which must agree, and their counts must be near.
 pub fn pfselftest(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
     let sparse_max = sparse_max(cx);
-    let (mut one, mut other, seed) = (Sketch::new(), Sketch::new(), fastrand::u64(..));
+    let (mut one, mut other, seed) = (Sketch::new(), Sketch::new(), cx.dice.number());
     other.make_dense()?;
     let mut checkpoint = 1;
     for number in 1..=TESTED_ELEMENTS {

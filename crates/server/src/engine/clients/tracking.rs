@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use sleeve_wire::reply::{Protocol, Writer};
 
 use super::client_info::Peer;
+use crate::host::dice::Dice;
 use crate::messaging::mail::Letter;
 use crate::messaging::wakeups::Outbox;
 
@@ -129,11 +130,11 @@ impl Tracking {
 
     /// Remembers that a client has read a key, and makes room when there are more than `keys_max` (0 is no limit): the
     /// readers of keys drawn at random must read them again.
-    pub fn remember(&self, id: u64, key: &[u8], keys_max: usize, out: &mut Outbox) {
+    pub fn remember(&self, id: u64, key: &[u8], (keys_max, dice): (usize, &Dice), out: &mut Outbox) {
         let mut table = self.table.lock();
         table.add(key, id);
         while keys_max != 0 && table.keys.len() > keys_max {
-            let key = Arc::clone(&table.keys[fastrand::usize(..table.keys.len())]);
+            let key = Arc::clone(&table.keys[dice.below(table.keys.len())]);
             let ids = table.remove(&key);
             self.tell(ids, &key, Some((id, false)), out);
         }

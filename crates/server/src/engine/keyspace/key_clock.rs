@@ -8,6 +8,7 @@ use sleeve_store::EntryRef;
 
 use crate::config::{Config, Opt};
 use crate::host::clock::Instant;
+use crate::host::dice::Dice;
 
 /// A counter begins here, so that a new key is not the first to go.
 const FRESH_COUNT: u32 = 5;
@@ -19,11 +20,11 @@ pub fn fresh(config: &Config, now: Instant) -> u32 {
     if config.maxmemory_policy().is_lfu() { minute(now) << 8 | FRESH_COUNT } else { second(now) }
 }
 
-/// Renews the clock of a key that is read now.
+/// Renews the clock of a key that is read now. The dice say whether a counter goes up.
 #[inline]
-pub fn touch(config: &Config, entry: &EntryRef<'_>, now: Instant) {
+pub fn touch((config, dice): (&Config, &Dice), entry: &EntryRef<'_>, now: Instant) {
     let old = entry.clock();
-    let new = if config.maxmemory_policy().is_lfu() { count_one_more(config, old, now) } else { second(now) };
+    let new = if config.maxmemory_policy().is_lfu() { count_one_more((config, dice), old, now) } else { second(now) };
     // A key that is read often is written once a second, and its cache line stays clean otherwise.
     if new != old {
         entry.touch(new);
@@ -54,11 +55,11 @@ pub fn used(config: &Config, count: u32, now: Instant) -> u32 {
 }
 
 #[cold]
-fn count_one_more(config: &Config, clock: u32, now: Instant) -> u32 {
+fn count_one_more((config, dice): (&Config, &Dice), clock: u32, now: Instant) -> u32 {
     let count = frequency(config, clock, now);
     let above_fresh = f64::from(count.saturating_sub(FRESH_COUNT));
     let chance = 1.0 / (above_fresh * config.number(Opt::LfuLogFactor) as f64 + 1.0);
-    let raised = if count < 255 && fastrand::f64() < chance { count + 1 } else { count };
+    let raised = if count < 255 && dice.share() < chance { count + 1 } else { count };
     minute(now) << 8 | raised
 }
 

@@ -1,0 +1,41 @@
+//! What an engine begins with that no option says: the time, and what it draws by chance.
+//!
+//! Everything random in an engine comes from here, so that one that is begun from a seed, and is then told the time with
+//! each request ([`crate::Local::exchange_at`]), gives the same replies again to the byte.
+
+use crate::host::clock::{Instant, Ticker};
+use crate::host::dice::{self, Dice};
+
+/// See the file's head. Used up by the engine that begins with it.
+#[derive(Debug)]
+pub struct Origin {
+    /// When the engine begins.
+    pub(super) now: Instant,
+    /// The secret of the keyed hash.
+    pub(super) secret: [u8; 16],
+    /// What the engine's name for this run is made of.
+    pub(super) run_id: [u8; 20],
+    /// The seed of the dice that give every thread its seed.
+    pub(super) seed: u64,
+    /// What turns measurements into time.
+    pub(super) ticker: Ticker,
+}
+
+impl Origin {
+    /// This machine's time, and secrets that nobody can foresee.
+    pub fn of_machine() -> Self {
+        let (mut secret, mut run_id, mut seed) = ([0; 16], [0; 20], [0; 8]);
+        dice::secret_bytes(&mut secret);
+        dice::secret_bytes(&mut run_id);
+        dice::secret_bytes(&mut seed);
+        Self { now: Instant::now(), secret, run_id, seed: u64::from_ne_bytes(seed), ticker: Ticker::start() }
+    }
+
+    /// What this seed stands for, at a time that the caller names; whatever takes time seems to take none. For tests and
+    /// simulations: who knows the seed knows where keys lie.
+    pub fn of_seed(seed: u64, now: Instant) -> Self {
+        let dice = Dice::new(seed);
+        let (secret, run_id) = ([(); 16].map(|()| dice.number() as u8), [(); 20].map(|()| dice.number() as u8));
+        Self { now, secret, run_id, seed: dice.number(), ticker: Ticker::stopped() }
+    }
+}
