@@ -12,6 +12,7 @@
 mod engines;
 mod wakeup;
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -126,7 +127,7 @@ impl Embedded {
     }
 
     /// Serves the engine at this address too.
-    pub(crate) fn listen(&self, address: SocketAddr) -> std::io::Result<SocketAddr> {
+    pub(crate) fn listen(&self, address: SocketAddr) -> io::Result<SocketAddr> {
         let server = self.house.engine.listen(address)?;
         let bound = server.addresses().first().copied().unwrap_or(address);
         self.house.servers.lock().push(server);
@@ -163,15 +164,20 @@ impl Embedded {
     /// Gives up whatever is late, and takes no more.
     pub(crate) fn abort(&self) {
         self.closed.store(true, Ordering::Release);
+        self.give_up(&Error::disconnected("it was given up"));
+        self.alarm.ring();
+    }
+
+    /// Answers whatever is late with this error.
+    fn give_up(&self, error: &Error) {
         let mut done = Completions::default();
         for seat in self.open_seats() {
             let mut seat = seat.lock();
             if !seat.is_idle() {
-                seat.renew(self, &Error::disconnected("it was given up"), &mut done);
+                seat.renew(self, error, &mut done);
             }
         }
         self.finish(&mut done);
-        self.alarm.ring();
     }
 
     fn open_seats(&self) -> impl Iterator<Item = &Mutex<Seat>> {
@@ -274,9 +280,13 @@ impl Embedded {
                 alarm.sleep(pause);
             }
         };
-        if thread::Builder::new().name("sleeve-embedded".to_owned()).spawn(ask).is_err() {
-            // The next call on the seat asks instead.
+        if let Err(error) = start(ask) {
             self.asking.store(false, Ordering::Release);
+            // Nobody would ever look for these replies: who waits for them has none of this engine's threads.
+            self.give_up(&Error::disconnected(&format!(
+                "the system gives no thread that would wait for the reply ({error}); raise the limit of threads, or use \
+                 fewer"
+            )));
         }
     }
 
@@ -312,6 +322,15 @@ impl Drop for Embedded {
     fn drop(&mut self) {
         self.alarm.ring();
     }
+}
+
+/// Starts the thread that asks for late replies.
+fn start(ask: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    #[cfg(test)]
+    if tests::IS_REFUSED.get() {
+        return Err(io::ErrorKind::WouldBlock.into());
+    }
+    thread::Builder::new().name("sleeve-embedded".to_owned()).spawn(ask).map(|_| ())
 }
 
 /// What is said to whom a session does not answer any more: somebody ended it, or the engine itself is over.
@@ -450,5 +469,32 @@ impl Seat {
             entry.asker.fail(error, done);
         }
         *self = Self::new(embedded);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use crate::{Client, prelude::*};
+
+    use super::*;
+
+    thread_local! {
+        /// Whether the system refuses this thread another one.
+        pub(super) static IS_REFUSED: Cell<bool> = const { Cell::new(false) };
+    }
+
+    #[test]
+    fn who_waits_for_a_reply_without_a_thread_that_looks_for_it_is_told_so() {
+        let client = Client::connect("embedded://").expect("an engine");
+        IS_REFUSED.set(true);
+        let late = client.blpop::<Option<(String, String)>>("jobs", Duration::from_secs(3600));
+        let error = late.wait().expect_err("nobody would look for it");
+        assert!(error.to_string().contains("gives no thread"), "{error}");
+        IS_REFUSED.set(false);
+        let served = client.blpop::<Option<(String, String)>>("jobs", Duration::from_secs(3600));
+        client.lpush("jobs", "one").wait().expect("it is pushed");
+        assert_eq!(served.wait().expect("it is served"), Some(("jobs".to_owned(), "one".to_owned())));
     }
 }

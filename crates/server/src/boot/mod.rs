@@ -73,6 +73,7 @@ impl Server {
         for thread in self.threads.drain(..) {
             _ = thread.join();
         }
+        self.mailboxes.iter().for_each(|mailbox| self.engine.leave_mailbox(mailbox));
         self.engine.port.store(0, Ordering::Relaxed);
     }
 }
@@ -240,8 +241,10 @@ pub fn serve(words: &[Vec<u8>]) -> Result<(), StartError> {
     _ = oom_score::apply(&engine.config);
     let pid_file = write_pid_file(&engine.config);
     pid_file.iter().for_each(|path| panics::take_along(path.clone()));
-    signals::catch(Arc::clone(&engine)).map_err(|error| system("cannot catch signals", error))?;
-    let server = start(&engine, engine.doors.listeners()).map_err(|error| system("cannot start the workers", error))?;
+    let server = start_threads(&engine).inspect_err(|error| {
+        log::warning(&error.to_string());
+        pid_file.iter().for_each(|path| _ = std::fs::remove_file(path));
+    })?;
     engine.doors.attach(&server.mailboxes);
     let processors = engine.config.number(Opt::Workers);
     log::notice(&format!("Running mode=standalone, port={}, workers={processors}.", engine.port()));
@@ -262,6 +265,12 @@ pub fn serve(words: &[Vec<u8>]) -> Result<(), StartError> {
     }
     log::warning("Sleeve is now ready to exit, bye bye...");
     Ok(())
+}
+
+/// Starts what a server process cannot do without: the thread for signals, and the workers.
+fn start_threads(engine: &Arc<Engine>) -> Result<Server, StartError> {
+    signals::catch(engine).map_err(|error| system("cannot catch signals", error))?;
+    start(engine, engine.doors.listeners()).map_err(|error| system("cannot start the workers", error))
 }
 
 fn system(what: impl Into<String>, error: io::Error) -> StartError {
@@ -288,5 +297,57 @@ fn write_pid_file(config: &Config) -> Option<PathBuf> {
             log::warning(&format!("Failed to write the pid file '{}': {}", path.display(), value::reason(&error)));
             None
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::threads::refusal;
+    use crate::worker::Worker;
+
+    fn engine_with_workers(count: &str) -> Arc<Engine> {
+        let config = Config::default();
+        config.assign(Opt::Workers, &[count.as_bytes()]).expect("a number of workers");
+        Engine::new(config)
+    }
+
+    #[test]
+    fn where_not_all_workers_can_start_none_is_left_and_the_engine_serves_on() {
+        let engine = engine_with_workers("3");
+        let address = SocketAddr::from(([127, 0, 0, 1], 0));
+        let error = refusal::after(2, || engine.listen(address)).expect_err("the third is refused");
+        assert_eq!(error.raw_os_error(), Some(libc::EAGAIN));
+        assert_eq!((engine.port(), engine.mailbox_count(), engine.failure()), (0, 0, None));
+        let mut replies = Vec::new();
+        engine.connect(|| ()).exchange(b"PING\r\n", &mut replies).expect("the engine is as it was");
+        assert_eq!(replies, b"+PONG\r\n");
+        let server = engine.listen(address).expect("there are threads again");
+        assert_eq!(engine.mailbox_count(), 3);
+        server.stop();
+        assert_eq!(engine.mailbox_count(), 0);
+    }
+
+    #[test]
+    fn a_server_without_a_thread_for_signals_or_workers_does_not_start_and_says_which() {
+        let engine = engine_with_workers("1");
+        let reason = |allowed| refusal::after(allowed, || start_threads(&engine)).expect_err("refused").to_string();
+        assert!(reason(0).starts_with("cannot catch signals: "));
+        assert!(reason(1).starts_with("cannot start the workers: "));
+    }
+
+    #[test]
+    fn a_worker_that_the_kernel_does_not_let_wait_ends_the_engine_which_says_why() {
+        let engine = engine_with_workers("1");
+        let mut local = engine.connect(|| ());
+        let mut driver = Driver::new().expect("a driver");
+        let waker = driver.waker();
+        let mailbox = Arc::new(Mailbox::new(move || waker.wake()));
+        driver.break_wait();
+        let worker = Worker::new(&engine, Team::new(vec![mailbox]), 0, driver);
+        worker.spawn().expect("a thread").join().expect("it does not panic");
+        let reason = engine.failure().expect("the engine is over");
+        assert!(reason.starts_with("worker-0 cannot wait for its clients: "), "{reason}");
+        assert!(local.exchange(b"PING\r\n", &mut Vec::new()).is_err(), "nobody is served by half an engine");
     }
 }

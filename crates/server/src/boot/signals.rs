@@ -6,7 +6,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::thread;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -25,9 +24,10 @@ pub fn ignore_hangups() {
 ///
 /// # Errors
 /// What the system says: no descriptor or no thread.
-pub fn catch(engine: Arc<Engine>) -> io::Result<()> {
+pub fn catch(engine: &Arc<Engine>) -> io::Result<()> {
     let mut signals = Signals::new([SIGTERM, SIGINT])?;
-    thread::Builder::new().name("signals".into()).spawn(move || {
+    let stopping = Arc::clone(engine);
+    engine.start_thread("signals", move || {
         for (count, signal) in signals.forever().enumerate() {
             if count > 0 {
                 std::process::exit(1);
@@ -38,11 +38,12 @@ pub fn catch(engine: Arc<Engine>) -> io::Result<()> {
             };
             log::warning(&format!("Received {name} scheduling shutdown..."));
             log::warning("User requested shutdown...");
-            if engine.config.number(option) & shutdown::SAVE != 0 {
+            if stopping.config.number(option) & shutdown::SAVE != 0 {
                 log::warning("No snapshot is written, as there are none yet; ending all the same, as 'force' says.");
             }
-            engine.post_stop();
+            stopping.post_stop();
         }
+        Ok(())
     })?;
     Ok(())
 }

@@ -180,6 +180,13 @@ impl Driver {
         }
     }
 
+    /// Has every wait fail from now on, as the kernel does where a descriptor is not what it should be.
+    #[cfg(test)]
+    pub fn break_wait(&mut self) {
+        let other = std::fs::File::open("/dev/null").expect("a file that is no epoll");
+        rustix::io::dup2(&other, &mut self.poll).expect("a descriptor in place of another");
+    }
+
     /// What event `index` of this wake-up was. Bytes that arrived are at the start of the buffer that [`Driver::take_buffer`] gives.
     pub fn event(&mut self, index: usize) -> Event {
         let Some(&epoll::Event { flags, data }) = self.events.0.get(index) else { return Event::Nothing };

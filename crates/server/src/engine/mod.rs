@@ -4,6 +4,7 @@
 //! a listener (`boot`) work on the same engine at the same time. Dropping the last handle ends it.
 
 pub(crate) mod clients;
+mod failure;
 pub mod journal;
 pub(crate) mod keyspace;
 pub(crate) mod migrate_target;
@@ -24,7 +25,6 @@ use crate::driver::tls::Tls;
 use crate::host::clock::{Instant, Ticker};
 use crate::host::dice::Dice;
 use crate::host::lazy_free::LazyFree;
-use crate::host::log;
 use crate::messaging::mail::{Letter, Mailbox};
 use crate::messaging::pubsub::PubSub;
 use crate::observe::latency::Latency;
@@ -216,19 +216,10 @@ impl Engine {
         self.mailboxes().iter().for_each(|mailbox| mailbox.post(Letter::Stop));
     }
 
-    /// Ends the engine because of a fault of ours, such as a panic, after which its data cannot be relied on. Nobody is left
-    /// waiting: connections are closed, and sessions in this process, those that are opened later included, answer
-    /// [`Closed`](crate::Closed). The program that embeds the engine goes on, and may make another.
-    pub fn fail(&self, reason: &str) {
-        log::warning(&format!("The engine is over: {reason}"));
-        _ = self.failure.set(reason.to_owned());
-        self.scripts.running.end_at_once();
-        self.post_stop();
-    }
-
-    /// Why the engine is over, if it has failed.
-    pub fn failure(&self) -> Option<&str> {
-        self.failure.get().map(String::as_str)
+    /// How many mailboxes there are, for tests of who leaves them.
+    #[cfg(test)]
+    pub(crate) fn mailbox_count(&self) -> usize {
+        self.mailboxes.lock().len()
     }
 
     /// Everybody's mailbox. A copy: to post is to call the owner's own code, which may come or go meanwhile.

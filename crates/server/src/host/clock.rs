@@ -5,7 +5,6 @@
 //! Redis; durations come from the monotonic clock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// One reading of both clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +73,8 @@ pub fn monotonic_ns() -> u64 {
 }
 
 fn wall_us() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_micros() as i64
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    (time.tv_sec * 1_000_000 + time.tv_nsec / 1_000).max(0)
 }
 
 /// A cheap, fine counter of time in a unit of its own: the processor's time stamp where there is one. See [`Ticker`].

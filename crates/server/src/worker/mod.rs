@@ -13,10 +13,9 @@ mod tls_channels;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 use crate::config::Opt;
 use crate::driver::{Driver, Event, Listener, Sending, Token};
@@ -27,7 +26,6 @@ use crate::execute::scratch::Desk;
 use crate::host::clock::Instant;
 use crate::host::crash;
 use crate::host::log;
-use crate::host::panics;
 use crate::messaging::mail::{Accepted, Letter, Mailbox};
 use crate::request::output::Output;
 use crate::session::Session;
@@ -135,13 +133,9 @@ impl Worker {
     /// # Errors
     /// What the kernel says: too many threads.
     pub fn spawn(self) -> io::Result<JoinHandle<()>> {
-        let name = format!("worker-{}", self.number);
-        let engine = Arc::clone(&self.desk.engine);
-        thread::Builder::new().name(name.clone()).spawn(move || match catch_unwind(AssertUnwindSafe(|| self.run())) {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => engine.fail(&format!("{name} cannot wait for its clients: {error}")),
-            Err(panic) => engine.fail(&format!("{name} panicked: {}", panics::message(&*panic))),
-        })
+        let (name, engine) = (format!("worker-{}", self.number), Arc::clone(&self.desk.engine));
+        let serve = move || self.run().map_err(|error| format!("cannot wait for its clients: {error}"));
+        engine.start_thread(&name, serve)
     }
 
     fn run(mut self) -> io::Result<()> {

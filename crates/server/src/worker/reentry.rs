@@ -66,6 +66,7 @@ impl Worker {
         }
         self.has_attended = true;
         self.desk.now = crate::host::clock::Instant::now();
+        // A wait that fails fails again when the worker comes to wait by itself, which says so and ends the engine.
         let Ok(count) = self.driver.wait(0) else { return };
         for index in 0..count {
             match self.driver.event(index) {

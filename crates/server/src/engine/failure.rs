@@ -1,0 +1,74 @@
+//! What goes wrong in a thread of an engine, in one way.
+//!
+//! A thread that serves ends by its own will or takes the engine with it, because whoever it serves would wait for ever:
+//! [`Engine::start_thread`] starts it so, and [`Engine::fail`] says to everybody that the engine is over. A thread that
+//! cannot start is an error of whoever wants it. `docs/threads.md` has the whole policy.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use super::Engine;
+use crate::host::{log, panics, threads};
+
+impl Engine {
+    /// Starts a thread that serves this engine. Where it ends with an error or a panic, the engine is over.
+    ///
+    /// # Errors
+    /// What the system says: too many threads. Nothing has changed then.
+    pub(crate) fn start_thread(
+        self: &Arc<Self>,
+        name: &str,
+        serve: impl FnOnce() -> Result<(), String> + Send + 'static,
+    ) -> io::Result<JoinHandle<()>> {
+        let (engine, own_name) = (Arc::clone(self), name.to_owned());
+        threads::start(name, move || match catch_unwind(AssertUnwindSafe(serve)) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => engine.fail(&format!("{own_name} {error}")),
+            Err(panic) => engine.fail(&format!("{own_name} panicked: {}", panics::message(&*panic))),
+        })
+    }
+
+    /// Ends the engine because of a fault of ours, such as a panic, after which its data cannot be relied on. Nobody is left
+    /// waiting: connections are closed, and sessions in this process, those that are opened later included, answer
+    /// [`Closed`](crate::Closed). The program that embeds the engine goes on, and may make another.
+    pub fn fail(&self, reason: &str) {
+        log::warning(&format!("The engine is over: {reason}"));
+        _ = self.failure.set(reason.to_owned());
+        self.scripts.running.end_at_once();
+        self.post_stop();
+    }
+
+    /// Why the engine is over, if it has failed.
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.get().map(String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::host::threads::refusal;
+
+    #[test]
+    fn a_thread_that_ends_by_its_own_will_leaves_the_engine_alone_and_one_that_fails_or_panics_ends_it() {
+        let engine = Engine::new(Config::default());
+        engine.start_thread("well", || Ok(())).expect("a thread").join().expect("it is caught");
+        assert_eq!(engine.failure(), None);
+        engine.start_thread("ill", || Err("cannot go on".into())).expect("a thread").join().expect("it is caught");
+        assert_eq!(engine.failure(), Some("ill cannot go on"));
+        let engine = Engine::new(Config::default());
+        engine.start_thread("broken", || panic!("by chance")).expect("a thread").join().expect("it is caught");
+        assert_eq!(engine.failure(), Some("broken panicked: by chance"));
+    }
+
+    #[test]
+    fn a_thread_that_cannot_start_is_an_error_of_who_wants_it_and_ends_nothing() {
+        let engine = Engine::new(Config::default());
+        let error = refusal::after(0, || engine.start_thread("none", || Ok(()))).expect_err("it is refused");
+        assert_eq!(error.raw_os_error(), Some(libc::EAGAIN));
+        assert_eq!(engine.failure(), None);
+    }
+}
