@@ -16,7 +16,7 @@ use sleeve::{Seal, Tls};
 /// How long an attempt to agree with the server on keys may take.
 const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// See the file's head.
+/// A stream with TLS around it, which blocks.
 #[derive(Debug)]
 pub struct Sealed {
     stream: TcpStream,

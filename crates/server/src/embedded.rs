@@ -21,7 +21,7 @@ use crate::messaging::message::Message;
 use crate::request::output::Output;
 use crate::session::Session;
 
-/// See the file's head. `Send`: it may move between threads, one at a time.
+/// A session of an embedded engine. `Send`: it may move between threads, one at a time.
 #[derive(Debug)]
 pub struct Local {
     session: Session,

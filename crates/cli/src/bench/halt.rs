@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// See the file's head.
+/// Whether and why a measurement is to end.
 #[derive(Debug)]
 pub struct Halt {
     state: AtomicU8,

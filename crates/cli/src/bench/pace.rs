@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// What may be caught up.
 const BACKLOG_MAX: Duration = Duration::from_millis(100);
 
-/// See the file's head.
+/// Requests a second that are not to be exceeded.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     each: Duration,

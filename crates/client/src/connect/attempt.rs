@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// The longest sleep.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// See the file's head.
+/// The time that is left of one attempt to connect.
 pub(crate) struct Attempt<'a> {
     /// None where it may take for ever.
     deadline: Option<Instant>,

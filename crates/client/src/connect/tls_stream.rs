@@ -18,7 +18,7 @@ use rustls::ClientConnection;
 use crate::config::tls::Tls;
 use crate::sys::{SEND_FLAGS, timespec};
 
-/// See the file's head.
+/// The TLS state of one stream.
 #[derive(Debug)]
 pub struct Seal {
     state: Mutex<State>,

@@ -33,7 +33,7 @@ pub(crate) enum Flight {
     Commands,
 }
 
-/// See the file's head.
+/// How long a server has been silent, and what was done about it.
 pub(crate) struct Vigil {
     config: Config,
     vitals: Arc<Vitals>,

@@ -13,7 +13,7 @@ const GAP_KEPT_MAX: usize = 64 * 1024;
 /// The longest SELECT, in bytes.
 pub(crate) const SELECT_LENGTH_MAX: usize = 40;
 
-/// See the file's head.
+/// The bytes of requests that leave together, and who waits for their replies.
 #[derive(Default)]
 pub(crate) struct Segment {
     pub(crate) bytes: Vec<u8>,

@@ -13,7 +13,7 @@ use super::news::News;
 use crate::error::Error;
 use crate::pipe::slot::wake_all;
 
-/// See the file's head.
+/// Messages that wait for their reader, up to a bound.
 pub(crate) struct Inbox {
     state: Mutex<State>,
     changed: Condvar,

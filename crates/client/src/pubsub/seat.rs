@@ -21,7 +21,7 @@ use crate::pipe::slot::wake_all;
 /// Between two looks at the clock of a reader that waits long, so that keys expire in an engine that has no other thread.
 const WAIT_SLICE: Duration = Duration::from_millis(50);
 
-/// See the file's head.
+/// A session of the embedded engine that only listens.
 pub(crate) struct Seat {
     engine: Arc<Engine>,
     wakers: Arc<Mutex<Vec<Waker>>>,

@@ -14,7 +14,7 @@ use parking_lot::{Condvar, Mutex};
 use super::names::{Change, Names, Verb};
 use crate::error::{Effect, Error, ErrorKind};
 
-/// See the file's head.
+/// The channels that a subscription is to have, and who waits for their confirmation.
 pub(crate) struct Wanted {
     state: Mutex<State>,
     changed: Condvar,

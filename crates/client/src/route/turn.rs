@@ -52,7 +52,7 @@ impl Drop for Waiters {
     }
 }
 
-/// See the file's head.
+/// A leased connection on which one command waits.
 pub(crate) struct Turn {
     waiters: Arc<Waiters>,
     number: u64,

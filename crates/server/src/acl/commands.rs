@@ -13,7 +13,7 @@ use super::rule::RuleError;
 
 const WORDS: usize = commands::all().len().div_ceil(64);
 
-/// See the file's head.
+/// Which commands a selector allows.
 #[derive(Debug, Clone, Default)]
 pub struct Commands {
     allowed: Allowed,

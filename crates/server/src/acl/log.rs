@@ -70,7 +70,7 @@ impl Entry {
     }
 }
 
-/// See the file's head.
+/// The latest refusals, the newest first.
 #[derive(Debug, Default)]
 pub struct Log {
     kept: Mutex<Kept>,

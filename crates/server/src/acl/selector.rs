@@ -9,7 +9,7 @@ use sleeve_wire::pattern;
 use super::commands::Commands;
 use super::rule::{Defaults, RuleError};
 
-/// See the file's head.
+/// One set of permissions: commands, keys and channels.
 #[derive(Debug, Clone, Default)]
 pub struct Selector {
     /// The commands.

@@ -10,7 +10,7 @@ use sleeve_wire::request::Span;
 use super::rule::{Defaults, RuleError};
 use super::selector::Selector;
 
-/// See the file's head.
+/// A user: passwords, state, and the selectors that say what is allowed.
 #[derive(Debug, Clone)]
 pub struct User {
     /// Tells a user from a later one of the same name.

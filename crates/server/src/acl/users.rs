@@ -19,7 +19,7 @@ use crate::request::error::Error;
 
 pub use super::selector::has_space;
 
-/// See the file's head.
+/// All users of one engine, and the log of what they were refused.
 #[derive(Debug)]
 pub struct Acl {
     users: RwLock<Users>,

@@ -62,7 +62,7 @@ pub struct AtHand<'a> {
     pub clock: Clock,
 }
 
-/// See the file's head.
+/// The view that one batch of commands has of the engine, its client and its reply.
 pub struct Cx<'a> {
     /// The engine.
     pub engine: &'a Engine,

@@ -20,7 +20,8 @@ use crate::messaging::subscription::Subscriptions;
 use crate::request::KeyAt;
 use crate::request::queue::Queue;
 
-/// See the file's head. Owned by the session; no other thread sees it.
+/// What a client has set up: database, protocol, transaction, subscriptions, tracking. Owned by the session;
+/// no other thread sees it.
 #[derive(Debug)]
 pub struct State {
     /// What others see of this client.

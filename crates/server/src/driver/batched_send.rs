@@ -15,7 +15,7 @@ use rustix::net::SendFlags;
 /// Sends that one system call does at most.
 const SENDS_MAX: usize = 256;
 
-/// See the file's head.
+/// Sends that are gathered until they leave with one system call.
 #[derive(Default)]
 pub struct Bundle {
     ring: Ring,

@@ -35,7 +35,7 @@ const ACCEPTS_MAX: usize = 64;
 const WAKER: u64 = u64::MAX;
 const LISTENERS: u64 = 1 << 62;
 
-/// See the file's head. Belongs to one thread; its [`Waker`] may be used from any.
+/// One epoll instance with the connections that it watches. Belongs to one thread; its [`Waker`] may be used from any.
 #[derive(Debug)]
 pub struct Driver {
     poll: OwnedFd,

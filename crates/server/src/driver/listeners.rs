@@ -26,7 +26,7 @@ pub struct DoorError {
     error: io::Error,
 }
 
-/// See the file's head.
+/// The sockets at which the engine listens.
 #[derive(Debug, Default)]
 pub struct Doors {
     open: Mutex<Open>,

@@ -70,7 +70,7 @@ pub enum Answer {
     Refused(String),
 }
 
-/// See the file's head.
+/// A connection to another server, kept for the next MIGRATE.
 #[derive(Debug)]
 pub struct Target {
     address: Address,

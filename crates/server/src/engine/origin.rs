@@ -6,7 +6,7 @@
 use crate::host::clock::{Instant, Ticker};
 use crate::host::dice::{self, Dice};
 
-/// See the file's head. Used up by the engine that begins with it.
+/// The time and the chance that one engine begins with. Used up by the engine that begins with it.
 #[derive(Debug)]
 pub struct Origin {
     /// When the engine begins.

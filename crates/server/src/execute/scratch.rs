@@ -15,7 +15,7 @@ use crate::host::dice::Dice;
 use crate::messaging::local_subscribers::Audience;
 use crate::observe::stats::Counters;
 
-/// See the file's head.
+/// Buffers and counters of a thread that runs sessions, reused from batch to batch.
 #[derive(Debug)]
 pub struct Desk {
     /// The engine that is worked on.

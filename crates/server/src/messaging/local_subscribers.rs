@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::message::{Form, KINDS, Kind, Message};
 use super::subscription::Subscriptions;
 
-/// See the file's head.
+/// Which sessions of one thread listen to which channels and patterns.
 #[derive(Debug, Default)]
 pub struct Audience {
     seats: [HashMap<Arc<[u8]>, Vec<Seat>>; KINDS],

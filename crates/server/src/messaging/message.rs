@@ -51,7 +51,7 @@ impl Form {
 /// The reply bytes of one form, by protocol.
 type Forms = [OnceLock<Arc<Vec<u8>>>; 2];
 
-/// See the file's head.
+/// One published message, shared by everybody who gets it.
 #[derive(Debug)]
 pub struct Message {
     /// A channel's or a shard channel's.

@@ -19,7 +19,7 @@ use super::message::{KINDS, Kind, Message};
 use super::subscription::Subscriptions;
 use super::wakeups::Outbox;
 
-/// See the file's head.
+/// Which threads have listeners of which channels and patterns.
 #[derive(Debug, Default)]
 pub struct PubSub {
     listened: AtomicUsize,

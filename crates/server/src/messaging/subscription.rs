@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::message::{Form, KINDS, Kind, Message};
 
-/// See the file's head.
+/// The channels and patterns that one client listens to.
 #[derive(Debug, Default)]
 pub struct Subscriptions {
     names: [BTreeSet<Arc<[u8]>>; KINDS],

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::mail::Mailbox;
 use super::message::{Form, Message};
 
-/// See the file's head.
+/// Threads that are to be woken for what was published, and messages to oneself.
 #[derive(Debug, Default)]
 pub struct Outbox {
     bells: Vec<Arc<Mailbox>>,

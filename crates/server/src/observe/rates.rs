@@ -22,7 +22,7 @@ pub struct Traffic {
     pub output_bytes: u64,
 }
 
-/// See the file's head.
+/// Figures of the last moments: rates a second, and the peak of memory.
 #[derive(Debug, Default)]
 pub struct Gauges {
     next_ms: AtomicU64,

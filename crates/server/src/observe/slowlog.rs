@@ -35,7 +35,7 @@ pub struct Entry {
     pub name: String,
 }
 
-/// See the file's head; one an engine.
+/// The latest slow commands of one engine.
 #[derive(Debug, Default)]
 pub struct SlowLog {
     kept: Mutex<Kept>,

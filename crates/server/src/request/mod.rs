@@ -28,7 +28,7 @@ pub struct Key<'a> {
     pub hash: Hash,
 }
 
-/// See the file's head.
+/// A command with its arguments and its keys, already hashed.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
     /// The row of the command or subcommand.

@@ -7,7 +7,7 @@
 use sleeve_wire::commands::Row;
 use sleeve_wire::request::{Args, Span};
 
-/// See the file's head.
+/// The commands of a transaction, back to back in one buffer.
 #[derive(Debug, Default)]
 pub struct Queue {
     blocks: Vec<Block>,

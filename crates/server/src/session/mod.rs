@@ -22,7 +22,7 @@ use crate::host::clock::Instant;
 use crate::messaging::message::Kind;
 use crate::request::output::Output;
 
-/// See the file's head.
+/// One client: requests cut out of the bytes that come, replies in the order of the requests.
 #[derive(Debug)]
 pub struct Session {
     /// What the commands of this peer see of it.

@@ -51,7 +51,8 @@ impl Team {
     }
 }
 
-/// See the file's head. Made by one thread, then moved to the thread that [`Worker::spawn`] starts.
+/// One thread with its driver and the sessions of its connections. Made by one thread, then moved to the thread that
+/// [`Worker::spawn`] starts.
 #[derive(Debug)]
 pub struct Worker {
     number: usize,

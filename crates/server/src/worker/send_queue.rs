@@ -6,7 +6,7 @@
 use crate::driver::Token;
 use crate::request::output::Output;
 
-/// See the file's head.
+/// Connections whose replies are to be sent at the end of a wake-up.
 #[derive(Debug, Default)]
 pub(super) struct Departures {
     waiting: Vec<(Token, Output)>,

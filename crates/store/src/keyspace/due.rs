@@ -11,7 +11,7 @@ use crate::value::key_hash::Hash;
 /// What one hash takes here besides its key: two nodes' shares.
 const BYTES_EACH: usize = 80;
 
-/// See the file's head.
+/// The hashes of one database in one shard with fields that expire, by the time of the next.
 #[derive(Debug, Default)]
 pub(crate) struct DueKeys {
     by_time: BTreeMap<(i64, u64), Box<[u8]>>,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-/// See the file's head.
+/// A sleeping thread's wake-up call, with a time at which it wakes by itself.
 #[derive(Default)]
 pub(crate) struct Alarm {
     rung: Mutex<bool>,

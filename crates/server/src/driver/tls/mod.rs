@@ -38,7 +38,7 @@ impl Tls {
     }
 }
 
-/// See the file's head.
+/// The TLS state of one connection.
 #[derive(Debug)]
 pub struct Channel {
     connection: ServerConnection,

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use rustls::server::{ServerSessionMemoryCache, StoresServerSessions};
 
-/// See the file's head.
+/// TLS sessions that clients may resume.
 pub struct Sessions {
     cache: Arc<ServerSessionMemoryCache>,
     /// How long a session counts, in seconds.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::client_info::{Peer, Peers};
 
-/// See the file's head.
+/// The memory of all clients of one engine, in classes of size.
 #[derive(Debug, Default)]
 pub struct ClientMemory {
     sum_bytes: AtomicI64,

@@ -20,7 +20,7 @@ use crate::host::dice::Dice;
 use crate::messaging::mail::Letter;
 use crate::messaging::wakeups::Outbox;
 
-/// See the file's head.
+/// Which clients have read which keys, and who wants to hear of prefixes.
 #[derive(Debug, Default)]
 pub struct Tracking {
     clients: AtomicUsize,

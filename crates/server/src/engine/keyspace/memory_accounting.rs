@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-/// See the file's head.
+/// Bytes by what they are for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Footprint {
     /// Keys and tables.
@@ -38,7 +38,7 @@ impl Footprint {
     }
 }
 
-/// See the file's head.
+/// A sum of memory that costs a few loads to read.
 #[derive(Debug)]
 pub struct Estimate {
     shards: Box<[AtomicU64]>,

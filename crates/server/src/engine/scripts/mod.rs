@@ -21,7 +21,7 @@ use running::Running;
 /// A script's name: its SHA-1 digest in lower-case hexadecimal.
 pub type Digest = [u8; 40];
 
-/// See the file's head.
+/// The scripts and libraries of one engine.
 #[derive(Debug, Default)]
 pub struct Scripts {
     sources: RwLock<HashMap<Digest, Arc<Script>>>,

@@ -31,7 +31,7 @@ pub struct Facts {
     pub request: OwnedArgs,
 }
 
-/// See the file's head.
+/// What is known about the script that runs: since when, whether it has written, whether it is to end.
 #[derive(Debug, Default)]
 pub struct Running {
     /// Monotonic milliseconds at which it began, plus one; 0 while none runs.

@@ -14,7 +14,7 @@ use crate::lua::native::raw_call::Kept;
 use crate::lua::redis::api;
 use crate::request::error::Error;
 
-/// See the file's head.
+/// The compiled scripts of one Lua state, by digest.
 pub struct ScriptRoom {
     /// The Lua state.
     pub realm: Realm,

@@ -21,7 +21,7 @@ use crate::lua::native::raw_call::Kept;
 use crate::lua::redis::api;
 use crate::request::error::Error;
 
-/// See the file's head.
+/// The libraries that are loaded into one Lua state, and the functions that they registered.
 pub struct LibraryRoom {
     /// The Lua state.
     pub realm: Realm,

@@ -28,7 +28,7 @@ use sandbox::Sandbox;
 /// By how many bytes a state grows or shrinks before others are told.
 const WEIGHT_STEP: usize = 4096;
 
-/// See the file's head.
+/// A Lua state with what scripts may reach in it.
 pub struct Realm {
     /// The state.
     pub lua: Lua,

@@ -14,7 +14,7 @@ const BYTES_A_UNIT: usize = 64;
 /// Between two looks at the memory of the state a text grows by an eighth, or this much.
 const STEP_BYTES: usize = 64 << 10;
 
-/// See the file's head.
+/// What the conversion of one value may still take: memory, and time until the pulse is felt.
 pub struct Allowance<'a> {
     lua: &'a Lua,
     seen_bytes: usize,

@@ -19,7 +19,7 @@ use crate::request::error::Error;
 use crate::request::renamed_commands::Names;
 use crate::request::{KeyAt, Request, hash_keys};
 
-/// See the file's head.
+/// One run of a script, as the functions that it calls see it.
 pub struct Scene<'s, 'c> {
     /// The command that runs the script.
     pub cx: &'s mut Cx<'c>,

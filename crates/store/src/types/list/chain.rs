@@ -24,7 +24,7 @@ pub enum End {
     Back,
 }
 
-/// See the file's head.
+/// A list that is too large for one pack.
 #[derive(Default)]
 pub struct Chain {
     nodes: VecDeque<Node>,

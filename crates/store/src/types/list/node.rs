@@ -19,7 +19,7 @@ const COMPRESSED_FROM_BYTES: usize = 48;
 /// How many compressed nodes of a list have been opened by readers.
 pub(crate) type Opened = Arc<AtomicUsize>;
 
-/// See the file's head.
+/// One pack of a long list, compressed or not.
 pub(crate) struct Node {
     /// The elements; empty while they are compressed.
     pack: Pack,

@@ -13,7 +13,7 @@ use crate::table::{Placement, Table};
 use crate::value::ValueRef;
 use crate::value::key_hash::HashKey;
 
-/// See the file's head.
+/// A sorted set that is too large to be packed.
 pub struct Ranked {
     table: Table,
     order: Order,

@@ -143,7 +143,7 @@ impl Link {
     }
 }
 
-/// See the file's head.
+/// Entries of a sorted set side by side, in order.
 pub(crate) struct Leaf {
     links: Vec<Link>,
     /// The score of grade 0, as `sortable` gives it; a grade is two to the power of `shift` of them.

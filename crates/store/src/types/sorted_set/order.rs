@@ -11,7 +11,7 @@
 use super::branch::{Below, Branch, Edge};
 use super::leaf::{Member, Target};
 
-/// See the file's head.
+/// The entries of a sorted set by score and name, with the number of those below each branch.
 pub(crate) struct Order {
     root: Branch,
     /// What leaves and branches take.

@@ -22,7 +22,7 @@ use crate::value::ValueRef;
 const DELETED: i64 = 1;
 const SAME_NAMES: i64 = 2;
 
-/// See the file's head.
+/// Entries of a stream in one pack, with what their ids and fields have in common said once.
 #[derive(Clone, Debug)]
 pub(crate) struct Block(Pack);
 

@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 
 use super::id::StreamId;
 
-/// See the file's head.
+/// A consumer group: its position, its consumers, and the entries that wait to be acknowledged.
 #[derive(Clone, Debug, Default)]
 pub struct StreamGroup {
     /// The last entry that was delivered.

@@ -21,7 +21,7 @@ use block::{Block, BlockLimits, Cursor, StreamEntry};
 use group::StreamGroup;
 use id::StreamId;
 
-/// See the file's head.
+/// A stream: its blocks, its counters and its groups.
 #[derive(Debug, Default)]
 pub struct Stream {
     blocks: BTreeMap<StreamId, Block>,
