@@ -148,7 +148,7 @@ impl<T: FromReply> Reply<T> {
     /// Blocks this thread until the answer is there. The client's command timeout bounds the wait.
     ///
     /// # Errors
-    /// The server's error, or why there is no answer; see [`ErrorKind`].
+    /// The server's error, or why there is no answer; see [`ErrorKind`](crate::ErrorKind).
     pub fn wait(self) -> Result<T, Error> {
         self.wait_until(None)
     }
@@ -156,7 +156,8 @@ impl<T: FromReply> Reply<T> {
     /// Blocks this thread until the answer is there, but for no longer than this.
     ///
     /// # Errors
-    /// As for [`wait`](Reply::wait), and [`ErrorKind::Timeout`] when the time is up; the command may still be executed.
+    /// As for [`wait`](Reply::wait), and [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) when the time is up; the command
+    /// may still be executed.
     pub fn wait_for(self, timeout: Duration) -> Result<T, Error> {
         self.wait_until(Instant::now().checked_add(timeout))
     }
