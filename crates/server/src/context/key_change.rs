@@ -88,8 +88,9 @@ impl Pending {
     }
 }
 
-/// Tells everybody that a key has changed or vanished, after it has.
-#[inline]
+/// Tells everybody that a key has changed or vanished, after it has. Always inline: the cause is known where it is called,
+/// and what does not concern it falls away.
+#[inline(always)]
 pub fn tell(source: Source<'_>, cause: Cause<'_>, database: u32, key: Key<'_>) {
     let Source { engine, counters, state, pending } = source;
     let is_seen = !matches!(cause, Cause::GroupRemoved);
