@@ -41,7 +41,7 @@ const EXPRESSIONS: &[&str] = &[
     "table.concat(T, S, N, N)",
     "table.concat({1, 2, 3}, S, -1, 1)",
     "table.sort({3, 1, 2}, function(a, b) return true end)",
-    "table.insert({}, N, E)",
+    "table.insert({}, (N) % 1000, E)",
     "table.remove({1, 2}, N)",
     "table.getn(T)",
     "table.maxn(T)",
@@ -199,6 +199,7 @@ const ENDLESS: &[&str] = &[
     "local s = 'x' while true do s = s .. s if #s > 1e6 then s = 'x' end end",
     "string.find(string.rep('a', 300000), '.-b')",
     "for i = -2^63, 1e999 do if i > 100 then break end end",
+    "table.insert({}, 2^31, 1)",
 ];
 
 /// A script.
