@@ -92,6 +92,13 @@ const SOAKS: &[Soak] = &[
         env: &[],
     },
     Soak {
+        name: "snapshots",
+        shows: "a snapshot is what the store was at its instant, whatever changes meanwhile; so many runs for each type",
+        test: &["--package", "sleeve-store", "--test", "outside", "snapshot::"],
+        size: Size::Count(500),
+        env: &[],
+    },
+    Soak {
         name: "client-forks",
         shows: "forked children leave their parent's connections alone, and clients of their own work whole",
         test: &["--package", "sleeve", "--test", "outside", "forks::"],

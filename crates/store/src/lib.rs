@@ -9,11 +9,12 @@
 //!
 //! | room | what is in it |
 //! | --- | --- |
+//! | `snapshot` | The whole store as it was at one instant, while it goes on changing. |
 //! | `keyspace` | All databases: shards behind locks, and the deadlines of fields. |
 //! | `rdb` | Values as bytes in the format of Redis's snapshot files. |
 //! | `types` | The types of values, one file or folder each: what a large collection is made of. |
 //! | `table` | The hash table of one database in one shard: segments, buckets, walks; below them `entry`, one key with its value. |
-//! | `value` | What a key can hold as seen from outside, how collections are found in an entry, and the keyed hash of keys. |
+//! | `value` | What a key can hold as seen from outside, how collections are found in an entry, the keyed hash of keys, and what is handed over to a snapshot. |
 //! | `packed` | Small collections as one run of bytes. |
 //! | `memory` | Pages, cells, prefetches. |
 //!
@@ -30,6 +31,7 @@ mod keyspace;
 mod memory;
 mod packed;
 pub mod rdb;
+pub mod snapshot;
 mod table;
 mod types;
 mod value;

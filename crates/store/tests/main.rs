@@ -8,6 +8,7 @@ mod listpack;
 mod map;
 mod model;
 mod set;
+mod snapshot;
 mod sorted_set;
 mod stream;
 mod walks;

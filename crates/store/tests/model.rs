@@ -210,7 +210,7 @@ impl Model {
         let live = self.live(db, key);
         let mut shard = self.store.lock_of(hash);
         let mut entry = shard.entry_or_insert(db, hash, key, &Value::Zeros(at), self.moment());
-        entry.with_bytes_mut(at + 1, |bytes| bytes[at] ^= 0x55);
+        entry.with_bytes_mut(at + 1, std::slice::from_ref(&(at..at + 1)), |bytes| bytes[at] ^= 0x55);
         let mut twin = live.unwrap_or(Plain { bytes: Vec::new(), encoding: "raw", deadline: None });
         twin.encoding = "raw";
         twin.bytes.resize(twin.bytes.len().max(at + 1), 0);

@@ -6,6 +6,7 @@
 
 pub mod due;
 pub mod field_expiry;
+pub mod hand_over;
 pub mod locks;
 pub mod shard;
 
@@ -13,9 +14,12 @@ use std::time::Duration;
 
 use crate::table::Placement;
 use crate::table::entry::handle::EntryRef;
+use crate::value::handover::desk::Desk;
 use crate::value::key_hash::{Hash, HashKey};
 use locks::{Locked, SHARDS_MAX, ShardCell, ShardGuard, ShardSet};
+use parking_lot::Mutex;
 use shard::Shard;
+use std::sync::Arc;
 
 /// How a store is made.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +49,8 @@ pub struct Store {
     /// 64 less the bits that choose the shard.
     shard_shift: u32,
     databases: usize,
+    /// Where the snapshot is handed over that has not come to its end, if there is one.
+    pub(crate) desk: Mutex<Option<Arc<Desk>>>,
 }
 
 /// Who can show any shard of a store, one at a time: the store itself, which locks it for the look, or a caller that
@@ -76,6 +82,7 @@ impl Store {
             hash_key,
             shard_shift: 64 - placement.shard_bits,
             databases: options.databases,
+            desk: Mutex::new(None),
         }
     }
 

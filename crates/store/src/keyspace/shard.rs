@@ -22,10 +22,10 @@ use std::marker::PhantomData;
 /// The keys of all databases whose hashes begin with the same bits.
 pub struct Shard {
     /// Grows to the highest database that was ever written.
-    tables: Vec<Table>,
+    pub(super) tables: Vec<Table>,
     /// As many: the hashes in each whose fields expire.
     pub(crate) due: Vec<DueKeys>,
-    placement: Placement,
+    pub(super) placement: Placement,
     /// Where packed collections are while they are changed.
     scratch: Vec<u8>,
     /// A shard is used by one thread at a time, because a borrowed entry can set its clock.
@@ -296,7 +296,7 @@ impl Shard {
         match Body::inline(&collection) {
             Some(body) => self.store(db, hash, key, body, deadline, moment),
             None => {
-                let body = Body::Object(Object::new(collection));
+                let body = Self::followed(Body::Object(Object::new(collection)), key);
                 self.store(db, hash, key, body, deadline, moment)
             }
         }
@@ -340,7 +340,8 @@ impl Shard {
     ) -> (Previous, Garbage) {
         let deadline = entry.deadline.map_or(Deadline::Clear, Deadline::At);
         let moment = Moment { now_ms, clock: entry.clock };
-        self.store(db, hash, key, entry.body(), deadline, moment)
+        let body = Self::followed(entry.body(), key);
+        self.store(db, hash, key, body, deadline, moment)
     }
 
     /// Sets or removes a key's deadline (milliseconds since the epoch). False if there is no such key.

@@ -12,7 +12,10 @@
 //! a free cell and those without. A slab that becomes empty is given back unless it is the last one with room.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::any::Any;
+use std::ops::Range;
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 
 use super::pages::{PAGE_BYTES as SLAB_BYTES, allocate_page, release_page};
 
@@ -59,6 +62,20 @@ pub(crate) struct Heap {
     bytes: usize,
     /// The bytes of blocks that could be cells and are not.
     small_bytes: usize,
+    /// Who wants to know what happens to the buffers of entries; one word, because every table has it and hardly any uses it.
+    watch: Option<Box<Box<dyn Watch>>>,
+}
+
+/// Who wants to know what happens to the buffers that entries own outside of the heap.
+pub(crate) trait Watch: Send {
+    /// These bytes of a buffer are about to change, or to be added.
+    fn change(&mut self, buffer: &Arc<Vec<u8>>, touched: Range<usize>);
+
+    /// An entry lets go of a buffer.
+    fn let_go(&mut self, buffer: &Arc<Vec<u8>>);
+
+    /// Itself, to be used as what it is.
+    fn as_any(&mut self) -> &mut dyn Any;
 }
 
 /// A block, and whether it is a cell; what is not comes from the global allocator.
@@ -103,12 +120,19 @@ fn block_layout(size: usize) -> Layout {
 
 impl Heap {
     pub const fn new() -> Self {
-        Self { classes: [Class { partial: ptr::null_mut(), full: ptr::null_mut() }; CLASSES], bytes: 0, small_bytes: 0 }
+        let classes = [Class { partial: ptr::null_mut(), full: ptr::null_mut() }; CLASSES];
+        Self { classes, bytes: 0, small_bytes: 0, watch: None }
     }
 
     /// The bytes in use: cells, larger blocks, and what was added by [`Heap::own`].
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Who wants to know what happens to the buffers of entries, if anybody does.
+    #[inline]
+    pub fn watch(&mut self) -> &mut Option<Box<Box<dyn Watch>>> {
+        &mut self.watch
     }
 
     /// Counts memory that an entry owns outside this heap.

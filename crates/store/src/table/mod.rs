@@ -11,6 +11,8 @@
 pub mod arena;
 pub mod bucket;
 pub mod entry;
+pub mod hand_over;
+pub mod owed;
 pub mod segment;
 pub mod walk;
 
@@ -22,6 +24,7 @@ use bucket::{Bucket, OUTSIDE, SPANS, Slot, VOLATILE};
 use entry::Entry;
 use entry::body::Body;
 use entry::handle::{EntryMut, EntryRef};
+use owed::Owed;
 use segment::{DEPTH_MAX, LENGTH_MAX, SPLIT_LENGTHS, Segment, length_for, tag_of};
 
 /// Buckets in which an entry is looked for ahead of need.
@@ -55,6 +58,10 @@ pub(crate) struct Table {
     pub(crate) directory: Vec<Segment>,
     /// The directory has two to the power of this many places, or none while the table was never used.
     pub(crate) bits: u8,
+    /// The epoch of all entries but those that a snapshot is still owed.
+    pub(crate) epoch: u8,
+    /// What is owed to a snapshot, while anything is.
+    pub(crate) owed: Option<Box<Owed>>,
     /// The segments whose depth is `bits`: when there are none, the directory can be halved.
     deepest: usize,
     len: usize,
@@ -83,6 +90,8 @@ impl Table {
         Self {
             directory: Vec::new(),
             bits: 0,
+            epoch: 0,
+            owed: None,
             deepest: 0,
             len: 0,
             volatile: 0,
@@ -146,6 +155,9 @@ impl Table {
     #[inline]
     pub fn find_mut(&mut self, position: u64, key: &[u8]) -> Option<EntryMut<'_>> {
         let place = self.place_of(position, key)?;
+        if self.owed.is_some() {
+            self.take_down(place);
+        }
         Some(self.entry_mut(place))
     }
 
@@ -164,7 +176,7 @@ impl Table {
         deadline: Option<i64>,
         clock: u32,
     ) -> EntryMut<'_> {
-        let entry = Entry::create(&mut self.heap, key, body, deadline, clock);
+        let entry = Entry::create(&mut self.heap, key, body, deadline, clock, self.epoch);
         if self.directory.is_empty() {
             self.segment_bytes += size_of::<Bucket>();
             self.directory = vec![Segment::new(&mut self.arena, 1, 0)];
@@ -207,6 +219,9 @@ impl Table {
 
     /// Takes the entry at `place` out, whose segment is given by its first index. The table stays as large as it is.
     pub fn remove_at(&mut self, place: Place) -> Entry {
+        if self.owed.is_some() {
+            self.take_down(place);
+        }
         let segment = &mut self.directory[place.segment];
         let slot = segment.buckets()[place.bucket].slots[place.index];
         segment.remove(place.bucket, place.index);
@@ -377,6 +392,9 @@ impl Clone for Table {
 
 impl Drop for Table {
     fn drop(&mut self) {
+        if self.owed.is_some() && self.give_away() {
+            return;
+        }
         let mut index = 0;
         while index < self.directory.len() {
             let (segment, spread) = (self.directory[index], self.spread(index));

@@ -11,8 +11,11 @@ use std::any::TypeId;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use super::form::{Form, PACKED_INLINE_MAX};
+use super::handover::opening::{Frame, Opening};
+use super::handover::owing::Budget;
 use super::key_hash::HashKey;
 use super::{Encoding, Kind};
 use crate::memory::prefetch::Step;
@@ -64,6 +67,18 @@ pub trait Collection: Clone + Send + 'static {
     fn due_ms(&self) -> Option<i64> {
         None
     }
+
+    /// What a snapshot captures when it opens this collection, which is not packed.
+    fn frame(&self) -> Frame;
+
+    /// From now on every part is handed over before it changes.
+    fn open(&mut self, opening: &Arc<Opening>);
+
+    /// What was opened, while parts are owed.
+    fn opening(&self) -> Option<&Arc<Opening>>;
+
+    /// Hands over more of the parts that are owed, in order.
+    fn hand_over(&mut self, budget: &mut Budget);
 }
 
 /// Which member or field of a large collection is meant, to be prefetched.
@@ -96,6 +111,10 @@ struct Abilities {
     place_of: fn(ObjectRef<'_>, &[u8]) -> Option<MemberPlace>,
     prefetch: fn(ObjectRef<'_>, MemberPlace, Step),
     copy: fn(ObjectRef<'_>) -> Object,
+    frame: fn(ObjectRef<'_>) -> Frame,
+    open: fn(&mut Object, &Arc<Opening>),
+    opening: for<'a> fn(ObjectRef<'a>) -> Option<&'a Arc<Opening>>,
+    hand_over: fn(&mut Object, &mut Budget),
     drop: fn(&mut Object),
 }
 
@@ -112,6 +131,10 @@ impl Abilities {
                 place_of: |object, member| object.known::<C>().place_of(member),
                 prefetch: |object, place, step| object.known::<C>().prefetch(place, step),
                 copy: |object| Object::new(object.known::<C>().clone()),
+                frame: |object| object.known::<C>().frame(),
+                open: |object, opening| object.get_mut::<C>().expect("it is of this type").open(opening),
+                opening: |object| object.known::<C>().opening(),
+                hand_over: |object, budget| object.get_mut::<C>().expect("it is of this type").hand_over(budget),
                 drop: |object| {
                     // SAFETY: `Object::new` made the address of such a box, and the object ends here.
                     drop(unsafe { Box::from_raw(object.0.cast::<Boxed<C>>().as_ptr()) });
@@ -154,6 +177,16 @@ impl Object {
     /// The bytes that it takes, its own included.
     pub fn memory(&self) -> usize {
         self.view().memory()
+    }
+
+    /// See [`Collection::open`].
+    pub fn open(&mut self, opening: &Arc<Opening>) {
+        (self.view().abilities().open)(self, opening);
+    }
+
+    /// See [`Collection::hand_over`].
+    pub fn hand_over(&mut self, budget: &mut Budget) {
+        (self.view().abilities().hand_over)(self, budget);
     }
 
     /// The collection, to be changed, if it is of this type.
@@ -255,9 +288,24 @@ impl<'a> ObjectRef<'a> {
         (self.abilities().due_ms)(self)
     }
 
+    /// Form and bytes, as long as it is packed.
+    pub fn packed(self) -> Option<Packed<'a>> {
+        (self.abilities().packed)(self)
+    }
+
+    /// See [`Collection::frame`].
+    pub fn frame(self) -> Frame {
+        (self.abilities().frame)(self)
+    }
+
+    /// See [`Collection::opening`].
+    pub fn opening(self) -> Option<&'a Arc<Opening>> {
+        (self.abilities().opening)(self)
+    }
+
     /// Form and bytes, if they may lie in an entry.
     pub fn inline(self) -> Option<Packed<'a>> {
-        (self.abilities().packed)(self).filter(|(_, bytes)| bytes.len() <= PACKED_INLINE_MAX)
+        self.packed().filter(|(_, bytes)| bytes.len() <= PACKED_INLINE_MAX)
     }
 
     /// Another object with the same collection in it.

@@ -6,6 +6,7 @@
 
 pub mod collection;
 pub mod form;
+pub mod handover;
 pub mod key_hash;
 
 use std::sync::Arc;

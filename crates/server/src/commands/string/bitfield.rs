@@ -4,6 +4,8 @@
 //! without one the key is only read. A field spans at most nine bytes, which are handled as one 128-bit word, and sums
 //! are made in 128 bits, where nothing overflows: what does not fit the field is seen by comparing.
 
+use std::ops::Range;
+
 use sleeve_store::Digits;
 use sleeve_wire::number;
 
@@ -82,7 +84,8 @@ fn read_only(cx: &mut Cx<'_>, request: Request<'_>, operations: &[Operation]) ->
 fn read_and_write(cx: &mut Cx<'_>, request: Request<'_>, operations: &[Operation], len_min: usize) -> Outcome {
     let key = request.key(0);
     let mut changes = 0;
-    let (results, grew) = bitmap::edit(cx, key, len_min, |bytes| {
+    let touched: Vec<Range<usize>> = operations.iter().map(Operation::bytes).collect();
+    let (results, grew) = bitmap::edit(cx, key, len_min, &touched, |bytes| {
         let run = |operation: &Operation| operation.run(bytes, &mut changes);
         operations.iter().map(run).collect::<Vec<_>>()
     })?;
@@ -108,7 +111,7 @@ fn read_and_write(cx: &mut Cx<'_>, request: Request<'_>, operations: &[Operation
 /// How long the string must be for all writes, in bytes; none when nothing is written.
 fn len_to_write(operations: &[Operation]) -> Option<usize> {
     let writes = operations.iter().filter(|operation| !matches!(operation.action, Action::Get));
-    writes.map(|write| (write.offset + write.width.bits as usize).div_ceil(8)).max()
+    writes.map(|write| write.bytes().end).max()
 }
 
 fn parse(cx: &Cx<'_>, request: Request<'_>) -> Result<Vec<Operation>, Error> {
@@ -154,6 +157,11 @@ fn overflow_of(word: &[u8]) -> Result<Overflow, Error> {
 }
 
 impl Operation {
+    /// The bytes in which its bits lie.
+    fn bytes(&self) -> Range<usize> {
+        self.offset / 8..(self.offset + self.width.bits as usize).div_ceil(8)
+    }
+
     /// Does the operation on a string that is long enough for it if it writes. None when the number does not fit and
     /// may not be made to. Counts what it changed.
     fn run(&self, bytes: &mut [u8], changes: &mut u64) -> Option<i64> {

@@ -5,6 +5,7 @@
 //! and trim the ends. `bitop` and `bitfield` build on the offsets and the editing here.
 
 use std::ops::Range;
+use std::slice;
 
 use sleeve_store::{Digits, Value};
 use sleeve_wire::number;
@@ -28,7 +29,7 @@ pub fn setbit(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     };
     let (byte, mask) = (offset / 8, 0x80_u8 >> (offset % 8));
     let key = request.key(0);
-    let (was_on, grew) = edit(cx, key, byte + 1, |bytes| {
+    let (was_on, grew) = edit(cx, key, byte + 1, slice::from_ref(&(byte..byte + 1)), |bytes| {
         let was_on = bytes[byte] & mask != 0;
         bytes[byte] = if on { bytes[byte] | mask } else { bytes[byte] & !mask };
         was_on
@@ -217,17 +218,18 @@ pub(super) fn bit_offset(cx: &Cx<'_>, argument: &[u8], width: Option<u32>) -> Re
     }
 }
 
-/// Makes a string at least `len_min` bytes long and lets `change` work on its bytes; whether it came to be or grew.
+/// Makes a string at least `len_min` bytes long and lets `change` work on those of its bytes that are `touched`; whether it came to be or grew.
 pub(super) fn edit<R>(
     cx: &mut Cx<'_>,
     key: Key<'_>,
     len_min: usize,
+    touched: &[Range<usize>],
     change: impl FnOnce(&mut [u8]) -> R,
 ) -> Result<(R, bool), Error> {
     if let Some(mut entry) = cx.edit_string(key)? {
         let grew = entry.value().len() < len_min;
-        return Ok((entry.with_bytes_mut(len_min, change), grew));
+        return Ok((entry.with_bytes_mut(len_min, touched, change), grew));
     }
     let mut entry = cx.edit_or_insert(key, &Value::Zeros(len_min));
-    Ok((entry.with_bytes_mut(len_min, change), true))
+    Ok((entry.with_bytes_mut(len_min, touched, change), true))
 }

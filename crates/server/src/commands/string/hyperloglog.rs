@@ -3,6 +3,9 @@
 //! A dense one is changed where it lies; a sparse one is a few hundred bytes, which are copied, changed and put back. The
 //! count that was last asked for stays in the string, so PFCOUNT is a write once in a while, and is recorded as it came.
 
+use std::ops::Range;
+use std::slice;
+
 use sleeve_store::{
     Corrupt, Deadline, EntryRef, Registers, Run, Sketch, SketchRef, Value, ValueRef, add_dense, cache_count,
     count_registers,
@@ -13,6 +16,9 @@ use crate::context::Cx;
 use crate::context::notifications::Class;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
+
+/// A dense one is small: any of its bytes may change.
+const ALL: &[Range<usize>] = slice::from_ref(&(0..usize::MAX));
 
 const NOT_ONE: Error = Error::fixed("WRONGTYPE Key is not a valid HyperLogLog string value.");
 const CORRUPT: Error = Error::fixed("INVALIDOBJ Corrupted HLL object detected");
@@ -30,7 +36,7 @@ pub fn pfadd(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let is_changed = match old {
         Some(true) => {
             let entry = cx.edit_string(key)?;
-            entry.is_some_and(|mut entry| entry.with_bytes_mut(0, |bytes| add_dense(bytes, elements.iter())))
+            entry.is_some_and(|mut entry| entry.with_bytes_mut(0, ALL, |bytes| add_dense(bytes, elements.iter())))
         }
         Some(false) => {
             let mut sketch = copy_of(cx, key)?;
@@ -88,7 +94,7 @@ fn count_one(cx: &mut Cx<'_>, key: Key<'_>) -> Result<u64, Error> {
     }
     let count = sketch.count()?;
     if let Some(mut entry) = cx.edit_string(key)? {
-        entry.with_bytes_mut(0, |bytes| cache_count(bytes, count));
+        entry.with_bytes_mut(0, ALL, |bytes| cache_count(bytes, count));
     }
     cx.changed(key);
     Ok(count)

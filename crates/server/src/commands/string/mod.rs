@@ -9,6 +9,8 @@ pub mod lcs;
 #[cfg(debug_assertions)]
 mod seeded_bug;
 
+use std::slice;
+
 use sleeve_store::{Deadline, Digits, Value};
 use sleeve_wire::long_double::LongDouble;
 use sleeve_wire::number;
@@ -340,7 +342,7 @@ pub fn setrange(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     check_length(offset, value.len(), string_length_max(cx))?;
     let end = offset + value.len();
     let mut entry = cx.edit_or_insert(key, &Value::Zeros(end));
-    let length = entry.with_bytes_mut(end, |bytes| {
+    let length = entry.with_bytes_mut(end, slice::from_ref(&(offset..end)), |bytes| {
         bytes[offset..end].copy_from_slice(value);
         bytes.len()
     });

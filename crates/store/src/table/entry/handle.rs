@@ -5,6 +5,8 @@
 //! What a change leaves to be freed is handed out as [`Garbage`], so that freeing much can happen without the lock.
 
 use std::marker::PhantomData;
+use std::ops::Range;
+use std::slice;
 use std::sync::Arc;
 
 use super::Entry;
@@ -324,7 +326,8 @@ impl<'a> EntryMut<'a> {
         let length = self.value().len();
         let total = length + bytes.len();
         if self.make_editable(total) {
-            self.entry().change_shared(self.heap, |buffer| unshared(buffer, total).extend_from_slice(bytes));
+            let change = |buffer: &mut Arc<Vec<u8>>| unshared(buffer, total).extend_from_slice(bytes);
+            self.entry().change_shared(self.heap, slice::from_ref(&(length..total)), change);
             return total;
         }
         let entry = self.entry().grow_inline(self.heap, bytes.len());
@@ -336,14 +339,19 @@ impl<'a> EntryMut<'a> {
         total
     }
 
-    /// Makes the value at least `length_min` bytes long, with zeros at the end, and lets `edit` change its bytes. An
-    /// integer becomes its digits first.
-    pub fn with_bytes_mut<R>(&mut self, length_min: usize, edit: impl FnOnce(&mut [u8]) -> R) -> R {
+    /// Makes the value at least `length_min` bytes long, with zeros at the end, and lets `edit` change those of its bytes that
+    /// are `touched`. An integer becomes its digits first.
+    pub fn with_bytes_mut<R>(
+        &mut self,
+        length_min: usize,
+        touched: &[Range<usize>],
+        edit: impl FnOnce(&mut [u8]) -> R,
+    ) -> R {
         let length = self.value().len();
         let total = length.max(length_min);
         if self.make_editable(total) {
             let mut result = None;
-            self.entry().change_shared(self.heap, |buffer| {
+            self.entry().change_shared(self.heap, touched, |buffer| {
                 let bytes = unshared(buffer, total);
                 bytes.resize(total, 0);
                 result = Some(edit(bytes));

@@ -16,7 +16,9 @@
 use crate::value::form::Form;
 
 pub(crate) const HEADER_BYTES: usize = 8;
-pub(crate) const FORM_MASK: u8 = 0b0001_1111;
+pub(crate) const FORM_MASK: u8 = 0b0000_1111;
+/// Differs from that of the table as long as a snapshot has not been given the entry.
+pub(crate) const EPOCH: u8 = 0b0001_0000;
 pub(crate) const HAS_DEADLINE: u8 = 0b0010_0000;
 pub(crate) const HAS_LONG_KEY: u8 = 0b0100_0000;
 /// The block is a cell of the table's heap.
@@ -42,9 +44,15 @@ impl Header {
         Self(u64::from(form as u8 | flags) | u64::from(clock & 0xff_ffff) << 8 | key << 32 | (tail_len as u64) << 48)
     }
 
-    /// The header of an entry in a block of this kind.
-    pub fn placed(self, is_cell: bool) -> Self {
-        Self(self.0 | if is_cell { u64::from(IN_CELL) } else { 0 })
+    /// The header of an entry of this epoch in a block of this kind.
+    pub fn placed(self, is_cell: bool, epoch: u8) -> Self {
+        Self(self.0 | u64::from(epoch) | if is_cell { u64::from(IN_CELL) } else { 0 })
+    }
+
+    /// The epoch: [`EPOCH`] or 0.
+    #[inline]
+    pub fn epoch(self) -> u8 {
+        self.0 as u8 & EPOCH
     }
 
     #[inline]

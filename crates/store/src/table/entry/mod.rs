@@ -20,6 +20,7 @@ pub mod owned;
 pub mod same_bytes;
 
 use std::mem::ManuallyDrop;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ use crate::value::collection::{Object, ObjectRef};
 use crate::value::form::Form;
 use crate::value::{EMBEDDED_MAX, Encoding, Kind, ValueRef};
 use body::Body;
-use header::{FORM_MASK, HAS_DEADLINE, HAS_LONG_KEY, HEADER_BYTES, Header, IN_CELL, MEMBER_MAX, entry_bytes};
+use header::{EPOCH, FORM_MASK, HAS_DEADLINE, HAS_LONG_KEY, HEADER_BYTES, Header, IN_CELL, MEMBER_MAX, entry_bytes};
 use owned::{Outside, shared_bytes};
 use same_bytes::same_bytes;
 
@@ -55,8 +56,8 @@ impl Entry {
         self.0.as_ptr().expose_provenance()
     }
 
-    /// Builds an entry in `heap`.
-    pub fn create(heap: &mut Heap, key: &[u8], body: Body<'_>, deadline: Option<i64>, clock: u32) -> Self {
+    /// Builds an entry of this epoch in `heap`.
+    pub fn create(heap: &mut Heap, key: &[u8], body: Body<'_>, deadline: Option<i64>, clock: u32, epoch: u8) -> Self {
         let body = match body {
             Body::Member if key.len() > MEMBER_MAX || deadline.is_some() => Body::Whole(&[]),
             Body::Scored(score) if key.len() > MEMBER_MAX || deadline.is_some() => Body::Integer(score),
@@ -64,7 +65,7 @@ impl Entry {
         };
         let (form, has_deadline, tail_len) = (body.form(), deadline.is_some(), body.tail_len());
         let Block { start: block, is_cell } = heap.allocate(entry_bytes(form, has_deadline, key.len(), tail_len));
-        let header = Header::new(form, clock, has_deadline, key.len(), tail_len).placed(is_cell);
+        let header = Header::new(form, clock, has_deadline, key.len(), tail_len).placed(is_cell, epoch);
         let entry = Self(block);
         // SAFETY: the block is as large as the parts together; the header and the words after it are aligned to 8.
         unsafe {
@@ -133,6 +134,9 @@ impl Entry {
     fn release_outside(self, heap: &mut Heap) -> Outside {
         if let Some(buffer) = self.shared() {
             heap.disown(shared_bytes(&buffer));
+            if let Some(watch) = heap.watch() {
+                watch.let_go(&buffer);
+            }
             return Outside::Buffer(ManuallyDrop::into_inner(buffer));
         }
         let Some(address) = self.object_address() else { return Outside::Nothing };
@@ -161,13 +165,13 @@ impl Entry {
             && !matches!(body, Body::Member | Body::Scored(_))
             && block_bytes(size) == block_bytes(self.size());
         if !is_alike {
-            let moved = Self::create(heap, key, body, deadline, clock);
+            let moved = Self::create(heap, key, body, deadline, clock, header.epoch());
             // SAFETY: the block came from this heap with this size, and its place is taken by `moved`.
             unsafe { heap.release(self.block(), self.size()) };
             return (moved, outside);
         }
         let changed = Header::new(body.form(), clock, deadline.is_some(), key.len(), body.tail_len());
-        let changed = changed.placed(header.has(IN_CELL));
+        let changed = changed.placed(header.has(IN_CELL), header.epoch());
         // SAFETY: the block has room for `size` bytes, and key and deadline stay where they are. `body` cannot borrow
         // from the block: the table gives no reference to an entry while it is being changed.
         unsafe {
@@ -235,7 +239,7 @@ impl Entry {
             }
             _ => {
                 let body = self.take_body(heap);
-                let moved = Self::create(heap, self.key(), body, deadline, self.clock());
+                let moved = Self::create(heap, self.key(), body, deadline, self.clock(), header.epoch());
                 // SAFETY: the block came from this heap with this size, and its place is taken by `moved`.
                 unsafe { heap.release(self.block(), self.size()) };
                 moved
@@ -263,7 +267,7 @@ impl Entry {
                 moved.start.copy_from_nonoverlapping(self.0, old_size);
                 heap.release(std::mem::replace(&mut block, moved), old_size);
             }
-            block.start.cast::<u64>().write(changed.placed(block.is_cell).0);
+            block.start.cast::<u64>().write(changed.placed(block.is_cell, header.epoch()).0);
             block.start.add(old_size).write_bytes(0, extra);
             Self(block.start)
         }
@@ -298,10 +302,14 @@ impl Entry {
         }
     }
 
-    /// Replaces the shared buffer by the one that `change` makes of it.
-    pub fn change_shared(self, heap: &mut Heap, change: impl FnOnce(&mut Arc<Vec<u8>>)) {
-        debug_assert!(self.header().form() == Form::Shared);
-        let Outside::Buffer(mut buffer) = self.release_outside(heap) else { return };
+    /// Replaces the shared buffer by the one that `change` makes of it, which changes these bytes or adds them.
+    pub fn change_shared(self, heap: &mut Heap, touched: &[Range<usize>], change: impl FnOnce(&mut Arc<Vec<u8>>)) {
+        let Some(buffer) = self.shared() else { return };
+        if let Some(watch) = heap.watch() {
+            touched.iter().for_each(|touched| watch.change(&buffer, touched.clone()));
+        }
+        heap.disown(shared_bytes(&buffer));
+        let mut buffer = ManuallyDrop::into_inner(buffer);
         change(&mut buffer);
         // SAFETY: the tail of this form has room for an address.
         unsafe { self.write_tail(heap, self.tail(), Body::Shared(buffer)) };
@@ -423,6 +431,24 @@ impl Entry {
         let [low, middle, high, _] = clock.to_le_bytes();
         // SAFETY: bytes 1, 2 and 3 of the block are the clock, and no reference is ever made to them.
         unsafe { self.0.add(1).cast::<[u8; 3]>().write([low, middle, high]) };
+    }
+
+    /// The epoch in which the entry was made, or in which a snapshot was given it.
+    #[inline]
+    pub fn epoch(self) -> u8 {
+        self.header().epoch()
+    }
+
+    pub fn set_epoch(self, epoch: u8) {
+        let header = self.header();
+        // SAFETY: the first byte of the block is form and flags, and no reference is ever kept to it.
+        unsafe { self.0.write(header.0 as u8 & !EPOCH | epoch) };
+    }
+
+    /// The bytes of the block, for a moment: nothing of the entry may be changed meanwhile.
+    pub fn block_bytes<'a>(self) -> &'a [u8] {
+        // SAFETY: so many bytes were written when the entry was made.
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr(), self.size()) }
     }
 
     /// The value of a string; of a collection no bytes.

@@ -9,9 +9,13 @@ use super::packed::Item;
 use crate::memory::prefetch::Step;
 use crate::table::entry::body::Body;
 use crate::table::entry::handle::EntryRef;
+use crate::table::owed::Recipient;
 use crate::table::{Placement, Table};
+use crate::value::handover::opening::{Frame, Opening};
+use crate::value::handover::owing::Budget;
 use crate::value::key_hash::HashKey;
 use crate::value::{Deadline, Value, ValueRef, is_expired};
+use std::sync::Arc;
 
 /// How many fields a hash must have for each millisecond that its next sweep waits: some two percent of the time.
 const FIELDS_PER_MS_OF_REST: usize = 400;
@@ -24,6 +28,9 @@ const CURSOR_SHIFT: u32 = 16;
 
 /// How many buckets a scan visits at most for each field that it was asked for.
 const SCAN_BUCKETS_PER_FIELD: usize = 10;
+
+/// What a snapshot captures of the fields besides: whether any has a deadline.
+pub struct AreTimed(pub bool);
 
 /// The fields of a large hash.
 #[derive(Clone)]
@@ -149,6 +156,22 @@ impl Fields {
                 self.sweep_earliest_ms = None;
             }
         }
+    }
+
+    pub fn frame(&self) -> Frame {
+        Frame { parts: self.len(), walks: 1, beside: Some(Box::new(AreTimed(self.table.volatile_len() > 0))) }
+    }
+
+    pub fn open(&mut self, opening: &Arc<Opening>) {
+        self.table.owe(Recipient::Members(Arc::clone(opening)));
+    }
+
+    pub fn opening(&self) -> Option<&Arc<Opening>> {
+        self.table.opening()
+    }
+
+    pub fn hand_over(&mut self, budget: &mut Budget) {
+        self.table.hand_over(budget);
     }
 
     /// Shows all fields, those whose time is over included.

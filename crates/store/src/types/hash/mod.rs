@@ -14,10 +14,13 @@ use crate::packed::listpack::Packed;
 use crate::packed::pack::Pack;
 use crate::value::collection::{Collection, MemberPlace};
 use crate::value::form::Form;
+use crate::value::handover::opening::{Frame, Opening};
+use crate::value::handover::owing::Budget;
 use crate::value::key_hash::HashKey;
 use crate::value::{Deadline, Digits, Encoding, Kind, ValueRef, is_expired};
 use fields::Fields;
 use packed::{Item, PackedMap, PackedMapRef, Shape};
+use std::sync::Arc;
 
 /// The most bytes in which fields stay packed that are not small by the limits.
 const WIDE_BYTES_MAX: usize = 4096;
@@ -133,6 +136,32 @@ impl Collection for Map {
     #[inline]
     fn due_ms(&self) -> Option<i64> {
         self.as_ref().due_ms()
+    }
+
+    fn frame(&self) -> Frame {
+        match &self.inner {
+            Inner::Packed(_) => Frame { parts: 0, walks: 0, beside: None },
+            Inner::Table(fields) => fields.frame(),
+        }
+    }
+
+    fn open(&mut self, opening: &Arc<Opening>) {
+        if let Inner::Table(fields) = &mut self.inner {
+            fields.open(opening);
+        }
+    }
+
+    fn opening(&self) -> Option<&Arc<Opening>> {
+        match &self.inner {
+            Inner::Packed(_) => None,
+            Inner::Table(fields) => fields.opening(),
+        }
+    }
+
+    fn hand_over(&mut self, budget: &mut Budget) {
+        if let Inner::Table(fields) = &mut self.inner {
+            fields.hand_over(budget);
+        }
     }
 }
 

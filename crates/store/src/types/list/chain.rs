@@ -10,7 +10,8 @@ use std::sync::atomic::Ordering;
 
 use super::items::{Items, ItemsBack};
 use super::limit::ListLimit;
-use super::node::{Node, Opened};
+use super::node::{Node, Opened, give_back_spare};
+use super::owed::Owed;
 use crate::packed::listpack::Packed;
 use crate::packed::pack::Pack;
 use crate::value::ValueRef;
@@ -27,14 +28,16 @@ pub enum End {
 /// A list that is too large for one pack.
 #[derive(Default)]
 pub struct Chain {
-    nodes: VecDeque<Node>,
-    len: usize,
+    pub(super) nodes: VecDeque<Node>,
+    pub(super) len: usize,
     /// What the packs have asked for, in bytes.
     pack_bytes: usize,
     /// As the last growth was told: so many nodes at each end stay as they are, others are compressed. 0: all stay.
     depth: usize,
     /// What readers have opened of compressed nodes.
     opened: Opened,
+    /// What is owed to a snapshot, while anything is.
+    pub(super) owed: Option<Box<Owed>>,
 }
 
 impl Clone for Chain {
@@ -42,7 +45,7 @@ impl Clone for Chain {
         let opened = Opened::default();
         let nodes = self.nodes.iter().map(|node| node.copy(&opened)).collect();
         // A copied buffer has nothing in reserve.
-        let mut chain = Self { nodes, len: self.len, pack_bytes: 0, depth: self.depth, opened };
+        let mut chain = Self { nodes, len: self.len, pack_bytes: 0, depth: self.depth, opened, owed: None };
         chain.pack_bytes = chain.nodes.iter().map(Node::memory_bytes).sum();
         chain
     }
@@ -388,6 +391,7 @@ impl Chain {
     /// Changes a pack and keeps the sums right.
     #[inline]
     fn edit<R>(&mut self, node: usize, change: impl FnOnce(&mut Pack) -> R) -> R {
+        self.take_down(node);
         let node = &mut self.nodes[node];
         let (count, bytes) = (node.count(), node.memory_bytes());
         let result = node.edit(change);
@@ -401,10 +405,13 @@ impl Chain {
         self.len += node.count();
         self.pack_bytes += node.memory_bytes();
         self.nodes.insert(at, node);
+        self.note(|owed| owed.insert(at));
     }
 
     fn remove_node(&mut self, at: usize) -> Node {
+        self.take_down(at);
         let node = self.nodes.remove(at).expect("the caller has just seen the node");
+        self.note(|owed| owed.remove(at));
         self.len -= node.count();
         self.pack_bytes -= node.memory_bytes();
         if self.nodes.capacity() > 64 && self.nodes.len() < self.nodes.capacity() / 4 {
@@ -475,6 +482,9 @@ impl Chain {
     }
 
     fn drop_empty(&mut self) {
+        if let Some(owed) = &mut self.owed {
+            owed.retain(|node| self.nodes[node].count() != 0);
+        }
         let bytes = &mut self.pack_bytes;
         self.nodes.retain(|node| {
             if node.count() == 0 {
@@ -482,13 +492,5 @@ impl Chain {
             }
             node.count() != 0
         });
-    }
-}
-
-/// Gives back what a pack that will not grow has in reserve, if it is worth a copy.
-fn give_back_spare(pack: &mut Pack) {
-    let used = pack.as_bytes().len();
-    if pack.memory_bytes() - used > used / 32 {
-        pack.shrink_to_fit();
     }
 }

@@ -5,20 +5,25 @@
 //! are no keys and no commands; indexes count from the front, and negative ones are the caller's to translate.
 
 pub mod chain;
+pub mod hand_over;
 pub mod items;
 pub mod limit;
 pub mod lzf;
 pub mod node;
+pub mod owed;
 
 use crate::packed::listpack::Packed;
 use crate::packed::pack::Pack;
 use crate::value::collection::Collection;
 use crate::value::form::Form;
+use crate::value::handover::opening::{Frame, Opening};
+use crate::value::handover::owing::Budget;
 use crate::value::key_hash::HashKey;
 use crate::value::{Encoding, Kind, ValueRef};
 use chain::{Chain, End, Place};
 use items::{Items, ItemsBack};
 use limit::ListLimit;
+use std::sync::Arc;
 
 /// What a new list has room for before it asks for memory again, in bytes.
 const FIRST_BYTES: usize = 126;
@@ -178,6 +183,13 @@ impl List {
         }
     }
 
+    fn chain(&self) -> Option<&Chain> {
+        match self {
+            Self::Packed(_) => None,
+            Self::Chain(chain) => Some(chain),
+        }
+    }
+
     fn pack_if(&mut self, is_small: impl FnOnce(Packed<'_>) -> bool) {
         let Self::Chain(chain) = self else { return };
         if chain.only_pack().is_some_and(is_small)
@@ -312,6 +324,26 @@ impl Collection for List {
         match self {
             Self::Packed(pack) => pack.memory_bytes(),
             Self::Chain(chain) => size_of::<Chain>() + chain.memory(),
+        }
+    }
+
+    fn frame(&self) -> Frame {
+        Frame { parts: self.chain().map_or(0, |chain| chain.packs().len()), walks: 1, beside: None }
+    }
+
+    fn open(&mut self, opening: &Arc<Opening>) {
+        if let Self::Chain(chain) = self {
+            chain.owe(opening);
+        }
+    }
+
+    fn opening(&self) -> Option<&Arc<Opening>> {
+        self.chain()?.opening()
+    }
+
+    fn hand_over(&mut self, budget: &mut Budget) {
+        if let Self::Chain(chain) = self {
+            chain.hand_over(budget);
         }
     }
 }

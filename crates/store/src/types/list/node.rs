@@ -12,6 +12,7 @@ use super::lzf;
 use crate::packed::listpack::Packed;
 use crate::packed::pack::Pack;
 use crate::value::ValueRef;
+use crate::value::handover::opening::Part;
 
 /// Packs below this size stay as they are, as in Redis: there is little to gain.
 const COMPRESSED_FROM_BYTES: usize = 48;
@@ -77,6 +78,14 @@ impl Node {
             }
         };
         Self { pack: self.pack.clone(), count: self.count, rest }
+    }
+
+    /// The bytes as they lie, compressed or not.
+    pub(crate) fn to_part(&self) -> Part {
+        match &self.rest {
+            Rest::Compressed(compressed) => Part { bytes: compressed.bytes.clone(), unpacked_len: compressed.len },
+            Rest::Unknown | Rest::Useless => Part { bytes: self.pack.as_bytes().into(), unpacked_len: 0 },
+        }
     }
 
     /// The number of elements.
@@ -177,5 +186,13 @@ impl Node {
             }
             None => compressed.unpack(),
         };
+    }
+}
+
+/// Gives back what a pack that will not grow has in reserve, if it is worth a copy.
+pub(crate) fn give_back_spare(pack: &mut Pack) {
+    let used = pack.as_bytes().len();
+    if pack.memory_bytes() - used > used / 32 {
+        pack.shrink_to_fit();
     }
 }

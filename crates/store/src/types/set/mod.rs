@@ -12,12 +12,16 @@ use crate::packed::listpack::Packed;
 use crate::packed::pack::Pack;
 use crate::table::entry::body::Body;
 use crate::table::entry::handle::EntryRef;
+use crate::table::owed::Recipient;
 use crate::table::{Placement, Table};
 use crate::value::collection::{Collection, MemberPlace};
 use crate::value::form::Form;
+use crate::value::handover::opening::{Frame, Opening};
+use crate::value::handover::owing::Budget;
 use crate::value::key_hash::HashKey;
 use crate::value::{Digits, Encoding, Kind, ValueRef};
 use intset::{IntegerSet, Integers};
+use std::sync::Arc;
 
 /// Redis keeps no packed run above this size, in bytes, whatever the limits say.
 const PACKED_BYTES_MAX: usize = 1 << 30;
@@ -151,6 +155,26 @@ impl Collection for Set {
             Members::Table(table) => size_of::<Table>() + table.memory(),
         }
     }
+
+    fn frame(&self) -> Frame {
+        Frame { parts: self.table().map_or(0, Table::len), walks: 1, beside: None }
+    }
+
+    fn open(&mut self, opening: &Arc<Opening>) {
+        if let Members::Table(table) = &mut self.members {
+            table.owe(Recipient::Members(Arc::clone(opening)));
+        }
+    }
+
+    fn opening(&self) -> Option<&Arc<Opening>> {
+        self.table()?.opening()
+    }
+
+    fn hand_over(&mut self, budget: &mut Budget) {
+        if let Members::Table(table) = &mut self.members {
+            table.hand_over(budget);
+        }
+    }
 }
 
 impl Set {
@@ -159,6 +183,13 @@ impl Set {
     pub fn for_result(hash_key: HashKey, integers: bool) -> Self {
         let members = if integers { Members::Integers(IntegerSet::new()) } else { Members::Packed(Pack::new()) };
         Self { members, hash_key }
+    }
+
+    fn table(&self) -> Option<&Table> {
+        match &self.members {
+            Members::Table(table) => Some(table),
+            Members::Integers(_) | Members::Packed(_) => None,
+        }
     }
 
     /// The secret with which its table hashes.

@@ -9,9 +9,13 @@ use super::order::{Order, Span};
 use crate::memory::prefetch::Step;
 use crate::table::entry::body::Body;
 use crate::table::entry::handle::EntryRef;
+use crate::table::owed::Recipient;
 use crate::table::{Placement, Table};
 use crate::value::ValueRef;
+use crate::value::handover::opening::Opening;
+use crate::value::handover::owing::Budget;
 use crate::value::key_hash::HashKey;
+use std::sync::Arc;
 
 /// A sorted set that is too large to be packed.
 pub struct Ranked {
@@ -110,6 +114,18 @@ impl Ranked {
             name.extend_from_slice(member.name());
             table.discard(table.position(&name), &name);
         });
+    }
+
+    pub fn open(&mut self, opening: &Arc<Opening>) {
+        self.table.owe(Recipient::Members(Arc::clone(opening)));
+    }
+
+    pub fn opening(&self) -> Option<&Arc<Opening>> {
+        self.table.opening()
+    }
+
+    pub fn hand_over(&mut self, budget: &mut Budget) {
+        self.table.hand_over(budget);
     }
 
     /// How many members lie before `target`.

@@ -12,12 +12,15 @@ pub mod packed;
 
 use std::cmp::Ordering;
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::memory::prefetch::Step;
 use crate::packed::listpack::Packed;
 use crate::packed::pack::Pack;
 use crate::value::collection::{Collection, MemberPlace};
 use crate::value::form::Form;
+use crate::value::handover::opening::{Frame, Opening};
+use crate::value::handover::owing::Budget;
 use crate::value::key_hash::HashKey;
 use crate::value::{Encoding, Kind, ValueRef};
 use large::Ranked;
@@ -426,6 +429,33 @@ impl Collection for SortedSet {
         match &self.members {
             Members::Packed(pack) => pack.memory_bytes(),
             Members::Ranked(ranked) => size_of::<Ranked>() + ranked.memory(),
+        }
+    }
+
+    fn frame(&self) -> Frame {
+        let parts = match &self.members {
+            Members::Packed(_) => 0,
+            Members::Ranked(ranked) => ranked.len(),
+        };
+        Frame { parts, walks: 1, beside: None }
+    }
+
+    fn open(&mut self, opening: &Arc<Opening>) {
+        if let Members::Ranked(ranked) = &mut self.members {
+            ranked.open(opening);
+        }
+    }
+
+    fn opening(&self) -> Option<&Arc<Opening>> {
+        match &self.members {
+            Members::Packed(_) => None,
+            Members::Ranked(ranked) => ranked.opening(),
+        }
+    }
+
+    fn hand_over(&mut self, budget: &mut Budget) {
+        if let Members::Ranked(ranked) = &mut self.members {
+            ranked.hand_over(budget);
         }
     }
 }

@@ -15,9 +15,11 @@
 //! is flagged, until the last live one goes and the block with it. Plain data, usable from any thread.
 
 use super::id::StreamId;
+use super::owed::Owes;
 use crate::packed::listpack::{Elements, Packed};
 use crate::packed::pack::Pack;
 use crate::value::ValueRef;
+use crate::value::handover::opening::{Opening, Part};
 
 const DELETED: i64 = 1;
 const SAME_NAMES: i64 = 2;
@@ -207,6 +209,19 @@ impl Block {
     pub fn last_id(&self, first: StreamId) -> StreamId {
         let entry = BlockWalk::backward(self, first).next();
         entry.map_or(first, |entry| entry.id)
+    }
+}
+
+/// The place of a block among the others.
+pub(crate) fn place(first: StreamId) -> u128 {
+    u128::from(first.ms) << 64 | u128::from(first.seq)
+}
+
+impl Owes for Block {
+    fn hand(&self, id: StreamId, _group: u32, opening: &Opening) -> usize {
+        let bytes = self.0.as_bytes();
+        opening.hand_part(place(id), Part { bytes: bytes.into(), unpacked_len: 0 });
+        bytes.len()
     }
 }
 

@@ -6,11 +6,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use super::id::StreamId;
+use super::owed::{Owed, Owes};
+use crate::value::handover::opening::Opening;
+use crate::value::handover::owing::{Budget, Owing};
 
 /// A consumer group: its position, its consumers, and the entries that wait to be acknowledged.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct StreamGroup {
     /// The last entry that was delivered.
     pub last_id: StreamId,
@@ -20,6 +24,8 @@ pub struct StreamGroup {
     names: BTreeMap<Box<[u8]>, ConsumerId>,
     consumers: Vec<Option<Consumer>>,
     names_bytes: usize,
+    /// What is owed to a snapshot, while anything is.
+    owed: Option<Box<Owed>>,
 }
 
 /// The number of a consumer in its group.
@@ -66,7 +72,9 @@ impl Consumer {
 impl StreamGroup {
     /// A group that has read up to this id.
     pub fn new(last_id: StreamId, entries_read: Option<u64>) -> Self {
-        Self { last_id, entries_read, ..Self::default() }
+        let mut group = Self::default();
+        (group.last_id, group.entries_read) = (last_id, entries_read);
+        group
     }
 
     /// The bytes that it takes, nearly.
@@ -122,7 +130,13 @@ impl StreamGroup {
     pub fn remove(&mut self, name: &[u8]) -> Option<usize> {
         let number = self.names.remove(name)?;
         let consumer = self.consumers[number as usize].take()?;
-        consumer.pending.iter().for_each(|id| _ = self.pending.remove(id));
+        for id in &consumer.pending {
+            let pending = self.pending.remove(id);
+            if let (Some(owed), Some(pending)) = (&mut self.owed, pending) {
+                owed.take(*id, &pending);
+            }
+        }
+        self.settle_owed();
         self.names_bytes -= 2 * name.len();
         while let Some(None) = self.consumers.last() {
             self.consumers.pop();
@@ -150,6 +164,12 @@ impl StreamGroup {
     /// Makes an entry pending, or changes what is known of one that is.
     pub fn set_pending(&mut self, id: StreamId, pending: Pending) {
         let before = self.pending.insert(id, pending);
+        if let Some(owed) = &mut self.owed {
+            match &before {
+                Some(before) => owed.take(id, before),
+                None => owed.insert(id),
+            }
+        }
         if before.is_none_or(|before| before.consumer != pending.consumer) {
             if let Some(before) = before {
                 self.consumer_mut(before.consumer).pending.remove(&id);
@@ -161,7 +181,114 @@ impl StreamGroup {
     /// Strikes out a pending entry; whether it was one.
     pub fn acknowledge(&mut self, id: StreamId) -> bool {
         let Some(pending) = self.pending.remove(&id) else { return false };
+        if let Some(owed) = &mut self.owed {
+            owed.take(id, &pending);
+        }
         self.consumer_mut(pending.consumer).pending.remove(&id);
         true
+    }
+}
+
+/// A pending entry as it was handed over to a snapshot: whose group's it is, its id, and what is known of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PendingCopy {
+    /// The number of the group, in the order of their names.
+    pub group: u32,
+    /// The entry.
+    pub id: StreamId,
+    /// What is known of it.
+    pub pending: Pending,
+}
+
+impl PendingCopy {
+    /// The bytes in which one is handed over.
+    pub(crate) const BYTES: usize = 40;
+
+    fn to_bytes(self) -> [u8; Self::BYTES] {
+        let Self { group, id, pending: Pending { consumer, delivered_ms, deliveries } } = self;
+        let numbers = u64::from(group) << 32 | u64::from(consumer);
+        let words = [numbers, id.ms, id.seq, delivered_ms as u64, deliveries];
+        let mut bytes = [0; Self::BYTES];
+        bytes.as_chunks_mut::<8>().0.iter_mut().zip(words).for_each(|(place, word)| *place = word.to_ne_bytes());
+        bytes
+    }
+
+    pub(crate) fn from_bytes(bytes: &[u8; Self::BYTES]) -> Self {
+        let mut words = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word));
+        let mut next = || words.next().unwrap_or(0);
+        let numbers = next();
+        let id = StreamId { ms: next(), seq: next() };
+        let pending = Pending { consumer: numbers as u32, delivered_ms: next() as i64, deliveries: next() };
+        Self { group: (numbers >> 32) as u32, id, pending }
+    }
+}
+
+impl Owes for Pending {
+    fn hand(&self, id: StreamId, group: u32, opening: &Opening) -> usize {
+        opening.hand_loose(&PendingCopy { group, id, pending: *self }.to_bytes());
+        PendingCopy::BYTES
+    }
+}
+
+/// What a snapshot is owed.
+impl StreamGroup {
+    /// All of it but what is pending.
+    pub(crate) fn without_pending(&self) -> Self {
+        let bare =
+            |consumer: &Consumer| Consumer { name: consumer.name.clone(), pending: BTreeSet::new(), ..*consumer };
+        Self {
+            last_id: self.last_id,
+            entries_read: self.entries_read,
+            pending: BTreeMap::new(),
+            names: self.names.clone(),
+            consumers: self.consumers.iter().map(|consumer| consumer.as_ref().map(bare)).collect(),
+            names_bytes: self.names_bytes,
+            owed: None,
+        }
+    }
+
+    /// From now on every pending entry is handed over before it changes.
+    pub(crate) fn owe(&mut self, number: u32, opening: &Arc<Opening>) {
+        self.owed = Owed::of(&self.pending, number, opening);
+    }
+
+    /// What was opened, while anything is owed.
+    pub(crate) fn opening(&self) -> Option<&Arc<Opening>> {
+        self.owed.as_ref().map(|owed| owed.opening())
+    }
+
+    fn settle_owed(&mut self) {
+        if let Some(owed) = self.owed.take_if(|owed| owed.is_done()) {
+            owed.opening().finish();
+        }
+    }
+}
+
+impl Owing for StreamGroup {
+    fn hand_over(&mut self, budget: &mut Budget) {
+        if let Some(owed) = &mut self.owed {
+            owed.hand_over(&self.pending, budget);
+        }
+        self.settle_owed();
+    }
+}
+
+impl Drop for StreamGroup {
+    fn drop(&mut self) {
+        let Some(opening) = self.opening().map(Arc::clone) else { return };
+        if opening.is_aborted() {
+            self.owed = None;
+            return opening.finish();
+        }
+        opening.adopt(Box::new(std::mem::take(self)));
+    }
+}
+
+impl Clone for StreamGroup {
+    fn clone(&self) -> Self {
+        let mut copy = self.without_pending();
+        copy.pending.clone_from(&self.pending);
+        copy.consumers.clone_from(&self.consumers);
+        copy
     }
 }

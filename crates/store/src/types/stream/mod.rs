@@ -7,19 +7,25 @@
 
 pub mod block;
 pub mod group;
+pub mod hand_over;
 pub mod id;
+pub mod owed;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Range;
+use std::sync::Arc;
 
 use crate::packed::listpack::Packed;
 use crate::value::collection::Collection;
 use crate::value::form::Form;
+use crate::value::handover::opening::{Frame, Opening};
+use crate::value::handover::owing::{Budget, Owing};
 use crate::value::key_hash::HashKey;
 use crate::value::{Encoding, Kind};
 use block::{Block, BlockLimits, Cursor, StreamEntry};
 use group::StreamGroup;
 use id::StreamId;
+use owed::Owed;
 
 /// A stream: its blocks, its counters and its groups.
 #[derive(Debug, Default)]
@@ -35,6 +41,8 @@ pub struct Stream {
     groups: BTreeMap<Box<[u8]>, StreamGroup>,
     /// The bytes of all groups.
     groups_bytes: usize,
+    /// What is owed to a snapshot, while anything is.
+    owed: Option<Box<Owed>>,
 }
 
 /// What is kept when a stream is trimmed.
@@ -186,6 +194,9 @@ impl Stream {
         debug_assert!(id > self.last_id, "ids only grow");
         let bytes = fields.clone().map(<[u8]>::len).sum();
         let mut before = 0;
+        if self.owed.is_some() {
+            self.take_last_down();
+        }
         let last = self.blocks.last_entry().and_then(|mut last| {
             if last.get().is_full_for(bytes, limits) {
                 self.blocks_bytes -= last.get().memory_bytes();
@@ -198,7 +209,12 @@ impl Stream {
         });
         let (first, block) = match last {
             Some(last) => last,
-            None => (id, self.blocks.entry(id).or_insert(Block::new(fields.clone().step_by(2)))),
+            None => {
+                if let Some(owed) = &mut self.owed {
+                    owed.insert(id);
+                }
+                (id, self.blocks.entry(id).or_insert(Block::new(fields.clone().step_by(2))))
+            }
         };
         block.push(first, id, fields);
         self.blocks_bytes += block.memory_bytes() - before;
@@ -213,6 +229,9 @@ impl Stream {
     /// Deletes the entry with this id; whether it was there.
     pub fn delete(&mut self, id: StreamId) -> bool {
         let Some((&first, block)) = self.blocks.range_mut(..=id).next_back() else { return false };
+        if let Some(owed) = &mut self.owed {
+            owed.take(first, block);
+        }
         let before = block.memory_bytes();
         if !block.delete(first, id) {
             return false;
@@ -228,6 +247,7 @@ impl Stream {
         if id == self.first_id || self.len == 0 {
             self.find_first();
         }
+        self.settle_owed();
         true
     }
 
@@ -247,6 +267,11 @@ impl Stream {
                 Keep::Last(count) => self.len - live >= count,
                 Keep::From(id) => entry.get().last_id(first) < id,
             };
+            if let Some(owed) = &mut self.owed
+                && (goes_whole || !in_blocks)
+            {
+                owed.take(first, entry.get());
+            }
             let before = entry.get().memory_bytes();
             if goes_whole {
                 entry.remove();
@@ -270,6 +295,7 @@ impl Stream {
         if removed != 0 {
             self.find_first();
         }
+        self.settle_owed();
         removed
     }
 
@@ -366,6 +392,7 @@ impl Clone for Stream {
             blocks_bytes: blocks.values().map(Block::memory_bytes).sum(),
             blocks,
             groups: self.groups.clone(),
+            owed: None,
             ..*self
         }
     }
@@ -412,5 +439,21 @@ impl Collection for Stream {
     fn memory(&self) -> usize {
         let of_block = size_of::<StreamId>() + size_of::<Block>();
         self.blocks_bytes + self.blocks.len() * of_block + self.groups_bytes
+    }
+
+    fn frame(&self) -> Frame {
+        self.frame_of_all()
+    }
+
+    fn open(&mut self, opening: &Arc<Opening>) {
+        self.owe(opening);
+    }
+
+    fn opening(&self) -> Option<&Arc<Opening>> {
+        self.opened()
+    }
+
+    fn hand_over(&mut self, budget: &mut Budget) {
+        Owing::hand_over(self, budget);
     }
 }

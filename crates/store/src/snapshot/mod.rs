@@ -1,0 +1,255 @@
+//! The whole store as it was at one instant, while it goes on changing: what a dump, and the base of a log, are made of.
+//!
+//! A snapshot is a version, not a fork. It begins with all shards locked, and that costs the same however many keys there
+//! are: each table flips its epoch, and from then on every entry whose own bit differs is owed (see `table/owed`). Whoever
+//! is about to change such an entry hands a raw copy of it over first; [`Snapshot::step`] walks over the rest, a little
+//! at a time, each time under the lock of one shard. What comes of it goes to the caller as [`Record`]s, outside of all
+//! locks, in an order in which they can be written to a file: a large value, whose parts come one by one, is not
+//! interrupted by other keys.
+//!
+//! What writers have handed over waits in memory until a step takes it. The counter in [`Snapshot::begin`]'s argument says
+//! how much that is; holding writers back is the caller's business. One thread uses a snapshot. A snapshot that is dropped
+//! before its end is aborted: nothing is copied for it any longer, and before another can begin its marks are brought to
+//! an end, as [`Unfinished`] says.
+
+pub mod record;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use crate::keyspace::Store;
+use crate::keyspace::locks::Locked;
+use crate::value::handover::desk::Desk;
+use crate::value::handover::ledger::Ledger;
+use crate::value::handover::opening::{Delivery, Opening};
+pub use crate::value::handover::owing::Budget;
+pub use record::{Bytes, Keys, Large, Members, Pendings, Record};
+
+/// The keys of one database at the instant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Size {
+    /// All keys, expired ones that were not removed yet included.
+    pub keys: usize,
+    /// Those of them that have a deadline.
+    pub volatile: usize,
+}
+
+/// How far a step has brought a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// There is more.
+    More,
+    /// There is more, but it is on its way from one thread to another: try again in a moment.
+    Waiting,
+    /// That was the last of it.
+    Done,
+}
+
+/// A snapshot is not what the store was: some of what it was owed did not come. It is of no use, and this is our own fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Torn;
+
+impl fmt::Display for Torn {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("the snapshot lacks keys or parts of values that were there when it began")
+    }
+}
+
+impl std::error::Error for Torn {}
+
+/// A snapshot cannot begin because the one before has not ended. If it was aborted, [`Store::unfinished_snapshot`] gives it
+/// back to be stepped to its end, which hands over nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unfinished;
+
+impl fmt::Display for Unfinished {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("another snapshot has not ended yet")
+    }
+}
+
+impl std::error::Error for Unfinished {}
+
+/// A large value that is being written.
+struct Current {
+    opening: Arc<Opening>,
+    /// How many of its parts have come.
+    delivered: usize,
+}
+
+/// The store as it was when this began.
+pub struct Snapshot {
+    desk: Arc<Desk>,
+    sizes: Vec<Size>,
+    has_timed_fields: bool,
+    /// No shard before this one owes anything.
+    shard: usize,
+    current: Option<Current>,
+    is_over: bool,
+}
+
+impl Store {
+    /// A snapshot that was aborted and has not come to its end, to be stepped there.
+    pub fn unfinished_snapshot(&self) -> Option<Snapshot> {
+        let desk = self.desk.lock().clone().filter(|desk| desk.ledger().is_aborted())?;
+        Some(Snapshot::on(desk))
+    }
+}
+
+impl Snapshot {
+    fn on(desk: Arc<Desk>) -> Self {
+        Self { desk, sizes: Vec::new(), has_timed_fields: false, shard: 0, current: None, is_over: false }
+    }
+
+    /// Begins a snapshot of this instant. `all` are all shards of the store. The bytes that are handed over and not taken
+    /// are added to `waiting_bytes`.
+    ///
+    /// # Errors
+    /// [`Unfinished`] when the snapshot before this one has not ended.
+    ///
+    /// # Panics
+    /// If not all shards are locked.
+    pub fn begin(store: &Store, all: &mut Locked<'_>, waiting_bytes: Arc<AtomicUsize>) -> Result<Self, Unfinished> {
+        let mut place = store.desk.lock();
+        if place.is_some() {
+            return Err(Unfinished);
+        }
+        let desk = Arc::new(Desk::new(Ledger::new(waiting_bytes)));
+        let mut snapshot = Self::on(Arc::clone(&desk));
+        for shard in 0..store.shards() {
+            let shard = all.shard_mut(shard);
+            if snapshot.sizes.len() < shard.databases() {
+                snapshot.sizes.resize(shard.databases(), Size::default());
+            }
+            for (db, size) in snapshot.sizes.iter_mut().enumerate() {
+                size.keys += shard.len(db);
+                size.volatile += shard.volatile_len(db);
+            }
+            snapshot.has_timed_fields |= shard.has_timed_fields();
+            shard.owe(&desk);
+        }
+        *place = Some(desk);
+        Ok(snapshot)
+    }
+
+    /// How many keys each database had; those that are not listed had none.
+    pub fn sizes(&self) -> &[Size] {
+        &self.sizes
+    }
+
+    /// Whether there may have been hashes with fields that expire.
+    pub fn has_timed_fields(&self) -> bool {
+        self.has_timed_fields
+    }
+
+    /// Gives to `sink` what has been handed over, then hands over some more: about as much as `budget` says, under the lock
+    /// of one shard of the store in which this snapshot began.
+    ///
+    /// # Errors
+    /// [`Torn`] when something is missing. The snapshot is of no use then, and is dropped.
+    pub fn step(&mut self, store: &Store, budget: Budget, sink: &mut dyn FnMut(Record<'_>)) -> Result<Progress, Torn> {
+        self.deliver(sink)?;
+        let has_moved = self.hold(store, budget);
+        self.deliver(sink)?;
+        if self.desk.is_torn() {
+            return Err(Torn);
+        }
+        if self.current.is_none() && self.desk.is_empty() {
+            self.is_over = true;
+            store.desk.lock().take_if(|desk| Arc::ptr_eq(desk, &self.desk));
+            return Ok(Progress::Done);
+        }
+        Ok(if has_moved { Progress::More } else { Progress::Waiting })
+    }
+
+    /// Hands over some more; false if nothing was found that owes.
+    fn hold(&mut self, store: &Store, mut budget: Budget) -> bool {
+        if let Some(Current { opening, .. }) = &self.current {
+            if opening.hand_over_ended(&mut budget) {
+                return true;
+            }
+            let key = opening.key_now();
+            let hash = store.hash(&key);
+            // What is not there is in a table that the store has let go of, or on its way to another key.
+            return store.lock_of(hash).hand_over_opened((hash, &key), opening, &mut budget)
+                || self.desk.hand_over_ended(&mut budget);
+        }
+        if self.desk.hand_over_ended(&mut budget) {
+            return true;
+        }
+        while self.shard < store.shards() {
+            if store.lock(self.shard).hand_over(&mut budget) {
+                return true;
+            }
+            self.shard += 1;
+        }
+        false
+    }
+
+    /// Gives out what has arrived: small keys, then one large value after the other as far as they have come.
+    fn deliver(&mut self, sink: &mut dyn FnMut(Record<'_>)) -> Result<(), Torn> {
+        let ledger = Arc::clone(self.desk.ledger());
+        loop {
+            let Some(Current { opening, delivered }) = &mut self.current else {
+                for (db, mut sheaf) in self.desk.take_sheaves() {
+                    let bytes = sheaf.bytes();
+                    sink(Record::Keys(Keys::new(db, &mut sheaf)));
+                    ledger.release(bytes);
+                }
+                let Some(opening) = self.desk.take_opened() else { return Ok(()) };
+                if !ledger.is_aborted() {
+                    sink(Record::Open(&Large::new(&opening)));
+                }
+                self.current = Some(Current { opening, delivered: 0 });
+                continue;
+            };
+            let delivery = opening.take();
+            let (len, bytes, is_finished) = (delivery.len(), delivery.bytes(), delivery.is_finished);
+            *delivered += len;
+            if !ledger.is_aborted() {
+                let is_right =
+                    if is_finished { *delivered == opening.parts_len() } else { *delivered <= opening.parts_len() };
+                if !is_right {
+                    ledger.release(bytes);
+                    return Err(Torn);
+                }
+                give(opening, delivery, sink);
+            }
+            ledger.release(bytes);
+            if !is_finished {
+                return Ok(());
+            }
+            if !ledger.is_aborted() {
+                sink(Record::Close(&Large::new(opening)));
+            }
+            self.current = None;
+        }
+    }
+}
+
+/// Gives out parts of a large value.
+fn give(opening: &Arc<Opening>, delivery: Delivery, sink: &mut dyn FnMut(Record<'_>)) {
+    let large = Large::new(opening);
+    for mut sheaf in delivery.sheaves {
+        sink(Record::Members(&large, Members::new(&mut sheaf)));
+    }
+    for (at, part) in &delivery.parts {
+        sink(Record::Part(&large, Bytes::new(*at, part)));
+    }
+    if delivery.loose.1 > 0 {
+        sink(Record::Pending(&large, Pendings::new(&delivery.loose.0)));
+    }
+}
+
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        if let Some(Current { opening, .. }) = self.current.take() {
+            self.desk.announce_again(opening);
+        }
+        self.desk.abort();
+    }
+}

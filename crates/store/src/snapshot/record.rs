@@ -1,0 +1,203 @@
+//! What a snapshot gives out: small keys, each whole, and large values part by part.
+//!
+//! All of it is raw, as it lay in the store. Parts of one large value come between its opening and its close, with nothing
+//! else between them, in an order in which a file may have them. Plain data; borrowed for one call.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::packed::pack::Pack;
+use crate::table::entry::Entry;
+use crate::table::entry::handle::EntryRef;
+use crate::types::hash::fields::AreTimed;
+use crate::types::list::lzf;
+use crate::types::stream::Stream;
+use crate::types::stream::group::PendingCopy;
+use crate::types::stream::hand_over::Beside;
+use crate::types::stream::id::StreamId;
+use crate::value::Kind;
+use crate::value::collection::Collection;
+use crate::value::form::Form;
+use crate::value::handover::opening::{Opening, Part};
+use crate::value::handover::pages::Length;
+use crate::value::handover::sheaf::Sheaf;
+
+/// Something to be written.
+pub enum Record<'a> {
+    /// Keys of a database with their values.
+    Keys(Keys<'a>),
+    /// A large value begins.
+    Open(&'a Large),
+    /// Members of a set or sorted set, or fields of a hash.
+    Members(&'a Large, Members<'a>),
+    /// A pack of a list, a block of a stream, a page of a string, or a whole collection that is packed.
+    Part(&'a Large, Bytes<'a>),
+    /// Pending entries of a stream's groups, in no order.
+    Pending(&'a Large, Pendings<'a>),
+    /// All of its parts have come.
+    Close(&'a Large),
+}
+
+/// Keys of a database with their values.
+pub struct Keys<'a> {
+    db: usize,
+    sheaf: &'a mut Sheaf,
+}
+
+impl<'a> Keys<'a> {
+    pub(super) fn new(db: usize, sheaf: &'a mut Sheaf) -> Self {
+        Self { db, sheaf }
+    }
+
+    /// The number that the database had.
+    pub fn db(&self) -> usize {
+        self.db
+    }
+
+    /// Shows each key.
+    pub fn for_each(self, show: impl FnMut(EntryRef<'_>)) {
+        show_entries(self.sheaf, show);
+    }
+}
+
+/// Members of a set or sorted set, or fields of a hash.
+pub struct Members<'a>(&'a mut Sheaf);
+
+impl<'a> Members<'a> {
+    pub(super) fn new(sheaf: &'a mut Sheaf) -> Self {
+        Self(sheaf)
+    }
+
+    /// Shows each: the member or field is its key, the value that of the field, or the bits of the score.
+    pub fn for_each(self, show: impl FnMut(EntryRef<'_>)) {
+        show_entries(self.0, show);
+    }
+}
+
+fn show_entries(sheaf: &mut Sheaf, mut show: impl FnMut(EntryRef<'_>)) {
+    for block in sheaf.blocks() {
+        // SAFETY: the block is a copy of a living entry's; what it refers to is kept by the sheaf, which is borrowed.
+        show(unsafe { EntryRef::new(Entry::at(block.expose_provenance().get())) });
+    }
+}
+
+/// A run of bytes of a large value.
+pub struct Bytes<'a> {
+    at: u128,
+    part: &'a Part,
+}
+
+impl<'a> Bytes<'a> {
+    pub(super) fn new(at: u128, part: &'a Part) -> Self {
+        Self { at, part }
+    }
+
+    /// The id under which a block of a stream stands.
+    pub fn id(&self) -> StreamId {
+        StreamId { ms: (self.at >> 64) as u64, seq: self.at as u64 }
+    }
+
+    /// The bytes as they are used.
+    ///
+    /// # Panics
+    /// If what was compressed here cannot be unpacked.
+    pub fn bytes(&self) -> Cow<'a, [u8]> {
+        match self.part.unpacked_len {
+            0 => Cow::Borrowed(&self.part.bytes),
+            length => Cow::Owned(lzf::unpack(&self.part.bytes, length).expect("these bytes were compressed here")),
+        }
+    }
+
+    /// The packed collection that a value is, if it is of this type.
+    pub fn collection<C: Collection>(&self, large: &Large) -> Option<C::Ref<'a>> {
+        C::view(large.packed_form()?, &self.part.bytes)
+    }
+
+    /// The elements of a pack or of a block.
+    pub fn pack(&self) -> Pack {
+        Pack::from_bytes(self.bytes().into_owned())
+    }
+}
+
+/// Pending entries of a stream's groups.
+pub struct Pendings<'a>(&'a [u8]);
+
+impl<'a> Pendings<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// Each of them.
+    pub fn iter(&self) -> impl Iterator<Item = PendingCopy> + use<'a> {
+        self.0.as_chunks().0.iter().map(PendingCopy::from_bytes)
+    }
+}
+
+/// A large value: where it stood, and what it was.
+pub struct Large(Arc<Opening>);
+
+impl Large {
+    pub(super) fn new(opening: &Arc<Opening>) -> Self {
+        Self(Arc::clone(opening))
+    }
+
+    /// The number that the database had.
+    pub fn db(&self) -> usize {
+        self.0.label().db
+    }
+
+    /// The key.
+    pub fn key(&self) -> &[u8] {
+        &self.0.label().key
+    }
+
+    /// When the key expires, in milliseconds since the epoch.
+    pub fn deadline(&self) -> Option<i64> {
+        self.0.label().deadline
+    }
+
+    /// The access clock.
+    pub fn clock(&self) -> u32 {
+        self.0.label().clock
+    }
+
+    /// The type.
+    pub fn kind(&self) -> Kind {
+        self.0.label().kind
+    }
+
+    /// How many members, packs, blocks and pending entries come; 1 if the value is packed.
+    pub fn parts_len(&self) -> usize {
+        self.0.parts_len()
+    }
+
+    /// Whether the value is a packed collection that comes as one part.
+    pub fn is_packed(&self) -> bool {
+        self.packed_form().is_some()
+    }
+
+    /// The form, if the value is a packed collection.
+    pub(crate) fn packed_form(&self) -> Option<Form> {
+        self.0.beside().copied()
+    }
+
+    /// Whether any field of a hash has a deadline.
+    pub fn is_timed(&self) -> bool {
+        self.0.beside().is_some_and(|AreTimed(is_timed)| *is_timed)
+    }
+
+    /// The bytes of a string.
+    pub fn string_len(&self) -> usize {
+        self.0.beside().map_or(0, |Length(length)| *length)
+    }
+
+    /// How many blocks or packs come, beside pending entries.
+    pub fn blocks_len(&self) -> usize {
+        self.0.beside().map_or(self.parts_len(), |Beside { blocks, .. }| *blocks)
+    }
+
+    /// All of a stream but its blocks and what is pending.
+    pub fn stream(&self) -> Option<&Stream> {
+        self.0.beside().map(|Beside { rest, .. }| rest)
+    }
+}

@@ -1,0 +1,190 @@
+//! What one table still owes to a snapshot, and how an entry is taken down for it.
+//!
+//! Every entry has one bit of epoch, and so has its table. When a snapshot begins the table's bit is flipped, and from then
+//! on an entry whose bit differs is owed: it is as it was at the instant. Whoever finds it to change it, or takes it out,
+//! takes it down first, and the walk takes down the rest in the order of positions. An entry that is too large for that is
+//! opened, and the same rule holds inside. Under the shard's lock.
+
+use std::sync::Arc;
+
+use super::entry::Entry;
+use crate::memory::heap::Heap;
+use crate::value::collection::{Object, ObjectRef};
+use crate::value::handover::desk::Desk;
+use crate::value::handover::opening::{Frame, Label, Opening, Part};
+use crate::value::handover::owing::Budget;
+use crate::value::handover::pages::{self, PAGED_FROM_BYTES, Strings};
+use crate::value::handover::sheaf::Sheaf;
+
+/// What has been taken down goes to the snapshot when it is so large, in bytes.
+const SHEAF_BYTES: usize = 16 << 10;
+
+/// Collections of at most so many bytes are copied at once, which takes less time than opening them and coming back.
+const WHOLE_BYTES_MAX: usize = 16 << 10;
+
+/// To whom a table owes its entries.
+#[derive(Clone)]
+pub(crate) enum Recipient {
+    /// The keys of a database: to the snapshot.
+    Keys {
+        /// Where they are handed over.
+        desk: Arc<Desk>,
+        /// The number that the database had at the instant.
+        db: usize,
+    },
+    /// The members of a collection: to what was opened for it.
+    Members(Arc<Opening>),
+}
+
+/// What a table still owes.
+pub(crate) struct Owed {
+    /// Where the walk goes on.
+    pub position: u64,
+    /// The entries that are owed.
+    left: usize,
+    /// What was taken down and is not handed over yet.
+    sheaf: Sheaf,
+    recipient: Recipient,
+}
+
+impl Owed {
+    pub fn new(entries: usize, recipient: Recipient) -> Self {
+        Self { position: 0, left: entries, sheaf: Sheaf::default(), recipient }
+    }
+
+    /// Whether nothing is owed any longer.
+    pub fn is_done(&self) -> bool {
+        self.left == 0
+    }
+
+    pub fn is_aborted(&self) -> bool {
+        match &self.recipient {
+            Recipient::Keys { desk, .. } => desk.ledger().is_aborted(),
+            Recipient::Members(opening) => opening.is_aborted(),
+        }
+    }
+
+    pub fn recipient(&self) -> &Recipient {
+        &self.recipient
+    }
+
+    /// Takes an entry down, which is owed. Returns what it cost, in bytes.
+    pub fn take(&mut self, entry: Entry, heap: &mut Heap, budget: &mut Budget) {
+        self.left -= 1;
+        if self.is_aborted() {
+            return budget.spend(0);
+        }
+        match (entry.object(), &self.recipient) {
+            (Some(object), Recipient::Keys { desk, db }) => {
+                let is_whole = open(entry, object, desk, *db, heap, budget);
+                if !is_whole {
+                    budget.exhaust();
+                }
+            }
+            (None, Recipient::Keys { desk, db }) if is_paged(entry) => {
+                open_string(entry, desk, *db, heap);
+                budget.exhaust();
+            }
+            _ => {
+                let buffer = entry.shared().map(|buffer| Arc::clone(&buffer));
+                budget.spend(self.sheaf.push(entry.block_bytes(), buffer));
+                if self.sheaf.bytes() >= SHEAF_BYTES {
+                    self.hand();
+                }
+            }
+        }
+    }
+
+    /// Hands over what was taken down.
+    pub fn hand(&mut self) {
+        let sheaf = std::mem::take(&mut self.sheaf);
+        match &self.recipient {
+            Recipient::Keys { desk, db } => desk.hand(*db, sheaf),
+            Recipient::Members(opening) => opening.hand(sheaf),
+        }
+    }
+
+    /// Says that nothing follows, because nobody wants it.
+    pub fn abandon(self) {
+        match &self.recipient {
+            Recipient::Keys { desk, .. } => desk.finish_table(true),
+            Recipient::Members(opening) => opening.finish(),
+        }
+    }
+
+    /// Hands over the last of it, and says that nothing follows. What is left then is missing.
+    pub fn finish(mut self) {
+        self.hand();
+        match &self.recipient {
+            Recipient::Keys { desk, .. } => desk.finish_table(self.left == 0),
+            Recipient::Members(opening) => opening.finish(),
+        }
+    }
+}
+
+/// Whether an entry is a string that is handed over page by page.
+fn is_paged(entry: Entry) -> bool {
+    entry.shared().is_some_and(|buffer| buffer.len() > PAGED_FROM_BYTES)
+}
+
+/// Where an entry stands.
+fn label(entry: Entry, db: usize) -> Label {
+    Label { db, key: entry.key().into(), deadline: entry.deadline(), clock: entry.clock(), kind: entry.kind() }
+}
+
+/// Opens a long string.
+fn open_string(entry: Entry, desk: &Arc<Desk>, db: usize, heap: &mut Heap) {
+    let Some(buffer) = entry.shared() else { return };
+    let opening = Arc::new(Opening::new(label(entry, db), pages::frame(buffer.len()), Arc::clone(desk.ledger())));
+    let watch = heap.watch().get_or_insert_with(|| Box::new(Box::new(Strings::default())));
+    if let Some(strings) = watch.as_any().downcast_mut::<Strings>() {
+        strings.open(&buffer, &opening);
+    }
+    desk.announce(opening);
+}
+
+/// Hands over more of a long string, if it is what was opened; whether it is.
+pub(crate) fn hand_over_string(entry: Entry, opening: &Arc<Opening>, heap: &mut Heap, budget: &mut Budget) -> bool {
+    let (Some(buffer), Some(watch)) = (entry.shared(), heap.watch()) else { return false };
+    let Some(strings) = watch.as_any().downcast_mut::<Strings>() else { return false };
+    let is_it = strings.hand_over(&buffer, opening, budget);
+    if strings.is_empty() {
+        *heap.watch() = None;
+    }
+    is_it
+}
+
+/// Opens a collection, or copies it if it is small; whether it was copied.
+fn open(
+    entry: Entry,
+    object: ObjectRef<'_>,
+    desk: &Arc<Desk>,
+    db: usize,
+    heap: &mut Heap,
+    budget: &mut Budget,
+) -> bool {
+    let label = label(entry, db);
+    let ledger = Arc::clone(desk.ledger());
+    if let Some((form, bytes)) = object.packed() {
+        let opening = Opening::new(label, Frame { parts: 1, walks: 1, beside: Some(Box::new(form)) }, ledger);
+        opening.hand_part(0, Part { bytes: bytes.into(), unpacked_len: 0 });
+        opening.finish();
+        desk.announce(Arc::new(opening));
+        budget.spend(bytes.len());
+        return true;
+    }
+    let (frame, bytes) = (object.frame(), object.memory());
+    let opening = Arc::new(Opening::new(label, frame, ledger));
+    let is_whole = bytes <= WHOLE_BYTES_MAX;
+    let begin = |object: &mut Object| {
+        object.open(&opening);
+        if is_whole {
+            object.hand_over(&mut Budget::unbounded());
+        }
+    };
+    // SAFETY: nothing refers to the entry's value but `object`, which is not used any more.
+    unsafe { entry.change_object(heap, begin) };
+    desk.announce(opening);
+    budget.spend(if is_whole { bytes } else { 0 });
+    is_whole
+}

@@ -1,0 +1,131 @@
+//! Where everything arrives that is handed over to one snapshot.
+//!
+//! Tables of keys hand over sheaves of small keys and openings of large ones, and those that the store lets go of come
+//! here whole. The walk itself takes them from here, on its own thread. The lock inside is held for moments, and nothing
+//! is dropped under it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use super::ledger::Ledger;
+use super::opening::Opening;
+use super::owing::{Budget, Owing};
+use super::sheaf::Sheaf;
+
+/// The place to which one snapshot's tables hand over.
+pub struct Desk {
+    ledger: Arc<Ledger>,
+    /// Tables that still owe something, wherever they are.
+    tables: AtomicUsize,
+    inbox: Mutex<Inbox>,
+}
+
+#[derive(Default)]
+struct Inbox {
+    sheaves: Vec<(usize, Sheaf)>,
+    opened: VecDeque<Arc<Opening>>,
+    ended: Vec<Box<dyn Owing>>,
+    is_torn: bool,
+}
+
+impl Desk {
+    /// A desk on which nothing lies.
+    pub fn new(ledger: Ledger) -> Self {
+        Self { ledger: Arc::new(ledger), tables: AtomicUsize::new(0), inbox: Mutex::default() }
+    }
+
+    /// The snapshot's account.
+    pub fn ledger(&self) -> &Arc<Ledger> {
+        &self.ledger
+    }
+
+    /// One more table owes something.
+    pub fn add_table(&self) {
+        self.tables.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A table has handed over everything, or, if not `is_whole`, cannot find what it owes.
+    pub fn finish_table(&self, is_whole: bool) {
+        if !is_whole {
+            self.inbox.lock().is_torn = true;
+        }
+        self.tables.fetch_sub(1, Ordering::Release);
+    }
+
+    /// How many tables still owe something.
+    pub fn tables(&self) -> usize {
+        self.tables.load(Ordering::Acquire)
+    }
+
+    /// Whether nothing is owed and nothing waits. Large values that were taken from here are not counted.
+    pub fn is_empty(&self) -> bool {
+        // The tables first: whatever they handed over was here before they said that it was all.
+        let tables = self.tables();
+        let inbox = self.inbox.lock();
+        tables == 0 && inbox.sheaves.is_empty() && inbox.opened.is_empty() && inbox.ended.is_empty()
+    }
+
+    /// Whether some table could not find what it owes.
+    pub fn is_torn(&self) -> bool {
+        self.inbox.lock().is_torn
+    }
+
+    /// Hands over small keys of a database.
+    pub fn hand(&self, db: usize, sheaf: Sheaf) {
+        let mut inbox = self.inbox.lock();
+        // Asked under the lock, so that nothing comes behind what is thrown away.
+        if !sheaf.is_empty() && !self.ledger.is_aborted() {
+            self.ledger.add(sheaf.bytes());
+            inbox.sheaves.push((db, sheaf));
+        }
+    }
+
+    /// Announces a large value that has been opened.
+    pub fn announce(&self, opening: Arc<Opening>) {
+        self.inbox.lock().opened.push_back(opening);
+    }
+
+    /// Puts a value back that is not finished.
+    pub fn announce_again(&self, opening: Arc<Opening>) {
+        self.inbox.lock().opened.push_front(opening);
+    }
+
+    /// Keeps a table that the store lets go of.
+    pub fn adopt(&self, table: Box<dyn Owing>) {
+        self.inbox.lock().ended.push(table);
+    }
+
+    /// Takes out the small keys that were handed over, each sheaf with its database.
+    pub fn take_sheaves(&self) -> Vec<(usize, Sheaf)> {
+        std::mem::take(&mut self.inbox.lock().sheaves)
+    }
+
+    /// Takes out a large value.
+    pub fn take_opened(&self) -> Option<Arc<Opening>> {
+        self.inbox.lock().opened.pop_front()
+    }
+
+    /// Hands over more of a table that the store has let go of; false if there is none.
+    pub fn hand_over_ended(&self, budget: &mut Budget) -> bool {
+        let Some(mut table) = self.inbox.lock().ended.pop() else { return false };
+        table.hand_over(budget);
+        // What it still owes brings it back here.
+        drop(table);
+        true
+    }
+
+    /// Nobody wants the snapshot any longer: throws away what has arrived. What is in the store goes on being marked.
+    pub fn abort(&self) {
+        self.ledger.abort();
+        let (sheaves, ended, opened) = {
+            let mut inbox = self.inbox.lock();
+            (std::mem::take(&mut inbox.sheaves), std::mem::take(&mut inbox.ended), inbox.opened.clone())
+        };
+        opened.iter().for_each(|opening| opening.clear());
+        self.ledger.release(sheaves.iter().map(|(_, sheaf)| sheaf.bytes()).sum());
+        drop(ended);
+    }
+}

@@ -1,0 +1,237 @@
+//! A value that is too large to be copied at once, as it was when a snapshot opened it.
+//!
+//! What was captured then never changes: under which key of which database it stood, its deadline, and how many parts it
+//! had. The parts come later, some from the snapshot's own walk and some from whoever was about to change them. Where the
+//! value is now is noted here too, because a key can be renamed while its value is open; and if the store lets go of the
+//! value, the rest of it is given to this place. The lock inside is held for moments, and no other is taken under it.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::ledger::Ledger;
+use super::owing::{Budget, Owing};
+use super::sheaf::Sheaf;
+use crate::value::Kind;
+
+/// What is captured of a value when it is opened.
+#[derive(Debug)]
+pub struct Frame {
+    /// How many parts it has.
+    pub parts: usize,
+    /// How many walks there are over it, each of which says when it has finished.
+    pub walks: usize,
+    /// What its type needs besides to write it.
+    pub beside: Option<Box<dyn Any + Send + Sync>>,
+}
+
+/// A part of a value that is a run of bytes: a pack of a list, a block of a stream, a page of a string.
+#[derive(Debug)]
+pub struct Part {
+    /// Its bytes.
+    pub bytes: Box<[u8]>,
+    /// How long they are when they are unpacked; 0 if they are not packed.
+    pub unpacked_len: usize,
+}
+
+/// Where a value stands, or stood.
+#[derive(Debug)]
+pub struct Label {
+    /// The database.
+    pub db: usize,
+    /// The key.
+    pub key: Box<[u8]>,
+    /// When the key expires, in milliseconds since the epoch.
+    pub deadline: Option<i64>,
+    /// The access clock.
+    pub clock: u32,
+    /// The type.
+    pub kind: Kind,
+}
+
+/// A large value of a snapshot.
+#[derive(Debug)]
+pub struct Opening {
+    label: Label,
+    frame: Frame,
+    ledger: Arc<Ledger>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// The key under which the value stands now.
+    key_now: Box<[u8]>,
+    sheaves: Vec<Sheaf>,
+    parts: BTreeMap<u128, Part>,
+    /// Small parts that may come in any order, one behind the other, and their number.
+    loose: (Vec<u8>, usize),
+    /// No part is missing before this one, or at it.
+    reached: Option<u128>,
+    /// The rest of the value, as far as the store has let go of it.
+    ended: Vec<Box<dyn Owing>>,
+    /// Walks that have not finished.
+    walks: usize,
+}
+
+// A panic leaves nothing half done under the lock; what is missing then is missed at the end.
+impl UnwindSafe for Opening {}
+impl RefUnwindSafe for Opening {}
+
+/// What has come in since the last time: what can be written now.
+#[derive(Default)]
+pub struct Delivery {
+    /// Copies of entries.
+    pub sheaves: Vec<Sheaf>,
+    /// Parts with their places, in order, from the first that was not delivered yet.
+    pub parts: Vec<(u128, Part)>,
+    /// Small parts that may come in any order, one behind the other, and their number.
+    pub loose: (Vec<u8>, usize),
+    /// Nothing comes any more.
+    pub is_finished: bool,
+}
+
+impl Delivery {
+    /// The number of entries and parts.
+    pub fn len(&self) -> usize {
+        self.sheaves.iter().map(Sheaf::len).sum::<usize>() + self.parts.len() + self.loose.1
+    }
+
+    /// The bytes of it that waited.
+    pub fn bytes(&self) -> usize {
+        let of_parts = self.parts.iter().map(|(_, part)| part.bytes.len()).sum::<usize>();
+        self.sheaves.iter().map(Sheaf::bytes).sum::<usize>() + of_parts + self.loose.0.len()
+    }
+}
+
+impl Opening {
+    /// Opens a value.
+    pub fn new(label: Label, frame: Frame, ledger: Arc<Ledger>) -> Self {
+        let state = State {
+            key_now: label.key.clone(),
+            sheaves: Vec::new(),
+            parts: BTreeMap::new(),
+            loose: (Vec::new(), 0),
+            reached: None,
+            ended: Vec::new(),
+            walks: frame.walks,
+        };
+        Self { label, frame, ledger, state: Mutex::new(state) }
+    }
+
+    /// Where the value stood.
+    pub fn label(&self) -> &Label {
+        &self.label
+    }
+
+    /// How many parts it had.
+    pub fn parts_len(&self) -> usize {
+        self.frame.parts
+    }
+
+    /// What its type captured besides.
+    pub fn beside<T: 'static>(&self) -> Option<&T> {
+        self.frame.beside.as_ref()?.downcast_ref()
+    }
+
+    /// Whether nothing is to be copied any more.
+    pub fn is_aborted(&self) -> bool {
+        self.ledger.is_aborted()
+    }
+
+    /// Hands over copies of entries.
+    pub fn hand(&self, sheaf: Sheaf) {
+        let mut state = self.state.lock();
+        // Asked under the lock, so that nothing comes behind what is thrown away.
+        if !sheaf.is_empty() && !self.is_aborted() {
+            self.ledger.add(sheaf.bytes());
+            state.sheaves.push(sheaf);
+        }
+    }
+
+    /// Hands over a part, which belongs at this place among the others.
+    pub fn hand_part(&self, at: u128, part: Part) {
+        let mut state = self.state.lock();
+        if !self.is_aborted() {
+            self.ledger.add(part.bytes.len());
+            state.parts.insert(at, part);
+        }
+    }
+
+    /// Hands over a small part, which may stand anywhere among the others of its kind.
+    pub fn hand_loose(&self, bytes: &[u8]) {
+        let mut state = self.state.lock();
+        if !self.is_aborted() {
+            self.ledger.add(bytes.len());
+            state.loose.0.extend_from_slice(bytes);
+            state.loose.1 += 1;
+        }
+    }
+
+    /// All parts up to this place have been handed over.
+    pub fn reach(&self, at: u128) {
+        self.state.lock().reached = Some(at);
+    }
+
+    /// A walk has handed over all that it met.
+    pub fn finish(&self) {
+        let mut state = self.state.lock();
+        state.walks = state.walks.saturating_sub(1);
+    }
+
+    /// The value stands under another key now.
+    pub fn follow(&self, key: &[u8]) {
+        self.state.lock().key_now = key.into();
+    }
+
+    /// The key under which the value stands now.
+    pub fn key_now(&self) -> Box<[u8]> {
+        self.state.lock().key_now.clone()
+    }
+
+    /// Keeps the rest of a value that the store lets go of.
+    pub fn adopt(&self, rest: Box<dyn Owing>) {
+        self.state.lock().ended.push(rest);
+    }
+
+    /// Hands over more of a value that the store has let go of; false if that is not so.
+    pub fn hand_over_ended(&self, budget: &mut Budget) -> bool {
+        // What hands over takes the lock itself.
+        let Some(mut rest) = self.state.lock().ended.pop() else { return false };
+        rest.hand_over(budget);
+        // What it still owes brings it back here.
+        drop(rest);
+        true
+    }
+
+    /// Takes out what can be written.
+    pub fn take(&self) -> Delivery {
+        let mut state = self.state.lock();
+        let is_finished = state.walks == 0;
+        let behind = match state.reached {
+            _ if is_finished => BTreeMap::new(),
+            Some(u128::MAX) => BTreeMap::new(),
+            Some(reached) => state.parts.split_off(&(reached + 1)),
+            None => std::mem::take(&mut state.parts),
+        };
+        let parts = std::mem::replace(&mut state.parts, behind);
+        let sheaves = std::mem::take(&mut state.sheaves);
+        let loose = std::mem::take(&mut state.loose);
+        Delivery { sheaves, parts: parts.into_iter().collect(), loose, is_finished }
+    }
+
+    /// Throws away what was handed over, and the rest of a value that the store has let go of.
+    pub fn clear(&self) {
+        let (sheaves, parts, loose, ended) = {
+            let mut state = self.state.lock();
+            let State { sheaves, parts, loose, ended, .. } = &mut *state;
+            (std::mem::take(sheaves), std::mem::take(parts), std::mem::take(loose), std::mem::take(ended))
+        };
+        let bytes = sheaves.iter().map(Sheaf::bytes).sum::<usize>() + loose.0.len();
+        self.ledger.release(bytes + parts.values().map(|part| part.bytes.len()).sum::<usize>());
+        drop(ended);
+    }
+}

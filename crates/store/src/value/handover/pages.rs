@@ -1,0 +1,177 @@
+//! Long strings, which are handed over page by page while they are changed where they lie.
+//!
+//! The store never changes a buffer that somebody else refers to: it copies it first, which for hundreds of megabytes takes
+//! too long. So a snapshot refers to no long buffer that is still in the store. It notes which pages are owed, whoever is
+//! about to change bytes hands over the pages in which they lie, and the walk hands over the rest. A buffer that the store
+//! lets go of does not change any more and is kept whole. One [`Strings`] watches the buffers of one table, under the lock
+//! of its shard.
+
+use std::any::Any;
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::opening::{Frame, Opening, Part};
+use super::owing::{Budget, Owing};
+use crate::memory::heap::Watch;
+
+/// Strings of more bytes are handed over page by page.
+pub const PAGED_FROM_BYTES: usize = 1 << 20;
+
+/// The bytes of a page.
+const PAGE_BYTES: usize = 64 << 10;
+
+/// What is captured of a string of so many bytes.
+pub fn frame(length: usize) -> Frame {
+    Frame { parts: length.div_ceil(PAGE_BYTES), walks: 1, beside: Some(Box::new(Length(length))) }
+}
+
+/// The bytes that a long string had.
+#[derive(Clone, Copy, Debug)]
+pub struct Length(pub usize);
+
+/// The pages of one string.
+#[derive(Debug)]
+struct Pages {
+    opening: Arc<Opening>,
+    /// Where its buffer is.
+    buffer: *const Vec<u8>,
+    length: usize,
+    /// No page before this one is owed.
+    at: usize,
+    /// Pages behind that were handed over.
+    early: BTreeSet<usize>,
+    left: usize,
+}
+
+// SAFETY: the address of the buffer is only compared with others.
+unsafe impl Send for Pages {}
+
+impl Pages {
+    fn hand(&mut self, bytes: &[u8], page: usize) -> usize {
+        self.left -= 1;
+        let start = page * PAGE_BYTES;
+        let bytes = &bytes[start..self.length.min(start + PAGE_BYTES)];
+        if !self.opening.is_aborted() {
+            self.opening.hand_part(page as u128, Part { bytes: bytes.into(), unpacked_len: 0 });
+        }
+        bytes.len()
+    }
+
+    /// Hands over the pages in which these bytes lie.
+    fn take(&mut self, bytes: &[u8], touched: Range<usize>) {
+        let end = touched.end.min(self.length).div_ceil(PAGE_BYTES);
+        for page in (touched.start / PAGE_BYTES).max(self.at)..end {
+            if self.early.insert(page) {
+                self.hand(bytes, page);
+            }
+        }
+    }
+
+    /// Hands over pages from the first on. True when that was the last.
+    fn hand_over(&mut self, bytes: &[u8], budget: &mut Budget) -> bool {
+        while self.left > 0 && !budget.is_spent() {
+            let page = self.at;
+            let copied = if self.early.remove(&page) { 0 } else { self.hand(bytes, page) };
+            self.at += 1;
+            self.opening.reach(page as u128);
+            budget.spend(copied);
+        }
+        if self.left == 0 {
+            self.opening.finish();
+        }
+        self.left == 0
+    }
+}
+
+/// The long strings of one table that are open.
+#[derive(Debug, Default)]
+pub struct Strings(Vec<Pages>);
+
+impl Strings {
+    /// From now on the pages of this buffer are handed over before they change.
+    pub fn open(&mut self, buffer: &Arc<Vec<u8>>, opening: &Arc<Opening>) {
+        self.0.push(Pages {
+            opening: Arc::clone(opening),
+            buffer: Arc::as_ptr(buffer),
+            length: buffer.len(),
+            at: 0,
+            early: BTreeSet::new(),
+            left: opening.parts_len(),
+        });
+    }
+
+    /// Hands over more of this buffer, if it is what was opened; whether it is.
+    pub fn hand_over(&mut self, buffer: &Arc<Vec<u8>>, opening: &Arc<Opening>, budget: &mut Budget) -> bool {
+        let is_it = |pages: &Pages| pages.buffer == Arc::as_ptr(buffer) && Arc::ptr_eq(&pages.opening, opening);
+        let Some(at) = self.0.iter().position(is_it) else { return false };
+        if self.0[at].hand_over(buffer, budget) {
+            self.0.swap_remove(at);
+        }
+        true
+    }
+
+    /// Whether no string is open.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Watch for Strings {
+    fn change(&mut self, buffer: &Arc<Vec<u8>>, touched: Range<usize>) {
+        let Some(at) = self.0.iter().position(|pages| pages.buffer == Arc::as_ptr(buffer)) else { return };
+        if Arc::strong_count(buffer) > 1 {
+            // The change will be made in a copy, and this one stays as it is.
+            return self.let_go(buffer);
+        }
+        self.0[at].take(buffer, touched);
+        if self.0[at].left == 0 {
+            self.0.swap_remove(at).opening.finish();
+        }
+    }
+
+    fn let_go(&mut self, buffer: &Arc<Vec<u8>>) {
+        if let Some(at) = self.0.iter().position(|pages| pages.buffer == Arc::as_ptr(buffer)) {
+            Rest { pages: Some(self.0.swap_remove(at)), buffer: Arc::clone(buffer) }.give_back();
+        }
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+/// A string that the store has let go of.
+#[derive(Debug)]
+struct Rest {
+    /// None when nothing is owed.
+    pages: Option<Pages>,
+    buffer: Arc<Vec<u8>>,
+}
+
+impl Rest {
+    /// Gives what is owed to what was opened for it.
+    fn give_back(mut self) {
+        if let Some(pages) = self.pages.take() {
+            let opening = Arc::clone(&pages.opening);
+            if opening.is_aborted() {
+                return opening.finish();
+            }
+            opening.adopt(Box::new(Self { pages: Some(pages), buffer: Arc::clone(&self.buffer) }));
+        }
+    }
+}
+
+impl Owing for Rest {
+    fn hand_over(&mut self, budget: &mut Budget) {
+        self.pages.take_if(|pages| pages.hand_over(&self.buffer, budget));
+    }
+}
+
+impl Drop for Rest {
+    fn drop(&mut self) {
+        if self.pages.is_some() {
+            Self { pages: self.pages.take(), buffer: Arc::clone(&self.buffer) }.give_back();
+        }
+    }
+}

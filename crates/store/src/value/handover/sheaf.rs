@@ -1,0 +1,103 @@
+//! Copies of entries, one behind the other in one buffer.
+//!
+//! An entry is copied as its block lies, behind one word that says how many words it takes; a long string's buffer is
+//! counted once more instead of being copied, and kept beside. What is in a block is `entry`'s business. Plain data.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// Copies of entries, in the order in which they were handed over.
+#[derive(Debug, Default)]
+pub struct Sheaf {
+    words: Vec<u64>,
+    /// What copied entries refer to lives as long as they do.
+    buffers: Vec<Arc<Vec<u8>>>,
+    buffers_bytes: usize,
+    len: usize,
+}
+
+impl Sheaf {
+    /// The number of entries.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no entry.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The bytes that waiting costs, the buffers included that the entries refer to.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        self.words.len() * size_of::<u64>() + self.buffers_bytes
+    }
+
+    /// Adds a copy of a block, and of the count of the buffer to which it refers. Returns how many bytes were copied.
+    pub fn push(&mut self, block: &[u8], buffer: Option<Arc<Vec<u8>>>) -> usize {
+        let (start, words) = (self.words.len(), block.len().div_ceil(size_of::<u64>()));
+        self.words.reserve(1 + words);
+        self.words.push(words as u64);
+        let (chunks, rest) = block.as_chunks::<{ size_of::<u64>() }>();
+        self.words.extend(chunks.iter().map(|chunk| u64::from_ne_bytes(*chunk)));
+        if !rest.is_empty() {
+            let mut last = [0; size_of::<u64>()];
+            last[..rest.len()].copy_from_slice(rest);
+            self.words.push(u64::from_ne_bytes(last));
+        }
+        debug_assert_eq!(self.words.len(), start + 1 + words);
+        if let Some(buffer) = buffer {
+            self.buffers_bytes += buffer.len();
+            self.buffers.push(buffer);
+        }
+        self.len += 1;
+        (1 + words) * size_of::<u64>()
+    }
+
+    /// The addresses of the copied blocks, each aligned to eight bytes. They live as long as the sheaf is borrowed, and may
+    /// be written to.
+    pub fn blocks(&mut self) -> impl Iterator<Item = NonNull<u8>> {
+        let (start, words) = (NonNull::from(self.words.as_mut_slice()).cast::<u64>(), self.words.len());
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            if at >= words {
+                return None;
+            }
+            // SAFETY: `push` has written at `at` how many words follow, and that many are there.
+            let (block, length) = unsafe { (start.add(at + 1), start.add(at).read()) };
+            at += 1 + length as usize;
+            Some(block.cast())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_come_back_in_order_and_padded() {
+        let mut sheaf = Sheaf::default();
+        let blocks: Vec<Vec<u8>> = (1..40_u8).map(|length| (0..length).map(|byte| byte ^ length).collect()).collect();
+        blocks.iter().for_each(|block| _ = sheaf.push(block, None));
+        assert_eq!(sheaf.len(), blocks.len());
+        let lengths: Vec<usize> = blocks.iter().map(Vec::len).collect();
+        for (at, (block, length)) in sheaf.blocks().zip(lengths).enumerate() {
+            assert!(block.addr().get().is_multiple_of(8));
+            // SAFETY: so many bytes were pushed.
+            assert_eq!(unsafe { std::slice::from_raw_parts(block.as_ptr(), length) }, blocks[at]);
+        }
+    }
+
+    #[test]
+    fn a_buffer_is_kept_and_counted() {
+        let mut sheaf = Sheaf::default();
+        let buffer = Arc::new(vec![7; 100]);
+        assert_eq!(sheaf.push(&[1; 9], Some(Arc::clone(&buffer))), 24);
+        assert_eq!((sheaf.bytes(), Arc::strong_count(&buffer)), (124, 2));
+        drop(sheaf);
+        assert_eq!(Arc::strong_count(&buffer), 1);
+    }
+}
