@@ -15,6 +15,7 @@ const ROOMS: &[&str] = &[
     "crates/server/src/engine/",
     "crates/server/src/lua/",
     "crates/store/src/",
+    "crates/disk/src/",
 ];
 
 /// What may be asked for where, and why.

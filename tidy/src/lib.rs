@@ -53,9 +53,10 @@ const BANNED_NAMES: &[&str] = &["util", "utils", "common", "helper", "helpers", 
 const CRATE_ARROWS: &[(&str, &[&str])] = &[
     ("crates/wire", &[]),
     ("crates/store", &[]),
-    ("crates/server", &["sleeve-wire", "sleeve-store"]),
+    ("crates/disk", &["sleeve-wire"]),
+    ("crates/server", &["sleeve-wire", "sleeve-store", "sleeve-disk"]),
     ("crates/client", &["sleeve-wire", "sleeve-server"]),
-    ("crates/cli", &["sleeve", "sleeve-server", "sleeve-wire"]),
+    ("crates/cli", &["sleeve", "sleeve-server", "sleeve-wire", "sleeve-disk"]),
 ];
 
 /// What is wrong with the tree: each rule that it breaks, and a line for each place.

@@ -13,6 +13,8 @@ const CHORES: &[&str] = &["tests/", "xtask/", "fuzz/", "crates/cli/src/"];
 /// Where a request, a reply or a configuration file is taken apart.
 const FOREIGN: &[&str] = &[
     "crates/wire/src/",
+    "crates/disk/src/format/",
+    "crates/disk/src/replay/",
     "crates/server/src/session",
     "crates/server/src/execute",
     "crates/server/src/commands/",

@@ -99,6 +99,13 @@ const SOAKS: &[Soak] = &[
         env: &[],
     },
     Soak {
+        name: "log-cuts",
+        shows: "the log keeps what was promised, whole and once, over so many cuts of the power and deaths of the process",
+        test: &["--package", "sleeve-disk", "--test", "outside", "simulation::"],
+        size: Size::Count(10_000),
+        env: &[],
+    },
+    Soak {
         name: "client-forks",
         shows: "forked children leave their parent's connections alone, and clients of their own work whole",
         test: &["--package", "sleeve", "--test", "outside", "forks::"],

@@ -1,0 +1,155 @@
+//! The few calls that are made to a file system, and nothing else of it.
+//!
+//! [`Disk`] and [`File`] have three twins: [`real`] passes the calls on, [`memory`] keeps everything in a map, and
+//! [`crashing`] forgets, on demand, whatever a power cut may take. Whoever writes to a disk is handed one of them, so the
+//! same code runs in a server and in a simulation. What a call promises is said here, once:
+//!
+//! - bytes are durable when [`File::sync`] has returned well after they were appended;
+//! - a name (of a new file, of a renamed one, the absence of a removed one) is durable when [`Disk::sync_folder`] of its
+//!   folder has returned well;
+//! - after a [`File::sync`] that failed nobody knows what is durable, and a later one that succeeds does not tell.
+//!
+//! Every call may come from any thread.
+
+pub mod crashing;
+pub mod memory;
+pub mod real;
+
+use std::fmt::Debug;
+use std::io::{self, IoSlice};
+use std::path::Path;
+use std::sync::Arc;
+
+/// What a file is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Open {
+    /// To be read; it must be there.
+    Read,
+    /// To be read and appended to; it must be there.
+    Append,
+    /// To be read and appended to; it begins empty, whatever was there.
+    Create,
+}
+
+/// A file system.
+pub trait Disk: Debug + Send + Sync {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// What the system says; `NotFound` where a file had to be there.
+    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>>;
+
+    /// The size of a file in bytes.
+    ///
+    /// # Errors
+    /// `NotFound`, or what else the system says.
+    fn size(&self, path: &Path) -> io::Result<u64>;
+
+    /// Gives a file another name, in place of what had that name.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// The names in a folder, in no order.
+    ///
+    /// # Errors
+    /// `NotFound` where there is no such folder, or what else the system says.
+    fn list(&self, folder: &Path) -> io::Result<Vec<String>>;
+
+    /// Makes a folder, unless it is there.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn make_folder(&self, folder: &Path) -> io::Result<()>;
+
+    /// Makes the names in a folder durable.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn sync_folder(&self, folder: &Path) -> io::Result<()>;
+
+    /// Takes the lock that this file stands for and writes `holder`, a process id, into it. The lock goes with the value.
+    ///
+    /// # Errors
+    /// `ResourceBusy` where another holds it, with a text that names the process; or what the system says.
+    fn lock(&self, path: &Path, holder: u32) -> io::Result<Box<dyn Lock>>;
+}
+
+/// An open file.
+pub trait File: Debug + Send + Sync {
+    /// Reads from byte `at` on; returns how many bytes, 0 at the end.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<usize>;
+
+    /// Appends all slices, with one call to the system where it takes them at once.
+    ///
+    /// # Errors
+    /// What the system says. Any part of the slices may be in the file then; [`File::truncate`] takes it back.
+    fn append(&self, slices: &[IoSlice<'_>]) -> io::Result<()>;
+
+    /// Makes what was appended durable.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn sync(&self) -> io::Result<()>;
+
+    /// Cuts the file to `length` bytes.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn truncate(&self, length: u64) -> io::Result<()>;
+
+    /// The file's size in bytes.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn size(&self) -> io::Result<u64>;
+}
+
+/// A lock that is held as long as this lives.
+pub trait Lock: Debug + Send + Sync {}
+
+/// Reads into `into` until it is full or the file ends; returns how many bytes.
+///
+/// # Errors
+/// What the system says.
+pub fn read_full(file: &dyn File, at: u64, into: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while let Some(rest) = into.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(at + filled as u64, rest) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+/// Reads a whole file that is known to be small.
+///
+/// # Errors
+/// What the system says, or `FileTooLarge` above `bytes_max`.
+pub fn read_small(disk: &dyn Disk, path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let file = disk.open(path, Open::Read)?;
+    let size = file.size()?;
+    if size > bytes_max {
+        return Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            format!("{size} bytes where {bytes_max} are the most"),
+        ));
+    }
+    let mut bytes = vec![0; size as usize];
+    let read = read_full(file.as_ref(), 0, &mut bytes)?;
+    bytes.truncate(read);
+    Ok(bytes)
+}

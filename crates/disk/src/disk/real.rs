@@ -1,0 +1,130 @@
+//! The file system of the machine: each call is passed on.
+
+use std::fs::{self, OpenOptions, TryLockError};
+use std::io::{self, IoSlice, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{Disk, File, Lock, Open};
+
+/// The machine's own file system.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RealDisk;
+
+impl Disk for RealDisk {
+    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>> {
+        let mut options = OpenOptions::new();
+        options.read(true);
+        match how {
+            Open::Read => &mut options,
+            Open::Append => options.append(true),
+            Open::Create => {
+                // Appending and truncating exclude each other in one call.
+                OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
+                options.append(true)
+            }
+        };
+        Ok(Arc::new(RealFile(options.open(path)?)))
+    }
+
+    fn size(&self, path: &Path) -> io::Result<u64> {
+        fs::metadata(path).map(|metadata| metadata.len())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn list(&self, folder: &Path) -> io::Result<Vec<String>> {
+        fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+    }
+
+    fn make_folder(&self, folder: &Path) -> io::Result<()> {
+        match fs::create_dir(folder) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
+            made => made,
+        }
+    }
+
+    fn sync_folder(&self, folder: &Path) -> io::Result<()> {
+        // The folder of a bare file name is the one that the process is in.
+        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        fs::File::open(folder)?.sync_all()
+    }
+
+    fn lock(&self, path: &Path, holder: u32) -> io::Result<Box<dyn Lock>> {
+        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut text = String::new();
+                // What cannot be read is a process that has not yet said who it is.
+                let _ = (&file).take(20).read_to_string(&mut text);
+                return Err(super::memory::held_by(path, text.trim()));
+            }
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        file.set_len(0)?;
+        file.write_all(format!("{holder}\n").as_bytes())?;
+        Ok(Box::new(RealLock { _file: file }))
+    }
+}
+
+#[derive(Debug)]
+struct RealFile(fs::File);
+
+impl File for RealFile {
+    fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<usize> {
+        self.0.read_at(into, at)
+    }
+
+    fn append(&self, slices: &[IoSlice<'_>]) -> io::Result<()> {
+        let total: usize = slices.iter().map(|slice| slice.len()).sum();
+        let mut written = write_vectored(&self.0, slices)?;
+        // More slices than the system takes at once, or a disk that fills up: then the next call says so.
+        while written < total {
+            let mut rest = slices.to_vec();
+            let mut rest = rest.as_mut_slice();
+            IoSlice::advance_slices(&mut rest, written);
+            match write_vectored(&self.0, rest)? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                more => written += more,
+            }
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn truncate(&self, length: u64) -> io::Result<()> {
+        self.0.set_len(length)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.0.metadata().map(|metadata| metadata.len())
+    }
+}
+
+fn write_vectored(mut file: &fs::File, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+    loop {
+        match file.write_vectored(slices) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            written => return written,
+        }
+    }
+}
+
+/// The system takes the lock back when the file is closed.
+#[derive(Debug)]
+struct RealLock {
+    _file: fs::File,
+}
+
+impl Lock for RealLock {}

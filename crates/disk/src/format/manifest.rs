@@ -1,0 +1,402 @@
+//! The manifest of a log: which files it has, in which order they are read, and which of them are over.
+//!
+//! A line is `file NAME seq NUMBER type KIND`, where KIND is `b` (the base, at most one), `i` (an increment) or `h` (history:
+//! to be removed). What is read, refused and written is what Redis 7.0 reads, refuses (in its words) and writes, quoting
+//! included. What it would read and a server never writes is accepted and told, because it can be the trace of damage.
+//! Takes bytes and gives bytes; any thread.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use sleeve_wire::inline;
+
+/// Bytes that a line has at most, its end included.
+const LINE_BYTES_MAX: usize = 1024;
+
+/// Bytes that a manifest has at most: a log of ten thousand increments is far below it.
+pub const BYTES_MAX: u64 = 16 << 20;
+
+/// A file of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name in the folder.
+    pub name: Vec<u8>,
+    /// Its number; those of increments rise.
+    pub number: i64,
+}
+
+impl Entry {
+    /// The name as a path in the folder.
+    pub fn path(&self) -> &Path {
+        Path::new(OsStr::from_bytes(&self.name))
+    }
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.name))
+    }
+}
+
+/// In which words a base is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// As a snapshot (`aof-use-rdb-preamble yes`).
+    Rdb,
+    /// As requests.
+    Aof,
+}
+
+/// The files of a log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Manifest {
+    /// What is read first.
+    pub base: Option<Entry>,
+    /// What is read behind it, in this order.
+    pub increments: Vec<Entry>,
+    /// What is to be removed.
+    pub history: Vec<Entry>,
+    /// The number of the newest base.
+    pub base_number: i64,
+    /// The number of the newest increment.
+    pub increment_number: i64,
+}
+
+/// Why a manifest is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ManifestError {
+    /// The line, from 1; 0 where there is none.
+    pub line: usize,
+    /// What stands there.
+    pub text: String,
+    /// What is wrong with it, in Redis's words.
+    pub reason: &'static str,
+}
+
+impl fmt::Display for ManifestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => f.write_str(self.reason),
+            line => write!(f, "line {line}, '{}': {}", self.text, self.reason),
+        }
+    }
+}
+
+impl std::error::Error for ManifestError {}
+
+const INVALID: &str = "Invalid AOF manifest file format";
+
+impl Manifest {
+    /// Reads a manifest. What was accepted although no server writes it is told in the second value, a sentence each.
+    ///
+    /// # Errors
+    /// Where Redis 7.0 would end its start.
+    pub fn parse(bytes: &[u8]) -> Result<(Manifest, Vec<String>), ManifestError> {
+        if bytes.is_empty() {
+            return Err(ManifestError { line: 0, text: String::new(), reason: "Found an empty AOF manifest" });
+        }
+        let (mut manifest, mut told) = (Manifest::default(), Vec::new());
+        let (mut rest, mut number) = (bytes, 0);
+        while !rest.is_empty() {
+            number += 1;
+            let window = rest.get(..LINE_BYTES_MAX).unwrap_or(rest);
+            let end = memchr::memchr(b'\n', window).map_or(window.len(), |at| at + 1);
+            let (line, after) = rest.split_at(end);
+            rest = after;
+            if line.first() == Some(&b'#') {
+                continue;
+            }
+            manifest.add_line(line).map_err(|reason| {
+                let text = String::from_utf8_lossy(trimmed(line)).into_owned();
+                ManifestError { line: number, text, reason }
+            })?;
+            if let Some(oddity) = manifest.oddity(line) {
+                told.push(format!("line {number} {oddity}"));
+            }
+        }
+        Ok((manifest, told))
+    }
+
+    fn add_line(&mut self, line: &[u8]) -> Result<(), &'static str> {
+        // To Redis it is a C string: what stands behind a zero byte is not seen, a line end included.
+        if line.contains(&0) || line.last() != Some(&b'\n') {
+            return Err("The AOF manifest file contains too long line");
+        }
+        let (entry, kind) = entry_of(trimmed(line))?;
+        match kind {
+            b'b' if self.base.is_some() => return Err("Found duplicate base file information"),
+            b'b' => {
+                self.base_number = entry.number;
+                self.base = Some(entry);
+            }
+            b'h' => self.history.push(entry),
+            b'i' => {
+                if entry.number <= self.increments.last().map_or(0, |last| last.number) {
+                    return Err("Found a non-monotonic sequence number");
+                }
+                self.increment_number = entry.number;
+                self.increments.push(entry);
+            }
+            _ => return Err("Unknown AOF file type"),
+        }
+        Ok(())
+    }
+
+    /// What is odd about a line that was just added.
+    fn oddity(&self, line: &[u8]) -> Option<String> {
+        let (entry, kind) = entry_of(trimmed(line)).ok()?;
+        let mut canonical = Vec::new();
+        write_line(&mut canonical, &entry, kind);
+        if canonical != line {
+            return Some("is not as a server writes it".to_owned());
+        }
+        if let Some(number) = number_in_name(&entry.name)
+            && number != entry.number
+        {
+            return Some(format!("gives {entry} the number {}", entry.number));
+        }
+        let is_late = kind == b'h' && self.increments.iter().any(|other| other.number <= entry.number);
+        let is_increment = entry.name.ends_with(b".incr.aof");
+        (is_late && is_increment).then(|| format!("calls {entry} history, which is newer than what is not"))
+    }
+
+    /// The manifest as a file.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let groups = [(self.base.as_slice(), b'b'), (&self.history, b'h'), (&self.increments, b'i')];
+        for (entries, kind) in groups {
+            entries.iter().for_each(|entry| write_line(&mut bytes, entry, kind));
+        }
+        bytes
+    }
+
+    /// Adds an increment of a log that is called `prefix`.
+    pub fn add_increment(&mut self, prefix: &str) -> Entry {
+        self.increment_number += 1;
+        let name = format!("{prefix}.{}.incr.aof", self.increment_number).into_bytes();
+        let entry = Entry { name, number: self.increment_number };
+        self.increments.push(entry.clone());
+        entry
+    }
+
+    /// Puts a new base in the place of what was, which becomes history.
+    pub fn replace_base(&mut self, prefix: &str, format: Format) -> Entry {
+        self.base_number += 1;
+        let ending = match format {
+            Format::Rdb => "rdb",
+            Format::Aof => "aof",
+        };
+        let name = format!("{prefix}.{}.base.{ending}", self.base_number).into_bytes();
+        let entry = Entry { name, number: self.base_number };
+        if let Some(before) = self.base.replace(entry.clone()) {
+            self.history.insert(0, before);
+        }
+        entry
+    }
+
+    /// Makes history of all increments before the one with this number.
+    pub fn retire_increments_before(&mut self, number: i64) {
+        let (mut retired, kept): (Vec<Entry>, _) =
+            std::mem::take(&mut self.increments).into_iter().partition(|entry| entry.number < number);
+        self.increments = kept;
+        retired.append(&mut self.history);
+        self.history = retired;
+    }
+}
+
+/// The line without what stands around it.
+fn trimmed(line: &[u8]) -> &[u8] {
+    let is_around = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
+    let start = line.iter().position(|byte| !is_around(byte)).unwrap_or(line.len());
+    let end = line.iter().rposition(|byte| !is_around(byte)).map_or(start, |last| last + 1);
+    line.get(start..end).unwrap_or_default()
+}
+
+fn entry_of(line: &[u8]) -> Result<(Entry, u8), &'static str> {
+    let (mut bytes, mut spans) = (Vec::new(), Vec::new());
+    if line.is_empty() || !inline::split(line, &mut bytes, &mut spans) || spans.len() < 6 || spans.len() % 2 != 0 {
+        return Err(INVALID);
+    }
+    let words = sleeve_wire::request::Args::new(&bytes, &spans);
+    let (mut name, mut number, mut kind) = (None, 0, 0);
+    for pair in 0..words.len() / 2 {
+        let (Some(key), Some(value)) = (words.get(2 * pair), words.get(2 * pair + 1)) else { return Err(INVALID) };
+        // To Redis a value is a C string.
+        let value = value.split(|&byte| byte == 0).next().unwrap_or_default();
+        if key.eq_ignore_ascii_case(b"file") {
+            if value.iter().any(|byte| matches!(byte, b'/' | b'\\')) {
+                return Err("File can't be a path, just a filename");
+            }
+            name = Some(value.to_vec());
+        } else if key.eq_ignore_ascii_case(b"seq") {
+            number = leading_number(value);
+        } else if key.eq_ignore_ascii_case(b"type") {
+            kind = value.first().copied().unwrap_or(0);
+        }
+    }
+    match name {
+        Some(name) if !name.is_empty() && number != 0 && kind != 0 => Ok((Entry { name, number }, kind)),
+        _ => Err(INVALID),
+    }
+}
+
+/// As C's `atoll`: white space, a sign, digits; what follows them is not looked at.
+fn leading_number(text: &[u8]) -> i64 {
+    let start = text.iter().position(|byte| !matches!(byte, b' ' | b'\t'..=b'\r')).unwrap_or(text.len());
+    let text = text.get(start..).unwrap_or_default();
+    let (is_negative, digits) = match text.split_first() {
+        Some((b'-', digits)) => (true, digits),
+        Some((b'+', digits)) => (false, digits),
+        _ => (false, text),
+    };
+    let digits = digits.iter().take_while(|byte| byte.is_ascii_digit());
+    let value = digits.fold(0_i64, |all, digit| all.saturating_mul(10).saturating_add(i64::from(digit - b'0')));
+    if is_negative { -value } else { value }
+}
+
+/// The number that a name of the usual form has in it.
+fn number_in_name(name: &[u8]) -> Option<i64> {
+    let stem = [".base.rdb", ".base.aof", ".incr.aof"].iter().find_map(|end| name.strip_suffix(end.as_bytes()))?;
+    let digits = stem.get(memchr::memrchr(b'.', stem)? + 1..)?;
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+fn write_line(into: &mut Vec<u8>, entry: &Entry, kind: u8) {
+    into.extend_from_slice(b"file ");
+    // Redis leaves a name with a single quote as it is, and cannot read it back then.
+    let is_plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'\\' | b'"' | b'\'');
+    if entry.name.iter().all(is_plain) {
+        into.extend_from_slice(&entry.name);
+    } else {
+        write_quoted(into, &entry.name);
+    }
+    into.extend_from_slice(format!(" seq {} type {}\n", entry.number, char::from(kind)).as_bytes());
+}
+
+fn write_quoted(into: &mut Vec<u8>, name: &[u8]) {
+    into.push(b'"');
+    for &byte in name {
+        match byte {
+            b'\\' | b'"' => into.extend_from_slice(&[b'\\', byte]),
+            b'\n' => into.extend_from_slice(b"\\n"),
+            b'\r' => into.extend_from_slice(b"\\r"),
+            b'\t' => into.extend_from_slice(b"\\t"),
+            0x07 => into.extend_from_slice(b"\\a"),
+            0x08 => into.extend_from_slice(b"\\b"),
+            b' '..=b'~' => into.push(byte),
+            _ => into.extend_from_slice(format!("\\x{byte:02x}").as_bytes()),
+        }
+    }
+    into.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Result<Manifest, &'static str> {
+        Manifest::parse(text.as_bytes()).map(|(manifest, _)| manifest).map_err(|error| error.reason)
+    }
+
+    fn entry(name: &str, number: i64) -> Entry {
+        Entry { name: name.as_bytes().to_vec(), number }
+    }
+
+    #[test]
+    fn what_a_server_wrote_is_read_and_written_again() {
+        let text = "file a.aof.2.base.rdb seq 2 type b\nfile a.aof.1.incr.aof seq 1 type h\n\
+                    file a.aof.1.base.rdb seq 1 type h\nfile a.aof.2.incr.aof seq 2 type i\n\
+                    file a.aof.3.incr.aof seq 3 type i\n";
+        let (manifest, told) = Manifest::parse(text.as_bytes()).expect("it is a manifest");
+        assert_eq!(manifest.base, Some(entry("a.aof.2.base.rdb", 2)));
+        assert_eq!(manifest.increments, [entry("a.aof.2.incr.aof", 2), entry("a.aof.3.incr.aof", 3)]);
+        assert_eq!((manifest.base_number, manifest.increment_number), (2, 3));
+        assert!(told.is_empty(), "{told:?}");
+        assert_eq!(manifest.to_bytes(), text.as_bytes());
+    }
+
+    #[test]
+    fn names_are_quoted_where_redis_quotes_them() {
+        let names = ["with space.aof", "quo\"te", "tab\tand\nline", "bell\x07\x08", "caf\u{e9}", "it's"];
+        for name in names {
+            let manifest = Manifest { base: Some(entry(name, 1)), base_number: 1, ..Manifest::default() };
+            let bytes = manifest.to_bytes();
+            assert!(bytes.contains(&b'"'), "{name}");
+            assert_eq!(Manifest::parse(&bytes).expect(name).0, manifest);
+        }
+        assert_eq!(parsed("file 'with space' seq 1 type b\n").expect("quotes").base, Some(entry("with space", 1)));
+    }
+
+    #[test]
+    fn comments_other_keys_and_any_order_are_accepted() {
+        let text = "# a comment without end of words\nSEQ 1 later yes TYPE base FILE \"a\\x2eaof\"\n#end";
+        assert_eq!(parsed(text).expect("it is a manifest").base, Some(entry("a.aof", 1)));
+        let (_, told) = Manifest::parse(text.as_bytes()).expect("it is a manifest");
+        assert_eq!(told, ["line 2 is not as a server writes it"]);
+    }
+
+    #[test]
+    fn what_redis_refuses_is_refused_in_its_words() {
+        let long = format!("file {} seq 1 type b\n", "a".repeat(1_024));
+        let cases = [
+            ("", "Found an empty AOF manifest"),
+            ("\n", INVALID),
+            ("file a seq 1 type b", "The AOF manifest file contains too long line"),
+            (&long, "The AOF manifest file contains too long line"),
+            ("file a seq 1 type b\n\nfile b seq 1 type i\n", INVALID),
+            ("file a seq 1 type\n", INVALID),
+            ("file a seq 1 type b odd\n", INVALID),
+            ("file a seq 0 type b\n", INVALID),
+            ("file a seq x type b\n", INVALID),
+            ("file a seq 1 kind b\n", INVALID),
+            ("file a seq 1 type \"\"\n", INVALID),
+            ("file \"a seq 1 type b\n", INVALID),
+            ("file dir/a seq 1 type b\n", "File can't be a path, just a filename"),
+            ("file \"dir\\\\a\" seq 1 type b\n", "File can't be a path, just a filename"),
+            ("file a seq 1 type b\nfile b seq 2 type b\n", "Found duplicate base file information"),
+            ("file a seq 2 type i\nfile b seq 2 type i\n", "Found a non-monotonic sequence number"),
+            ("file a seq -1 type i\n", "Found a non-monotonic sequence number"),
+            ("file a seq 1 type x\n", "Unknown AOF file type"),
+        ];
+        for (text, reason) in cases {
+            assert_eq!(parsed(text), Err(reason), "{text}");
+        }
+        let error = Manifest::parse(b"file a seq 1 type b\n  file b seq 1 typ x \n").expect_err("no type");
+        assert_eq!(error.to_string(), format!("line 2, 'file b seq 1 typ x': {INVALID}"));
+    }
+
+    #[test]
+    fn a_rewrite_makes_history_of_what_was_before() {
+        let mut manifest = Manifest::default();
+        manifest.replace_base("a", Format::Rdb);
+        for _ in 0..3 {
+            manifest.add_increment("a");
+        }
+        manifest.replace_base("a", Format::Aof);
+        manifest.retire_increments_before(3);
+        let text = "file a.2.base.aof seq 2 type b\nfile a.1.incr.aof seq 1 type h\nfile a.2.incr.aof seq 2 type h\n\
+                    file a.1.base.rdb seq 1 type h\nfile a.3.incr.aof seq 3 type i\n";
+        assert_eq!(String::from_utf8_lossy(&manifest.to_bytes()), text);
+    }
+
+    #[test]
+    fn any_bit_that_is_turned_is_refused_or_told_or_names_a_file_that_is_not_there() {
+        let text = b"file a.aof.2.base.rdb seq 2 type b\nfile a.aof.3.incr.aof seq 3 type i\n\
+                     file a.aof.4.incr.aof seq 4 type i\n";
+        let whole = Manifest::parse(text).expect("it is a manifest").0;
+        let names = |manifest: &Manifest| -> Vec<Entry> {
+            manifest.base.iter().chain(&manifest.increments).chain(&manifest.history).cloned().collect()
+        };
+        for bit in 0..text.len() * 8 {
+            let mut turned = text.to_vec();
+            turned[bit / 8] ^= 1 << (bit % 8);
+            let Ok((manifest, told)) = Manifest::parse(&turned) else { continue };
+            let is_missing = names(&manifest).iter().any(|entry| !names(&whole).iter().any(|e| e.name == entry.name));
+            // The last increment called history is found by what lies in it, not here.
+            let is_last = manifest.history.len() == 1;
+            assert!(!told.is_empty() || is_missing || is_last, "{}", String::from_utf8_lossy(&turned));
+        }
+    }
+}

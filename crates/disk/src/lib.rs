@@ -1,0 +1,74 @@
+//! What outlives the process: the few calls to a file system with their twins, and the append-only log's folder.
+//!
+//! - [`disk`]: the calls; the machine's own, in memory, and one that forgets what a power cut may take.
+//! - [`format`]: the bytes of a log's files: the manifest, the lines between requests, the sum.
+//! - [`replay`]: a log read back: whole pieces, in order, and what is wrong with the first that is wrong.
+//! - [`log`]: a log written: blocks, syncs, rewrites, healing.
+//!
+//! A start:
+//!
+//! ```
+//! use std::io::IoSlice;
+//! use std::sync::Arc;
+//! use sleeve_disk::disk::{Disk, Open, memory::MemoryDisk};
+//! use sleeve_disk::format::manifest::Format;
+//! use sleeve_disk::log::{BaseWriter, Folder, NewBase, Options};
+//! use sleeve_disk::replay::{self, Step};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+//! let options = Options {
+//!     folder: "appendonlydir".into(),
+//!     name: "appendonly.aof".to_owned(),
+//!     checksums: true,
+//!     timestamps: false,
+//!     salt: 4,
+//! };
+//!
+//! // Nothing is there: a log begins with a base, here an empty one.
+//! let folder = Folder::open(disk.clone(), options.clone(), std::process::id())?;
+//! assert!(folder.is_empty());
+//! let mut bytes = Vec::new();
+//! BaseWriter::begin(options.clone(), 0, &mut bytes).end(&mut bytes);
+//! let file = disk.open("appendonlydir/temp-base".as_ref(), Open::Create)?;
+//! file.append(&[IoSlice::new(&bytes)])?;
+//! file.sync()?;
+//! let base = NewBase { file: "appendonlydir/temp-base".into(), format: Format::Aof, stands_for: 0 };
+//! let mut log = folder.create(base)?;
+//!
+//! // The journal goes to the log; whoever waits for the disk waits for `synced_end`.
+//! let piece = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n";
+//! log.append(piece.len() as u64, &[IoSlice::new(piece)], 1_700_000_000)?;
+//! if let Some(job) = log.sync_job() {
+//!     job.run()?; // without the log's lock
+//!     log.synced(&job);
+//! }
+//! assert_eq!(log.synced_end(), log.end());
+//! drop(log);
+//!
+//! // Something is there: it is read to its end, and gone on with.
+//! let folder = Folder::open(disk, options, std::process::id())?;
+//! let mut replay = folder.replay(replay::Options { load_truncated: true, read_until: None });
+//! let mut requests = Vec::new();
+//! let outcome = loop {
+//!     match replay.next(&mut requests)? {
+//!         Step::Requests => {} // run what is in `requests`, and clear it
+//!         Step::Rdb(_) => unreachable!("the base is in words of requests"),
+//!         Step::End(outcome) => break outcome,
+//!     }
+//! };
+//! assert_eq!(requests, piece);
+//! let log = folder.resume(outcome)?;
+//! assert_eq!(log.end(), piece.len() as u64);
+//! # Ok(())
+//! # }
+//! ```
+
+pub mod disk;
+pub mod format;
+pub mod log;
+pub mod replay;
+
+/// The field of an RDB file's head in which a base says which offset of the journal it stands for, in decimal. Other servers
+/// pass over fields that they do not know.
+pub const BASE_OFFSET_FIELD: &str = "sleeve-log-offset";

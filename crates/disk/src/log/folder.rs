@@ -1,0 +1,281 @@
+//! The folder of a log, opened: locked, its manifest read, the single file of older servers taken over.
+//!
+//! From here there are three ways on. What is there is read back ([`Folder::replay`]) and gone on with ([`Folder::resume`]);
+//! nothing is there and a log is begun with a base ([`Folder::create`]); or a log is switched on while a server runs, and is
+//! none before its first base is there ([`Folder::wait`]).
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::disk::{Disk, Lock, Open, read_small};
+use crate::format::annotation::Salt;
+use crate::format::manifest::{self, Entry, Manifest, ManifestError};
+use crate::replay::{self, Cut, Outcome, Replay};
+
+use super::place::{Options, manifest_path, write_manifest};
+use super::rewrite::{NewBase, make_increment};
+use super::writer::{Beginning, Increment, Log};
+
+/// Why a log cannot be opened.
+#[derive(Debug)]
+pub enum OpenError {
+    /// The system says no; the text says to what.
+    Disk(String, io::Error),
+    /// Another process has it.
+    Held(io::Error),
+    /// The manifest is none.
+    Manifest(PathBuf, ManifestError),
+    /// The manifest names a file that is not there.
+    Missing(PathBuf),
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::Disk(what, error) => write!(f, "cannot {what}: {error}"),
+            OpenError::Held(error) => {
+                write!(f, "the append-only log is in use: {error}. Stop that process, or use another folder")
+            }
+            OpenError::Manifest(path, error) => write!(
+                f,
+                "the manifest {} is damaged: {error}. Mend the line by hand, or bring the file back from a backup",
+                path.display()
+            ),
+            OpenError::Missing(path) => write!(
+                f,
+                "{} is named in the manifest and is not there. Bring it back from a backup, or take its line out of the \
+                 manifest: what it held is lost then",
+                path.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+/// The folder of a log.
+#[derive(Debug)]
+pub struct Folder {
+    disk: Arc<dyn Disk>,
+    options: Options,
+    manifest: Manifest,
+    told: Vec<String>,
+    lock: Box<dyn Lock>,
+}
+
+impl Folder {
+    /// Opens the folder, which is made where there is none, for the process with this id.
+    ///
+    /// # Errors
+    /// What is wrong, with a remedy.
+    pub fn open(disk: Arc<dyn Disk>, options: Options, process: u32) -> Result<Folder, OpenError> {
+        let folder = options.folder.clone();
+        let failed = |what: &str, error| OpenError::Disk(format!("{what} {}", folder.display()), error);
+        let made = disk.make_folder(&folder).and_then(|()| disk.sync_folder(&parent(&folder)));
+        made.map_err(|error| failed("make the folder", error))?;
+        let lock = disk.lock(&options.path(format!("{}.lock", options.name)), process);
+        let lock = lock.map_err(|error| match error.kind() {
+            io::ErrorKind::ResourceBusy => OpenError::Held(error),
+            _ => failed("lock the folder", error),
+        })?;
+        let (mut manifest, told) = read_manifest(disk.as_ref(), &manifest_path(&options.folder, &options.name))?;
+        take_over_old_file(disk.as_ref(), &options, &mut manifest)
+            .map_err(|error| failed("move the log of an older server into", error))?;
+        Ok(Folder { disk, options, manifest, told, lock })
+    }
+
+    /// Whether there is no log yet.
+    pub fn is_empty(&self) -> bool {
+        self.manifest.base.is_none() && self.manifest.increments.is_empty()
+    }
+
+    /// What was odd about the manifest, a sentence each.
+    pub fn told(&self) -> &[String] {
+        &self.told
+    }
+
+    /// The manifest.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// The files that are read, in order, each with its size.
+    ///
+    /// # Errors
+    /// A file that is not there, or what the system says.
+    pub fn files(&self) -> Result<Vec<(Entry, u64)>, OpenError> {
+        let named = self.manifest.base.iter().chain(&self.manifest.increments);
+        named.map(|entry| Ok((entry.clone(), self.size_of(entry)?))).collect()
+    }
+
+    fn size_of(&self, entry: &Entry) -> Result<u64, OpenError> {
+        let path = self.options.path(entry.path());
+        self.disk.size(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => OpenError::Missing(path),
+            _ => OpenError::Disk(format!("read {}", path.display()), error),
+        })
+    }
+
+    /// Reads it back.
+    pub fn replay(&self, options: replay::Options) -> Replay {
+        Replay::new(self.disk.clone(), &self.options.folder, self.manifest.clone(), options)
+    }
+
+    /// Goes on with the log that was read to its end: cuts off what the reading has found unfinished, has everything durable
+    /// that was read, and appends to the last increment.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn resume(mut self, outcome: Outcome) -> io::Result<Log> {
+        if let Some(cut) = &outcome.cut {
+            self.cut(cut)?;
+        }
+        for entry in self.manifest.base.iter().chain(&self.manifest.increments) {
+            self.disk.open(&self.options.path(entry.path()), Open::Append)?.sync()?;
+        }
+        // Behind a cut blocks go on in a file of their own: what the cut has left cannot be taken for theirs.
+        let is_fresh = outcome.cut.is_some() && self.options.checksums;
+        let tail = outcome.tail.filter(|_| outcome.cut.is_none());
+        let (increment, tail) = match self.manifest.increments.last() {
+            Some(entry) if !is_fresh => {
+                let path = self.options.path(entry.path());
+                let file = self.disk.open(&path, Open::Append)?;
+                let length = file.size()?;
+                (Increment { number: entry.number, path, file, length, synced_length: length }, tail)
+            }
+            _ => self.add_increment()?,
+        };
+        self.begin(increment, outcome.end, tail)
+    }
+
+    /// Cuts off what came last: first the files that came later lose their names, then the file its end.
+    fn cut(&mut self, cut: &Cut) -> io::Result<()> {
+        let is_later = |entry: &Entry| cut.later.contains(entry);
+        if self.manifest.increments.iter().any(is_later) {
+            self.manifest.increments.retain(|entry| !is_later(entry));
+            write_manifest(self.disk.as_ref(), &self.options, &self.manifest)?;
+        }
+        let file = self.disk.open(&self.options.path(cut.file.path()), Open::Append)?;
+        file.truncate(cut.at)?;
+        file.sync()?;
+        for entry in &cut.later {
+            match self.disk.remove(&self.options.path(entry.path())) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// A new increment, named.
+    fn add_increment(&mut self) -> io::Result<(Increment, Option<(Salt, u64)>)> {
+        let entry = self.manifest.add_increment(&self.options.name);
+        let (path, salt) = (self.options.path(entry.path()), self.salt());
+        let increment = make_increment(self.disk.as_ref(), path, entry.number, salt)?;
+        write_manifest(self.disk.as_ref(), &self.options, &self.manifest)?;
+        Ok((increment, salt.map(|salt| (salt, 0))))
+    }
+
+    /// What a new increment begins with, durably: where that line is damaged, nothing behind it can be judged.
+    fn salt(&mut self) -> Option<Salt> {
+        self.options.checksums.then(|| self.options.next_salt())
+    }
+
+    /// Begins a log with this base, where there is none.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn create(mut self, base: NewBase) -> io::Result<Log> {
+        let entry = self.manifest.replace_base(&self.options.name, base.format);
+        self.disk.rename(&base.file, &self.options.path(entry.path()))?;
+        // What the next line makes has its name synced, and this one with it.
+        let (increment, tail) = self.add_increment()?;
+        self.begin(increment, base.stands_for, tail)
+    }
+
+    /// Begins a log that is none before its first rewrite has ended; the journal is at `end`. What is there of an older one
+    /// is left as it is until then.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn wait(mut self, end: u64) -> io::Result<Log> {
+        let (path, salt) = (self.options.waiting_increment(), self.salt());
+        let increment = make_increment(self.disk.as_ref(), path, 0, salt)?;
+        let mut log = self.begin(increment, end, salt.map(|salt| (salt, 0)))?;
+        log.is_waiting = true;
+        Ok(log)
+    }
+
+    fn begin(self, increment: Increment, end: u64, tail: Option<(Salt, u64)>) -> io::Result<Log> {
+        let size = |entry: &Entry| self.disk.size(&self.options.path(entry.path()));
+        let base = self.manifest.base.iter().map(size).sum::<io::Result<u64>>()?;
+        let between = self.manifest.increments.iter().rev().skip(1).map(size).sum::<io::Result<u64>>()?;
+        let Folder { disk, options, manifest, lock, .. } = self;
+        let (bytes_before, bytes_at_rewrite) = (base + between, base);
+        let is_waiting = false;
+        Ok(Log::new(Beginning {
+            disk,
+            options,
+            manifest,
+            lock,
+            increment,
+            end,
+            tail,
+            bytes_before,
+            bytes_at_rewrite,
+            is_waiting,
+        }))
+    }
+}
+
+impl Log {
+    /// Gives the log up and keeps its folder, where it is to be begun again.
+    pub fn into_folder(self) -> Folder {
+        let Log { disk, options, manifest, lock, .. } = self;
+        Folder { disk, options, manifest, told: Vec::new(), lock }
+    }
+}
+
+/// The manifest at this path; an empty one where there is none.
+///
+/// # Errors
+/// What the system says, or what is wrong with it.
+fn read_manifest(disk: &dyn Disk, path: &Path) -> Result<(Manifest, Vec<String>), OpenError> {
+    let bytes = match read_small(disk, path, manifest::BYTES_MAX) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Manifest::default(), Vec::new())),
+        Err(error) => return Err(OpenError::Disk(format!("read the manifest {}", path.display()), error)),
+    };
+    Manifest::parse(&bytes).map_err(|error| OpenError::Manifest(path.to_owned(), error))
+}
+
+/// Takes over the single file that servers before Redis 7 wrote: it becomes the base, under its old name. The manifest is
+/// written first; a start that finds it without the file goes on from there.
+fn take_over_old_file(disk: &dyn Disk, options: &Options, manifest: &mut Manifest) -> io::Result<()> {
+    let old = options.old_file();
+    match disk.size(&old) {
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    }
+    let new = options.path(&options.name);
+    let name = options.name.as_bytes();
+    let is_begun = manifest.increments.is_empty() && manifest.base.as_ref().is_some_and(|base| base.name == name);
+    let is_empty = manifest.base.is_none() && manifest.increments.is_empty();
+    let is_unfinished = is_begun && disk.size(&new).is_err();
+    if !is_empty && !is_unfinished {
+        return Ok(());
+    }
+    manifest.base = Some(Entry { name: name.to_vec(), number: 1 });
+    manifest.base_number = 1;
+    write_manifest(disk, options, manifest)?;
+    disk.rename(&old, &new)?;
+    disk.sync_folder(&options.folder)?;
+    disk.sync_folder(&parent(&old))
+}
+
+fn parent(path: &Path) -> PathBuf {
+    path.parent().unwrap_or(Path::new("")).to_owned()
+}

@@ -1,0 +1,188 @@
+//! Healing after a sync that failed.
+//!
+//! What was written since the last sync that ran well may or may not be on the disk, whatever a later sync says. The
+//! journal still has all of it. So it is written once more, into a new increment; then the old files are cut to what is
+//! durable of them; then the manifest names the new one. Cut before named: else the same effects would be there twice.
+
+use std::io::{self, IoSlice};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::disk::Disk;
+use crate::format::annotation::{self, Block, Salt};
+use crate::format::manifest::Manifest;
+use crate::replay::part::{Got, Part, Place};
+
+use super::place::{Options, write_manifest};
+use super::rewrite::make_increment;
+use super::writer::{Health, Increment, Log};
+
+/// A healing that is to be run. Nothing is appended to the log meanwhile.
+#[derive(Debug)]
+pub struct Healing {
+    disk: Arc<dyn Disk>,
+    options: Options,
+    manifest: Manifest,
+    /// The files that may not be durable, in order.
+    old: Vec<Increment>,
+    new: Option<Increment>,
+    number: i64,
+    salt: Option<Salt>,
+    next_number: u64,
+    /// The journal's offset behind the last block that is durable.
+    durable: u64,
+    /// That behind the last block, and that up to which it was handed over.
+    blocks_end: u64,
+    end: u64,
+}
+
+/// A log that is whole again.
+#[derive(Debug)]
+pub struct Healed {
+    manifest: Manifest,
+    increment: Increment,
+    salt: Option<Salt>,
+    next_number: u64,
+    end: u64,
+    bytes_before: u64,
+}
+
+impl Log {
+    /// What is to be done after a sync that failed; none otherwise, and where the log is only being switched on, which is
+    /// begun again instead.
+    pub fn healing(&mut self) -> Option<Healing> {
+        if !matches!(self.health, Health::SyncFailed(_)) || self.is_waiting {
+            return None;
+        }
+        let salt = self.options.checksums.then(|| self.options.next_salt());
+        let mut manifest = self.manifest.clone();
+        let first = self.tail.first().map_or(0, |part| part.number);
+        manifest.increments.retain(|entry| entry.number <= first);
+        let number = manifest.add_increment(&self.options.name).number;
+        self.manifest.increment_number = number;
+        Some(Healing {
+            disk: self.disk.clone(),
+            options: self.options.clone(),
+            manifest,
+            old: self.tail.clone(),
+            new: None,
+            number,
+            salt,
+            next_number: 0,
+            durable: self.synced_blocks,
+            blocks_end: self.synced_blocks,
+            end: self.synced,
+        })
+    }
+
+    /// That a healing has run: the log is as it was, and durable up to its end.
+    pub fn healed(&mut self, healed: Healed) {
+        let Healed { manifest, increment, salt, next_number, end, bytes_before } = healed;
+        self.manifest = manifest;
+        (self.salt, self.next_number) = (salt.filter(|_| self.options.checksums), next_number);
+        (self.end, self.blocks_end) = (end, end);
+        (self.synced, self.synced_blocks) = (end, end);
+        self.bytes_before = bytes_before;
+        self.tail = vec![increment];
+        self.health = Health::Good;
+        self.is_torn = false;
+    }
+}
+
+impl Healing {
+    /// The journal's offset from which on it has to be appended.
+    pub fn next(&self) -> u64 {
+        self.end
+    }
+
+    /// Appends the journal from [`Healing::next`] to `end`, as [`Log::append`] does.
+    ///
+    /// # Errors
+    /// What the system says; then the healing is given up, and another begun.
+    pub fn append(&mut self, end: u64, slices: &[IoSlice<'_>]) -> io::Result<()> {
+        let select = if self.new.is_none() { self.select()? } else { Vec::new() };
+        let length = select.len() + slices.iter().map(|slice| slice.len()).sum::<usize>();
+        let mut head = Vec::new();
+        if let Some(salt) = self.salt {
+            let (from, covered) = (self.blocks_end, end - self.blocks_end);
+            let (number, unsynced) = (self.next_number, from.saturating_sub(self.durable));
+            let block = Block { number, from, covered, length: length as u64, unsynced };
+            let content = std::iter::once(select.as_slice()).chain(slices.iter().map(|slice| &**slice));
+            annotation::write_block(&mut head, salt, &block, content);
+        }
+        let all = [&[IoSlice::new(&head), IoSlice::new(&select)], slices].concat();
+        let new = self.increment()?;
+        new.file.append(&all)?;
+        new.length += (head.len() + length) as u64;
+        self.next_number += 1;
+        (self.end, self.blocks_end) = (end, end);
+        Ok(())
+    }
+
+    /// The new increment, which is made when it is first needed.
+    fn increment(&mut self) -> io::Result<&mut Increment> {
+        if self.new.is_none() {
+            let path = self.options.path(format!("{}.{}.incr.aof", self.options.name, self.number));
+            self.new = Some(make_increment(self.disk.as_ref(), path, self.number, self.salt)?);
+        }
+        self.new.as_mut().ok_or_else(|| io::Error::other("there is no increment"))
+    }
+
+    /// The SELECT with which the new increment has to begin: what is selected where the old one is cut.
+    fn select(&self) -> io::Result<Vec<u8>> {
+        let Some(old) = self.old.first() else { return Ok(Vec::new()) };
+        let mut part = Part::new(old.file.clone(), 0, Place::default(), false)?;
+        part.end_at(old.synced_length);
+        let mut pieces = Vec::new();
+        loop {
+            pieces.clear();
+            match part.next(&mut pieces) {
+                Ok(Got::Pieces) => {}
+                Ok(Got::End) => break,
+                Err(what) => return Err(io::Error::other(format!("{}: {what}", old.path.display()))),
+            }
+        }
+        let text = part.database.to_string();
+        Ok(format!("*2\r\n$6\r\nSELECT\r\n${}\r\n{text}\r\n", text.len()).into_bytes())
+    }
+
+    /// Makes the new increment durable, cuts the old ones and names the new one.
+    ///
+    /// # Errors
+    /// What the system says; then another healing is begun. What is durable of the log is untouched.
+    pub fn run(mut self) -> io::Result<Healed> {
+        if self.new.is_none() {
+            self.append(self.end, &[])?;
+        }
+        self.increment()?.file.sync()?;
+        let Healing { disk, options, manifest, old, new, salt, next_number, end, .. } = self;
+        let Some(mut increment) = new else { return Err(io::Error::other("there is no increment")) };
+        increment.synced_length = increment.length;
+        // From the last to the first: so none of them ever goes on where the one before it does not stop.
+        for part in old.iter().skip(1).rev() {
+            part.file.truncate(0)?;
+            part.file.sync()?;
+        }
+        if let Some(first) = old.first() {
+            first.file.truncate(first.synced_length)?;
+            first.file.sync()?;
+        }
+        write_manifest(disk.as_ref(), &options, &manifest)?;
+        for part in old.iter().skip(1) {
+            // It is empty; where it cannot be removed it stays.
+            let _ = disk.remove(&part.path);
+        }
+        let named = manifest.base.iter().chain(&manifest.increments);
+        let before = named.filter(|entry| options.path(entry.path()) != increment.path);
+        let sizes = before.map(|entry| disk.size(&options.path(entry.path())).unwrap_or(0));
+        let bytes_before = sizes.sum();
+        Ok(Healed { manifest, increment, salt, next_number, end, bytes_before })
+    }
+}
+
+impl Healing {
+    /// Where the new increment lies, for whoever gives the healing up.
+    pub fn path(&self) -> PathBuf {
+        self.options.path(format!("{}.{}.incr.aof", self.options.name, self.number))
+    }
+}

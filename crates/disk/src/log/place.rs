@@ -1,0 +1,81 @@
+//! Where a log lies and what its files are called, and how a manifest gets there.
+
+use std::io::{self, IoSlice};
+use std::path::{Path, PathBuf};
+
+use crate::disk::{Disk, Open};
+use crate::format::annotation::Salt;
+use crate::format::manifest::Manifest;
+
+/// Where a log lies, and how it is written.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Its folder (`appenddirname` in `dir`).
+    pub folder: PathBuf,
+    /// What its files' names begin with (`appendfilename`).
+    pub name: String,
+    /// Whether each block has a line with its sum (`aof-checksums`).
+    pub checksums: bool,
+    /// Whether a `#TS:` line stands where the second changes (`aof-timestamp-enabled`).
+    pub timestamps: bool,
+    /// Random bits, of which nobody knows who only sends commands.
+    pub salt: u64,
+}
+
+impl Options {
+    pub(super) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// The name of the only file that servers before Redis 7 had.
+    pub(super) fn old_file(&self) -> PathBuf {
+        self.folder.parent().unwrap_or(Path::new("")).join(&self.name)
+    }
+
+    /// The increment of a log that is being switched on, until its base is there.
+    pub(super) fn waiting_increment(&self) -> PathBuf {
+        self.path(format!("temp-{}.incr", self.name))
+    }
+
+    /// A salt that no other stretch of the log has.
+    pub(super) fn next_salt(&mut self) -> Salt {
+        // The step and the mix of SplitMix64.
+        self.salt = self.salt.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.salt ^ (self.salt >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        Salt((mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb))
+    }
+}
+
+/// The path of the manifest of a log with this name in this folder.
+pub fn manifest_path(folder: &Path, name: &str) -> PathBuf {
+    folder.join(format!("{name}.manifest"))
+}
+
+/// A manifest that was not put in its place.
+#[derive(Debug)]
+pub(super) struct Unwritten {
+    pub(super) error: io::Error,
+    /// Whether it may be on the disk all the same: then what it names has to stay.
+    pub(super) is_unsure: bool,
+}
+
+impl From<Unwritten> for io::Error {
+    fn from(unwritten: Unwritten) -> io::Error {
+        unwritten.error
+    }
+}
+
+/// Puts a manifest in its place, durably.
+///
+/// # Errors
+/// What the system says, and whether the manifest on the disk may be this one.
+pub(super) fn write_manifest(disk: &dyn Disk, options: &Options, manifest: &Manifest) -> Result<(), Unwritten> {
+    let temporary = options.path(format!("temp-{}.manifest", options.name));
+    let renamed = disk.open(&temporary, Open::Create).and_then(|file| {
+        file.append(&[IoSlice::new(&manifest.to_bytes())])?;
+        file.sync()?;
+        disk.rename(&temporary, &manifest_path(&options.folder, &options.name))
+    });
+    renamed.map_err(|error| Unwritten { error, is_unsure: false })?;
+    disk.sync_folder(&options.folder).map_err(|error| Unwritten { error, is_unsure: true })
+}

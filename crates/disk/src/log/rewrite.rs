@@ -1,0 +1,248 @@
+//! A rewrite: a new increment, then a new base that stands for all before it, then the old files go.
+//!
+//! The increment begins where the base stands: whoever takes the data for the base notes the journal's offset, appends the
+//! journal up to there, and switches to the increment before it appends more. The first request behind the switch has to be
+//! a SELECT, because each file is read by itself. Until the base is there the log is read as base and increments, in order.
+
+use std::io::{self, IoSlice};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::disk::{Disk, Open};
+use crate::format::annotation::{self, Salt};
+use crate::format::manifest::{Entry, Format, Manifest};
+
+use super::place::{Options, write_manifest};
+use super::writer::{Health, Increment, Log};
+
+/// A new increment that is to be made.
+#[derive(Debug)]
+pub struct Rotation {
+    disk: Arc<dyn Disk>,
+    options: Options,
+    manifest: Manifest,
+    entry: Entry,
+    salt: Option<Salt>,
+}
+
+/// A new increment that is there, empty and named.
+#[derive(Debug)]
+pub struct Rotated {
+    manifest: Manifest,
+    increment: Increment,
+    salt: Option<Salt>,
+}
+
+/// Makes an increment, durable with its name.
+pub(super) fn make_increment(disk: &dyn Disk, path: PathBuf, number: i64, salt: Option<Salt>) -> io::Result<Increment> {
+    let file = disk.open(&path, Open::Create)?;
+    let mut line = Vec::new();
+    if let Some(salt) = salt {
+        annotation::write_salt(&mut line, salt);
+        file.append(&[IoSlice::new(&line)])?;
+    }
+    // Also where it is empty: another file may have had this name before. And the name before the manifest's.
+    file.sync()?;
+    disk.sync_folder(path.parent().unwrap_or(Path::new("")))?;
+    let length = line.len() as u64;
+    Ok(Increment { number, path, file, length, synced_length: length })
+}
+
+impl Rotation {
+    /// Makes the increment and names it in the manifest.
+    ///
+    /// # Errors
+    /// What the system says; the log goes on in the increment that it has.
+    pub fn run(&self) -> io::Result<Rotated> {
+        let disk = self.disk.as_ref();
+        let path = self.options.path(self.entry.path());
+        let increment = make_increment(disk, path.clone(), self.entry.number, self.salt)?;
+        write_manifest(disk, &self.options, &self.manifest).map_err(|unwritten| {
+            if !unwritten.is_unsure {
+                // What cannot be removed is empty, and nothing names it.
+                let _ = disk.remove(&path);
+            }
+            unwritten.error
+        })?;
+        Ok(Rotated { manifest: self.manifest.clone(), increment, salt: self.salt })
+    }
+}
+
+impl Log {
+    /// A new increment, to be run and then switched to.
+    pub fn rotation(&mut self) -> Rotation {
+        let salt = self.options.checksums.then(|| self.options.next_salt());
+        let mut manifest = self.manifest.clone();
+        let entry = manifest.add_increment(&self.options.name);
+        // A number is used once: nobody knows what is on the disk after an attempt that failed.
+        self.manifest.increment_number = entry.number;
+        Rotation { disk: self.disk.clone(), options: self.options.clone(), manifest, entry, salt }
+    }
+
+    /// Appends to this increment from now on, and returns its number.
+    ///
+    /// # Errors
+    /// After a sync or an append that failed: what was written before must be whole. The increment stays, empty.
+    pub fn switch(&mut self, rotated: Rotated) -> io::Result<i64> {
+        if let Health::WriteFailed(reason) | Health::SyncFailed(reason) = &self.health {
+            return Err(io::Error::other(format!("the log is not whole: {reason}")));
+        }
+        let number = rotated.increment.number;
+        self.bytes_before += self.increment_bytes();
+        self.manifest = rotated.manifest;
+        self.salt = rotated.salt.filter(|_| self.options.checksums);
+        self.next_number = 0;
+        self.tail.push(rotated.increment);
+        self.tail.retain(|part| part.number == number || part.synced_length < part.length);
+        Ok(number)
+    }
+
+    /// The end of a rewrite: `base` stands for the journal up to where the increment `since` begins. Of a log that is being
+    /// switched on `since` is 0.
+    ///
+    /// # Errors
+    /// When the log has no such increment any more, because it was healed meanwhile: then the rewrite was for nothing.
+    pub fn rewrite(&mut self, base: NewBase, since: i64) -> io::Result<Rewrite> {
+        let mut manifest = self.manifest.clone();
+        let is_there = manifest.increments.iter().any(|entry| entry.number == since);
+        let is_first = self.is_waiting && since == 0;
+        if !is_there && !is_first {
+            return Err(io::Error::other("the increment that the rewrite began is no longer there"));
+        }
+        let entry = manifest.replace_base(&self.options.name, base.format);
+        self.manifest.base_number = entry.number;
+        let mut waiting = None;
+        let mut keep_from = since;
+        if self.is_waiting {
+            let increment = manifest.add_increment(&self.options.name);
+            (keep_from, self.manifest.increment_number) = (increment.number, increment.number);
+            waiting = Some(self.options.path(increment.path()));
+        }
+        manifest.retire_increments_before(keep_from);
+        let (disk, options) = (self.disk.clone(), self.options.clone());
+        Ok(Rewrite { disk, options, manifest, base, entry, waiting, since: keep_from })
+    }
+
+    /// That a rewrite has run.
+    pub fn rewritten(&mut self, rewritten: Rewritten) {
+        let Rewritten { manifest, waiting, since, stands_for, bytes_before } = rewritten;
+        self.manifest = manifest;
+        if let Some(path) = waiting {
+            self.is_waiting = false;
+            if let Some(part) = self.tail.last_mut() {
+                (part.number, part.path) = (since, path);
+            }
+        }
+        self.tail.retain(|part| part.number >= since);
+        // The base is durable, so that what it stands for is.
+        self.synced = self.synced.max(stands_for);
+        self.synced_blocks = self.synced_blocks.max(stands_for);
+        self.bytes_before = bytes_before;
+        self.bytes_at_rewrite = self.bytes();
+    }
+
+    /// Removes what the manifest calls history; none where there is none.
+    pub fn history(&self) -> Option<History> {
+        if self.manifest.history.is_empty() || self.is_waiting {
+            return None;
+        }
+        Some(History { disk: self.disk.clone(), options: self.options.clone(), manifest: self.manifest.clone() })
+    }
+
+    /// That history is gone.
+    pub fn history_removed(&mut self) {
+        self.manifest.history.clear();
+    }
+}
+
+/// A base that has been written to a file of its own, and synced.
+#[derive(Clone, Debug)]
+pub struct NewBase {
+    /// The file, on the same file system as the log.
+    pub file: PathBuf,
+    /// In which words it is written.
+    pub format: Format,
+    /// The journal's offset that it stands for.
+    pub stands_for: u64,
+}
+
+/// The end of a rewrite that is to be run.
+#[derive(Debug)]
+pub struct Rewrite {
+    disk: Arc<dyn Disk>,
+    options: Options,
+    manifest: Manifest,
+    base: NewBase,
+    entry: Entry,
+    /// What the increment will be called that no manifest has named yet.
+    waiting: Option<PathBuf>,
+    since: i64,
+}
+
+/// A rewrite that has ended.
+#[derive(Debug)]
+pub struct Rewritten {
+    manifest: Manifest,
+    waiting: Option<PathBuf>,
+    since: i64,
+    stands_for: u64,
+    bytes_before: u64,
+}
+
+impl Rewrite {
+    /// Puts the base in its place and names it.
+    ///
+    /// # Errors
+    /// What the system says. The log is as good as before: what it had is still there. One that is being switched on is
+    /// begun again ([`Log::into_folder`]).
+    pub fn run(self) -> io::Result<Rewritten> {
+        let disk = self.disk.as_ref();
+        let base = self.options.path(self.entry.path());
+        disk.rename(&self.base.file, &base)?;
+        if let Some(path) = &self.waiting {
+            disk.rename(&self.options.waiting_increment(), path)?;
+        }
+        disk.sync_folder(&self.options.folder)?;
+        write_manifest(disk, &self.options, &self.manifest).map_err(|unwritten| {
+            if !unwritten.is_unsure {
+                // A full disk needs the room; what cannot be removed, nothing names.
+                let _ = disk.remove(&base);
+            }
+            unwritten.error
+        })?;
+        let size = |path: &Path| disk.size(path).unwrap_or(0);
+        let between = self.manifest.increments.iter().rev().skip(1);
+        let bytes_before = size(&base) + between.map(|entry| size(&self.options.path(entry.path()))).sum::<u64>();
+        let Rewrite { manifest, waiting, since, base, .. } = self;
+        Ok(Rewritten { manifest, waiting, since, stands_for: base.stands_for, bytes_before })
+    }
+}
+
+/// Files that a rewrite has left over, to be removed.
+#[derive(Debug)]
+pub struct History {
+    disk: Arc<dyn Disk>,
+    options: Options,
+    manifest: Manifest,
+}
+
+impl History {
+    /// The files.
+    pub fn files(&self) -> &[Entry] {
+        &self.manifest.history
+    }
+
+    /// Removes them, and then their lines.
+    ///
+    /// # Errors
+    /// What the system says; what is left is tried again with the next.
+    pub fn run(mut self) -> io::Result<()> {
+        for entry in std::mem::take(&mut self.manifest.history) {
+            match self.disk.remove(&self.options.path(entry.path())) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(write_manifest(self.disk.as_ref(), &self.options, &self.manifest)?)
+    }
+}

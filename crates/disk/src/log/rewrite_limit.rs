@@ -1,0 +1,78 @@
+//! How often a rewrite that keeps failing is begun by itself: after three failures in a row first a minute later, then two,
+//! four and so on, at most an hour later, as in Redis. Without that a disk that is full would fill up with increments.
+//!
+//! It holds no clock: whoever asks says what time it is, in seconds.
+
+/// Failures in a row from which on it waits.
+const FAILURES: u32 = 3;
+
+/// The longest wait, in minutes.
+const MINUTES_MAX: u32 = 60;
+
+/// What is known of rewrites that failed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RewriteLimit {
+    failures: u32,
+    delay_minutes: u32,
+    /// Not before then; 0 where it has not been set, or has passed.
+    next: i64,
+}
+
+impl RewriteLimit {
+    /// A rewrite has failed.
+    pub fn failed(&mut self) {
+        self.failures = self.failures.saturating_add(1);
+    }
+
+    /// A rewrite has succeeded, or somebody has asked for one by hand.
+    pub fn reset(&mut self) {
+        *self = RewriteLimit::default();
+    }
+
+    /// Failures in a row.
+    pub fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// Whether a rewrite has to wait at this time. Where a wait begins, the second value is its length in minutes, to be told
+    /// once.
+    pub fn is_limited(&mut self, now: i64) -> (bool, Option<u32>) {
+        if self.failures < FAILURES {
+            (self.delay_minutes, self.next) = (0, 0);
+            return (false, None);
+        }
+        if self.next != 0 {
+            if now < self.next {
+                return (true, None);
+            }
+            self.next = 0;
+            return (false, None);
+        }
+        self.delay_minutes = (self.delay_minutes * 2).clamp(1, MINUTES_MAX);
+        self.next = now + i64::from(self.delay_minutes) * 60;
+        (true, Some(self.delay_minutes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_doubles_with_each_failure_up_to_an_hour() {
+        let (mut limit, mut now) = (RewriteLimit::default(), 1_000_000);
+        for _ in 0..2 {
+            limit.failed();
+            assert_eq!(limit.is_limited(now), (false, None));
+        }
+        for minutes in [1, 2, 4, 8, 16, 32, 60, 60] {
+            limit.failed();
+            assert_eq!(limit.is_limited(now), (true, Some(minutes)));
+            assert_eq!(limit.is_limited(now + i64::from(minutes) * 60 - 1), (true, None));
+            now += i64::from(minutes) * 60;
+            assert_eq!(limit.is_limited(now), (false, None), "one attempt");
+        }
+        limit.reset();
+        assert_eq!((limit.is_limited(now), limit.failures()), ((false, None), 0));
+    }
+}

@@ -1,0 +1,118 @@
+//! What can be wrong with a log, and what whoever reads of it can do.
+
+use std::fmt;
+use std::io;
+
+use crate::format::manifest::ManifestError;
+
+/// What is wrong.
+#[derive(Debug)]
+pub enum What {
+    /// The disk cannot give it.
+    Unreadable(io::Error),
+    /// The manifest is none.
+    Manifest(ManifestError),
+    /// The manifest names the file, and it is not there.
+    NotThere,
+    /// The bytes are no request; the text says why.
+    NoRequest(String),
+    /// The file ends in the middle of a request, a line, a block or a base.
+    CutOff,
+    /// The file ends between MULTI and EXEC.
+    OpenTransaction,
+    /// A line of ours that is none any more.
+    DamagedLine,
+    /// A block is not what was written.
+    WrongSum,
+    /// What is between two blocks, or two files, is not there: the journal's offsets.
+    Missing {
+        /// Where it should go on.
+        expected: u64,
+        /// Where it goes on.
+        found: u64,
+    },
+    /// What comes now has been there already: the journal's offsets.
+    Repeated {
+        /// Where it should go on.
+        expected: u64,
+        /// Where it goes on.
+        found: u64,
+    },
+    /// The manifest calls it history, and it has what is nowhere else.
+    NotHistory,
+    /// The file is cut off or damaged, and there are files behind it.
+    NotTheLast(Box<What>),
+    /// It was on the disk whole once, because what came later says so.
+    AfterSync(Box<What>),
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            What::Unreadable(error) => write!(f, "cannot be read: {error}"),
+            What::Manifest(error) => write!(f, "{error}"),
+            What::NotThere => f.write_str("is named in the manifest and is not there"),
+            What::NoRequest(why) => write!(f, "is no request: {why}"),
+            What::CutOff => f.write_str("the file ends in the middle of something"),
+            What::OpenTransaction => f.write_str("the file ends between MULTI and EXEC"),
+            What::DamagedLine => f.write_str("a line that says what follows is damaged"),
+            What::WrongSum => f.write_str("a block is not what was written: its sum is another"),
+            What::Missing { expected, found } => {
+                write!(f, "something is missing: the journal goes on at {found}, not at {expected}")
+            }
+            What::Repeated { expected, found } => {
+                write!(f, "something is there twice: the journal goes on at {found}, not at {expected}")
+            }
+            What::NotHistory => f.write_str("the manifest calls it history, and it holds what is nowhere else"),
+            What::NotTheLast(what) => write!(f, "{what}; and it is not the last file of the log"),
+            What::AfterSync(what) => write!(f, "{what}; what was written later says that it was whole on the disk"),
+        }
+    }
+}
+
+/// What is wrong with a log, and where.
+#[derive(Debug)]
+pub struct Damage {
+    /// The file.
+    pub file: String,
+    /// The byte of the file at which it begins.
+    pub at: u64,
+    /// What is wrong.
+    pub what: What,
+    /// Whether it is the end of what was being written when the power or the process went: nothing that was promised to
+    /// be on the disk is lost by cutting it off.
+    pub is_unfinished_end: bool,
+}
+
+impl Damage {
+    pub(crate) fn new(file: impl ToString, at: u64, what: What) -> Damage {
+        Damage { file: file.to_string(), at, what, is_unfinished_end: false }
+    }
+
+    /// What can be done about it.
+    pub fn remedy(&self) -> &'static str {
+        match &self.what {
+            What::Unreadable(_) => "Look after the disk and the permissions, or bring the file back from a backup",
+            What::Manifest(_) => "Mend the line by hand, or bring the manifest back from a backup",
+            What::NotThere => {
+                "Bring it back from a backup, or take its line out of the manifest: what it held is lost then"
+            }
+            What::NotHistory => "In the manifest, give it the type i instead of h",
+            _ if self.is_unfinished_end => {
+                "It is the end of what was being written when the server died. With aof-load-truncated yes it is cut off; \
+                 or make a backup and cut it off with: sleeve check aof --fix MANIFEST"
+            }
+            _ => {
+                "Bring the file back from a backup; or make a backup of the folder and see what sleeve check aof --fix MANIFEST would save"
+            }
+        }
+    }
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, byte {}: {}. {}.", self.file, self.at, self.what, self.remedy())
+    }
+}
+
+impl std::error::Error for Damage {}

@@ -1,0 +1,391 @@
+//! Reading a log back: its files in order, from each the whole pieces, and what is wrong with the first that is wrong.
+//!
+//! [`Replay::next`] is called until it gives [`Step::End`] or [`Damage`]. Requests come in batches that end where a piece
+//! ends; a file, or the front of one, that is a snapshot is handed over as bytes ([`RdbSource`]), because the decoder is
+//! not here. Nothing that is damaged, missing, repeated or out of order is ever given out.
+//!
+//! **The end of a log** may be in any state after the power went: what was not synced is there, torn, or not, in any order.
+//! So damage is an *unfinished end* when nothing behind it says that the journal was synced up to there: each block says
+//! how far that was when it was written. Then, under `aof-load-truncated yes`, the reading ends in front of it, and
+//! [`Outcome::cut`] says what the log has to be rid of before anything is appended. Without blocks the rule is Redis's: only
+//! the last file may end in the middle of a piece.
+//!
+//! Memory is bounded by the largest piece. One thread reads; what it gives may go to others.
+
+pub mod damage;
+pub mod part;
+pub mod request;
+mod window;
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use self::damage::{Damage, What};
+use self::part::{Claims, Got, Part, Place, claims};
+use crate::disk::{Disk, File, Open, read_full};
+use crate::format::annotation::{self, Line, Salt};
+use crate::format::manifest::{Entry, Manifest};
+
+/// How a log is read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Whether an unfinished end is cut off (`aof-load-truncated`).
+    pub load_truncated: bool,
+    /// Stop in front of what is later, in seconds since 1970; only logs with `#TS:` lines say.
+    pub read_until: Option<i64>,
+}
+
+/// What comes next.
+#[derive(Debug)]
+pub enum Step {
+    /// Whole pieces are in the buffer.
+    Requests,
+    /// Here is a snapshot. When it has been read, [`Replay::after_rdb`] is called.
+    Rdb(RdbSource),
+    /// That was all.
+    End(Outcome),
+}
+
+/// A snapshot in a log, as bytes.
+#[derive(Debug)]
+pub struct RdbSource {
+    file: Arc<dyn File>,
+    position: u64,
+    /// The file's name.
+    pub name: String,
+    /// The bytes of the file; behind the snapshot there may be requests.
+    pub size: u64,
+}
+
+impl RdbSource {
+    /// How many bytes have been read. Whoever reads ahead knows better where the snapshot ends.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+}
+
+impl Read for RdbSource {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(self.position, into)?;
+        self.position += read as u64;
+        Ok(read)
+    }
+}
+
+/// What is to be cut off a log before it is appended to.
+#[derive(Debug)]
+pub struct Cut {
+    /// The file in which it begins, and the byte.
+    pub file: Entry,
+    /// The length that the file keeps.
+    pub at: u64,
+    /// Bytes of the file that go.
+    pub bytes: u64,
+    /// Files that go whole: what they hold came later.
+    pub later: Vec<Entry>,
+    /// Why; none where the reading was asked to stop there.
+    pub damage: Option<Damage>,
+}
+
+/// What the reading of a whole log has shown.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// The journal's offset behind it.
+    pub end: u64,
+    /// Whether the offset is known; else it is what could be counted, and the journal may have been ahead.
+    pub is_exact: bool,
+    /// What to cut off.
+    pub cut: Option<Cut>,
+    /// What was accepted although it is odd, a sentence each.
+    pub told: Vec<String>,
+    /// The latest time that stands in it, in seconds since 1970.
+    pub time: Option<i64>,
+    /// The salt and the next number of the blocks in the last file, where blocks may go on.
+    pub(crate) tail: Option<(Salt, u64)>,
+    /// The database that is selected at the end of the last file.
+    pub(crate) database: u32,
+}
+
+/// A log that is being read.
+#[derive(Debug)]
+pub struct Replay {
+    disk: Arc<dyn Disk>,
+    folder: PathBuf,
+    manifest: Manifest,
+    options: Options,
+    /// Which file is next: the base and the increments, counted together.
+    next_file: usize,
+    part: Option<Part>,
+    /// A snapshot that was handed out, and not yet read.
+    rdb: Option<Arc<dyn File>>,
+    place: Place,
+    base_offset: Option<u64>,
+    bytes_passed: u64,
+    outcome: Outcome,
+    is_over: bool,
+}
+
+impl Replay {
+    /// Reads the files that this manifest names in this folder.
+    pub fn new(disk: Arc<dyn Disk>, folder: &Path, manifest: Manifest, options: Options) -> Replay {
+        Replay {
+            disk,
+            folder: folder.to_owned(),
+            manifest,
+            options,
+            next_file: 0,
+            part: None,
+            rdb: None,
+            place: Place::default(),
+            base_offset: None,
+            bytes_passed: 0,
+            outcome: Outcome::default(),
+            is_over: false,
+        }
+    }
+
+    /// The file that is being read, or was last.
+    pub fn file(&self) -> Option<&Entry> {
+        self.entry(self.next_file.checked_sub(1)?)
+    }
+
+    /// Bytes of the log that have been read.
+    pub fn bytes_read(&self) -> u64 {
+        self.bytes_passed + self.part.as_ref().map_or(0, Part::position)
+    }
+
+    /// Where in its file the last whole piece has ended.
+    pub fn good_until(&self) -> u64 {
+        self.part.as_ref().map_or(0, Part::good_until)
+    }
+
+    fn entry(&self, index: usize) -> Option<&Entry> {
+        self.manifest.base.iter().chain(&self.manifest.increments).nth(index)
+    }
+
+    fn is_base(&self, index: usize) -> bool {
+        index == 0 && self.manifest.base.is_some()
+    }
+
+    /// Reads on. Pieces are appended to `into`.
+    ///
+    /// # Errors
+    /// What is wrong, and where; nothing more is to be read then.
+    pub fn next(&mut self, into: &mut Vec<u8>) -> Result<Step, Damage> {
+        loop {
+            if self.is_over {
+                return Ok(Step::End(std::mem::take(&mut self.outcome)));
+            }
+            if let Some(file) = self.rdb.take() {
+                // Whoever did not say where the snapshot ended has read the file to its end.
+                let size = file.size().map_err(|error| self.damage(0, What::Unreadable(error)))?;
+                self.begin_part(file, size)?;
+            }
+            let Some(part) = &mut self.part else {
+                match self.open_next()? {
+                    Some(source) => return Ok(Step::Rdb(source)),
+                    None if self.part.is_none() => self.finish()?,
+                    None => {}
+                }
+                continue;
+            };
+            match part.next(into) {
+                Ok(Got::Pieces) => return Ok(Step::Requests),
+                Ok(Got::End) => self.close_part(),
+                Err(what) => self.judge(what)?,
+            }
+        }
+    }
+
+    /// That the snapshot which was handed out ended at byte `end` of its file, and which offset of the journal it stands
+    /// for, if it says so.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn after_rdb(&mut self, end: u64, stands_for: Option<u64>) -> Result<(), Damage> {
+        let Some(file) = self.rdb.take() else { return Ok(()) };
+        self.begin_part(file, end)?;
+        if let Some(part) = &mut self.part {
+            part.stands_for = stands_for;
+            part.has_end = true;
+        }
+        Ok(())
+    }
+
+    fn damage(&self, at: u64, what: What) -> Damage {
+        Damage::new(self.file().map_or_else(String::new, Entry::to_string), at, what)
+    }
+
+    /// Opens the next file; gives it out where it begins as a snapshot.
+    fn open_next(&mut self) -> Result<Option<RdbSource>, Damage> {
+        let Some(entry) = self.entry(self.next_file) else { return Ok(None) };
+        let (path, name) = (self.folder.join(entry.path()), entry.to_string());
+        self.next_file += 1;
+        let opened = self.disk.open(&path, Open::Read);
+        let file = opened.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => self.damage(0, What::NotThere),
+            _ => self.damage(0, What::Unreadable(error)),
+        })?;
+        let mut magic = [0; 6];
+        let read = read_full(file.as_ref(), 0, &mut magic).and_then(|_| file.size());
+        let size = read.map_err(|error| self.damage(0, What::Unreadable(error)))?;
+        if magic.starts_with(b"REDIS") || magic.starts_with(b"VALKEY") {
+            self.rdb = Some(file.clone());
+            return Ok(Some(RdbSource { file, position: 0, name, size }));
+        }
+        self.begin_part(file, 0)?;
+        Ok(None)
+    }
+
+    fn begin_part(&mut self, file: Arc<dyn File>, at: u64) -> Result<(), Damage> {
+        let is_base = self.is_base(self.next_file - 1);
+        let part = Part::new(file, at, self.place, is_base);
+        let mut part = part.map_err(|error| self.damage(at, What::Unreadable(error)))?;
+        if let Some(seconds) = self.options.read_until {
+            part.read_until(seconds);
+        }
+        self.part = Some(part);
+        Ok(())
+    }
+
+    fn close_part(&mut self) {
+        let Some(part) = self.part.take() else { return };
+        self.bytes_passed += part.size();
+        self.remember(&part);
+        let Some(at) = part.stopped_at else { return };
+        self.outcome.cut = self.cut_at(at, part.size(), None);
+        self.next_file = usize::MAX;
+    }
+
+    /// Takes over what a file has shown, whole or as far as it was read.
+    fn remember(&mut self, part: &Part) {
+        let is_base = self.is_base(self.next_file.wrapping_sub(1));
+        if is_base {
+            self.base_offset = part.stands_for;
+            let known = |offset| Place { offset, is_exact: true, is_base: true };
+            self.place = part.stands_for.map_or_else(Place::default, known);
+        } else {
+            self.place = part.place;
+        }
+        self.outcome.time = part.time.or(self.outcome.time);
+        self.outcome.database = part.database;
+        self.outcome.tail = part.salt.filter(|_| !part.has_strange && !is_base).map(|salt| (salt, part.next_number));
+        if let (Some((count, at)), Some(file)) = (part.unknown_lines, self.file()) {
+            self.outcome
+                .told
+                .push(format!("{file} has {count} comments that no server writes, the first at byte {at}"));
+        }
+    }
+
+    fn cut_at(&self, at: u64, size: u64, damage: Option<Damage>) -> Option<Cut> {
+        let file = self.file()?.clone();
+        let later = (self.next_file..).map_while(|index| self.entry(index).cloned()).collect();
+        Some(Cut { file, at, bytes: size.saturating_sub(at), later, damage })
+    }
+
+    /// Decides what is to be done about damage: ends the reading in front of it, or passes it on.
+    fn judge(&mut self, what: What) -> Result<(), Damage> {
+        let Some(part) = self.part.take() else { return Ok(()) };
+        let (at, size) = (part.good_until(), part.size());
+        let judged = match self.reason_to_refuse(&part, &what) {
+            Ok(refusal) => refusal,
+            Err(error) => return Err(self.damage(at, What::Unreadable(error))),
+        };
+        let mut damage = self.damage(at, what);
+        match judged {
+            Some(Refusal::Plain) => return Err(damage),
+            Some(Refusal::NotTheLast) => {
+                damage.what = What::NotTheLast(Box::new(damage.what));
+                return Err(damage);
+            }
+            Some(Refusal::AfterSync) => {
+                damage.what = What::AfterSync(Box::new(damage.what));
+                return Err(damage);
+            }
+            None => damage.is_unfinished_end = true,
+        }
+        if !self.options.load_truncated {
+            return Err(damage);
+        }
+        self.remember(&part);
+        self.outcome.tail = None;
+        self.outcome.cut = self.cut_at(at, size, Some(damage));
+        self.next_file = usize::MAX;
+        Ok(())
+    }
+
+    /// Why damage is no unfinished end, if it is none.
+    fn reason_to_refuse(&self, part: &Part, what: &What) -> io::Result<Option<Refusal>> {
+        if matches!(what, What::Unreadable(_)) || part.is_in_block() {
+            return Ok(Some(Refusal::Plain));
+        }
+        let is_base = self.is_base(self.next_file - 1);
+        let is_sealed = part.salt.is_some() && !part.has_strange;
+        let is_torn = matches!(what, What::CutOff | What::OpenTransaction);
+        // What a power cut takes leaves a hole, or the end of a file away; it puts nothing elsewhere.
+        let is_out_of_order = match what {
+            What::Repeated { .. } => true,
+            What::Missing { .. } => part.next_number > 0,
+            _ => false,
+        };
+        // A base is whole before the manifest names it.
+        if is_out_of_order || is_base && (is_sealed || part.stands_for.is_some()) || !is_sealed && !is_torn {
+            return Ok(Some(Refusal::Plain));
+        }
+        if is_sealed {
+            let entry = self.file().map_or_else(PathBuf::new, |entry| self.folder.join(entry.path()));
+            let behind = claims(self.disk.open(&entry, Open::Read)?, part.good_until() + 1, part.salt)?;
+            if behind.synced > part.place.offset {
+                return Ok(Some(Refusal::AfterSync));
+            }
+        }
+        for entry in (self.next_file..).map_while(|index| self.entry(index)) {
+            let (is_ours, claims) = self.look_into(entry)?;
+            if !is_ours || (!is_sealed && claims.blocks > 0) {
+                return Ok(Some(Refusal::NotTheLast));
+            }
+            if claims.synced > part.place.offset {
+                return Ok(Some(Refusal::AfterSync));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether a later file is empty or has blocks from its beginning on, and what they say.
+    fn look_into(&self, entry: &Entry) -> io::Result<(bool, Claims)> {
+        let file = match self.disk.open(&self.folder.join(entry.path()), Open::Read) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((false, Claims::default())),
+            Err(error) => return Err(error),
+        };
+        let mut front = [0; 64];
+        let read = read_full(file.as_ref(), 0, &mut front)?;
+        let line = front[..read].split_inclusive(|&byte| byte == b'\n').next().unwrap_or_default();
+        let is_ours = read == 0 || matches!(annotation::parse(line, None), Line::Salt(_));
+        Ok((is_ours, claims(file, 0, None)?))
+    }
+
+    /// Looks whether what is called history is history, and puts together what was seen.
+    fn finish(&mut self) -> Result<(), Damage> {
+        for entry in &self.manifest.history {
+            let Ok(file) = self.disk.open(&self.folder.join(entry.path()), Open::Read) else { continue };
+            let held = claims(file, 0, None).map_err(|error| Damage::new(entry, 0, What::Unreadable(error)))?;
+            let is_known = self.manifest.base.is_none() || self.base_offset.is_some();
+            if held.blocks > 0 && is_known && held.to > self.base_offset.unwrap_or(0) {
+                return Err(Damage::new(entry, 0, What::NotHistory));
+            }
+        }
+        (self.outcome.end, self.outcome.is_exact) = (self.place.offset, self.place.is_exact);
+        self.is_over = true;
+        Ok(())
+    }
+}
+
+/// Why damage is no unfinished end.
+enum Refusal {
+    /// It is in a place that was whole when it was named, or cannot be one.
+    Plain,
+    NotTheLast,
+    AfterSync,
+}

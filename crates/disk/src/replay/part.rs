@@ -1,0 +1,428 @@
+//! One file of a log, from front to back: its whole pieces, and where and why they end.
+//!
+//! A piece is a request, or all from MULTI to EXEC. What stands in blocks is given only when the block's sum is right, and
+//! the journal's offsets have to go on from block to block; what stands outside of them (Redis wrote it, or the sums were
+//! off) is taken as it is and counted. Memory is a window on the file and the piece that is being read.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::disk::File;
+use crate::format::annotation::{self, Block, LINE_BYTES_MAX, Line, Salt};
+
+use super::damage::What;
+use super::request::{Meaning, Requests};
+use super::window::Window;
+
+/// Bytes after which what was read is handed over.
+const CHUNK_BYTES: usize = 256 * 1024;
+
+/// Where in the journal the reading is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The journal's offset.
+    pub offset: u64,
+    /// Whether it is known: what stands outside of blocks is only counted, and the journal may have been ahead of that.
+    pub is_exact: bool,
+    /// Whether this is where a base stands: the first block behind it may begin before that with what nobody logs.
+    pub is_base: bool,
+}
+
+/// What a look at the file gave.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Got {
+    /// Whole pieces were appended.
+    Pieces,
+    /// The file is over, or the time is up.
+    End,
+}
+
+/// A file that is being read.
+#[derive(Debug)]
+pub struct Part {
+    window: Window,
+    requests: Requests,
+    /// Where it stands.
+    pub place: Place,
+    /// The salt of the stretch.
+    pub salt: Option<Salt>,
+    /// The number of the next block of the stretch.
+    pub next_number: u64,
+    /// Whether something stands outside of blocks since the last one.
+    pub has_strange: bool,
+    /// Whether anything at all stands in the file that is replayed.
+    pub has_pieces: bool,
+    /// What the base says that it stands for.
+    pub stands_for: Option<u64>,
+    /// Whether a base has said where it ends.
+    pub has_end: bool,
+    /// The database that was selected last.
+    pub database: u32,
+    /// The latest time that was read.
+    pub time: Option<i64>,
+    /// Where what is later than [`Part::read_until`] begins.
+    pub stopped_at: Option<u64>,
+    /// Lines that nobody here has written: how many, and where the first is.
+    pub unknown_lines: Option<(u64, u64)>,
+    is_base: bool,
+    read_until: Option<i64>,
+    /// The block that is being read and where it ends in the file.
+    block: Option<(Block, u64)>,
+    /// Where the block's line begins, or else the piece.
+    piece_start: u64,
+    is_in_transaction: bool,
+    fault: Option<What>,
+}
+
+/// Why reading stops: in the outer value the disk, in the inner one the file.
+type Step<T> = Result<T, What>;
+
+impl From<io::Error> for What {
+    fn from(error: io::Error) -> What {
+        What::Unreadable(error)
+    }
+}
+
+impl Part {
+    /// The file from byte `at` on. `is_base` where the blocks count from the base's own beginning.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn new(file: Arc<dyn File>, at: u64, place: Place, is_base: bool) -> io::Result<Part> {
+        Ok(Part {
+            window: Window::new(file, at)?,
+            requests: Requests::default(),
+            place: if is_base { Place { offset: 0, is_exact: true, is_base: false } } else { place },
+            salt: None,
+            next_number: 0,
+            has_strange: false,
+            has_pieces: false,
+            stands_for: None,
+            has_end: false,
+            database: 0,
+            time: None,
+            stopped_at: None,
+            unknown_lines: None,
+            is_base,
+            read_until: None,
+            block: None,
+            piece_start: at,
+            is_in_transaction: false,
+            fault: None,
+        })
+    }
+
+    /// Stops in front of what is later than this, in seconds since 1970.
+    pub fn read_until(&mut self, seconds: i64) {
+        self.read_until = Some(seconds);
+    }
+
+    /// Reads as if the file ended at byte `length`.
+    pub fn end_at(&mut self, length: u64) {
+        self.window.end_at(length);
+    }
+
+    /// Whether it is within a block whose sum was right.
+    pub fn is_in_block(&self) -> bool {
+        self.block.is_some()
+    }
+
+    /// Where the next byte that was not looked at lies in the file.
+    pub fn position(&self) -> u64 {
+        self.window.position()
+    }
+
+    /// Where in the file the last whole piece, block or line has ended; damage begins there.
+    pub fn good_until(&self) -> u64 {
+        self.piece_start
+    }
+
+    /// The file's size.
+    pub fn size(&self) -> u64 {
+        self.window.size()
+    }
+
+    /// Appends whole pieces to `into`, some of them at a time.
+    ///
+    /// # Errors
+    /// What is wrong with the file at [`Part::good_until`]; all pieces before have been given.
+    pub fn next(&mut self, into: &mut Vec<u8>) -> Result<Got, What> {
+        if let Some(fault) = self.fault.take() {
+            return Err(fault);
+        }
+        let before = into.len();
+        loop {
+            let whole = into.len();
+            if whole - before >= CHUNK_BYTES {
+                return Ok(Got::Pieces);
+            }
+            match self.step(into) {
+                Ok(true) => {}
+                Ok(false) if into.len() > before => return Ok(Got::Pieces),
+                Ok(false) => return Ok(Got::End),
+                Err(fault) => {
+                    into.truncate(whole);
+                    if self.stopped_at.is_some() {
+                        continue;
+                    }
+                    if whole == before {
+                        return Err(fault);
+                    }
+                    self.fault = Some(fault);
+                    return Ok(Got::Pieces);
+                }
+            }
+        }
+    }
+
+    /// Reads a piece or a line; false at the end.
+    fn step(&mut self, into: &mut Vec<u8>) -> Step<bool> {
+        if self.stopped_at.is_some() {
+            return Ok(false);
+        }
+        if let Some((block, end)) = self.block {
+            if self.window.position() < end {
+                self.has_pieces = true;
+                self.piece(end, into)?;
+                return Ok(true);
+            }
+            self.block = None;
+            self.place = Place { offset: block.to(), is_exact: true, is_base: false };
+            self.piece_start = end;
+            return Ok(true);
+        }
+        self.piece_start = self.window.position();
+        self.window.fill(1)?;
+        match self.window.rest().first() {
+            None => self.end().map(|()| false),
+            Some(b'#') => self.line().map(|()| true),
+            Some(b'*') => {
+                (self.has_pieces, self.has_strange) = (true, true);
+                let (start, end) = (self.window.position(), self.window.size());
+                self.piece(end, into)?;
+                let length = self.window.position() - start;
+                self.place = Place { offset: self.place.offset + length, is_exact: false, is_base: false };
+                Ok(true)
+            }
+            Some(other) => Err(What::NoRequest(format!("it begins with the byte {other:#04x}"))),
+        }
+    }
+
+    fn end(&self) -> Step<()> {
+        let is_cut_off = self.is_base && self.stands_for.is_some() && !self.has_end;
+        if is_cut_off { Err(What::CutOff) } else { Ok(()) }
+    }
+
+    /// Appends one piece, which ends before byte `end` of the file.
+    fn piece(&mut self, end: u64, into: &mut Vec<u8>) -> Step<()> {
+        let database = self.database;
+        self.is_in_transaction = false;
+        loop {
+            let limit = end - self.window.position();
+            self.window.fill(1)?;
+            let first = self.window.rest().first().copied().filter(|_| limit > 0);
+            let read = match first {
+                None => Err(What::OpenTransaction),
+                Some(b'#') => self.time_line(limit).map(|_| !self.is_in_transaction),
+                Some(b'*') => self.request(limit, into),
+                Some(other) => Err(What::NoRequest(format!("it begins with the byte {other:#04x}"))),
+            };
+            match read {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(what) => {
+                    self.database = database;
+                    return Err(what);
+                }
+            }
+        }
+    }
+
+    /// Appends a request; true where the piece ends with it.
+    fn request(&mut self, limit: u64, into: &mut Vec<u8>) -> Step<bool> {
+        let (length, meaning) = self.requests.next(&mut self.window, limit)??;
+        match meaning {
+            Meaning::Multi if self.is_in_transaction => {
+                return Err(What::NoRequest("a MULTI between MULTI and EXEC".to_owned()));
+            }
+            Meaning::Exec if !self.is_in_transaction => {
+                return Err(What::NoRequest("an EXEC without MULTI".to_owned()));
+            }
+            Meaning::Multi => self.is_in_transaction = true,
+            Meaning::Exec => self.is_in_transaction = false,
+            Meaning::Select(database) => self.database = database,
+            Meaning::Other => {}
+        }
+        into.extend_from_slice(self.window.rest().get(..length).unwrap_or_default());
+        self.window.pass(length);
+        Ok(!self.is_in_transaction)
+    }
+
+    /// The line that begins here, its end included.
+    fn whole_line(&mut self, limit: u64) -> Step<usize> {
+        self.window.fill(LINE_BYTES_MAX)?;
+        let rest = self.window.rest();
+        let seen = rest.get(..LINE_BYTES_MAX.min(usize::try_from(limit).unwrap_or(usize::MAX))).unwrap_or(rest);
+        match memchr::memchr(b'\n', seen) {
+            Some(at) => Ok(at + 1),
+            None if seen.len() < LINE_BYTES_MAX => Err(What::CutOff),
+            None => Err(What::NoRequest("a line between requests is too long".to_owned())),
+        }
+    }
+
+    /// A line between the requests of a piece, or within a block.
+    fn time_line(&mut self, limit: u64) -> Step<()> {
+        let length = self.whole_line(limit)?;
+        let line = annotation::parse(self.window.rest().get(..length).unwrap_or_default(), self.salt);
+        match line {
+            Line::Time(seconds) if self.read_until.is_some_and(|until| seconds > until) => {
+                // Within a transaction: it is left out whole.
+                self.stopped_at = Some(self.piece_start);
+                return Err(What::OpenTransaction);
+            }
+            Line::Time(seconds) => self.time = Some(seconds),
+            Line::Unknown => self.tell_unknown(),
+            _ => return Err(What::DamagedLine),
+        }
+        self.window.pass(length);
+        Ok(())
+    }
+
+    fn tell_unknown(&mut self) {
+        let (count, first) = self.unknown_lines.unwrap_or((0, self.window.position()));
+        self.unknown_lines = Some((count + 1, first));
+    }
+
+    /// A line between pieces and blocks.
+    fn line(&mut self) -> Step<()> {
+        let length = self.whole_line(u64::MAX)?;
+        let line = annotation::parse(self.window.rest().get(..length).unwrap_or_default(), self.salt);
+        match line {
+            Line::Time(seconds) if self.read_until.is_some_and(|until| seconds > until) => {
+                self.stopped_at = Some(self.piece_start);
+                return Ok(());
+            }
+            Line::Time(seconds) => self.time = Some(seconds),
+            Line::Unknown => self.tell_unknown(),
+            Line::Damaged => return Err(What::DamagedLine),
+            Line::Salt(salt) => (self.salt, self.next_number) = (Some(salt), 0),
+            Line::StandsFor(offset) if self.is_base && !self.has_pieces => self.stands_for = Some(offset),
+            Line::End(end) if self.is_base && end == self.place.offset => self.has_end = true,
+            Line::StandsFor(_) | Line::End(_) => return Err(What::DamagedLine),
+            Line::Block(block, sums) => {
+                self.check_order(&block)?;
+                self.window.fill(length + usize::try_from(block.length).unwrap_or(usize::MAX).min(CHUNK_BYTES * 4))?;
+                if self.window.remaining() < length as u64 + block.length {
+                    return Err(What::CutOff);
+                }
+                self.window.pass(length);
+                let is_whole = self.window.sum_of_next(block.length, sums.line)? == sums.whole;
+                if !is_whole {
+                    return Err(What::WrongSum);
+                }
+                self.open_block(block);
+                return Ok(());
+            }
+        }
+        self.window.pass(length);
+        self.piece_start = self.window.position();
+        Ok(())
+    }
+
+    /// Whether a block goes on where the one before it stopped.
+    fn check_order(&self, block: &Block) -> Step<()> {
+        let Place { offset: expected, is_exact, is_base } = self.place;
+        let found = block.from;
+        if is_base {
+            // Parts of the journal that are not logged may lie around the place of the base.
+            return match () {
+                () if found > expected => Err(What::Missing { expected, found }),
+                () if block.to() <= expected && block.length > 0 => Err(What::Repeated { expected, found }),
+                () => Ok(()),
+            };
+        }
+        let is_first = self.next_number == 0 && !is_exact;
+        match () {
+            () if found < expected => Err(What::Repeated { expected, found }),
+            () if found > expected && !is_first => Err(What::Missing { expected, found }),
+            // A line was lost whose block then looked like a stranger's words.
+            () if block.number != self.next_number => Err(What::DamagedLine),
+            () => Ok(()),
+        }
+    }
+
+    fn open_block(&mut self, block: Block) {
+        let start = self.piece_start;
+        self.next_number = block.number + 1;
+        self.has_strange = false;
+        self.block = Some((block, self.window.position() + block.length));
+        let Some(until) = self.read_until else { return };
+        // A time stands at the beginning of its block, if anywhere.
+        let rest = self.window.rest();
+        let line = memchr::memchr(b'\n', rest).and_then(|end| rest.get(..=end)).unwrap_or_default();
+        if let Line::Time(seconds) = annotation::parse(line, None)
+            && seconds > until
+        {
+            self.stopped_at = Some(start);
+        }
+    }
+}
+
+/// What whole blocks in a file say, wherever they stand: for whoever has found damage in front of them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Claims {
+    /// Up to where the journal was synced, by any of them.
+    pub synced: u64,
+    /// The journal's offset behind the last of them.
+    pub to: u64,
+    /// How many there are.
+    pub blocks: u64,
+}
+
+/// Looks for whole blocks from byte `at` on, past anything else.
+///
+/// # Errors
+/// What the system says.
+pub fn claims(file: Arc<dyn File>, at: u64, mut salt: Option<Salt>) -> io::Result<Claims> {
+    let mut window = Window::new(file, at)?;
+    let mut claims = Claims::default();
+    while window.remaining() > 0 {
+        window.fill(LINE_BYTES_MAX)?;
+        let rest = window.rest();
+        let Some(found) = annotation::find_own(rest) else {
+            // A prefix may stand across the end of what is in memory.
+            let keep = if window.remaining() == rest.len() as u64 { 0 } else { LINE_BYTES_MAX.min(rest.len() / 2) };
+            let pass = rest.len() - keep;
+            window.pass(pass.max(1));
+            continue;
+        };
+        window.pass(found);
+        window.fill(LINE_BYTES_MAX)?;
+        let rest = window.rest();
+        let seen = rest.get(..LINE_BYTES_MAX).unwrap_or(rest);
+        let Some(end) = memchr::memchr(b'\n', seen) else {
+            window.pass(1);
+            continue;
+        };
+        let line = annotation::parse(&seen[..=end], salt);
+        match line {
+            Line::Salt(given) => salt = Some(given),
+            Line::Block(block, sums) if window.remaining() >= end as u64 + 1 + block.length => {
+                let start = window.position();
+                window.pass(end + 1);
+                if window.sum_of_next(block.length, sums.line)? == sums.whole {
+                    claims.synced = claims.synced.max(block.synced());
+                    claims.to = claims.to.max(block.to());
+                    claims.blocks += 1;
+                    window.seek(window.position() + block.length);
+                } else {
+                    window.seek(start + 1);
+                }
+                continue;
+            }
+            _ => {}
+        }
+        window.pass(1);
+    }
+    Ok(claims)
+}

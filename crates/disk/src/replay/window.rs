@@ -1,0 +1,121 @@
+//! A file that is read from front to back, of which a part is in memory: as much as whoever reads it asks for.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::disk::{File, read_full};
+use crate::format::crc32c;
+
+/// Bytes that are read at once.
+const READ_BYTES: usize = 64 * 1024;
+
+/// The file and the part of it.
+#[derive(Debug)]
+pub struct Window {
+    file: Arc<dyn File>,
+    size: u64,
+    /// Where `bytes` begins in the file.
+    start: u64,
+    bytes: Vec<u8>,
+    /// How much of `bytes` has been passed.
+    passed: usize,
+}
+
+impl Window {
+    /// The file from byte `at` on, as long as it is now.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn new(file: Arc<dyn File>, at: u64) -> io::Result<Window> {
+        let size = file.size()?;
+        Ok(Window { file, size, start: at, bytes: Vec::new(), passed: 0 })
+    }
+
+    /// Takes the file as ending at byte `length`.
+    pub fn end_at(&mut self, length: u64) {
+        self.size = self.size.min(length);
+    }
+
+    /// The file's size.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Where the next byte lies in the file.
+    pub fn position(&self) -> u64 {
+        self.start + self.passed as u64
+    }
+
+    /// How many bytes there are from here on.
+    pub fn remaining(&self) -> u64 {
+        self.size.saturating_sub(self.position())
+    }
+
+    /// What is in memory from here on.
+    pub fn rest(&self) -> &[u8] {
+        self.bytes.get(self.passed..).unwrap_or_default()
+    }
+
+    /// Has at least so many bytes in memory, or all that there are.
+    ///
+    /// # Errors
+    /// What the system says; a file that has become shorter.
+    pub fn fill(&mut self, wanted: usize) -> io::Result<()> {
+        let wanted = u64::try_from(wanted).unwrap_or(u64::MAX).min(self.remaining()) as usize;
+        if self.rest().len() >= wanted {
+            return Ok(());
+        }
+        self.bytes.drain(..self.passed);
+        self.start += self.passed as u64;
+        self.passed = 0;
+        let have = self.bytes.len();
+        let room = (self.size - self.start) as usize;
+        self.bytes.resize(wanted.max(have + READ_BYTES).min(room), 0);
+        let read = read_full(self.file.as_ref(), self.start + have as u64, &mut self.bytes[have..])?;
+        self.bytes.truncate(have + read);
+        if self.bytes.len() < wanted {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file has become shorter while it was read"));
+        }
+        Ok(())
+    }
+
+    /// Passes so many bytes, which are in memory.
+    pub fn pass(&mut self, count: usize) {
+        self.passed = (self.passed + count).min(self.bytes.len());
+    }
+
+    /// Goes to byte `at` of the file.
+    pub fn seek(&mut self, at: u64) {
+        let within = at.checked_sub(self.start).and_then(|skip| usize::try_from(skip).ok());
+        match within.filter(|&skip| skip <= self.bytes.len()) {
+            Some(skip) => self.passed = skip,
+            None => {
+                self.bytes.clear();
+                (self.start, self.passed) = (at, 0);
+            }
+        }
+    }
+
+    /// The sum of the next `length` bytes, which the file has, going on from `sum`. Little of it is in memory at a time,
+    /// unless it is there already.
+    ///
+    /// # Errors
+    /// As [`Window::fill`].
+    pub fn sum_of_next(&self, length: u64, mut sum: u32) -> io::Result<u32> {
+        let here = self.rest();
+        let first = here.len().min(usize::try_from(length).unwrap_or(usize::MAX));
+        sum = crc32c::update(sum, &here[..first]);
+        let (mut at, end) = (self.position() + first as u64, self.position() + length);
+        let mut buffer = vec![0; READ_BYTES.min((end - at) as usize)];
+        while at < end {
+            let count = buffer.len().min((end - at) as usize);
+            let read = read_full(self.file.as_ref(), at, &mut buffer[..count])?;
+            if read == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            sum = crc32c::update(sum, &buffer[..read]);
+            at += read as u64;
+        }
+        Ok(sum)
+    }
+}

@@ -1,0 +1,158 @@
+//! A server around a log on a disk from which a power cut takes what was not synced: cut at any call, started again, and
+//! compared with a model that knows what was promised. One thread, one seed.
+//!
+//! What has to hold after each cut: the log opens; what it holds is a beginning of what was done, each piece whole and once;
+//! and everything is there of which somebody was told that it is synced. The server then goes on, and is cut again.
+//! The faults at the end show that the simulation sees what it is there to see.
+
+mod faulty;
+mod journal;
+mod owed;
+mod server;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use sleeve_disk::disk::Disk;
+use sleeve_disk::disk::crashing::{CrashingDisk, Fault, Plan, Side};
+use sleeve_tests::random::{Random, seed};
+use sleeve_tests::soak;
+
+use faulty::{FaultyDisk, Lapse};
+use owed::{Owed, check};
+use server::{Life, Server, options, read_back};
+
+/// What a run is like, beside its seed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Manner {
+    lapse: Option<Lapse>,
+    promises_early: bool,
+    tears_pieces: bool,
+    checksums: bool,
+    /// Whether only the process ends, never the power.
+    keeps_power: bool,
+}
+
+const SOUND: Manner =
+    Manner { lapse: None, promises_early: false, tears_pieces: false, checksums: true, keeps_power: false };
+
+/// Steps of one life; a life is some hundred calls long.
+const STEPS: usize = 120;
+
+/// Lives of one disk.
+const LIVES: usize = 3;
+
+fn wrapped(disk: &CrashingDisk, lapse: Option<Lapse>) -> Arc<dyn Disk> {
+    match lapse {
+        Some(lapse) => Arc::new(FaultyDisk::new(Arc::new(disk.clone()), lapse)),
+        None => Arc::new(disk.clone()),
+    }
+}
+
+/// Where a life of about so many calls ends.
+fn plan(random: &mut Random, calls: u64) -> Plan {
+    let side = if random.once_in(2) { Side::Before } else { Side::After };
+    let cut = (!random.once_in(4)).then(|| (1 + random.bits() % calls, side));
+    Plan { cut, ..Plan::default() }
+}
+
+/// What else fails, once the log is open: before that it would be an error of the start.
+fn fail(disk: &CrashingDisk, random: &mut Random, calls: u64) {
+    let mut faults = BTreeMap::new();
+    for _ in 0..random.below(6) {
+        let fault = if random.once_in(3) { Fault::Full(random.below(100)) } else { Fault::Broken };
+        faults.insert(disk.calls() + 1 + random.bits() % calls, fault);
+    }
+    disk.fail(faults, random.once_in(6).then(|| 4_000 + random.bits() % 40_000));
+}
+
+/// One disk, several lives, each ended by a cut of the power or by the death of the process.
+fn run(seed: u64, manner: Manner) -> Result<(), String> {
+    let mut random = Random::new(seed);
+    let mut options = options(seed, manner.checksums);
+    let calls = 60 + random.bits() % 400;
+    let mut disk = CrashingDisk::new(plan(&mut random, calls));
+    let (mut owed, mut next_number, mut has_power) = (Owed::default(), 0, true);
+    for number in 0..=LIVES {
+        options.salt = random.bits();
+        let found = match read_back(wrapped(&disk, manner.lapse), options.clone()) {
+            Ok(found) => Some(found),
+            Err(_) if disk.is_cut() => None,
+            Err(wrong) => return Err(format!("life {number}: {wrong}")),
+        };
+        if let Some(found) = found {
+            check(&found.numbers, &owed.written, &owed.done).map_err(|wrong| format!("life {number}: {wrong}"))?;
+            if !has_power {
+                (owed.written, owed.done) = (found.numbers.clone(), found.numbers.clone());
+            }
+            let life = Life { options: options.clone(), steps: STEPS, tears_pieces: manner.tears_pieces };
+            if let Ok(mut server) = Server::start(wrapped(&disk, manner.lapse), life, found, next_number) {
+                fail(&disk, &mut random, calls);
+                server.live(&mut random, || disk.is_cut());
+                next_number = server.next_number();
+                owed = server.owed(manner.promises_early);
+            }
+        }
+        disk.cut();
+        // The last start is to be a whole one.
+        let next = if number + 1 >= LIVES { Plan::default() } else { plan(&mut random, calls) };
+        has_power = manner.keeps_power || (random.once_in(3) && !manner.promises_early && !owed.is_hurt);
+        if has_power {
+            disk.restart(next);
+        } else {
+            disk = disk.survivors(random.bits(), next);
+            owed.written.clone_from(&owed.durable);
+        }
+    }
+    Ok(())
+}
+
+/// The runs that go wrong, of so many.
+fn wrong_runs(count: usize, manner: Manner) -> impl Iterator<Item = String> {
+    let first = seed(1).wrapping_mul(1_000_003);
+    let seeds = (0..count as u64).map(move |index| first.wrapping_add(index));
+    seeds.filter_map(move |seed| run(seed, manner).err().map(|wrong| format!("seed {seed}: {wrong}")))
+}
+
+fn none_goes_wrong(count: usize, manner: Manner) {
+    let wrong: Vec<String> = wrong_runs(count, manner).collect();
+    assert!(wrong.is_empty(), "{} runs: {:#?}", wrong.len(), &wrong[..wrong.len().min(5)]);
+}
+
+#[test]
+fn nothing_that_was_promised_is_lost_torn_or_doubled_by_a_cut() {
+    // Three cuts a run.
+    none_goes_wrong(soak::count(900).div_ceil(LIVES), SOUND);
+}
+
+#[test]
+fn without_sums_nothing_that_was_written_is_lost_with_the_process() {
+    none_goes_wrong(soak::count(450).div_ceil(LIVES), Manner { checksums: false, keeps_power: true, ..SOUND });
+}
+
+/// A fault is found when some run goes wrong in this way; most need the power to go in one short moment.
+fn is_found(manner: Manner, sentence: &str) {
+    let others: Vec<String> = wrong_runs(3_000, manner).take_while(|wrong| !wrong.contains(sentence)).collect();
+    let is_found = wrong_runs(3_000, manner).nth(others.len()).is_some();
+    assert!(is_found, "{} other runs: {:#?}", others.len(), others.first());
+}
+
+#[test]
+fn a_promise_before_the_sync_is_found() {
+    is_found(Manner { promises_early: true, ..SOUND }, "pieces were promised");
+}
+
+#[test]
+fn names_that_are_not_synced_are_found() {
+    is_found(Manner { lapse: Some(Lapse::NoFolderSync), ..SOUND }, "promised");
+}
+
+#[test]
+fn a_manifest_before_the_cut_is_found() {
+    is_found(Manner { lapse: Some(Lapse::ManifestFirst), keeps_power: true, ..SOUND }, "is there twice");
+}
+
+#[test]
+fn two_pieces_for_one_command_are_found() {
+    is_found(Manner { tears_pieces: true, ..SOUND }, "half there");
+}
