@@ -26,6 +26,9 @@ const SLOWEST_GROWS_MAX: f64 = 1.5;
 /// Replies that are faster than this are as good as each other.
 const FAST_ENOUGH: Duration = Duration::from_millis(2);
 
+/// How often the memory is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
 /// Connections that send the mixed load.
 const LOADERS: u64 = 3;
 
@@ -102,7 +105,7 @@ impl Drop for Ends<'_> {
 /// Asks for small things for so long, one at a time.
 fn measure(server: &Server, length: Duration) -> Part {
     let mut connection = server.connect();
-    let begun = Instant::now();
+    let (begun, mut next_look) = (Instant::now(), Duration::ZERO);
     let (mut times, mut memory) = (Vec::new(), Vec::new());
     while begun.elapsed() < length {
         let key = format!("small:{}", times.len() % 1_000);
@@ -112,11 +115,12 @@ fn measure(server: &Server, length: Duration) -> Part {
             times.push(asked.elapsed());
             assert!(strict::flaw(&reply, false).is_none() && !reply.starts_with(b"-ERR"), "{}", reply.escape_ascii());
         }
-        if times.len() % 3_000 == 0 {
+        // By the clock, because looks that go with replies are many when the server has little to do and little to hold.
+        if begun.elapsed() >= next_look {
             memory.push(server.resident_bytes());
+            next_look = begun.elapsed() + LOOK_EVERY;
         }
     }
-    memory.push(server.resident_bytes());
     memory.sort_unstable();
     times.sort_unstable();
     Part { memory: memory[memory.len() / 2], slowest: times[times.len() * 999 / 1_000], replies: times.len() }
