@@ -2,7 +2,7 @@
 //!
 //! Random commands over all types go to an embedded engine while a reader takes down its journal; keys and fields expire
 //! on the way, scripts and functions run, members are chosen at random, clients wait for each other, memory runs short.
-//! Then a second engine executes the journal as requests, and both must hold the same keys, values, deadlines, groups and
+//! Then the journal is applied to a second engine, and both must hold the same keys, values, deadlines, groups and
 //! functions, and have the same DEBUG DIGEST. Once from one thread, once from several that write the same keys at the same
 //! time, once for each policy of eviction.
 
@@ -13,7 +13,7 @@ use std::thread;
 
 use content::{ask, ask_text, contents, settle};
 use sleeve_server::host::clock::Instant;
-use sleeve_server::{Config, Engine, Local, Opt};
+use sleeve_server::{Config, Engine, Local, Opt, Replay};
 use sleeve_tests::generator::{Generator, Scope, Words};
 use sleeve_tests::random::seed;
 use sleeve_tests::transcript::escape::escape;
@@ -22,8 +22,8 @@ use sleeve_tests::transcript::frame::{children, split, text};
 /// Threads that write at the same time.
 const WRITERS: u64 = 4;
 
-/// The time at which a journal is replayed.
-const EPOCH: Instant = Instant { wall_us: 0, monotonic_us: 0 };
+/// Bytes that are applied at once: requests are cut anywhere.
+const PIECE_BYTES: usize = 10_007;
 
 /// Commands after which a writer takes down what is there.
 const TAKE_EVERY: usize = 50;
@@ -44,13 +44,14 @@ fn engine(options: &[(Opt, &str)]) -> Arc<Engine> {
 }
 
 /// Sends random commands; some keys and fields live for a moment only.
-fn write(engine: &Arc<Engine>, seed: u64, commands: usize, take: &(dyn Fn() + Sync)) {
+fn write(engine: &Arc<Engine>, (seed, scope): (u64, &Scope), commands: usize, take: &(dyn Fn() + Sync)) {
     let mut local = engine.connect(|| {});
-    let mut generator = Generator::new(seed, Scope::default());
+    let mut generator = Generator::new(seed, scope.clone());
+    let times_fields = scope.rows.iter().any(|row| row.full_name == "hpexpire");
     let mut in_transaction = false;
     for index in 0..commands {
         if !in_transaction && generator.random().once_in(20) {
-            trouble(&mut local, &mut generator);
+            trouble(&mut local, &mut generator, times_fields);
         }
         let words = if in_transaction { generator.command_in_transaction() } else { generator.command() };
         in_transaction = ask(&mut local, &words) == b"+QUEUED\r\n";
@@ -62,13 +63,14 @@ fn write(engine: &Arc<Engine>, seed: u64, commands: usize, take: &(dyn Fn() + Sy
 }
 
 /// What the generator leaves out because two servers would not do it alike.
-fn trouble(local: &mut Local, generator: &mut Generator) {
+fn trouble(local: &mut Local, generator: &mut Generator, times_fields: bool) {
     let random = generator.random();
     let (pool, key, other) = (*random.pick(&["k", "l", "s", "h", "z", "x"]), random.below(3), random.below(3));
     let (milliseconds, number) = (1 + random.below(3), random.below(500));
     match random.below(8) {
         0 => ask_text(local, &format!("SET k{key} {number} PX {milliseconds}")),
         1 => ask_text(local, &format!("PEXPIRE {pool}{key} {milliseconds}")),
+        2 | 3 if !times_fields => return,
         2 => ask_text(local, &format!("HPEXPIRE h{key} {milliseconds} FIELDS 3 1 m1 m2")),
         3 => ask_text(local, &format!("HSETEX h{key} PX {milliseconds} FIELDS 2 m3 a m4 b")),
         4 => ask_text(local, &format!("SPOP s{key} {}", 1 + number % 5)),
@@ -83,22 +85,21 @@ fn trouble(local: &mut Local, generator: &mut Generator) {
     };
 }
 
-/// Executes a journal in an empty engine, one effect after the other; none of them may be refused. The clock stands still,
-/// so that keys expire where the journal says so and nowhere else.
+/// Applies a journal to an empty engine, a piece at a time; nothing of it may be refused.
 fn replay(journal: &[u8], seed: u64) -> Arc<Engine> {
     let engine = engine(&[]);
-    let mut local = engine.connect(|| {});
-    for effect in split(journal) {
-        let mut reply = Vec::new();
-        local.exchange_at(EPOCH, effect, &mut reply).expect("a journal ends no session");
-        let refused = reply.starts_with(b"-")
-            || children(&reply).is_some_and(|parts| parts.iter().any(|part| part.starts_with(b"-")));
-        if refused {
-            let key = children(effect).and_then(|words| words.get(1).map(|word| escape(word))).unwrap_or_default();
-            let story = story(journal, &key, Some(effect));
-            panic!("seed {seed}: {} was answered by {}\n{story:#?}", escape(effect), escape(&reply));
+    let mut replay = Replay::begin(&engine, 0);
+    for end in (0..journal.len()).step_by(PIECE_BYTES).chain([journal.len()]) {
+        let from = replay.offset() as usize;
+        if let Err(refused) = replay.apply(&journal[from..end], Instant::now()) {
+            let effect = split(&journal[refused.offset as usize..]).first().copied();
+            let key = effect.and_then(children).and_then(|words| words.get(1).map(|word| escape(word)));
+            let story = story(journal, &key.unwrap_or_default(), effect);
+            panic!("seed {seed}: {refused}\n{story:#?}");
         }
     }
+    assert_eq!((replay.offset(), replay.open_transaction()), (journal.len() as u64, None), "seed {seed}");
+    drop(replay);
     engine
 }
 
@@ -115,7 +116,7 @@ fn story(journal: &[u8], text: &str, last: Option<&[u8]>) -> Vec<String> {
 /// Checks that what the journal gives is what the engine holds.
 fn assert_equal(engine: &Arc<Engine>, journal: &[u8], seed: u64) {
     let replayed = replay(journal, seed);
-    let (held, given) = (contents(engine, None), contents(&replayed, Some(EPOCH)));
+    let (held, given) = (contents(engine), contents(&replayed));
     let differing: Vec<_> = held.iter().zip(&given).filter(|(held, given)| held != given).collect();
     let last = differing.first().and_then(|(held, _)| held.split(' ').nth(1)).unwrap_or_default();
     let story = story(journal, &format!("\\n{last}\\r"), None);
@@ -123,23 +124,34 @@ fn assert_equal(engine: &Arc<Engine>, journal: &[u8], seed: u64) {
     assert!(is_same, "seed {seed}: what was held, what the journal gives: {differing:#?}\n{story:#?}");
 }
 
-fn run(options: &[(Opt, &str)], seed: u64, writers: u64, commands: usize) {
+/// What random writers do to an engine, and its journal.
+fn written(
+    options: &[(Opt, &str)],
+    (seed, scope): (u64, &Scope),
+    writers: u64,
+    commands: usize,
+) -> (Arc<Engine>, Vec<u8>) {
     let engine = engine(options);
     let taker = Mutex::new((engine.journal.subscribe(), Vec::new()));
     let take = || {
         let (reader, journal) = &mut *taker.lock().expect("no writer fails while it takes");
-        reader.read(journal).expect("the reader keeps up");
+        reader.read(journal);
     };
-    thread::scope(|scope| {
+    thread::scope(|threads| {
         for writer in 0..writers {
             let (engine, take) = (&engine, &take);
-            scope.spawn(move || write(engine, seed + writer, commands, take));
+            threads.spawn(move || write(engine, (seed + writer, scope), commands, take));
         }
     });
     settle(&engine);
-    contents(&engine, None);
+    contents(&engine);
     take();
     let (_, journal) = taker.into_inner().expect("no writer failed");
+    (engine, journal)
+}
+
+fn run(options: &[(Opt, &str)], seed: u64, writers: u64, commands: usize) {
+    let (engine, journal) = written(options, (seed, &Scope::default()), writers, commands);
     assert_equal(&engine, &journal, seed);
 }
 

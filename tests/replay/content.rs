@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::thread;
 
-use sleeve_server::host::clock::Instant;
 use sleeve_server::{Engine, Local};
 use sleeve_tests::connection::request;
 use sleeve_tests::generator::Words;
@@ -13,18 +12,14 @@ use sleeve_tests::transcript::frame::{leaves, sorted};
 /// Databases that the generator uses, and one more.
 const DATABASES: usize = 4;
 
-/// A session, and the time at which it asks where that is not now.
+/// Who is asked.
 struct Asker {
     local: Local,
-    now: Option<Instant>,
 }
 
 impl Asker {
     fn ask(&mut self, words: &[Vec<u8>]) -> Vec<u8> {
-        let Some(now) = self.now else { return ask(&mut self.local, words) };
-        let mut replies = Vec::new();
-        self.local.exchange_at(now, &request(words), &mut replies).expect("nothing here ends a session");
-        replies
+        ask(&mut self.local, words)
     }
 
     fn ask_text(&mut self, text: &str) -> Vec<u8> {
@@ -54,8 +49,8 @@ fn words(text: &str) -> Words {
 
 /// Everything: each key of each database with its type, deadlines and digest, the groups of streams, the functions, and
 /// the digest of all.
-pub fn contents(engine: &Arc<Engine>, now: Option<Instant>) -> Vec<String> {
-    let mut asker = Asker { local: engine.connect(|| {}), now };
+pub fn contents(engine: &Arc<Engine>) -> Vec<String> {
+    let mut asker = Asker { local: engine.connect(|| {}) };
     let mut lines = Vec::new();
     for database in 0..DATABASES {
         asker.ask_text(&format!("SELECT {database}"));
@@ -112,7 +107,7 @@ fn without_clock(text: &str) -> String {
 /// Waits until nothing is about to expire, so that both engines are asked about the same keys and fields, and what has
 /// expired has been removed.
 pub fn settle(engine: &Arc<Engine>) {
-    let mut asker = Asker { local: engine.connect(|| {}), now: None };
+    let mut asker = Asker { local: engine.connect(|| {}) };
     for database in 0..DATABASES {
         asker.ask_text(&format!("SELECT {database}"));
         // Unlike KEYS, this removes those that are due.

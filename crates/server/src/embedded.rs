@@ -97,8 +97,6 @@ impl Local {
     }
 
     /// As [`Local::exchange_now`], at a time that the caller names, and at which the clock stands until the call returns.
-    /// Who replays a journal stops it at the epoch: the journal itself says what has expired, and nothing may expire
-    /// before it says so.
     ///
     /// # Errors
     /// As [`Local::exchange`].

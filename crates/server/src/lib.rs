@@ -52,6 +52,7 @@ mod worker;
 pub use crate::config::{Config, Opt};
 pub use crate::embedded::{Closed, Local};
 pub use crate::engine::Engine;
+pub use crate::execute::replay::{Refused, Replay};
 
 /// The version of Redis whose behaviour this is, for clients that decide by it.
 pub const REDIS_VERSION: &str = "7.2.0";

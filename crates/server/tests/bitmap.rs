@@ -350,7 +350,7 @@ fn random_runs_replayed_from_their_journal_give_the_same_bits() {
         session.ask(&text);
     }
     let mut journal = Vec::new();
-    reader.read(&mut journal).expect("the journal keeps this much");
+    reader.read(&mut journal);
     let mut replayed = Session::new();
     replayed.local.exchange(&journal, &mut Vec::new()).expect("a journal ends no session");
     for key in 0..KEYS {

@@ -9,6 +9,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use sleeve_server::{Config, Engine, Local, Opt};
 
+use crate::effects;
+
 fn engine() -> Arc<Engine> {
     let config = Config::default();
     config.assign(Opt::EnableDebugCommand, &[b"yes"]).expect("yes is one of the choices");
@@ -74,29 +76,6 @@ fn until_due() {
     while now_ms() < set + 3 {
         std::thread::yield_now();
     }
-}
-
-/// The effects that a journal's bytes spell, one line each.
-fn effects_of(mut bytes: &[u8]) -> Vec<String> {
-    let mut effects = Vec::new();
-    let line = |bytes: &mut &[u8]| {
-        let end = bytes.windows(2).position(|pair| pair == b"\r\n").expect("a line ends");
-        let number = std::str::from_utf8(&bytes[1..end]).ok().and_then(|text| text.parse().ok());
-        *bytes = &bytes[end + 2..];
-        number.unwrap_or(0_usize)
-    };
-    while !bytes.is_empty() {
-        let words: Vec<String> = (0..line(&mut bytes))
-            .map(|_| {
-                let len = line(&mut bytes);
-                let word = String::from_utf8_lossy(&bytes[..len]).into_owned();
-                bytes = &bytes[len + 2..];
-                word
-            })
-            .collect();
-        effects.push(words.join(" "));
-    }
-    effects
 }
 
 #[test]
@@ -168,8 +147,8 @@ fn a_key_whose_time_has_come_is_shown_by_nothing() {
             );
         }
         let mut bytes = Vec::new();
-        journal.read(&mut bytes).expect("a reader of so little does not lag");
-        let removed = effects_of(&bytes).iter().filter(|effect| effect.starts_with("DEL due:1")).count();
+        journal.read(&mut bytes);
+        let removed = effects::lines(&bytes).iter().filter(|effect| effect.starts_with("DEL due:1")).count();
         assert_eq!(removed, 11, "what a scan finds to be due is removed and recorded");
         if !inside {
             session.play("RANDOMKEY -> $5 lives");
@@ -246,8 +225,8 @@ fn the_journal_is_told_what_happened_and_nothing_else() {
     let mut effect_of = |session: &mut Session, request: &str| {
         session.ask(request);
         let mut bytes = Vec::new();
-        journal.read(&mut bytes).expect("a reader of so little does not lag");
-        effects_of(&bytes).into_iter().filter(|effect| !effect.starts_with("SELECT")).collect::<Vec<_>>().join("; ")
+        journal.read(&mut bytes);
+        effects::lines(&bytes).into_iter().filter(|effect| !effect.starts_with("SELECT")).collect::<Vec<_>>().join("; ")
     };
     for request in
         ["DEL none", "EXPIRE none 10", "PERSIST none", "MOVE none 1", "COPY none a", "TOUCH none", "RENAME none a"]

@@ -5,6 +5,8 @@
 
 use std::ops::Index;
 
+use crate::number::Digits;
+
 /// Where an argument lies in its buffer, in bytes. Buffers are at most 4 GiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
@@ -81,10 +83,47 @@ impl<'a> Args<'a> {
         self.spans.iter().map(|span| span.len as usize).sum()
     }
 
+    /// The bytes in which the request came, if they are just what its arguments make as a multibulk: `*`, `$` and nothing
+    /// unusual between them. Other bytes that say the same are not found, nor is what came in another form.
+    pub fn as_multibulk(self) -> Option<&'a [u8]> {
+        let (first, rest) = self.spans.split_first()?;
+        let start = line_before(self.buf, first.start as usize, b'$', first.len as usize)?;
+        let start = line_before(self.buf, start, b'*', self.spans.len())?;
+        let mut end = first.start as usize + first.len as usize;
+        for span in rest {
+            let line = line_before(self.buf, span.start as usize, b'$', span.len as usize)?;
+            if line != end + 2 || self.buf.get(end..line)? != b"\r\n" {
+                return None;
+            }
+            end = span.start as usize + span.len as usize;
+        }
+        let end = end + 2;
+        let bytes = self.buf.get(start..end)?;
+        bytes.ends_with(b"\r\n").then_some(bytes)
+    }
+
     /// A copy that owns its bytes, packed, for requests that outlive their buffer (MULTI's queue).
     pub fn to_owned(self) -> OwnedArgs {
         OwnedArgs::collect(self.iter())
     }
+}
+
+/// Where the line of this marker and number begins that ends right before `at`, if there is such a line.
+#[inline]
+fn line_before(buf: &[u8], at: usize, marker: u8, number: usize) -> Option<usize> {
+    let before = buf.get(..at)?;
+    if number < 10 {
+        let is_line = before.last_chunk::<4>()? == &[marker, b'0' + number as u8, b'\r', b'\n'];
+        return is_line.then_some(at - 4);
+    }
+    if number < 100 {
+        let is_line = before.last_chunk::<5>()?
+            == &[marker, b'0' + (number / 10) as u8, b'0' + (number % 10) as u8, b'\r', b'\n'];
+        return is_line.then_some(at - 5);
+    }
+    let digits = Digits::new(number as i64);
+    let line = before.strip_suffix(b"\r\n")?.strip_suffix(digits.as_bytes())?.strip_suffix(&[marker])?;
+    Some(line.len())
 }
 
 impl Index<usize> for Args<'_> {

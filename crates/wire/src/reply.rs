@@ -100,6 +100,12 @@ impl<'a> Writer<'a> {
         self.out.extend_from_slice(b"\r\n");
     }
 
+    /// Several bulk strings.
+    #[inline]
+    pub fn bulks(&mut self, all: &[&[u8]]) {
+        all.iter().for_each(|bytes| self.bulk(bytes));
+    }
+
     /// The head of a bulk string of `len` bytes; the bytes and `\r\n` ([`Writer::bulk_end`]) are the caller's to add.
     #[inline]
     pub fn bulk_header(&mut self, len: usize) {

@@ -297,3 +297,32 @@ fn more_than_a_million_arguments_are_one_request() {
     assert_eq!(parser.parse(&bytes, &Limits::default(), &mut batch), Ok(bytes.len()));
     assert_eq!((batch.len(), batch.get(0, &bytes).len()), (1, COUNT));
 }
+
+/// The only request of these bytes, as it came, if that is what its arguments make.
+fn as_it_came(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut batch = Batch::new();
+    Parser::new().parse(bytes, &Limits::default(), &mut batch).expect("a request");
+    batch.get(0, bytes).as_multibulk().map(<[u8]>::to_vec)
+}
+
+#[test]
+fn a_request_is_found_as_it_came_where_nothing_in_it_is_unusual() {
+    for len in [0, 1, 9, 10, 99, 100, 12_345] {
+        let bytes = [format!("*2\r\n$4\r\nECHO\r\n${len}\r\n").as_bytes(), &vec![b'x'; len], b"\r\n"].concat();
+        assert_eq!(as_it_came(&bytes).as_deref(), Some(&bytes[..]), "{len}");
+        assert_eq!(as_it_came(&[&bytes[..], b"*1\r\n"].concat()).as_deref(), Some(&bytes[..]), "{len}");
+    }
+    let many = [b"*120\r\n".as_slice(), &b"$1\r\nx\r\n".repeat(120)].concat();
+    assert_eq!(as_it_came(&many).as_deref(), Some(&many[..]));
+    for unusual in
+        ["GET k\r\n", "*2\r\n$3\r\nGETxx$1\r\nk\r\n", "*2\r\n$3\r\nGET\r\n$1\r\nkxx", "*2\r\n$3\rxGET\r\n$1\r\nk\r\n"]
+    {
+        assert_eq!(as_it_came(unusual.as_bytes()), None, "{unusual:?}");
+    }
+    let packed = OwnedArgs::collect([b"GET".as_slice(), b"k"]);
+    assert_eq!(packed.args().as_multibulk(), None);
+    let bytes = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n";
+    let mut batch = Batch::new();
+    Parser::new().parse(bytes, &Limits::default(), &mut batch).expect("a request");
+    assert_eq!(batch.get(0, bytes).from(1).as_multibulk(), None, "a part of a request is none");
+}

@@ -100,10 +100,6 @@ pub fn spublish(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 fn publish_to(cx: &mut Cx<'_>, request: Request<'_>, kind: Kind) -> Outcome {
     let receivers = cx.publish(kind, request.arg(1), request.arg(2));
-    if cx.is_recording() {
-        // No key has changed, but who listens at a copy of this engine is to hear it too.
-        cx.record(&[request.row.name.to_uppercase().as_bytes(), request.arg(1), request.arg(2)]);
-    }
     cx.reply().integer(receivers as i64);
     Ok(())
 }

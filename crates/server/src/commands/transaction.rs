@@ -77,7 +77,7 @@ pub fn exec(cx: &mut Cx<'_>) -> Outcome {
         return Ok(());
     }
     cx.state.executing = Some(transaction.queue.len() as i64);
-    cx.begin_transaction();
+    cx.locks.recorder.begin_transaction();
     cx.reply().array(transaction.queue.len());
     for ((row, args), places) in transaction.queue.iter().zip(&transaction.places) {
         let (mark, has_ended) = (cx.out.mark(), cx.state.closing);
@@ -92,7 +92,7 @@ pub fn exec(cx: &mut Cx<'_>) -> Outcome {
             cx.check_reply(mark);
         }
     }
-    cx.end_transaction();
+    cx.locks.recorder.end_transaction();
     cx.state.executing = None;
     Ok(())
 }

@@ -327,7 +327,7 @@ options! {
     HllSparseMaxBytes "hll-sparse-max-bytes" Kind::Memory { min: 0, max: LONG_MAX }, "3000", Live,
         "Longest sparse form of a HyperLogLog, in bytes; a longer one becomes dense.";
     JournalMaxBytes "journal-max-bytes" Kind::Memory { min: 16_384, max: LONG_MAX }, "64mb", Live,
-        "Most bytes of effects that are kept for the journal's slowest reader; nothing is kept while nobody reads.";
+        "Bytes of effects that the journal's slowest reader may have before it; nothing is kept while nobody reads.";
 
     // The process.
     Workers "workers" number(1, 1_024), "1", Own,

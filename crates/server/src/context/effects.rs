@@ -2,6 +2,7 @@
 //! in order, under the locks of the keys that they change.
 
 use sleeve_wire::commands::Command;
+use sleeve_wire::reply::Writer;
 
 use super::Cx;
 use super::key_change;
@@ -12,29 +13,67 @@ use crate::config::Opt;
 use crate::engine::clients::watch::Presence;
 use crate::request::{Key, Request};
 
+/// Elements that one effect names at most, where there could be any number.
+pub const ELEMENTS_MAX: usize = 1_000;
+
 /// Recording effects. A command that changes something and says nothing here is recorded as it came.
 impl Cx<'_> {
     /// Whether effects are wanted at all: if not, there is no need to put one into words.
     #[inline]
     pub fn is_recording(&self) -> bool {
-        self.pending.is_recording(self.engine, Some(&*self.state))
+        self.locks.recorder.is_recording()
     }
 
     /// Records an effect on the selected database in other words than the request's.
     pub fn record(&mut self, effect: &[&[u8]]) {
+        self.record_with(effect, std::iter::empty());
+    }
+
+    /// As [`Cx::record`], where more words follow.
+    pub fn record_with<'w>(&mut self, head: &[&[u8]], rest: impl ExactSizeIterator<Item = &'w [u8]>) {
+        if let Some(mut words) = self.effect(head.len() + rest.len()) {
+            words.bulks(head);
+            rest.for_each(|word| words.bulk(word));
+        }
+    }
+
+    /// Records an effect of so many words, which the caller writes as bulk strings; nothing if no effects are wanted.
+    #[inline]
+    pub fn effect(&mut self, words: usize) -> Option<Writer<'_>> {
         self.is_recorded = true;
-        if !self.is_unrecorded {
-            self.append(self.state.database, effect);
+        let is_wanted = !self.is_unrecorded && self.is_recording();
+        is_wanted.then(|| self.locks.recorder.effect(self.state.database, words))
+    }
+
+    /// The word of an effect that removes a key where this option says whether that is to take no time, as in Redis.
+    pub fn removal(&self, is_lazy: Opt) -> &'static [u8] {
+        key_change::removal(self.engine, is_lazy)
+    }
+
+    /// Records the request as it came.
+    pub fn record_request(&mut self, request: &Request<'_>) {
+        self.is_recorded = true;
+        if self.is_unrecorded || !self.is_recording() {
+            return;
+        }
+        let (recorder, database) = (&mut self.locks.recorder, self.state.database);
+        if !self.engine.names.are_own() {
+            // Who reads the journal knows the commands by their own names.
+            let top = request.row.parent.map_or(request.row, Command::row);
+            let mut words = recorder.effect(database, request.len());
+            words.bulk(top.name.as_bytes());
+            request.args.iter().skip(1).for_each(|word| words.bulk(word));
+        } else if let Some(bytes) = request.args.as_multibulk() {
+            recorder.verbatim(database, bytes);
+        } else {
+            let mut words = recorder.effect(database, request.len());
+            request.args.iter().for_each(|word| words.bulk(word));
         }
     }
 
     /// Whether the effects of the commands that follow are recorded: `redis.set_repl`.
     pub fn keep_record(&mut self, is_kept: bool) {
         self.is_unrecorded = !is_kept;
-    }
-
-    fn append(&mut self, database: u32, effect: &[&[u8]]) {
-        self.pending.append(self.engine, Some(&*self.state), database, effect);
     }
 
     /// Begins a command: nothing is changed and nothing recorded yet.
@@ -48,32 +87,18 @@ impl Cx<'_> {
     #[inline]
     pub(crate) fn end(&mut self, request: &Request<'_>) {
         if self.pending.changes == 0 {
-            return;
+            // What has expired as the command looked at it is recorded all the same.
+            return self.locks.recorder.end_piece();
         }
         self.counters.changes.add(self.pending.changes);
         if self.engine.config.memory(Opt::Maxmemory) != 0 {
             self.locks.weigh(&self.engine.estimate);
         }
-        if !self.is_recorded && !self.is_unrecorded && self.is_recording() {
-            let mut effect: Vec<&[u8]> = request.args.iter().collect();
-            if !self.engine.names.are_own() {
-                // Who reads the journal knows the commands by their own names.
-                let top = request.row.parent.map_or(request.row, Command::row);
-                effect.iter_mut().take(1).for_each(|name| *name = top.name.as_bytes());
-            }
-            self.append(self.state.database, &effect);
+        if !self.is_recorded && self.is_recording() {
+            self.record_request(request);
         }
+        self.locks.recorder.end_piece();
         self.pending.changes = 0;
-    }
-
-    /// Begins to gather effects for one piece of the journal, if anybody reads it.
-    pub(crate) fn begin_transaction(&mut self) {
-        self.pending.transaction = self.engine.journal.is_read().then(Vec::new);
-    }
-
-    /// Records what was gathered. The locks of all that it changed are still held.
-    pub(crate) fn end_transaction(&mut self) {
-        self.engine.journal.append_transaction(&self.pending.transaction.take().unwrap_or_default());
     }
 }
 
@@ -87,6 +112,7 @@ impl Cx<'_> {
             counters: self.counters,
             state: Some(&*self.state),
             pending: &mut self.pending,
+            recorder: &mut self.locks.recorder,
         };
         key_change::tell(source, cause, database, key);
     }
@@ -159,17 +185,18 @@ mod tests {
         let mut state =
             State::new(engine.peers.enter(arrival, Arc::new(Mailbox::new(|| ())), 0), engine.acl.default_user());
         let mut cx = Cx::new(desk.at_hand(), &mut state, &mut output, |_, _| ());
-        cx.state.executing = Some(2);
-        cx.begin_transaction();
+        cx.locks.recorder.begin_transaction();
         cx.record(&[b"DEL", b"first"]);
         let mut reader = engine.journal.subscribe();
         cx.record(&[b"DEL", b"second"]);
-        cx.end_transaction();
-        cx.state.executing = None;
+        cx.locks.recorder.end_transaction();
+        cx.locks.clear();
         let mut journal = Vec::new();
-        assert_eq!(reader.read(&mut journal), Ok(0));
+        reader.read(&mut journal);
+        assert!(journal.is_empty());
         cx.record(&[b"DEL", b"third"]);
-        reader.read(&mut journal).expect("nothing was lost");
+        cx.locks.clear();
+        reader.read(&mut journal);
         assert!(journal.ends_with(b"$5\r\nthird\r\n"));
     }
 }

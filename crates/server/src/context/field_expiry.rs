@@ -17,13 +17,14 @@ pub const FIELDS_A_LOOK: usize = 128;
 const HASHES_A_STEP: usize = 16;
 
 /// Removes fields that are due from some hashes of a database; whether more are due.
-pub fn step(source: Source<'_>, shard: &mut Shard, database: usize, now_ms: i64) -> bool {
-    let Source { engine, counters, state, pending } = source;
+pub fn step(source: Source<'_, '_>, shard: &mut Shard, database: usize, now_ms: i64) -> bool {
+    let Source { engine, counters, state, pending, recorder } = source;
     for _ in 0..HASHES_A_STEP {
         let Some((hash, name)) = shard.pop_due(database, now_ms) else { return false };
         let Some(expired) = shard.expire_fields(database, (hash, &name), now_ms, FIELDS_A_LOOK) else { continue };
-        let source = Source { engine, counters, state, pending: &mut *pending };
+        let source = Source { engine, counters, state, pending: &mut *pending, recorder: &mut *recorder };
         key_change::tell(source, Cause::FieldsExpired(&expired), database as u32, Key { name: &name, hash });
+        recorder.end_piece();
     }
     shard.has_due_fields(database, now_ms)
 }

@@ -9,15 +9,17 @@
 //! the lock of the key's shard. While nobody watches, waits or tracks, a change costs three relaxed loads.
 
 use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
 
 use sleeve_store::ExpiredFields;
-use sleeve_wire::request::OwnedArgs;
 
 use super::notifications;
 use super::notifications::Class;
 use super::session_state::State;
+use crate::config::Opt;
 use crate::engine::Engine;
 use crate::engine::clients::blocking::Place;
+use crate::engine::journal::Recorder;
 use crate::host::clock::Instant;
 use crate::messaging::wakeups::Outbox;
 use crate::observe::stats::Counters;
@@ -41,7 +43,7 @@ pub enum Cause<'a> {
 }
 
 /// On whose behalf a key changes, and where what follows from that is noted.
-pub struct Source<'a> {
+pub struct Source<'a, 's> {
     /// The engine.
     pub engine: &'a Engine,
     /// The thread's counters.
@@ -50,6 +52,8 @@ pub struct Source<'a> {
     pub state: Option<&'a State>,
     /// What is to be done about it later.
     pub pending: &'a mut Pending,
+    /// Where what no command has asked for is recorded.
+    pub recorder: &'a mut Recorder<'s>,
 }
 
 /// What changes leave to be done when the command or the transaction is over, or when the locks have been given back.
@@ -61,38 +65,13 @@ pub struct Pending {
     pub marked: VecDeque<Place>,
     /// Who is to be woken for what was published, and what the client published to itself.
     pub outbox: Outbox,
-    /// Effects since EXEC began, while one runs that is recorded.
-    pub transaction: Option<Vec<(u32, OwnedArgs)>>,
-}
-
-impl Pending {
-    /// Whether effects are wanted at all.
-    #[inline]
-    pub fn is_recording(&self, engine: &Engine, state: Option<&State>) -> bool {
-        match state.and_then(|state| state.executing) {
-            None => engine.journal.is_read(),
-            // Who begins to read while a transaction runs sees none of it, never the second half.
-            Some(_) => self.transaction.is_some(),
-        }
-    }
-
-    /// Records an effect, if effects are wanted.
-    pub fn append(&mut self, engine: &Engine, state: Option<&State>, database: u32, effect: &[&[u8]]) {
-        if !self.is_recording(engine, state) {
-            return;
-        }
-        match &mut self.transaction {
-            Some(effects) => effects.push((database, OwnedArgs::collect(effect.iter().copied()))),
-            None => engine.journal.append(database, effect.iter().copied()),
-        }
-    }
 }
 
 /// Tells everybody that a key has changed or vanished, after it has. Always inline: the cause is known where it is called,
 /// and what does not concern it falls away.
 #[inline(always)]
-pub fn tell(source: Source<'_>, cause: Cause<'_>, database: u32, key: Key<'_>) {
-    let Source { engine, counters, state, pending } = source;
+pub fn tell(source: Source<'_, '_>, cause: Cause<'_>, database: u32, key: Key<'_>) {
+    let Source { engine, counters, state, pending, recorder } = source;
     let is_seen = !matches!(cause, Cause::GroupRemoved);
     match cause {
         Cause::Expired => engine.watches.raise_expired(database, key.name),
@@ -109,15 +88,16 @@ pub fn tell(source: Source<'_>, cause: Cause<'_>, database: u32, key: Key<'_>) {
         Cause::Command | Cause::GroupRemoved => pending.changes += 1,
         Cause::Uncounted => {}
         Cause::Expired | Cause::FieldsExpired(_) | Cause::Evicted => {
-            tell_unasked(Source { engine, counters, state, pending }, cause, database, key.name);
+            tell_unasked(Source { engine, counters, state, pending, recorder }, cause, database, key.name);
         }
     }
 }
 
 /// Counts, publishes and records what no command has asked for.
 #[cold]
-fn tell_unasked(source: Source<'_>, cause: Cause<'_>, database: u32, name: &[u8]) {
-    let Source { engine, counters, state, pending } = source;
+fn tell_unasked(source: Source<'_, '_>, cause: Cause<'_>, database: u32, name: &[u8]) {
+    let Source { engine, counters, state, pending, recorder } = source;
+    let is_recording = recorder.is_recording();
     let mut publish = |class: Class, event: &'static str| {
         let by = (engine, state.and_then(State::own), &mut pending.outbox);
         notifications::publish(by, database, (class, event), name);
@@ -137,17 +117,30 @@ fn tell_unasked(source: Source<'_>, cause: Cause<'_>, database: u32, name: &[u8]
             if expired.emptied {
                 publish(Class::Generic, "del");
             }
-            let fields = expired.fields.iter().map(|field| &**field);
-            let effect: Vec<&[u8]> = [b"HDEL".as_slice(), name].into_iter().chain(fields).collect();
-            return pending.append(engine, state, database, &effect);
+            if is_recording {
+                let mut words = recorder.effect(database, 2 + expired.fields.len());
+                words.bulks(&[b"HDEL", name]);
+                expired.fields.iter().for_each(|field| words.bulk(field));
+            }
+            return;
         }
     }
-    pending.append(engine, state, database, &[b"DEL", name]);
+    if is_recording {
+        let is_lazy = if matches!(cause, Cause::Evicted) { Opt::LazyfreeLazyEviction } else { Opt::LazyfreeLazyExpire };
+        let mut words = recorder.effect(database, 2);
+        words.bulks(&[removal(engine, is_lazy), name]);
+    }
+}
+
+/// The word of an effect that removes a key where this option says whether that is to take no time, as in Redis.
+pub fn removal(engine: &Engine, is_lazy: Opt) -> &'static [u8] {
+    if engine.config.flag(is_lazy) { b"UNLINK" } else { b"DEL" }
 }
 
 /// Whether keys and fields may vanish that nobody asked to remove: because their time has come, or to make room. Nothing
-/// does during a pause, for that is what a failover relies on; what is due only looks gone meanwhile. A pause begins with
+/// does while a log is applied, which says so itself, nor during a pause, for that is what a failover relies on; what is due
+/// only looks gone meanwhile. A pause begins with
 /// all shards locked, so whoever asks under the lock of the key's shard, and acts before giving it back, is not overtaken.
 pub fn may_vanish(engine: &Engine, now: Instant) -> bool {
-    engine.pause.held(now.monotonic_ms()).is_none()
+    !engine.is_replaying.load(Ordering::Relaxed) && engine.pause.held(now.monotonic_ms()).is_none()
 }

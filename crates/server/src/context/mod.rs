@@ -19,6 +19,7 @@ pub mod session_state;
 mod timing;
 pub mod tracking_delivery;
 
+pub use effects::ELEMENTS_MAX;
 pub use eviction::Room;
 
 use std::sync::Arc;
@@ -31,6 +32,7 @@ use sleeve_wire::reply::Writer;
 
 use crate::config::Opt;
 use crate::engine::Engine;
+use crate::engine::journal::{Recorder, Spare};
 use crate::engine::keyspace::key_clock;
 use crate::engine::keyspace::locks::Locks;
 use crate::engine::keyspace::memory_accounting::Footprint;
@@ -60,6 +62,8 @@ pub struct AtHand<'a> {
     pub now: Instant,
     /// What tells how late it has become since then.
     pub clock: Clock,
+    /// Where effects are put into words.
+    pub spare: &'a Spare,
 }
 
 /// The view that one batch of commands has of the engine, its client and its reply.
@@ -74,6 +78,9 @@ pub struct Cx<'a> {
     pub out: &'a mut Output,
     /// The time, the same for all that runs at once.
     pub now: Instant,
+    /// What has a deadline up to this time is not there, in milliseconds since the epoch: that is now, but for a log that is
+    /// applied, for which everything is there until it says otherwise.
+    pub due_ms: i64,
     /// What tells how late it has become since then.
     pub clock: Clock,
     /// What the executing thread draws from.
@@ -103,6 +110,14 @@ pub struct Cx<'a> {
     pub(crate) letters: Vec<(Arc<Mailbox>, Letter)>,
 }
 
+impl<'a> AtHand<'a> {
+    /// The way into the journal.
+    #[inline]
+    pub fn recorder(&self) -> Recorder<'a> {
+        Recorder::new(&self.engine.journal, &self.engine.offsets, self.spare)
+    }
+}
+
 impl<'a> Cx<'a> {
     /// The view of one batch.
     pub fn new(
@@ -111,16 +126,18 @@ impl<'a> Cx<'a> {
         out: &'a mut Output,
         call: fn(&mut Cx<'_>, Request<'_>),
     ) -> Self {
-        let AtHand { engine, counters, dice, now, clock } = at_hand;
+        let AtHand { engine, counters, dice, now, clock, .. } = at_hand;
+        let due_ms = due_ms(now, state);
         Self {
             engine,
             counters,
             state,
             out,
             now,
+            due_ms,
             clock,
             dice,
-            locks: Locks::new(&engine.store, &engine.all_or_each),
+            locks: Locks::new(&engine.store, &engine.all_or_each, at_hand.recorder()),
             call,
             timed: None,
             timed_calls: 0,
@@ -133,6 +150,13 @@ impl<'a> Cx<'a> {
             is_message: false,
             letters: Vec::new(),
         }
+    }
+
+    /// It has become later.
+    #[inline]
+    pub fn look_at_clock(&mut self) {
+        self.now = self.clock.after(self.now);
+        self.due_ms = due_ms(self.now, self.state);
     }
 
     /// A writer for the reply, in the peer's protocol.
@@ -182,8 +206,13 @@ impl<'a> Cx<'a> {
     /// The time and access clock of a write.
     #[inline]
     pub fn moment(&self) -> Moment {
-        Moment { now_ms: self.now.wall_ms(), clock: key_clock::fresh(&self.engine.config, self.now) }
+        Moment { now_ms: self.due_ms, clock: key_clock::fresh(&self.engine.config, self.now) }
     }
+}
+
+#[inline]
+fn due_ms(now: Instant, state: &State) -> i64 {
+    if state.is_replaying { i64::MIN } else { now.wall_ms() }
 }
 
 /// Looking keys up. A key whose time has come is removed, recorded and counted before the look, so it is never seen.
@@ -193,8 +222,8 @@ impl Cx<'_> {
     #[inline]
     pub fn read(&mut self, key: Key<'_>) -> Option<EntryRef<'_>> {
         self.expire_if_due(key);
-        let (database, now) = (self.state.database as usize, self.now);
-        let Some(entry) = self.locks.shard(key.hash).get(database, key.hash, key.name, now.wall_ms()) else {
+        let (database, now, due_ms) = (self.state.database as usize, self.now, self.due_ms);
+        let Some(entry) = self.locks.shard(key.hash).get(database, key.hash, key.name, due_ms) else {
             self.counters.misses.add(1);
             let by = (self.engine, self.state.own(), &mut self.pending.outbox);
             notifications::publish(by, self.state.database, (Class::KeyMiss, "keymiss"), key.name);
@@ -237,7 +266,7 @@ impl Cx<'_> {
         self.expire_if_due(key);
         let database = self.state.database as usize;
         let shard = self.locks.shard(key.hash);
-        let Some(entry) = shard.get(database, key.hash, key.name, self.now.wall_ms()) else {
+        let Some(entry) = shard.get(database, key.hash, key.name, self.due_ms) else {
             self.counters.misses.add(1);
             let by = (self.engine, self.state.own(), &mut self.pending.outbox);
             notifications::publish(by, self.state.database, (Class::KeyMiss, "keymiss"), key.name);
@@ -258,7 +287,7 @@ impl Cx<'_> {
     #[inline]
     pub fn peek(&mut self, key: Key<'_>) -> Option<EntryRef<'_>> {
         self.expire_if_due(key);
-        let (database, now_ms) = (self.state.database as usize, self.now.wall_ms());
+        let (database, now_ms) = (self.state.database as usize, self.due_ms);
         self.locks.shard(key.hash).get(database, key.hash, key.name, now_ms)
     }
 
@@ -266,8 +295,8 @@ impl Cx<'_> {
     #[inline]
     pub fn edit(&mut self, key: Key<'_>) -> Option<EntryMut<'_>> {
         self.expire_if_due(key);
-        let (database, now) = (self.state.database as usize, self.now);
-        match self.locks.shard(key.hash).find_mut(database, key.hash, key.name, now.wall_ms()) {
+        let (database, now, due_ms) = (self.state.database as usize, self.now, self.due_ms);
+        match self.locks.shard(key.hash).find_mut(database, key.hash, key.name, due_ms) {
             FindMut::Live(entry) => {
                 if !self.state.no_touch {
                     key_clock::touch((&self.engine.config, self.dice), &entry.view(), now);
@@ -311,7 +340,7 @@ impl Cx<'_> {
         change: impl FnOnce(&mut C) -> R,
     ) -> Result<Option<Updated<R>>, Error> {
         self.expire_if_due(key);
-        let (database, now_ms, renew) = (self.state.database as usize, self.now.wall_ms(), renewal(self));
+        let (database, now_ms, renew) = (self.state.database as usize, self.due_ms, renewal(self));
         let updated = self.locks.shard(key.hash).update_present(database, (key.hash, key.name), now_ms, renew, change);
         updated.map_err(|OtherKind| Error::WRONG_TYPE)
     }
@@ -335,7 +364,7 @@ impl Cx<'_> {
     /// key only looks gone.
     #[inline]
     fn expire_if_due(&mut self, key: Key<'_>) -> bool {
-        let (database, now_ms) = (self.state.database as usize, self.now.wall_ms());
+        let (database, now_ms) = (self.state.database as usize, self.due_ms);
         let shard = self.locks.shard(key.hash);
         let is_due = shard.volatile_len(database) != 0
             && matches!(shard.find(database, key.hash, key.name, now_ms), Find::Expired(_));
@@ -352,7 +381,7 @@ impl Cx<'_> {
     /// [`Cx::expire_if_due`] removes keys. They are recorded apart from what the command does.
     #[cold]
     fn expire_fields(&mut self, key: Key<'_>) {
-        let (database, now_ms) = (self.state.database, self.now.wall_ms());
+        let (database, now_ms) = (self.state.database, self.due_ms);
         let shard = self.locks.shard(key.hash);
         if !shard.is_due(database as usize, key.hash, now_ms) || !key_change::may_vanish(self.engine, self.now) {
             return;

@@ -63,6 +63,10 @@ pub struct State {
     pub serving: Option<Arc<Waiter>>,
     /// The command that runs or ran last.
     pub row: Option<&'static Row>,
+    /// What runs is a log's: keys whose time is over are there for it.
+    pub is_replaying: bool,
+    /// The journal's offset behind all that the replies so far show: the client's own writes, and what it read of others.
+    pub shown_offset: u64,
 }
 
 /// CLIENT TRACKING: what the client asked for.
@@ -181,6 +185,8 @@ impl State {
             blocked: None,
             serving: None,
             row: None,
+            is_replaying: false,
+            shown_offset: 0,
         }
     }
 

@@ -12,7 +12,7 @@ pub mod origin;
 pub(crate) mod pause;
 pub(crate) mod scripts;
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
@@ -37,7 +37,7 @@ use clients::client_info::Peers;
 use clients::client_memory::ClientMemory;
 use clients::tracking::Tracking;
 use clients::watch::Watches;
-use journal::Journal;
+use journal::{Journal, ShardOffsets};
 use keyspace::eviction_pool::Candidates;
 use keyspace::locks::AllOrEach;
 use keyspace::memory_accounting::{Estimate, Footprint};
@@ -58,6 +58,8 @@ pub struct Engine {
     pub names: Names,
     /// The log of effects.
     pub journal: Arc<Journal>,
+    /// How far the log goes about each shard.
+    pub(crate) offsets: ShardOffsets,
     /// The users and what they may do.
     pub acl: Acl,
     /// The clients.
@@ -90,6 +92,8 @@ pub struct Engine {
     pub targets: Targets,
     /// CLIENT PAUSE.
     pub pause: Pause,
+    /// A log is being applied, which itself says what has expired.
+    pub(crate) is_replaying: AtomicBool,
     /// When the engine was made.
     pub started: Instant,
     /// What turns the counters' ticks into time.
@@ -123,14 +127,14 @@ impl std::fmt::Debug for Engine {
 #[derive(Debug)]
 pub struct Debug {
     /// Whether keys expire without being looked at.
-    pub active_expire: std::sync::atomic::AtomicBool,
+    pub active_expire: AtomicBool,
     /// Whether scripts may call commands that are not for scripts.
-    pub allows_all_to_scripts: std::sync::atomic::AtomicBool,
+    pub allows_all_to_scripts: AtomicBool,
     /// From how many bytes on an element of a list stands alone; 0 as the limit of its packs says.
     pub packed_threshold: std::sync::atomic::AtomicUsize,
     /// Whether INCR and its like have a race (`commands/seeded_bug`). Only builds with debug assertions know of it.
     #[cfg(debug_assertions)]
-    pub seeded_bug: std::sync::atomic::AtomicBool,
+    pub seeded_bug: AtomicBool,
 }
 
 impl Engine {
@@ -147,6 +151,7 @@ impl Engine {
             store: Store::new(options),
             all_or_each: AllOrEach::new(()),
             journal: Arc::new(Journal::new(config.number(Opt::JournalMaxBytes) as usize)),
+            offsets: ShardOffsets::new(options.shards),
             acl: acl_of(&config),
             names: config.names(),
             config,
@@ -165,6 +170,7 @@ impl Engine {
             tracking: Tracking::default(),
             targets: Targets::default(),
             pause: Pause::default(),
+            is_replaying: AtomicBool::new(false),
             started: now,
             ticker,
             dice: Mutex::new(Dice::new(seed)),

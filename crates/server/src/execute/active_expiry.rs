@@ -19,8 +19,6 @@ use crate::context::key_change::{Cause, Pending, Source};
 use crate::engine::Engine;
 use crate::engine::clients::blocking::Place;
 use crate::execute;
-use crate::host::clock::Instant;
-use crate::observe::stats::Counters;
 use crate::request::Key;
 
 /// Buckets that are looked at while one lock is held.
@@ -66,7 +64,7 @@ impl Expiry {
 
     /// Takes one slice; returns in how many milliseconds the next is due.
     pub fn step(&mut self, at_hand: AtHand<'_>) -> u64 {
-        let AtHand { engine, counters, now, clock, .. } = at_hand;
+        let AtHand { engine, now, clock, .. } = at_hand;
         let round_ms = 1_000 / u64::from(engine.rounds_a_second());
         if !engine.debug.active_expire.load(Ordering::Relaxed) {
             return round_ms;
@@ -80,7 +78,7 @@ impl Expiry {
             // A script may have all shards for long, and who is served below would wait for them.
             let Some(_turn) = engine.all_or_each.try_read() else { break };
             let mut marked = VecDeque::new();
-            let Some((step, fields_left)) = self.step_shard((engine, counters, now), &mut marked) else {
+            let Some((step, fields_left)) = self.step_shard(at_hand, &mut marked) else {
                 return round_ms;
             };
             if !marked.is_empty() {
@@ -93,12 +91,12 @@ impl Expiry {
                 self.advance(engine);
             }
             if clock.nanoseconds_after(now) >= ends_ns {
-                counters.expiry_capped.add(1);
+                at_hand.counters.expiry_capped.add(1);
                 break;
             }
         }
         let took_us = (clock.nanoseconds_after(now) - began_ns) / 1_000;
-        counters.expiry_us.add(took_us);
+        at_hand.counters.expiry_us.add(took_us);
         engine.gauges.note_stale(report.expired, report.sampled);
         let slow_ms = engine.config.number(Opt::LatencyMonitorThreshold) as u64;
         if slow_ms > 0 && took_us / 1_000 >= slow_ms {
@@ -111,11 +109,8 @@ impl Expiry {
 
     /// Removes the keys that are due from a few buckets, and the fields that are from a few hashes: what it did about keys,
     /// and whether more fields are due. `marked` gets the keys that somebody waits for. None when nothing may go now.
-    fn step_shard(
-        &self,
-        (engine, counters, now): (&Engine, &Counters, Instant),
-        marked: &mut VecDeque<Place>,
-    ) -> Option<(ExpireReport, bool)> {
+    fn step_shard(&self, at_hand: AtHand<'_>, marked: &mut VecDeque<Place>) -> Option<(ExpireReport, bool)> {
+        let AtHand { engine, counters, now, .. } = at_hand;
         let nothing = (ExpireReport { wrapped: true, ..ExpireReport::default() }, false);
         if self.shard >= engine.store.shards() {
             return Some(nothing);
@@ -127,19 +122,22 @@ impl Expiry {
         if !key_change::may_vanish(engine, now) {
             return None;
         }
-        let (mut pending, mut large) = (Pending::default(), Vec::new());
+        let (mut pending, mut recorder, mut large) = (Pending::default(), at_hand.recorder(), Vec::new());
         let report = shard.expire_step(database, now_ms, BUCKETS_A_STEP, |name, garbage| {
             // What takes long to free is freed when nobody waits for the shard.
             if garbage.bytes() >= LARGE_BYTES_MIN {
                 large.push(garbage);
             }
-            let source = Source { engine, counters, state: None, pending: &mut pending };
+            let source = Source { engine, counters, state: None, pending: &mut pending, recorder: &mut recorder };
             key_change::tell(source, Cause::Expired, database as u32, Key { name, hash: engine.store.hash(name) });
+            recorder.end_piece();
         });
-        let source = Source { engine, counters, state: None, pending: &mut pending };
+        let source = Source { engine, counters, state: None, pending: &mut pending, recorder: &mut recorder };
         let fields_left = field_expiry::step(source, &mut shard, database, now_ms);
         engine.estimate.note(self.shard, shard.memory());
+        recorder.settle(std::iter::once(self.shard));
         drop(shard);
+        recorder.ring();
         let is_later = engine.config.flag(Opt::LazyfreeLazyExpire);
         large.into_iter().for_each(|garbage| engine.lazy_free.now_or_later(garbage, is_later));
         engine.tracking.broadcast(&mut pending.outbox);
@@ -167,23 +165,25 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::engine::pause::Held;
+    use crate::execute::scratch::Desk;
+    use crate::host::clock::Instant;
 
     #[test]
     fn a_pause_that_begins_during_a_slice_ends_it() {
-        let (engine, counters) = (Engine::new(Config::default()), Counters::default());
+        let engine = Engine::new(Config::default());
         let (hash, moment) = (engine.store.hash(b"k"), Moment { now_ms: 0, clock: 0 });
         let shard = engine.store.shard_of(hash);
         drop(engine.store.lock(shard).set(0, hash, b"k", &Value::Bytes(b"1"), Deadline::At(1), moment));
         let expiry = Expiry::new(shard, 1);
-        let now = Instant { wall_us: 1_000_000, monotonic_us: 0 };
+        let desk = Desk::new(&engine, Instant { wall_us: 1_000_000, monotonic_us: 0 });
         // The slice has begun, and asks again for each shard.
         engine.pause.begin(Held::Writes, 1_000);
-        assert!(expiry.step_shard((&engine, &counters, now), &mut VecDeque::new()).is_none());
+        assert!(expiry.step_shard(desk.at_hand(), &mut VecDeque::new()).is_none());
         assert_eq!(engine.store.len(0), 1, "nothing changes during a pause");
         engine.pause.end();
-        let step = expiry.step_shard((&engine, &counters, now), &mut VecDeque::new());
+        let step = expiry.step_shard(desk.at_hand(), &mut VecDeque::new());
         assert_eq!(step.map(|(report, _)| report.expired), Some(1));
-        assert_eq!((engine.store.len(0), counters.expired.get()), (0, 1));
+        assert_eq!((engine.store.len(0), desk.counters.expired.get()), (0, 1));
     }
 
     #[test]

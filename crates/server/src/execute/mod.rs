@@ -5,6 +5,7 @@
 
 pub mod active_expiry;
 pub mod gates;
+pub mod replay;
 pub mod scratch;
 pub mod serve_blocked;
 
@@ -34,7 +35,7 @@ pub fn batch(state: &mut State, desk: &mut Desk, batch: &Batch, buffer: &[u8], o
     let mut run = 0;
     'groups: while run < batch.len() {
         if run != 0 {
-            cx.now = cx.clock.after(cx.now);
+            cx.look_at_clock();
             cx.check_owed();
         }
         let database = cx.state.database as usize;
@@ -55,6 +56,8 @@ pub fn batch(state: &mut State, desk: &mut Desk, batch: &Batch, buffer: &[u8], o
     cx.settle_time();
     let own = Arc::clone(&cx.state.peer);
     cx.post_letters(Some(&own.mailbox));
+    cx.locks.clear();
+    cx.state.shown_offset = cx.state.shown_offset.max(cx.locks.recorder.shown_offset());
     drop(cx);
     desk.prepared = prepared;
     run

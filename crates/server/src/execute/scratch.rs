@@ -10,6 +10,7 @@ use sleeve_wire::request::Batch;
 use crate::context::AtHand;
 use crate::context::lookahead::Prepared;
 use crate::engine::Engine;
+use crate::engine::journal::Spare;
 use crate::host::clock::{Clock, Instant};
 use crate::host::dice::Dice;
 use crate::messaging::local_subscribers::Audience;
@@ -34,6 +35,8 @@ pub struct Desk {
     pub batch: Batch,
     /// What was found out about them ahead.
     pub prepared: Prepared,
+    /// Where their effects are put into words.
+    pub spare: Spare,
 }
 
 impl Desk {
@@ -48,6 +51,7 @@ impl Desk {
             audience: Audience::default(),
             batch: Batch::new(),
             prepared: Prepared::default(),
+            spare: Spare::default(),
         }
     }
 }
@@ -56,7 +60,8 @@ impl Desk {
     /// What commands get of it.
     #[inline]
     pub fn at_hand(&self) -> AtHand<'_> {
-        AtHand { engine: &self.engine, counters: &self.counters, dice: &self.dice, now: self.now, clock: self.clock }
+        let Self { engine, counters, dice, now, clock, spare, .. } = self;
+        AtHand { engine, counters, dice, now: *now, clock: *clock, spare }
     }
 }
 

@@ -254,7 +254,7 @@ fn perform<'r>(
     let is_outermost = cx.state.executing.is_none();
     if is_outermost {
         cx.state.executing = Some(1);
-        cx.begin_transaction();
+        cx.locks.recorder.begin_transaction();
     }
     let (database, mut outer) = (cx.state.database, Output::default());
     std::mem::swap(cx.out, &mut outer);
@@ -278,7 +278,7 @@ fn perform<'r>(
     cx.state.database = database;
     cx.keep_record(true);
     if is_outermost {
-        cx.end_transaction();
+        cx.locks.recorder.end_transaction();
         cx.state.executing = None;
     }
     (returned, protocol)

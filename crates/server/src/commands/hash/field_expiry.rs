@@ -7,7 +7,7 @@
 use sleeve_store::{Collection, Map, MapRef};
 use sleeve_wire::number;
 
-use super::removed;
+use super::{record_deadline, removed};
 use crate::commands::string::deadline::Unit;
 use crate::context::Cx;
 use crate::context::notifications::Class;
@@ -123,7 +123,7 @@ fn expire_at(cx: &mut Cx<'_>, request: Request<'_>, unit: Unit, base_ms: i64) ->
     let condition = Condition::of(request.arg(3));
     let bad_count = Error::fixed("ERR Parameter `numFields` should be greater than 0");
     let fields = fields_at(request, if condition == Condition::Always { 3 } else { 4 }, bad_count)?;
-    let now_ms = cx.now.wall_ms();
+    let now_ms = cx.due_ms;
     let updated = cx.update_present::<Map, _>(key, |map| {
         let expire = |field: &&[u8]| expire_field(map, field, at_ms, condition, now_ms);
         fields.iter().map(expire).collect::<Vec<i64>>()
@@ -165,13 +165,12 @@ fn with_code<'a>(fields: &[&'a [u8]], codes: &[i64], wanted: i64) -> Vec<&'a [u8
 pub fn given(cx: &mut Cx<'_>, key: Key<'_>, at_ms: i64, fields: &[&[u8]]) {
     cx.changed(key);
     cx.notify(Class::Hash, "hexpire", key);
-    let (at, count) = (number::Digits::new(at_ms), number::Digits::new(fields.len() as i64));
-    record_fields(cx, &[b"HPEXPIREAT", key.name, at.as_bytes(), b"FIELDS", count.as_bytes()], fields);
+    record_deadline(cx, key, at_ms, fields);
 }
 
 /// Records an effect whose last arguments are fields.
 pub fn record_fields(cx: &mut Cx<'_>, head: &[&[u8]], fields: &[&[u8]]) {
-    cx.record(&[head, fields].concat());
+    cx.record_with(head, fields.iter().copied());
 }
 
 fn write_codes(cx: &mut Cx<'_>, codes: &[i64]) {
@@ -182,7 +181,7 @@ fn write_codes(cx: &mut Cx<'_>, codes: &[i64]) {
 
 /// HPERSIST key FIELDS numfields field \[field ...\]
 pub fn hpersist(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let (key, now_ms) = (request.key(0), cx.now.wall_ms());
+    let (key, now_ms) = (request.key(0), cx.due_ms);
     cx.peek_as::<Map>(key)?;
     let fields = fields_at(request, 2, BAD_COUNT)?;
     let updated = cx.update_present::<Map, _>(key, |map| {
@@ -250,7 +249,7 @@ fn seconds_up(time_ms: i64) -> i64 {
 
 /// Answers something about the deadline of each field.
 fn answer(cx: &mut Cx<'_>, request: Request<'_>, of_deadline: impl Fn(i64) -> i64) -> Outcome {
-    let now_ms = cx.now.wall_ms();
+    let now_ms = cx.due_ms;
     let map = cx.read_as::<Map>(request.key(0))?;
     let fields = fields_at(request, 2, BAD_COUNT)?;
     let about = |map: MapRef<'_>, field: &[u8]| match map.get_with_deadline(field, now_ms) {

@@ -42,7 +42,7 @@ fn set_pairs(cx: &mut Cx<'_>, request: Request<'_>) -> Result<i64, Error> {
     if !request.len().is_multiple_of(2) {
         return Err(Error::arity(request.row.name));
     }
-    let (key, limits, now_ms) = (request.key(0), limits(cx), cx.now.wall_ms());
+    let (key, limits, now_ms) = (request.key(0), limits(cx), cx.due_ms);
     let updated = cx.update::<Map, _>(key, |map| {
         let mut created = 0;
         for at in (2..request.len()).step_by(2) {
@@ -58,7 +58,7 @@ fn set_pairs(cx: &mut Cx<'_>, request: Request<'_>) -> Result<i64, Error> {
 
 /// HSETNX key field value
 pub fn hsetnx(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let (key, limits, now_ms) = (request.key(0), limits(cx), cx.now.wall_ms());
+    let (key, limits, now_ms) = (request.key(0), limits(cx), cx.due_ms);
     let (field, value) = (request.arg(2), request.arg(3));
     let is_set = cx.update::<Map, _>(key, |map| {
         let is_missing = map.as_ref().get(field, now_ms).is_none();
@@ -77,7 +77,7 @@ pub fn hsetnx(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 /// HGET key field
 pub fn hget(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let now_ms = cx.now.wall_ms();
+    let now_ms = cx.due_ms;
     let found = read(cx, request.key(0), |map, reply| write_or_null(reply, map.get(request.arg(2), now_ms)))?;
     if found.is_none() {
         cx.reply().null();
@@ -87,7 +87,7 @@ pub fn hget(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 /// HMGET key field \[field ...\]
 pub fn hmget(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let (fields, now_ms) = (request.args.from(2), cx.now.wall_ms());
+    let (fields, now_ms) = (request.args.from(2), cx.due_ms);
     let found = read(cx, request.key(0), |map, reply| {
         reply.array(fields.len());
         for field in fields.iter() {
@@ -107,7 +107,7 @@ pub fn hmget(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 /// HGETALL key
 pub fn hgetall(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let now_ms = cx.now.wall_ms();
+    let now_ms = cx.due_ms;
     let found = read(cx, request.key(0), |map, reply| {
         reply.map(map.live_len(now_ms));
         map.for_each(now_ms, |field, value| {
@@ -138,7 +138,7 @@ fn write_half(
     request: Request<'_>,
     half: for<'v> fn(ValueRef<'v>, ValueRef<'v>) -> ValueRef<'v>,
 ) -> Outcome {
-    let now_ms = cx.now.wall_ms();
+    let now_ms = cx.due_ms;
     let found = read(cx, request.key(0), |map, reply| {
         reply.array(map.live_len(now_ms));
         map.for_each(now_ms, |field, value| {
@@ -162,7 +162,7 @@ pub fn hlen(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 /// HSTRLEN key field
 pub fn hstrlen(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let now_ms = cx.now.wall_ms();
+    let now_ms = cx.due_ms;
     let value = cx.read_as::<Map>(request.key(0))?.and_then(|map| map.get(request.arg(2), now_ms));
     let length = value.map_or(0, |value| value.len());
     cx.reply().integer(length as i64);
@@ -171,7 +171,7 @@ pub fn hstrlen(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 /// HEXISTS key field
 pub fn hexists(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let now_ms = cx.now.wall_ms();
+    let now_ms = cx.due_ms;
     let is_there = cx.read_as::<Map>(request.key(0))?.is_some_and(|map| map.get(request.arg(2), now_ms).is_some());
     cx.reply().integer(i64::from(is_there));
     Ok(())
@@ -179,7 +179,7 @@ pub fn hexists(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 /// HDEL key field \[field ...\]
 pub fn hdel(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let (key, now_ms) = (request.key(0), cx.now.wall_ms());
+    let (key, now_ms) = (request.key(0), cx.due_ms);
     let remove = |map: &mut Map| request.args.from(2).iter().filter(|field| map.remove(field, now_ms)).count();
     let updated = cx.update_present::<Map, _>(key, remove)?;
     let count = updated.map_or(0, |updated| updated.result);
@@ -199,10 +199,17 @@ pub fn removed<R>(cx: &mut Cx<'_>, key: Key<'_>, updated: &Updated<R>) {
     }
 }
 
+/// Records that fields of a key have this deadline.
+pub fn record_deadline(cx: &mut Cx<'_>, key: Key<'_>, at_ms: i64, fields: &[&[u8]]) {
+    let (at, count) = (number::Digits::new(at_ms), number::Digits::new(fields.len() as i64));
+    let head: [&[u8]; 5] = [b"HPEXPIREAT", key.name, at.as_bytes(), b"FIELDS", count.as_bytes()];
+    cx.record_with(&head, fields.iter().copied());
+}
+
 /// HINCRBY key field increment
 pub fn hincrby(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let increment = number::parse_i64(request.arg(3)).ok_or(Error::NOT_INTEGER)?;
-    let (key, field, limits, now_ms) = (request.key(0), request.arg(2), limits(cx), cx.now.wall_ms());
+    let (key, field, limits, now_ms) = (request.key(0), request.arg(2), limits(cx), cx.due_ms);
     let updated = cx.update::<Map, _>(key, |map| {
         let old = match map.as_ref().get(field, now_ms) {
             Some(value) => value.integer().ok_or(NOT_INTEGER)?,
@@ -225,27 +232,27 @@ pub fn hincrbyfloat(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if !increment.is_finite() {
         return Err(Error::fixed("ERR value is NaN or Infinity"));
     }
-    let (key, field, limits, now_ms) = (request.key(0), request.arg(2), limits(cx), cx.now.wall_ms());
+    let (key, field, limits, now_ms) = (request.key(0), request.arg(2), limits(cx), cx.due_ms);
     let updated = cx.update::<Map, _>(key, |map| {
-        let (old, has_deadline) = match map.as_ref().get_with_deadline(field, now_ms) {
+        let (old, deadline) = match map.as_ref().get_with_deadline(field, now_ms) {
             Some((value, deadline)) => {
-                (LongDouble::parse(value.bytes(&mut Digits::default())).ok_or(NOT_FLOAT)?, deadline.is_some())
+                (LongDouble::parse(value.bytes(&mut Digits::default())).ok_or(NOT_FLOAT)?, deadline)
             }
-            None => (LongDouble::ZERO, false),
+            None => (LongDouble::ZERO, None),
         };
         let sum = old.checked_add(increment).ok_or(NOT_FINITE)?;
         let mut text = Vec::new();
         sum.push_human(&mut text);
         map.set(field, &text, Deadline::Keep, limits, now_ms);
-        Ok::<_, Error>((text, has_deadline))
+        Ok::<_, Error>((text, deadline))
     })?;
-    let (text, has_deadline) = updated.result?;
+    let (text, deadline) = updated.result?;
     cx.changed(key);
     cx.notify(Class::Hash, "hincrbyfloat", key);
-    if has_deadline {
-        cx.record(&[b"HSETEX", key.name, b"KEEPTTL", b"FIELDS", b"1", field, &text]);
-    } else {
-        cx.record(&[b"HSET", key.name, field, &text]);
+    cx.record(&[b"HSET", key.name, field, &text]);
+    if let Some(at_ms) = deadline {
+        // HSET has taken it away.
+        record_deadline(cx, key, at_ms, &[field]);
     }
     cx.reply().bulk(&text);
     Ok(())

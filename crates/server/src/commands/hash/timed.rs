@@ -8,7 +8,7 @@ use sleeve_wire::number;
 use sleeve_wire::reply::Writer;
 
 use super::field_expiry::{BAD_COUNT, fields_at, given, instant, persist, persisted, record_fields};
-use super::{limits, read, removed, write_or_null};
+use super::{limits, read, record_deadline, removed, write_or_null};
 use crate::commands::string::deadline::Unit;
 use crate::context::Cx;
 use crate::context::notifications::Class;
@@ -33,7 +33,7 @@ fn write_fields(reply: &mut Writer<'_>, map: MapRef<'_>, fields: &[&[u8]], now_m
 
 /// Replies with the values of fields; false when the key is missing, so that all of them are null.
 fn reply_fields(cx: &mut Cx<'_>, key: Key<'_>, fields: &[&[u8]]) -> Result<bool, Error> {
-    let now_ms = cx.now.wall_ms();
+    let now_ms = cx.due_ms;
     let found = read(cx, key, |map, reply| write_fields(reply, map, fields, now_ms))?;
     if found.is_none() {
         write_nulls(cx, fields.len());
@@ -60,7 +60,7 @@ pub fn hgetex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         at = 4;
     }
     let fields = fields_at(request, at, BAD_COUNT)?;
-    if at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
+    if at_ms.is_some_and(|at_ms| at_ms <= cx.due_ms) {
         return reply_and_delete(cx, key, &fields);
     }
     if reply_fields(cx, key, &fields)? {
@@ -74,7 +74,7 @@ pub fn hgetex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 }
 
 fn expire(cx: &mut Cx<'_>, key: Key<'_>, fields: &[&[u8]], at_ms: i64) -> Outcome {
-    let now_ms = cx.now.wall_ms();
+    let now_ms = cx.due_ms;
     let updated = cx.update_present::<Map, _>(key, |map| {
         let is_there = |field: &&&[u8]| map.as_ref().get(field, now_ms).is_some();
         let present: Vec<&[u8]> = fields.iter().filter(is_there).copied().collect();
@@ -89,7 +89,7 @@ fn expire(cx: &mut Cx<'_>, key: Key<'_>, fields: &[&[u8]], at_ms: i64) -> Outcom
 }
 
 fn persist_all(cx: &mut Cx<'_>, key: Key<'_>, fields: &[&[u8]]) -> Outcome {
-    let now_ms = cx.now.wall_ms();
+    let now_ms = cx.due_ms;
     let updated = cx.update_present::<Map, _>(key, |map| {
         fields.iter().copied().filter(|field| persist(map, field, now_ms)).collect::<Vec<&[u8]>>()
     })?;
@@ -102,7 +102,7 @@ fn persist_all(cx: &mut Cx<'_>, key: Key<'_>, fields: &[&[u8]]) -> Outcome {
 
 /// Replies with the values of fields and removes each, so that one that is named twice is null the second time.
 fn reply_and_delete(cx: &mut Cx<'_>, key: Key<'_>, fields: &[&[u8]]) -> Outcome {
-    let (mut bytes, protocol, now_ms) = (std::mem::take(&mut cx.out.bytes), cx.state.protocol, cx.now.wall_ms());
+    let (mut bytes, protocol, now_ms) = (std::mem::take(&mut cx.out.bytes), cx.state.protocol, cx.due_ms);
     let updated = cx.update_present::<Map, _>(key, |map| {
         let mut reply = Writer::new(&mut bytes, protocol);
         reply.array(fields.len());
@@ -202,8 +202,8 @@ fn pairs_at(request: Request<'_>, at: usize) -> Result<Pairs<'_>, Error> {
 
 /// HSETEX key \[FNX | FXX\] \[EX seconds | PX ms | EXAT seconds | PXAT ms | KEEPTTL\] FIELDS numfields field value ...
 pub fn hsetex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let (key, now_ms) = (request.key(0), cx.now.wall_ms());
-    let options = SetOptions::of(request, now_ms)?;
+    let (key, now_ms) = (request.key(0), cx.due_ms);
+    let options = SetOptions::of(request, cx.now.wall_ms())?;
     let found = cx.peek_as::<Map>(key)?;
     let is_there = |(field, _): &(&[u8], &[u8])| found.is_some_and(|map| map.get(field, now_ms).is_some());
     let refused = options.only_missing && options.pairs.iter().any(is_there)
@@ -219,27 +219,45 @@ pub fn hsetex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 }
 
 fn set(cx: &mut Cx<'_>, key: Key<'_>, options: &SetOptions<'_>) -> Outcome {
-    let (limits, now_ms, deadline) = (limits(cx), cx.now.wall_ms(), options.deadline);
-    cx.update::<Map, _>(key, |map| {
+    let (limits, now_ms, deadline) = (limits(cx), cx.due_ms, options.deadline);
+    let is_recorded = cx.is_recording();
+    let updated = cx.update::<Map, _>(key, |map| {
         for (field, value) in &options.pairs {
             map.set(field, value, deadline, limits, now_ms);
         }
+        let deadline = |field| map.as_ref().get_with_deadline(field, now_ms)?.1;
+        let timed = |(field, _): &(_, _)| Some((deadline(*field)?, *field));
+        let mut timed: Vec<(i64, &[u8])> =
+            if is_recorded { options.pairs.iter().filter_map(timed).collect() } else { Vec::new() };
+        timed.sort_unstable();
+        timed.dedup();
+        timed
     })?;
     cx.changed(key);
     cx.notify(Class::Hash, "hset", key);
-    if let Deadline::At(at_ms) = deadline {
+    if matches!(deadline, Deadline::At(_)) {
         cx.notify(Class::Hash, "hexpire", key);
-        let (at, count) = (number::Digits::new(at_ms), number::Digits::new(options.pairs.len() as i64));
-        let pairs: Vec<&[u8]> = options.pairs.iter().flat_map(|(field, value)| [*field, *value]).collect();
-        let head: [&[u8]; 6] = [b"HSETEX", key.name, b"PXAT", at.as_bytes(), b"FIELDS", count.as_bytes()];
-        record_fields(cx, &head, &pairs);
     }
+    record_set(cx, key, &options.pairs, &updated.result);
     Ok(())
+}
+
+/// Records that fields have been set, and which of them have deadlines now, in order: in the words of those who know no
+/// HSETEX.
+fn record_set(cx: &mut Cx<'_>, key: Key<'_>, pairs: &[(&[u8], &[u8])], timed: &[(i64, &[u8])]) {
+    if let Some(mut words) = cx.effect(2 + 2 * pairs.len()) {
+        words.bulks(&[b"HSET", key.name]);
+        pairs.iter().for_each(|(field, value)| words.bulks(&[field, value]));
+    }
+    for timed in timed.chunk_by(|(one_ms, _), (other_ms, _)| one_ms == other_ms) {
+        let fields: Vec<&[u8]> = timed.iter().map(|(_, field)| *field).collect();
+        record_deadline(cx, key, timed[0].0, &fields);
+    }
 }
 
 /// Fields whose time is over as they are set: nothing of them is left, and the key is gone if it had no others.
 fn set_and_delete(cx: &mut Cx<'_>, key: Key<'_>, pairs: &[(&[u8], &[u8])]) -> Outcome {
-    let now_ms = cx.now.wall_ms();
+    let now_ms = cx.due_ms;
     let updated = cx.update_present::<Map, _>(key, |map| {
         pairs.iter().for_each(|(field, _)| _ = map.remove(field, now_ms));
     })?;

@@ -21,7 +21,7 @@ const COUNT_RANGE: Error =
 
 /// HSCAN key cursor \[MATCH pattern\] \[COUNT count\] \[NOVALUES\]
 pub fn hscan(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let (cursor, now_ms) = (scan::parse_cursor(request.arg(2))?, cx.now.wall_ms());
+    let (cursor, now_ms) = (scan::parse_cursor(request.arg(2))?, cx.due_ms);
     let (mut elements, protocol, len_max) = (Vec::new(), cx.state.protocol, cx.out.room());
     let found = read(cx, request.key(0), |map, reply| {
         let options = ScanOptions::of(request)?;
@@ -86,7 +86,7 @@ impl<'a> ScanOptions<'a> {
 
 /// HRANDFIELD key \[count \[WITHVALUES\]\]
 pub fn hrandfield(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let (now_ms, dice) = (cx.now.wall_ms(), cx.dice);
+    let (now_ms, dice) = (cx.due_ms, cx.dice);
     let Some(count) = request.args.get(2) else {
         let found = read(cx, request.key(0), |map, reply| match map.random(dice.number(), now_ms) {
             Some((field, _)) => write(reply, field),

@@ -56,7 +56,7 @@ fn flush(cx: &mut Cx<'_>, request: Request<'_>, databases: Range<usize>) -> Outc
     cx.changed_many(count as u64);
     if count == 0 {
         // A flush of nothing is recorded too: whoever reads the journal is to be as empty afterwards as we are.
-        cx.record(&request.args.iter().collect::<Vec<_>>());
+        cx.record_request(&request);
     }
     cx.reply().ok();
     Ok(())

@@ -6,6 +6,7 @@ use sleeve_store::{Deadline, EntryRef, Value};
 use sleeve_wire::number;
 
 use crate::commands::{hash, list, set, sorted_set, stream};
+use crate::config::Opt;
 use crate::context::Cx;
 use crate::context::key_change::Cause;
 use crate::context::notifications::Class;
@@ -15,7 +16,7 @@ use crate::request::{Key, Request};
 
 /// DUMP key
 pub fn dump(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let now_ms = cx.now.wall_ms();
+    let now_ms = cx.due_ms;
     let payload = cx.read(request.key(0)).map(|entry| payload_of(&entry, now_ms));
     cx.reply().bulk_or_null(payload.as_deref());
     Ok(())
@@ -25,10 +26,24 @@ pub fn dump(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 pub(super) fn payload_of(entry: &EntryRef<'_>, now_ms: i64) -> Vec<u8> {
     let mut payload = Vec::new();
     let version = rdb::write(&mut payload, entry, now_ms);
-    payload.extend(version.to_le_bytes());
-    let sum = rdb::crc64(&payload);
-    payload.extend(sum.to_le_bytes());
+    finish(&mut payload, version);
     payload
+}
+
+/// The version of Redis 7.0: what is newer it does not read.
+pub const VERSION_OLD: u16 = 10;
+
+/// Ends what is to be restored, with its version and its sum.
+pub fn finish(payload: &mut Vec<u8>, version: u16) {
+    payload.extend(version.to_le_bytes());
+    let sum = rdb::crc64(payload);
+    payload.extend(sum.to_le_bytes());
+}
+
+/// The version of something that is to be restored.
+pub fn version_of(payload: &[u8]) -> u16 {
+    let (summed, _) = payload.split_last_chunk::<8>().unwrap_or((&[], &[0; 8]));
+    summed.last_chunk::<2>().map_or(0, |version| u16::from_le_bytes(*version))
 }
 
 /// The part of a dump that is the value, if version and sum are right.
@@ -83,7 +98,7 @@ impl Options {
 
 /// RESTORE key ttl serialized-value \[REPLACE\] \[ABSTTL\] \[IDLETIME seconds\] \[FREQ frequency\]
 pub fn restore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let (key, now_ms) = (request.key(0), cx.now.wall_ms());
+    let (key, now_ms) = (request.key(0), cx.due_ms);
     let options = Options::of(request)?;
     if !options.replace && cx.peek(key).is_some() {
         return Err(Error::fixed("BUSYKEY Target key name already exists."));
@@ -99,16 +114,15 @@ pub fn restore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let at_ms = match (ttl_ms, options.absolute) {
         (0, _) => None,
         (_, true) => Some(ttl_ms),
-        (_, false) => Some(now_ms.saturating_add(ttl_ms)),
+        (_, false) => Some(cx.now.wall_ms().saturating_add(ttl_ms)),
     };
     let was_there = cx.remove_for(Cause::Uncounted, key);
     let is_over = at_ms.is_some_and(|at_ms| at_ms <= now_ms);
-    let is_hash = matches!(loaded, Loaded::Hash(_));
     if is_over || !put(cx, key, loaded) {
         if was_there {
             cx.changed_many(1);
             cx.notify(Class::Generic, "del", key);
-            cx.record(&[b"DEL", key.name]);
+            cx.record(&[cx.removal(Opt::LazyfreeLazyServerDel), key.name]);
         }
         cx.reply().ok();
         return Ok(());
@@ -116,8 +130,10 @@ pub fn restore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     set_clock_and_deadline(cx, key, &options, at_ms);
     cx.notify(Class::Generic, "restore", key);
     let digits = number::Digits::new(at_ms.unwrap_or(0));
-    // The fields that were over are not in what is recorded: whoever executes that may have another clock.
-    let kept = if is_hash && cx.is_recording() { cx.peek(key).map(|entry| payload_of(&entry, now_ms)) } else { None };
+    // A new form is written in the oldest that has the type. Fields that were over are not in it: whoever executes what is
+    // recorded may have another clock.
+    let is_new = version_of(request.arg(3)) > VERSION_OLD && cx.is_recording();
+    let kept = if is_new { cx.peek(key).map(|entry| payload_of(&entry, now_ms)) } else { None };
     let payload = kept.as_deref().unwrap_or(request.arg(3));
     cx.record(&[b"RESTORE", key.name, digits.as_bytes(), payload, b"REPLACE", b"ABSTTL"]);
     cx.reply().ok();
@@ -159,6 +175,6 @@ fn limits(cx: &mut Cx<'_>) -> Limits {
         hash: hash::limits(cx),
         sorted_set: sorted_set::limits(cx),
         stream: stream::limits(cx),
-        now_ms: cx.now.wall_ms(),
+        now_ms: cx.due_ms,
     }
 }

@@ -6,6 +6,7 @@
 use sleeve_wire::number;
 
 use super::look;
+use crate::config::Opt;
 use crate::context::Cx;
 use crate::context::notifications::Class;
 use crate::engine::keyspace::key_clock;
@@ -53,7 +54,7 @@ fn expire_at(cx: &mut Cx<'_>, request: Request<'_>, unit_ms: i64, base_ms: i64) 
 
 /// Sets a key's deadline if the key is there and the condition holds; a deadline that is over removes the key.
 fn set_deadline(cx: &mut Cx<'_>, key: Key<'_>, deadline_ms: i64, condition: Condition) -> bool {
-    let (engine, dice, now, is_silent) = (cx.engine, cx.dice, cx.now, cx.state.no_touch);
+    let (engine, dice, now, due_ms, is_silent) = (cx.engine, cx.dice, cx.now, cx.due_ms, cx.state.no_touch);
     let Some(mut entry) = cx.edit(key) else { return false };
     if !is_silent {
         key_clock::touch((&engine.config, dice), &entry.view(), now);
@@ -61,18 +62,16 @@ fn set_deadline(cx: &mut Cx<'_>, key: Key<'_>, deadline_ms: i64, condition: Cond
     if !condition.allows(entry.deadline(), deadline_ms) {
         return false;
     }
-    if deadline_ms <= now.wall_ms() {
+    if deadline_ms <= due_ms {
         cx.remove(key);
         cx.notify(Class::Generic, "del", key);
-        cx.record(&[b"DEL", key.name]);
+        cx.record(&[cx.removal(Opt::LazyfreeLazyExpire), key.name]);
         return true;
     }
     entry.set_deadline(Some(deadline_ms));
     cx.changed(key);
     cx.notify(Class::Generic, "expire", key);
-    if cx.is_recording() {
-        cx.record(&[b"PEXPIREAT", key.name, number::Digits::new(deadline_ms).as_bytes()]);
-    }
+    cx.record(&[b"PEXPIREAT", key.name, number::Digits::new(deadline_ms).as_bytes()]);
     true
 }
 

@@ -141,7 +141,7 @@ fn put_under(cx: &mut Cx<'_>, from: Key<'_>, to: Key<'_>) {
     // Looking removes and records a destination whose time has come, so that its end is not taken for a replacement.
     cx.peek(to);
     let (engine, dice, now, is_silent) = (cx.engine, cx.dice, cx.now, cx.state.no_touch);
-    let (database, now_ms) = (cx.database(), now.wall_ms());
+    let (database, now_ms) = (cx.database(), cx.due_ms);
     let Some(entry) = cx.peek(from) else { return };
     if !is_silent {
         key_clock::touch((&engine.config, dice), &entry, now);
@@ -168,7 +168,7 @@ pub fn relocate(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     }
     let moves = cx.peek(key).is_some() && in_database(cx, to, |cx| cx.peek(key).is_none());
     if moves {
-        let now_ms = cx.now.wall_ms();
+        let now_ms = cx.due_ms;
         let shard = cx.locks.shard(key.hash);
         if let Some(entry) = shard.take(from as usize, key.hash, key.name) {
             drop(shard.put(to as usize, key.hash, key.name, entry, now_ms));
@@ -206,7 +206,7 @@ pub fn copy(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let copies = source.is_some();
     if let Some(mut entry) = source {
         entry.clock = clock;
-        let now_ms = cx.now.wall_ms();
+        let now_ms = cx.due_ms;
         let (previous, garbage) = cx.locks.shard(to.hash).put(database as usize, to.hash, to.name, entry, now_ms);
         cx.engine.lazy_free.now_or_later(garbage, cx.engine.config.flag(Opt::LazyfreeLazyServerDel));
         cx.tell(Cause::Command, database, to);
@@ -239,7 +239,7 @@ fn database_of(cx: &Cx<'_>, text: &[u8]) -> Result<u32, Error> {
 /// KEYS pattern
 pub fn keys(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let filter = Filter { pattern: Some(request.arg(1)), kind: None };
-    let (engine, database, now_ms) = (cx.engine, cx.database(), cx.now.wall_ms());
+    let (engine, database, now_ms) = (cx.engine, cx.database(), cx.due_ms);
     let (mut names, mut count) = (Vec::new(), 0);
     let mut writer = Writer::bounded(&mut names, cx.state.protocol, cx.out.room());
     if let Some(name) = filter.literal() {
@@ -269,7 +269,7 @@ const RANDOM_TRIES_MAX: usize = 100;
 
 /// RANDOMKEY
 pub fn randomkey(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
-    let (engine, database, now_ms) = (cx.engine, cx.database(), cx.now.wall_ms());
+    let (engine, database, now_ms) = (cx.engine, cx.database(), cx.due_ms);
     let mut tries_left = RANDOM_TRIES_MAX;
     loop {
         let show = |entry: EntryRef<'_>| (entry.key().to_vec(), scan::is_due(&entry, now_ms));
@@ -304,7 +304,7 @@ pub fn scan(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
             return Err(Error::SYNTAX);
         }
     }
-    let (engine, database, now_ms) = (cx.engine, cx.database(), cx.now.wall_ms());
+    let (engine, database, now_ms) = (cx.engine, cx.database(), cx.due_ms);
     let (mut names, mut shown, mut due) = (Vec::new(), 0, Vec::new());
     let mut writer = Writer::bounded(&mut names, cx.state.protocol, cx.out.room());
     let next = engine.store.scan_in(&mut cx.locks, database, cursor, count, |entry| {

@@ -11,8 +11,8 @@ use sleeve_wire::number;
 
 use crate::acl::may_access_all_keys;
 use crate::commands::list::limit;
-use crate::context::Cx;
 use crate::context::notifications::Class;
+use crate::context::{Cx, ELEMENTS_MAX};
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
@@ -264,7 +264,7 @@ fn look_up(cx: &mut Cx<'_>, pattern: &[u8], element: &[u8]) -> Row {
     };
     let name = [prefix, element, suffix].concat();
     let key = Key { name: &name, hash: cx.engine.store.hash(&name) };
-    let now_ms = cx.now.wall_ms();
+    let now_ms = cx.due_ms;
     let entry = cx.read(key)?;
     match field {
         Some(field) => entry.collection::<Map>()?.get(field, now_ms).map(text),
@@ -287,6 +287,15 @@ fn reply(cx: &mut Cx<'_>, rows: &[Row]) {
 fn store(cx: &mut Cx<'_>, key: Key<'_>, rows: &[Row]) {
     let limit = limit(cx);
     let list: List = List::collect(rows.iter().map(|row| row.as_deref().unwrap_or_default()), limit);
+    if cx.is_recording() {
+        // What is recorded is the result: elsewhere text may stand in another order.
+        if cx.peek(key).is_some() {
+            cx.record(&[b"DEL", key.name]);
+        }
+        for rows in rows.chunks(ELEMENTS_MAX) {
+            cx.record_with(&[b"RPUSH", key.name], rows.iter().map(|row| row.as_deref().unwrap_or_default()));
+        }
+    }
     if rows.is_empty() {
         if cx.remove(key) {
             cx.notify(Class::Generic, "del", key);

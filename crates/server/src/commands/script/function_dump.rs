@@ -9,7 +9,7 @@ use std::sync::Arc;
 use sleeve_store::rdb::{self, Bad, Input};
 
 use super::function::publish;
-use crate::commands::key::dump::checked;
+use crate::commands::key::dump::{self, VERSION_OLD, checked, version_of};
 use crate::context::Cx;
 use crate::engine::scripts::Libraries;
 use crate::engine::scripts::flags::library_name;
@@ -30,9 +30,7 @@ pub fn dump(cx: &mut Cx<'_>) -> Outcome {
         rdb::push_len(&mut payload, library.code.len() as u64);
         payload.extend_from_slice(&library.code);
     }
-    payload.extend_from_slice(&VERSION.to_le_bytes());
-    let sum = rdb::crc64(&payload);
-    payload.extend_from_slice(&sum.to_le_bytes());
+    dump::finish(&mut payload, VERSION);
     cx.reply().bulk(&payload);
     Ok(())
 }
@@ -85,6 +83,13 @@ pub fn restore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     }
     restored.iter().for_each(|library| libraries.insert(Arc::clone(library)));
     publish(cx, libraries);
+    if version_of(request.arg(2)) > VERSION_OLD {
+        // The form has not changed since, but who is older looks at the number.
+        let mut payload = checked(request.arg(2))?.to_vec();
+        dump::finish(&mut payload, VERSION_OLD);
+        let head: [&[u8]; 3] = [b"FUNCTION", b"RESTORE", &payload];
+        cx.record_with(&head, request.args.from(3).iter());
+    }
     cx.reply().ok();
     Ok(())
 }

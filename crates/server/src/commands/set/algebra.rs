@@ -143,7 +143,7 @@ fn read_all<'c>(cx: &'c mut Cx<'_>, request: Request<'_>, skipped: usize) -> Res
     for key in request.keys().skip(skipped) {
         cx.read_as::<Set>(key)?;
     }
-    let (database, now_ms) = (cx.database(), cx.now.wall_ms());
+    let (database, now_ms) = (cx.database(), cx.due_ms);
     let (locks, keys) = (&cx.locks, request.keys().skip(skipped));
     let find = |key: Key<'_>| locks.view(key.hash).get(database, key.hash, key.name, now_ms)?.collection::<Set>();
     Ok(keys.map(find).collect())

@@ -12,14 +12,12 @@ use sleeve_wire::reply::Writer;
 
 use super::{changed, limits, reply_members, write, write_within};
 use crate::commands::draws;
-use crate::context::Cx;
+use crate::config::Opt;
 use crate::context::notifications::Class;
+use crate::context::{Cx, ELEMENTS_MAX};
 use crate::host::dice::Dice;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
-
-/// Members that one SREM of the journal names at most.
-const RECORDED_MAX: usize = 1024;
 
 /// When more than one in so many members goes, those that stay are moved instead.
 const MOVED_SHARE: usize = 5;
@@ -127,7 +125,7 @@ fn copy(member: ValueRef<'_>, into: &mut Vec<u8>) {
 fn pop_all(cx: &mut Cx<'_>, key: Key<'_>) -> Outcome {
     reply_members(cx, key)?;
     cx.remove(key);
-    cx.record(&[b"DEL", key.name]);
+    cx.record(&[cx.removal(Opt::LazyfreeLazyServerDel), key.name]);
     cx.notify(Class::Set, "spop", key);
     cx.notify(Class::Generic, "del", key);
     Ok(())
@@ -136,10 +134,8 @@ fn pop_all(cx: &mut Cx<'_>, key: Key<'_>) -> Outcome {
 /// Records that the members which lie at these places of the reply are gone.
 fn record_removal(cx: &mut Cx<'_>, key: Key<'_>, places: &[Range<usize>]) {
     let bytes = std::mem::take(&mut cx.out.bytes);
-    for piece in places.chunks(RECORDED_MAX) {
-        let mut effect: Vec<&[u8]> = vec![b"SREM", key.name];
-        effect.extend(piece.iter().map(|place| &bytes[place.clone()]));
-        cx.record(&effect);
+    for piece in places.chunks(ELEMENTS_MAX) {
+        cx.record_with(&[b"SREM", key.name], piece.iter().map(|place| &bytes[place.clone()]));
     }
     cx.out.bytes = bytes;
 }

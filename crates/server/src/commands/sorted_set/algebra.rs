@@ -243,7 +243,7 @@ fn read_all<'c>(cx: &'c mut Cx<'_>, request: Request<'_>, skipped: usize) -> Res
             return Err(Error::WRONG_TYPE);
         }
     }
-    let (database, now_ms) = (cx.database(), cx.now.wall_ms());
+    let (database, now_ms) = (cx.database(), cx.due_ms);
     let (locks, keys) = (&cx.locks, request.keys().skip(skipped));
     let find = |key: Key<'_>| {
         let Some(entry) = locks.view(key.hash).get(database, key.hash, key.name, now_ms) else { return Members::None };

@@ -9,8 +9,9 @@ use sleeve_store::{Collection, Digits, NameBound, NameRange, SortedSet, SortedSe
 use sleeve_wire::number;
 
 use super::{limits, read, reply_head, reply_removed, reply_within};
-use crate::context::Cx;
+use crate::commands::set;
 use crate::context::notifications::Class;
+use crate::context::{Cx, ELEMENTS_MAX};
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
@@ -231,6 +232,9 @@ pub fn store(cx: &mut Cx<'_>, key: Key<'_>, mut result: SortedSet, event: &'stat
     let limits = limits(cx);
     result.settle(limits);
     let count = result.as_ref().len();
+    if cx.is_recording() {
+        record_stored(cx, key, result.as_ref());
+    }
     if count > 0 {
         cx.set_collection(key, result);
         cx.notify(Class::Zset, event, key);
@@ -238,6 +242,26 @@ pub fn store(cx: &mut Cx<'_>, key: Key<'_>, mut result: SortedSet, event: &'stat
         cx.notify(Class::Generic, "del", key);
     }
     cx.reply().integer(count as i64);
+}
+
+/// Records what is about to be under a key instead of how it came to be: another server may add scores up in another
+/// order, or measure a distance a little differently.
+fn record_stored(cx: &mut Cx<'_>, key: Key<'_>, result: SortedSetRef<'_>) {
+    if cx.peek(key).is_some() {
+        cx.record(&[b"DEL", key.name]);
+    }
+    let mut text = Vec::new();
+    for start in (0..result.len()).step_by(ELEMENTS_MAX) {
+        let ranks = start..result.len().min(start + ELEMENTS_MAX);
+        let Some(mut words) = cx.effect(2 + 2 * ranks.len()) else { return };
+        words.bulks(&[b"ZADD", key.name]);
+        result.visit(ranks, false, |name, score| {
+            text.clear();
+            number::push_f64(&mut text, score);
+            words.bulk(&text);
+            set::write(&mut words, name);
+        });
+    }
 }
 
 /// ZCOUNT key min max
@@ -274,13 +298,39 @@ pub fn zremrangebylex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 fn remove(cx: &mut Cx<'_>, request: Request<'_>, by: By, event: &'static str) -> Outcome {
     let (key, bounds) = (request.key(0), Bounds::parse(by, request.arg(2), request.arg(3))?);
+    let is_recorded = cx.is_recording();
     let removed = cx.update_present::<SortedSet, _>(key, |set| {
         let ranks = bounds.ranks(set.as_ref(), false);
+        let is_named = is_recorded && by == By::Name && !is_of_one_score(set.as_ref());
+        let names = if is_named { names(set.as_ref(), ranks.clone()) } else { Vec::new() };
         set.remove_ranks(ranks.clone());
-        ranks.len()
+        (ranks.len(), names)
     })?;
-    reply_removed(cx, key, event, removed.map_or((0, false), |updated| (updated.result, updated.emptied)));
+    let Some(removed) = removed else {
+        reply_removed(cx, key, event, (0, false));
+        return Ok(());
+    };
+    let (count, names) = removed.result;
+    for names in names.chunks(ELEMENTS_MAX) {
+        cx.record_with(&[b"ZREM", key.name], names.iter().map(Vec::as_slice));
+    }
+    reply_removed(cx, key, event, (count, removed.emptied));
     Ok(())
+}
+
+/// Whether all scores are the same: else a range of names means nothing, and what it comes to is each server's own affair.
+fn is_of_one_score(set: SortedSetRef<'_>) -> bool {
+    let (mut scores, last) = (Vec::new(), set.len().saturating_sub(1));
+    for rank in [0, last] {
+        set.visit(rank..rank + 1, false, |_, score| scores.push(score));
+    }
+    scores.first() == scores.last()
+}
+
+fn names(set: SortedSetRef<'_>, ranks: Range<usize>) -> Vec<Vec<u8>> {
+    let mut names = Vec::with_capacity(ranks.len());
+    set.visit(ranks, false, |name, _| names.push(name.bytes(&mut Digits::default()).to_vec()));
+    names
 }
 
 #[cfg(test)]

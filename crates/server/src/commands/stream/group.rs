@@ -7,6 +7,7 @@ use sleeve_wire::number;
 
 use super::id;
 use super::parse_ids;
+use super::reply;
 use crate::context::Cx;
 use crate::context::key_change::Cause;
 use crate::context::notifications::Class;
@@ -180,11 +181,15 @@ pub(super) fn record_pending(
     let is_alike = |one: &(StreamId, Pending), other: &(StreamId, Pending)| one.1 == other.1;
     for run in pending.chunk_by(is_alike) {
         let Some((_, known)) = run.first() else { continue };
-        let (time, count) = (known.delivered_ms.to_string(), known.deliveries.to_string());
-        let ids: Vec<String> = run.iter().map(|(id, _)| id.to_string()).collect();
-        let mut words: Vec<&[u8]> = vec![b"XCLAIM", key.name, group, consumer, b"0"];
-        words.extend(ids.iter().map(String::as_bytes));
-        words.extend([&b"TIME"[..], time.as_bytes(), b"RETRYCOUNT", count.as_bytes(), b"FORCE", b"JUSTID"]);
-        cx.record(&words);
+        let Some(mut words) = cx.effect(5 + run.len() + 6) else { return };
+        words.bulks(&[b"XCLAIM", key.name, group, consumer, b"0"]);
+        run.iter().for_each(|(id, _)| reply::id(&mut words, *id));
+        words.bulk(b"TIME");
+        words.bulk_integer(known.delivered_ms);
+        words.bulk(b"RETRYCOUNT");
+        // Redis, too, counts no further.
+        words.bulk_integer(i64::try_from(known.deliveries).unwrap_or(i64::MAX));
+        words.bulk(b"FORCE");
+        words.bulk(b"JUSTID");
     }
 }

@@ -11,7 +11,7 @@ pub mod read;
 pub mod reply;
 pub mod trim;
 
-use sleeve_store::{BlockLimits, Stream, StreamCounters, StreamId};
+use sleeve_store::{BlockLimits, Keep, Stream, StreamCounters, StreamId};
 use sleeve_wire::number;
 
 use crate::config::Opt;
@@ -19,7 +19,7 @@ use crate::context::Cx;
 use crate::context::notifications::Class;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
-use trim::{Options, id_text, record_words};
+use trim::Options;
 
 /// Most bytes of names and values in one entry.
 const ENTRY_BYTES_MAX: usize = 1 << 30;
@@ -28,8 +28,8 @@ const ENTRY_BYTES_MAX: usize = 1 << 30;
 struct Added {
     id: StreamId,
     trimmed: u64,
-    /// The words that are recorded before the fields, if they are.
-    effect: Vec<Vec<u8>>,
+    /// What trimming has left, exactly, if the stream was trimmed.
+    kept: Option<Keep>,
 }
 
 /// XADD key \[NOMKSTREAM\] \[MAXLEN | MINID \[= | ~\] threshold \[LIMIT count\]\] * | id field value \[field value ...\]
@@ -45,7 +45,7 @@ pub fn xadd(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if fields.bytes_len() > ENTRY_BYTES_MAX {
         return Err(Error::fixed("ERR Elements are too large to be stored"));
     }
-    let (key, limits, now_ms, is_recorded) = (request.key(0), limits(cx), cx.now.wall_ms(), cx.is_recording());
+    let (key, limits, now_ms) = (request.key(0), limits(cx), cx.now.wall_ms());
     let add = |stream: &mut Stream| -> Result<Added, Error> {
         if stream.last_id() == StreamId::MAX {
             return Err(Error::fixed("ERR The stream has exhausted the last possible ID, unable to add more items"));
@@ -55,12 +55,7 @@ pub fn xadd(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
             .ok_or(Error::fixed("ERR The ID specified in XADD is equal or smaller than the target stream top item"))?;
         stream.append(id, fields.iter(), limits);
         let trimmed = options.trim.map_or(0, |trim| trim.run(stream));
-        let mut effect = Vec::new();
-        if is_recorded {
-            effect = record_words("XADD", key.name, options.trim.as_ref(), stream);
-            effect.push(id_text(id));
-        }
-        Ok(Added { id, trimmed, effect })
+        Ok(Added { id, trimmed, kept: options.trim.map(|trim| trim.kept(stream)) })
     };
     let added = if options.no_stream {
         match cx.update_present::<Stream, _>(key, add)? {
@@ -78,9 +73,12 @@ pub fn xadd(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if added.trimmed != 0 {
         cx.notify(Class::Stream, "xtrim", key);
     }
-    if is_recorded {
-        let words: Vec<&[u8]> = added.effect.iter().map(Vec::as_slice).chain(fields.iter()).collect();
-        cx.record(&words);
+    let trim_words = if added.kept.is_some() { trim::WORDS } else { 0 };
+    if let Some(mut words) = cx.effect(2 + trim_words + 1 + fields.len()) {
+        words.bulks(&[b"XADD", key.name]);
+        added.kept.iter().for_each(|kept| trim::write(&mut words, *kept));
+        reply::id(&mut words, added.id);
+        fields.iter().for_each(|word| words.bulk(word));
     }
     reply::id(&mut cx.reply(), added.id);
     Ok(())
@@ -98,19 +96,20 @@ pub(super) fn limits(cx: &Cx<'_>) -> BlockLimits {
 /// XTRIM key MAXLEN | MINID \[= | ~\] threshold \[LIMIT count\]
 pub fn xtrim(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let options = Options::parse(cx, request, false)?;
-    let (key, is_recorded) = (request.key(0), cx.is_recording());
+    let key = request.key(0);
     let Some(trim) = options.trim else { return Err(Error::SYNTAX) };
     let trimmed = cx.update_present::<Stream, _>(key, |stream| {
         let removed = trim.run(stream);
-        (removed, if is_recorded { record_words("XTRIM", key.name, Some(&trim), stream) } else { Vec::new() })
+        (removed, trim.kept(stream))
     })?;
-    let (removed, effect) = trimmed.map(|updated| updated.result).unwrap_or_default();
+    let (removed, kept) = trimmed.map_or((0, Keep::Last(0)), |updated| updated.result);
     if removed != 0 {
         cx.changed(key);
         cx.changed_many(removed - 1);
         cx.notify(Class::Stream, "xtrim", key);
-        if is_recorded {
-            cx.record(&effect.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        if let Some(mut words) = cx.effect(2 + trim::WORDS) {
+            words.bulks(&[b"XTRIM", key.name]);
+            trim::write(&mut words, kept);
         }
     }
     cx.reply().integer(removed as i64);

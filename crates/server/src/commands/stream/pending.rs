@@ -197,8 +197,8 @@ fn parse_claim<'a>(cx: &Cx<'_>, request: Request<'a>) -> Result<(Claim<'a>, Vec<
             _ => return Err(Error::naming("ERR Unrecognized XCLAIM option '{}'", &[option])),
         }
     }
-    // A time that cannot be is taken for now. (The clock of a replay stands at the beginning, and proves nothing.)
-    if claim.delivered_ms < 0 || (claim.delivered_ms > now_ms && now_ms > 0) {
+    // A time that cannot be is taken for now.
+    if claim.delivered_ms < 0 || claim.delivered_ms > now_ms {
         claim.delivered_ms = now_ms;
     }
     Ok((claim, ids))
@@ -275,18 +275,19 @@ fn end(cx: &mut Cx<'_>, request: Request<'_>, claim: &Claim<'_>, claimed: Claime
         cx.record(&[b"XGROUP", b"CREATECONSUMER", key.name, claim.group, claim.consumer]);
     }
     record_pending(cx, key, claim.group, claim.consumer, &claimed.pending);
-    if !claimed.gone.is_empty() {
-        let ids: Vec<String> = claimed.gone.iter().map(StreamId::to_string).collect();
-        let mut words: Vec<&[u8]> = vec![b"XACK", key.name, claim.group];
-        words.extend(ids.iter().map(String::as_bytes));
-        cx.record(&words);
+    if !claimed.gone.is_empty()
+        && let Some(mut words) = cx.effect(3 + claimed.gone.len())
+    {
+        words.bulks(&[b"XACK", key.name, claim.group]);
+        claimed.gone.iter().for_each(|id| reply::id(&mut words, *id));
     }
-    if let Some(last_id) = claimed.went_on {
-        let last_id = last_id.to_string();
+    if let Some(last_id) = claimed.went_on
+        && let Some(mut words) = cx.effect(8)
+    {
         // A claim that finds nothing to claim takes the group on and leaves its count of entries alone.
-        let words =
-            [&b"XCLAIM"[..], key.name, claim.group, claim.consumer, b"0", b"0-0", b"LASTID", last_id.as_bytes()];
-        cx.record(&words);
+        let head: [&[u8]; 7] = [b"XCLAIM", key.name, claim.group, claim.consumer, b"0", b"0-0", b"LASTID"];
+        words.bulks(&head);
+        reply::id(&mut words, last_id);
     }
 }
 

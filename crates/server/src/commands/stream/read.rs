@@ -338,9 +338,14 @@ fn record(cx: &mut Cx<'_>, key: Key<'_>, (group, consumer): (&[u8], &[u8]), done
     }
     super::group::record_pending(cx, key, group, consumer, &done.pending);
     if let Some((last_id, entries_read)) = done.went_on {
-        let (last_id, read) = (last_id.to_string(), entries_read.map_or("-1".to_owned(), |read| read.to_string()));
-        let words = [&b"XGROUP"[..], b"SETID", key.name, group, last_id.as_bytes(), b"ENTRIESREAD", read.as_bytes()];
-        cx.record(&words);
+        // A count is of entries that were added, and fits.
+        let read = entries_read.map_or(-1, |read| read as i64);
+        if let Some(mut words) = cx.effect(7) {
+            words.bulks(&[b"XGROUP", b"SETID", key.name, group]);
+            reply::id(&mut words, last_id);
+            words.bulk(b"ENTRIESREAD");
+            words.bulk_integer(read);
+        }
     }
 }
 

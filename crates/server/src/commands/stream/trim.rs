@@ -1,10 +1,12 @@
 //! What XADD and XTRIM read before the entry: how the stream is trimmed, and the id.
 
-use sleeve_store::{Keep, Stream, StreamId};
+use sleeve_store::{Keep, Stream};
 use sleeve_wire::number;
+use sleeve_wire::reply::Writer;
 
 use super::id;
 use super::id::NewId;
+use super::reply;
 use crate::config::Opt;
 use crate::context::Cx;
 use crate::request::Request;
@@ -41,20 +43,28 @@ impl Trim {
         stream.trim(self.keep, self.in_blocks, self.removed_max)
     }
 
-    /// The words for the journal: what was done to the stream in the end, exactly.
-    pub fn words(&self, stream: &Stream) -> [Vec<u8>; 3] {
-        let keep = match self.keep {
+    /// What the stream that has just been trimmed was trimmed to, exactly.
+    pub fn kept(&self, stream: &Stream) -> Keep {
+        match self.keep {
             keep if !self.in_blocks => keep,
             Keep::Last(_) => Keep::Last(stream.len()),
             // Where nothing is left there is no first entry either.
             Keep::From(_) if stream.is_empty() => Keep::Last(0),
             Keep::From(_) => Keep::From(stream.first_id()),
-        };
-        let (name, value) = match keep {
-            Keep::Last(count) => ("MAXLEN", count.to_string()),
-            Keep::From(id) => ("MINID", id.to_string()),
-        };
-        [name.into(), b"=".to_vec(), value.into()]
+        }
+    }
+}
+
+/// How many words [`write`] writes.
+pub(super) const WORDS: usize = 3;
+
+/// Writes the words of a trimming that is recorded.
+pub(super) fn write(words: &mut Writer<'_>, kept: Keep) {
+    words.bulk(if matches!(kept, Keep::Last(_)) { b"MAXLEN" } else { b"MINID" });
+    words.bulk(b"=");
+    match kept {
+        Keep::Last(count) => words.bulk_integer(i64::try_from(count).unwrap_or(i64::MAX)),
+        Keep::From(id) => reply::id(words, id),
     }
 }
 
@@ -134,16 +144,4 @@ impl Options {
         };
         Ok(())
     }
-}
-
-/// The words of XADD or XTRIM that are recorded, before the id and the fields.
-pub(super) fn record_words(name: &str, key: &[u8], trim: Option<&Trim>, stream: &Stream) -> Vec<Vec<u8>> {
-    let mut words = vec![name.as_bytes().to_vec(), key.to_vec()];
-    words.extend(trim.into_iter().flat_map(|trim| trim.words(stream)));
-    words
-}
-
-/// The id of an entry as it is recorded.
-pub(super) fn id_text(id: StreamId) -> Vec<u8> {
-    id.to_string().into_bytes()
 }

@@ -184,10 +184,10 @@ pub fn getex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         _ => None,
     };
     match at_ms {
-        Some(at_ms) if at_ms <= now_ms => {
+        Some(at_ms) if at_ms <= cx.due_ms => {
             cx.remove(key);
             cx.notify(Class::Generic, "del", key);
-            cx.record(&[b"DEL", key.name]);
+            cx.record(&[cx.removal(Opt::LazyfreeLazyExpire), key.name]);
         }
         Some(at_ms) => {
             if let Some(mut entry) = cx.edit(key) {

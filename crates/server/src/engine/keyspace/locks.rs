@@ -8,6 +8,9 @@
 //! goes from shard to shard could not be told on the way, so either one command has all of them, or any number go
 //! ([`AllOrEach`]).
 //!
+//! What was recorded under locks goes to the journal before they are given back, and here is the only place that gives
+//! them back ([`Recorder`]).
+//!
 //! A single lock outlives its command until the next one of the batch wants another: with one shard, which is what one
 //! worker has, a whole batch takes its lock once. Nothing is sent and nothing is waited for meanwhile.
 
@@ -16,6 +19,7 @@ use std::time::Duration;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::memory_accounting::Estimate;
+use crate::engine::journal::Recorder;
 use sleeve_store::{Flushed, Hash, Locked, Shard, ShardGuard, ShardSet, Shards, Store};
 
 /// Shards locked for one command or transaction. Unlocks when cleared or dropped.
@@ -24,6 +28,8 @@ pub struct Locks<'s> {
     all_or_each: &'s AllOrEach,
     held: Held<'s>,
     turn: Turn<'s>,
+    /// What is recorded under the locks.
+    pub recorder: Recorder<'s>,
 }
 
 /// Exclusive for who has all shards, shared among those who take one after the other.
@@ -45,14 +51,35 @@ enum Held<'s> {
 
 impl<'s> Locks<'s> {
     /// Holds nothing.
-    pub fn new(store: &'s Store, all_or_each: &'s AllOrEach) -> Self {
-        Self { store, all_or_each, held: Held::Nothing, turn: Turn::Neither }
+    pub fn new(store: &'s Store, all_or_each: &'s AllOrEach, recorder: Recorder<'s>) -> Self {
+        Self { store, all_or_each, held: Held::Nothing, turn: Turn::Neither, recorder }
+    }
+
+    /// Gives back what is held, and appends what was recorded under it before that.
+    #[inline]
+    fn give_back(&mut self) {
+        if self.recorder.is_due() {
+            self.settle();
+        } else {
+            self.held = Held::Nothing;
+        }
+    }
+
+    #[inline(never)]
+    fn settle(&mut self) {
+        match &self.held {
+            Held::Nothing => self.recorder.settle(std::iter::empty()),
+            Held::One(index, _) => self.recorder.settle(std::iter::once(*index)),
+            Held::Several(locked, _) => self.recorder.settle(locked.set().iter()),
+        }
+        self.held = Held::Nothing;
+        self.recorder.ring();
     }
 
     /// Gives back what is held, and says that single shards will be taken one after the other; false when somebody has all
     /// of them and does not give them back in time.
     pub fn begin_each_within(&mut self, patience: Duration) -> bool {
-        self.held = Held::Nothing;
+        self.give_back();
         if !matches!(self.turn, Turn::Each { .. }) {
             self.turn = Turn::Neither;
             let Some(guard) = self.all_or_each.try_read_for(patience) else { return false };
@@ -66,7 +93,7 @@ impl<'s> Locks<'s> {
     pub fn take_one(&mut self, hash: Hash) {
         let index = self.store.shard_of(hash);
         if !matches!(self.held, Held::One(held, _) if held == index) {
-            self.held = Held::Nothing;
+            self.give_back();
             self.held = Held::One(index, self.store.lock(index));
         }
     }
@@ -77,7 +104,7 @@ impl<'s> Locks<'s> {
     pub fn take_one_within(&mut self, hash: Hash, patience: Duration) -> bool {
         let index = self.store.shard_of(hash);
         if !matches!(self.held, Held::One(held, _) if held == index) {
-            self.held = Held::Nothing;
+            self.give_back();
             let Some(guard) = self.store.lock_within(index, patience) else { return false };
             self.held = Held::One(index, guard);
         }
@@ -87,7 +114,7 @@ impl<'s> Locks<'s> {
     /// Takes those of the shards of these keys that no other thread has, instead of what is held; a lone shard is kept.
     pub fn take_free(&mut self, hashes: impl Iterator<Item = Hash>) {
         if self.store.shards() > 1 {
-            self.held = Held::Nothing;
+            self.give_back();
             let set = hashes.map(|hash| self.store.shard_of(hash)).collect();
             self.held = Held::Several(self.store.lock_free(set), Vec::new());
         } else if self.is_empty() {
@@ -117,7 +144,7 @@ impl<'s> Locks<'s> {
     }
 
     fn take_set_within(&mut self, set: ShardSet, patience: Duration) -> bool {
-        self.held = Held::Nothing;
+        self.give_back();
         if set.is_empty() {
             return true;
         }
@@ -133,7 +160,7 @@ impl<'s> Locks<'s> {
         // Active expiry has a turn of its own around this.
         let guard = self.all_or_each.read_recursive();
         self.turn = Turn::Each { _guard: guard };
-        self.held = Held::Nothing;
+        self.give_back();
         let set: ShardSet = hashes.map(|hash| self.store.shard_of(hash)).collect();
         if !set.is_empty() {
             self.held = Held::Several(self.store.lock_set(set), Vec::new());
@@ -165,13 +192,13 @@ impl<'s> Locks<'s> {
 
     /// Unlocks what is held, and goes on taking shards one after the other if that was begun.
     pub fn unlock(&mut self) {
-        self.held = Held::Nothing;
+        self.give_back();
     }
 
     /// Unlocks everything.
     #[inline]
     pub fn clear(&mut self) {
-        self.held = Held::Nothing;
+        self.give_back();
         self.turn = Turn::Neither;
     }
 
@@ -216,7 +243,12 @@ impl<'s> Locks<'s> {
     /// Runs `f` on one shard, taking its lock for that long when no locks are held.
     pub fn with<T>(&mut self, index: usize, f: impl FnOnce(&mut Shard) -> T) -> T {
         match &mut self.held {
-            Held::Nothing => f(&mut self.store.lock(index)),
+            Held::Nothing => {
+                let mut shard = self.store.lock(index);
+                let seen = f(&mut shard);
+                self.recorder.show(index);
+                seen
+            }
             Held::One(held, guard) if *held == index => f(guard),
             Held::Several(locked, _) => f(locked.shard_mut(index)),
             Held::One(..) => panic!("a shard is used that the command's row does not name"),
@@ -236,8 +268,113 @@ impl<'s> Locks<'s> {
     }
 }
 
+impl Drop for Locks<'_> {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}
+
 impl Shards for Locks<'_> {
     fn look<R>(&mut self, shard: usize, look: impl FnOnce(&Shard) -> R) -> R {
         self.with(shard, |shard| look(shard))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::config::{Config, Opt};
+    use crate::engine::Engine;
+    use crate::engine::journal::{Reader, Spare};
+
+    fn engine() -> Arc<Engine> {
+        let config = Config::default();
+        config.assign(Opt::Shards, &[b"2"]).expect("an option of the table");
+        Engine::new(config)
+    }
+
+    fn locks<'s>(engine: &'s Engine, spare: &'s Spare) -> Locks<'s> {
+        Locks::new(&engine.store, &engine.all_or_each, Recorder::new(&engine.journal, &engine.offsets, spare))
+    }
+
+    /// A key of each shard.
+    fn hashes(engine: &Engine) -> [Hash; 2] {
+        [0, 1].map(|shard| {
+            let mut hashes = (0..100_u8).map(|number| engine.store.hash(&[number]));
+            hashes.find(|hash| engine.store.shard_of(*hash) == shard).expect("some key is in it")
+        })
+    }
+
+    fn record(locks: &mut Locks<'_>, word: &str) {
+        locks.recorder.effect(0, 1).bulk(word.as_bytes());
+        locks.recorder.end_piece();
+    }
+
+    fn text(reader: &mut Reader) -> String {
+        let mut bytes = Vec::new();
+        reader.read(&mut bytes);
+        String::from_utf8(bytes).expect("text")
+    }
+
+    #[test]
+    fn what_was_recorded_is_appended_before_a_shard_is_given_back_and_several_pieces_at_once() {
+        let (engine, spare) = (engine(), Spare::default());
+        let ([one, other], mut reader) = (hashes(&engine), engine.journal.subscribe());
+        let mut locks = locks(&engine, &spare);
+        locks.take_one(one);
+        record(&mut locks, "first");
+        locks.take_one(one);
+        record(&mut locks, "second");
+        locks.end_command();
+        assert_eq!(text(&mut reader), "", "the shard is still held");
+        locks.take_one(other);
+        let told = text(&mut reader);
+        assert!(told.contains("first") && told.ends_with("second\r\n"), "{told}");
+        record(&mut locks, "third");
+        drop(locks);
+        assert!(text(&mut reader).ends_with("third\r\n"));
+    }
+
+    #[test]
+    fn who_has_seen_a_shard_has_seen_the_last_piece_about_it_and_no_other() {
+        let (engine, spare) = (engine(), Spare::default());
+        let ([one, other], _reader) = (hashes(&engine), engine.journal.subscribe());
+        let mut writer = locks(&engine, &spare);
+        writer.take_one(one);
+        record(&mut writer, "written");
+        writer.clear();
+        let written = engine.journal.end();
+        assert_eq!(writer.recorder.shown_offset(), written);
+        let shown = |see: &dyn Fn(&mut Locks<'_>)| {
+            let spare = Spare::default();
+            let mut reader = locks(&engine, &spare);
+            see(&mut reader);
+            reader.clear();
+            reader.recorder.shown_offset()
+        };
+        assert_eq!(shown(&|locks| locks.take_one(other)), 0);
+        assert_eq!(shown(&|locks| locks.take_one(one)), written);
+        assert_eq!(shown(&|locks| _ = locks.take_all_within(Duration::MAX)), written);
+        assert_eq!(shown(&|locks| locks.with(engine.store.shard_of(one), |_| ())), written);
+        assert_eq!(shown(&|locks| locks.with(engine.store.shard_of(other), |_| ())), 0);
+    }
+
+    #[test]
+    fn a_thread_that_fails_leaves_whole_pieces_alone() {
+        let (engine, spare) = (engine(), Spare::default());
+        let ([one, _], mut reader) = (hashes(&engine), engine.journal.subscribe());
+        let failed = catch_unwind(AssertUnwindSafe(|| {
+            let mut locks = locks(&engine, &spare);
+            locks.take_one(one);
+            record(&mut locks, "whole");
+            locks.recorder.effect(0, 1).bulk(b"half");
+            panic!("on purpose");
+        }));
+        assert!(failed.is_err());
+        let told = text(&mut reader);
+        assert!(told.ends_with("whole\r\n") && !told.contains("half"), "{told}");
     }
 }

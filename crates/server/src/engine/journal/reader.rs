@@ -1,0 +1,227 @@
+//! Reading the journal.
+//!
+//! A [`Reader`] is one place in it. While one lives, effects are put into words and kept until it has gone past them; it
+//! never misses any, however slow it is ([`Journal::is_full`] says when whoever writes should wait for it). What it takes
+//! are references to the journal's own chunks. One thread at a time.
+
+use std::io::IoSlice;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::chunks::Chunk;
+use super::log::Journal;
+
+/// Most parts that are taken at once; a system call takes 1,024.
+const PARTS_MAX: usize = 512;
+
+/// One reader's place in the journal.
+#[derive(Debug)]
+pub struct Reader {
+    journal: Arc<Journal>,
+    number: u64,
+    offset: u64,
+}
+
+/// Bytes of the journal in order, which stay as long as this does.
+#[derive(Debug)]
+pub struct Slices {
+    offset: u64,
+    parts: Vec<(Arc<Chunk>, Range<usize>)>,
+}
+
+impl Journal {
+    /// A reader that sees every piece from now on; the first one begins with a SELECT. Whoever takes a copy of the data to
+    /// begin with subscribes while it holds the locks of all shards, at the instant of the copy, and not inside a
+    /// transaction or a script: the piece that is being gathered would come whole to a reader that entered amid it, unless
+    /// nobody else reads, when none of it comes.
+    pub fn subscribe(self: &Arc<Self>) -> Reader {
+        let (number, offset) = self.enter();
+        Reader { journal: Arc::clone(self), number, offset }
+    }
+}
+
+impl Reader {
+    /// The offset of the next byte that this reader will see.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// What comes next, up to so many bytes, but at least one if there is any. It comes again until the reader has gone past
+    /// it.
+    pub fn take(&self, bytes_max: usize) -> Slices {
+        let parts = self.journal.look(|chunks| chunks.from(self.offset, bytes_max, PARTS_MAX));
+        Slices { offset: self.offset, parts }
+    }
+
+    /// Goes past so many bytes, which nobody holds for this reader any longer.
+    ///
+    /// # Panics
+    /// When there are not so many.
+    pub fn advance(&mut self, bytes: u64) {
+        assert!(self.offset + bytes <= self.journal.end(), "a reader goes past what is there");
+        self.offset += bytes;
+        self.journal.advance(self.number, self.offset);
+    }
+
+    /// Waits until there is something to take, or until the time is over; whether there is.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        self.journal.wait_beyond(self.offset, timeout)
+    }
+
+    /// Moves all that there is to the end of `into`.
+    pub fn read(&mut self, into: &mut Vec<u8>) {
+        loop {
+            let slices = self.take(usize::MAX);
+            if slices.is_empty() {
+                return;
+            }
+            slices.iter().for_each(|bytes| into.extend_from_slice(bytes));
+            self.advance(slices.len());
+        }
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.journal.leave(self.number);
+    }
+}
+
+impl Slices {
+    /// The offset of the first byte.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Bytes of all.
+    pub fn len(&self) -> u64 {
+        self.parts.iter().map(|(_, range)| range.len() as u64).sum()
+    }
+
+    /// Whether there is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// The bytes, part by part.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        self.parts.iter().map(|(chunk, range)| chunk.part(range))
+    }
+
+    /// The same for a vectored write.
+    pub fn io_slices(&self) -> Vec<IoSlice<'_>> {
+        self.iter().map(IoSlice::new).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::journal::Stage;
+
+    fn append(journal: &Journal, database: u32, effect: &[&str]) -> u64 {
+        let mut stage = Stage::default();
+        let mut words = stage.effect(database, effect.len());
+        effect.iter().for_each(|word| words.bulk(word.as_bytes()));
+        stage.seal();
+        let end = journal.append(&mut stage);
+        journal.ring();
+        end
+    }
+
+    fn text(reader: &mut Reader) -> String {
+        let mut bytes = Vec::new();
+        reader.read(&mut bytes);
+        String::from_utf8(bytes).expect("text")
+    }
+
+    #[test]
+    fn a_reader_sees_effects_in_order_with_selects_where_the_database_changes() {
+        let journal = Arc::new(Journal::new(1 << 20));
+        assert_eq!(append(&journal, 0, &["DEL", "unseen"]), 0);
+        journal.set_end(100);
+        let mut reader = journal.subscribe();
+        append(&journal, 0, &["SET", "a", "1"]);
+        append(&journal, 0, &["DEL", "a"]);
+        let end = append(&journal, 3, &["DEL", "b"]);
+        let expected = "*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n*2\r\n$3\r\nDEL\r\n$1\r\na\r\n\
+                        *2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n*2\r\n$3\r\nDEL\r\n$1\r\nb\r\n";
+        assert_eq!((reader.offset(), reader.take(7).len()), (100, 7));
+        assert_eq!(text(&mut reader), expected);
+        assert_eq!((reader.offset(), journal.end()), (end, 100 + expected.len() as u64));
+        assert!(text(&mut reader).is_empty() && reader.take(usize::MAX).is_empty());
+    }
+
+    #[test]
+    fn a_new_reader_and_a_new_file_learn_the_database_again() {
+        let journal = Arc::new(Journal::new(1 << 10));
+        let mut first = journal.subscribe();
+        append(&journal, 0, &["DEL", "a"]);
+        let mut second = journal.subscribe();
+        append(&journal, 0, &["DEL", "a"]);
+        assert!(text(&mut second).starts_with("*2\r\n$6\r\nSELECT"));
+        assert_eq!(text(&mut first).matches("SELECT").count(), 2);
+        append(&journal, 0, &["DEL", "a"]);
+        assert_eq!(journal.forget_database(), journal.end());
+        append(&journal, 0, &["DEL", "a"]);
+        assert_eq!(text(&mut first).matches("SELECT").count(), 1);
+    }
+
+    #[test]
+    fn what_all_have_read_is_freed_and_the_slowest_makes_the_journal_full() {
+        let journal = Arc::new(Journal::new(256));
+        let (mut fast, mut slow) = (journal.subscribe(), journal.subscribe());
+        let taken = slow.take(1);
+        assert!(taken.is_empty());
+        for _ in 0..1_000 {
+            append(&journal, 0, &["SET", "key", "value"]);
+            text(&mut fast);
+        }
+        assert!(journal.is_full() && journal.memory_bytes() as u64 >= journal.end());
+        journal.set_bytes_max(1 << 20);
+        assert!(!journal.is_full());
+        journal.set_bytes_max(256);
+        let taken = slow.take(journal.end() as usize);
+        assert!(taken.len() > 256 && taken.io_slices().len() <= PARTS_MAX);
+        while slow.offset() < journal.end() {
+            slow.advance(slow.take(10_000).len());
+        }
+        assert_eq!((journal.is_full(), journal.memory_bytes()), (false, 0));
+        assert!(taken.iter().next().expect("it stays").starts_with(b"*2\r\n$6\r\nSELECT"));
+        append(&journal, 0, &["SET", "key", "value"]);
+        drop((fast, slow));
+        assert_eq!((journal.is_read(), journal.memory_bytes()), (false, 0));
+    }
+
+    #[test]
+    fn positions_never_go_back() {
+        let journal = Journal::new(0);
+        journal.set_end(10);
+        assert_eq!((journal.written(), journal.synced()), (10, 10));
+        journal.set_written(30);
+        journal.set_written(20);
+        journal.set_synced(15);
+        journal.set_synced(5);
+        assert_eq!((journal.end(), journal.written(), journal.synced()), (10, 30, 15));
+    }
+
+    #[test]
+    fn a_reader_that_waits_is_woken_by_what_comes_next() {
+        let journal = Arc::new(Journal::new(1 << 20));
+        let mut reader = journal.subscribe();
+        assert!(!reader.wait(Duration::ZERO));
+        let (rounds, writer) = (2_000, Arc::clone(&journal));
+        let writes = std::thread::spawn(move || {
+            for _ in 0..rounds {
+                append(&writer, 0, &["SET", "key", "value"]);
+            }
+        });
+        let mut seen = 0;
+        while seen < rounds {
+            assert!(reader.wait(Duration::from_secs(60)), "{seen} of {rounds} were seen");
+            seen += text(&mut reader).matches("SET").count();
+        }
+        writes.join().expect("it ends");
+    }
+}

@@ -1,0 +1,169 @@
+//! One thread's way into the journal: what was recorded under its locks goes there before they are given back.
+//!
+//! It also knows up to which offset the journal must be written for all that its thread has seen to be safe
+//! ([`Recorder::shown_offset`]): whoever gives back a shard has seen the last piece about it. While nobody reads the journal,
+//! giving back costs two loads. Lives as long as a batch; one thread.
+
+use std::cell::Cell;
+
+use sleeve_wire::reply::Writer;
+
+use super::log::Journal;
+use super::offsets::ShardOffsets;
+use super::stage::Stage;
+
+/// From so many bytes on pieces are not kept for the end of the batch.
+const STAGED_BYTES: usize = 64 << 10;
+
+/// Room for effects that a thread uses again and again.
+#[derive(Default)]
+pub struct Spare(Cell<Vec<u8>>);
+
+impl std::fmt::Debug for Spare {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Spare")
+    }
+}
+
+/// What a thread records under its locks.
+#[derive(Debug)]
+pub struct Recorder<'s> {
+    journal: &'s Journal,
+    offsets: &'s ShardOffsets,
+    spare: &'s Spare,
+    stage: Stage,
+    /// Whether the effects of the transaction or script that runs are wanted; none while none runs.
+    transaction: Option<bool>,
+    /// Nothing is wanted, whatever runs.
+    is_mute: bool,
+    /// Behind what was appended since shards were given back; 0 when nothing was.
+    appended_offset: u64,
+    shown_offset: u64,
+}
+
+impl<'s> Recorder<'s> {
+    /// The way of one batch.
+    pub fn new(journal: &'s Journal, offsets: &'s ShardOffsets, spare: &'s Spare) -> Self {
+        let stage = Stage::default();
+        Self { journal, offsets, spare, stage, transaction: None, is_mute: false, appended_offset: 0, shown_offset: 0 }
+    }
+
+    /// Whether effects are wanted at all. Who begins to read while a transaction runs sees none of it, never the second half.
+    #[inline]
+    pub fn is_recording(&self) -> bool {
+        self.transaction.unwrap_or_else(|| self.journal.is_read())
+    }
+
+    /// Adds an effect on `database` of so many words, which the caller writes as bulk strings. Effects are wanted.
+    #[inline]
+    pub fn effect(&mut self, database: u32, words: usize) -> Writer<'_> {
+        self.make_room();
+        self.stage.effect(database, words)
+    }
+
+    /// Adds an effect on `database` that is in the journal's form already. Effects are wanted.
+    #[inline]
+    pub fn verbatim(&mut self, database: u32, request: &[u8]) {
+        self.make_room();
+        self.stage.verbatim(database, request);
+    }
+
+    #[inline]
+    fn make_room(&mut self) {
+        if self.stage.capacity() == 0 {
+            self.stage.set_room(self.spare.0.take());
+        }
+    }
+
+    /// Begins a transaction or a script: what is recorded until its end is one piece.
+    pub fn begin_transaction(&mut self) {
+        self.end_piece();
+        self.transaction = Some(!self.is_mute && self.journal.is_read());
+    }
+
+    /// Ends the transaction. The locks of all that it changed are still held.
+    pub fn end_transaction(&mut self) {
+        self.transaction = None;
+        self.end_piece();
+        self.transaction = self.is_mute.then_some(false);
+    }
+
+    /// Records nothing from now on: what runs stands in a log already.
+    pub fn mute(&mut self) {
+        self.end_piece();
+        (self.is_mute, self.transaction) = (true, Some(false));
+    }
+
+    /// Ends a piece: that of a command, if it is not part of a transaction.
+    #[inline]
+    pub fn end_piece(&mut self) {
+        if self.stage.is_open() && self.transaction.is_none() {
+            self.seal();
+        }
+    }
+
+    #[inline(never)]
+    fn seal(&mut self) {
+        self.stage.seal();
+        if self.stage.len() >= STAGED_BYTES {
+            self.appended_offset = self.journal.append(&mut self.stage);
+        }
+    }
+
+    /// Whether [`Recorder::settle`] is to be called before locks are given back.
+    #[inline]
+    pub fn is_due(&self) -> bool {
+        self.journal.is_read() || !self.stage.is_empty()
+    }
+
+    /// Appends what was recorded under the locks of these shards, which are all that are held and are about to be given
+    /// back. [`Recorder::ring`] is called behind that.
+    pub fn settle(&mut self, shards: impl Iterator<Item = usize>) {
+        if std::thread::panicking() {
+            self.stage.drop_open();
+        } else if self.stage.is_open() {
+            self.stage.seal();
+        }
+        if !self.stage.is_empty() {
+            self.appended_offset = self.journal.append(&mut self.stage);
+        }
+        self.shown_offset = self.shown_offset.max(self.appended_offset);
+        for shard in shards {
+            if self.appended_offset != 0 {
+                self.offsets.note(shard, self.appended_offset);
+            }
+            self.shown_offset = self.shown_offset.max(self.offsets.get(shard));
+        }
+    }
+
+    /// A shard was looked at whose lock is still held, but is none of those that [`Recorder::settle`] is told of.
+    #[inline]
+    pub fn show(&mut self, shard: usize) {
+        if self.journal.is_read() {
+            self.shown_offset = self.shown_offset.max(self.offsets.get(shard));
+        }
+    }
+
+    /// Wakes who waits for what was appended, without any lock.
+    #[inline]
+    pub fn ring(&mut self) {
+        if std::mem::take(&mut self.appended_offset) != 0 {
+            self.journal.ring();
+        }
+    }
+
+    /// The offset up to which the journal shows what was done and seen under the locks that have been given back.
+    pub fn shown_offset(&self) -> u64 {
+        self.shown_offset
+    }
+}
+
+impl Drop for Recorder<'_> {
+    fn drop(&mut self) {
+        let mut room = std::mem::take(&mut self.stage).into_room();
+        room.clear();
+        if (1..=2 * STAGED_BYTES).contains(&room.capacity()) {
+            self.spare.0.set(room);
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Effects on their way into the journal, put into words as the commands go on.
+//!
+//! Effects are gathered in the open piece until it is sealed: a single effect stands alone, several stand between MULTI and
+//! EXEC. Where the database changes, a SELECT stands in front of the effect, and of the MULTI. Which database a reader
+//! believes to be in when the first piece comes only the journal knows, which puts a SELECT in front of that if need be.
+//! One thread.
+
+use sleeve_wire::reply::{Protocol, Writer};
+
+const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
+const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
+
+/// Whole pieces, and the one that is open.
+#[derive(Debug, Default)]
+pub struct Stage {
+    bytes: Vec<u8>,
+    /// Where the open piece begins.
+    open_at: usize,
+    /// Effects in the open piece.
+    effects: usize,
+    /// The databases of the first effect and of the last.
+    databases: Option<(u32, u32)>,
+}
+
+/// What a stage has been emptied of.
+#[derive(Debug)]
+pub struct Pieces<'s> {
+    /// The bytes, which are to be taken out.
+    pub bytes: &'s mut Vec<u8>,
+    /// The database that the first effect is about; the bytes do not say it.
+    pub first_database: u32,
+    /// The database that is selected behind the last effect.
+    pub last_database: u32,
+}
+
+impl Stage {
+    /// Gives it room that was used before. It is empty.
+    pub fn set_room(&mut self, room: Vec<u8>) {
+        debug_assert!(self.bytes.is_empty() && room.is_empty(), "nothing is lost");
+        self.bytes = room;
+    }
+
+    /// Whether there is nothing in it.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Whether there are effects that do not belong to a whole piece yet.
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        self.effects != 0
+    }
+
+    /// Bytes of everything so far.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Room that it has.
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// Adds an effect on `database` of so many words, which the caller writes as bulk strings.
+    #[inline]
+    pub fn effect(&mut self, database: u32, words: usize) -> Writer<'_> {
+        self.begin(database);
+        let mut writer = Writer::new(&mut self.bytes, Protocol::Resp2);
+        writer.array(words);
+        writer
+    }
+
+    /// Adds an effect on `database` that is in the journal's form already.
+    #[inline]
+    pub fn verbatim(&mut self, database: u32, request: &[u8]) {
+        self.begin(database);
+        self.bytes.extend_from_slice(request);
+    }
+
+    #[inline]
+    fn begin(&mut self, database: u32) {
+        self.effects += 1;
+        if self.effects == 2 {
+            self.bytes.splice(self.open_at..self.open_at, MULTI.iter().copied());
+        }
+        if self.databases.is_none_or(|(_, last)| last != database) {
+            self.select(database);
+        }
+    }
+
+    #[cold]
+    fn select(&mut self, database: u32) {
+        let Some((_, last)) = &mut self.databases else {
+            self.databases = Some((database, database));
+            return;
+        };
+        *last = database;
+        write_select(&mut self.bytes, database);
+        if self.effects == 1 {
+            self.open_at = self.bytes.len();
+        }
+    }
+
+    /// Ends the open piece.
+    pub fn seal(&mut self) {
+        if self.effects > 1 {
+            self.bytes.extend_from_slice(EXEC);
+        }
+        self.effects = 0;
+        self.open_at = self.bytes.len();
+    }
+
+    /// Drops the open piece: what did not come to its end, because the thread fails.
+    pub fn drop_open(&mut self) {
+        self.bytes.truncate(self.open_at);
+        self.effects = 0;
+    }
+
+    /// Takes out what is there, all of it sealed; none if there is nothing.
+    pub fn take(&mut self) -> Option<Pieces<'_>> {
+        debug_assert!(self.effects == 0, "every piece is whole");
+        self.open_at = 0;
+        let (first_database, last_database) = self.databases.take()?;
+        Some(Pieces { bytes: &mut self.bytes, first_database, last_database })
+    }
+
+    /// Gives its room away.
+    pub fn into_room(self) -> Vec<u8> {
+        self.bytes
+    }
+}
+
+/// Adds a SELECT to the end.
+pub fn write_select(bytes: &mut Vec<u8>, database: u32) {
+    let mut writer = Writer::new(bytes, Protocol::Resp2);
+    writer.array(2);
+    writer.bulk(b"SELECT");
+    writer.bulk_integer(i64::from(database));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn add(stage: &mut Stage, database: u32, word: &str) {
+        stage.effect(database, 1).bulk(word.as_bytes());
+    }
+
+    /// The words of what is in a stage, and the database that it begins with.
+    fn words(stage: &mut Stage) -> (Vec<String>, u32) {
+        let pieces = stage.take().expect("something is in it");
+        let text = String::from_utf8(std::mem::take(pieces.bytes)).expect("text");
+        let lines = text.split("\r\n").filter(|line| !line.is_empty() && !line.starts_with(['*', '$']));
+        (lines.map(str::to_owned).collect(), pieces.first_database)
+    }
+
+    #[test]
+    fn several_effects_stand_between_multi_and_exec_and_a_single_one_alone() {
+        let mut stage = Stage::default();
+        add(&mut stage, 3, "a");
+        stage.seal();
+        for word in ["b", "c", "d"] {
+            add(&mut stage, 3, word);
+        }
+        assert!(stage.is_open());
+        stage.seal();
+        stage.seal();
+        stage.verbatim(3, b"*1\r\n$1\r\ne\r\n");
+        stage.seal();
+        assert_eq!(words(&mut stage), (["a", "MULTI", "b", "c", "d", "EXEC", "e"].map(str::to_owned).to_vec(), 3));
+        assert!(stage.take().is_none() && stage.is_empty());
+    }
+
+    #[test]
+    fn a_select_stands_before_multi_and_wherever_the_database_changes_inside() {
+        let mut stage = Stage::default();
+        add(&mut stage, 0, "a");
+        stage.seal();
+        for (database, word) in [(1, "b"), (1, "c"), (2, "d"), (1, "e")] {
+            add(&mut stage, database, word);
+        }
+        stage.seal();
+        add(&mut stage, 0, "f");
+        stage.seal();
+        let expected = "a SELECT 1 MULTI b c SELECT 2 d SELECT 1 e EXEC SELECT 0 f";
+        assert_eq!(words(&mut stage).0.join(" "), expected);
+    }
+
+    #[test]
+    fn what_did_not_come_to_its_end_is_dropped_alone() {
+        let mut stage = Stage::default();
+        add(&mut stage, 0, "a");
+        stage.seal();
+        add(&mut stage, 0, "b");
+        add(&mut stage, 0, "c");
+        stage.drop_open();
+        stage.seal();
+        assert_eq!(words(&mut stage).0, ["a"]);
+    }
+}

@@ -1,0 +1,27 @@
+//! What a journal says, as text.
+
+/// The requests that a journal's bytes spell, one line each, with their words as `show` has them.
+pub fn lines_by(mut bytes: &[u8], show: impl Fn(&[u8]) -> String) -> Vec<String> {
+    let mut lines = Vec::new();
+    let number = |bytes: &mut &[u8]| {
+        let end = bytes.iter().position(|byte| *byte == b'\r').expect("a line ends");
+        let number = std::str::from_utf8(&bytes[1..end]).ok().and_then(|text| text.parse().ok());
+        *bytes = &bytes[end + 2..];
+        number.unwrap_or(0_usize)
+    };
+    while !bytes.is_empty() {
+        let words = (0..number(&mut bytes)).map(|_| {
+            let len = number(&mut bytes);
+            let word = show(&bytes[..len]);
+            bytes = &bytes[len + 2..];
+            word
+        });
+        lines.push(words.collect::<Vec<_>>().join(" "));
+    }
+    lines
+}
+
+/// The requests that a journal's bytes spell, one line each.
+pub fn lines(bytes: &[u8]) -> Vec<String> {
+    lines_by(bytes, |word| String::from_utf8_lossy(word).into_owned())
+}

@@ -1,0 +1,236 @@
+//! The effects of one command, transaction or script are one piece of the journal: a single one alone, several between
+//! MULTI and EXEC, SELECT before them; in words that the oldest server understands which has the type.
+
+use std::sync::Arc;
+
+use sleeve_server::engine::journal::Reader;
+use sleeve_server::host::clock::Instant;
+use sleeve_server::{Config, Engine, Local, Opt, Replay};
+
+use crate::effects::lines;
+
+/// An engine whose journal is read, at times that the test says.
+struct Written {
+    engine: Arc<Engine>,
+    local: Local,
+    reader: Reader,
+    now: Instant,
+}
+
+impl Written {
+    fn new() -> Self {
+        let config = Config::default();
+        config.assign(Opt::EnableDebugCommand, &[b"yes"]).expect("an option of the table");
+        let engine = Engine::new(config);
+        let (local, reader) = (engine.connect(|| ()), engine.journal.subscribe());
+        let mut written = Self { engine, local, reader, now: Instant::now() };
+        written.ask("DEBUG SET-ACTIVE-EXPIRE 0");
+        written
+    }
+
+    fn ask(&mut self, request: &str) -> String {
+        let mut replies = Vec::new();
+        let lines = format!("{request}\r\n");
+        self.local.exchange_at(self.now, lines.as_bytes(), &mut replies).expect("the session lives");
+        String::from_utf8_lossy(&replies).into_owned()
+    }
+
+    /// What is appended by these requests, in lines.
+    fn effects(&mut self, requests: &[&str]) -> Vec<String> {
+        self.reader.read(&mut Vec::new());
+        for request in requests {
+            let reply = self.ask(request);
+            assert!(!reply.starts_with('-'), "{request} is answered by {reply}");
+        }
+        let mut bytes = Vec::new();
+        self.reader.read(&mut bytes);
+        lines(&bytes)
+    }
+
+    fn wait_ms(&mut self, milliseconds: u32) {
+        self.now.wall_us += i64::from(milliseconds) * 1_000;
+        self.now.monotonic_us += u64::from(milliseconds) * 1_000;
+    }
+
+    /// A time so many milliseconds from now, as it is recorded.
+    fn in_ms(&self, milliseconds: i64) -> i64 {
+        self.now.wall_ms() + milliseconds
+    }
+}
+
+#[test]
+fn a_single_effect_stands_alone_and_several_between_multi_and_exec_behind_the_select() {
+    let mut written = Written::new();
+    assert_eq!(written.effects(&["SET k 1"]), ["SELECT 0", "SET k 1"]);
+    assert_eq!(written.effects(&["INCR k", "MULTI", "INCR k", "EXEC"]), ["INCR k", "INCR k"]);
+    assert_eq!(written.effects(&["MULTI", "INCR k", "GET k", "INCR k", "EXEC"]), ["MULTI", "INCR k", "INCR k", "EXEC"]);
+    assert_eq!(
+        written.effects(&["SELECT 2", "MULTI", "SET a 1", "SELECT 1", "SET b 2", "EXEC", "SET c 3"]),
+        ["SELECT 2", "MULTI", "SET a 1", "SELECT 1", "SET b 2", "EXEC", "SET c 3"]
+    );
+    let script = "EVAL \"redis.call('SET', 'x', 1) redis.call('SELECT', 4) redis.call('SET', 'y', 2)\" 0";
+    assert_eq!(written.effects(&[script]), ["MULTI", "SET x 1", "SELECT 4", "SET y 2", "EXEC"]);
+    assert_eq!(written.effects(&["EVAL \"redis.call('GET', 'x')\" 0", "MULTI", "GET x", "EXEC"]), [""; 0]);
+    assert_eq!(written.effects(&["PUBLISH channel message"]), [""; 0]);
+}
+
+#[test]
+fn what_expires_as_a_command_looks_at_it_is_part_of_its_piece() {
+    let mut written = Written::new();
+    written.effects(&["SET a 1 PX 5", "SET b 1 PX 5", "SET c 1 PX 5", "HSET h f 1 g 2", "HPEXPIRE h 5 FIELDS 1 f"]);
+    written.wait_ms(10);
+    assert_eq!(written.effects(&["GET a"]), ["DEL a"]);
+    assert_eq!(written.effects(&["INCR b"]), ["MULTI", "DEL b", "INCR b", "EXEC"]);
+    assert_eq!(written.effects(&["HSET h g 3"]), ["MULTI", "HDEL h f", "HSET h g 3", "EXEC"]);
+    assert_eq!(written.effects(&["EXISTS c", "SET c 1"]), ["DEL c", "SET c 1"]);
+    written.ask("CONFIG SET lazyfree-lazy-expire yes");
+    assert_eq!(written.effects(&["EXPIRE c -1"]), ["UNLINK c"]);
+}
+
+#[test]
+fn what_expires_by_itself_is_one_piece_a_key() {
+    let mut written = Written::new();
+    written.effects(&["SET a 1 PX 5", "SET b 1 PX 5"]);
+    written.wait_ms(500);
+    let mut effects = written.effects(&["DEBUG SET-ACTIVE-EXPIRE 1", "PING"]);
+    effects.sort();
+    assert_eq!(effects, ["DEL a", "DEL b"]);
+}
+
+#[test]
+fn commands_with_several_effects_are_one_piece() {
+    let mut written = Written::new();
+    written.effects(&["SADD s 1 2 3 4 5", "XADD x 1-1 a b", "XADD x 1-2 a b", "XGROUP CREATE x g 0"]);
+    let now = written.in_ms(0);
+    let effects = written.effects(&["XREADGROUP GROUP g c COUNT 1 STREAMS x >"]);
+    let claimed = format!("XCLAIM x g c 0 1-1 TIME {now} RETRYCOUNT 1 FORCE JUSTID");
+    let expected = ["MULTI", "XGROUP CREATECONSUMER x g c", &claimed, "XGROUP SETID x g 1-1 ENTRIESREAD 1", "EXEC"];
+    assert_eq!(effects, expected);
+    let effects = written.effects(&["XCLAIM x g d 0 1-1 LASTID 1-2"]);
+    let claimed = format!("XCLAIM x g d 0 1-1 TIME {now} RETRYCOUNT 2 FORCE JUSTID");
+    let expected = ["MULTI", "XGROUP CREATECONSUMER x g d", &claimed, "XCLAIM x g d 0 0-0 LASTID 1-2", "EXEC"];
+    assert_eq!(effects, expected);
+    assert_eq!(written.effects(&["XADD x MAXLEN = 1 1-3 a b"]), ["XADD x MAXLEN = 1 1-3 a b"]);
+    assert_eq!(written.effects(&["XTRIM x MINID 1-4"]), ["XTRIM x MINID = 1-4"]);
+    let effects = written.effects(&["SPOP s 4"]);
+    assert!(matches!(&effects[..], [only] if only.starts_with("SREM s ")), "{effects:?}");
+    assert_eq!(written.effects(&["SPOP s 4"]), ["DEL s"]);
+    let members: String = (0..2_500).map(|member| format!(" m{member}")).collect();
+    written.effects(&[&format!("SADD s{members}")]);
+    let effects = written.effects(&["SPOP s 2400"]);
+    assert_eq!((effects.len(), effects[0].as_str(), effects[4].as_str()), (5, "MULTI", "EXEC"));
+}
+
+#[test]
+fn deadlines_of_fields_are_told_in_the_words_of_those_who_have_them() {
+    let mut written = Written::new();
+    let (soon, later) = (written.in_ms(100_000), written.in_ms(200_000));
+    let expected = [
+        "MULTI".to_owned(),
+        "HSET h a 1 b 2".to_owned(),
+        format!("HPEXPIREAT h {soon} FIELDS 2 a b"),
+        "EXEC".to_owned(),
+    ];
+    assert_eq!(written.effects(&["HSETEX h PX 100000 FIELDS 2 a 1 b 2"])[1..], expected);
+    assert_eq!(
+        written.effects(&[&format!("HPEXPIREAT h {later} FIELDS 1 b")]),
+        [format!("HPEXPIREAT h {later} FIELDS 1 b")]
+    );
+    let expected = [
+        "MULTI".to_owned(),
+        "HSET h b 1 a 2 c 3".to_owned(),
+        format!("HPEXPIREAT h {soon} FIELDS 1 a"),
+        format!("HPEXPIREAT h {later} FIELDS 1 b"),
+        "EXEC".to_owned(),
+    ];
+    assert_eq!(written.effects(&["HSETEX h KEEPTTL FIELDS 3 b 1 a 2 c 3"]), expected);
+    let expected =
+        ["MULTI".to_owned(), "HSET h a 2.5".to_owned(), format!("HPEXPIREAT h {soon} FIELDS 1 a"), "EXEC".to_owned()];
+    assert_eq!(written.effects(&["HINCRBYFLOAT h a 0.5"]), expected);
+    assert_eq!(written.effects(&["HINCRBYFLOAT h c 0.5"]), ["HSET h c 3.5"]);
+    assert_eq!(written.effects(&["HSETEX h FIELDS 1 b 4"]), ["HSET h b 4"]);
+    assert_eq!(written.effects(&["HGETEX h PX 100000 FIELDS 2 a none"]), [format!("HPEXPIREAT h {soon} FIELDS 1 a")]);
+    assert_eq!(written.effects(&["HGETEX h PERSIST FIELDS 1 a"]), ["HPERSIST h FIELDS 1 a"]);
+    assert_eq!(written.effects(&["HSETEX h PXAT 1 FIELDS 1 a 1"]), ["HDEL h a"]);
+}
+
+#[test]
+fn results_are_recorded_where_another_server_could_find_others() {
+    let mut written = Written::new();
+    written.effects(&["ZADD one 1 a 2 b", "ZADD other 0.5 a 5 c", "RPUSH l 3 1 2", "ZADD mixed 1 b 2 a 3 c"]);
+    written.effects(&["GEOADD g 13.361389 38.115556 Palermo 15.087269 37.502669 Catania"]);
+    assert_eq!(written.effects(&["ZUNIONSTORE to 2 one other"]), ["ZADD to 1.5 a 2 b 5 c"]);
+    assert_eq!(written.effects(&["ZINTERSTORE to 2 one other"]), ["MULTI", "DEL to", "ZADD to 1.5 a", "EXEC"]);
+    assert_eq!(written.effects(&["ZDIFFSTORE to 2 one other"]), ["MULTI", "DEL to", "ZADD to 2 b", "EXEC"]);
+    assert_eq!(written.effects(&["ZRANGESTORE to none 0 -1"]), ["DEL to"]);
+    assert_eq!(written.effects(&["ZRANGESTORE to none 0 -1"]), [""; 0]);
+    assert_eq!(written.effects(&["ZRANGESTORE to one 0 0"]), ["ZADD to 1 a"]);
+    assert_eq!(written.effects(&["ZREMRANGEBYLEX mixed [a [b"]), ["ZREM mixed b a"]);
+    assert_eq!(written.effects(&["SORT l STORE to"]), ["MULTI", "DEL to", "RPUSH to 1 2 3", "EXEC"]);
+    assert_eq!(written.effects(&["SORT none STORE to"]), ["DEL to"]);
+    let effects = written.effects(&["GEOSEARCHSTORE to g FROMLONLAT 15 37 BYRADIUS 100 km"]);
+    assert_eq!(effects, ["ZADD to 3479447370796909 Catania"]);
+    let pairs: String = (0..2_500).map(|member| format!(" {member} m{member}")).collect();
+    written.effects(&[&format!("ZADD large{pairs}")]);
+    let effects = written.effects(&["ZUNIONSTORE to 1 large"]);
+    assert_eq!((effects.len(), effects[1].as_str(), effects[2].len() < 20_000), (6, "DEL to", true));
+}
+
+#[test]
+fn times_are_absolute_and_random_choices_made() {
+    let mut written = Written::new();
+    let at = written.in_ms(10_000);
+    assert_eq!(written.effects(&["SET k 1 EX 10"])[1..], [format!("SET k 1 PXAT {at}")]);
+    assert_eq!(written.effects(&["SET k 1 KEEPTTL GET"]), ["SET k 1 KEEPTTL"]);
+    assert_eq!(written.effects(&["GETEX k PX 10000"]), [format!("PEXPIREAT k {at}")]);
+    assert_eq!(written.effects(&["GETEX k PERSIST"]), ["PERSIST k"]);
+    assert_eq!(written.effects(&["EXPIRE k 10 NX"]), [format!("PEXPIREAT k {at}")]);
+    assert_eq!(written.effects(&["INCRBYFLOAT k 0.5"]), ["SET k 1.5 KEEPTTL"]);
+    assert_eq!(written.effects(&["GETDEL k"]), ["DEL k"]);
+}
+
+#[test]
+fn a_log_is_applied_as_if_nothing_expired_and_recorded_by_nobody() {
+    let mut written = Written::new();
+    let log = b"*2\r\n$6\r\nSELECT\r\n$1\r\n1\r\n*5\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\n5\r\n$4\r\nPXAT\r\n$4\r\n1000\r\n\
+                *2\r\n$4\r\nINCR\r\n$1\r\nk\r\n*1\r\n$5\r\nMULTI\r\n*2\r\n$4\r\nINCR\r\n$1\r\nk\r\n";
+    let end = b"*2\r\n$4\r\nINCR\r\n$1\r\nk\r\n*1\r\n$4\r\nEXEC\r\n";
+    let mut replay = Replay::begin(&written.engine, 1_000);
+    for cut in [10, 40, 70, log.len()] {
+        let from = replay.offset() as usize - 1_000;
+        replay.apply(&log[from..cut], written.now).expect("it is a log");
+    }
+    let multi_at = 1_000 + log.len() as u64 - 21 - 15;
+    assert_eq!((replay.offset(), replay.open_transaction()), (1_000 + log.len() as u64, Some(multi_at)));
+    replay.apply(end, written.now).expect("it is a log");
+    assert_eq!(replay.open_transaction(), None);
+    // Others see no key whose time is over, and nobody removes it.
+    assert_eq!(written.effects(&["SELECT 1", "EXISTS k", "DEBUG SET-ACTIVE-EXPIRE 1"]), [""; 0]);
+    assert_eq!(written.ask("DBSIZE"), ":1\r\n");
+    replay.apply(b"*2\r\n$7\r\nPERSIST\r\n$1\r\nk\r\n", written.now).expect("it is a log");
+    drop(replay);
+    assert_eq!(written.ask("GET k"), "$1\r\n8\r\n");
+    assert_eq!(written.effects(&[]), [""; 0]);
+}
+
+#[test]
+fn a_log_that_is_none_is_refused_with_the_offset_of_what_is_wrong() {
+    let written = Written::new();
+    let set = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nx\r\n".as_slice();
+    let incr = b"*2\r\n$4\r\nINCR\r\n$1\r\nk\r\n".as_slice();
+    let (multi, exec) = (b"*1\r\n$5\r\nMULTI\r\n".as_slice(), b"*1\r\n$4\r\nEXEC\r\n".as_slice());
+    let cases: &[(&[&[u8]], usize, &str)] = &[
+        (&[set, incr], set.len(), "INCR"),
+        (&[set, multi, set, incr, exec], 2 * set.len() + multi.len(), "INCR"),
+        (&[set, b"*1\r\n$5\r\nNEVER\r\n"], set.len(), "NEVER"),
+        (&[set, b"*1\r\n$3\r\nGET\r\n"], set.len(), "GET"),
+        (&[set, b"INCR k\r\n"], set.len(), "INCR"),
+        (&[set, set, b"*1\r\nx\r\n"], 2 * set.len(), ""),
+        (&[set, exec], set.len(), "EXEC"),
+        (&[multi, multi], multi.len(), "MULTI"),
+    ];
+    for (parts, at, command) in cases {
+        let refused = Replay::begin(&written.engine, 0).apply(&parts.concat(), written.now).expect_err("it is no log");
+        assert_eq!((refused.offset, refused.command.as_str()), (*at as u64, *command), "{refused}");
+    }
+}
