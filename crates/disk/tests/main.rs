@@ -2,4 +2,6 @@
 //!
 //! One program for all files, because linking a program takes longer than running most of them.
 
+mod damage;
+mod exchange;
 mod simulation;

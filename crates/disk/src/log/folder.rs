@@ -135,6 +135,8 @@ impl Folder {
         for entry in self.manifest.base.iter().chain(&self.manifest.increments) {
             self.disk.open(&self.options.path(entry.path()), Open::Append)?.sync()?;
         }
+        // Whoever died before may have renamed the manifest and not synced its name.
+        self.disk.sync_folder(&self.options.folder)?;
         // Behind a cut blocks go on in a file of their own: what the cut has left cannot be taken for theirs.
         let is_fresh = outcome.cut.is_some() && self.options.checksums;
         let tail = outcome.tail.filter(|_| outcome.cut.is_none());

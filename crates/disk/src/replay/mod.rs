@@ -234,8 +234,26 @@ impl Replay {
             self.rdb = Some(file.clone());
             return Ok(Some(RdbSource { file, position: 0, name, size }));
         }
+        if self.is_base(self.next_file - 1) && size == 0 {
+            self.check_empty_base()?;
+        }
         self.begin_part(file, 0)?;
         Ok(None)
+    }
+
+    /// A base of Redis's may be empty, where there was nothing to write. One of ours never is; and only behind one of ours
+    /// does the first increment begin with a line of ours.
+    fn check_empty_base(&mut self) -> Result<(), Damage> {
+        if let Some(entry) = self.manifest.increments.first() {
+            let (is_ours, claims) =
+                self.look_into(entry).map_err(|error| Damage::new(entry, 0, What::Unreadable(error)))?;
+            if is_ours && claims.blocks > 0 {
+                return Err(self.damage(0, What::CutOff));
+            }
+        }
+        let base = self.file().map_or_else(String::new, Entry::to_string);
+        self.outcome.told.push(format!("the base {base} is empty"));
+        Ok(())
     }
 
     fn begin_part(&mut self, file: Arc<dyn File>, at: u64) -> Result<(), Damage> {
@@ -270,7 +288,7 @@ impl Replay {
         }
         self.outcome.time = part.time.or(self.outcome.time);
         self.outcome.database = part.database;
-        self.outcome.tail = part.salt.filter(|_| !part.has_strange && !is_base).map(|salt| (salt, part.next_number));
+        self.outcome.tail = part.salt.filter(|_| part.is_sealed() && !is_base).map(|salt| (salt, part.next_number));
         if let (Some((count, at)), Some(file)) = (part.unknown_lines, self.file()) {
             self.outcome
                 .told
@@ -321,7 +339,7 @@ impl Replay {
             return Ok(Some(Refusal::Plain));
         }
         let is_base = self.is_base(self.next_file - 1);
-        let is_sealed = part.salt.is_some() && !part.has_strange;
+        let is_sealed = part.is_sealed();
         let is_torn = matches!(what, What::CutOff | What::OpenTransaction);
         // What a power cut takes leaves a hole, or the end of a file away; it puts nothing elsewhere.
         let is_out_of_order = match what {

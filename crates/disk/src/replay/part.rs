@@ -127,6 +127,11 @@ impl Part {
         self.block.is_some()
     }
 
+    /// Whether what comes now should be a block: all since the salt was given is.
+    pub fn is_sealed(&self) -> bool {
+        self.salt.is_some() && !self.has_strange
+    }
+
     /// Where the next byte that was not looked at lies in the file.
     pub fn position(&self) -> u64 {
         self.window.position()
@@ -197,9 +202,9 @@ impl Part {
             None => self.end().map(|()| false),
             Some(b'#') => self.line().map(|()| true),
             Some(b'*') => {
-                (self.has_pieces, self.has_strange) = (true, true);
                 let (start, end) = (self.window.position(), self.window.size());
                 self.piece(end, into)?;
+                (self.has_pieces, self.has_strange) = (true, true);
                 let length = self.window.position() - start;
                 self.place = Place { offset: self.place.offset + length, is_exact: false, is_base: false };
                 Ok(true)
@@ -209,7 +214,9 @@ impl Part {
     }
 
     fn end(&self) -> Step<()> {
-        let is_cut_off = self.is_base && self.stands_for.is_some() && !self.has_end;
+        // A base that begins as ours do has to end so.
+        let is_ours = self.salt.is_some() || self.stands_for.is_some();
+        let is_cut_off = self.is_base && is_ours && !self.has_end;
         if is_cut_off { Err(What::CutOff) } else { Ok(()) }
     }
 
@@ -303,6 +310,8 @@ impl Part {
                 return Ok(());
             }
             Line::Time(seconds) => self.time = Some(seconds),
+            // Among blocks no server writes one: it is what is left of a line of ours, and what follows is no stranger's.
+            Line::Unknown if self.is_sealed() => return Err(What::DamagedLine),
             Line::Unknown => self.tell_unknown(),
             Line::Damaged => return Err(What::DamagedLine),
             Line::Salt(salt) => (self.salt, self.next_number) = (Some(salt), 0),

@@ -1,0 +1,200 @@
+//! A small log with every bit turned and cut everywhere: what is damaged is reported, or told, and never replayed.
+
+use std::path::Path;
+
+use sleeve_disk::disk::memory::MemoryDisk;
+use sleeve_disk::disk::{Disk, Open, read_small};
+use sleeve_disk::format::manifest::Format;
+use sleeve_disk::log::{BaseWriter, Folder, Log, NewBase, Options};
+use sleeve_disk::replay::{self, Step, request};
+
+use std::io::IoSlice;
+use std::sync::Arc;
+
+use crate::exchange::{append, request as words};
+
+fn options() -> Options {
+    let (folder, name) = ("logs".into(), "a.aof".to_owned());
+    Options { folder, name, checksums: true, timestamps: true, salt: 7 }
+}
+
+fn put(disk: &MemoryDisk, path: &Path, bytes: &[u8]) {
+    let file = disk.open(path, Open::Create).expect("a file");
+    file.append(&[IoSlice::new(bytes)]).expect("it is written");
+}
+
+fn sync(log: &mut Log) {
+    let job = log.sync_job().expect("there is something");
+    job.run().expect("it is synced");
+    log.synced(&job);
+}
+
+/// A log with a base and an empty increment.
+fn begin() -> (MemoryDisk, Log) {
+    let disk = MemoryDisk::new();
+    let folder = Folder::open(Arc::new(disk.clone()), options(), 1).expect("an empty folder");
+    let mut bytes = Vec::new();
+    let mut base = BaseWriter::begin(options(), 0, &mut bytes);
+    base.block(&words(&["SET", "base", "0"]), &mut bytes);
+    base.end(&mut bytes);
+    put(&disk, Path::new("logs/temp"), &bytes);
+    let base = NewBase { file: "logs/temp".into(), format: Format::Aof, stands_for: 0 };
+    (disk, folder.create(base).expect("a log"))
+}
+
+/// A base and two increments of two blocks each; the first increment was synced when the second was written.
+fn write() -> MemoryDisk {
+    let (disk, mut log) = begin();
+    append(&mut log, &[&["SET", "k", "1"]], 1_700_000_000);
+    append(&mut log, &[&["MULTI"], &["SET", "k", "2"], &["SET", "l", "2"], &["EXEC"]], 1_700_000_001);
+    sync(&mut log);
+    let rotated = log.rotation().run().expect("an increment");
+    log.switch(rotated).expect("it is switched to");
+    append(&mut log, &[&["SET", "k", "3"]], 1_700_000_002);
+    append(&mut log, &[&["SET", "k", "4"], &["SET", "k", "5"]], 1_700_000_003);
+    disk
+}
+
+const FILES: [&str; 4] =
+    ["logs/a.aof.1.base.aof", "logs/a.aof.1.incr.aof", "logs/a.aof.2.incr.aof", "logs/a.aof.manifest"];
+
+/// What a log holds and what was said about it.
+#[derive(Debug, PartialEq)]
+struct Read {
+    keys: Vec<String>,
+    is_told: bool,
+}
+
+fn read(disk: &MemoryDisk, load_truncated: bool) -> Result<Read, String> {
+    let folder = Folder::open(Arc::new(disk.clone()), options(), 1).map_err(|error| error.to_string())?;
+    let mut replay = folder.replay(replay::Options { load_truncated, read_until: None });
+    let (mut bytes, mut keys) = (Vec::new(), Vec::new());
+    let outcome = loop {
+        match replay.next(&mut bytes).map_err(|damage| damage.to_string())? {
+            Step::Requests => {}
+            Step::Rdb(source) => replay.after_rdb(source.size, None).map_err(|damage| damage.to_string())?,
+            Step::End(outcome) => break outcome,
+        }
+    };
+    let parsed = request::for_each(&bytes, |words| {
+        let words: Vec<String> = words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+        keys.push(words.join(" "));
+    });
+    parsed.expect("what is given out is requests");
+    let is_told = outcome.cut.is_some() || !outcome.told.is_empty() || !folder.told().is_empty();
+    Ok(Read { keys, is_told })
+}
+
+#[test]
+fn every_bit_that_is_turned_is_refused_or_told() {
+    let disk = write();
+    let whole = read(&disk, false).expect("nothing is wrong");
+    assert_eq!((whole.keys.len(), whole.is_told), (9, false));
+    for path in FILES.map(Path::new) {
+        let bytes = read_small(&disk, path, 1 << 20).expect("it is there");
+        for bit in 0..bytes.len() * 8 {
+            let mut turned = bytes.clone();
+            turned[bit / 8] ^= 1 << (bit % 8);
+            put(&disk, path, &turned);
+            for load_truncated in [false, true] {
+                let Ok(read) = read(&disk, load_truncated) else { continue };
+                let place = format!("{} byte {} bit {}", path.display(), bit / 8, bit % 8);
+                assert!(read.is_told && whole.keys.starts_with(&read.keys), "{place}: {read:?}");
+            }
+        }
+        put(&disk, path, &bytes);
+    }
+}
+
+#[test]
+fn what_was_synced_is_never_cut_off() {
+    let disk = write();
+    for path in &FILES[..2] {
+        let bytes = read_small(&disk, Path::new(path), 1 << 20).expect("it is there");
+        for length in 0..bytes.len() {
+            put(&disk, Path::new(path), &bytes[..length]);
+            let error = read(&disk, true).expect_err("the files behind it say that it was whole");
+            assert!(error.contains(".aof") && error.contains("backup"), "{error}");
+        }
+        put(&disk, Path::new(path), &bytes);
+    }
+}
+
+#[test]
+fn the_last_file_may_end_anywhere_and_keeps_whole_pieces() {
+    let disk = write();
+    let whole = read(&disk, false).expect("nothing is wrong");
+    let path = Path::new(FILES[2]);
+    let bytes = read_small(&disk, path, 1 << 20).expect("it is there");
+    let mut counts = Vec::new();
+    for length in 0..bytes.len() {
+        put(&disk, path, &bytes[..length]);
+        let cut = read(&disk, true).expect("it is cut off");
+        assert!(whole.keys.starts_with(&cut.keys), "{length}: {cut:?}");
+        counts.push(cut.keys.len());
+        match read(&disk, false) {
+            Ok(read) => assert!(!read.is_told && read == cut, "{length}: {read:?}"),
+            Err(error) => assert!(error.contains("aof-load-truncated yes") && cut.is_told, "{error}"),
+        }
+    }
+    counts.dedup();
+    assert_eq!(counts, [6, 7], "the last block has two requests and is there whole or not at all");
+}
+
+#[test]
+fn files_that_are_missing_doubled_or_exchanged_are_refused() {
+    let written = || {
+        let disk = write();
+        let bytes = |path: &str| read_small(&disk, Path::new(path), 1 << 20).expect("it is there");
+        let files = FILES.map(bytes);
+        (disk, files)
+    };
+    let cases: [(&str, &[&str], &str); 4] = [
+        ("the first increment is not named", &[FILES[0], FILES[2]], "missing"),
+        ("an increment is named twice", &[FILES[0], FILES[1], FILES[1], FILES[2]], "twice"),
+        ("increments are exchanged", &[FILES[0], FILES[2], FILES[1]], "missing"),
+        ("the last increment is called history", &[FILES[0], FILES[1], "h"], "history"),
+    ];
+    for (case, files, sentence) in cases {
+        let (disk, contents) = written();
+        let mut manifest = String::new();
+        for (number, file) in files.iter().enumerate() {
+            let is_history = *file == "h";
+            let from = if is_history { FILES[2] } else { file };
+            let content = &contents[FILES.iter().position(|name| name == &from).expect("one of them")];
+            let name = format!("x.{number}");
+            put(&disk, Path::new(&format!("logs/{name}")), content);
+            let kind = if is_history {
+                'h'
+            } else if number == 0 {
+                'b'
+            } else {
+                'i'
+            };
+            manifest += &format!("file {name} seq {} type {kind}\n", number + 1);
+        }
+        put(&disk, Path::new(FILES[3]), manifest.as_bytes());
+        let error = read(&disk, true).expect_err(case);
+        assert!(error.contains(sentence), "{case}: {error}");
+    }
+}
+
+#[test]
+fn blocks_that_users_imitate_are_words_like_others() {
+    let (disk, mut log) = begin();
+    append(&mut log, &[&["SET", "k", "1"]], 0);
+    let imitation =
+        String::from_utf8(read_small(&disk, Path::new(FILES[1]), 1 << 20).expect("it is there")).expect("text");
+    append(&mut log, &[&["SET", "k", &imitation]], 0);
+    drop(log);
+    // The line in front of the block that holds the imitation is damaged: what is in it claims nothing.
+    let bytes = read_small(&disk, Path::new(FILES[1]), 1 << 20).expect("it is there");
+    let mut damaged = bytes.clone();
+    damaged[imitation.len() + 9] ^= 1;
+    put(&disk, Path::new(FILES[1]), &damaged);
+    let cut = read(&disk, true).expect("an end that was never synced");
+    assert_eq!((cut.keys.as_slice(), cut.is_told), (["SET base 0".to_owned(), "SET k 1".to_owned()].as_slice(), true));
+    put(&disk, Path::new(FILES[1]), &bytes);
+    let whole = read(&disk, false).expect("it is whole");
+    assert_eq!((whole.keys.len(), whole.is_told), (3, false));
+}

@@ -1,0 +1,255 @@
+//! Logs that go from here to redis-server 7.0, Redis 8 and Valkey 9, and back, by way of the disk.
+
+use std::io::{IoSlice, Read};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use sleeve_disk::disk::real::RealDisk;
+use sleeve_disk::disk::{Disk, Open};
+use sleeve_disk::format::manifest::Format;
+use sleeve_disk::log::{BaseWriter, Folder, Log, NewBase, Options, manifest_path};
+use sleeve_disk::replay::{self, Outcome, Step, request};
+use sleeve_tests::{Connection, Kind, Server};
+
+const PEERS: [Kind; 3] = [Kind::Redis, Kind::Redis8, Kind::Valkey];
+
+/// A folder of its own, which goes with it.
+pub struct Scratch(pub PathBuf);
+
+impl Scratch {
+    pub fn new(name: &str) -> Scratch {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("sleeve-log-{}-{number}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder of our own");
+        Scratch(path)
+    }
+
+    pub fn options(&self, checksums: bool) -> Options {
+        let (folder, name) = (self.0.join("appendonlydir"), "appendonly.aof".to_owned());
+        Options { folder, name, checksums, timestamps: true, salt: 99 }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+pub fn request(words: &[&str]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
+    words.iter().for_each(|word| bytes.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes()));
+    bytes
+}
+
+/// A log with a base in words of requests that sets `base`.
+pub fn begin(options: &Options) -> Log {
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    let folder = Folder::open(disk.clone(), options.clone(), 1).expect("an empty folder");
+    let file = write_base(options, 0, &[&["SELECT", "0"], &["SET", "base", "b"]]);
+    folder.create(NewBase { file, format: Format::Aof, stands_for: 0 }).expect("a log")
+}
+
+fn write_base(options: &Options, stands_for: u64, requests: &[&[&str]]) -> PathBuf {
+    let mut bytes = Vec::new();
+    let mut writer = BaseWriter::begin(options.clone(), stands_for, &mut bytes);
+    requests.iter().for_each(|words| writer.block(&request(words), &mut bytes));
+    writer.end(&mut bytes);
+    let path = options.folder.join("temp-base");
+    let file = RealDisk.open(&path, Open::Create).expect("a file");
+    file.append(&[IoSlice::new(&bytes)]).and_then(|()| file.sync()).expect("it is written");
+    path
+}
+
+/// Appends these requests as one block, at this time.
+pub fn append(log: &mut Log, requests: &[&[&str]], now: i64) {
+    let bytes: Vec<Vec<u8>> = requests.iter().map(|words| request(words)).collect();
+    let slices: Vec<IoSlice<'_>> = bytes.iter().map(|bytes| IoSlice::new(bytes)).collect();
+    let length: usize = bytes.iter().map(Vec::len).sum();
+    // Something that is not logged stands behind each.
+    log.append(log.end() + length as u64, &slices, now).expect("it is appended");
+    log.append(log.end() + 14, &[], now).expect("nothing is appended");
+}
+
+/// All that a log needs: a base, increments, transactions, databases, times, a rewrite.
+fn write_log(options: &Options, rewrites: bool) {
+    let mut log = begin(options);
+    append(&mut log, &[&["SELECT", "0"], &["SET", "a", "1"]], 1_700_000_000);
+    append(&mut log, &[&["MULTI"], &["SET", "m", "1"], &["INCR", "m"], &["EXEC"]], 1_700_000_000);
+    append(&mut log, &[&["SELECT", "3"], &["SET", "in three", "yes"]], 1_700_000_001);
+    let rotated = log.rotation().run().expect("an increment");
+    let stands_for = log.end();
+    let since = log.switch(rotated).expect("it is switched to");
+    append(&mut log, &[&["SELECT", "0"], &["RPUSH", "list", "one", "#SLV:B 0 0 0 0 0", "*1\r\n"]], 1_700_000_002);
+    if rewrites {
+        let data: [&[&str]; 6] = [
+            &["SELECT", "0"],
+            &["SET", "base", "b"],
+            &["SET", "a", "1"],
+            &["SET", "m", "2"],
+            &["SELECT", "3"],
+            &["SET", "in three", "yes"],
+        ];
+        let file = write_base(options, stands_for, &data);
+        let base = NewBase { file, format: Format::Aof, stands_for };
+        let rewritten = log.rewrite(base, since).and_then(|rewrite| rewrite.run()).expect("a rewrite");
+        log.rewritten(rewritten);
+        log.history().expect("the old files").run().expect("they are removed");
+        log.history_removed();
+    }
+    let job = log.sync_job().expect("there is something");
+    job.run().expect("it is synced");
+    log.synced(&job);
+    log.close().expect("it is closed");
+}
+
+/// Everything that a log holds, a line for each request; `RDB` for a snapshot.
+pub fn read(options: &Options) -> (Vec<String>, Folder, Outcome) {
+    let folder = Folder::open(Arc::new(RealDisk), options.clone(), 1).expect("a folder");
+    let mut replay = folder.replay(replay::Options { load_truncated: true, read_until: None });
+    let (mut bytes, mut lines) = (Vec::new(), Vec::new());
+    loop {
+        match replay.next(&mut bytes).unwrap_or_else(|damage| panic!("{damage}")) {
+            Step::Requests => {}
+            Step::Rdb(mut source) => {
+                let mut snapshot = Vec::new();
+                source.read_to_end(&mut snapshot).expect("it is read");
+                lines.push("RDB".to_owned());
+                replay.after_rdb(source.position(), None).expect("the file goes on");
+            }
+            Step::End(outcome) => return (lines, folder, outcome),
+        }
+        let told = request::for_each(&bytes, |words| {
+            let words: Vec<String> = words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+            lines.push(words.join(" "));
+        });
+        told.expect("requests");
+        bytes.clear();
+    }
+}
+
+fn ask(connection: &mut Connection, words: &[&str]) -> String {
+    String::from_utf8_lossy(&connection.command(words).expect("a reply")).into_owned()
+}
+
+fn serve(kind: Kind, scratch: &Scratch) -> Server {
+    let dir = scratch.0.to_str().expect("a name in Unicode");
+    Server::start_with(kind, &["--dir", dir, "--appendonly", "yes", "--aof-timestamp-enabled", "yes"])
+}
+
+fn check_aof(manifest: &Path) {
+    let tool = Kind::Redis.binary().expect("redis-server").with_file_name("redis-check-aof");
+    let output = Command::new(tool).arg(manifest).output().expect("redis-tools are there");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("All AOF files and manifest are valid"), "{said}");
+}
+
+#[test]
+fn other_servers_load_what_is_written_here_and_what_they_append_is_read_here() {
+    let manners = [(true, false), (false, true), (true, true)];
+    for (kind, (checksums, rewrites)) in PEERS.into_iter().flat_map(|kind| manners.map(|manner| (kind, manner))) {
+        let scratch = Scratch::new(kind.name());
+        let options = scratch.options(checksums);
+        write_log(&options, rewrites);
+        check_aof(&manifest_path(&options.folder, &options.name));
+        let server = serve(kind, &scratch);
+        let mut connection = server.connect();
+        assert_eq!(ask(&mut connection, &["GET", "base"]), "$1\r\nb\r\n", "{kind:?}");
+        assert_eq!(ask(&mut connection, &["GET", "m"]), "$1\r\n2\r\n");
+        assert_eq!(ask(&mut connection, &["LLEN", "list"]), ":3\r\n");
+        assert_eq!(ask(&mut connection, &["SELECT", "3"]), "+OK\r\n");
+        assert_eq!(ask(&mut connection, &["GET", "in three"]), "$3\r\nyes\r\n");
+        assert_eq!(ask(&mut connection, &["SET", "theirs", "1"]), "+OK\r\n");
+        drop(server);
+        let (lines, folder, outcome) = read(&options);
+        let third = if rewrites { "SET a 1" } else { "SELECT 0" };
+        assert_eq!(lines[..3], ["SELECT 0", "SET base b", third], "{kind:?}");
+        assert_eq!(lines[lines.len() - 2..], ["SELECT 3", "SET theirs 1"], "{lines:?}");
+        assert!(outcome.cut.is_none() && outcome.told.is_empty(), "{outcome:?}");
+        // And once more behind theirs, with a line of ours in the middle of their file.
+        let mut log = folder.resume(outcome).expect("it goes on");
+        append(&mut log, &[&["SELECT", "0"], &["SET", "again", "2"]], 1_700_000_003);
+        drop(log);
+        check_aof(&manifest_path(&options.folder, &options.name));
+        assert_eq!(read(&options).0.last().map(String::as_str), Some("SET again 2"));
+        let server = serve(kind, &scratch);
+        assert_eq!(ask(&mut server.connect(), &["GET", "again"]), "$1\r\n2\r\n", "{kind:?}");
+    }
+}
+
+#[test]
+fn a_log_that_another_server_has_written_and_rewritten_is_read_and_gone_on_with() {
+    for kind in PEERS {
+        let scratch = Scratch::new(kind.name());
+        let options = scratch.options(true);
+        let server = serve(kind, &scratch);
+        let mut connection = server.connect();
+        assert_eq!(ask(&mut connection, &["SET", "before", "1"]), "+OK\r\n");
+        assert!(ask(&mut connection, &["BGREWRITEAOF"]).starts_with('+'));
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !ask(&mut connection, &["INFO", "persistence"]).contains("aof_rewrite_in_progress:0") {
+            assert!(Instant::now() < deadline, "the rewrite does not end");
+        }
+        assert_eq!(ask(&mut connection, &["MULTI"]), "+OK\r\n");
+        assert_eq!(ask(&mut connection, &["SET", "a", "1"]), "+QUEUED\r\n");
+        assert_eq!(ask(&mut connection, &["SET", "b", "1"]), "+QUEUED\r\n");
+        assert!(ask(&mut connection, &["EXEC"]).starts_with("*2"));
+        drop(server);
+        let (mut lines, folder, outcome) = read(&options);
+        // Where the SELECT stands, servers differ.
+        lines.retain(|line| line != "SELECT 0");
+        assert_eq!(lines, ["RDB", "MULTI", "SET a 1", "SET b 1", "EXEC"], "{kind:?}");
+        assert!(outcome.cut.is_none() && outcome.told.is_empty(), "{outcome:?}");
+        assert!(folder.told().is_empty(), "{:?}", folder.told());
+        let mut log = folder.resume(outcome).expect("it goes on");
+        append(&mut log, &[&["SELECT", "0"], &["SET", "ours", "2"]], 1_900_000_000);
+        drop(log);
+        let server = serve(kind, &scratch);
+        let mut connection = server.connect();
+        assert_eq!(
+            ask(&mut connection, &["MGET", "before", "a", "ours"]),
+            "*3\r\n$1\r\n1\r\n$1\r\n1\r\n$1\r\n2\r\n",
+            "{kind:?}"
+        );
+    }
+}
+
+#[test]
+fn the_single_file_of_older_servers_is_taken_over_as_redis_does() {
+    let content = [request(&["SELECT", "0"]), request(&["SET", "old", "1"])].concat();
+    let names = |scratch: &Scratch| {
+        let options = scratch.options(true);
+        let manifest = std::fs::read_to_string(manifest_path(&options.folder, &options.name)).expect("a manifest");
+        (manifest, scratch.0.join("appendonly.aof").exists(), options.folder.join("appendonly.aof").exists())
+    };
+    let ours = Scratch::new("ours");
+    std::fs::write(ours.0.join("appendonly.aof"), &content).expect("written");
+    let (lines, folder, outcome) = read(&ours.options(true));
+    assert_eq!(lines, ["SELECT 0", "SET old 1"]);
+    drop(folder.resume(outcome).expect("it goes on"));
+    let theirs = Scratch::new("theirs");
+    std::fs::write(theirs.0.join("appendonly.aof"), &content).expect("written");
+    drop(serve(Kind::Redis, &theirs));
+    assert_eq!(names(&ours), names(&theirs));
+    // A start that found the manifest and not the file goes on from there.
+    let options = ours.options(true);
+    std::fs::rename(options.folder.join("appendonly.aof"), ours.0.join("appendonly.aof")).expect("moved");
+    std::fs::write(manifest_path(&options.folder, &options.name), "file appendonly.aof seq 1 type b\n")
+        .expect("written");
+    assert_eq!(read(&options).0, ["SELECT 0", "SET old 1"]);
+}
+
+#[test]
+fn a_second_opener_is_told_who_the_first_is() {
+    let scratch = Scratch::new("lock");
+    let options = scratch.options(true);
+    let first = Folder::open(Arc::new(RealDisk), options.clone(), 4_711).expect("the first");
+    let error = Folder::open(Arc::new(RealDisk), options.clone(), 2).expect_err("the second").to_string();
+    assert!(error.contains("process 4711") && error.contains("appendonly.aof.lock"), "{error}");
+    drop(first);
+    assert!(Folder::open(Arc::new(RealDisk), options, 2).is_ok());
+}
