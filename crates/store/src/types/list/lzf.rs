@@ -11,31 +11,71 @@ const MATCH_MAX: usize = 264;
 /// Places of recent triples of bytes, by their hash.
 const PLACES: usize = 1 << 12;
 
+/// After so many places in a row without a match every second place is looked at, after twice as many every third, and so on.
+const PATIENCE_SHIFT: u32 = 6;
+
+/// What compresses: the table of places, which one string after the other uses without filling it anew.
+///
+/// Places are counted on from string to string, so that what an earlier one has left in the table lies below the place where
+/// this one begins, and is no match. The table is made when it is first needed.
+#[derive(Default)]
+pub struct Packer {
+    places: Vec<u32>,
+    /// Where the next string begins.
+    base: u32,
+}
+
 /// The compressed form of `bytes`; None if it would not be at least four bytes shorter.
 pub fn pack(bytes: &[u8]) -> Option<Vec<u8>> {
-    let room = bytes.len().checked_sub(4)?;
-    let mut places = vec![usize::MAX; PLACES];
-    let (mut out, mut plain, mut at) = (Vec::with_capacity(room), 0, 0);
-    while at < bytes.len() && out.len() <= room {
-        let found = bytes[at..].first_chunk::<3>().and_then(|triple| {
+    let mut out = Vec::new();
+    Packer::default().pack(bytes, &mut out).then_some(out)
+}
+
+impl Packer {
+    /// Puts the compressed form of `bytes` into `out`, whatever was there; false, and what is in `out` means nothing, if it
+    /// would not be at least four bytes shorter.
+    pub fn pack(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> bool {
+        out.clear();
+        let (Some(room), Some(base)) = (bytes.len().checked_sub(4), self.begin(bytes.len())) else { return false };
+        let places = self.places.first_chunk_mut::<PLACES>().expect("the table was made by `begin`");
+        let (mut plain, mut at, mut misses) = (0, 0, 0_usize);
+        while let Some(triple) = bytes[at..].first_chunk::<3>() {
+            if out.len() > room {
+                return false;
+            }
             let number = u32::from_le_bytes([triple[0], triple[1], triple[2], 0]);
             let place = &mut places[(number.wrapping_mul(0x9e37_79b1) >> 20) as usize];
-            let before = std::mem::replace(place, at);
-            (before < at && at - before <= DISTANCE_MAX && bytes[before..].starts_with(triple)).then_some(before)
-        });
-        let Some(before) = found else {
-            at += 1;
-            continue;
-        };
-        push_plain(&mut out, &bytes[plain..at]);
-        let pairs = bytes[at..].iter().zip(&bytes[before..]).take(MATCH_MAX);
-        let length = pairs.take_while(|(one, other)| one == other).count().max(MATCH_MIN);
-        push_reference(&mut out, length - 2, at - before - 1);
-        at += length;
-        plain = at;
+            let before = std::mem::replace(place, base + at as u32).checked_sub(base).map(|before| before as usize);
+            let found = before.filter(|&before| at - before <= DISTANCE_MAX && bytes[before..].starts_with(triple));
+            let Some(before) = found else {
+                at = (at + 1 + (misses >> PATIENCE_SHIFT)).min(bytes.len());
+                misses += 1;
+                continue;
+            };
+            push_plain(out, &bytes[plain..at]);
+            let pairs = bytes[at + MATCH_MIN..].iter().zip(&bytes[before + MATCH_MIN..]).take(MATCH_MAX - MATCH_MIN);
+            let length = MATCH_MIN + pairs.take_while(|(one, other)| one == other).count();
+            push_reference(out, length - 2, at - before - 1);
+            (at, plain, misses) = (at + length, at + length, 0);
+        }
+        push_plain(out, &bytes[plain..]);
+        out.len() <= room
     }
-    push_plain(&mut out, &bytes[plain..]);
-    (out.len() <= room).then_some(out)
+
+    /// The place of the first byte of a string of this length, with a table that has nothing above it; None for a string
+    /// that is longer than places can say.
+    fn begin(&mut self, length: usize) -> Option<u32> {
+        // Place 0 is that of an empty table.
+        let length = u32::try_from(length).ok().filter(|&length| length < u32::MAX)?;
+        if self.places.is_empty() || self.base.checked_add(length).is_none() {
+            self.places.clear();
+            self.places.resize(PLACES, 0);
+            self.base = 1;
+        }
+        let base = self.base;
+        self.base += length;
+        Some(base)
+    }
 }
 
 fn push_plain(out: &mut Vec<u8>, bytes: &[u8]) {
@@ -54,31 +94,53 @@ fn push_reference(out: &mut Vec<u8>, length: usize, distance: usize) {
     out.push(distance as u8);
 }
 
-/// The `len` bytes that were compressed to `packed`; None if it is not the compressed form of so many. What is made is
-/// bounded by what is given: three bytes make 264 at most.
-pub fn unpack(mut packed: &[u8], len: usize) -> Option<Vec<u8>> {
-    let mut out = Vec::with_capacity(len.min(packed.len().saturating_mul(MATCH_MAX / 3)));
-    while let Some((&control, rest)) = packed.split_first() {
-        let control = usize::from(control);
-        if control < PLAIN_MAX {
-            let (plain, rest) = rest.split_at_checked(control + 1)?;
-            out.extend_from_slice(plain);
-            packed = rest;
-        } else {
-            let (more, rest) = match control >> 5 {
-                7 => rest.split_first().map(|(&more, rest)| (usize::from(more), rest))?,
-                _ => (0, rest),
-            };
-            let (&low, rest) = rest.split_first()?;
-            let start = out.len().checked_sub(((control & 31) << 8 | usize::from(low)) + 1)?;
-            (start..start + (control >> 5) + more + 2).for_each(|index| out.push(out[index]));
-            packed = rest;
-        }
-        if out.len() > len {
-            return None;
+/// The `len` bytes that were compressed to `packed`; None if it is not the compressed form of so many.
+pub fn unpack(packed: &[u8], len: usize) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    unpack_onto(packed, len, &mut out).then_some(out)
+}
+
+/// Appends the `len` bytes that were compressed to `packed`; false if it is not the compressed form of so many. What is
+/// made is bounded by what is given: three bytes make 264 at most.
+pub fn unpack_onto(mut packed: &[u8], len: usize, out: &mut Vec<u8>) -> bool {
+    let begin = out.len();
+    out.reserve(len.min(packed.len().saturating_mul(MATCH_MAX / 3)));
+    while !packed.is_empty() {
+        let Some(rest) = unpack_step(packed, begin, out) else { return false };
+        packed = rest;
+        if out.len() - begin > len {
+            return false;
         }
     }
-    (out.len() == len).then_some(out)
+    out.len() - begin == len
+}
+
+/// Appends what one control byte says; what is left of `packed`. None if it is nothing.
+fn unpack_step<'a>(packed: &'a [u8], begin: usize, out: &mut Vec<u8>) -> Option<&'a [u8]> {
+    let (&control, rest) = packed.split_first()?;
+    let control = usize::from(control);
+    if control < PLAIN_MAX {
+        let (plain, rest) = rest.split_at_checked(control + 1)?;
+        out.extend_from_slice(plain);
+        return Some(rest);
+    }
+    let (more, rest) = match control >> 5 {
+        7 => rest.split_first().map(|(&more, rest)| (usize::from(more), rest))?,
+        _ => (0, rest),
+    };
+    let (&low, rest) = rest.split_first()?;
+    let start = (out.len() - begin).checked_sub(((control & 31) << 8 | usize::from(low)) + 1)?;
+    push_again(out, begin + start, (control >> 5) + more + 2);
+    Some(rest)
+}
+
+/// Appends `length` bytes of those from `start` on, which may reach into what is being appended.
+fn push_again(out: &mut Vec<u8>, start: usize, mut length: usize) {
+    while length > 0 {
+        let step = length.min(out.len() - start);
+        out.extend_from_within(start..start + step);
+        length -= step;
+    }
 }
 
 #[cfg(test)]
@@ -103,5 +165,26 @@ mod tests {
         }
         assert!(pack(&[7; 10_000]).is_some_and(|packed| packed.len() < 130));
         assert_eq!(pack(b"no byte twice"), None);
+    }
+
+    #[test]
+    fn what_an_earlier_string_has_left_is_no_match() {
+        let (mut packer, mut out) = (Packer::default(), Vec::new());
+        let strings = [b"abcdefgh".repeat(9), b"hgfedcba".repeat(9), b"abcdefghijklmnopqrstuvwxyz".to_vec()];
+        // The second time around the places are at their end, and the table is emptied.
+        for round in 0..6 {
+            if round == 3 {
+                packer.base = u32::MAX - 100;
+            }
+            for string in &strings {
+                let is_shorter = packer.pack(string, &mut out);
+                assert_eq!(is_shorter, string.len() > 26);
+                assert_eq!(
+                    is_shorter.then(|| unpack(&out, string.len())).flatten(),
+                    is_shorter.then(|| string.clone())
+                );
+                assert_eq!(pack(string), is_shorter.then(|| out.clone()));
+            }
+        }
     }
 }
