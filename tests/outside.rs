@@ -22,6 +22,7 @@ mod permissions;
 mod pieces;
 mod process;
 mod programs;
+mod rdb_files;
 mod reconnect;
 mod replay;
 mod scripts;

@@ -56,7 +56,7 @@ const CRATE_ARROWS: &[(&str, &[&str])] = &[
     ("crates/disk", &["sleeve-wire"]),
     ("crates/server", &["sleeve-wire", "sleeve-store", "sleeve-disk"]),
     ("crates/client", &["sleeve-wire", "sleeve-server"]),
-    ("crates/cli", &["sleeve", "sleeve-server", "sleeve-wire", "sleeve-disk"]),
+    ("crates/cli", &["sleeve", "sleeve-server", "sleeve-store", "sleeve-wire", "sleeve-disk"]),
 ];
 
 /// What is wrong with the tree: each rule that it breaks, and a line for each place.

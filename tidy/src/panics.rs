@@ -20,6 +20,10 @@ const FOREIGN: &[&str] = &[
     "crates/server/src/commands/",
     "crates/server/src/config",
     "crates/server/src/engine/migrate_target",
+    "crates/store/src/rdb/file/",
+    "crates/store/src/rdb/old",
+    "crates/store/src/rdb/read/",
+    "crates/store/src/rdb/scan",
     "crates/client/src/pipe",
     "crates/client/src/values",
 ];

@@ -7,7 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::absent::{self, Absent};
-use crate::{bench, output, serve, shell, tour};
+use crate::{bench, check, output, serve, shell, tour};
 
 /// A Redis-compatible engine, its command line and its load generator in one binary.
 #[derive(Debug, Parser)]
@@ -24,6 +24,7 @@ pub enum Command {
     Serve(serve::Options),
     Bench(Box<bench::options::Options>),
     Cli(Box<shell::options::Options>),
+    Check(check::Options),
     Tour(tour::Options),
 }
 

@@ -8,6 +8,7 @@ mod address;
 mod allocator;
 mod arguments;
 mod bench;
+mod check;
 mod endpoint;
 mod interrupt;
 mod output;
@@ -30,8 +31,12 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     allocator::enter();
     let mut words = std::env::args_os();
-    if serve::is_asked_for_by(words.next().as_deref()) {
+    let program = words.next();
+    if serve::is_asked_for_by(program.as_deref()) {
         return serve::run_words(words.collect());
+    }
+    if let Some(tool) = check::tool_called(program.as_deref()) {
+        return tool(&words.collect::<Vec<_>>());
     }
     let (command, typed) = match arguments::read() {
         Ok(read) => read,
@@ -41,6 +46,7 @@ fn main() -> ExitCode {
         Command::Serve(options) => serve::run(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Cli(options) => shell::run(&options, &typed),
+        Command::Check(options) => check::run(&options),
         Command::Tour(options) => tour::run(&options),
     }
 }

@@ -4,5 +4,6 @@
 
 mod bench;
 mod check;
+mod check_rdb;
 mod formats;
 mod modes;

@@ -10,8 +10,9 @@
 //! | room | what is in it |
 //! | --- | --- |
 //! | `snapshot` | The whole store as it was at one instant, while it goes on changing. |
+//! | `dump_file` | Whole stores to and from files. |
 //! | `keyspace` | All databases: shards behind locks, and the deadlines of fields. |
-//! | `rdb` | Values as bytes in the format of Redis's snapshot files. |
+//! | `rdb` | Redis's snapshot format: values as bytes, and whole files. |
 //! | `types` | The types of values, one file or folder each: what a large collection is made of. |
 //! | `table` | The hash table of one database in one shard: segments, buckets, walks; below them `entry`, one key with its value. |
 //! | `value` | What a key can hold as seen from outside, how collections are found in an entry, the keyed hash of keys, and what is handed over to a snapshot. |
@@ -27,6 +28,7 @@ compile_error!(
      (package `sleeve` without its feature \"embedded\") and a server on a Linux machine, or in a container."
 );
 
+pub mod dump_file;
 mod keyspace;
 mod memory;
 mod packed;

@@ -7,6 +7,7 @@ mod list;
 mod listpack;
 mod map;
 mod model;
+mod rdb_files;
 mod set;
 mod snapshot;
 mod sorted_set;

@@ -180,13 +180,19 @@ impl<'a> Packed<'a> {
 
     /// The elements as a listpack of Redis, for files and for peers.
     pub fn to_redis(self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.append_redis(&mut out);
+        out
+    }
+
+    /// Appends the elements as a listpack of Redis.
+    pub(crate) fn append_redis(self, out: &mut Vec<u8>) {
         let total = self.redis_bytes();
-        let mut out = Vec::with_capacity(total);
+        out.reserve(total);
         // Redis keeps the total in 32 bits and no list, set, hash or stream node comes near.
         out.extend_from_slice(&u32::try_from(total).unwrap_or(u32::MAX).to_le_bytes());
         out.extend_from_slice(self.bytes);
         out.push(REDIS_END);
-        out
     }
 
     /// The offsets of the elements.

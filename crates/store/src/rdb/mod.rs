@@ -1,23 +1,36 @@
-//! Values as Redis's snapshot files and DUMP have them (RDB), in both directions.
+//! Redis's snapshot format (RDB), in both directions: single values, as DUMP has them, and whole files.
 //!
-//! [`write()`] turns a value into its type and its bytes; [`read`] makes a value of such bytes, which are foreign: nothing is
-//! reserved for what a length claims, and what is packed is unpacked and packed again under our own limits. The format
-//! is described in Redis's `rdb.h`; versions up to 12 (Redis 7.4) are read, and each value is written in the oldest
-//! version that has its type. [`crc64`] is the sum that stands behind a dump, and [`Input`] and [`push_len`] are what
-//! other parts of the format are made of.
+//! | file | what is in it |
+//! | --- | --- |
+//! | `file` | Whole files: a [`Writer`](file::Writer) and a [`Reader`](file::Reader), neither of which opens anything. |
+//! | `record` | One value, written: whole, or a large one part by part. |
+//! | `read` | One value, read. |
+//! | `encoder`, `scan` | Lengths, strings and numbers, written and read. |
+//! | `old` | The packed forms of Redis before version 7, which are read and never written. |
+//! | `bad` | What can be wrong with foreign bytes. |
+//! | `crc64` | The sum that stands behind files and dumps. |
+//!
+//! What is read is foreign: nothing is reserved for what a length claims, and what is packed is unpacked and packed again
+//! under our own limits. The format is described in Redis's `rdb.h`; versions up to 12 (Redis 8) and Valkey's 80 are read.
+//! A dump is written in the oldest version that has its type, a file in the [`Version`] that its writer was given.
 
-mod crc64;
+pub mod bad;
+pub mod crc64;
+pub mod encoder;
+pub mod file;
 mod old;
-mod read;
-mod scan;
-mod write;
+pub mod read;
+pub mod record;
+pub mod scan;
 
+pub use bad::Bad;
 pub use crc64::crc64;
-pub use read::{Limits, Loaded, read};
-pub use scan::{Bad, Input};
-pub use write::{push_len, push_string, write};
+pub use encoder::{Encoder, Version, push_len};
+pub use read::{Limits, Loaded, Origin, read};
+pub use record::{Record, write};
+pub use scan::{Input, Source};
 
-/// The newest version of the format that is read.
+/// The newest version of Redis's format that is read.
 pub const VERSION_MAX: u16 = 12;
 
 /// The types of values, as the format numbers them.
@@ -28,6 +41,8 @@ mod kind {
     pub const SORTED_SET_TEXT: u8 = 3;
     pub const HASH: u8 = 4;
     pub const SORTED_SET: u8 = 5;
+    pub const MODULE: u8 = 6;
+    pub const MODULE_2: u8 = 7;
     pub const HASH_ZIPMAP: u8 = 9;
     pub const LIST_ZIPLIST: u8 = 10;
     pub const SET_INTSET: u8 = 11;
@@ -41,6 +56,10 @@ mod kind {
     pub const STREAM_2: u8 = 19;
     pub const SET_LISTPACK: u8 = 20;
     pub const STREAM_3: u8 = 21;
+    /// Valkey 9 has this number for hashes with deadlines, Redis had it before 7.4 was finished.
+    pub const HASH_TIMED_VALKEY: u8 = 22;
+    pub const HASH_TIMED_EARLY: u8 = 22;
+    pub const HASH_TIMED_LISTPACK_EARLY: u8 = 23;
     pub const HASH_TIMED: u8 = 24;
     pub const HASH_TIMED_LISTPACK: u8 = 25;
 }

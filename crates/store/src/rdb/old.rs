@@ -5,7 +5,8 @@
 
 use std::borrow::Cow;
 
-use super::scan::{Bad, Input};
+use super::bad::Bad;
+use super::scan::{Input, Source};
 use crate::value::Digits;
 
 /// The elements of a ziplist.
@@ -16,7 +17,7 @@ pub fn ziplist(bytes: &[u8]) -> Result<Vec<Cow<'_, [u8]>>, Bad> {
     loop {
         match input.byte()? {
             255 if input.is_empty() => return Ok(elements),
-            255 => return Err(Bad),
+            255 => return Err(Bad::Packed),
             254 => _ = input.take(4)?,
             _ => {}
         }
@@ -38,7 +39,7 @@ fn element<'a>(input: &mut Input<'a>) -> Result<Cow<'a, [u8]>, Bad> {
                 0xf0 => little_endian(input.take(3)?),
                 0xfe => little_endian(input.take(1)?),
                 0xf1..=0xfd => i64::from(head & 15) - 1,
-                _ => return Err(Bad),
+                _ => return Err(Bad::Packed),
             };
             return Ok(Cow::Owned(Digits::default().write(number).to_vec()));
         }
@@ -63,7 +64,7 @@ pub fn zipmap(bytes: &[u8]) -> Result<Vec<Cow<'_, [u8]>>, Bad> {
         let is_value = elements.len() % 2 == 1;
         let length = match input.byte()? {
             255 if !is_value && input.is_empty() => return Ok(elements),
-            255 => return Err(Bad),
+            255 => return Err(Bad::Packed),
             254 => input.take(4)?.iter().rev().fold(0, |length, &byte| length << 8 | usize::from(byte)),
             length => usize::from(length),
         };

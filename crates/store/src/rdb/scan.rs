@@ -1,23 +1,196 @@
 //! Reading the parts that all values are made of: lengths, strings, numbers.
+//!
+//! [`Source`] is where bytes come from: a slice that has them all ([`Input`]), or a file that is read as it goes
+//! (`file::feed`). What a length claims is never reserved; what is long grows with what has arrived.
 
-use std::borrow::Cow;
-
+use super::bad::Bad;
 use crate::types::list::lzf;
 use crate::value::Digits;
 
-/// The bytes are not what they should be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bad;
-
-/// What has not been read yet.
-#[derive(Clone, Copy, Debug)]
-pub struct Input<'a>(&'a [u8]);
+/// The most bytes that a source has to show in one piece.
+pub(crate) const FEW_MAX: usize = 1 << 16;
 
 /// A length, or how a string is encoded.
 enum Length {
     Plain(u64),
     Encoded(u8),
 }
+
+/// Where the bytes of values come from, one after the other.
+pub trait Source {
+    /// The next `count` bytes, which are 64 KiB at most, until the next call.
+    ///
+    /// # Errors
+    /// [`Bad::End`] when there are not so many, [`Bad::Unreadable`] when they cannot be had.
+    fn few(&mut self, count: usize) -> Result<&[u8], Bad>;
+
+    /// Appends the next `count` bytes to `out`, whose room grows with what there is and not with `count`.
+    ///
+    /// # Errors
+    /// As [`Source::few`].
+    fn many(&mut self, count: u64, out: &mut Vec<u8>) -> Result<(), Bad>;
+
+    /// The next byte.
+    ///
+    /// # Errors
+    /// As [`Source::few`], and so for all that follow; what has the wrong form is another [`Bad`].
+    fn byte(&mut self) -> Result<u8, Bad> {
+        Ok(self.few(1)?[0])
+    }
+
+    /// The next `N` bytes.
+    ///
+    /// # Errors
+    /// As [`Source::byte`].
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Bad> {
+        Ok(*self.few(N)?.first_chunk().ok_or(Bad::End)?)
+    }
+
+    /// Milliseconds, or any number of eight bytes, lowest first.
+    ///
+    /// # Errors
+    /// As [`Source::byte`].
+    fn number(&mut self) -> Result<i64, Bad> {
+        Ok(i64::from_le_bytes(self.array()?))
+    }
+
+    /// A number of eight bytes, highest first.
+    ///
+    /// # Errors
+    /// As [`Source::byte`].
+    fn big_number(&mut self) -> Result<u64, Bad> {
+        Ok(u64::from_be_bytes(self.array()?))
+    }
+
+    /// A double as such.
+    ///
+    /// # Errors
+    /// As [`Source::byte`].
+    fn double(&mut self) -> Result<f64, Bad> {
+        Ok(f64::from_le_bytes(self.array()?))
+    }
+
+    /// A double as text, as old versions have it.
+    ///
+    /// # Errors
+    /// As [`Source::byte`].
+    fn double_text(&mut self) -> Result<f64, Bad> {
+        match self.byte()? {
+            253 => Ok(f64::NAN),
+            254 => Ok(f64::INFINITY),
+            255 => Ok(f64::NEG_INFINITY),
+            length => {
+                let text = std::str::from_utf8(self.few(usize::from(length))?).map_err(|_| Bad::Score)?;
+                text.trim().parse().map_err(|_| Bad::Score)
+            }
+        }
+    }
+
+    /// A length or count, which is only a claim.
+    ///
+    /// # Errors
+    /// As [`Source::byte`].
+    fn length(&mut self) -> Result<u64, Bad> {
+        match length_or_form(self)? {
+            Length::Plain(length) => Ok(length),
+            Length::Encoded(_) => Err(Bad::Length),
+        }
+    }
+
+    /// A string: plain, an integer, or compressed. It lies here or in `scratch`, whichever costs less.
+    ///
+    /// # Errors
+    /// As [`Source::byte`].
+    fn string<'a>(&'a mut self, scratch: &'a mut Vec<u8>) -> Result<&'a [u8], Bad> {
+        match length_or_form(self)? {
+            Length::Plain(length) if length <= FEW_MAX as u64 => self.few(length as usize),
+            length => {
+                scratch.clear();
+                text(self, length, scratch)?;
+                Ok(scratch)
+            }
+        }
+    }
+
+    /// Appends a string to `out`; one that takes more than `few` bytes in the file is returned instead.
+    ///
+    /// # Errors
+    /// As [`Source::byte`].
+    fn append_string(&mut self, out: &mut Vec<u8>, few: u64) -> Result<Option<Vec<u8>>, Bad> {
+        match length_or_form(self)? {
+            Length::Plain(length) if length > few => {
+                let mut string = Vec::new();
+                self.many(length, &mut string)?;
+                Ok(Some(string))
+            }
+            length => text(self, length, out).map(|()| None),
+        }
+    }
+
+    /// A string in a buffer of its own.
+    ///
+    /// # Errors
+    /// As [`Source::byte`].
+    fn owned(&mut self) -> Result<Vec<u8>, Bad> {
+        let mut string = Vec::new();
+        let length = length_or_form(self)?;
+        text(self, length, &mut string)?;
+        Ok(string)
+    }
+
+    /// Puts a string into `out` in place of what is there.
+    ///
+    /// # Errors
+    /// As [`Source::byte`].
+    fn string_into(&mut self, out: &mut Vec<u8>) -> Result<(), Bad> {
+        out.clear();
+        let length = length_or_form(self)?;
+        text(self, length, out)
+    }
+}
+
+fn length_or_form(source: &mut (impl Source + ?Sized)) -> Result<Length, Bad> {
+    let first = source.byte()?;
+    Ok(match first >> 6 {
+        0 => Length::Plain(u64::from(first)),
+        1 => Length::Plain(u64::from(first & 63) << 8 | u64::from(source.byte()?)),
+        2 if first == 0x80 => Length::Plain(u64::from(u32::from_be_bytes(source.array()?))),
+        2 if first == 0x81 => Length::Plain(u64::from_be_bytes(source.array()?)),
+        2 => return Err(Bad::Length),
+        _ => Length::Encoded(first & 63),
+    })
+}
+
+/// Appends a string of this length or form.
+fn text(source: &mut (impl Source + ?Sized), length: Length, out: &mut Vec<u8>) -> Result<(), Bad> {
+    let integer = match length {
+        Length::Plain(length) => return source.many(length, out),
+        Length::Encoded(0) => i64::from(i8::from_le_bytes(source.array()?)),
+        Length::Encoded(1) => i64::from(i16::from_le_bytes(source.array()?)),
+        Length::Encoded(2) => i64::from(i32::from_le_bytes(source.array()?)),
+        Length::Encoded(3) => return compressed(source, out),
+        Length::Encoded(_) => return Err(Bad::Length),
+    };
+    out.extend_from_slice(Digits::default().write(integer));
+    Ok(())
+}
+
+fn compressed(source: &mut (impl Source + ?Sized), out: &mut Vec<u8>) -> Result<(), Bad> {
+    let (packed, length) = (source.length()?, source.length()?);
+    let length = usize::try_from(length).map_err(|_| Bad::Length)?;
+    let is_right = if packed <= FEW_MAX as u64 {
+        lzf::unpack_onto(source.few(packed as usize)?, length, out)
+    } else {
+        let mut whole = Vec::new();
+        source.many(packed, &mut whole)?;
+        lzf::unpack_onto(&whole, length, out)
+    };
+    if is_right { Ok(()) } else { Err(Bad::Compressed) }
+}
+
+/// A slice that has not been read to its end.
+#[derive(Clone, Copy, Debug)]
+pub struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
     /// All of `bytes`.
@@ -31,83 +204,24 @@ impl<'a> Input<'a> {
     }
 
     /// The next `count` bytes.
+    ///
+    /// # Errors
+    /// [`Bad::End`] when there are not so many.
     pub fn take(&mut self, count: usize) -> Result<&'a [u8], Bad> {
-        let (taken, rest) = self.0.split_at_checked(count).ok_or(Bad)?;
+        let (taken, rest) = self.0.split_at_checked(count).ok_or(Bad::End)?;
         self.0 = rest;
         Ok(taken)
     }
+}
 
-    /// The next byte.
-    pub fn byte(&mut self) -> Result<u8, Bad> {
-        Ok(self.take(1)?[0])
+impl Source for Input<'_> {
+    fn few(&mut self, count: usize) -> Result<&[u8], Bad> {
+        self.take(count)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Bad> {
-        Ok(*self.take(N)?.first_chunk().ok_or(Bad)?)
-    }
-
-    /// Milliseconds, or any number of eight bytes, lowest first.
-    pub fn number(&mut self) -> Result<i64, Bad> {
-        Ok(i64::from_le_bytes(self.array()?))
-    }
-
-    /// A number of eight bytes, highest first.
-    pub fn big_number(&mut self) -> Result<u64, Bad> {
-        Ok(u64::from_be_bytes(self.array()?))
-    }
-
-    /// A double as such.
-    pub fn double(&mut self) -> Result<f64, Bad> {
-        Ok(f64::from_le_bytes(self.array()?))
-    }
-
-    /// A double as text, as old versions have it.
-    pub fn double_text(&mut self) -> Result<f64, Bad> {
-        match self.byte()? {
-            253 => Ok(f64::NAN),
-            254 => Ok(f64::INFINITY),
-            255 => Ok(f64::NEG_INFINITY),
-            length => {
-                let text = std::str::from_utf8(self.take(usize::from(length))?).map_err(|_| Bad)?;
-                text.trim().parse().map_err(|_| Bad)
-            }
-        }
-    }
-
-    fn length(&mut self) -> Result<Length, Bad> {
-        let first = self.byte()?;
-        Ok(match first >> 6 {
-            0 => Length::Plain(u64::from(first)),
-            1 => Length::Plain(u64::from(first & 63) << 8 | u64::from(self.byte()?)),
-            2 if first == 0x80 => Length::Plain(u64::from(u32::from_be_bytes(self.array()?))),
-            2 if first == 0x81 => Length::Plain(u64::from_be_bytes(self.array()?)),
-            2 => return Err(Bad),
-            _ => Length::Encoded(first & 63),
-        })
-    }
-
-    /// A length or count, which is only a claim.
-    pub fn len(&mut self) -> Result<u64, Bad> {
-        match self.length()? {
-            Length::Plain(length) => Ok(length),
-            Length::Encoded(_) => Err(Bad),
-        }
-    }
-
-    /// A string: plain, an integer, or compressed.
-    pub fn string(&mut self) -> Result<Cow<'a, [u8]>, Bad> {
-        let integer = |number: i64| Cow::Owned(Digits::default().write(number).to_vec());
-        Ok(match self.length()? {
-            Length::Plain(length) => Cow::Borrowed(self.take(usize::try_from(length).map_err(|_| Bad)?)?),
-            Length::Encoded(0) => integer(i64::from(i8::from_le_bytes(self.array()?))),
-            Length::Encoded(1) => integer(i64::from(i16::from_le_bytes(self.array()?))),
-            Length::Encoded(2) => integer(i64::from(i32::from_le_bytes(self.array()?))),
-            Length::Encoded(3) => {
-                let (packed, len) = (self.len()?, self.len()?);
-                let packed = self.take(usize::try_from(packed).map_err(|_| Bad)?)?;
-                Cow::Owned(lzf::unpack(packed, usize::try_from(len).map_err(|_| Bad)?).ok_or(Bad)?)
-            }
-            Length::Encoded(_) => return Err(Bad),
-        })
+    fn many(&mut self, count: u64, out: &mut Vec<u8>) -> Result<(), Bad> {
+        let count = usize::try_from(count).map_err(|_| Bad::End)?;
+        out.extend_from_slice(self.take(count)?);
+        Ok(())
     }
 }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use sleeve_store::rdb::{self, Bad, Input};
+use sleeve_store::rdb::{self, Input, Source};
 
 use super::function::publish;
 use crate::commands::key::dump::{self, VERSION_OLD, checked, version_of};
@@ -102,8 +102,7 @@ fn codes_of(body: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
         if kind != LIBRARY {
             return Err(Error::fixed("ERR given type is not a function"));
         }
-        let code = input.string().map_err(|Bad| Error::fixed("ERR Failed loading library data"))?;
-        codes.push(code.into_owned());
+        codes.push(input.owned().map_err(|_| Error::fixed("ERR Failed loading library data"))?);
     }
     Ok(codes)
 }

@@ -258,6 +258,14 @@ impl<'a> MapRef<'a> {
         live
     }
 
+    /// The pack of fields and values, if the hash is a small one in which no field ever had a deadline.
+    pub(crate) fn packed(self) -> Option<Packed<'a>> {
+        match self.0 {
+            InnerRef::Packed(small) if small.shape == Shape::default() => Some(small.packed),
+            _ => None,
+        }
+    }
+
     /// When [`Map::expire`] has something to do, in milliseconds since the epoch; never if no field has a deadline.
     #[inline]
     pub fn due_ms(self) -> Option<i64> {

@@ -1,0 +1,56 @@
+//! `sleeve check`: what is in a server's files, or what is wrong with them. Nothing is changed that was not asked for.
+//!
+//! Called by the name of one of Redis's tools, the program answers as that tool does.
+
+mod rdb;
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  sleeve check rdb dump.rdb
+
+A program that is called redis-check-rdb answers as Redis's tool does.
+";
+
+/// Says what is in the files of a server, or what is wrong with them
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXAMPLES, arg_required_else_help = true)]
+pub struct Options {
+    /// Which kind of file.
+    #[command(subcommand)]
+    pub what: What,
+}
+
+/// The kinds of files.
+#[derive(Clone, Debug, clap::Subcommand)]
+pub enum What {
+    Rdb(rdb::Options),
+}
+
+/// Does what the options ask for; the exit code is 0 if the file is whole, and 1 if it is not.
+pub fn run(options: &Options) -> ExitCode {
+    match &options.what {
+        What::Rdb(options) => rdb::run(options),
+    }
+}
+
+/// The tool of Redis that has this name, if one has: what it does with the words behind its name.
+pub fn tool_called(program: Option<&OsStr>) -> Option<fn(&[OsString]) -> ExitCode> {
+    let name = Path::new(program?).file_name()?;
+    (name == "redis-check-rdb").then_some(rdb::run_words as fn(&[OsString]) -> ExitCode)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_name_of_the_file_counts() {
+        assert!(tool_called(Some(OsStr::new("/usr/bin/redis-check-rdb"))).is_some());
+        assert!(tool_called(Some(OsStr::new("/redis-check-rdb/sleeve"))).is_none());
+        assert!(tool_called(None).is_none());
+    }
+}

@@ -1,0 +1,260 @@
+//! `sleeve check rdb`: reads a snapshot as a server that loads it would, and says what is in it, or at which byte it is
+//! damaged and what that costs.
+
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsString;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use sleeve_server::REDIS_VERSION;
+use sleeve_store::HashKey;
+use sleeve_store::rdb::file::{Error, Event, KeyRecord, Reader};
+use sleeve_store::rdb::{Limits, Loaded, Origin};
+
+use crate::output;
+
+const EXAMPLES: &str = "\
+The file is read as a server would load it, to its last byte, and is not changed. The status is 0 if it is whole, and 1 if
+it is not.
+
+Examples:
+  sleeve check rdb /var/lib/redis/dump.rdb
+  sleeve check rdb dump.rdb && cp dump.rdb backup/
+";
+
+/// Reads an RDB file and says what is in it, or at which byte it is damaged and which keys that costs
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Options {
+    /// The file
+    pub file: PathBuf,
+}
+
+/// What there is of one database.
+#[derive(Clone, Copy, Debug, Default)]
+struct Database {
+    keys: u64,
+    volatile: u64,
+    over: u64,
+    /// The number of keys that the file announces.
+    announced: u64,
+}
+
+/// What was read of a file.
+#[derive(Debug, Default)]
+struct Census {
+    version: Option<(Origin, u16)>,
+    about: Vec<(Vec<u8>, Vec<u8>)>,
+    functions: u64,
+    databases: BTreeMap<usize, Database>,
+    /// Keys by the name of their type.
+    types: BTreeMap<&'static str, u64>,
+    bytes: u64,
+}
+
+/// Why a file is not whole.
+enum Damage {
+    /// It cannot be read on.
+    File(Error),
+    /// This key stands in it twice.
+    Twice(KeyRecord),
+}
+
+impl Census {
+    fn sum(&self, count: impl Fn(&Database) -> u64) -> u64 {
+        self.databases.values().map(count).sum()
+    }
+
+    fn count(&mut self, record: &KeyRecord, now_ms: i64) {
+        let database = self.databases.entry(record.database).or_default();
+        database.keys += 1;
+        database.volatile += u64::from(record.deadline.is_some());
+        database.over += u64::from(record.deadline.is_some_and(|deadline| now_ms > deadline));
+        *self.types.entry(type_of(&record.value)).or_default() += 1;
+    }
+}
+
+fn type_of(value: &Loaded) -> &'static str {
+    match value {
+        Loaded::String(_) => "string",
+        Loaded::List(_) => "list",
+        Loaded::Set(_) => "set",
+        Loaded::Hash(_) => "hash",
+        Loaded::SortedSet(_) => "zset",
+        Loaded::Stream(_) => "stream",
+    }
+}
+
+/// Reads a file to its end, or to where it is damaged; `see` is shown everything with the byte behind it.
+fn examine(file: File, mut see: impl FnMut(u64, &Event)) -> (Census, Option<Damage>) {
+    let mut census = Census::default();
+    // Whoever made the file cannot know this secret for long: it lasts as long as this process.
+    let secret = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), std::process::id());
+    let hash_key = HashKey::new(u128::from(secret).to_le_bytes());
+    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
+    let mut reader = Reader::new(file, Limits::usual(hash_key));
+    let (mut seen, mut database) = (HashSet::new(), 0);
+    let damage = loop {
+        let event = match reader.next_event() {
+            Ok(event) => event,
+            Err(error) => break Some(Damage::File(error)),
+        };
+        see(reader.offset(), &event);
+        match event {
+            Event::Aux { name, value } => census.about.push((name, value)),
+            Event::Function(_) => census.functions += 1,
+            Event::Select(selected) => database = selected,
+            Event::Sizes { keys, .. } => census.databases.entry(database).or_default().announced = keys,
+            Event::Key(record) if !seen.insert((record.database, hash_key.hash(&record.key).0)) => {
+                break Some(Damage::Twice(record));
+            }
+            Event::Key(record) => census.count(&record, now_ms),
+            Event::End => break None,
+        }
+    };
+    (census.version, census.bytes) = (reader.version(), reader.offset());
+    (census, damage)
+}
+
+/// Does what the options ask for.
+pub fn run(options: &Options) -> ExitCode {
+    let name = options.file.display();
+    let file = match open(&options.file) {
+        Ok(file) => file,
+        Err(reason) => {
+            eprintln!("{reason}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let (census, damage) = examine(file, |_, _| {});
+    print(&census);
+    match damage {
+        None => {
+            output::line(format_args!("{name} is whole: {} bytes", census.bytes));
+            ExitCode::SUCCESS
+        }
+        Some(damage) => {
+            output::flush();
+            eprintln!("{name} is damaged {}\n{}", told(&damage), cost(&damage, &census));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn open(path: &Path) -> Result<File, String> {
+    let file = File::open(path).map_err(|error| format!("cannot open {}: {error}", path.display()))?;
+    let is_folder = file.metadata().is_ok_and(|metadata| metadata.is_dir());
+    if is_folder { Err(format!("{} is a folder; name the file in it", path.display())) } else { Ok(file) }
+}
+
+fn print(census: &Census) {
+    if let Some((origin, version)) = census.version {
+        let whose = if origin == Origin::Valkey { "Valkey" } else { "Redis" };
+        output::line(format_args!("format       version {version} of {whose}"));
+    }
+    for (name, value) in &census.about {
+        output::line(format_args!("{:<12} {}", name.escape_ascii().to_string(), value.escape_ascii()));
+    }
+    if census.functions > 0 {
+        output::line(format_args!("functions    {}", plural(census.functions, "library", "libraries")));
+    }
+    for (number, database) in &census.databases {
+        let Database { keys, volatile, over, .. } = *database;
+        let keys = plural(keys, "key", "keys");
+        output::line(format_args!(
+            "{:<12} {keys}, {volatile} with a deadline, {over} of them over",
+            format!("database {number}")
+        ));
+    }
+    for (name, count) in &census.types {
+        output::line(format_args!("{name:<12} {}", plural(*count, "key", "keys")));
+    }
+}
+
+fn plural(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+fn told(damage: &Damage) -> String {
+    match damage {
+        Damage::File(error) => error.to_string(),
+        Damage::Twice(record) => {
+            let KeyRecord { key, database, offset, .. } = record;
+            format!("at byte {offset}: the key \"{}\" stands in database {database} twice", key.escape_ascii())
+        }
+    }
+}
+
+/// What the damage costs: what was being read, and what stands behind it.
+fn cost(damage: &Damage, census: &Census) -> String {
+    use sleeve_store::rdb::file::Fault;
+    let kept = plural(census.sum(|database| database.keys), "key", "keys");
+    let missing = census.sum(|database| database.announced.saturating_sub(database.keys));
+    let rest = match (missing, damage) {
+        (0, _) => "what stands behind it".to_owned(),
+        (count, _) => format!("what stands behind it, {} at least", plural(count, "key", "keys")),
+    };
+    match damage {
+        Damage::File(Error { fault: Fault::Sum { .. }, .. }) => {
+            format!(
+                "All {kept} can be read, and any of them may have changed. A server loads it with `rdbchecksum no`."
+            )
+        }
+        Damage::File(Error { fault: Fault::Magic | Fault::Version(_), .. }) => "Nothing of it can be read.".to_owned(),
+        Damage::File(Error { key: Some(key), .. }) => {
+            format!("It costs the key \"{}\" and {rest}. {kept} in front of it can be read.", key.escape_ascii())
+        }
+        Damage::File(_) | Damage::Twice(_) => format!("It costs {rest}. {kept} in front of it can be read."),
+    }
+}
+
+/// Answers as redis-check-rdb does to these words.
+pub fn run_words(words: &[OsString]) -> ExitCode {
+    let [word] = words else {
+        eprintln!("Usage: redis-check-rdb <rdb-file-name>");
+        return ExitCode::FAILURE;
+    };
+    if word == "-v" || word == "--version" {
+        output::line(format_args!("redis-check-rdb {REDIS_VERSION} (sleeve {})", env!("CARGO_PKG_VERSION")));
+        return ExitCode::SUCCESS;
+    }
+    let path = Path::new(word);
+    let file = match open(path) {
+        Ok(file) => file,
+        Err(reason) => {
+            eprintln!("{reason}");
+            return ExitCode::FAILURE;
+        }
+    };
+    output::line(format_args!("[offset 0] Checking RDB file {}", path.display()));
+    let (census, damage) = examine(file, |offset, event| match event {
+        Event::Aux { name, value } => {
+            let (name, value) = (name.escape_ascii(), value.escape_ascii());
+            output::line(format_args!("[offset {offset}] AUX FIELD {name} = '{value}'"));
+        }
+        Event::Select(database) => output::line(format_args!("[offset {offset}] Selecting DB ID {database}")),
+        _ => {}
+    });
+    let (bytes, over) = (census.bytes, census.sum(|database| database.over));
+    let code = match &damage {
+        None => {
+            output::line(format_args!("[offset {bytes}] Checksum OK\n[offset {bytes}] \\o/ RDB looks OK! \\o/"));
+            ExitCode::SUCCESS
+        }
+        Some(damage) => {
+            output::line(format_args!("--- RDB ERROR DETECTED ---\n[offset {bytes}] {}", told(damage)));
+            if let Damage::File(Error { key: Some(key), .. }) = damage {
+                output::line(format_args!("[additional info] Reading key '{}'", key.escape_ascii()));
+            }
+            ExitCode::FAILURE
+        }
+    };
+    // That tool counts a key as soon as it has its name.
+    let named = u64::from(matches!(&damage, Some(Damage::File(Error { key: Some(_), .. }))));
+    output::line(format_args!("[info] {} keys read", census.sum(|database| database.keys) + named));
+    output::line(format_args!("[info] {} expires", census.sum(|database| database.volatile)));
+    output::line(format_args!("[info] {over} already expired"));
+    code
+}

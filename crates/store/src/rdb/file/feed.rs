@@ -1,0 +1,110 @@
+//! A window on the bytes of a file that is read from beginning to end, with the sum of what has been read.
+//!
+//! The window is a few hundred KiB. What does not fit into it goes by it, into a buffer that grows with what arrives.
+
+use std::io::{self, Read};
+
+use super::super::bad::Bad;
+use super::super::crc64::crc64_of_more;
+use super::super::scan::{FEW_MAX, Source};
+
+/// The bytes of the window: at least as many as must be shown in one piece.
+const WINDOW: usize = 4 * FEW_MAX;
+
+/// The bytes of a file, one after the other.
+pub(super) struct Feed<R> {
+    source: R,
+    window: Box<[u8]>,
+    /// What of the window is next, and where what was read into it ends.
+    at: usize,
+    end: usize,
+    /// What stands before the window in the file.
+    before: u64,
+    /// The sum of all bytes up to this place in the window.
+    sum: u64,
+    summed: usize,
+    /// Why the source could not be read.
+    failed: Option<io::Error>,
+}
+
+impl<R: Read> Feed<R> {
+    pub fn new(source: R) -> Self {
+        let window = vec![0; WINDOW].into_boxed_slice();
+        Self { source, window, at: 0, end: 0, before: 0, sum: 0, summed: 0, failed: None }
+    }
+
+    /// How many bytes have been taken.
+    pub fn offset(&self) -> u64 {
+        self.before + self.at as u64
+    }
+
+    /// The sum of all bytes that have been taken.
+    pub fn sum(&mut self) -> u64 {
+        self.sum = crc64_of_more(self.sum, &self.window[self.summed..self.at]);
+        self.summed = self.at;
+        self.sum
+    }
+
+    /// Why the source could not be read, if that is so.
+    pub fn take_failure(&mut self) -> Option<io::Error> {
+        self.failed.take()
+    }
+
+    /// What is left: bytes that are in the window, and the source.
+    pub fn into_rest(self) -> (Vec<u8>, R) {
+        (self.window[self.at..self.end].to_vec(), self.source)
+    }
+
+    /// Sees to it that `count` bytes are in the window.
+    #[cold]
+    fn fill(&mut self, count: usize) -> Result<(), Bad> {
+        self.sum();
+        self.window.copy_within(self.at..self.end, 0);
+        self.before += self.at as u64;
+        (self.end, self.at, self.summed) = (self.end - self.at, 0, 0);
+        while self.end < count {
+            match self.source.read(&mut self.window[self.end..]) {
+                Ok(0) => return Err(Bad::End),
+                Ok(read) => self.end += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.fail(error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn fail(&mut self, error: io::Error) -> Bad {
+        self.failed = Some(error);
+        Bad::Unreadable
+    }
+}
+
+impl<R: Read> Source for Feed<R> {
+    #[inline]
+    fn few(&mut self, count: usize) -> Result<&[u8], Bad> {
+        if self.end - self.at < count {
+            self.fill(count)?;
+        }
+        self.at += count;
+        Ok(&self.window[self.at - count..self.at])
+    }
+
+    fn many(&mut self, count: u64, out: &mut Vec<u8>) -> Result<(), Bad> {
+        if count <= FEW_MAX as u64 {
+            out.extend_from_slice(self.few(count as usize)?);
+            return Ok(());
+        }
+        let here = (self.end - self.at).min(usize::try_from(count).unwrap_or(usize::MAX));
+        out.extend_from_slice(self.few(here)?);
+        let (begin, rest) = (out.len(), count - here as u64);
+        self.sum();
+        let read = self.source.by_ref().take(rest).read_to_end(out);
+        self.sum = crc64_of_more(self.sum, &out[begin..]);
+        self.before += (out.len() - begin) as u64;
+        match read {
+            Ok(read) if read as u64 == rest => Ok(()),
+            Ok(_) => Err(Bad::End),
+            Err(error) => Err(self.fail(error)),
+        }
+    }
+}

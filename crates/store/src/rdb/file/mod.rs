@@ -1,0 +1,72 @@
+//! Whole files: a header, fields about the file, function libraries, and for each database its keys; then a sum.
+//!
+//! ```text
+//! "REDIS" and four digits of version, or "VALKEY" and three
+//! 250 name value               about the file
+//! 245 code                     a library of functions
+//! 254 database
+//! 251 keys, keys with deadline
+//! [252 deadline][248 seconds idle | 249 frequency] type key value       a record, and so on
+//! 255, CRC-64 of all that stands before
+//! ```
+//!
+//! [`Writer`] gathers bytes, which whoever has it takes out as they come; [`Reader`] draws bytes from anything that can be
+//! read and gives out one [`Event`] after the other. Neither opens a file, and neither holds more than one record.
+//!
+//! # How a file is written
+//!
+//! ```ignore
+//! let mut writer = Writer::new(Format { version: Version::Ten, is_compressing: true, is_summing: true });
+//! writer.about(&about);
+//! writer.function(b"#!lua name=mylib\n...");
+//! writer.select(0);
+//! writer.sizes(keys, keys_with_deadlines);
+//! writer.record(&Head { key, deadline, access: Access::Unknown }).entry(&entry, now_ms); // whole, under the lock
+//! writer.record(&head).raw(form, bytes, now_ms);                                         // whole, from copied bytes
+//! writer.record(&head).open_hash(2, false);                                              // in parts
+//! writer.parts().field(field, value, None);
+//! writer.parts().field(field, value, None);
+//! writer.drain(|bytes| file.write_all(bytes))?;                                          // as often as one likes
+//! writer.end()?;
+//! writer.drain(|bytes| file.write_all(bytes))?;
+//! ```
+//!
+//! What a value can be, and in which parts large ones come, stands in [`record`](super::record).
+
+pub mod batch;
+pub mod feed;
+pub mod reader;
+pub mod writer;
+
+pub use batch::{Batch, BatchKey, BatchValue};
+pub use reader::{Error, Event, Fault, KeyRecord, Reader};
+pub use writer::{About, Format, Head, Outdated, Writer};
+
+/// How recently or how often a key was used, where a file says so: it does if the server evicts by it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// Nothing is said.
+    #[default]
+    Unknown,
+    /// Not for so many seconds.
+    Idle(u64),
+    /// So often, on the logarithmic scale of LFU.
+    Frequency(u8),
+}
+
+/// The bytes that stand where a type could.
+mod opcode {
+    pub const SLOT_IMPORT: u8 = 243;
+    pub const SLOT_INFO: u8 = 244;
+    pub const FUNCTION: u8 = 245;
+    pub const FUNCTION_EARLY: u8 = 246;
+    pub const MODULE_AUX: u8 = 247;
+    pub const IDLE: u8 = 248;
+    pub const FREQUENCY: u8 = 249;
+    pub const AUX: u8 = 250;
+    pub const RESIZE: u8 = 251;
+    pub const DEADLINE_MS: u8 = 252;
+    pub const DEADLINE_S: u8 = 253;
+    pub const SELECT: u8 = 254;
+    pub const END: u8 = 255;
+}

@@ -1,0 +1,271 @@
+//! Reading values. What is read is put together element by element, as commands would, so that a value is kept as one
+//! that was written here.
+
+mod packed;
+mod stream;
+
+use super::bad::Bad;
+use super::kind;
+use super::scan::{Input, Source};
+use crate::types::hash::{Map, MapLimits};
+use crate::types::list::List;
+use crate::types::list::chain::End;
+use crate::types::list::limit::ListLimit;
+use crate::types::set::intset::IntegerSet;
+use crate::types::set::{Set, SetLimits};
+use crate::types::sorted_set::{SortedSet, SortedSetLimits};
+use crate::types::stream::Stream;
+use crate::types::stream::block::BlockLimits;
+use crate::value::collection::Collection;
+use crate::value::key_hash::HashKey;
+use crate::value::{Deadline, ValueRef};
+use packed::{for_each_group, for_each_of_ziplist, packed};
+
+/// What decides how values are kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The secret of tables.
+    pub hash_key: HashKey,
+    /// Lists.
+    pub list: ListLimit,
+    /// Sets.
+    pub set: SetLimits,
+    /// Hashes.
+    pub hash: MapLimits,
+    /// Sorted sets.
+    pub sorted_set: SortedSetLimits,
+    /// Streams.
+    pub stream: BlockLimits,
+    /// The time, milliseconds since the epoch: fields whose time is over are not kept.
+    pub now_ms: i64,
+}
+
+impl Limits {
+    /// The limits that Redis has unless it is told otherwise; nothing is over.
+    pub fn usual(hash_key: HashKey) -> Self {
+        Self {
+            hash_key,
+            list: ListLimit::new(-2),
+            set: SetLimits { integers_max: 512, packed_max: 128, packed_value_max: 64 },
+            hash: MapLimits { entries_max: 128, value_bytes_max: 64 },
+            sorted_set: SortedSetLimits { entries_max: 128, value_max: 64 },
+            stream: BlockLimits { bytes_max: 4096, entries_max: 100 },
+            now_ms: i64::MIN,
+        }
+    }
+}
+
+/// A value that was read.
+#[derive(Clone)]
+pub enum Loaded {
+    /// A string.
+    String(Vec<u8>),
+    /// A list.
+    List(List),
+    /// A set.
+    Set(Set),
+    /// A hash.
+    Hash(Map),
+    /// A sorted set.
+    SortedSet(SortedSet),
+    /// A stream.
+    Stream(Stream),
+}
+
+/// Reads the type and the bytes of one value as Redis writes them. A collection without elements is [`Bad`], except for a
+/// stream, and except for a hash whose fields are all over.
+///
+/// # Errors
+/// [`Bad`] when the bytes are not a value.
+pub fn read(input: &mut Input<'_>, limits: &Limits) -> Result<Loaded, Bad> {
+    let kind = input.byte()?;
+    read_kind(input, kind, Origin::Redis, limits)
+}
+
+/// Who numbers the types: what came after version 11 of the format has not the same numbers everywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Redis.
+    Redis,
+    /// Valkey, from 9 on.
+    Valkey,
+}
+
+/// Reads the bytes of a value of this type.
+///
+/// # Errors
+/// [`Bad`] when the bytes are not a value.
+pub(crate) fn read_kind(input: &mut impl Source, kind: u8, origin: Origin, limits: &Limits) -> Result<Loaded, Bad> {
+    Ok(match (kind, origin) {
+        (kind::STRING, _) => Loaded::String(input.owned()?),
+        (kind::LIST | kind::LIST_ZIPLIST | kind::LIST_QUICKLIST | kind::LIST_QUICKLIST_2, _) => {
+            Loaded::List(filled(read_list(input, kind, limits)?)?)
+        }
+        (kind::SET | kind::SET_INTSET | kind::SET_LISTPACK, _) => Loaded::Set(filled(read_set(input, kind, limits)?)?),
+        (kind::SORTED_SET_TEXT | kind::SORTED_SET, _) => {
+            Loaded::SortedSet(filled(read_sorted_set(input, kind, limits)?)?)
+        }
+        (kind::SORTED_SET_ZIPLIST | kind::SORTED_SET_LISTPACK, _) => {
+            Loaded::SortedSet(filled(read_packed_sorted_set(input, kind, limits)?)?)
+        }
+        (kind::HASH, _) => Loaded::Hash(filled(read_hash(input, limits)?)?),
+        (kind::HASH_ZIPMAP | kind::HASH_ZIPLIST | kind::HASH_LISTPACK, _) => {
+            Loaded::Hash(filled(read_packed_hash(input, kind, limits)?)?)
+        }
+        (kind::HASH_TIMED | kind::HASH_TIMED_EARLY, Origin::Redis) => {
+            Loaded::Hash(read_timed_hash(input, kind, limits)?)
+        }
+        (kind::HASH_TIMED_LISTPACK | kind::HASH_TIMED_LISTPACK_EARLY, Origin::Redis) => {
+            Loaded::Hash(read_timed_packed_hash(input, kind, limits)?)
+        }
+        (kind::HASH_TIMED_VALKEY, Origin::Valkey) => Loaded::Hash(read_valkey_hash(input, limits)?),
+        (kind::STREAM | kind::STREAM_2 | kind::STREAM_3, _) => {
+            Loaded::Stream(stream::read_stream(input, kind, limits.stream)?)
+        }
+        (kind::MODULE | kind::MODULE_2, _) => return Err(Bad::Module),
+        _ => return Err(Bad::Kind(kind)),
+    })
+}
+
+fn filled<C: Collection>(collection: C) -> Result<C, Bad> {
+    if collection.is_empty() { Err(Bad::Empty) } else { Ok(collection) }
+}
+
+fn read_list(input: &mut impl Source, kind: u8, limits: &Limits) -> Result<List, Bad> {
+    const PLAIN: u64 = 1;
+    const PACKED: u64 = 2;
+    let (mut list, mut scratch) = (List::new(limits.hash_key), Vec::new());
+    let mut push = |element: ValueRef<'_>| {
+        list.prepare(element.len(), 1, limits.list);
+        list.push(End::Back, element, limits.list);
+    };
+    let nodes = if kind == kind::LIST_ZIPLIST { 1 } else { input.length()? };
+    for _ in 0..nodes {
+        let container = if kind == kind::LIST_QUICKLIST_2 { input.length()? } else { PLAIN };
+        if container == PACKED {
+            packed(input)?.as_packed().iter().for_each(&mut push);
+            continue;
+        }
+        let node = input.string(&mut scratch)?;
+        match (kind, container) {
+            (kind::LIST | kind::LIST_QUICKLIST_2, PLAIN) => push(ValueRef::Bytes(node)),
+            (_, PLAIN) => for_each_of_ziplist(node, |element| push(ValueRef::Bytes(element)))?,
+            _ => return Err(Bad::Packed),
+        }
+    }
+    Ok(list)
+}
+
+fn read_set(input: &mut impl Source, kind: u8, limits: &Limits) -> Result<Set, Bad> {
+    let (mut set, mut scratch) = (Set::new(limits.hash_key), Vec::new());
+    let mut add = |member: ValueRef<'_>| if set.add(member, &limits.set) { Ok(()) } else { Err(Bad::Twice) };
+    match kind {
+        kind::SET => {
+            for _ in 0..input.length()? {
+                add(ValueRef::Bytes(input.string(&mut scratch)?))?;
+            }
+        }
+        kind::SET_INTSET => {
+            let integers = IntegerSet::from_redis(input.string(&mut scratch)?).ok_or(Bad::Packed)?;
+            integers.as_integers().iter().try_for_each(|number| add(ValueRef::Integer(number)))?;
+        }
+        _ => packed(input)?.as_packed().iter().try_for_each(&mut add)?,
+    }
+    Ok(set)
+}
+
+fn score(set: &mut SortedSet, name: &[u8], score: f64, limits: &Limits) -> Result<(), Bad> {
+    if score.is_nan() {
+        return Err(Bad::Score);
+    }
+    if set.set(name, score, limits.sorted_set).is_some() { Err(Bad::Twice) } else { Ok(()) }
+}
+
+fn read_sorted_set(input: &mut impl Source, kind: u8, limits: &Limits) -> Result<SortedSet, Bad> {
+    let (mut set, mut name) = (SortedSet::new(limits.hash_key), Vec::new());
+    for _ in 0..input.length()? {
+        input.string_into(&mut name)?;
+        let of_name = if kind == kind::SORTED_SET { input.double()? } else { input.double_text()? };
+        score(&mut set, &name, of_name, limits)?;
+    }
+    Ok(set)
+}
+
+fn read_packed_sorted_set(input: &mut impl Source, kind: u8, limits: &Limits) -> Result<SortedSet, Bad> {
+    let mut set = SortedSet::new(limits.hash_key);
+    for_each_group(input, kind, |[name, text]: [&[u8]; 2]| {
+        let of_name = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+        score(&mut set, name, of_name.ok_or(Bad::Score)?, limits)
+    })?;
+    Ok(set)
+}
+
+/// Sets a new field; at 0 it has no deadline, and one whose time is over is left out.
+fn set_field(map: &mut Map, field: &[u8], value: &[u8], at_ms: i64, limits: &Limits) -> Result<(), Bad> {
+    let deadline = if at_ms == 0 { Deadline::Clear } else { Deadline::At(at_ms) };
+    if at_ms != 0 && at_ms <= limits.now_ms {
+        return Ok(());
+    }
+    let is_new = map.set(field, value, deadline, limits.hash, i64::MIN);
+    if is_new { Ok(()) } else { Err(Bad::Twice) }
+}
+
+fn read_hash(input: &mut impl Source, limits: &Limits) -> Result<Map, Bad> {
+    let (mut map, mut field, mut scratch) = (Map::new(limits.hash_key), Vec::new(), Vec::new());
+    for _ in 0..input.length()? {
+        input.string_into(&mut field)?;
+        set_field(&mut map, &field, input.string(&mut scratch)?, 0, limits)?;
+    }
+    Ok(map)
+}
+
+fn read_packed_hash(input: &mut impl Source, kind: u8, limits: &Limits) -> Result<Map, Bad> {
+    let mut map = Map::new(limits.hash_key);
+    for_each_group(input, kind, |[field, value]: [&[u8]; 2]| set_field(&mut map, field, value, 0, limits))?;
+    Ok(map)
+}
+
+/// Deadlines count from the earliest, plus one; 0 is none. Before Redis 7.4 was finished they stood there as they are.
+fn read_timed_hash(input: &mut impl Source, kind: u8, limits: &Limits) -> Result<Map, Bad> {
+    let from_ms = if kind == kind::HASH_TIMED { input.number()? } else { 1 };
+    let (mut map, mut field, mut scratch) = (Map::new(limits.hash_key), Vec::new(), Vec::new());
+    for _ in 0..input.length()? {
+        let from_first = i64::try_from(input.length()?).map_err(|_| Bad::Deadline)?;
+        let at_ms = match from_first {
+            0 => 0,
+            _ => from_ms.checked_add(from_first - 1).filter(|&at_ms| at_ms > 0).ok_or(Bad::Deadline)?,
+        };
+        input.string_into(&mut field)?;
+        set_field(&mut map, &field, input.string(&mut scratch)?, at_ms, limits)?;
+    }
+    Ok(map)
+}
+
+fn read_timed_packed_hash(input: &mut impl Source, kind: u8, limits: &Limits) -> Result<Map, Bad> {
+    if kind == kind::HASH_TIMED_LISTPACK {
+        // The earliest deadline, which the elements say again.
+        input.number()?;
+    }
+    let mut map = Map::new(limits.hash_key);
+    for_each_group(input, kind, |[field, value, at_ms]: [&[u8]; 3]| {
+        let at_ms = ValueRef::Bytes(at_ms).integer().filter(|&at_ms| at_ms >= 0).ok_or(Bad::Deadline)?;
+        set_field(&mut map, field, value, at_ms, limits)
+    })?;
+    Ok(map)
+}
+
+/// Deadlines stand behind the values as they are; -1 is none.
+fn read_valkey_hash(input: &mut impl Source, limits: &Limits) -> Result<Map, Bad> {
+    let (mut map, mut field, mut value) = (Map::new(limits.hash_key), Vec::new(), Vec::new());
+    for _ in 0..input.length()? {
+        input.string_into(&mut field)?;
+        input.string_into(&mut value)?;
+        let at_ms = match input.number()? {
+            -1 => 0,
+            at_ms @ 1.. => at_ms,
+            _ => return Err(Bad::Deadline),
+        };
+        set_field(&mut map, &field, &value, at_ms, limits)?;
+    }
+    Ok(map)
+}

@@ -1,0 +1,357 @@
+//! Whole files: stores of random values are written and read again, in every version, and damaged files are refused.
+//!
+//! What a store holds is written out plainly ([`contents`]) and compared as that. All randomness comes from a seed.
+
+mod values;
+
+use std::collections::HashSet;
+
+use sleeve_store::dump_file::{Contents, LoadError, SaveError, load, save, version_of};
+use sleeve_store::rdb::file::{About, Access, Event, Fault, Format, Head, Reader, Writer};
+use sleeve_store::rdb::{self, Bad, Input, Loaded, Version};
+use sleeve_store::{
+    Collection, Deadline, Digits, EntryRef, Kind, List, Map, Set, SortedSet, Store, Stream, StreamId, ValueRef,
+};
+use values::{LATER_MS, NOW, Plain, Random, contents, fill, limits, store};
+
+const ABOUT: About<'_> =
+    About { server_version: "7.2.4", written_s: 1_700_000_000, used_memory: 1 << 30, is_log_base: false };
+
+fn written(store: &Store, format: Format) -> Vec<u8> {
+    let mut file = Vec::new();
+    let contents = Contents {
+        about: ABOUT,
+        aux: &[("sleeve-offset", b"123456")],
+        functions: &[b"#!lua name=one\nredis.register_function('f', function() return 1 end)"],
+        access: &|_| Access::Unknown,
+    };
+    let saved = save(&store.lock_all(), format, &contents, |bytes| {
+        file.extend_from_slice(bytes);
+        Ok::<(), ()>(())
+    });
+    saved.unwrap();
+    file
+}
+
+fn format(version: Version) -> Format {
+    Format { version, is_compressing: true, is_summing: true }
+}
+
+/// Gives out a file in pieces of random sizes, as disks and sockets do.
+struct Pieces<'a>(&'a [u8], Random);
+
+impl std::io::Read for Pieces<'_> {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let wanted = 1 + self.1.scale(17) as usize;
+        let count = wanted.min(into.len()).min(self.0.len());
+        let (taken, rest) = self.0.split_at(count);
+        into[..count].copy_from_slice(taken);
+        self.0 = rest;
+        Ok(count)
+    }
+}
+
+fn loaded(file: &[u8]) -> Result<Store, LoadError> {
+    let store = store();
+    load(&store, Pieces(file, Random(3)), limits(&store), NOW, |_| {})?;
+    Ok(store)
+}
+
+#[test]
+fn what_was_written_is_read_in_every_version() {
+    let keys = if cfg!(miri) { 15 } else { 200 };
+    for seed in 0..if cfg!(miri) { 1 } else { 2 } {
+        for (version, is_timed) in [(Version::Ten, false), (Version::Twelve, true), (Version::Valkey80, true)] {
+            let store = store();
+            fill(&store, keys, seed, is_timed);
+            let wanted = contents(&store);
+            for (is_compressing, is_summing) in [(true, true), (false, true), (true, false)] {
+                let file = written(&store, Format { version, is_compressing, is_summing });
+                let again = loaded(&file).unwrap_or_else(|error| panic!("seed {seed}, {version:?}: {error}"));
+                let found = contents(&again);
+                for (key, value) in &wanted {
+                    assert_eq!(found.get(key), Some(value), "seed {seed}, {version:?}, {key:?}");
+                }
+                assert_eq!(found.len(), wanted.len());
+                assert_eq!(file.ends_with(&[0; 8]), !is_summing);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_version_is_the_oldest_that_knows_everything() {
+    let store = store();
+    fill(&store, 40, 1, false);
+    assert_eq!(version_of(&store.lock_all()), Version::Ten);
+    let hash = store.hash(b"timed");
+    let (mut map, limits) = (Map::new(store.hash_key()), limits(&store));
+    map.set(b"field", b"value", Deadline::At(LATER_MS), limits.hash, NOW.now_ms);
+    drop(store.lock_of(hash).set_collection(0, (hash, b"timed"), map, Deadline::Clear, NOW));
+    assert_eq!(version_of(&store.lock_all()), Version::Twelve);
+    // Whoever insists on the older version gets no file.
+    let contents = Contents { about: ABOUT, aux: &[], functions: &[], access: &|_| Access::Unknown };
+    let saved = save(&store.lock_all(), format(Version::Ten), &contents, |_| Ok::<(), ()>(()));
+    assert!(matches!(saved, Err(SaveError::Outdated(outdated)) if outdated.needed == 12));
+}
+
+#[test]
+fn what_stands_around_the_keys_is_told_as_it_was_written() {
+    let mut writer = Writer::new(format(Version::Ten));
+    writer.about(&ABOUT);
+    writer.aux("sleeve-offset", b"99");
+    writer.function(b"#!lua name=lib");
+    writer.select(2);
+    writer.sizes(2, 1);
+    let head = Head { key: b"one", deadline: Some(-5), access: Access::Idle(70_000) };
+    writer.record(&head).string(ValueRef::Integer(12));
+    let head = Head { key: b"two", deadline: None, access: Access::Frequency(200) };
+    writer.record(&head).string(ValueRef::Bytes(b"words"));
+    writer.end().unwrap();
+    let file = writer.drain(<[u8]>::to_vec);
+    assert_eq!(writer.len(), file.len() as u64);
+    let with_rest = [&file[..], b"*1\r\n"].concat();
+    let mut reader = Reader::new(with_rest.as_slice(), limits(&store()));
+    let mut told = Vec::new();
+    loop {
+        told.push(match reader.next_event().unwrap() {
+            Event::Aux { name, value } => format!("{} {}", name.escape_ascii(), value.escape_ascii()),
+            Event::Function(code) => format!("function {}", code.escape_ascii()),
+            Event::Select(database) => format!("select {database}"),
+            Event::Sizes { keys, volatile } => format!("sizes {keys} {volatile}"),
+            Event::Key(record) => {
+                assert_eq!(&file[record.offset as usize..][..1], if record.deadline.is_some() { [252] } else { [249] });
+                format!("{} {} {:?} {:?}", record.database, record.key.escape_ascii(), record.deadline, record.access)
+            }
+            Event::End => break,
+        });
+    }
+    assert_eq!(reader.offset(), file.len() as u64);
+    assert_eq!(reader.into_rest().0, b"*1\r\n");
+    let wanted = [
+        "redis-ver 7.2.4",
+        "redis-bits 64",
+        "ctime 1700000000",
+        "used-mem 1073741824",
+        "aof-base 0",
+        "sleeve-offset 99",
+        "function #!lua name=lib",
+        "select 2",
+        "sizes 2 1",
+        "2 one Some(-5) Idle(70000)",
+        "2 two None Frequency(200)",
+    ];
+    assert_eq!(told, wanted);
+}
+
+#[test]
+fn a_value_in_parts_is_the_value() {
+    let store = store();
+    fill(&store, if cfg!(miri) { 20 } else { 250 }, 5, true);
+    let mut writer = Writer::new(format(Version::Twelve));
+    let locked = store.lock_all();
+    for database in 0..3 {
+        writer.select(database);
+        for shard in locked.set().iter() {
+            locked.shard(shard).for_each(database, |entry| in_parts(&mut writer, &entry));
+        }
+    }
+    drop(locked);
+    writer.end().unwrap();
+    let again = writer.drain(loaded).unwrap();
+    assert_eq!(contents(&again), contents(&store));
+}
+
+/// Writes an entry part by part, as if it were a large one.
+fn in_parts(writer: &mut Writer, entry: &EntryRef<'_>) {
+    let head = Head { key: entry.key(), deadline: entry.deadline(), access: Access::Unknown };
+    let record = writer.record(&head);
+    match entry.kind() {
+        Kind::String => {
+            let mut digits = Digits::default();
+            let value = entry.value();
+            let bytes = value.bytes(&mut digits);
+            record.open_string(bytes.len() as u64);
+            bytes.chunks(1000).for_each(|part| writer.parts().string_part(part));
+        }
+        Kind::List => {
+            let (count, packs) = entry.collection::<List>().unwrap().packs();
+            record.open_list(count as u64);
+            packs.for_each(|pack| writer.parts().pack(pack));
+        }
+        Kind::Set => {
+            let set = entry.collection::<Set>().unwrap();
+            record.open_set(set.len() as u64);
+            set.for_each(|member| writer.parts().member(member));
+        }
+        Kind::SortedSet => {
+            let set = entry.collection::<SortedSet>().unwrap();
+            record.open_sorted_set(set.len() as u64);
+            set.visit(0..set.len(), false, |member, score| writer.parts().scored(member, score));
+        }
+        Kind::Hash => {
+            let map = entry.collection::<Map>().unwrap();
+            record.open_hash(map.len() as u64, map.due_ms().is_some());
+            map.for_each_with_deadline(i64::MIN, |field, value, deadline| writer.parts().field(field, value, deadline));
+        }
+        Kind::Stream => {
+            let stream = entry.collection::<Stream>().unwrap();
+            record.open_stream(stream.blocks_len() as u64);
+            stream_in_parts(writer, stream);
+        }
+    }
+}
+
+fn stream_in_parts(writer: &mut Writer, stream: &Stream) {
+    let parts = writer.parts();
+    stream.blocks().for_each(|(first, block)| parts.block(first, block));
+    parts.stream_counters(stream.len(), stream.first_id(), stream.counters(), stream.groups().len() as u64);
+    for (name, group) in stream.groups() {
+        parts.group(name, group.last_id, group.entries_read, group.pending_len() as u64);
+        group.pending_in(StreamId::MIN..=StreamId::MAX).for_each(|(id, pending)| parts.pending(id, pending));
+        parts.consumers(group.consumers().len() as u64);
+        for consumer in group.consumers() {
+            parts.consumer(&consumer.name, consumer.seen_ms, consumer.active_ms, consumer.pending_len() as u64);
+            consumer.pending_from(StreamId::MIN).for_each(|id| parts.consumer_pending(id));
+        }
+    }
+}
+
+#[test]
+fn deadlines_that_are_nearer_than_the_next_sweep_are_written() {
+    let (store, limits) = (store(), limits(&store()));
+    let mut map = Map::new(limits.hash_key);
+    for number in 0..5_000_i64 {
+        let field = number.to_string().into_bytes();
+        map.set(&field, b"value", Deadline::At(if number < 100 { 10 } else { 12 }), limits.hash, 0);
+    }
+    // The sweep that removes the first hundred rests for longer than the others live.
+    map.expire(11, usize::MAX, |_| {});
+    assert_eq!((map.as_ref().len(), map.due_ms() > Some(12)), (4_900, true));
+    let hash = store.hash(b"key");
+    drop(store.lock_of(hash).set_collection(0, (hash, b"key"), map, Deadline::Clear, NOW));
+    let mut dump = Vec::new();
+    let locked = store.lock_of(hash);
+    rdb::write(&mut dump, &locked.get(0, hash, b"key", 11).unwrap(), 11);
+    let Ok(Loaded::Hash(again)) = rdb::read(&mut Input::new(&dump), &limits) else { panic!("a dump is a dump") };
+    assert_eq!(again.as_ref().get_with_deadline(b"4999", 11).map(|(_, deadline)| deadline), Some(Some(12)));
+    assert_eq!(again.as_ref().len(), 4_900);
+}
+
+/// A file with one small value of each encoding, and what it holds.
+fn small_file(version: Version) -> (Vec<u8>, Plain) {
+    let store = store();
+    fill(&store, 150, 11, version != Version::Ten);
+    // Larger values would make every byte of the file take too long.
+    let (mut seen, mut others) = (HashSet::new(), Vec::new());
+    for ((database, key), (_, encoding, lines)) in contents(&store) {
+        if lines.concat().len() > 400 || !seen.insert(encoding) {
+            others.push((database, key));
+        }
+    }
+    assert!(seen.len() >= 6, "{seen:?}");
+    for (database, key) in others {
+        let hash = store.hash(&key);
+        drop(store.lock_of(hash).remove(database, hash, &key));
+    }
+    (written(&store, format(version)), contents(&store))
+}
+
+#[test]
+fn a_flipped_bit_anywhere_is_an_error_or_changes_nothing() {
+    for version in [Version::Ten, Version::Twelve, Version::Valkey80] {
+        let (file, wanted) = small_file(version);
+        assert_eq!(contents(&loaded(&file).unwrap()), wanted);
+        for at in (0..file.len()).step_by(if cfg!(miri) { 37 } else { 1 }) {
+            // Every bit of one file, and of the others one bit of every byte.
+            for bit in if version == Version::Ten && !cfg!(miri) { 0..8 } else { at % 8..at % 8 + 1 } {
+                let mut damaged = file.clone();
+                damaged[at] ^= 1 << bit;
+                // One bit makes of version 12 the version 2, in which there was no sum yet.
+                if let Ok(store) = loaded(&damaged) {
+                    assert_eq!(contents(&store), wanted, "{version:?}: bit {bit} of byte {at} was flipped");
+                    assert_eq!(at, 7);
+                }
+                // Without the sum it may be another file, but it hangs nothing and breaks nothing.
+                let other = store();
+                let mut reader = Reader::new(damaged.as_slice(), limits(&other));
+                reader.trust_sum();
+                while !matches!(reader.next_event(), Ok(Event::End) | Err(_)) {}
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_cut_off_is_an_error_that_says_where() {
+    let (file, _) = small_file(Version::Twelve);
+    for length in 0..file.len() {
+        let Err(LoadError::File(error)) = loaded(&file[..length]) else { panic!("cut at {length}") };
+        assert!(error.offset <= length as u64 && error.begins_at <= error.offset, "cut at {length}: {error}");
+        let is_right = match error.fault {
+            Fault::Magic => length < 9,
+            Fault::Bad(bad) => bad == Bad::End || bad == Bad::Packed,
+            _ => false,
+        };
+        assert!(is_right, "cut at {length}: {error}");
+    }
+}
+
+#[test]
+fn what_a_length_claims_is_not_reserved() {
+    // Each claims 2^60 elements or bytes and has none.
+    let claim = [0x81, 0x10, 0, 0, 0, 0, 0, 0, 0];
+    for kind in 0..=30 {
+        for prefix in [&b""[..], &[0; 8], &[1], &[2]] {
+            let mut file = b"REDIS0012\xfe\x00".to_vec();
+            file.extend([&[kind][..], b"\x03key", prefix, &claim, b"x"].concat());
+            assert!(loaded(&file).is_err(), "type {kind}");
+        }
+    }
+    let mut file = b"REDIS0011\xfe\x00\xfb".to_vec();
+    file.extend([&claim[..], &claim, b"\x00\x01k\x01v\xff"].concat());
+    file.extend(rdb::crc64(&file).to_le_bytes());
+    assert_eq!(contents(&loaded(&file).unwrap()).len(), 1);
+}
+
+#[test]
+fn what_cannot_be_loaded_says_why() {
+    let cases: [(&[u8], &str); 12] = [
+        (b"", "no RDB file"),
+        (b"*3\r\n$3\r\nSET\r\n", "no RDB file"),
+        (b"REDIS0013\xff", "REDIS0013"),
+        (b"REDIS0000\xff", "REDIS0000"),
+        (b"VALKEY081\xff", "VALKEY081"),
+        (b"REDIS0010\x07\x01k", "the value belongs to a module"),
+        (b"REDIS0010\x1e\x01k", "no value has the type 30"),
+        (b"REDIS0010\xf7\x81\x45\x60\x12\x34\x56\x78\x9a\xbc\x02\x02\x01", "the module"),
+        (b"REDIS0010\xf6\x01k", "release candidate"),
+        (b"VALKEY080\xf3\x01k", "slots of a cluster"),
+        (b"REDIS0010\xfe\x09\x00\x01k\x01v", "`databases` to more than 9"),
+        (b"REDIS0010\x00\x01k\x01v\x00\x01k\x01v", "stands in database 0 twice"),
+    ];
+    for (file, reason) in cases {
+        let error = loaded(file).err().expect("not to be loaded").to_string();
+        assert!(error.contains(reason), "{}: {error}", file.escape_ascii());
+    }
+    let error = loaded(b"REDIS0010\xfe\x01\x02\x03key\x02\x01a\x01").err().unwrap().to_string();
+    assert!(
+        error.starts_with("at byte 20, in the record of the key \"key\" of database 1 that begins at byte 11"),
+        "{error}"
+    );
+}
+
+#[test]
+fn what_nobody_needs_is_skipped() {
+    let file =
+        b"REDIS0012\xf7\x81\x45\x60\x12\x34\x56\x78\x9a\xbc\x02\x02\x00\xf4\x01\x02\x03\xfe\x00\x00\x01k\x01v\xff";
+    let file = [&file[..], &[0; 8]].concat();
+    assert_eq!(contents(&loaded(&file).unwrap()).len(), 1);
+}
+
+#[test]
+fn old_versions_have_no_sum_and_deadlines_in_seconds() {
+    let file = b"REDIS0002\xfe\x00\xfd\x00\x20\x00\x00\x00\x01k\xc0\x05\xff";
+    let plain = contents(&loaded(file).unwrap());
+    assert_eq!(plain.values().next().unwrap(), &(Some(8_192_000), "int", vec!["5".to_owned()]));
+}

@@ -1,0 +1,77 @@
+//! Any bytes as an RDB file: it is loaded or refused, and what was loaded is written and loaded again as the same.
+//!
+//! The sum at the end is not compared, so that every input gets as far as its records.
+
+#![no_main]
+
+use std::collections::BTreeMap;
+
+use libfuzzer_sys::fuzz_target;
+use sleeve_store::dump_file::{Contents, insert, save};
+use sleeve_store::rdb::file::{About, Access, BatchValue, Event, Format, Reader};
+use sleeve_store::rdb::{Limits, Version};
+use sleeve_store::{Kind, List, Map, Moment, Options, Previous, Set, SortedSet, Store, Stream};
+
+const DATABASES: usize = 4;
+const NOW: Moment = Moment { now_ms: 0, clock: 0 };
+
+fuzz_target!(|file: &[u8]| {
+    let Some(store) = loaded(file) else { return };
+    for version in [Version::Twelve, Version::Valkey80] {
+        let again = loaded(&written(&store, version)).expect("our own file is a file");
+        assert_eq!(sizes(&again), sizes(&store), "and holds the same");
+    }
+});
+
+fn loaded(file: &[u8]) -> Option<Store> {
+    let store = Store::new(Options { databases: DATABASES, shards: 2, secret: [1; 16] });
+    let mut reader = Reader::new(file, Limits::usual(store.hash_key()));
+    reader.trust_sum();
+    loop {
+        match reader.next_event().ok()? {
+            Event::Select(DATABASES..) => return None,
+            Event::Key(record) => {
+                let hash = store.hash(&record.key);
+                let (place, value) = ((hash, record.key.as_slice()), BatchValue::Loaded(record.value));
+                if insert(&mut store.lock_of(hash), record.database, place, value, record.deadline, NOW) != Previous::Missing {
+                    return None;
+                }
+            }
+            Event::End => return Some(store),
+            _ => {}
+        }
+    }
+}
+
+fn written(store: &Store, version: Version) -> Vec<u8> {
+    let about = About { server_version: "1", written_s: 0, used_memory: 0, is_log_base: true };
+    let contents = Contents { about, aux: &[], functions: &[], access: &|_| Access::Idle(3) };
+    let (mut file, format) = (Vec::new(), Format { version, is_compressing: true, is_summing: true });
+    let saved = save(&store.lock_all(), format, &contents, |bytes| {
+        file.extend_from_slice(bytes);
+        Ok::<(), ()>(())
+    });
+    saved.expect("the version knows everything");
+    file
+}
+
+/// Each key with the type of its value, how much is in it, and its deadline.
+fn sizes(store: &Store) -> BTreeMap<(usize, Vec<u8>), (&'static str, u64, Option<i64>)> {
+    let (locked, mut all) = (store.lock_all(), BTreeMap::new());
+    for shard in locked.set().iter() {
+        for database in 0..DATABASES {
+            locked.shard(shard).for_each(database, |entry| {
+                let size = match entry.kind() {
+                    Kind::String => entry.value().len() as u64,
+                    Kind::List => entry.collection::<List>().map_or(0, |list| list.len() as u64),
+                    Kind::Set => entry.collection::<Set>().map_or(0, |set| set.len() as u64),
+                    Kind::SortedSet => entry.collection::<SortedSet>().map_or(0, |set| set.len() as u64),
+                    Kind::Hash => entry.collection::<Map>().map_or(0, |map| map.len() as u64),
+                    Kind::Stream => entry.collection::<Stream>().map_or(0, |stream| stream.len()),
+                };
+                all.insert((database, entry.key().to_vec()), (entry.kind().name(), size, entry.deadline()));
+            });
+        }
+    }
+    all
+}

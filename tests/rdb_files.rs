@@ -1,0 +1,254 @@
+//! RDB files between the store's reader and writer and real servers, in both directions.
+//!
+//! A real server fills itself with random values of every type and encoding and saves them; the store reads the file and writes
+//! it again, in each version that another real server reads; and that server, started with the file, has the same digest. So a
+//! value that is read wrongly and one that is written wrongly both show.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use sleeve_store::dump_file::{Contents, load, save, version_of};
+use sleeve_store::rdb::file::{About, Access, Format};
+use sleeve_store::rdb::{Limits, Version};
+use sleeve_store::{Moment, Options, Store};
+use sleeve_tests::random::{Random, seed};
+use sleeve_tests::{Connection, Kind, Server};
+
+const PEERS: [Kind; 3] = [Kind::Redis, Kind::Redis8, Kind::Valkey];
+const NOW: Moment = Moment { now_ms: 0, clock: 0 };
+
+fn start(kind: Kind) -> Server {
+    Server::start_with(kind, &["--enable-debug-command", "yes"])
+}
+
+fn ask(connection: &mut Connection, words: &[String]) -> String {
+    String::from_utf8_lossy(&connection.command(words).expect("a reply")).into_owned()
+}
+
+fn say(connection: &mut Connection, line: &str) -> String {
+    ask(connection, &line.split(' ').map(str::to_owned).collect::<Vec<_>>())
+}
+
+/// A word, a number of any size, or a long text that can be compressed or cannot.
+fn value(random: &mut Random) -> String {
+    match random.below(8) {
+        0 => random.between(i64::MIN, i64::MAX).to_string(),
+        1 => random.between(-70_000, 70_000).to_string(),
+        2 => "ab".repeat(random.below(150)),
+        3 => (0..random.below(200)).map(|_| char::from(b' ' + random.below(90) as u8)).collect(),
+        4 => "é".repeat(random.below(3000)),
+        _ => format!("word-{}", random.below(500)),
+    }
+}
+
+/// Words of a command that makes or changes a key.
+fn change(random: &mut Random, has_field_deadlines: bool) -> Vec<String> {
+    let key = format!("{}:{}", ["s", "l", "t", "z", "h", "x", "i"][random.below(7)], random.below(25));
+    let count = [1, 3, 20, 200, 700][random.below(5)];
+    let many = |random: &mut Random, command: &str, each: usize| {
+        let mut words = vec![command.to_owned(), key.clone()];
+        words.extend((0..count * each).map(|_| value(random)));
+        words
+    };
+    match key.as_bytes()[0] {
+        b's' => match count {
+            1 => vec!["PFADD".into(), format!("p{key}"), value(random), value(random)],
+            3 => vec!["SETBIT".into(), key, random.below(200_000).to_string(), "1".into()],
+            _ => vec!["SET".into(), key, value(random)],
+        },
+        b'l' => many(random, ["RPUSH", "LPUSH"][count % 2], 1),
+        b't' => many(random, "SADD", 1),
+        b'i' => {
+            let mut words = vec!["SADD".to_owned(), key];
+            let most = [100, 100_000, i64::MAX][random.below(3)];
+            words.extend((0..count).map(|_| random.between(-most, most).to_string()));
+            words
+        }
+        b'z' => {
+            let mut words = vec!["ZADD".to_owned(), key];
+            for _ in 0..count {
+                let score = ["inf", "-inf", "1e300", "0.1"][random.below(4)].to_owned();
+                words.push(if random.once_in(3) {
+                    score
+                } else {
+                    (random.between(-999, 999) as f64 / 8.0).to_string()
+                });
+                words.push(value(random));
+            }
+            words
+        }
+        b'h' if has_field_deadlines && random.once_in(3) => {
+            let seconds = random.between(10_000, 1 << 30).to_string();
+            ["HEXPIRE", &key, &seconds, "FIELDS", "3", "word-1", "word-2", "word-3"].map(str::to_owned).to_vec()
+        }
+        b'h' => {
+            let mut words = many(random, "HSET", 2);
+            words.extend((1..4).flat_map(|number| [format!("word-{number}"), "value".to_owned()]));
+            words
+        }
+        _ => stream_change(random, key),
+    }
+}
+
+fn stream_change(random: &mut Random, key: String) -> Vec<String> {
+    let id = format!("{}-{}", random.below(3000), random.below(5));
+    match random.below(9) {
+        0 => vec!["XDEL".to_owned(), key, id],
+        1 => ["XGROUP", "CREATE", &key, &format!("g{}", random.below(3)), &id, "MKSTREAM"].map(str::to_owned).to_vec(),
+        2 => ["XGROUP", "CREATECONSUMER", &key, "g1", "idler"].map(str::to_owned).to_vec(),
+        3 | 4 => {
+            let (group, consumer) = (format!("g{}", random.below(3)), format!("c{}", random.below(3)));
+            ["XREADGROUP", "GROUP", &group, &consumer, "COUNT", "5", "STREAMS", &key, ">"].map(str::to_owned).to_vec()
+        }
+        5 => ["XACK", &key, "g1", &id].map(str::to_owned).to_vec(),
+        6 => ["XTRIM", &key, "MAXLEN", &(20 + random.below(300)).to_string()].map(str::to_owned).to_vec(),
+        _ => {
+            let mut words = ["XADD", &key, "*"].map(str::to_owned).to_vec();
+            (0..1 + random.below(3)).for_each(|number| words.extend([format!("name-{number}"), value(random)]));
+            words
+        }
+    }
+}
+
+/// Random values of every type and encoding in three databases, some with deadlines, and a library of functions.
+fn fill(connection: &mut Connection, random: &mut Random, has_field_deadlines: bool) {
+    for database in [0, 1, 9] {
+        assert_eq!(say(connection, &format!("SELECT {database}")), "+OK\r\n");
+        for _ in 0..200 {
+            ask(connection, &change(random, has_field_deadlines));
+        }
+        for _ in 0..30 {
+            let key = format!("{}:{}", ["s", "l", "t", "z", "h", "x", "i"][random.below(7)], random.below(25));
+            say(connection, &format!("PEXPIRE {key} {}", random.between(10_000_000, 1 << 40)));
+        }
+    }
+    let library = "#!lua name=greetings\nredis.register_function('hello', function() return 'hello' end)";
+    let loaded = ask(connection, &["FUNCTION".to_owned(), "LOAD".to_owned(), library.to_owned()]);
+    assert_eq!(loaded, "$9\r\ngreetings\r\n");
+}
+
+/// What a file holds: its keys, and the functions beside them.
+fn read(file: &[u8]) -> (Store, Vec<Vec<u8>>) {
+    let store = Store::new(Options { databases: 16, shards: 8, secret: [3; 16] });
+    let mut functions = Vec::new();
+    load(&store, file, Limits::usual(store.hash_key()), NOW, |event| {
+        if let sleeve_store::rdb::file::Event::Function(code) = event {
+            functions.push(code);
+        }
+    })
+    .unwrap_or_else(|error| panic!("a real server's file is read: {error}"));
+    (store, functions)
+}
+
+fn written(store: &Store, functions: &[Vec<u8>], format: Format) -> Vec<u8> {
+    let functions: Vec<&[u8]> = functions.iter().map(Vec::as_slice).collect();
+    let about = About { server_version: "7.2.4", written_s: 1_700_000_000, used_memory: 1 << 20, is_log_base: false };
+    let contents = Contents {
+        about,
+        aux: &[("sleeve-offset", b"1000")],
+        functions: &functions,
+        access: &|entry| match entry.key().last() {
+            Some(b'1') => Access::Idle(1000),
+            Some(b'2') => Access::Frequency(9),
+            _ => Access::Unknown,
+        },
+    };
+    let mut file = Vec::new();
+    let saved = save(&store.lock_all(), format, &contents, |bytes| {
+        file.extend_from_slice(bytes);
+        Ok::<(), ()>(())
+    });
+    saved.expect("the version knows all values");
+    file
+}
+
+/// Starts a server again with this file as its data.
+fn start_again_with(server: &mut Server, file: &[u8]) {
+    server.kill();
+    fs::write(server.folder().join("dump.rdb"), file).expect("the folder of the server");
+    server.restart().unwrap_or_else(|reason| panic!("{} loads the file: {reason}", server.kind().name()));
+}
+
+fn saved(server: &Server, connection: &mut Connection) -> Vec<u8> {
+    assert_eq!(say(connection, "SAVE"), "+OK\r\n");
+    fs::read(server.folder().join("dump.rdb")).expect("the server has saved")
+}
+
+fn digest(connection: &mut Connection) -> String {
+    say(connection, "DEBUG DIGEST")
+}
+
+/// What Redis's own tool says of a file.
+fn is_whole(file: &Path) -> bool {
+    let checked =
+        Command::new("redis-check-rdb").arg(file).output().expect("redis-check-rdb stands beside redis-server");
+    checked.status.success()
+}
+
+/// Whether a server of this kind reads what another has saved. Redis and Valkey have gone different ways since 7.2.
+fn reads(reader: Kind, writer: Kind) -> bool {
+    reader == writer || writer == Kind::Redis
+}
+
+fn exchange(from: Kind, random: &mut Random, has_field_deadlines: bool) {
+    let server = start(from);
+    let mut connection = server.connect();
+    fill(&mut connection, random, has_field_deadlines);
+    let (wanted, file) = (digest(&mut connection), saved(&server, &mut connection));
+    let (store, functions) = read(&file);
+    assert_eq!(functions.len(), 1);
+    let redis = version_of(&store.lock_all());
+    assert_eq!(redis == Version::Twelve, has_field_deadlines);
+    let own = if from == Kind::Valkey && has_field_deadlines { Version::Valkey80 } else { redis };
+    let format = |version| Format { version, is_compressing: true, is_summing: true };
+    for to in PEERS {
+        let version = if to == Kind::Valkey && has_field_deadlines { Version::Valkey80 } else { redis };
+        if to == Kind::Redis && version != Version::Ten {
+            continue;
+        }
+        let (mut target, route) = (start(to), format!("from {} to {} as {version:?}", from.name(), to.name()));
+        // Servers write scores differently into their digests, so the same server says what is right.
+        let wanted_there = reads(to, from).then(|| {
+            start_again_with(&mut target, &file);
+            digest(&mut target.connect())
+        });
+        for (is_compressing, is_summing) in [(false, false), (true, true)] {
+            let file = written(&store, &functions, Format { version, is_compressing, is_summing });
+            start_again_with(&mut target, &file);
+            let mut there = target.connect();
+            if let Some(wanted) = &wanted_there {
+                assert_eq!(&digest(&mut there), wanted, "{route}");
+            }
+            assert_eq!(say(&mut there, "FCALL hello 0"), "$5\r\nhello\r\n");
+            if version == Version::Ten {
+                assert!(is_whole(&target.folder().join("dump.rdb")), "{route}");
+            }
+        }
+        // And back: what that server saves is read as the same.
+        let (again, _) = read(&saved(&target, &mut target.connect()));
+        let mut back = start(from);
+        start_again_with(&mut back, &written(&again, &functions, format(own)));
+        assert_eq!(digest(&mut back.connect()), wanted, "{route}, and back");
+    }
+}
+
+#[test]
+fn every_server_reads_what_was_written_and_is_read() {
+    let seed = seed(9);
+    println!("seed {seed}");
+    let mut random = Random::new(seed);
+    for from in PEERS {
+        exchange(from, &mut random, false);
+    }
+}
+
+#[test]
+fn deadlines_of_fields_go_to_those_who_know_them() {
+    let seed = seed(11);
+    println!("seed {seed}");
+    let mut random = Random::new(seed);
+    for from in [Kind::Redis8, Kind::Valkey] {
+        exchange(from, &mut random, true);
+    }
+}
