@@ -5,12 +5,12 @@ mod seen;
 mod world;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use seen::{Gathered, copy};
-use sleeve_store::Kind;
-use sleeve_store::snapshot::{Budget, Progress, Snapshot, Unfinished};
-use world::{Mix, World};
+use sleeve_store::snapshot::{Budget, Progress, Record, Snapshot, Unfinished};
+use sleeve_store::{Deadline, FindMut, Kind, Moment, Options, ShardSet, Store, Value};
+use world::{Mix, Random, World};
 
 /// How many random runs there are: `short`, unless a soak asks for another number.
 fn seeds(short: u64) -> u64 {
@@ -29,6 +29,12 @@ impl Run {
     fn new(seed: u64, shards: usize, keys: u64, mix: Mix) -> Self {
         println!("seed {seed}, {shards} shards, {keys} keys, {mix:?}");
         Self { world: World::new(seed, shards, keys, mix), waiting: Arc::default() }
+    }
+
+    /// Only what was flushed and not freed can hold the rest back.
+    fn wait(&mut self) {
+        assert!(!self.world.flushed.is_empty(), "the rest is nowhere");
+        self.world.flushed.clear();
     }
 
     fn begin(&self) -> Snapshot {
@@ -56,8 +62,7 @@ impl Run {
             match snapshot.step(&self.world.store, budget, &mut |record| gathered.take(record)) {
                 Ok(Progress::Done) => break,
                 Ok(Progress::More) => {}
-                // What was flushed and not freed holds the rest.
-                Ok(Progress::Waiting) => self.world.flushed.clear(),
+                Ok(Progress::Waiting) => self.wait(),
                 Err(torn) => panic!("{torn}"),
             }
         }
@@ -97,7 +102,7 @@ impl Run {
             match rest.step(&self.world.store, budget, &mut |_| panic!("an aborted snapshot gives out nothing")) {
                 Ok(Progress::Done) => break,
                 Ok(Progress::More) => {}
-                Ok(Progress::Waiting) => self.world.flushed.clear(),
+                Ok(Progress::Waiting) => self.wait(),
                 Err(torn) => panic!("{torn}"),
             }
         }
@@ -171,6 +176,102 @@ fn large_lists_come_as_they_were() {
 #[test]
 fn large_streams_come_as_they_were() {
     large(Kind::Stream, 7000);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "copies megabytes, byte by byte")]
+fn long_strings_come_as_they_were() {
+    let mut opened = 0;
+    for seed in 9000..9000 + seeds(4) {
+        let mut run = Run::new(seed, [1, 4][seed as usize % 2], 2, Mix::Large(Kind::String));
+        for changes in 0..5 {
+            (0..10).for_each(|_| run.world.step());
+            opened += run.compare(changes / 2);
+        }
+    }
+    assert!(opened > 0, "no value was large");
+}
+
+#[test]
+fn what_writers_hand_over_is_counted_until_it_is_taken() {
+    const KEYS: u64 = if cfg!(miri) { 300 } else { 2_000 };
+    let store = Store::new(Options { shards: 4, ..Options::new([7; 16]) });
+    let moment = Moment { now_ms: 0, clock: 0 };
+    let keys: Vec<Vec<u8>> = (0..KEYS).map(|number| format!("key:{number}").into_bytes()).collect();
+    for key in &keys {
+        let hash = store.hash(key);
+        drop(store.lock_of(hash).set(0, hash, key, &Value::Plain(&[b'x'; 200]), Deadline::Clear, moment));
+    }
+    let waiting: Arc<AtomicUsize> = Arc::default();
+    let mut snapshot = Snapshot::begin(&store, &mut store.lock_all(), Arc::clone(&waiting)).unwrap();
+    for key in &keys {
+        let hash = store.hash(key);
+        drop(store.lock_of(hash).remove(0, hash, key));
+    }
+    let before = waiting.load(Ordering::Relaxed);
+    // The last table of each shard has handed over all, as every key is gone.
+    assert!((200 * KEYS as usize..300 * KEYS as usize).contains(&before), "{before} bytes wait");
+    let mut given = 0;
+    let mut count = |record: Record<'_>| {
+        let Record::Keys(entries) = record else { panic!("no value is large") };
+        entries.for_each(|_| given += 1);
+    };
+    let budget = Budget { bytes: 1 << 20, pieces: 1 << 20 };
+    while snapshot.step(&store, budget, &mut count).unwrap() != Progress::Done {}
+    assert_eq!((given, waiting.load(Ordering::Relaxed)), (KEYS, 0));
+}
+
+/// Threads that move units from one key to another under the locks of both, while snapshots are taken: the sum is always
+/// the same, whatever the threads do between two steps.
+#[test]
+fn a_snapshot_beside_threads_is_of_one_instant() {
+    const KEYS: u64 = 300;
+    let (threads, snapshots) = if cfg!(miri) { (2, 1) } else { (3, 8) };
+    let store = Store::new(Options { shards: 4, ..Options::new([7; 16]) });
+    let moment = Moment { now_ms: 0, clock: 0 };
+    let key = |number: u64| format!("account:{number}").into_bytes();
+    for number in 0..KEYS {
+        let (key, value) = (key(number), Value::Integer(100));
+        let hash = store.hash(&key);
+        drop(store.lock_of(hash).set(0, hash, &key, &value, Deadline::Clear, moment));
+    }
+    let is_over = AtomicBool::new(false);
+    let work = |seed: u64| {
+        let mut random = Random(seed);
+        while !is_over.load(Ordering::Relaxed) {
+            let keys = [key(random.below(KEYS)), key(random.below(KEYS))];
+            let hashes = [store.hash(&keys[0]), store.hash(&keys[1])];
+            if keys[0] == keys[1] {
+                continue;
+            }
+            let mut locked = store.lock_set(ShardSet::from_iter(hashes.map(|hash| store.shard_of(hash))));
+            for (at, unit) in [-1, 1].into_iter().enumerate() {
+                let shard = locked.shard_mut(store.shard_of(hashes[at]));
+                let FindMut::Live(mut entry) = shard.find_mut(0, hashes[at], &keys[at], 0) else {
+                    panic!("it is there")
+                };
+                let units = entry.value().integer().unwrap();
+                drop(entry.set_integer(units + unit));
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let work = &work;
+        (0..threads).for_each(|seed| _ = scope.spawn(move || work(seed)));
+        for _ in 0..snapshots {
+            let waiting = Arc::default();
+            let mut snapshot = Snapshot::begin(&store, &mut store.lock_all(), waiting).unwrap();
+            let (mut sum, mut keys) = (0, 0);
+            let mut add = |record: Record<'_>| {
+                let Record::Keys(entries) = record else { panic!("no value is large") };
+                entries.for_each(|entry| (sum, keys) = (sum + entry.value().integer().unwrap(), keys + 1));
+            };
+            let budget = Budget { bytes: 500, pieces: 5 };
+            while snapshot.step(&store, budget, &mut add).unwrap() != Progress::Done {}
+            assert_eq!((sum, keys), (100 * KEYS as i64, KEYS));
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! A store that is changed at random, in every way in which commands change one.
 
 use std::slice;
+use std::sync::Arc;
 
 use sleeve_store::{
-    BlockLimits, Collection, Deadline, End, Find, FindMut, Flushed, Keep, List, ListLimit, Map, MapLimits, Moment,
-    Options, Pending, Set, SetLimits, ShardSet, SortedSet, SortedSetLimits, Store, Stream, StreamGroup, StreamId,
-    Value,
+    BlockLimits, Collection, Deadline, End, Find, FindMut, Flushed, Keep, Kind, List, ListLimit, Map, MapLimits,
+    Moment, Options, Pending, Set, SetLimits, ShardSet, SortedSet, SortedSetLimits, Store, Stream, StreamCounters,
+    StreamGroup, StreamId, Value,
 };
 
 pub const DATABASES: usize = 3;
@@ -44,7 +45,7 @@ pub enum Mix {
     /// All types, mostly small.
     All,
     /// Large values of this type.
-    Large(sleeve_store::Kind),
+    Large(Kind),
 }
 
 pub struct World {
@@ -55,6 +56,8 @@ pub struct World {
     now_ms: i64,
     /// What was flushed and not freed yet.
     pub flushed: Vec<Flushed>,
+    /// A long value that is on its way out, as in a reply.
+    replied: Option<Arc<Vec<u8>>>,
 }
 
 fn field(number: u64) -> Vec<u8> {
@@ -65,7 +68,7 @@ impl World {
     pub fn new(seed: u64, shards: usize, keys: u64, mix: Mix) -> Self {
         let secret = seed.to_le_bytes().repeat(2).try_into().unwrap();
         let store = Store::new(Options { databases: DATABASES, shards, secret });
-        Self { store, random: Random(seed), mix, keys, now_ms: 1_000_000, flushed: Vec::new() }
+        Self { store, random: Random(seed), mix, keys, now_ms: 1_000_000, flushed: Vec::new(), replied: None }
     }
 
     fn key(&mut self) -> (usize, Vec<u8>) {
@@ -114,11 +117,11 @@ impl World {
     }
 
     fn change(&mut self, db: usize, key: &[u8]) {
-        use sleeve_store::Kind;
         let kinds = [Kind::String, Kind::List, Kind::Set, Kind::SortedSet, Kind::Hash, Kind::Stream];
         let kind = match self.mix {
             Mix::Small => Kind::String,
             Mix::All => kinds[self.random.below(6) as usize],
+            Mix::Large(Kind::String) => return self.change_long(db, key),
             Mix::Large(kind) => kind,
         };
         match kind {
@@ -158,6 +161,40 @@ impl World {
             5 => entry.with_bytes_mut(at + 1, slice::from_ref(&(at..at + 1)), |bytes| bytes[at] ^= 0x55),
             6 => drop(entry.set_integer(number)),
             _ => entry.touch(number as u32),
+        }
+    }
+
+    /// Strings of one to three megabytes, changed here and there.
+    fn change_long(&mut self, db: usize, key: &[u8]) {
+        let (hash, moment, bytes, choice) = (self.store.hash(key), self.moment(), self.bytes(), self.random.below(20));
+        let at = self.random.below(3 << 20) as usize;
+        let mut shard = self.store.lock_of(hash);
+        let short = shard.get(db, hash, key, self.now_ms).is_none_or(|entry| entry.value().len() < 1000);
+        if short {
+            let mut value = vec![at as u8; (1 << 20) + at];
+            value.chunks_mut(10_000).zip(0_u32..).for_each(|(chunk, mark)| chunk[0] = mark as u8);
+            return drop(shard.set(db, hash, key, &Value::Raw(&value), Deadline::Clear, moment));
+        }
+        let FindMut::Live(mut entry) = shard.find_mut(db, hash, key, self.now_ms) else { return };
+        let length = entry.value().len();
+        match choice {
+            0 => drop(entry.set_integer(at as i64)),
+            1 => self.replied = entry.view().shared(),
+            2 | 3 => self.replied = None,
+            4..8 => _ = entry.append(&bytes),
+            8 => drop(shard.set(db, hash, key, &Value::Raw(&bytes), Deadline::Keep, moment)),
+            9 => entry.with_bytes_mut(at + 1, slice::from_ref(&(at..at + 1)), |bytes| bytes[at] ^= 0x55),
+            10..13 => {
+                let touched = at % length..length.min(at % length + 200_000);
+                entry.with_bytes_mut(0, slice::from_ref(&touched), |bytes| bytes[touched.clone()].reverse());
+            }
+            _ => {
+                let ends = [0..1, length - 1..length];
+                entry.with_bytes_mut(0, &ends, |bytes| {
+                    bytes[0] ^= 1;
+                    bytes[length - 1] ^= 1;
+                });
+            }
         }
     }
 
@@ -257,6 +294,11 @@ impl World {
         let (hash, moment, choice, bytes) = (self.store.hash(key), self.moment(), self.random.below(20), self.bytes());
         let numbers: Vec<u64> = (0..1 + self.random.below(20)).map(|_| self.random.below(400)).collect();
         let keep = self.random.below(600);
+        let append = |stream: &mut Stream, number: u64| {
+            let id = StreamId::new(stream.last_id().ms + 1 + number % 2, 0);
+            let (name, value) = (field(number % 3), &bytes[..bytes.len().min(200)]);
+            stream.append(id, [name.as_slice(), value].into_iter(), BLOCK_LIMITS);
+        };
         let change = |stream: &mut Stream| match choice {
             0 | 1 => _ = stream.trim(Keep::Last(keep), choice == 0, None),
             2 => _ = stream.trim(Keep::From(StreamId::new(1_000 + keep, 0)), false, Some(keep)),
@@ -264,18 +306,16 @@ impl World {
                 let first = stream.first_id();
                 _ = stream.delete(StreamId::new(first.ms + number % 60, 0));
             }),
-            6 if stream.is_empty() => {
-                let counters = stream.counters();
-                // Ids are set back: new blocks may stand before the last that there was.
-                stream.set_counters(sleeve_store::StreamCounters { last_id: StreamId::new(keep, 0), ..counters });
+            6..11 => change_groups(stream, &numbers, choice),
+            11 if keep < 60 => _ = stream.remove_group(format!("group:{}", numbers[0] % 3).as_bytes()),
+            12 if keep < 60 => {
+                // Ids are set back: new blocks stand before the last that there was.
+                _ = stream.trim(Keep::Last(0), false, None);
+                let counters = StreamCounters { last_id: StreamId::new(keep, 0), ..stream.counters() };
+                stream.set_counters(counters);
+                numbers.iter().for_each(|_| append(stream, 1));
             }
-            6 | 7 => change_groups(stream, &numbers, choice),
-            8 => _ = stream.remove_group(format!("group:{}", numbers[0] % 3).as_bytes()),
-            _ => numbers.iter().for_each(|&number| {
-                let id = StreamId::new(stream.last_id().ms + 1 + number % 2, 0);
-                let (name, value) = (field(number % 3), &bytes[..bytes.len().min(200)]);
-                stream.append(id, [name.as_slice(), value].into_iter(), BLOCK_LIMITS);
-            }),
+            _ => numbers.iter().for_each(|&number| append(stream, number)),
         };
         _ = self.store.lock_of(hash).update(db, (hash, key), moment, |_| {}, change);
     }
@@ -357,15 +397,15 @@ fn change_groups(stream: &mut Stream, numbers: &[u64], choice: u64) {
             None => group.add(name.as_bytes(), 5),
         });
         for &number in numbers {
-            let id = StreamId::new(stream.first_id().ms + number % 100, 0);
+            let id = StreamId::new(stream.first_id().ms + number % 60, 0);
             let consumer = consumers[number as usize % 2];
             match number % 5 {
                 0 => _ = group.acknowledge(id),
-                1 if choice == 6 && number == 301 => _ = group.remove(b"other"),
+                1 if choice == 6 && number % 50 == 1 => {
+                    _ = group.remove(b"other");
+                    return;
+                }
                 _ => group.set_pending(id, Pending { consumer, delivered_ms: number as i64, deliveries: number % 7 }),
-            }
-            if number == 301 {
-                return;
             }
         }
     });
