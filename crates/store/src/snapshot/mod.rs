@@ -13,6 +13,7 @@
 //! an end, as [`Unfinished`] says.
 
 pub mod record;
+pub mod scribe;
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use crate::value::handover::ledger::Ledger;
 use crate::value::handover::opening::{Delivery, Opening};
 pub use crate::value::handover::owing::Budget;
 pub use record::{Bytes, Keys, Large, Members, Pendings, Record};
+pub use scribe::Scribe;
 
 /// The keys of one database at the instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

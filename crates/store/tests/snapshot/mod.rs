@@ -7,10 +7,13 @@ mod world;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use seen::{Gathered, copy};
-use sleeve_store::snapshot::{Budget, Progress, Record, Snapshot, Unfinished};
+use seen::{Gathered, Whole, copy, seen, seen_in_file};
+use sleeve_store::dump_file::load;
+use sleeve_store::rdb::file::{Access, Format, Writer};
+use sleeve_store::rdb::{Limits, Version};
+use sleeve_store::snapshot::{Budget, Progress, Record, Scribe, Snapshot, Unfinished};
 use sleeve_store::{Deadline, FindMut, Kind, Moment, Options, ShardSet, Store, Value};
-use world::{Mix, Random, World};
+use world::{DATABASES, Mix, Random, World};
 
 /// How many random runs there are: `short`, unless a soak asks for another number.
 fn seeds(short: u64) -> u64 {
@@ -49,17 +52,24 @@ impl Run {
 
     /// Takes a snapshot while so many changes happen between two steps, and compares it. Returns how many values were open.
     fn compare(&mut self, changes: u64) -> usize {
-        let expected = copy(&self.world.store);
+        // Now it is gathered as it comes, and now it is written to a file, which is read back.
+        let in_file = self.world.random.one_in(2);
+        let expected = copy(&self.world.store, if in_file { seen_in_file } else { seen });
         let mut snapshot = self.begin();
         let keys: usize = snapshot.sizes().iter().map(|size| size.keys).sum();
         assert_eq!(keys, expected.len());
-        let mut gathered = Gathered::default();
+        let (mut gathered, mut scribe) = (Gathered::default(), Scribe::default());
+        let mut writer = Writer::new(Format { version: Version::Twelve, is_compressing: true, is_summing: true });
+        let mut sink = |record: Record<'_>| match in_file {
+            true => scribe.write(&mut writer, record, |_| Access::Unknown),
+            false => gathered.take(record),
+        };
         loop {
             for _ in 0..self.world.random.below(changes + 1) {
                 self.world.step();
             }
             let budget = self.budget();
-            match snapshot.step(&self.world.store, budget, &mut |record| gathered.take(record)) {
+            match snapshot.step(&self.world.store, budget, &mut sink) {
                 Ok(Progress::Done) => break,
                 Ok(Progress::More) => {}
                 Ok(Progress::Waiting) => self.wait(),
@@ -67,6 +77,9 @@ impl Run {
             }
         }
         drop(snapshot);
+        if in_file {
+            gathered.whole = loaded(writer);
+        }
         for (key, value) in &expected {
             assert_eq!(gathered.whole.get(key), Some(value), "{} {}", key.0, String::from_utf8_lossy(&key.1));
         }
@@ -108,6 +121,16 @@ impl Run {
         }
         assert_eq!(self.waiting.load(Ordering::Relaxed), 0);
     }
+}
+
+/// What is in a file.
+fn loaded(mut writer: Writer) -> Whole {
+    writer.end().unwrap();
+    let file = writer.drain(<[u8]>::to_vec);
+    let store = Store::new(Options { databases: DATABASES, ..Options::new([9; 16]) });
+    let limits = Limits { now_ms: i64::MIN, ..Limits::usual(store.hash_key()) };
+    load(&store, file.as_slice(), limits, Moment { now_ms: i64::MIN, clock: 0 }, |_| {}).unwrap();
+    copy(&store, seen_in_file)
 }
 
 #[test]

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sleeve_store::snapshot::{Bytes, Large, Record};
 use sleeve_store::{
-    Digits, EntryRef, Kind, List, Map, MapRef, Pending, Set, SetRef, SortedSet, Store, Stream, StreamId, ValueRef,
+    Digits, EntryRef, Kind, List, Map, MapRef, Pending, Set, SetRef, SortedSet, Store, Stream, StreamEntry, StreamId,
+    ValueRef,
 };
 
 /// The value of a key.
@@ -15,7 +16,7 @@ pub enum Seen {
     Set(BTreeSet<Vec<u8>>),
     SortedSet(BTreeMap<Vec<u8>, u64>),
     Hash(BTreeMap<Vec<u8>, (Vec<u8>, Option<i64>)>),
-    /// Blocks, then everything else.
+    /// Blocks or entries, then everything else.
     Stream(Vec<(StreamId, Vec<Vec<u8>>)>, String),
 }
 
@@ -30,7 +31,13 @@ fn beside_blocks(stream: &Stream) -> String {
     let groups: Vec<String> = stream
         .groups()
         .map(|(name, group)| {
-            let pending: Vec<_> = group.pending_in(StreamId::MIN..=StreamId::MAX).collect();
+            // Numbers of consumers are nobody's business.
+            let holder =
+                |pending: &Pending| String::from_utf8_lossy(&group.consumer(pending.consumer).name).into_owned();
+            let pending: Vec<_> = group
+                .pending_in(StreamId::MIN..=StreamId::MAX)
+                .map(|(id, pending)| (id, holder(&pending), pending.delivered_ms, pending.deliveries))
+                .collect();
             let consumers: Vec<_> = group.consumers().collect();
             format!("{name:?} {:?} {:?} {pending:?} {consumers:?}", group.last_id, group.entries_read)
         })
@@ -73,8 +80,16 @@ pub fn seen(entry: &EntryRef<'_>) -> Seen {
     }
 }
 
+/// The same as [`seen`], with the entries of a stream instead of its blocks, which a file does not keep as they are.
+pub fn seen_in_file(entry: &EntryRef<'_>) -> Seen {
+    let Some(stream) = entry.collection::<Stream>() else { return seen(entry) };
+    let fields = |entry: StreamEntry<'_>| entry.fields().flat_map(|(name, value)| [text(name), text(value)]).collect();
+    let entries = stream.range(StreamId::MIN, StreamId::MAX).map(|entry| (entry.id, fields(entry))).collect();
+    Seen::Stream(entries, beside_blocks(stream))
+}
+
 /// All that is in a store, copied the plain way.
-pub fn copy(store: &Store) -> Whole {
+pub fn copy(store: &Store, seen: fn(&EntryRef<'_>) -> Seen) -> Whole {
     let all = store.lock_all();
     let mut whole = Whole::new();
     for shard in 0..store.shards() {
