@@ -18,7 +18,7 @@ use sleeve_tests::transcript::frame::{leaves, split};
 use sleeve_wire::commands::{Flags, Row};
 
 /// Requests for each row.
-const TRIES: usize = 20;
+const TRIES: usize = 6;
 
 /// Rows that say of themselves that they may be told to others, but tell nobody of any data.
 const WITHOUT_DATA: &[&str] = &["publish", "spublish", "script|load", "script|flush", "evalsha", "fcall"];

@@ -4,20 +4,24 @@
 //! on the way, scripts and functions run, members are chosen at random, clients wait for each other, memory runs short.
 //! Then the journal is applied to a second engine, and both must hold the same keys, values, deadlines, groups and
 //! functions, and have the same DEBUG DIGEST. Once from one thread, once from several that write the same keys at the same
-//! time, once for each policy of eviction.
+//! time, once for each policy of eviction. Servers of other makers load it as a log of their own, and must hold the same too.
 
 mod content;
+mod peer;
 
 use std::sync::{Arc, Mutex};
 use std::thread;
 
 use content::{ask, ask_text, contents, settle};
+use peer::Peer;
 use sleeve_server::host::clock::Instant;
 use sleeve_server::{Config, Engine, Local, Opt, Replay};
+use sleeve_tests::Kind;
 use sleeve_tests::generator::{Generator, Scope, Words};
 use sleeve_tests::random::seed;
 use sleeve_tests::transcript::escape::escape;
 use sleeve_tests::transcript::frame::{children, split, text};
+use sleeve_wire::commands::Group;
 
 /// Threads that write at the same time.
 const WRITERS: u64 = 4;
@@ -187,4 +191,37 @@ fn the_journal_of_a_run_that_evicts_gives_the_same_data() {
         let options = [(Opt::Workers, workers), (Opt::MaxmemoryPolicy, policy), (Opt::Maxmemory, &limit)];
         run(&options, seed(7), 2, 2_000);
     }
+}
+
+/// Runs whose journal a server of another maker loads as its own log.
+fn runs_for_peers(kind: Kind, scope: &Scope) {
+    let mut peer = Peer::start(kind);
+    for seed in seed(500)..seed(500) + 6 {
+        let (engine, journal) = written(&[(Opt::Workers, "2")], (seed, scope), 2, 2_500);
+        peer.load(&journal);
+        let (held, loaded) = (peer.contents_of(&engine), peer.contents());
+        let differing: Vec<_> = held.iter().zip(&loaded).filter(|(held, loaded)| held != loaded).collect();
+        let key = differing.first().and_then(|(held, _)| held.split(' ').nth(1)).unwrap_or_default();
+        let story = story(&journal, &format!("\\n{key}\\r"), None);
+        let is_same = differing.is_empty() && held.len() == loaded.len();
+        assert!(is_same, "seed {seed}: what was held, what {} made of it: {differing:#?}\n{story:#?}", kind.name());
+    }
+}
+
+#[test]
+fn redis_7_loads_the_journal_of_what_it_knows() {
+    let mut scope = Scope::default();
+    // Deadlines of fields are newer, and in no words that it knows.
+    scope.rows.retain(|row| row.group != Group::Hash || row.since < "7.4" || row.full_name == "hgetdel");
+    runs_for_peers(Kind::Redis, &scope);
+}
+
+#[test]
+fn redis_8_loads_the_journal() {
+    runs_for_peers(Kind::Redis8, &Scope::default());
+}
+
+#[test]
+fn valkey_9_loads_the_journal() {
+    runs_for_peers(Kind::Valkey, &Scope::default());
 }

@@ -7,7 +7,7 @@ use sleeve_server::engine::journal::Reader;
 use sleeve_server::host::clock::Instant;
 use sleeve_server::{Config, Engine, Local, Opt, Replay};
 
-use crate::effects::lines;
+use crate::effects::{lines, lines_by};
 
 /// An engine whose journal is read, at times that the test says.
 struct Written {
@@ -29,22 +29,31 @@ impl Written {
     }
 
     fn ask(&mut self, request: &str) -> String {
+        String::from_utf8_lossy(&self.ask_bytes(request)).into_owned()
+    }
+
+    fn ask_bytes(&mut self, request: &str) -> Vec<u8> {
         let mut replies = Vec::new();
         let lines = format!("{request}\r\n");
         self.local.exchange_at(self.now, lines.as_bytes(), &mut replies).expect("the session lives");
-        String::from_utf8_lossy(&replies).into_owned()
+        replies
+    }
+
+    /// What was appended since the last look.
+    fn told(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.reader.read(&mut bytes);
+        bytes
     }
 
     /// What is appended by these requests, in lines.
     fn effects(&mut self, requests: &[&str]) -> Vec<String> {
-        self.reader.read(&mut Vec::new());
+        self.told();
         for request in requests {
             let reply = self.ask(request);
             assert!(!reply.starts_with('-'), "{request} is answered by {reply}");
         }
-        let mut bytes = Vec::new();
-        self.reader.read(&mut bytes);
-        lines(&bytes)
+        lines(&self.told())
     }
 
     fn wait_ms(&mut self, milliseconds: u32) {
@@ -152,6 +161,33 @@ fn deadlines_of_fields_are_told_in_the_words_of_those_who_have_them() {
     assert_eq!(written.effects(&["HGETEX h PX 100000 FIELDS 2 a none"]), [format!("HPEXPIREAT h {soon} FIELDS 1 a")]);
     assert_eq!(written.effects(&["HGETEX h PERSIST FIELDS 1 a"]), ["HPERSIST h FIELDS 1 a"]);
     assert_eq!(written.effects(&["HSETEX h PXAT 1 FIELDS 1 a 1"]), ["HDEL h a"]);
+}
+
+#[test]
+fn what_is_restored_is_told_in_the_oldest_form_that_has_the_type() {
+    let mut written = Written::new();
+    let deadline = written.in_ms(100_000);
+    written.effects(&["HSET plain a 1", &format!("HSETEX timed PXAT {deadline} FIELDS 1 a 1"), "HSET timed b 2"]);
+    written.effects(&["SADD set x y"]);
+    for (name, expected) in [
+        ("timed", vec!["MULTI", "DEL to", "HSET to", "HPEXPIREAT to", "EXEC"]),
+        ("timed", vec!["MULTI", "DEL to", "HSET to", "HPEXPIREAT to", "EXEC"]),
+        ("plain", vec!["RESTORE to"]),
+        ("set", vec!["RESTORE to"]),
+    ] {
+        let dump = written.ask_bytes(&format!("DUMP {name}"));
+        let dump = &dump[dump.iter().position(|byte| *byte == b'\n').expect("a length") + 1..dump.len() - 2];
+        let quoted: String = dump.iter().map(|byte| format!("\\x{byte:02x}")).collect();
+        written.told();
+        written.ask(&format!("RESTORE to 0 \"{quoted}\" REPLACE"));
+        let effects = lines_by(&written.told(), |word| match std::str::from_utf8(word) {
+            Ok(text) => text.to_owned(),
+            Err(_) => format!("(version {})", word[word.len() - 10]),
+        });
+        let heads = effects.iter().map(|effect| effect.split(' ').take(2).collect::<Vec<_>>().join(" "));
+        assert_eq!(heads.collect::<Vec<_>>(), expected, "{name}");
+        assert!(name == "timed" || effects[0] == "RESTORE to 0 (version 10) REPLACE ABSTTL", "{effects:?}");
+    }
 }
 
 #[test]

@@ -47,10 +47,10 @@ pub struct Record<'a> {
     key: Option<&'a [u8]>,
 }
 
-/// Appends the type and the bytes of a value, as a dump has them. Fields of hashes whose time is over are left out. Returns the
-/// version of the format that reads it.
-pub fn write(out: &mut Vec<u8>, entry: &EntryRef<'_>, now_ms: i64) -> u16 {
-    let mut encoder = Encoder::new(Version::Twelve, true);
+/// Appends the type and the bytes of a value, as a dump has them, in words that this version knows. Fields of hashes whose time
+/// is over are left out. Returns the version of the format that reads it.
+pub fn write(out: &mut Vec<u8>, entry: &EntryRef<'_>, now_ms: i64, version: Version) -> u16 {
+    let mut encoder = Encoder::new(version, true);
     encoder.out = std::mem::take(out);
     Record::new(&mut encoder, None).entry(entry, now_ms);
     let needed = encoder.needed();

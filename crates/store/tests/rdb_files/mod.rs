@@ -232,7 +232,7 @@ fn deadlines_that_are_nearer_than_the_next_sweep_are_written() {
     drop(store.lock_of(hash).set_collection(0, (hash, b"key"), map, Deadline::Clear, NOW));
     let mut dump = Vec::new();
     let locked = store.lock_of(hash);
-    rdb::write(&mut dump, &locked.get(0, hash, b"key", 11).unwrap(), 11);
+    rdb::write(&mut dump, &locked.get(0, hash, b"key", 11).unwrap(), 11, Version::Twelve);
     let Ok(Loaded::Hash(again)) = rdb::read(&mut Input::new(&dump), &limits) else { panic!("a dump is a dump") };
     assert_eq!(again.as_ref().get_with_deadline(b"4999", 11).map(|(_, deadline)| deadline), Some(Some(12)));
     assert_eq!(again.as_ref().len(), 4_900);

@@ -3,15 +3,15 @@
 //! What they record is what they did: values with an absolute deadline, or the removal of fields whose time is over at
 //! once.
 
-use sleeve_store::{Collection, Deadline, Map, MapRef};
+use sleeve_store::{Collection, Deadline, Digits, Map, MapRef};
 use sleeve_wire::number;
 use sleeve_wire::reply::Writer;
 
 use super::field_expiry::{BAD_COUNT, fields_at, given, instant, persist, persisted, record_fields};
 use super::{limits, read, record_deadline, removed, write_or_null};
 use crate::commands::string::deadline::Unit;
-use crate::context::Cx;
 use crate::context::notifications::Class;
+use crate::context::{Cx, ELEMENTS_MAX};
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
@@ -253,6 +253,31 @@ fn record_set(cx: &mut Cx<'_>, key: Key<'_>, pairs: &[(&[u8], &[u8])], timed: &[
         let fields: Vec<&[u8]> = timed.iter().map(|(_, field)| *field).collect();
         record_deadline(cx, key, timed[0].0, &fields);
     }
+}
+
+/// Records what makes this hash of what was under the key before, if some of its fields have deadlines; false, and nothing is
+/// recorded, if none has, or if it is no hash. Each server has a form of its own for such a hash, and these words are understood by all.
+pub fn record_whole(cx: &mut Cx<'_>, key: Key<'_>) -> bool {
+    let mut fields: Vec<(Vec<u8>, Vec<u8>, Option<i64>)> = Vec::new();
+    let due_ms = cx.due_ms;
+    let Ok(Some(map)) = cx.peek_as::<Map>(key) else { return false };
+    map.for_each_with_deadline(due_ms, |field, value, deadline_ms| {
+        let [field, value] = [field, value].map(|text| text.bytes(&mut Digits::default()).to_vec());
+        fields.push((field, value, deadline_ms));
+    });
+    if fields.iter().all(|(_, _, deadline_ms)| deadline_ms.is_none()) {
+        return false;
+    }
+    cx.record(&[b"DEL", key.name]);
+    for fields in fields.chunks(ELEMENTS_MAX) {
+        let pairs: Vec<(&[u8], &[u8])> = fields.iter().map(|(field, value, _)| (&**field, &**value)).collect();
+        let timed = |(field, _, at_ms): &'_ (Vec<u8>, _, Option<i64>)| Some(((*at_ms)?, field.clone()));
+        let mut timed: Vec<(i64, Vec<u8>)> = fields.iter().filter_map(timed).collect();
+        timed.sort_unstable();
+        let timed: Vec<(i64, &[u8])> = timed.iter().map(|(at_ms, field)| (*at_ms, &**field)).collect();
+        record_set(cx, key, &pairs, &timed);
+    }
+    true
 }
 
 /// Fields whose time is over as they are set: nothing of them is left, and the key is gone if it had no others.

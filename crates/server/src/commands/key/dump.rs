@@ -1,7 +1,7 @@
 //! DUMP and RESTORE: a value as bytes, in Redis's form: the value as in its snapshot files, the version of that format
 //! in 16 bits, and a CRC-64 of all that stands before.
 
-use sleeve_store::rdb::{self, Input, Limits, Loaded};
+use sleeve_store::rdb::{self, Input, Limits, Loaded, Version};
 use sleeve_store::{Deadline, EntryRef, Value};
 use sleeve_wire::number;
 
@@ -24,14 +24,16 @@ pub fn dump(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 /// The dump of a value.
 pub(super) fn payload_of(entry: &EntryRef<'_>, now_ms: i64) -> Vec<u8> {
+    payload_for(Version::Twelve, entry, now_ms)
+}
+
+/// The dump of a value for whoever knows this version.
+fn payload_for(version: Version, entry: &EntryRef<'_>, now_ms: i64) -> Vec<u8> {
     let mut payload = Vec::new();
-    let version = rdb::write(&mut payload, entry, now_ms);
+    let version = rdb::write(&mut payload, entry, now_ms, version);
     finish(&mut payload, version);
     payload
 }
-
-/// The version of Redis 7.0: what is newer it does not read.
-pub const VERSION_OLD: u16 = 10;
 
 /// Ends what is to be restored, with its version and its sum.
 pub fn finish(payload: &mut Vec<u8>, version: u16) {
@@ -129,15 +131,25 @@ pub fn restore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     }
     set_clock_and_deadline(cx, key, &options, at_ms);
     cx.notify(Class::Generic, "restore", key);
-    let digits = number::Digits::new(at_ms.unwrap_or(0));
-    // A new form is written in the oldest that has the type. Fields that were over are not in it: whoever executes what is
-    // recorded may have another clock.
-    let is_new = version_of(request.arg(3)) > VERSION_OLD && cx.is_recording();
-    let kept = if is_new { cx.peek(key).map(|entry| payload_of(&entry, now_ms)) } else { None };
-    let payload = kept.as_deref().unwrap_or(request.arg(3));
-    cx.record(&[b"RESTORE", key.name, digits.as_bytes(), payload, b"REPLACE", b"ABSTTL"]);
+    record_restored(cx, key, request.arg(3), at_ms);
     cx.reply().ok();
     Ok(())
+}
+
+/// Records what was restored: a payload in a form that is newer than Redis 7.0 in the oldest that has the type. Fields that
+/// were over are not in it, for whoever executes what is recorded may have another clock.
+fn record_restored(cx: &mut Cx<'_>, key: Key<'_>, payload: &[u8], at_ms: Option<i64>) {
+    let (digits, now_ms) = (number::Digits::new(at_ms.unwrap_or(0)), cx.due_ms);
+    let is_new = version_of(payload) > Version::Ten.number() && cx.is_recording();
+    if is_new && hash::timed::record_whole(cx, key) {
+        if at_ms.is_some() {
+            cx.record(&[b"PEXPIREAT", key.name, digits.as_bytes()]);
+        }
+        return;
+    }
+    let kept = if is_new { cx.peek(key).map(|entry| payload_for(Version::Ten, &entry, now_ms)) } else { None };
+    let payload = kept.as_deref().unwrap_or(payload);
+    cx.record(&[b"RESTORE", key.name, digits.as_bytes(), payload, b"REPLACE", b"ABSTTL"]);
 }
 
 /// Puts what was loaded under a key; false if there is nothing in it, because all its fields were over.

@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use sleeve_store::rdb::{self, Input, Source};
+use sleeve_store::rdb::{self, Input, Source, Version};
 
 use super::function::publish;
-use crate::commands::key::dump::{self, VERSION_OLD, checked, version_of};
+use crate::commands::key::dump::{self, checked, version_of};
 use crate::context::Cx;
 use crate::engine::scripts::Libraries;
 use crate::engine::scripts::flags::library_name;
@@ -83,10 +83,10 @@ pub fn restore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     }
     restored.iter().for_each(|library| libraries.insert(Arc::clone(library)));
     publish(cx, libraries);
-    if version_of(request.arg(2)) > VERSION_OLD {
+    if version_of(request.arg(2)) > Version::Ten.number() {
         // The form has not changed since, but who is older looks at the number.
         let mut payload = checked(request.arg(2))?.to_vec();
-        dump::finish(&mut payload, VERSION_OLD);
+        dump::finish(&mut payload, Version::Ten.number());
         let head: [&[u8]; 3] = [b"FUNCTION", b"RESTORE", &payload];
         cx.record_with(&head, request.args.from(3).iter());
     }

@@ -1,0 +1,127 @@
+//! A server of another maker that loads a journal as its own log, and what it holds then.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use sleeve_server::Engine;
+use sleeve_tests::generator::Words;
+use sleeve_tests::transcript::escape::escape;
+use sleeve_tests::transcript::frame::{leaves, sorted};
+use sleeve_tests::{Connection, Kind, Server};
+
+use super::content::ask;
+
+/// Databases that the generator uses, and one more.
+const DATABASES: usize = 4;
+
+/// What XINFO says that is each server's own affair: when somebody was seen, how much may be left, how it is kept.
+const OWN_AFFAIRS: &[&[u8]] = &[b"radix-tree-keys", b"radix-tree-nodes", b"seen-time", b"active-time", b"lag"];
+
+/// The server.
+pub struct Peer {
+    server: Server,
+    connection: Connection,
+}
+
+impl Peer {
+    /// Starts one whose log is empty.
+    pub fn start(kind: Kind) -> Peer {
+        let options = ["--appendonly", "yes", "--appendfsync", "no", "--enable-debug-command", "yes"];
+        let server = Server::start_with(kind, &options);
+        let connection = server.connect();
+        Peer { server, connection }
+    }
+
+    /// Loads a journal in the place of what is there.
+    pub fn load(&mut self, journal: &[u8]) {
+        let folder = self.server.folder().join("appendonlydir");
+        let is_increment = |path: &Path| path.to_string_lossy().ends_with(".incr.aof");
+        let files = fs::read_dir(&folder).expect("it has a log").map(|file| file.expect("a file").path());
+        let file = files.into_iter().find(|path| is_increment(path)).expect("it has an increment");
+        fs::write(&file, journal).expect("the disk has room");
+        let reply = self.connection.command(&["DEBUG", "LOADAOF"]);
+        assert!(reply.is_ok_and(|reply| reply == b"+OK\r\n"), "it does not load the journal: {}", self.server.log());
+    }
+
+    /// What it holds.
+    pub fn contents(&mut self) -> Vec<String> {
+        let kind = self.server.kind();
+        contents(kind, &mut |words| self.connection.command(words).expect("it answers"))
+    }
+
+    /// What an engine holds, as far as a server of this kind can say the same.
+    pub fn contents_of(&self, engine: &Arc<Engine>) -> Vec<String> {
+        let mut local = engine.connect(|| {});
+        contents(self.server.kind(), &mut |words| ask(&mut local, words))
+    }
+}
+
+type Asked<'a> = &'a mut dyn FnMut(&[Vec<u8>]) -> Vec<u8>;
+
+fn contents(kind: Kind, asked: Asked<'_>) -> Vec<String> {
+    let mut lines = Vec::new();
+    for database in 0..DATABASES {
+        asked(&words(&format!("SELECT {database}"), &[]));
+        let mut names = leaves(&asked(&words("KEYS *", &[])));
+        names.sort();
+        for name in &names {
+            lines.push(format!("db{database} {} {}", escape(name), describe(kind, asked, name)));
+        }
+    }
+    let libraries = asked(&words("FUNCTION LIST WITHCODE", &[]));
+    lines.push(format!("functions {}", escape(&sorted(&libraries, false))));
+    // Later servers have each its own way with scores in their digests, and with deadlines of fields.
+    if kind == Kind::Redis {
+        lines.push(format!("digest {}", escape(&asked(&words("DEBUG DIGEST", &[])))));
+    }
+    lines
+}
+
+fn describe(kind: Kind, asked: Asked<'_>, name: &[u8]) -> String {
+    let about = |question: &str, asked: Asked<'_>| asked(&words(question, &[name]));
+    let of = leaves(&about("TYPE", asked)).concat();
+    let content = match of.as_slice() {
+        b"string" => about("GET", asked),
+        b"list" => asked(&[words("LRANGE", &[name]), words("0 -1", &[])].concat()),
+        b"set" => sorted(&about("SMEMBERS", asked), false),
+        b"zset" => asked(&[words("ZRANGE", &[name]), words("0 -1 WITHSCORES", &[])].concat()),
+        b"hash" => hash(kind, asked, name),
+        _ => stream(&asked(&[words("XINFO STREAM", &[name]), words("FULL COUNT 0", &[])].concat())),
+    };
+    let digest = if kind == Kind::Redis { about("DEBUG DIGEST-VALUE", asked) } else { Vec::new() };
+    let deadline = about("PEXPIRETIME", asked);
+    format!("{} {} {} {}", escape(&of), escape(&deadline), escape(&digest), escape(&content))
+}
+
+/// The fields of a hash in order, each with its value and its deadline.
+fn hash(kind: Kind, asked: Asked<'_>, name: &[u8]) -> Vec<u8> {
+    let mut fields = leaves(&asked(&words("HKEYS", &[name])));
+    fields.sort();
+    let values = asked(&[words("HMGET", &[name]), fields.clone()].concat());
+    if kind == Kind::Redis {
+        return [fields.concat(), values].concat();
+    }
+    let count = fields.len().to_string();
+    let head = [words("HPEXPIRETIME", &[name]), words(&format!("FIELDS {count}"), &[])].concat();
+    let deadlines = asked(&[head, fields.clone()].concat());
+    [fields.concat(), values, deadlines].concat()
+}
+
+/// A stream, without what is each server's own affair.
+fn stream(told: &[u8]) -> Vec<u8> {
+    let (mut kept, mut skips) = (Vec::new(), false);
+    for leaf in leaves(told) {
+        let is_own_affair = OWN_AFFAIRS.contains(&leaf.as_slice());
+        if !is_own_affair && !skips {
+            kept.extend_from_slice(&leaf);
+            kept.push(b' ');
+        }
+        skips = is_own_affair;
+    }
+    kept
+}
+
+fn words(text: &str, more: &[&[u8]]) -> Words {
+    text.split(' ').map(|word| word.as_bytes().to_vec()).chain(more.iter().map(|word| word.to_vec())).collect()
+}
