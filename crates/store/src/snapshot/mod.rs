@@ -222,6 +222,7 @@ impl Snapshot {
             if !is_finished {
                 return Ok(());
             }
+            opening.close();
             if !ledger.is_aborted() {
                 sink(Record::Close(&Large::new(opening)));
             }

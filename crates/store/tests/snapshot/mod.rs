@@ -81,7 +81,9 @@ impl Run {
             gathered.whole = loaded(writer);
         }
         for (key, value) in &expected {
-            assert_eq!(gathered.whole.get(key), Some(value), "{} {}", key.0, String::from_utf8_lossy(&key.1));
+            // Values may be megabytes: which one it is says enough.
+            let is_right = gathered.whole.get(key) == Some(value);
+            assert!(is_right, "database {}, key {} is another", key.0, String::from_utf8_lossy(&key.1));
         }
         assert_eq!(gathered.whole.len(), expected.len());
         assert_eq!(self.waiting.load(Ordering::Relaxed), 0, "nothing waits behind the end");

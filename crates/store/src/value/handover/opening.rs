@@ -75,6 +75,8 @@ struct State {
     ended: Vec<Box<dyn Owing>>,
     /// Walks that have not finished.
     walks: usize,
+    /// What this place itself takes, as long as it is counted.
+    own_bytes: usize,
 }
 
 // A panic leaves nothing half done under the lock; what is missing then is missed at the end.
@@ -110,7 +112,11 @@ impl Delivery {
 impl Opening {
     /// Opens a value.
     pub fn new(label: Label, frame: Frame, ledger: Arc<Ledger>) -> Self {
+        // The key stands here twice; what watches the value takes about as much as this does.
+        let own_bytes = 2 * (size_of::<Self>() + label.key.len());
+        ledger.add(own_bytes);
         let state = State {
+            own_bytes,
             key_now: label.key.clone(),
             sheaves: Vec::new(),
             parts: BTreeMap::new(),
@@ -223,8 +229,14 @@ impl Opening {
         Delivery { sheaves, parts: parts.into_iter().collect(), loose, is_finished }
     }
 
+    /// Stops counting what this place itself takes, as nothing comes any more.
+    pub fn close(&self) {
+        self.ledger.release(std::mem::take(&mut self.state.lock().own_bytes));
+    }
+
     /// Throws away what was handed over, and the rest of a value that the store has let go of.
     pub fn clear(&self) {
+        self.close();
         let (sheaves, parts, loose, ended) = {
             let mut state = self.state.lock();
             let State { sheaves, parts, loose, ended, .. } = &mut *state;
