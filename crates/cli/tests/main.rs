@@ -4,6 +4,7 @@
 
 mod bench;
 mod check;
+mod check_aof;
 mod check_rdb;
 mod formats;
 mod modes;

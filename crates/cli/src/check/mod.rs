@@ -2,6 +2,7 @@
 //!
 //! Called by the name of one of Redis's tools, the program answers as that tool does.
 
+mod aof;
 mod rdb;
 
 use std::ffi::{OsStr, OsString};
@@ -11,8 +12,9 @@ use std::process::ExitCode;
 const EXAMPLES: &str = "\
 Examples:
   sleeve check rdb dump.rdb
+  sleeve check aof appendonlydir/appendonly.aof.manifest
 
-A program that is called redis-check-rdb answers as Redis's tool does.
+A program that is called redis-check-rdb or redis-check-aof answers as Redis's tool does.
 ";
 
 /// Says what is in the files of a server, or what is wrong with them
@@ -28,19 +30,24 @@ pub struct Options {
 #[derive(Clone, Debug, clap::Subcommand)]
 pub enum What {
     Rdb(rdb::Options),
+    Aof(aof::Options),
 }
 
 /// Does what the options ask for; the exit code is 0 if the file is whole, and 1 if it is not.
 pub fn run(options: &Options) -> ExitCode {
     match &options.what {
         What::Rdb(options) => rdb::run(options),
+        What::Aof(options) => aof::run(options),
     }
 }
 
 /// The tool of Redis that has this name, if one has: what it does with the words behind its name.
 pub fn tool_called(program: Option<&OsStr>) -> Option<fn(&[OsString]) -> ExitCode> {
-    let name = Path::new(program?).file_name()?;
-    (name == "redis-check-rdb").then_some(rdb::run_words as fn(&[OsString]) -> ExitCode)
+    match Path::new(program?).file_name()?.to_str()? {
+        "redis-check-rdb" => Some(rdb::run_words),
+        "redis-check-aof" => Some(aof::run_words),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -50,6 +57,7 @@ mod tests {
     #[test]
     fn only_the_name_of_the_file_counts() {
         assert!(tool_called(Some(OsStr::new("/usr/bin/redis-check-rdb"))).is_some());
+        assert!(tool_called(Some(OsStr::new("redis-check-aof"))).is_some());
         assert!(tool_called(Some(OsStr::new("/redis-check-rdb/sleeve"))).is_none());
         assert!(tool_called(None).is_none());
     }

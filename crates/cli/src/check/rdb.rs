@@ -220,15 +220,23 @@ pub fn run_words(words: &[OsString]) -> ExitCode {
         output::line(format_args!("redis-check-rdb {REDIS_VERSION} (sleeve {})", env!("CARGO_PKG_VERSION")));
         return ExitCode::SUCCESS;
     }
-    let path = Path::new(word);
+    match check_as_tool(Path::new(word), &word.to_string_lossy()) {
+        Some(_) => ExitCode::SUCCESS,
+        None => ExitCode::FAILURE,
+    }
+}
+
+/// Checks the snapshot that a file is or begins with in the words of redis-check-rdb, which calls it by the second name; returns
+/// the byte behind it if it is whole.
+pub fn check_as_tool(path: &Path, shown: &str) -> Option<u64> {
     let file = match open(path) {
         Ok(file) => file,
         Err(reason) => {
             eprintln!("{reason}");
-            return ExitCode::FAILURE;
+            return None;
         }
     };
-    output::line(format_args!("[offset 0] Checking RDB file {}", path.display()));
+    output::line(format_args!("[offset 0] Checking RDB file {shown}"));
     let (census, damage) = examine(file, |offset, event| match event {
         Event::Aux { name, value } => {
             let (name, value) = (name.escape_ascii(), value.escape_ascii());
@@ -238,23 +246,19 @@ pub fn run_words(words: &[OsString]) -> ExitCode {
         _ => {}
     });
     let (bytes, over) = (census.bytes, census.sum(|database| database.over));
-    let code = match &damage {
-        None => {
-            output::line(format_args!("[offset {bytes}] Checksum OK\n[offset {bytes}] \\o/ RDB looks OK! \\o/"));
-            ExitCode::SUCCESS
-        }
+    match &damage {
+        None => output::line(format_args!("[offset {bytes}] Checksum OK\n[offset {bytes}] \\o/ RDB looks OK! \\o/")),
         Some(damage) => {
             output::line(format_args!("--- RDB ERROR DETECTED ---\n[offset {bytes}] {}", told(damage)));
             if let Damage::File(Error { key: Some(key), .. }) = damage {
                 output::line(format_args!("[additional info] Reading key '{}'", key.escape_ascii()));
             }
-            ExitCode::FAILURE
         }
-    };
+    }
     // That tool counts a key as soon as it has its name.
     let named = u64::from(matches!(&damage, Some(Damage::File(Error { key: Some(_), .. }))));
     output::line(format_args!("[info] {} keys read", census.sum(|database| database.keys) + named));
     output::line(format_args!("[info] {} expires", census.sum(|database| database.volatile)));
     output::line(format_args!("[info] {over} already expired"));
-    code
+    damage.is_none().then_some(bytes)
 }

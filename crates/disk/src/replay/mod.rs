@@ -296,6 +296,21 @@ impl Replay {
         }
     }
 
+    /// What would be cut off to be rid of damage that [`Replay::next`] has told, whatever it costs; none where nothing of the
+    /// log would be left that can be read: in a base that has increments behind it, a snapshot, a file that cannot be read.
+    pub fn cut_before(&self, damage: Damage) -> Option<Cut> {
+        let index = self.next_file.checked_sub(1)?;
+        let entry = self.entry(index)?;
+        let is_elsewhere = entry.to_string() != damage.file;
+        let is_no_matter_of_bytes = matches!(damage.what, What::Unreadable(_) | What::NotThere | What::NotHistory);
+        let is_base = self.is_base(index) && (self.entry(index + 1).is_some() || self.base_offset.is_some());
+        if is_elsewhere || is_no_matter_of_bytes || is_base || damage.at == 0 && self.is_base(index) {
+            return None;
+        }
+        let size = self.disk.size(&self.folder.join(entry.path())).ok()?;
+        self.cut_at(damage.at, size, Some(damage))
+    }
+
     fn cut_at(&self, at: u64, size: u64, damage: Option<Damage>) -> Option<Cut> {
         let file = self.file()?.clone();
         let later = (self.next_file..).map_while(|index| self.entry(index).cloned()).collect();

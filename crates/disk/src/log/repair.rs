@@ -1,0 +1,82 @@
+//! Cutting off a log by hand what cannot be read, or is not wanted: what goes is kept beside it under another name.
+//!
+//! First everything that will change has a copy that is durable, then the manifest does without the files that go whole, then
+//! the file is cut: whenever it is interrupted, the log is as it was or can be cut again.
+
+use std::ffi::OsString;
+use std::io::{self, IoSlice};
+use std::path::{Path, PathBuf};
+
+use crate::disk::{Disk, Open, read_full};
+use crate::format::manifest::Manifest;
+use crate::replay::Cut;
+
+use super::place::{Options, manifest_path, write_manifest};
+
+/// Bytes that are copied at once.
+const COPY_BYTES: usize = 256 * 1024;
+
+/// Cuts off what `cut` says from the log that has this manifest; returns what it has kept of it. A file that is a log by itself
+/// has no `options`. Whoever calls has made sure that no server uses the files.
+///
+/// # Errors
+/// What the system says; nothing is lost then.
+pub fn repair(
+    disk: &dyn Disk,
+    folder: &Path,
+    options: Option<&Options>,
+    manifest: &Manifest,
+    cut: &Cut,
+) -> io::Result<Vec<PathBuf>> {
+    let path = folder.join(cut.file.path());
+    let mut kept = vec![copy(disk, &path)?];
+    if let Some(options) = options.filter(|_| !cut.later.is_empty()) {
+        kept.push(copy(disk, &manifest_path(folder, &options.name))?);
+        let later: Vec<PathBuf> = cut.later.iter().map(|entry| folder.join(entry.path())).collect();
+        let mut shorter = manifest.clone();
+        shorter.increments.retain(|entry| !cut.later.contains(entry));
+        disk.sync_folder(folder)?;
+        write_manifest(disk, options, &shorter)?;
+        for path in later {
+            let name = free_name(disk, &path)?;
+            disk.rename(&path, &name)?;
+            kept.push(name);
+        }
+    }
+    disk.sync_folder(folder)?;
+    let file = disk.open(&path, Open::Append)?;
+    file.truncate(cut.at)?;
+    file.sync()?;
+    Ok(kept)
+}
+
+/// A durable copy of a file beside it.
+fn copy(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
+    let name = free_name(disk, path)?;
+    let (from, to) = (disk.open(path, Open::Read)?, disk.open(&name, Open::Create)?);
+    let (mut at, mut bytes) = (0, vec![0; COPY_BYTES]);
+    loop {
+        let read = read_full(from.as_ref(), at, &mut bytes)?;
+        if read == 0 {
+            break;
+        }
+        to.append(&[IoSlice::new(&bytes[..read])])?;
+        at += read as u64;
+    }
+    to.sync()?;
+    Ok(name)
+}
+
+/// `NAME.backup`, or with the first number that is free.
+fn free_name(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
+    for number in 1..10_000 {
+        let mut name = OsString::from(path);
+        name.push(if number == 1 { ".backup".to_owned() } else { format!(".backup{number}") });
+        match disk.size(Path::new(&name)) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(name.into()),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::other(format!("{} has too many backups; remove some", path.display())))
+}
