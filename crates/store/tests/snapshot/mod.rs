@@ -250,7 +250,7 @@ fn what_writers_hand_over_is_counted_until_it_is_taken() {
 /// the same, whatever the threads do between two steps.
 #[test]
 fn a_snapshot_beside_threads_is_of_one_instant() {
-    const KEYS: u64 = 300;
+    const KEYS: u64 = if cfg!(miri) { 20 } else { 300 };
     let (threads, snapshots) = if cfg!(miri) { (2, 1) } else { (3, 8) };
     let store = Store::new(Options { shards: 4, ..Options::new([7; 16]) });
     let moment = Moment { now_ms: 0, clock: 0 };
