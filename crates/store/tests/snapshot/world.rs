@@ -397,7 +397,7 @@ fn change_groups(stream: &mut Stream, numbers: &[u64], choice: u64) {
             None => group.add(name.as_bytes(), 5),
         });
         for &number in numbers {
-            let id = StreamId::new(stream.first_id().ms + number % 60, 0);
+            let id = StreamId::new(stream.first_id().ms + number / 5, 0);
             let consumer = consumers[number as usize % 2];
             match number % 5 {
                 0 => _ = group.acknowledge(id),
