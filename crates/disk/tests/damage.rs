@@ -198,3 +198,31 @@ fn blocks_that_users_imitate_are_words_like_others() {
     let whole = read(&disk, false).expect("it is whole");
     assert_eq!((whole.keys.len(), whole.is_told), (3, false));
 }
+
+/// Redis makes empty files where there is nothing to write.
+#[test]
+fn a_log_that_goes_on_behind_empty_files_of_another_server_is_read_again() {
+    let base = b"file a.aof.1.base.aof seq 1 type b\n".as_slice();
+    let both = [base, b"file a.aof.1.incr.aof seq 1 type i\n"].concat();
+    for (manifest, torn) in [(base, b"".as_slice()), (&both, b""), (base, b"*1\r\n$4\r\nPI")] {
+        let disk = MemoryDisk::new();
+        put(&disk, Path::new(FILES[3]), manifest);
+        put(&disk, Path::new(FILES[0]), torn);
+        put(&disk, Path::new(FILES[1]), b"");
+        for round in 0..3 {
+            let folder = Folder::open(Arc::new(disk.clone()), options(), 1).expect("a log");
+            let mut replay = folder.replay(replay::Options { load_truncated: true, read_until: None });
+            let mut bytes = Vec::new();
+            let outcome = loop {
+                match replay.next(&mut bytes).unwrap_or_else(|damage| panic!("{damage}")) {
+                    Step::End(outcome) => break outcome,
+                    Step::Requests => {}
+                    Step::Rdb(_) => panic!("nobody has written a snapshot"),
+                }
+            };
+            assert_eq!(bytes, words(&["SET", "k", "v"]).repeat(round));
+            let mut log = folder.resume(outcome).expect("it goes on");
+            append(&mut log, &[&["SET", "k", "v"]], 0);
+        }
+    }
+}

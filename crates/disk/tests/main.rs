@@ -5,3 +5,4 @@
 mod damage;
 mod exchange;
 mod simulation;
+mod states;

@@ -5,12 +5,12 @@
 //! none before its first base is there ([`Folder::wait`]).
 
 use std::fmt;
-use std::io;
+use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::disk::{Disk, Lock, Open, read_small};
-use crate::format::annotation::Salt;
+use crate::format::annotation::{self, Salt};
 use crate::format::manifest::{self, Entry, Manifest, ManifestError};
 use crate::replay::{self, Cut, Outcome, Replay};
 
@@ -54,6 +54,9 @@ impl fmt::Display for OpenError {
 }
 
 impl std::error::Error for OpenError {}
+
+/// An increment, and the salt and the next number of its blocks where they are known.
+type Begun = (Increment, Option<(Salt, u64)>);
 
 /// The folder of a log.
 #[derive(Debug)]
@@ -132,6 +135,7 @@ impl Folder {
         if let Some(cut) = &outcome.cut {
             self.cut(cut)?;
         }
+        self.drop_empty_base()?;
         for entry in self.manifest.base.iter().chain(&self.manifest.increments) {
             self.disk.open(&self.options.path(entry.path()), Open::Append)?.sync()?;
         }
@@ -145,11 +149,47 @@ impl Folder {
                 let path = self.options.path(entry.path());
                 let file = self.disk.open(&path, Open::Append)?;
                 let length = file.size()?;
-                (Increment { number: entry.number, path, file, length, synced_length: length }, tail)
+                let increment = Increment { number: entry.number, path, file, length, synced_length: length };
+                self.begin_stretch(increment, tail)?
             }
             _ => self.add_increment()?,
         };
         self.begin(increment, outcome.end, tail)
+    }
+
+    /// Has the line with the salt durable where blocks begin in a file of somebody else's: where that line is damaged, nothing
+    /// behind it can be judged. A disk that is full takes it with the first block.
+    fn begin_stretch(&mut self, mut increment: Increment, tail: Option<(Salt, u64)>) -> io::Result<Begun> {
+        let Some(salt) = self.salt().filter(|_| tail.is_none()) else { return Ok((increment, tail)) };
+        let mut line = Vec::new();
+        annotation::write_salt(&mut line, salt);
+        let written = increment.file.append(&[IoSlice::new(&line)]).and_then(|()| increment.file.sync());
+        if written.is_err() {
+            increment.file.truncate(increment.length)?;
+            return Ok((increment, None));
+        }
+        increment.length += line.len() as u64;
+        increment.synced_length = increment.length;
+        Ok((increment, Some((salt, 0))))
+    }
+
+    /// A base without a byte is one of another server, and is no longer named: where increments of ours stand behind one, it was
+    /// cut off.
+    fn drop_empty_base(&mut self) -> io::Result<()> {
+        let Some(base) = &self.manifest.base else { return Ok(()) };
+        let path = self.options.path(base.path());
+        if self.disk.size(&path)? > 0 {
+            return Ok(());
+        }
+        self.manifest.base = None;
+        if self.manifest.increments.is_empty() {
+            // The manifest of a log has a file; this one's is named before the base is gone.
+            let salt = self.salt();
+            let entry = self.manifest.add_increment(&self.options.name);
+            make_increment(self.disk.as_ref(), self.options.path(entry.path()), entry.number, salt)?;
+        }
+        write_manifest(self.disk.as_ref(), &self.options, &self.manifest)?;
+        self.disk.remove(&path)
     }
 
     /// Cuts off what came last: first the files that came later lose their names, then the file its end.
@@ -172,7 +212,7 @@ impl Folder {
     }
 
     /// A new increment, named.
-    fn add_increment(&mut self) -> io::Result<(Increment, Option<(Salt, u64)>)> {
+    fn add_increment(&mut self) -> io::Result<Begun> {
         let entry = self.manifest.add_increment(&self.options.name);
         let (path, salt) = (self.options.path(entry.path()), self.salt());
         let increment = make_increment(self.disk.as_ref(), path, entry.number, salt)?;

@@ -314,7 +314,10 @@ impl Part {
             Line::Unknown if self.is_sealed() => return Err(What::DamagedLine),
             Line::Unknown => self.tell_unknown(),
             Line::Damaged => return Err(What::DamagedLine),
-            Line::Salt(salt) => (self.salt, self.next_number) = (Some(salt), 0),
+            Line::Salt(salt) => {
+                (self.salt, self.next_number) = (Some(salt), 0);
+                self.has_strange = false;
+            }
             Line::StandsFor(offset) if self.is_base && !self.has_pieces => self.stands_for = Some(offset),
             Line::End(end) if self.is_base && end == self.place.offset => self.has_end = true,
             Line::StandsFor(_) | Line::End(_) => return Err(What::DamagedLine),

@@ -1,0 +1,202 @@
+//! A log whose disk fails at a given call, one that is healed, and one that is switched on while a server runs.
+
+use std::collections::BTreeMap;
+use std::io::IoSlice;
+use std::path::Path;
+use std::sync::Arc;
+
+use sleeve_disk::disk::crashing::{CrashingDisk, Fault, Plan};
+use sleeve_disk::disk::{Disk, Open, read_small};
+use sleeve_disk::format::manifest::{Format, Manifest};
+use sleeve_disk::log::{BaseWriter, Folder, Health, Log, NewBase, Options};
+use sleeve_disk::replay::{self, Step, request};
+
+use crate::exchange::{append, request as words};
+
+fn options() -> Options {
+    let (folder, name) = ("logs".into(), "a.aof".to_owned());
+    Options { folder, name, checksums: true, timestamps: false, salt: 11 }
+}
+
+fn base(disk: &CrashingDisk, stands_for: u64, key: &str) -> NewBase {
+    let mut bytes = Vec::new();
+    let mut base = BaseWriter::begin(options(), stands_for, &mut bytes);
+    base.block(&words(&["SET", key, "0"]), &mut bytes);
+    base.end(&mut bytes);
+    let file = disk.open(Path::new("logs/temp"), Open::Create).expect("a file");
+    file.append(&[IoSlice::new(&bytes)]).and_then(|()| file.sync()).expect("it is written");
+    NewBase { file: "logs/temp".into(), format: Format::Aof, stands_for }
+}
+
+fn begin() -> (CrashingDisk, Log) {
+    let disk = CrashingDisk::new(Plan::default());
+    let folder = Folder::open(Arc::new(disk.clone()), options(), 1).expect("an empty folder");
+    let log = folder.create(base(&disk, 0, "base")).expect("a log");
+    (disk, log)
+}
+
+/// The calls after the next `skipped` fail in these ways.
+fn fail(disk: &CrashingDisk, skipped: u64, faults: &[Fault]) {
+    let first = disk.calls() + skipped + 1;
+    disk.fail((first..).zip(faults.iter().copied()).collect::<BTreeMap<_, _>>(), None);
+}
+
+fn lines(bytes: &[u8]) -> Vec<String> {
+    let mut lines = Vec::new();
+    let parsed = request::for_each(bytes, |words| {
+        let words: Vec<String> = words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+        lines.push(words.join(" "));
+    });
+    parsed.expect("requests");
+    lines
+}
+
+fn read(disk: &CrashingDisk) -> Vec<String> {
+    let folder = Folder::open(Arc::new(disk.clone()), options(), 1).expect("a log");
+    let mut replay = folder.replay(replay::Options::default());
+    let mut bytes = Vec::new();
+    loop {
+        match replay.next(&mut bytes).unwrap_or_else(|damage| panic!("{damage}")) {
+            Step::Requests => {}
+            Step::Rdb(_) => panic!("nobody has written a snapshot"),
+            Step::End(_) => return lines(&bytes),
+        }
+    }
+}
+
+fn manifest(disk: &CrashingDisk) -> Manifest {
+    let bytes = read_small(disk, Path::new("logs/a.aof.manifest"), 1 << 20).expect("a manifest");
+    Manifest::parse(&bytes).expect("a manifest").0
+}
+
+#[test]
+fn an_append_that_fails_leaves_nothing_and_can_be_repeated() {
+    // The disk is full; it is full and the file cannot be cut either; both fail once more.
+    let faults: [&[Fault]; 3] = [
+        &[Fault::Full(17)],
+        &[Fault::Full(17), Fault::Broken],
+        &[Fault::Full(17), Fault::Broken, Fault::Broken, Fault::Full(3)],
+    ];
+    for faults in faults {
+        let (disk, mut log) = begin();
+        append(&mut log, &[&["SET", "k", "1"]], 0);
+        let (end, length) = (log.end(), log.increment_bytes());
+        let bytes = words(&["SET", "k", "2"]);
+        fail(&disk, 0, faults);
+        let mut failures = 0;
+        while let Err(error) = log.append(end + bytes.len() as u64, &[IoSlice::new(&bytes)], 0) {
+            failures += 1;
+            assert!(matches!(log.health(), Health::WriteFailed(_)), "{error}");
+            assert_eq!((log.end(), log.increment_bytes()), (end, length));
+            if faults.len() == 1 {
+                let rotated = log.rotation().run().expect("an increment");
+                assert!(log.switch(rotated).is_err(), "what is before must be whole");
+            }
+            assert!(failures < 5, "{error}");
+        }
+        assert!(failures > 0);
+        assert_eq!(log.health(), &Health::Good);
+        drop(log);
+        assert_eq!(read(&disk), ["SET base 0", "SET k 1", "SET k 2"]);
+    }
+}
+
+#[test]
+fn a_sync_that_fails_is_healed_into_a_file_that_can_be_read_by_itself() {
+    let (disk, mut log) = begin();
+    append(&mut log, &[&["SELECT", "3"], &["SET", "k", "1"]], 0);
+    let job = log.sync_job().expect("there is something");
+    job.run().expect("it is synced");
+    log.synced(&job);
+    let synced = log.synced_end();
+    let bytes = words(&["SET", "k", "2"]);
+    log.append(synced + bytes.len() as u64, &[IoSlice::new(&bytes)], 0).expect("it is appended");
+    fail(&disk, 0, &[Fault::Broken]);
+    let job = log.sync_job().expect("there is something");
+    let error = job.run().expect_err("the disk is broken");
+    log.sync_failed(&error);
+    assert!(matches!(log.health(), Health::SyncFailed(_)) && log.sync_job().is_none());
+    let refused = log.append(log.end() + 14, &[IoSlice::new(b"*1\r\n$4\r\nPING\r\n")], 0);
+    assert!(refused.is_err_and(|error| error.to_string().contains("sync has failed")));
+    // The first attempt fails as well.
+    for is_last in [false, true] {
+        let mut healing = log.healing().expect("it is hurt");
+        assert_eq!(healing.next(), synced);
+        if !is_last {
+            fail(&disk, 0, &[Fault::Broken]);
+        }
+        let appended = healing.append(log.end(), &[IoSlice::new(&bytes)]);
+        assert_eq!(appended.is_ok(), is_last);
+        if is_last {
+            log.healed(healing.run().expect("the disk works"));
+        }
+    }
+    assert_eq!((log.health(), log.synced_end()), (&Health::Good, log.end()));
+    append(&mut log, &[&["SET", "k", "3"]], 0);
+    drop(log);
+    assert_eq!(read(&disk), ["SET base 0", "SELECT 3", "SET k 1", "SELECT 3", "SET k 2", "SET k 3"]);
+    let last = manifest(&disk).increments.pop().expect("an increment");
+    let file = read_small(&disk, &Path::new("logs").join(last.path()), 1 << 20).expect("it is there");
+    assert!(String::from_utf8_lossy(&file).contains("\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n*3"), "{last}");
+}
+
+#[test]
+fn a_log_that_is_switched_on_is_none_before_its_first_base() {
+    let (disk, mut log) = begin();
+    append(&mut log, &[&["SET", "before", "1"]], 0);
+    drop(log);
+    let before = manifest(&disk);
+    let folder = Folder::open(Arc::new(disk.clone()), options(), 1).expect("the older log");
+    let mut log = folder.wait(5_000).expect("a log to be");
+    append(&mut log, &[&["SET", "k", "1"]], 0);
+    assert!(log.is_waiting() && manifest(&disk) == before && log.history().is_none());
+    // A rewrite that fails is begun again.
+    let rewrite = log.rewrite(base(&disk, 5_000, "fails"), 0).expect("it may end");
+    fail(&disk, 0, &[Fault::Broken]);
+    assert!(rewrite.run().is_err());
+    let mut log = log.into_folder().wait(6_000).expect("a log to be");
+    append(&mut log, &[&["SET", "k", "2"]], 0);
+    let rewritten = log.rewrite(base(&disk, 6_000, "data"), 0).and_then(|rewrite| rewrite.run()).expect("a base");
+    log.rewritten(rewritten);
+    assert!(!log.is_waiting());
+    append(&mut log, &[&["SET", "k", "3"]], 0);
+    let history = log.history().expect("the older log");
+    assert_eq!(history.files().len(), 2);
+    history.run().expect("it is removed");
+    log.history_removed();
+    let job = log.sync_job().expect("there is something");
+    job.run().expect("it is synced");
+    log.synced(&job);
+    drop(log);
+    assert_eq!(read(&disk), ["SET data 0", "SET k 2", "SET k 3"]);
+    let names = disk.list(Path::new("logs")).expect("the folder");
+    assert!(!names.iter().any(|name| name.starts_with("temp-")), "{names:?}");
+}
+
+#[test]
+fn a_rewrite_that_fails_leaves_the_log_as_it_was() {
+    // Each of its calls fails once.
+    for skipped in 0..8 {
+        let (disk, mut log) = begin();
+        append(&mut log, &[&["SET", "k", "1"]], 0);
+        let rotated = log.rotation().run().expect("an increment");
+        let stands_for = log.end();
+        let since = log.switch(rotated).expect("it is switched to");
+        append(&mut log, &[&["SET", "k", "2"]], 0);
+        let base = base(&disk, stands_for, "new");
+        fail(&disk, skipped, &[Fault::Broken]);
+        let rewritten = log.rewrite(base, since).and_then(|rewrite| rewrite.run());
+        let failed = rewritten.is_err();
+        if let Ok(rewritten) = rewritten {
+            log.rewritten(rewritten);
+        }
+        append(&mut log, &[&["SET", "k", "3"]], 0);
+        assert!(!failed || manifest(&disk).history.is_empty() || manifest(&disk).base.is_some());
+        drop(log);
+        let expected: &[&str] = match manifest(&disk).base_number {
+            1 => &["SET base 0", "SET k 1", "SET k 2", "SET k 3"],
+            _ => &["SET new 0", "SET k 2", "SET k 3"],
+        };
+        assert_eq!(read(&disk), expected, "call {skipped}");
+    }
+}

@@ -1,0 +1,67 @@
+//! Any bytes as the files of a log: a base, an increment that begins with a salt, and one that does not.
+//!
+//! Whatever they are, the reading ends, gives out whole requests only, and a log that is gone on with after it is read again to
+//! the same end. A byte in front chooses which file gets the rest; the salt is known, so that blocks that are right can be found.
+
+#![no_main]
+
+use std::io::IoSlice;
+use std::path::Path;
+use std::sync::Arc;
+
+use libfuzzer_sys::fuzz_target;
+use sleeve_disk::disk::memory::MemoryDisk;
+use sleeve_disk::disk::{Disk, Open};
+use sleeve_disk::log::{Folder, Options};
+use sleeve_disk::replay::{self, Outcome, Step, request};
+
+const MANIFEST: &[u8] = b"file base seq 1 type b\nfile one seq 1 type i\nfile two seq 2 type i\n";
+
+fuzz_target!(|input: &[u8]| {
+    let Some((&choice, bytes)) = input.split_first() else { return };
+    let disk = MemoryDisk::new();
+    let salted = [b"#SLV:F 0000000000000001 ".as_slice(), SALT_SUM, b"\r\n", bytes].concat();
+    let files: [&[u8]; 3] = match choice % 4 {
+        0 => [bytes, b"", b""],
+        1 => [b"", bytes, b""],
+        2 => [b"", &salted, b""],
+        _ => [b"", &salted, bytes],
+    };
+    for (name, content) in ["base", "one", "two"].into_iter().zip(files) {
+        put(&disk, name, content);
+    }
+    put(&disk, "a.manifest", MANIFEST);
+    let Some((requests, outcome, folder)) = read(&disk) else { return };
+    let end = outcome.end;
+    let mut log = folder.resume(outcome).expect("memory takes everything");
+    assert_eq!(log.end(), end);
+    let more = b"*1\r\n$4\r\nPING\r\n";
+    log.append(end + more.len() as u64, &[IoSlice::new(more)], 0).expect("memory takes everything");
+    drop(log);
+    let (again, outcome, _) = read(&disk).expect("what was cut off was all that was wrong");
+    assert!(outcome.cut.is_none());
+    assert_eq!(again, [requests.as_slice(), more].concat());
+});
+
+/// The sum of the line with the salt 1.
+const SALT_SUM: &[u8] = b"8f886360";
+
+fn put(disk: &MemoryDisk, name: &str, content: &[u8]) {
+    let file = disk.open(&Path::new("log").join(name), Open::Create).expect("memory takes everything");
+    file.append(&[IoSlice::new(content)]).expect("memory takes everything");
+}
+
+fn read(disk: &MemoryDisk) -> Option<(Vec<u8>, Outcome, Folder)> {
+    let options = Options { folder: "log".into(), name: "a".to_owned(), checksums: true, timestamps: true, salt: 3 };
+    let folder = Folder::open(Arc::new(disk.clone()), options, 1).expect("the manifest is one");
+    let mut replay = folder.replay(replay::Options { load_truncated: true, read_until: None });
+    let (mut requests, mut all) = (Vec::new(), Vec::new());
+    loop {
+        match replay.next(&mut requests).ok()? {
+            Step::Requests => request::for_each(&requests, |_| {}).expect("whole requests"),
+            Step::Rdb(source) => replay.after_rdb(source.size / 2, Some(0)).ok()?,
+            Step::End(outcome) => return Some((all, outcome, folder)),
+        }
+        all.append(&mut requests);
+    }
+}
