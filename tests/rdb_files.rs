@@ -4,6 +4,8 @@
 //! it again, in each version that another real server reads; and that server, started with the file, has the same digest. So a
 //! value that is read wrongly and one that is written wrongly both show.
 
+mod old;
+
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -16,6 +18,7 @@ use sleeve_tests::random::{Random, seed};
 use sleeve_tests::{Connection, Kind, Server};
 
 const PEERS: [Kind; 3] = [Kind::Redis, Kind::Redis8, Kind::Valkey];
+const DATABASES: [usize; 3] = [0, 1, 9];
 const NOW: Moment = Moment { now_ms: 0, clock: 0 };
 
 fn start(kind: Kind) -> Server {
@@ -45,7 +48,7 @@ fn value(random: &mut Random) -> String {
 /// Words of a command that makes or changes a key.
 fn change(random: &mut Random, has_field_deadlines: bool) -> Vec<String> {
     let key = format!("{}:{}", ["s", "l", "t", "z", "h", "x", "i"][random.below(7)], random.below(25));
-    let count = [1, 3, 20, 200, 700][random.below(5)];
+    let count = [1, 1, 3, 3, 20, 20, 200, 600][random.below(8)];
     let many = |random: &mut Random, command: &str, each: usize| {
         let mut words = vec![command.to_owned(), key.clone()];
         words.extend((0..count * each).map(|_| value(random)));
@@ -57,7 +60,10 @@ fn change(random: &mut Random, has_field_deadlines: bool) -> Vec<String> {
             3 => vec!["SETBIT".into(), key, random.below(200_000).to_string(), "1".into()],
             _ => vec!["SET".into(), key, value(random)],
         },
-        b'l' => many(random, ["RPUSH", "LPUSH"][count % 2], 1),
+        b'l' => {
+            let command = if random.once_in(2) { "RPUSH" } else { "LPUSH" };
+            many(random, command, 1)
+        }
         b't' => many(random, "SADD", 1),
         b'i' => {
             let mut words = vec!["SADD".to_owned(), key];
@@ -113,9 +119,9 @@ fn stream_change(random: &mut Random, key: String) -> Vec<String> {
 
 /// Random values of every type and encoding in three databases, some with deadlines, and a library of functions.
 fn fill(connection: &mut Connection, random: &mut Random, has_field_deadlines: bool) {
-    for database in [0, 1, 9] {
+    for database in DATABASES {
         assert_eq!(say(connection, &format!("SELECT {database}")), "+OK\r\n");
-        for _ in 0..200 {
+        for _ in 0..120 {
             ask(connection, &change(random, has_field_deadlines));
         }
         for _ in 0..30 {
@@ -179,6 +185,21 @@ fn digest(connection: &mut Connection) -> String {
     say(connection, "DEBUG DIGEST")
 }
 
+/// The digest, and the deadlines, of which a digest says only that there are some.
+fn state(connection: &mut Connection, has_field_deadlines: bool) -> Vec<String> {
+    let mut state = vec![digest(connection)];
+    for database in DATABASES {
+        say(connection, &format!("SELECT {database}"));
+        for number in 0..25 {
+            state.push(say(connection, &format!("PEXPIRETIME z:{number}")));
+            if has_field_deadlines {
+                state.push(say(connection, &format!("HPEXPIRETIME h:{number} FIELDS 3 word-1 word-2 word-3")));
+            }
+        }
+    }
+    state
+}
+
 /// What Redis's own tool says of a file.
 fn is_whole(file: &Path) -> bool {
     let checked =
@@ -195,7 +216,7 @@ fn exchange(from: Kind, random: &mut Random, has_field_deadlines: bool) {
     let server = start(from);
     let mut connection = server.connect();
     fill(&mut connection, random, has_field_deadlines);
-    let (wanted, file) = (digest(&mut connection), saved(&server, &mut connection));
+    let (wanted, file) = (state(&mut connection, has_field_deadlines), saved(&server, &mut connection));
     let (store, functions) = read(&file);
     assert_eq!(functions.len(), 1);
     let redis = version_of(&store.lock_all());
@@ -211,14 +232,14 @@ fn exchange(from: Kind, random: &mut Random, has_field_deadlines: bool) {
         // Servers write scores differently into their digests, so the same server says what is right.
         let wanted_there = reads(to, from).then(|| {
             start_again_with(&mut target, &file);
-            digest(&mut target.connect())
+            state(&mut target.connect(), has_field_deadlines)
         });
         for (is_compressing, is_summing) in [(false, false), (true, true)] {
             let file = written(&store, &functions, Format { version, is_compressing, is_summing });
             start_again_with(&mut target, &file);
             let mut there = target.connect();
             if let Some(wanted) = &wanted_there {
-                assert_eq!(&digest(&mut there), wanted, "{route}");
+                assert_eq!(&state(&mut there, has_field_deadlines), wanted, "{route}");
             }
             assert_eq!(say(&mut there, "FCALL hello 0"), "$5\r\nhello\r\n");
             if version == Version::Ten {
@@ -229,7 +250,7 @@ fn exchange(from: Kind, random: &mut Random, has_field_deadlines: bool) {
         let (again, _) = read(&saved(&target, &mut target.connect()));
         let mut back = start(from);
         start_again_with(&mut back, &written(&again, &functions, format(own)));
-        assert_eq!(digest(&mut back.connect()), wanted, "{route}, and back");
+        assert_eq!(state(&mut back.connect(), has_field_deadlines), wanted, "{route}, and back");
     }
 }
 
@@ -251,4 +272,31 @@ fn deadlines_of_fields_go_to_those_who_know_them() {
     for from in [Kind::Redis8, Kind::Valkey] {
         exchange(from, &mut random, true);
     }
+}
+
+/// A real server loads the file, and what the store makes of it, and sees no difference.
+fn reads_as(kind: Kind, file: &[u8], version: Version, keys: usize) {
+    let mut server = start(kind);
+    let mut state_with = |file: &[u8]| {
+        start_again_with(&mut server, file);
+        let mut connection = server.connect();
+        let mut state = vec![digest(&mut connection)];
+        for number in 0..keys {
+            let name = format!("key:{number}");
+            state.push(say(&mut connection, &format!("DEBUG DIGEST-VALUE {name}")));
+            state.push(say(&mut connection, &format!("PEXPIRETIME {name}")));
+            state.push(say(&mut connection, &format!("HPEXPIRETIME {name} FIELDS 2 timed other")));
+        }
+        assert_eq!(say(&mut connection, "DBSIZE"), format!(":{keys}\r\n"));
+        state
+    };
+    let wanted = state_with(file);
+    let format = Format { version, is_compressing: true, is_summing: true };
+    assert_eq!(state_with(&written(&read(file).0, &[], format)), wanted);
+}
+
+#[test]
+fn what_nobody_writes_any_more_is_read_as_redis_reads_it() {
+    reads_as(Kind::Redis, &old::file(), Version::Ten, old::keys());
+    reads_as(Kind::Redis8, &old::file_of_a_candidate(), Version::Twelve, 2);
 }

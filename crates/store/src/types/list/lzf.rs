@@ -12,7 +12,7 @@ const MATCH_MAX: usize = 264;
 const PLACES: usize = 1 << 12;
 
 /// After so many places in a row without a match every second place is looked at, after twice as many every third, and so on.
-const PATIENCE_SHIFT: u32 = 6;
+const PATIENCE_SHIFT: u32 = 5;
 
 /// What compresses: the table of places, which one string after the other uses without filling it anew.
 ///
@@ -39,19 +39,19 @@ impl Packer {
         let (Some(room), Some(base)) = (bytes.len().checked_sub(4), self.begin(bytes.len())) else { return false };
         let places = self.places.first_chunk_mut::<PLACES>().expect("the table was made by `begin`");
         let (mut plain, mut at, mut misses) = (0, 0, 0_usize);
-        while let Some(triple) = bytes[at..].first_chunk::<3>() {
+        while let Some(triple) = triple_at(bytes, at) {
+            let place = &mut places[(triple.wrapping_mul(0x9e37_79b1) >> 20) as usize];
+            // What an earlier string has left comes to a place far behind this string, and to no distance that there is.
+            let before = std::mem::replace(place, base + at as u32).wrapping_sub(base) as usize;
+            let is_near = at.wrapping_sub(before) <= DISTANCE_MAX;
+            if !is_near || triple_at(bytes, before) != Some(triple) {
+                at += 1 + (misses >> PATIENCE_SHIFT);
+                misses += 1;
+                continue;
+            }
             if out.len() > room {
                 return false;
             }
-            let number = u32::from_le_bytes([triple[0], triple[1], triple[2], 0]);
-            let place = &mut places[(number.wrapping_mul(0x9e37_79b1) >> 20) as usize];
-            let before = std::mem::replace(place, base + at as u32).checked_sub(base).map(|before| before as usize);
-            let found = before.filter(|&before| at - before <= DISTANCE_MAX && bytes[before..].starts_with(triple));
-            let Some(before) = found else {
-                at = (at + 1 + (misses >> PATIENCE_SHIFT)).min(bytes.len());
-                misses += 1;
-                continue;
-            };
             push_plain(out, &bytes[plain..at]);
             let pairs = bytes[at + MATCH_MIN..].iter().zip(&bytes[before + MATCH_MIN..]).take(MATCH_MAX - MATCH_MIN);
             let length = MATCH_MIN + pairs.take_while(|(one, other)| one == other).count();
@@ -76,6 +76,12 @@ impl Packer {
         self.base += length;
         Some(base)
     }
+}
+
+/// Three bytes as a number; None where there are not at least four, so that they can be read at once.
+#[inline]
+fn triple_at(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..at + 4)?.first_chunk().map(|four| u32::from_le_bytes(*four) & 0xff_ffff)
 }
 
 fn push_plain(out: &mut Vec<u8>, bytes: &[u8]) {
