@@ -59,7 +59,8 @@ fn read(disk: &MemoryDisk) -> Option<(Vec<u8>, Outcome, Folder)> {
     loop {
         match replay.next(&mut requests).ok()? {
             Step::Requests => request::for_each(&requests, |_| {}).expect("whole requests"),
-            Step::Rdb(source) => replay.after_rdb(source.size / 2, Some(0)).ok()?,
+            // Where a snapshot ends does not depend on what stands behind it.
+            Step::Rdb(source) => replay.after_rdb(source.size.min(12), Some(0)).ok()?,
             Step::End(outcome) => return Some((all, outcome, folder)),
         }
         all.append(&mut requests);

@@ -230,6 +230,7 @@ fn the_single_file_of_older_servers_is_taken_over_as_redis_does() {
     std::fs::write(ours.0.join("appendonly.aof"), &content).expect("written");
     let (lines, folder, outcome) = read(&ours.options(true));
     assert_eq!(lines, ["SELECT 0", "SET old 1"]);
+    assert!(folder.has_taken_over());
     drop(folder.resume(outcome).expect("it goes on"));
     let theirs = Scratch::new("theirs");
     std::fs::write(theirs.0.join("appendonly.aof"), &content).expect("written");

@@ -89,17 +89,29 @@ pub struct Sums {
     pub whole: u32,
 }
 
-/// Appends a decimal number.
+/// The numbers below 100, two digits each.
+static PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[0; 2]; 100];
+    let mut number = 0;
+    while number < 100 {
+        pairs[number as usize] = [b'0' + number / 10, b'0' + number % 10];
+        number += 1;
+    }
+    pairs
+};
+
+/// Appends a decimal number: five of them stand before each block.
 fn decimal(into: &mut Vec<u8>, mut number: u64) {
     let mut digits = [0; 20];
     let mut at = digits.len();
-    loop {
+    while number >= 10 {
+        at -= 2;
+        digits[at..at + 2].copy_from_slice(&PAIRS[(number % 100) as usize]);
+        number /= 100;
+    }
+    if number > 0 || at == digits.len() {
         at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
+        digits[at] = b'0' + number as u8;
     }
     into.extend_from_slice(&digits[at..]);
 }
@@ -283,6 +295,9 @@ mod tests {
 
     #[test]
     fn numbers_have_one_form() {
+        for number in (0..2_000).chain([9_999, 10_000, 123_456_789, 1_234_567_890, u64::MAX - 1, u64::MAX]) {
+            assert_eq!(written(|into| decimal(into, number)), number.to_string().as_bytes());
+        }
         for text in [b"".as_slice(), b"01", b"+1", b"-1", b" 1", b"1x", b"18446744073709551616"] {
             assert_eq!(decimal_of(text), None, "{}", String::from_utf8_lossy(text));
         }

@@ -65,6 +65,7 @@ pub struct Folder {
     options: Options,
     manifest: Manifest,
     told: Vec<String>,
+    has_taken_over: bool,
     lock: Box<dyn Lock>,
 }
 
@@ -84,14 +85,19 @@ impl Folder {
             _ => failed("lock the folder", error),
         })?;
         let (mut manifest, told) = read_manifest(disk.as_ref(), &manifest_path(&options.folder, &options.name))?;
-        take_over_old_file(disk.as_ref(), &options, &mut manifest)
+        let has_taken_over = take_over_old_file(disk.as_ref(), &options, &mut manifest)
             .map_err(|error| failed("move the log of an older server into", error))?;
-        Ok(Folder { disk, options, manifest, told, lock })
+        Ok(Folder { disk, options, manifest, told, has_taken_over, lock })
     }
 
     /// Whether there is no log yet.
     pub fn is_empty(&self) -> bool {
         self.manifest.base.is_none() && self.manifest.increments.is_empty()
+    }
+
+    /// Whether the single file of an older server has just been moved into the folder.
+    pub fn has_taken_over(&self) -> bool {
+        self.has_taken_over
     }
 
     /// What was odd about the manifest, a sentence each.
@@ -276,7 +282,7 @@ impl Log {
     /// Gives the log up and keeps its folder, where it is to be begun again.
     pub fn into_folder(self) -> Folder {
         let Log { disk, options, manifest, lock, .. } = self;
-        Folder { disk, options, manifest, told: Vec::new(), lock }
+        Folder { disk, options, manifest, told: Vec::new(), has_taken_over: false, lock }
     }
 }
 
@@ -294,12 +300,12 @@ fn read_manifest(disk: &dyn Disk, path: &Path) -> Result<(Manifest, Vec<String>)
 }
 
 /// Takes over the single file that servers before Redis 7 wrote: it becomes the base, under its old name. The manifest is
-/// written first; a start that finds it without the file goes on from there.
-fn take_over_old_file(disk: &dyn Disk, options: &Options, manifest: &mut Manifest) -> io::Result<()> {
+/// written first; a start that finds it without the file goes on from there. Says whether there was one.
+fn take_over_old_file(disk: &dyn Disk, options: &Options, manifest: &mut Manifest) -> io::Result<bool> {
     let old = options.old_file();
     match disk.size(&old) {
         Ok(_) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(error),
     }
     let new = options.path(&options.name);
@@ -308,14 +314,15 @@ fn take_over_old_file(disk: &dyn Disk, options: &Options, manifest: &mut Manifes
     let is_empty = manifest.base.is_none() && manifest.increments.is_empty();
     let is_unfinished = is_begun && disk.size(&new).is_err();
     if !is_empty && !is_unfinished {
-        return Ok(());
+        return Ok(false);
     }
     manifest.base = Some(Entry { name: name.to_vec(), number: 1 });
     manifest.base_number = 1;
     write_manifest(disk, options, manifest)?;
     disk.rename(&old, &new)?;
     disk.sync_folder(&options.folder)?;
-    disk.sync_folder(&parent(&old))
+    disk.sync_folder(&parent(&old))?;
+    Ok(true)
 }
 
 fn parent(path: &Path) -> PathBuf {

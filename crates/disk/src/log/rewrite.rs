@@ -141,7 +141,8 @@ impl Log {
         self.bytes_at_rewrite = self.bytes();
     }
 
-    /// Removes what the manifest calls history; none where there is none.
+    /// Removes what the manifest calls history; none where there is none. Under `aof-disable-auto-gc` nobody asks for it. Due
+    /// after each rewrite and after a start.
     pub fn history(&self) -> Option<History> {
         if self.manifest.history.is_empty() || self.is_waiting {
             return None;
