@@ -4,5 +4,6 @@
 
 mod damage;
 mod exchange;
+mod interrupted;
 mod simulation;
 mod states;

@@ -1,7 +1,7 @@
 //! A log whose disk fails at a given call, one that is healed, and one that is switched on while a server runs.
 
 use std::collections::BTreeMap;
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,25 +13,26 @@ use sleeve_disk::replay::{self, Step, request};
 
 use crate::exchange::{append, request as words};
 
-fn options() -> Options {
+pub fn options() -> Options {
     let (folder, name) = ("logs".into(), "a.aof".to_owned());
     Options { folder, name, checksums: true, timestamps: false, salt: 11 }
 }
 
-fn base(disk: &CrashingDisk, stands_for: u64, key: &str) -> NewBase {
+pub fn base(disk: &CrashingDisk, stands_for: u64, key: &str) -> io::Result<NewBase> {
     let mut bytes = Vec::new();
     let mut base = BaseWriter::begin(options(), stands_for, &mut bytes);
     base.block(&words(&["SET", key, "0"]), &mut bytes);
     base.end(&mut bytes);
-    let file = disk.open(Path::new("logs/temp"), Open::Create).expect("a file");
-    file.append(&[IoSlice::new(&bytes)]).and_then(|()| file.sync()).expect("it is written");
-    NewBase { file: "logs/temp".into(), format: Format::Aof, stands_for }
+    let file = disk.open(Path::new("logs/temp"), Open::Create)?;
+    file.append(&[IoSlice::new(&bytes)])?;
+    file.sync()?;
+    Ok(NewBase { file: "logs/temp".into(), format: Format::Aof, stands_for })
 }
 
-fn begin() -> (CrashingDisk, Log) {
+pub fn begin() -> (CrashingDisk, Log) {
     let disk = CrashingDisk::new(Plan::default());
     let folder = Folder::open(Arc::new(disk.clone()), options(), 1).expect("an empty folder");
-    let log = folder.create(base(&disk, 0, "base")).expect("a log");
+    let log = folder.create(base(&disk, 0, "base").expect("a base")).expect("a log");
     (disk, log)
 }
 
@@ -41,7 +42,7 @@ fn fail(disk: &CrashingDisk, skipped: u64, faults: &[Fault]) {
     disk.fail((first..).zip(faults.iter().copied()).collect::<BTreeMap<_, _>>(), None);
 }
 
-fn lines(bytes: &[u8]) -> Vec<String> {
+pub fn lines(bytes: &[u8]) -> Vec<String> {
     let mut lines = Vec::new();
     let parsed = request::for_each(bytes, |words| {
         let words: Vec<String> = words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
@@ -151,12 +152,13 @@ fn a_log_that_is_switched_on_is_none_before_its_first_base() {
     append(&mut log, &[&["SET", "k", "1"]], 0);
     assert!(log.is_waiting() && manifest(&disk) == before && log.history().is_none());
     // A rewrite that fails is begun again.
-    let rewrite = log.rewrite(base(&disk, 5_000, "fails"), 0).expect("it may end");
+    let rewrite = log.rewrite(base(&disk, 5_000, "fails").expect("a base"), 0).expect("it may end");
     fail(&disk, 0, &[Fault::Broken]);
     assert!(rewrite.run().is_err());
     let mut log = log.into_folder().wait(6_000).expect("a log to be");
     append(&mut log, &[&["SET", "k", "2"]], 0);
-    let rewritten = log.rewrite(base(&disk, 6_000, "data"), 0).and_then(|rewrite| rewrite.run()).expect("a base");
+    let rewritten =
+        log.rewrite(base(&disk, 6_000, "data").expect("a base"), 0).and_then(|rewrite| rewrite.run()).expect("a base");
     log.rewritten(rewritten);
     assert!(!log.is_waiting());
     append(&mut log, &[&["SET", "k", "3"]], 0);
@@ -183,7 +185,7 @@ fn a_rewrite_that_fails_leaves_the_log_as_it_was() {
         let stands_for = log.end();
         let since = log.switch(rotated).expect("it is switched to");
         append(&mut log, &[&["SET", "k", "2"]], 0);
-        let base = base(&disk, stands_for, "new");
+        let base = base(&disk, stands_for, "new").expect("a base");
         fail(&disk, skipped, &[Fault::Broken]);
         let rewritten = log.rewrite(base, since).and_then(|rewrite| rewrite.run());
         let failed = rewritten.is_err();
