@@ -92,5 +92,9 @@ impl Owed {
         if let Some(place) = reached {
             self.opening.reach(u128::from(place));
         }
+        if self.at == packs.len() {
+            // All that stayed was met. What is missing now is missed when the parts are counted.
+            self.left = 0;
+        }
     }
 }

@@ -80,8 +80,10 @@ impl Owed {
     /// Hands over what is owed, up the ids.
     pub fn hand_over(&mut self, all: &BTreeMap<StreamId, impl Owes>, budget: &mut Budget) {
         let start = self.at.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut is_at_end = true;
         for (&id, owing) in all.range((start, Bound::Included(self.last))) {
-            if budget.is_spent() || self.is_done() {
+            if budget.is_spent() {
+                is_at_end = false;
                 break;
             }
             let bytes = if self.exempt.remove(&id) { 0 } else { self.hand(id, owing) };
@@ -91,6 +93,10 @@ impl Owed {
         if let Some(at) = self.at {
             // What went early stands before this one too.
             self.exempt = self.exempt.split_off(&at);
+        }
+        if is_at_end {
+            // All that stayed was met. What is missing now is missed when the parts are counted.
+            self.left = 0;
         }
     }
 }
