@@ -202,3 +202,40 @@ fn a_rewrite_that_fails_leaves_the_log_as_it_was() {
         assert_eq!(read(&disk), expected, "call {skipped}");
     }
 }
+
+#[test]
+fn jobs_that_would_undo_each_other_are_refused() {
+    let (disk, mut log) = begin();
+    append(&mut log, &[&["SET", "k", "1"]], 0);
+    // Two at once.
+    let first = log.rotation();
+    assert!(log.rotation().run().is_err());
+    let stale = first.run().expect("an increment");
+    drop(first);
+    // The log is healed between the making of an increment and the switch to it.
+    fail(&disk, 0, &[Fault::Broken]);
+    let job = log.sync_job().expect("there is something");
+    log.sync_failed(&job.run().expect_err("the disk is broken"));
+    let rotation = log.rotation();
+    assert!(log.healing().is_none(), "that is out");
+    drop(rotation);
+    let mut healing = log.healing().expect("it is hurt");
+    healing.append(log.end(), &[IoSlice::new(&words(&["SET", "k", "1"]))]).expect("it is written");
+    log.healed(healing.run().expect("it is healed"));
+    assert!(log.switch(stale).is_err(), "it knows nothing of what was healed");
+    // A rewrite whose result the log has not heard of.
+    let rotated = log.rotation().run().expect("an increment");
+    let stands_for = log.end();
+    let since = log.switch(rotated).expect("it is switched to");
+    let rewrite = log.rewrite(base(&disk, stands_for, "new").expect("a base"), since).expect("it may end");
+    let rewritten = rewrite.run().expect("a rewrite");
+    assert!(log.rotation().run().is_err() && log.history().is_none());
+    log.rewritten(rewritten);
+    append(&mut log, &[&["SET", "k", "2"]], 0);
+    let history = log.history().expect("the old files");
+    assert!(log.rotation().run().is_err());
+    history.run().expect("they are removed");
+    log.history_removed();
+    drop(log);
+    assert_eq!(read(&disk), ["SET new 0", "SET k 2"]);
+}

@@ -15,7 +15,7 @@ use crate::replay::part::{Got, Part, Place};
 
 use super::place::{Options, write_manifest};
 use super::rewrite::make_increment;
-use super::writer::{Health, Increment, Log};
+use super::writer::{Health, Increment, Job, Log};
 
 /// A healing that is to be run. Nothing is appended to the log meanwhile.
 #[derive(Debug)]
@@ -34,6 +34,7 @@ pub struct Healing {
     /// That behind the last block, and that up to which it was handed over.
     blocks_end: u64,
     end: u64,
+    job: Job,
 }
 
 /// A log that is whole again.
@@ -45,15 +46,18 @@ pub struct Healed {
     next_number: u64,
     end: u64,
     bytes_before: u64,
+    /// Until the log has heard of it.
+    _job: Job,
 }
 
 impl Log {
-    /// What is to be done after a sync that failed; none otherwise, and where the log is only being switched on, which is
-    /// begun again instead.
+    /// What is to be done after a sync that failed; none otherwise, while another job is out, and where the log is only being
+    /// switched on, which is begun again instead.
     pub fn healing(&mut self) -> Option<Healing> {
         if !matches!(self.health, Health::SyncFailed(_)) || self.is_waiting {
             return None;
         }
+        let job = self.take_job()?;
         let salt = self.options.checksums.then(|| self.options.next_salt());
         let mut manifest = self.manifest.clone();
         let first = self.tail.first().map_or(0, |part| part.number);
@@ -72,13 +76,15 @@ impl Log {
             durable: self.synced_blocks,
             blocks_end: self.synced_blocks,
             end: self.synced,
+            job,
         })
     }
 
     /// That a healing has run: the log is as it was, and durable up to its end.
     pub fn healed(&mut self, healed: Healed) {
-        let Healed { manifest, increment, salt, next_number, end, bytes_before } = healed;
+        let Healed { manifest, increment, salt, next_number, end, bytes_before, .. } = healed;
         self.manifest = manifest;
+        self.generation += 1;
         (self.salt, self.next_number) = (salt.filter(|_| self.options.checksums), next_number);
         (self.end, self.blocks_end) = (end, end);
         (self.synced, self.synced_blocks) = (end, end);
@@ -155,7 +161,7 @@ impl Healing {
             self.append(self.end, &[])?;
         }
         self.increment()?.file.sync()?;
-        let Healing { disk, options, manifest, old, new, salt, next_number, end, .. } = self;
+        let Healing { disk, options, manifest, old, new, salt, next_number, end, job, .. } = self;
         let Some(mut increment) = new else { return Err(io::Error::other("there is no increment")) };
         increment.synced_length = increment.length;
         // From the last to the first: so none of them ever goes on where the one before it does not stop.
@@ -176,7 +182,7 @@ impl Healing {
         let before = named.filter(|entry| options.path(entry.path()) != increment.path);
         let sizes = before.map(|entry| disk.size(&options.path(entry.path())).unwrap_or(0));
         let bytes_before = sizes.sum();
-        Ok(Healed { manifest, increment, salt, next_number, end, bytes_before })
+        Ok(Healed { manifest, increment, salt, next_number, end, bytes_before, _job: job })
     }
 }
 

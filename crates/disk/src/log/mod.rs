@@ -2,7 +2,9 @@
 //!
 //! [`Folder`] opens what is there and reads it back; it becomes a [`Log`], which is appended to. A log has no thread and
 //! no clock. Whatever may wait for the disk (everything but [`Log::append`]) is a *job*: it is taken from the log, run by
-//! whoever has the time while others append, and its result is given back to the log. One job at a time.
+//! whoever has the time while others append, and its result is given back to the log. Of those that write the manifest (all but
+//! syncing) one is out at a time: another is refused until that one's result is given back or dropped, and an increment that was
+//! made before the log was healed or rewritten is not switched to.
 //!
 //! | to | take | run | give back |
 //! | --- | --- | --- | --- |

@@ -13,7 +13,7 @@ use crate::format::annotation::{self, Salt};
 use crate::format::manifest::{Entry, Format, Manifest};
 
 use super::place::{Options, write_manifest};
-use super::writer::{Health, Increment, Log};
+use super::writer::{Health, Increment, Job, Log};
 
 /// A new increment that is to be made.
 #[derive(Debug)]
@@ -23,6 +23,9 @@ pub struct Rotation {
     manifest: Manifest,
     entry: Entry,
     salt: Option<Salt>,
+    generation: u64,
+    /// None where another job is out.
+    job: Option<Job>,
 }
 
 /// A new increment that is there, empty and named.
@@ -31,6 +34,12 @@ pub struct Rotated {
     manifest: Manifest,
     increment: Increment,
     salt: Option<Salt>,
+    generation: u64,
+}
+
+/// That another job of the log is not over.
+fn is_busy() -> io::Error {
+    io::Error::new(io::ErrorKind::ResourceBusy, "the log is being rewritten or healed")
 }
 
 /// Makes an increment, durable with its name.
@@ -52,8 +61,11 @@ impl Rotation {
     /// Makes the increment and names it in the manifest.
     ///
     /// # Errors
-    /// What the system says; the log goes on in the increment that it has.
+    /// What the system says, or that another job was out; the log goes on in the increment that it has.
     pub fn run(&self) -> io::Result<Rotated> {
+        if self.job.is_none() {
+            return Err(is_busy());
+        }
         let disk = self.disk.as_ref();
         let path = self.options.path(self.entry.path());
         let increment = make_increment(disk, path.clone(), self.entry.number, self.salt)?;
@@ -64,7 +76,8 @@ impl Rotation {
             }
             unwritten.error
         })?;
-        Ok(Rotated { manifest: self.manifest.clone(), increment, salt: self.salt })
+        let Rotation { salt, generation, .. } = *self;
+        Ok(Rotated { manifest: self.manifest.clone(), increment, salt, generation })
     }
 }
 
@@ -76,18 +89,24 @@ impl Log {
         let entry = manifest.add_increment(&self.options.name);
         // A number is used once: nobody knows what is on the disk after an attempt that failed.
         self.manifest.increment_number = entry.number;
-        Rotation { disk: self.disk.clone(), options: self.options.clone(), manifest, entry, salt }
+        let (disk, options) = (self.disk.clone(), self.options.clone());
+        Rotation { disk, options, manifest, entry, salt, generation: self.generation, job: self.take_job() }
     }
 
     /// Appends to this increment from now on, and returns its number.
     ///
     /// # Errors
-    /// After a sync or an append that failed: what was written before must be whole. The increment stays, empty.
+    /// After a sync or an append that failed: what was written before must be whole. Where the log was healed or rewritten
+    /// since, or is: its manifest is another. The increment stays, empty.
     pub fn switch(&mut self, rotated: Rotated) -> io::Result<i64> {
         if let Health::WriteFailed(reason) | Health::SyncFailed(reason) = &self.health {
             return Err(io::Error::other(format!("the log is not whole: {reason}")));
         }
+        if rotated.generation != self.generation || self.take_job().is_none() {
+            return Err(is_busy());
+        }
         let number = rotated.increment.number;
+        self.generation += 1;
         self.bytes_before += self.increment_bytes();
         self.manifest = rotated.manifest;
         self.salt = rotated.salt.filter(|_| self.options.checksums);
@@ -101,8 +120,10 @@ impl Log {
     /// switched on `since` is 0.
     ///
     /// # Errors
-    /// When the log has no such increment any more, because it was healed meanwhile: then the rewrite was for nothing.
+    /// When the log has no such increment any more, because it was healed meanwhile: then the rewrite was for nothing. Or when
+    /// another job is out.
     pub fn rewrite(&mut self, base: NewBase, since: i64) -> io::Result<Rewrite> {
+        let job = self.take_job().ok_or_else(is_busy)?;
         let mut manifest = self.manifest.clone();
         let is_there = manifest.increments.iter().any(|entry| entry.number == since);
         let is_first = self.is_waiting && since == 0;
@@ -120,13 +141,14 @@ impl Log {
         }
         manifest.retire_increments_before(keep_from);
         let (disk, options) = (self.disk.clone(), self.options.clone());
-        Ok(Rewrite { disk, options, manifest, base, entry, waiting, since: keep_from })
+        Ok(Rewrite { disk, options, manifest, base, entry, waiting, since: keep_from, job })
     }
 
     /// That a rewrite has run.
     pub fn rewritten(&mut self, rewritten: Rewritten) {
-        let Rewritten { manifest, waiting, since, stands_for, bytes_before } = rewritten;
+        let Rewritten { manifest, waiting, since, stands_for, bytes_before, .. } = rewritten;
         self.manifest = manifest;
+        self.generation += 1;
         if let Some(path) = waiting {
             self.is_waiting = false;
             if let Some(part) = self.tail.last_mut() {
@@ -141,17 +163,21 @@ impl Log {
         self.bytes_at_rewrite = self.bytes();
     }
 
-    /// Removes what the manifest calls history; none where there is none. Under `aof-disable-auto-gc` nobody asks for it. Due
+    /// Removes what the manifest calls history; none where there is none, and while
+    /// another job is out. Under `aof-disable-auto-gc` nobody asks for it. Due
     /// after each rewrite and after a start.
     pub fn history(&self) -> Option<History> {
         if self.manifest.history.is_empty() || self.is_waiting {
             return None;
         }
-        Some(History { disk: self.disk.clone(), options: self.options.clone(), manifest: self.manifest.clone() })
+        let job = self.take_job()?;
+        let (disk, options, manifest) = (self.disk.clone(), self.options.clone(), self.manifest.clone());
+        Some(History { disk, options, manifest, _job: job })
     }
 
     /// That history is gone.
     pub fn history_removed(&mut self) {
+        self.generation += 1;
         self.manifest.history.clear();
     }
 }
@@ -178,6 +204,7 @@ pub struct Rewrite {
     /// What the increment will be called that no manifest has named yet.
     waiting: Option<PathBuf>,
     since: i64,
+    job: Job,
 }
 
 /// A rewrite that has ended.
@@ -188,6 +215,8 @@ pub struct Rewritten {
     since: i64,
     stands_for: u64,
     bytes_before: u64,
+    /// Until the log has heard of it.
+    _job: Job,
 }
 
 impl Rewrite {
@@ -214,8 +243,8 @@ impl Rewrite {
         let size = |path: &Path| disk.size(path).unwrap_or(0);
         let between = self.manifest.increments.iter().rev().skip(1);
         let bytes_before = size(&base) + between.map(|entry| size(&self.options.path(entry.path()))).sum::<u64>();
-        let Rewrite { manifest, waiting, since, base, .. } = self;
-        Ok(Rewritten { manifest, waiting, since, stands_for: base.stands_for, bytes_before })
+        let Rewrite { manifest, waiting, since, base, job, .. } = self;
+        Ok(Rewritten { manifest, waiting, since, stands_for: base.stands_for, bytes_before, _job: job })
     }
 }
 
@@ -225,6 +254,7 @@ pub struct History {
     disk: Arc<dyn Disk>,
     options: Options,
     manifest: Manifest,
+    _job: Job,
 }
 
 impl History {

@@ -67,7 +67,14 @@ pub struct Log {
     time: Vec<u8>,
     /// Held as long as the log lives.
     pub(super) lock: Box<dyn Lock>,
+    /// A clone is with the job that writes the manifest, if one is out: two would undo each other's work.
+    jobs: Job,
+    /// How often the manifest has changed.
+    pub(super) generation: u64,
 }
+
+/// What the one job that writes the manifest holds.
+pub(super) type Job = Arc<()>;
 
 /// What a log begins with.
 pub(super) struct Beginning {
@@ -109,7 +116,14 @@ impl Log {
             head: Vec::new(),
             time: Vec::new(),
             lock,
+            jobs: Job::default(),
+            generation: 0,
         }
+    }
+
+    /// The right to write the manifest; none while another has it.
+    pub(super) fn take_job(&self) -> Option<Job> {
+        (Arc::strong_count(&self.jobs) == 1).then(|| Arc::clone(&self.jobs))
     }
 
     /// The journal's offset behind what has been written.
