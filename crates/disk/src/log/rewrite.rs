@@ -62,7 +62,7 @@ impl Rotation {
     ///
     /// # Errors
     /// What the system says, or that another job was out; the log goes on in the increment that it has.
-    pub fn run(&self) -> io::Result<Rotated> {
+    pub fn run(self) -> io::Result<Rotated> {
         if self.job.is_none() {
             return Err(is_busy());
         }
@@ -76,8 +76,8 @@ impl Rotation {
             }
             unwritten.error
         })?;
-        let Rotation { salt, generation, .. } = *self;
-        Ok(Rotated { manifest: self.manifest.clone(), increment, salt, generation })
+        let Rotation { manifest, salt, generation, .. } = self;
+        Ok(Rotated { manifest, increment, salt, generation })
     }
 }
 

@@ -20,7 +20,7 @@ use sleeve_tests::soak;
 
 use faulty::{FaultyDisk, Lapse};
 use owed::{Owed, check};
-use server::{Life, Server, options, read_back};
+use server::{Done, Life, Server, options, read_back};
 
 /// What a run is like, beside its seed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -67,12 +67,13 @@ fn fail(disk: &CrashingDisk, random: &mut Random, calls: u64) {
 }
 
 /// One disk, several lives, each ended by a cut of the power or by the death of the process.
-fn run(seed: u64, manner: Manner) -> Result<(), String> {
+fn run(seed: u64, manner: Manner) -> Result<Done, String> {
     let mut random = Random::new(seed);
     let mut options = options(seed, manner.checksums);
     let calls = 60 + random.bits() % 400;
     let mut disk = CrashingDisk::new(plan(&mut random, calls));
     let (mut owed, mut next_number, mut has_power) = (Owed::default(), 0, true);
+    let mut done = Done::default();
     for number in 0..=LIVES {
         options.salt = random.bits();
         let found = match read_back(wrapped(&disk, manner.lapse), options.clone()) {
@@ -91,6 +92,8 @@ fn run(seed: u64, manner: Manner) -> Result<(), String> {
                 server.live(&mut random, || disk.is_cut());
                 next_number = server.next_number();
                 owed = server.owed(manner.promises_early);
+                done.rewrites += server.done.rewrites;
+                done.healings += server.done.healings;
             }
         }
         disk.cut();
@@ -104,19 +107,33 @@ fn run(seed: u64, manner: Manner) -> Result<(), String> {
             owed.written.clone_from(&owed.durable);
         }
     }
-    Ok(())
+    Ok(done)
+}
+
+fn runs(count: usize, manner: Manner) -> impl Iterator<Item = Result<Done, String>> {
+    let first = seed(1).wrapping_mul(1_000_003);
+    let seeds = (0..count as u64).map(move |index| first.wrapping_add(index));
+    seeds.map(move |seed| run(seed, manner).map_err(|wrong| format!("seed {seed}: {wrong}")))
 }
 
 /// The runs that go wrong, of so many.
 fn wrong_runs(count: usize, manner: Manner) -> impl Iterator<Item = String> {
-    let first = seed(1).wrapping_mul(1_000_003);
-    let seeds = (0..count as u64).map(move |index| first.wrapping_add(index));
-    seeds.filter_map(move |seed| run(seed, manner).err().map(|wrong| format!("seed {seed}: {wrong}")))
+    runs(count, manner).filter_map(Result::err)
 }
 
 fn none_goes_wrong(count: usize, manner: Manner) {
-    let wrong: Vec<String> = wrong_runs(count, manner).collect();
+    let (mut wrong, mut rewrites, mut healings) = (Vec::new(), 0, 0);
+    for run in runs(count, manner) {
+        match run {
+            Ok(done) => (rewrites, healings) = (rewrites + done.rewrites, healings + done.healings),
+            Err(text) => wrong.push(text),
+        }
+    }
     assert!(wrong.is_empty(), "{} runs: {:#?}", wrong.len(), &wrong[..wrong.len().min(5)]);
+    assert!(
+        rewrites > count / 2 && healings > count / 10,
+        "{rewrites} rewrites and {healings} healings in {count} runs"
+    );
 }
 
 #[test]

@@ -66,6 +66,13 @@ enum Rewriting {
     },
 }
 
+/// How often it was done: what a simulation never does it does not test.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Done {
+    pub rewrites: usize,
+    pub healings: usize,
+}
+
 pub struct Server {
     disk: Arc<dyn Disk>,
     life: Life,
@@ -76,6 +83,8 @@ pub struct Server {
     rewriting: Rewriting,
     sync: Option<SyncJob>,
     now: i64,
+    /// Rewrites that have ended, and healings.
+    pub done: Done,
     /// Whether the old files of a log that is being healed may be cut, and the new one not named yet.
     is_between: bool,
 }
@@ -92,7 +101,18 @@ impl Server {
         let before = numbers;
         let journal = Journal::new(log.end(), first);
         let now = 1_000;
-        Ok(Server { disk, life, journal, log, before, rewriting: Rewriting::Idle, sync: None, now, is_between: false })
+        Ok(Server {
+            disk,
+            life,
+            journal,
+            log,
+            before,
+            rewriting: Rewriting::Idle,
+            sync: None,
+            now,
+            done: Done::default(),
+            is_between: false,
+        })
     }
 
     /// All pieces that are logged up to an offset of the journal, those of earlier lives included.
@@ -190,6 +210,7 @@ impl Server {
         let healed = healing.run()?;
         self.is_between = false;
         self.log.healed(healed);
+        self.done.healings += 1;
         Ok(())
     }
 
@@ -220,16 +241,20 @@ impl Server {
                 let base = NewBase { file: temp_base().to_owned(), format: Format::Aof, stands_for };
                 let rewritten = self.log.rewrite(base, since)?.run()?;
                 self.log.rewritten(rewritten);
+                self.done.rewrites += 1;
                 Ok(())
             }
         }
     }
 
     fn begin_rewrite(&mut self, random: &mut Random) -> io::Result<()> {
-        let rotation = self.log.rotation();
-        let rotated = rotation.run()?;
+        let rotated = self.log.rotation().run()?;
         if random.once_in(2) {
             self.write(random);
+        }
+        if random.once_in(3) && self.sync().is_err() {
+            // The log is healed between the making of an increment and the switch to it, which is refused then.
+            self.heal(random)?;
         }
         // The data is taken here, and all that it stands for is appended before the switch.
         self.append(usize::MAX);
