@@ -6,6 +6,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use sleeve_disk::disk::Disk;
+use sleeve_disk::disk::real::RealDisk;
 use sleeve_tests::{Kind, Server};
 
 const SLEEVE: &str = env!("CARGO_BIN_EXE_sleeve");
@@ -156,6 +158,22 @@ fn what_is_later_than_a_time_is_cut_off() {
     assert_eq!(status, Some(0), "{said}{complaint}");
     let left = fs::read_to_string(folder.0.join("a.aof.2.incr.aof")).expect("read");
     assert!(left.ends_with("two\r\n$1\r\n1\r\n"), "{left}");
+}
+
+#[test]
+fn a_log_that_a_server_uses_is_not_mended() {
+    let folder = plain("used");
+    folder.put("a.aof.2.incr.aof", b"*1\r\n$4\r\nPI");
+    let before = folder.content();
+    let lock = RealDisk.lock(&folder.0.join("a.aof.lock"), 4_711).expect("nobody has it");
+    let (status, said, complaint) = check(&folder, &["--fix", "a.aof.manifest"]);
+    assert_eq!(status, Some(1), "{said}");
+    assert!(complaint.contains("process 4711") && complaint.contains("nothing was changed"), "{complaint}");
+    assert!(check(&folder, &["a.aof.manifest"]).1.contains("It costs 10 bytes"), "to look is allowed");
+    drop(lock);
+    let changed = folder.content().into_iter().filter(|(name, _)| name != "a.aof.lock").collect::<Vec<_>>();
+    assert_eq!(changed, before);
+    assert_eq!(check(&folder, &["--fix", "a.aof.manifest"]).0, Some(0));
 }
 
 #[test]
