@@ -238,3 +238,25 @@ fn jobs_that_would_undo_each_other_are_refused() {
     drop(log);
     assert_eq!(read(&disk), ["SET new 0", "SET k 2"]);
 }
+
+#[test]
+fn a_log_that_is_healed_where_its_base_stands_is_read() {
+    let (disk, mut log) = begin();
+    append(&mut log, &[&["SET", "k", "1"]], 0);
+    let job = log.sync_job().expect("there is something");
+    let rotated = log.rotation().run().expect("an increment");
+    let stands_for = log.end();
+    let since = log.switch(rotated).expect("it is switched to");
+    fail(&disk, 0, &[Fault::Broken]);
+    log.sync_failed(&job.run().expect_err("the disk is broken"));
+    // The base is durable, so that nothing is left to be written once more but what is selected.
+    let base = base(&disk, stands_for, "new").expect("a base");
+    let rewritten = log.rewrite(base, since).and_then(|rewrite| rewrite.run()).expect("a rewrite");
+    log.rewritten(rewritten);
+    let healing = log.healing().expect("it is hurt");
+    assert_eq!(healing.next(), log.end());
+    log.healed(healing.run().expect("it is healed"));
+    append(&mut log, &[&["SET", "k", "2"]], 0);
+    drop(log);
+    assert_eq!(read(&disk), ["SET new 0", "SELECT 0", "SET k 2"]);
+}

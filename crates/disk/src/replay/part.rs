@@ -349,7 +349,9 @@ impl Part {
             // Parts of the journal that are not logged may lie around the place of the base.
             return match () {
                 () if found > expected => Err(What::Missing { expected, found }),
-                () if block.to() <= expected && block.length > 0 => Err(What::Repeated { expected, found }),
+                () if found < expected && block.to() <= expected && block.length > 0 => {
+                    Err(What::Repeated { expected, found })
+                }
                 () => Ok(()),
             };
         }
