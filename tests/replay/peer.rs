@@ -85,13 +85,21 @@ fn describe(kind: Kind, asked: Asked<'_>, name: &[u8]) -> String {
         b"string" => about("GET", asked),
         b"list" => asked(&[words("LRANGE", &[name]), words("0 -1", &[])].concat()),
         b"set" => sorted(&about("SMEMBERS", asked), false),
-        b"zset" => asked(&[words("ZRANGE", &[name]), words("0 -1 WITHSCORES", &[])].concat()),
+        b"zset" => scored(&asked(&[words("ZRANGE", &[name]), words("0 -1 WITHSCORES", &[])].concat())),
         b"hash" => hash(kind, asked, name),
         _ => stream(&asked(&[words("XINFO STREAM", &[name]), words("FULL COUNT 0", &[])].concat())),
     };
     let digest = if kind == Kind::Redis { about("DEBUG DIGEST-VALUE", asked) } else { Vec::new() };
     let deadline = about("PEXPIRETIME", asked);
     format!("{} {} {} {}", escape(&of), escape(&deadline), escape(&digest), escape(&content))
+}
+
+/// The members of a sorted set with their scores, as numbers: servers write large ones in more ways than one.
+fn scored(told: &[u8]) -> Vec<u8> {
+    let leaves = leaves(told);
+    let score = |text: &[u8]| std::str::from_utf8(text).ok().and_then(|text| text.parse::<f64>().ok());
+    let pairs = leaves.chunks(2).map(|pair| format!("{} {:?} ", escape(&pair[0]), score(&pair[1])));
+    pairs.collect::<String>().into_bytes()
 }
 
 /// The fields of a hash in order, each with its value and its deadline.

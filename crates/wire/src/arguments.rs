@@ -92,14 +92,15 @@ impl<'a> Args<'a> {
         let mut end = first.start as usize + first.len as usize;
         for span in rest {
             let line = line_before(self.buf, span.start as usize, b'$', span.len as usize)?;
-            if line != end + 2 || self.buf.get(end..line)? != b"\r\n" {
+            if line != end + LINE_END.len() || !ends_line(self.buf, end) {
                 return None;
             }
             end = span.start as usize + span.len as usize;
         }
-        let end = end + 2;
-        let bytes = self.buf.get(start..end)?;
-        bytes.ends_with(b"\r\n").then_some(bytes)
+        if !ends_line(self.buf, end) {
+            return None;
+        }
+        self.buf.get(start..end + LINE_END.len())
     }
 
     /// A copy that owns its bytes, packed, for requests that outlive their buffer (MULTI's queue).
@@ -108,21 +109,32 @@ impl<'a> Args<'a> {
     }
 }
 
-/// Where the line of this marker and number begins that ends right before `at`, if there is such a line.
-#[inline]
+const LINE_END: &[u8; 2] = b"\r\n";
+
+#[inline(always)]
+fn ends_line(buf: &[u8], at: usize) -> bool {
+    buf.get(at..).and_then(<[u8]>::first_chunk) == Some(LINE_END)
+}
+
+/// Where the line of this marker and number begins that ends right before `at`, if there is such a line. Always inline: a few
+/// comparisons of whole words, but for long numbers.
+#[inline(always)]
 fn line_before(buf: &[u8], at: usize, marker: u8, number: usize) -> Option<usize> {
     let before = buf.get(..at)?;
     if number < 10 {
-        let is_line = before.last_chunk::<4>()? == &[marker, b'0' + number as u8, b'\r', b'\n'];
-        return is_line.then_some(at - 4);
+        let line = [marker, b'0' + number as u8, b'\r', b'\n'];
+        return (before.last_chunk() == Some(&line)).then(|| at - line.len());
     }
     if number < 100 {
-        let is_line = before.last_chunk::<5>()?
-            == &[marker, b'0' + (number / 10) as u8, b'0' + (number % 10) as u8, b'\r', b'\n'];
-        return is_line.then_some(at - 5);
+        let line = [marker, b'0' + (number / 10) as u8, b'0' + (number % 10) as u8, b'\r', b'\n'];
+        return (before.last_chunk() == Some(&line)).then(|| at - line.len());
     }
+    long_line_before(before, marker, number)
+}
+
+fn long_line_before(before: &[u8], marker: u8, number: usize) -> Option<usize> {
     let digits = Digits::new(number as i64);
-    let line = before.strip_suffix(b"\r\n")?.strip_suffix(digits.as_bytes())?.strip_suffix(&[marker])?;
+    let line = before.strip_suffix(LINE_END)?.strip_suffix(digits.as_bytes())?.strip_suffix(&[marker])?;
     Some(line.len())
 }
 
