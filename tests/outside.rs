@@ -19,6 +19,7 @@ mod multiplex;
 mod names;
 mod options;
 mod permissions;
+mod persistence;
 mod pieces;
 mod process;
 mod programs;

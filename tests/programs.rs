@@ -12,7 +12,7 @@ mod sessions;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -177,7 +177,12 @@ fn a_worker_that_dies_counts_each_line_once() {
 fn count_as_a_child() {
     if let (Ok(url), Ok(folder)) = (std::env::var("PROGRAMS_URL"), std::env::var("PROGRAMS_FOLDER")) {
         let client = Client::connect(&url).expect("a connection");
-        process_logs(&client, Path::new(&folder), || println!("step")).expect("counted");
+        // It goes on when it is told to, so that it is killed where it stands.
+        let step = || {
+            println!("step");
+            std::io::stdin().read_line(&mut String::new()).expect("a line, or the end");
+        };
+        process_logs(&client, Path::new(&folder), step).expect("counted");
     }
 }
 
@@ -203,10 +208,18 @@ fn a_killed_process_counts_each_line_once() {
 fn live(url: &str, folder: &Path, steps: usize) -> bool {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.args(["--exact", "programs::count_as_a_child", "--nocapture"]);
-    command.env("PROGRAMS_URL", url).env("PROGRAMS_FOLDER", folder).stdin(Stdio::null()).stdout(Stdio::piped());
+    command.env("PROGRAMS_URL", url).env("PROGRAMS_FOLDER", folder).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().expect("a child");
     let lines = BufReader::new(child.stdout.take().expect("its output")).lines();
-    let seen = lines.map_while(Result::ok).filter(|line| line.contains("step")).take(steps).count();
+    let mut told = child.stdin.take().expect("its input");
+    let mut seen = 0;
+    for _step in lines.map_while(Result::ok).filter(|line| line.contains("step")) {
+        seen += 1;
+        if seen == steps {
+            break;
+        }
+        told.write_all(b"\n").expect("it listens");
+    }
     if seen == steps {
         child.kill().expect("killed");
     }

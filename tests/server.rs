@@ -354,9 +354,7 @@ fn spawn(kind: Kind, binary: &Path, port: u16, folder: &Path, arguments: &[Strin
         command.arg("serve");
     }
     command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
-    if kind != Kind::Sleeve {
-        command.args(["--save", "", "--appendonly", "no"]);
-    }
+    command.args(["--save", "", "--appendonly", "no"]);
     command.args(arguments).current_dir(folder).stdin(Stdio::null());
     command.stdout(log.try_clone()?).stderr(log).spawn()
 }

@@ -30,6 +30,36 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
         "Instant::now",
         "another server is waited for, and it has its own time",
     ),
+    (
+        "crates/server/src/engine/durability/log_file.rs",
+        "Instant::now",
+        "threads that wait for the disk have the machine's clock, as workers have",
+    ),
+    (
+        "crates/server/src/engine/persistence/log.rs",
+        "Instant::now",
+        "threads that wait for the disk have the machine's clock, as workers have",
+    ),
+    (
+        "crates/server/src/engine/persistence/save.rs",
+        "Instant::now",
+        "threads that wait for the disk have the machine's clock, as workers have",
+    ),
+    (
+        "crates/server/src/engine/persistence/save.rs",
+        "monotonic_ms",
+        "threads that wait for the disk have the machine's clock, as workers have",
+    ),
+    (
+        "crates/server/src/engine/persistence/shutdown.rs",
+        "Instant::now",
+        "threads that wait for the disk have the machine's clock, as workers have",
+    ),
+    (
+        "crates/server/src/engine/persistence/switch.rs",
+        "Instant::now",
+        "threads that wait for the disk have the machine's clock, as workers have",
+    ),
     ("crates/server/src/context/timing.rs", "ticks", "a measurement; an engine of a seed has a ticker that stands"),
     ("crates/server/src/commands/script/function.rs", "monotonic_ms", "how long a script has really run"),
     ("crates/server/src/context/lock_timeout.rs", "monotonic_ms", "how long a script has really run"),

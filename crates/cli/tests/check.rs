@@ -37,13 +37,12 @@ fn a_good_configuration_is_told_line_by_line() {
     let (is_good, said, complaint) = check("good", configuration, &["--workers", "3"]);
     assert!(is_good, "{complaint}");
     for line in [
-        "warning: 'save 900 1', line 3 of the configuration, has no effect: there are no snapshots yet",
         "warning: the pid file '/nonexistent/a.pid' could not be written: No such file or directory",
         "listens on: 127.0.0.1:7001",
         "workers: 3",
         "databases: 16",
         "memory: 10485760 bytes, then allkeys-lru",
-        "data: There is no persistence yet",
+        "data: no log; snapshots in ",
     ] {
         assert!(said.lines().any(|own| own.starts_with(line)), "{line} is missing in\n{said}");
     }
@@ -54,7 +53,7 @@ fn a_good_configuration_is_told_line_by_line() {
 fn what_no_server_would_start_with_is_said_with_its_reason() {
     let cases = [
         ("word", "prot 7001\n", "Bad directive or wrong number of arguments"),
-        ("absent", "appendonly yes\n", "'yes' is not supported yet"),
+        ("absent", "cluster-enabled yes\n", "'yes' is not supported yet"),
         ("user", "user alice nonsense\n", "nonsense"),
         ("nowhere", "port 0\n", "Configured to not listen anywhere"),
         ("log", "logfile /nonexistent/a.log\n", "Can't open the log file '/nonexistent/a.log'"),

@@ -42,3 +42,24 @@ fn an_engine_that_is_there_already_keeps_its_settings() {
     assert_eq!(error.kind(), ErrorKind::Configuration);
     assert!(error.message().contains("runs already with another \"databases\""), "{error}");
 }
+
+#[test]
+fn an_engine_with_a_folder_has_its_data_again_and_lets_nobody_else_in() {
+    let folder = std::env::temp_dir().join(format!("sleeve-embedded-{}/deep", std::process::id()));
+    let url = format!("embedded://{}", folder.display());
+    for round in 1..=5 {
+        let client = Client::connect(&url).unwrap();
+        assert_eq!(client.incr("rounds").wait(), Ok(round));
+        // Another client of this process has the same engine.
+        let other = Client::connect(&format!("{url}?db=1")).unwrap();
+        other.set("elsewhere", round).wait().unwrap();
+    }
+    let client = Client::connect(&url).unwrap();
+    assert_eq!(client.db(1).get::<i64>("elsewhere").wait(), Ok(5));
+    let lock =
+        std::fs::OpenOptions::new().read(true).write(true).open(folder.join("appendonlydir/appendonly.aof.lock"));
+    let lock = lock.expect("the lock of the log");
+    assert!(matches!(lock.try_lock(), Err(std::fs::TryLockError::WouldBlock)), "the folder is free for another");
+    drop(client);
+    std::fs::remove_dir_all(folder.parent().expect("it has one")).expect("removed");
+}

@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::context::disk;
 use crate::context::tracking_delivery;
 use crate::context::tracking_delivery::Delivery;
 use crate::engine::Engine;
@@ -18,6 +19,7 @@ use crate::host::clock::{Clock, Instant};
 use crate::host::panics;
 use crate::messaging::mail::{Letter, Mailbox};
 use crate::messaging::message::Message;
+use crate::request::error::Error;
 use crate::request::output::Output;
 use crate::session::Session;
 
@@ -125,6 +127,10 @@ impl Local {
             self.output = Output::default();
             self.end();
         }
+        if self.output.shown != 0 && !self.desk.engine.wait_to_pass(self.output.shown) {
+            let error = disk::check(&self.desk.engine).err();
+            self.output.refuse_writes(error.as_ref().map_or(b"MISCONF", Error::text));
+        }
         self.output.copy_to(replies);
         if self.closed { Err(Closed) } else { Ok(()) }
     }
@@ -191,7 +197,8 @@ impl Local {
                     let bytes = tracking_delivery::forwarded(&self.session.state, &keys);
                     self.output.bytes.extend(bytes.unwrap_or_default());
                 }
-                Letter::Adopt(_) | Letter::Listen | Letter::Users => {}
+                // Replies of this session wait in its own thread.
+                Letter::Adopt(_) | Letter::Listen | Letter::Users | Letter::Durable => {}
             }
         }
     }

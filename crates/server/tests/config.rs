@@ -70,7 +70,7 @@ const RECORDED: &[(&str, &str, &str)] = &[
     ("active-expire-effort", "11", "argument must be between 1 and 10 inclusive"),
     ("lazyfree-lazy-user-del", "x", "argument must be 'yes' or 'no'"),
     ("shutdown-on-sigterm", "nosave force", ""),
-    ("shutdown-on-sigterm", "save", "'save' is supported only beside 'force', as there are no snapshots yet"),
+    ("shutdown-on-sigterm", "save", ""),
     ("set-proc-title", "no", "can't set immutable config"),
     ("lua-memory-max", "1gb", ""),
     ("lua-memory-max", "1mb", "can't set immutable config"),
@@ -78,7 +78,13 @@ const RECORDED: &[(&str, &str, &str)] = &[
     ("masterauth", "", ""),
     ("replicaof", "no one", "can't set immutable config"),
     ("save", "", ""),
+    ("save", "900 1 300 10", ""),
+    ("save", "900", "Invalid save parameters"),
+    ("save", "0 1", "Invalid save parameters"),
     ("appendonly", "no", ""),
+    ("appendfsync", "often", "argument(s) must be one of the following: everysec, always, no"),
+    ("appendfilename", "a.aof", "can't set immutable config"),
+    ("dbfilename", "a/b", "can't set protected config"),
     ("requirepass", "abc", ""),
 ];
 
@@ -136,22 +142,20 @@ fn load_text(config: &Config, text: &str) -> Result<(), String> {
 #[test]
 fn what_only_tunes_what_is_not_here_is_warned_of_at_the_start() {
     let config = Config::default();
-    let text = "port 7\nsave 900 1\nAppendFsync everysec\nslave-read-only yes\nhz 20\nmasterauth hush\n";
+    let text = "port 7\nsave 900 1\nsave 300 10\nAppendFsync always\nslave-read-only yes\nhz 20\nmasterauth hush\n";
     let warnings = load::load(&config, &arguments::parse(&[b"-".to_vec()]), text.as_bytes()).expect("it starts");
     assert_eq!(
         warnings,
         [
-            "'save 900 1', line 2 of the configuration, has no effect: there are no snapshots yet",
-            "'AppendFsync everysec', line 3 of the configuration, has no effect: there is no append-only file yet",
-            "'slave-read-only yes', line 4 of the configuration, has no effect: there are no replicas yet",
-            "'masterauth', line 6 of the configuration, has no effect: there are no replicas yet",
+            "'slave-read-only yes', line 5 of the configuration, has no effect: there are no replicas yet",
+            "'masterauth', line 7 of the configuration, has no effect: there are no replicas yet",
         ]
     );
     assert_eq!(
         get(&config, &["port", "save", "appendfsync", "hz"]),
-        ["port", "7", "save", "", "appendfsync", "no", "hz", "20"]
+        ["port", "7", "save", "900 1 300 10", "appendfsync", "always", "hz", "20"]
     );
-    for promise in ["appendonly yes", "replicaof 127.0.0.1 6379", "cluster-enabled yes", "daemonize yes"] {
+    for promise in ["replicaof 127.0.0.1 6379", "cluster-enabled yes", "daemonize yes"] {
         assert!(load_text(&Config::default(), promise).is_err(), "{promise}");
     }
 }
@@ -195,7 +199,8 @@ fn config_get_shows_as_recorded() {
         set(&config, &[(name, value)]).expect("accepted");
         assert_eq!(get(&config, &[name]), [name, shown]);
     }
-    let defaults = ["bind", "* -::*", "port", "6379", "timeout", "0", "databases", "16", "save", "", "hz", "10"];
+    let rules = "3600 1 300 100 60 10000";
+    let defaults = ["bind", "* -::*", "port", "6379", "timeout", "0", "databases", "16", "save", rules, "hz", "10"];
     for pair in defaults.chunks(2) {
         assert_eq!(get(&Config::default(), &pair[..1]), pair);
     }
@@ -249,10 +254,9 @@ fn a_change_that_cannot_be_applied_is_taken_back() {
 fn what_is_not_built_is_refused_and_says_so() {
     let config = Config::default();
     assert_eq!(
-        set(&config, &[("appendonly", "yes")]),
-        failed("appendonly", "'yes' is not supported yet, only 'no' is")
+        set(&config, &[("aof-use-rdb-preamble", "no")]),
+        failed("aof-use-rdb-preamble", "'no' is not supported yet, only 'yes' is")
     );
-    assert_eq!(set(&config, &[("save", "900 1")]), failed("save", "'900 1' is not supported yet, only '' is"));
     assert!(
         load_text(&Config::default(), "loadmodule x.so")
             .is_err_and(|text| text.ends_with("This directive is not supported yet"))
@@ -416,18 +420,20 @@ fn rewrite_keeps_what_was_passed_over_and_what_renames() {
     let config = Config::default();
     let old = "save 900 1\nsave 300 10\nrepl-timeout 60\nmasterauth hush\nRename-Command get \"\"\nreplicaof no one\nappendonly no\n";
     load_text(&config, old).expect("loaded");
-    assert_eq!(get(&config, &["save", "masterauth"]), ["save", "", "masterauth", ""]);
+    assert_eq!(get(&config, &["save", "masterauth"]), ["save", "900 1 300 10", "masterauth", ""]);
     let new = String::from_utf8(rewrite::merge(&config, &[], old.as_bytes())).expect("text");
-    let kept = old.replace("replicaof no one\n", "\n");
+    let kept = old.replace("replicaof no one\n", "\n").replace("save 900 1\nsave 300 10\n", "save 900 1 300 10\n\n");
     assert!(new.starts_with(&kept), "{new}");
     load_text(&Config::default(), &new).expect("what was written can be read");
 }
 
 #[test]
 fn what_cannot_be_had_is_refused_unless_a_later_line_counts() {
-    let both = "daemonize yes\nappendonly yes\nhz 20\nDaemonize no\n";
+    let both = "daemonize yes\ncluster-enabled yes\nhz 20\nDaemonize no\n";
     let refused = load_text(&Config::default(), both);
-    assert!(refused.is_err_and(|text| text.contains("at line 2\n>>> 'appendonly yes'\n'yes' is not supported yet")));
-    load_text(&Config::default(), &format!("{both}appendonly no\n")).expect("the last line counts");
+    assert!(
+        refused.is_err_and(|text| text.contains("at line 2\n>>> 'cluster-enabled yes'\n'yes' is not supported yet"))
+    );
+    load_text(&Config::default(), &format!("{both}cluster-enabled no\n")).expect("the last line counts");
     assert!(load_text(&Config::default(), "daemonize no\ndaemonize yes\n").is_err());
 }

@@ -32,7 +32,7 @@ pub enum Endpoint {
     /// `unix:///path`
     Unix(PathBuf),
     /// `embedded://`: an engine in this process. Clients that give the same name share one engine; without a name each has
-    /// its own.
+    /// its own. A name that begins with `/` is a folder in which the engine keeps its data.
     Embedded(Option<String>),
 }
 

@@ -21,7 +21,7 @@ fn bad(what: impl Into<String>) -> Error {
 
 impl Config {
     /// Reads a URL: `redis://[user:password@]host[:port][/database]`, `unix://[user:password@]/path` or
-    /// `embedded://[name]`, each with query options. `rediss://` is `redis://` with TLS; `valkey://` and `valkeys://` are
+    /// `embedded://[name]`, or `embedded:///folder` for an engine whose data is kept there, each with query options. `rediss://` is `redis://` with TLS; `valkey://` and `valkeys://` are
     /// the same two, and `redis+unix://` and `valkey+unix://` are `unix://`.
     ///
     /// The options are `db`, `name` (CLIENT SETNAME), `protocol` (`2` or `3`), `connect_timeout`, `command_timeout`,
@@ -121,8 +121,10 @@ fn unix(place: &str) -> Result<Endpoint, Error> {
 
 fn embedded(place: &str) -> Result<Endpoint, Error> {
     let name = decoded(place.trim_end_matches('/'), "the engine's name")?;
-    if name.contains([':', '/']) {
-        return Err(bad("the engine's name may hold neither : nor /"));
+    if !name.starts_with('/') && name.contains([':', '/']) {
+        return Err(bad(
+            "the engine's name may hold neither : nor /; a folder begins with /, as in embedded:///var/lib/app",
+        ));
     }
     Ok(Endpoint::Embedded(Some(name).filter(|name| !name.is_empty())))
 }

@@ -1,7 +1,7 @@
 //! The log that is appended to: one write a block, and what is known of how far it has got.
 
 use std::io::{self, IoSlice};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::disk::{Disk, File, Lock};
@@ -126,6 +126,11 @@ impl Log {
         (Arc::strong_count(&self.jobs) == 1).then(|| Arc::clone(&self.jobs))
     }
 
+    /// The folder of its files.
+    pub fn folder(&self) -> &Path {
+        &self.options.folder
+    }
+
     /// The journal's offset behind what has been written.
     pub fn end(&self) -> u64 {
         self.end
@@ -180,6 +185,12 @@ impl Log {
 
     fn current_mut(&mut self) -> &mut Increment {
         self.tail.last_mut().expect("a log has an increment that is appended to")
+    }
+
+    /// Has the log begin at this offset of the journal: that of its first base, while nothing has been appended.
+    pub fn begin_at(&mut self, offset: u64) {
+        (self.end, self.blocks_end) = (offset, offset);
+        (self.synced, self.synced_blocks) = (offset, offset);
     }
 
     /// Writes the journal from where it was to `end`: the slices are whole pieces, and are all of it that is to be logged.

@@ -38,8 +38,23 @@ pub fn check(words: &[Vec<u8>]) -> Result<Vec<String>, String> {
         0 => "memory: no limit".to_owned(),
         bytes => format!("memory: {bytes} bytes, then {}", config.choice(Opt::MaxmemoryPolicy)),
     });
-    lines.push(format!("data: {}", crate::boot::MEMORY_ONLY));
+    lines.push(data_line(config));
     Ok(lines)
+}
+
+/// Where the data would come from and be kept.
+fn data_line(config: &Config) -> String {
+    let snapshot = config.resolve(&config.text(Opt::Dbfilename));
+    let rules = config.text(Opt::Save);
+    let saved = match rules.is_empty() {
+        true => "no snapshots by themselves".to_owned(),
+        false => format!("snapshots in {} by the rules {}", snapshot.display(), String::from_utf8_lossy(&rules)),
+    };
+    let folder = config.resolve(&config.text(Opt::Appenddirname));
+    match config.flag(Opt::Appendonly) {
+        true => format!("data: a log in {}, synced {}; {saved}", folder.display(), config.choice(Opt::Appendfsync)),
+        false => format!("data: no log; {saved}"),
+    }
 }
 
 /// The log is opened before anything else, and no server starts without.
@@ -66,10 +81,6 @@ fn check_files(config: &Config, lines: &mut Vec<String>) {
     let possible = facts::clients_possible(wanted);
     if possible < wanted {
         lines.push(format!("warning: the limit of open files allows {possible} clients, not {wanted}"));
-    }
-    let snapshot = config.resolve(&config.text(Opt::Dbfilename));
-    if snapshot.is_file() {
-        lines.push(format!("warning: {} would not be read: there are no snapshots yet", snapshot.display()));
     }
 }
 

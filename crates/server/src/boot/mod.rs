@@ -4,6 +4,7 @@
 //! server process. Both start the same workers.
 
 pub mod check;
+mod loading;
 pub(crate) mod signals;
 pub(crate) mod systemd;
 
@@ -20,6 +21,7 @@ use crate::driver::listeners::DoorError;
 use crate::driver::tls;
 use crate::driver::{Driver, Listener, bind_tcp};
 use crate::engine::Engine;
+use crate::engine::readiness::Hindrance;
 use crate::host::crash;
 use crate::host::facts;
 use crate::host::log;
@@ -131,10 +133,6 @@ fn load_certificate(engine: &Engine) -> Result<(), StartError> {
     Ok(())
 }
 
-/// What is said of the data at the start, while nothing is written to disk.
-pub(crate) const MEMORY_ONLY: &str =
-    "There is no persistence yet: all data lives in memory only, and is gone when this process ends.";
-
 /// Makes the users that the configuration or its file of users describes.
 pub(crate) fn load_users(engine: &Engine) -> Result<(), StartError> {
     let (config, lines) = (&engine.config, engine.config.users());
@@ -158,14 +156,6 @@ pub(crate) fn load_users(engine: &Engine) -> Result<(), StartError> {
         ));
     }
     loaded.map_err(StartError::Users).inspect_err(|error| log::warning(&error.to_string()))
-}
-
-/// A snapshot that Redis would load at the start holds somebody's data: that it is not read must not go unsaid.
-fn warn_of_unread_snapshot(config: &Config) {
-    let path = config.resolve(&config.text(Opt::Dbfilename));
-    if path.is_file() {
-        log::warning(&format!("{} is there, but snapshots cannot be read yet: starting empty", path.display()));
-    }
 }
 
 /// Sees to it that there can be as many clients as `maxclients` says, or else says fewer.
@@ -192,6 +182,9 @@ pub enum StartError {
     /// The users that the configuration names cannot be used.
     #[error("{0}")]
     Users(String),
+    /// The data cannot be loaded.
+    #[error("{0}")]
+    Data(String),
     /// What TLS needs cannot be used; the log says why.
     #[error("Failed to configure TLS. Check logs for more info.")]
     Tls,
@@ -225,8 +218,6 @@ pub fn serve(words: &[Vec<u8>]) -> Result<(), StartError> {
     signals::ignore_hangups();
     crash::set_wanted(config.flag(Opt::CrashLogEnabled));
     warnings.iter().for_each(|warning| log::warning(warning));
-    log::warning(MEMORY_ONLY);
-    warn_of_unread_snapshot(&config);
     raise_descriptor_limit(&config);
     if config.flag(Opt::SetProcTitle) {
         process_title::claim();
@@ -241,6 +232,8 @@ pub fn serve(words: &[Vec<u8>]) -> Result<(), StartError> {
     _ = oom_score::apply(&engine.config);
     let pid_file = write_pid_file(&engine.config);
     pid_file.iter().for_each(|path| panics::take_along(path.clone()));
+    // Who comes before the data is there is told to come again.
+    engine.readiness.set(Hindrance::Loading, true);
     let server = start_threads(&engine).inspect_err(|error| {
         log::warning(&error.to_string());
         pid_file.iter().for_each(|path| _ = std::fs::remove_file(path));
@@ -249,14 +242,24 @@ pub fn serve(words: &[Vec<u8>]) -> Result<(), StartError> {
     let processors = engine.config.number(Opt::Workers);
     log::notice(&format!("Running mode=standalone, port={}, workers={processors}.", engine.port()));
     log::warning("Server initialized");
+    if let Err(why) = engine.load() {
+        log::warning(&why);
+        pid_file.iter().for_each(|path| _ = std::fs::remove_file(path));
+        return Err(StartError::Data(why));
+    }
+    engine.durability.snapshots.follow_rules();
     if server.addresses().is_empty() {
         log::notice("The server is now ready to accept connections on the unix socket");
     } else {
         log::notice("Ready to accept connections");
     }
+    // Behind the lines that say so: who is served finds them in the log.
+    engine.readiness.set(Hindrance::Loading, false);
     systemd::tell(&engine.config, systemd::READY);
     server.wait();
     systemd::tell(&engine.config, systemd::STOPPING);
+    engine.durability.snapshots.abort_and_wait();
+    engine.end_log();
     if let Some(path) = pid_file {
         _ = std::fs::remove_file(path);
     }

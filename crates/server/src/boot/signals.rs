@@ -12,12 +12,17 @@ use signal_hook::iterator::Signals;
 
 use crate::config::{Opt, shutdown};
 use crate::engine::Engine;
+use crate::engine::persistence::shutdown::Wish;
 use crate::host::log;
 
-/// Has SIGHUP pass. SIGPIPE is passed over already, as in every program of Rust.
+/// Has SIGHUP and SIGXFSZ pass. SIGPIPE is passed over already, as in every program of Rust.
 pub fn ignore_hangups() {
-    // SAFETY: nothing runs when the signal comes.
-    unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
+    // SAFETY: nothing runs when the signals come.
+    unsafe {
+        libc::signal(libc::SIGHUP, libc::SIG_IGN);
+        // A file that reaches the limit of its size is a disk that is full: an error of the write, and no reason to end.
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+    }
 }
 
 /// SIGTERM and SIGINT stop all workers; a second one ends the process at once.
@@ -38,10 +43,13 @@ pub fn catch(engine: &Arc<Engine>) -> io::Result<()> {
             };
             log::warning(&format!("Received {name} scheduling shutdown..."));
             log::warning("User requested shutdown...");
-            if stopping.config.number(option) & shutdown::SAVE != 0 {
-                log::warning("No snapshot is written, as there are none yet; ending all the same, as 'force' says.");
-            }
-            stopping.post_stop();
+            let bits = stopping.config.number(option);
+            let wish = match bits {
+                bits if bits & shutdown::SAVE != 0 => Wish::Save,
+                bits if bits & shutdown::NO_SAVE != 0 => Wish::NoSave,
+                _ => Wish::AsConfigured,
+            };
+            stopping.shut_down(wish, bits & shutdown::FORCE != 0, None);
         }
         Ok(())
     })?;

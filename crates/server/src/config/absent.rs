@@ -3,8 +3,7 @@
 //! option that promises what is not kept (`appendonly yes`, `replicaof`, `cluster-enabled yes`) is not among them. CONFIG SET
 //! answers an error with the same reason.
 
-const SNAPSHOTS: &str = "there are no snapshots yet";
-const LOG: &str = "there is no append-only file yet";
+const PREAMBLE: &str = "the base of the log is always a snapshot";
 const REPLICAS: &str = "there are no replicas yet";
 const CLUSTER: &str = "this server is no node of a cluster";
 const DEFRAGMENTATION: &str = "memory is not defragmented";
@@ -17,22 +16,9 @@ const TABLES: &str = "tables grow with the commands that fill them";
 
 /// Names, and why they have no effect.
 const ABSENT: &[(&str, &str)] = &[
-    ("save", SNAPSHOTS),
-    ("stop-writes-on-bgsave-error", SNAPSHOTS),
-    ("rdb-del-sync-files", SNAPSHOTS),
-    ("rdb-save-incremental-fsync", SNAPSHOTS),
+    ("rdb-del-sync-files", REPLICAS),
     ("sanitize-dump-payload", "every payload is checked"),
-    ("appendfilename", LOG),
-    ("appenddirname", LOG),
-    ("appendfsync", LOG),
-    ("no-appendfsync-on-rewrite", LOG),
-    ("auto-aof-rewrite-percentage", LOG),
-    ("auto-aof-rewrite-min-size", LOG),
-    ("aof-load-truncated", LOG),
-    ("aof-use-rdb-preamble", LOG),
-    ("aof-timestamp-enabled", LOG),
-    ("aof-rewrite-incremental-fsync", LOG),
-    ("aof-disable-auto-gc", LOG),
+    ("aof-use-rdb-preamble", PREAMBLE),
     ("masterauth", REPLICAS),
     ("masteruser", REPLICAS),
     ("replica-serve-stale-data", REPLICAS),

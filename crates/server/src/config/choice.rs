@@ -102,6 +102,11 @@ impl MaxmemoryPolicy {
         matches!(self, Self::VolatileLru | Self::VolatileLfu | Self::VolatileRandom | Self::VolatileTtl)
     }
 
+    /// Whether what was used least recently goes.
+    pub fn is_lru(self) -> bool {
+        matches!(self, Self::VolatileLru | Self::AllkeysLru)
+    }
+
     /// Whether keys count how often they are used instead of when.
     pub fn is_lfu(self) -> bool {
         matches!(self, Self::VolatileLfu | Self::AllkeysLfu)

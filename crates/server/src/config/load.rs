@@ -83,7 +83,7 @@ pub fn load(config: &Config, arguments: &Arguments, standard_input: impl Read) -
         text.push(b'\n');
         text.extend(&arguments.lines);
     }
-    let mut reading = Reading { config, warnings: Vec::new(), refused: Vec::new() };
+    let mut reading = Reading { config, warnings: Vec::new(), refused: Vec::new(), has_save_points: false };
     reading.apply(&text, 0)?;
     match reading.refused.into_iter().next() {
         Some((_, bad)) => Err(LoadError::Line(bad)),
@@ -98,6 +98,8 @@ struct Reading<'a> {
     /// Lines that ask an option for more than there is, until a later line about the same option counts instead: the
     /// service of a distribution says `--daemonize no` after a file that says otherwise.
     refused: Vec<(Opt, BadLine)>,
+    /// A line has given rules for snapshots: those of further lines are added to them.
+    has_save_points: bool,
 }
 
 impl Reading<'_> {
@@ -126,7 +128,7 @@ impl Reading<'_> {
     fn take(&mut self, directive: &Directive) -> Result<(), String> {
         let Some(name) = directive.words.first() else { return Ok(()) };
         let row = find(name).map(|(row, _)| row);
-        let Err(reason) = assign(self.config, &directive.words) else {
+        let Err(reason) = self.assign(name, &directive.words) else {
             self.refused.retain(|(option, _)| row.is_none_or(|row| row.option != *option));
             return Ok(());
         };
@@ -142,6 +144,22 @@ impl Reading<'_> {
             None => return Err(reason),
         }
         Ok(())
+    }
+}
+
+/// Giving options their values.
+impl Reading<'_> {
+    fn assign(&mut self, name: &[u8], words: &[Vec<u8>]) -> Result<(), String> {
+        let is_save = name.eq_ignore_ascii_case(Opt::Save.name().as_bytes());
+        if is_save && self.has_save_points && words.get(1).is_some_and(|word| !word.is_empty()) {
+            let before = self.config.text(Opt::Save).to_vec();
+            let known = before.split(|&byte| byte == b' ').filter(|word| !word.is_empty()).map(<[u8]>::to_vec);
+            let all: Vec<Vec<u8>> =
+                words.iter().take(1).cloned().chain(known).chain(words[1..].iter().cloned()).collect();
+            return assign(self.config, &all);
+        }
+        self.has_save_points |= is_save;
+        assign(self.config, words)
     }
 }
 

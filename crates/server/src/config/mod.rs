@@ -1,6 +1,6 @@
 //! Configuration: one table of options, their values, and every way to read and change them.
 //!
-//! `table` says what there is, `value` (with `size`, `limits`, `events`, `shutdown`, `oom_values`, `template`) reads and shows one value, `state` keeps the values of one
+//! `table` says what there is, `value` (with `size`, `limits`, `events`, `shutdown`, `oom_values`, `save_points`, `template`) reads and shows one value, `state` keeps the values of one
 //! engine, `choice` names those that are one of several words. Above them, `file` cuts a configuration file into lines,
 //! `arguments` makes the command line part of it, `load` gives both to the options, and `rewrite` writes a file back.
 //! This file only names them; the arrows run between the others.
@@ -14,6 +14,7 @@ pub mod limits;
 pub mod load;
 pub mod oom_values;
 pub mod rewrite;
+pub mod save_points;
 pub mod shutdown;
 pub mod size;
 pub mod state;

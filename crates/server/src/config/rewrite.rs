@@ -140,7 +140,7 @@ fn lines_of(config: &Config, row: &Row) -> Vec<Vec<u8>> {
         (Kind::Master, _) => return Vec::new(),
         (_, Value::Limits(limits)) => return limit_lines(limits, &config.default_of(row)),
         (Kind::Text, Value::Text(text)) if text.is_empty() && row.default.is_empty() => return Vec::new(),
-        (Kind::Text | Kind::Folder | Kind::Template, _) => quote(&show(row.kind, &value)),
+        (Kind::Text | Kind::Folder | Kind::FileName { .. } | Kind::Template, _) => quote(&show(row.kind, &value)),
         (Kind::MemoryOrPercent, Value::Number(bytes)) if *bytes >= 0 => size::show(*bytes as u64).into_bytes(),
         (Kind::Memory { .. }, Value::Number(bytes)) => size::show(*bytes as u64).into_bytes(),
         _ => show(row.kind, &value),

@@ -1,8 +1,7 @@
 //! What a signal that ends the server asks for besides: the words of `shutdown-on-sigint` and `shutdown-on-sigterm`.
 //!
-//! They are SHUTDOWN's: kept as a bit each, shown in the order of the list, and `default` is none of them. `save` alone
-//! promises a snapshot, which nobody writes yet, so it is refused as SHUTDOWN SAVE is; beside `force` it only asks for a
-//! try. Pure functions; any thread.
+//! They are SHUTDOWN's: kept as a bit each, shown in the order of the list, and `default` is none of them. Pure functions; any
+//! thread.
 
 /// Write a snapshot first, whatever the options say about snapshots.
 pub const SAVE: i64 = 1;
@@ -18,7 +17,7 @@ const WORDS: [(&str, i64); 5] = [("default", 0), ("save", SAVE), ("nosave", NO_S
 /// The bits of the words.
 ///
 /// # Errors
-/// The reason in Redis's words, and in ours where only Redis can do it.
+/// The reason in Redis's words.
 pub fn parse(words: &[&[u8]]) -> Result<i64, String> {
     let bit =
         |word: &&[u8]| WORDS.iter().find(|(name, _)| name.as_bytes().eq_ignore_ascii_case(word)).map(|(_, bit)| *bit);
@@ -30,9 +29,6 @@ pub fn parse(words: &[&[u8]]) -> Result<i64, String> {
     let bits = bits.into_iter().fold(0, |all, bit| all | bit);
     if bits & (SAVE | NO_SAVE) == SAVE | NO_SAVE {
         return Err("shutdown options SAVE and NOSAVE can't be used simultaneously".into());
-    }
-    if bits & (SAVE | FORCE) == SAVE {
-        return Err("'save' is supported only beside 'force', as there are no snapshots yet".into());
     }
     Ok(bits)
 }
@@ -65,13 +61,12 @@ mod tests {
     }
 
     #[test]
-    fn what_contradicts_itself_or_promises_a_snapshot_is_refused() {
+    fn what_contradicts_itself_is_refused() {
         let words = "argument(s) must be one of the following: default, save, nosave, now, force";
         for written in ["", "foo", " now", "now  force"] {
             assert_eq!(read(written), Err(words.into()));
         }
         assert_eq!(parse(&[]), Err(words.into()));
         assert!(read("save nosave").is_err_and(|reason| reason.contains("simultaneously")));
-        assert!(read("save now").is_err_and(|reason| reason.contains("no snapshots")));
     }
 }

@@ -228,8 +228,10 @@ impl Config {
             | Kind::Words { .. }
             | Kind::Percentiles
             | Kind::Folder
+            | Kind::FileName { .. }
             | Kind::Template
             | Kind::OomValues
+            | Kind::SavePoints
             | Kind::Master
             | Kind::Fixed(_) => Value::Text(self.text(option).to_vec()),
             _ => Value::Number(self.number(option)),
@@ -247,8 +249,13 @@ impl Config {
         };
         match row.kind {
             // Where "here" is shall be asked when somebody wants to know, not by every engine that is made.
-            Kind::Folder | Kind::Text | Kind::Template => Value::Text(row.default.into()),
-            Kind::Words { .. } | Kind::Percentiles | Kind::OomValues | Kind::Fixed(_) | Kind::OutputLimits => {
+            Kind::Folder | Kind::FileName { .. } | Kind::Text | Kind::Template => Value::Text(row.default.into()),
+            Kind::Words { .. }
+            | Kind::Percentiles
+            | Kind::OomValues
+            | Kind::SavePoints
+            | Kind::Fixed(_)
+            | Kind::OutputLimits => {
                 let words: Vec<_> = row.default.split(' ').map(str::as_bytes).collect();
                 value::parse(row.kind, &words, &none).unwrap_or(none)
             }
@@ -398,6 +405,7 @@ fn words_of(kind: Kind, text: &[u8]) -> Vec<&[u8]> {
         | Kind::OutputLimits
         | Kind::Shutdown
         | Kind::OomValues
+        | Kind::SavePoints
         | Kind::Master => text.split(|&byte| byte == b' ').collect(),
         _ => vec![text],
     }

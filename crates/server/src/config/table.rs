@@ -57,6 +57,13 @@ pub enum Kind {
     },
     /// Numbers from 0 to 100.
     Percentiles,
+    /// The name of a file or folder, without the path to it.
+    FileName {
+        /// What is said about a path.
+        path: &'static str,
+        /// What is said about no name at all, where there must be one.
+        empty: Option<&'static str>,
+    },
     /// A folder that exists.
     Folder,
     /// Classes of events about keys, a letter each; kept as bits.
@@ -67,6 +74,8 @@ pub enum Kind {
     Template,
     /// Scores by which the kernel chooses whom to end.
     OomValues,
+    /// When snapshots are written by themselves: `SECONDS CHANGES ...`.
+    SavePoints,
     /// What SHUTDOWN may be told, in any combination; kept as bits.
     Shutdown,
     /// Whose replica this server is: nobody's, as it cannot be one yet.
@@ -345,7 +354,7 @@ options! {
     Pidfile "pidfile" Kind::Text, "", Startup,
         "File to write the process id to; it is removed at a clean stop.";
     ShutdownOnSigint "shutdown-on-sigint" Kind::Shutdown, "default", Live,
-        "What SIGINT asks for: default, or nosave, now and force in any combination; save only beside force.";
+        "What SIGINT asks for: default, or save or nosave, now and force in any combination.";
     ShutdownOnSigterm "shutdown-on-sigterm" Kind::Shutdown, "default", Live,
         "What SIGTERM asks for, in the same words.";
     SetProcTitle "set-proc-title" Kind::Flag, "yes", Startup,
@@ -365,25 +374,69 @@ options! {
     EnableProtectedConfigs "enable-protected-configs" ACCESS, "no", Startup,
         "Who may set protected options: nobody, everybody, or local connections only.";
 
-    // Accepted so that harnesses can name them; there are neither snapshots nor replicas for them to act on.
-    Dbfilename "dbfilename" Kind::Text, "dump.rdb", Protected,
-        "Name of the snapshot in 'dir'; no snapshot is written or read yet.";
+    // Snapshots.
+    Dbfilename "dbfilename" Kind::FileName { path: "dbfilename can't be a path, just a filename", empty: None }, "dump.rdb", Protected,
+        "Name of the snapshot in 'dir'.";
+    Save "save" Kind::SavePoints, "3600 1 300 100 60 10000", Live,
+        "When a server writes a snapshot by itself: pairs of seconds since the last one and changes since then; empty: never.";
+    StopWritesOnBgsaveError "stop-writes-on-bgsave-error" Kind::Flag, "yes", Live,
+        "Whether writes are refused, while 'save' has rules, after a snapshot could not be written.";
     Rdbcompression "rdbcompression" Kind::Flag, "yes", Live,
-        "Whether strings in snapshots are compressed; no snapshot is written yet.";
+        "Whether strings in snapshots are compressed.";
     Rdbchecksum "rdbchecksum" Kind::Flag, "yes", Startup,
-        "Whether snapshots end in a checksum; no snapshot is written or read yet.";
+        "Whether snapshots end in a checksum, and whether it is looked at.";
+    RdbFormat "rdb-format" Kind::Choice(&["redis", "valkey"]), "redis", Live,
+        "Whose format hashes with fields that expire are written in: Redis's version 12, or version 80, which Valkey 9 reads.";
+    RdbSaveIncrementalFsync "rdb-save-incremental-fsync" Kind::Flag, "yes", Live,
+        "Whether a snapshot is synced to disk every 4 MiB while it is written, instead of once at its end.";
+    SnapshotMaxMemory "snapshot-max-memory" Kind::Memory { min: MEBIBYTE, max: LONG_MAX }, "64mb", Live,
+        "Bytes that may wait for a snapshot's disk before clients that write are held.";
+    RdbKeySaveDelay "rdb-key-save-delay" number(INT_MIN, INT_MAX), "0", Live,
+        "Microseconds to wait behind each key of a snapshot; for tests.";
+    KeyLoadDelay "key-load-delay" number(INT_MIN, INT_MAX), "0", Live,
+        "Microseconds to wait behind each key that is loaded; for tests.";
+
+    // The append-only log.
+    Appendonly "appendonly" Kind::Flag, "no", Live,
+        "Whether every change is written to a log from which the data is loaded at the start.";
+    Appendfilename "appendfilename" Kind::FileName {
+        path: "appendfilename can't be a path, just a filename",
+        empty: Some("appendfilename can't be empty"),
+    }, "appendonly.aof", Startup,
+        "What the names of the log's files begin with.";
+    Appenddirname "appenddirname" Kind::FileName {
+        path: "appenddirname can't be a path, just a dirname",
+        empty: Some("appenddirname can't be empty"),
+    }, "appendonlydir", Startup,
+        "Folder of the log's files, in 'dir'.";
+    Appendfsync "appendfsync" Kind::Choice(&["everysec", "always", "no"]), "everysec", Live,
+        "When the log is synced to disk: once a second, before each reply, or whenever the system likes to.";
+    NoAppendfsyncOnRewrite "no-appendfsync-on-rewrite" Kind::Flag, "no", Live,
+        "Whether the log is not synced while a snapshot or a new base of the log is written.";
+    AutoAofRewritePercentage "auto-aof-rewrite-percentage" number(0, INT_MAX), "100", Live,
+        "By how many percent the log may grow beyond what it was after the last rewrite before it is rewritten; 0: never.";
+    AutoAofRewriteMinSize "auto-aof-rewrite-min-size" Kind::Memory { min: 0, max: LONG_MAX }, "64mb", Live,
+        "Below this size the log is not rewritten by itself.";
+    AofRewriteIncrementalFsync "aof-rewrite-incremental-fsync" Kind::Flag, "yes", Live,
+        "Whether a new base of the log is synced to disk every 4 MiB while it is written, instead of once at its end.";
+    AofLoadTruncated "aof-load-truncated" Kind::Flag, "yes", Live,
+        "Whether a log that ends in the middle of a change is loaded without it, or refused.";
+    AofUseRdbPreamble "aof-use-rdb-preamble" Kind::Fixed(&["yes"]), "yes", Live,
+        "Whether the base of the log is a snapshot: always.";
+    AofTimestampEnabled "aof-timestamp-enabled" Kind::Flag, "no", Live,
+        "Whether the log says every second what time it is, so that it can be cut at a point in time.";
+    AofDisableAutoGc "aof-disable-auto-gc" Kind::Flag, "no", Live,
+        "Whether files that the log does not need any more stay; for tests.";
+    AofChecksums "aof-checksums" Kind::Flag, "yes", Live,
+        "Whether each block of the log is preceded by a comment with its offset, length and sum, so that damage is found.";
+
+    // Accepted so that harnesses can name them; there are no replicas for them to act on.
     ReplDisklessSync "repl-diskless-sync" Kind::Flag, "yes", Live,
         "Whether a new replica is sent a snapshot without a file; there are no replicas yet.";
     ReplDisklessSyncDelay "repl-diskless-sync-delay" number(0, INT_MAX), "5", Live,
         "Seconds to wait for more replicas before such a snapshot begins; there are no replicas yet.";
 
     // What is not built yet, at the values that are true meanwhile.
-    Save "save" Kind::Fixed(&[""]), "", Live,
-        "When to write snapshots by itself: never, as there are none yet.";
-    Appendonly "appendonly" NO, "no", Live,
-        "Whether writes are logged to a file; there is no such log yet.";
-    Appendfsync "appendfsync" NO, "no", Live,
-        "When the log file is synced to disk; there is no such log yet.";
     ReplDisklessLoad "repl-diskless-load" Kind::Fixed(&["disabled"]), "disabled", Live,
         "Whether a replica loads a snapshot straight from the socket; this server cannot be a replica yet.";
     Replicaof "replicaof" = "slaveof" Kind::Master, "", Startup,

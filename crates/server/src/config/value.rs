@@ -12,6 +12,7 @@ use super::events;
 use super::limits;
 use super::limits::OutputLimits;
 use super::oom_values;
+use super::save_points;
 use super::shutdown;
 use super::size;
 use super::table::Kind;
@@ -43,6 +44,7 @@ pub fn parse(kind: Kind, words: &[&[u8]], current: &Value) -> Result<Value, Stri
         Kind::Percentiles => parse_percentiles(words),
         Kind::Shutdown => shutdown::parse(words).map(Value::Number),
         Kind::OomValues => oom_values::parse(words).map(|shown| Value::Text(shown.into_bytes())),
+        Kind::SavePoints => save_points::parse(words).map(|shown| Value::Text(shown.into_bytes())),
         Kind::Master => parse_master(words),
         Kind::Fixed(accepted) => parse_fixed(accepted, &words.join(&b' ')),
         _ => match words {
@@ -75,6 +77,7 @@ fn parse_one(kind: Kind, word: &[u8]) -> Result<Value, String> {
         Kind::Named(names) => parse_named(word, names),
         Kind::Template => template::check(word).map(|()| Value::Text(word.to_vec())),
         Kind::Folder => parse_folder(word),
+        Kind::FileName { path, empty } => parse_file_name(word, path, empty),
         Kind::Events => events::parse(word).map(|bits| Value::Number(i64::from(bits))),
         Kind::Text
         | Kind::Words { .. }
@@ -82,6 +85,7 @@ fn parse_one(kind: Kind, word: &[u8]) -> Result<Value, String> {
         | Kind::OutputLimits
         | Kind::Shutdown
         | Kind::OomValues
+        | Kind::SavePoints
         | Kind::Master
         | Kind::Fixed(_) => Ok(Value::Text(word.to_vec())),
     }
@@ -222,6 +226,14 @@ fn parse_master(words: &[&[u8]]) -> Result<Value, String> {
         }
         [_, _] => Err("this server cannot be a replica yet, only 'no one' is supported".into()),
         _ => Err("wrong number of arguments".into()),
+    }
+}
+
+fn parse_file_name(word: &[u8], path: &str, empty: Option<&str>) -> Result<Value, String> {
+    match empty {
+        Some(reason) if word.is_empty() => Err(reason.into()),
+        _ if word.contains(&b'/') => Err(path.into()),
+        _ => Ok(Value::Text(word.to_vec())),
     }
 }
 

@@ -3,6 +3,7 @@
 //! A [`Cx`] lives as long as one batch. Commands reach the keyspace through it alone: that is where keys expire when they
 //! are looked at, where watchers hear of changes and where effects are recorded, so no command can forget any of it.
 
+pub mod disk;
 mod effects;
 mod eviction;
 pub mod field_expiry;

@@ -65,7 +65,7 @@ pub struct State {
     pub row: Option<&'static Row>,
     /// What runs is a log's: keys whose time is over are there for it.
     pub is_replaying: bool,
-    /// The journal's offset behind all that the replies so far show: the client's own writes, and what it read of others.
+    /// The journal's offset behind all that the replies so far show: the client's own changes, and what it has read of others.
     pub shown_offset: u64,
 }
 

@@ -3,13 +3,17 @@
 //! An [`Engine`] is data and locks; it runs nothing by itself. Sessions in the caller's thread (`embedded`) and workers behind
 //! a listener (`boot`) work on the same engine at the same time. Dropping the last handle ends it.
 
+mod answer;
 pub(crate) mod clients;
+pub(crate) mod durability;
 mod failure;
 pub mod journal;
 pub(crate) mod keyspace;
 pub(crate) mod migrate_target;
 pub mod origin;
 pub(crate) mod pause;
+pub(crate) mod persistence;
+pub(crate) mod readiness;
 pub(crate) mod scripts;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -37,6 +41,7 @@ use clients::client_info::Peers;
 use clients::client_memory::ClientMemory;
 use clients::tracking::Tracking;
 use clients::watch::Watches;
+use durability::Durability;
 use journal::{Journal, ShardOffsets};
 use keyspace::eviction_pool::Candidates;
 use keyspace::locks::AllOrEach;
@@ -44,6 +49,7 @@ use keyspace::memory_accounting::{Estimate, Footprint};
 use migrate_target::Targets;
 use origin::Origin;
 use pause::Pause;
+use readiness::Readiness;
 use scripts::Scripts;
 
 /// Databases, configuration, journal, clients and counters of one running Sleeve.
@@ -90,8 +96,12 @@ pub struct Engine {
     pub tracking: Tracking,
     /// Connections to other servers, which MIGRATE may use again.
     pub targets: Targets,
+    /// How far the journal has outlived the process, and the files that it and the data are kept in.
+    pub durability: Durability,
     /// CLIENT PAUSE.
     pub pause: Pause,
+    /// What keeps the engine from doing all that is asked of it.
+    pub readiness: Readiness,
     /// A log is being applied, which itself says what has expired.
     pub(crate) is_replaying: AtomicBool,
     /// When the engine was made.
@@ -113,6 +123,8 @@ pub struct Engine {
     /// The port that is served, 0 when none is.
     pub port: AtomicU32,
     mailboxes: Mutex<Vec<Arc<Mailbox>>>,
+    /// Itself, for threads that it starts.
+    own: Weak<Self>,
     /// Why the engine is over, once it is.
     failure: OnceLock<String>,
 }
@@ -169,7 +181,9 @@ impl Engine {
             candidates: Candidates::default(),
             tracking: Tracking::default(),
             targets: Targets::default(),
+            durability: Durability::new(now),
             pause: Pause::default(),
+            readiness: Readiness::default(),
             is_replaying: AtomicBool::new(false),
             started: now,
             ticker,
@@ -187,6 +201,7 @@ impl Engine {
             tls: Tls::default(),
             port: AtomicU32::new(0),
             mailboxes: Mutex::default(),
+            own: Weak::clone(own),
             failure: OnceLock::new(),
         })
     }
@@ -294,6 +309,14 @@ impl Engine {
             functions: running(&scripts.library_bytes) + libraries.bytes() as u64,
             tracking: self.tracking.bytes() as u64,
         }
+    }
+
+    /// A handle of its own, for a thread that outlives the call.
+    ///
+    /// # Panics
+    /// While the last handle is being dropped.
+    pub fn handle(&self) -> Arc<Self> {
+        self.own.upgrade().expect("whoever calls has a handle")
     }
 
     /// The port that is served, 0 when none is.

@@ -5,10 +5,12 @@ use sleeve_wire::reply::Protocol;
 use sleeve_wire::request::Args;
 
 use crate::config::Opt;
+use crate::context::disk;
 use crate::context::lock_timeout;
 use crate::context::permission;
 use crate::context::{Cx, Room};
 use crate::engine::pause::Held;
+use crate::engine::readiness::Hindrance;
 use crate::request::Request;
 use crate::request::error::Error;
 
@@ -29,6 +31,7 @@ pub enum Way {
 pub fn pass(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<Way, Error> {
     protected_command(cx, request)?;
     permission::pass(cx, request)?;
+    ready(cx, request)?;
     busy(cx, request)?;
     inside_multi(cx, request)?;
     memory(cx, request)?;
@@ -63,6 +66,34 @@ fn guard(cx: &Cx<'_>, option: Opt, command: &str, option_name: &str) -> Result<(
         "ERR {command} command not allowed. If the {option_name} option is set to \"local\", you can run it from a local \
          connection, otherwise you need to set this option in the configuration file, and then restart the server."
     )))
+}
+
+/// While the data is loaded, and while the disk fails, not everything may run.
+#[inline]
+fn ready(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
+    if cx.engine.readiness.is_full() { Ok(()) } else { refuse_unready(cx, request) }
+}
+
+#[cold]
+fn refuse_unready(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
+    let readiness = &cx.engine.readiness;
+    if readiness.has(Hindrance::Loading) && !request.row.flags.contains(Flags::LOADING) {
+        return Err(Error::LOADING);
+    }
+    // As in Redis: who asks whether the server is well hears it too.
+    if request.row.id == Command::Ping || writes(cx, request) {
+        return disk::check(cx.engine);
+    }
+    Ok(())
+}
+
+/// Whether a request changes data by itself: a write, or EXEC with one in its queue. Scripts are asked at each of theirs.
+fn writes(cx: &Cx<'_>, request: &Request<'_>) -> bool {
+    if request.row.id == Command::Exec {
+        let mut queue = cx.state.transaction.iter().flat_map(|transaction| transaction.queue.iter());
+        return queue.any(|(row, _)| row.flags.contains(Flags::WRITE));
+    }
+    request.row.flags.contains(Flags::WRITE)
 }
 
 /// While a script has all shards for longer than `busy-reply-threshold`, only what ends it or needs no data may run.
@@ -155,12 +186,14 @@ fn ends_or_steers_transaction(command: Command) -> bool {
 /// Whether a pause holds a request.
 #[inline]
 pub fn is_held(cx: &Cx<'_>, request: &Request<'_>) -> bool {
-    cx.engine.pause.is_begun() && is_held_now(cx, request)
+    (cx.engine.pause.is_begun() || !cx.engine.readiness.is_full()) && is_held_now(cx, request)
 }
 
 #[cold]
 fn is_held_now(cx: &Cx<'_>, request: &Request<'_>) -> bool {
-    match cx.engine.pause.held(cx.now.monotonic_ms()) {
+    let is_behind = cx.engine.readiness.has(Hindrance::DiskBehind);
+    let held = cx.engine.pause.held(cx.now.monotonic_ms()).or(is_behind.then_some(Held::Writes));
+    match held {
         None => false,
         Some(Held::All) => true,
         Some(Held::Writes) if request.row.id == Command::Exec => {

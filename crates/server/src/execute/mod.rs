@@ -58,6 +58,7 @@ pub fn batch(state: &mut State, desk: &mut Desk, batch: &Batch, buffer: &[u8], o
     cx.post_letters(Some(&own.mailbox));
     cx.locks.clear();
     cx.state.shown_offset = cx.state.shown_offset.max(cx.locks.recorder.shown_offset());
+    cx.out.shown = cx.out.shown.max(cx.locks.recorder.shown_offset());
     drop(cx);
     desk.prepared = prepared;
     run
@@ -66,7 +67,7 @@ pub fn batch(state: &mut State, desk: &mut Desk, batch: &Batch, buffer: &[u8], o
 /// Takes one request through the gates and runs or queues it. False when a pause holds it.
 #[inline]
 fn step(cx: &mut Cx<'_>, found: Found, args: Args<'_>, keys: &[KeyAt]) -> bool {
-    let mark = cx.out.mark();
+    let (mark, pieces) = (cx.out.mark(), cx.locks.recorder.pieces());
     if cx.state.replies == Replies::SkipNext {
         cx.state.replies = Replies::Skip;
     }
@@ -100,6 +101,9 @@ fn step(cx: &mut Cx<'_>, found: Found, args: Args<'_>, keys: &[KeyAt]) -> bool {
             }
             cx.state.replies = Replies::On;
         }
+    }
+    if cx.locks.recorder.pieces() != pieces {
+        cx.out.note_write(mark);
     }
     if !cx.pending.outbox.owes_nothing_to_itself() {
         cx.push_own();

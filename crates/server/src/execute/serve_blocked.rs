@@ -19,7 +19,7 @@ use crate::context::session_state::State;
 use crate::context::{AtHand, Cx};
 use crate::engine::clients::blocking::{Arrival, Block, Place, Waiter};
 use crate::messaging::mail::{Letter, Mailbox};
-use crate::request::output::Output;
+use crate::request::output::{Mark, Output};
 use crate::request::{KeyAt, Request, hash_keys};
 
 /// Serves all keys that the finished command has marked. Locks may have changed hands afterwards.
@@ -93,6 +93,8 @@ fn serve(cx: &mut Cx<'_>, waiter: &Arc<Waiter>, aim: usize, keys: &[KeyAt]) {
     std::mem::swap(cx.out, &mut reply);
     if state.blocked.is_none() {
         claim.finish(&cx.engine.blocking);
+        // Where it has changed nothing it is none, which an error in its place would not say either.
+        reply.note_write(Mark::default());
         let letter = Letter::Unblock { id: waiter.peer.id, ticket: waiter.ticket, reply };
         cx.post(&waiter.peer.mailbox, letter);
     }
@@ -142,7 +144,10 @@ impl Cx<'_> {
         }
         self.locks.clear();
         self.engine.tracking.broadcast(&mut self.pending.outbox);
-        for (mailbox, letter) in self.letters.drain(..) {
+        for (mailbox, mut letter) in self.letters.drain(..) {
+            if let Letter::Unblock { reply, .. } = &mut letter {
+                reply.shown = self.locks.recorder.shown_offset();
+            }
             let is_own = own.is_some_and(|own| Arc::ptr_eq(own, &mailbox));
             if is_own { mailbox.post_unheard(letter) } else { mailbox.post(letter) }
         }

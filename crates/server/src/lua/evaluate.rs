@@ -28,6 +28,7 @@ use super::native::invocation::{Permits, Scene, Words};
 use super::native::raw_call::{Given, Returned, Seen};
 use crate::config::Opt;
 use crate::context::Cx;
+use crate::context::disk;
 use crate::engine::scripts::flags;
 use crate::engine::scripts::flags::ScriptFlags;
 use crate::engine::scripts::running::Kind;
@@ -195,6 +196,9 @@ fn permits(cx: &mut Cx<'_>, flags: Option<ScriptFlags>, read_only: bool) -> Resu
     let no_writes = flags.contains(ScriptFlags::NO_WRITES);
     if read_only && !no_writes {
         return Err(Error::fixed("ERR Can not execute a script with write flag using *_ro command."));
+    }
+    if !no_writes && !cx.engine.readiness.is_full() {
+        disk::check_script(cx.engine)?;
     }
     let allows_oom = no_writes || flags.contains(ScriptFlags::ALLOW_OOM);
     if is_full && !allows_oom {

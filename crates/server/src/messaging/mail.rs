@@ -60,6 +60,8 @@ pub enum Letter {
     Users,
     /// Paused clients may go on, if nothing holds them any more.
     Resume,
+    /// More of the journal has outlived the process: replies that waited for that may leave.
+    Durable,
     /// Close everything and return.
     Stop,
 }
@@ -67,7 +69,7 @@ pub enum Letter {
 impl Letter {
     /// Whether its kind is all that it says.
     fn is_bare(&self) -> bool {
-        matches!(self, Self::Listen | Self::Users | Self::Resume | Self::Stop)
+        matches!(self, Self::Listen | Self::Users | Self::Resume | Self::Durable | Self::Stop)
     }
 }
 

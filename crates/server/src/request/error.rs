@@ -38,6 +38,15 @@ impl Error {
     pub const NO_AUTH: Self = Self::fixed("NOAUTH Authentication required.");
     /// A write that may grow while `maxmemory` is reached.
     pub const OUT_OF_MEMORY: Self = Self::fixed("OOM command not allowed when used memory > 'maxmemory'.");
+    /// Anything that needs data while it is loaded.
+    pub const LOADING: Self = Self::fixed("LOADING Redis is loading the dataset in memory");
+    /// A write after a snapshot could not be written.
+    pub const SNAPSHOT_FAILED: Self = Self::fixed(
+        "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may \
+         modify the data set are disabled, because this instance is configured to report errors during writes if RDB \
+         snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB \
+         error.",
+    );
     /// EXEC after a command that could not be queued.
     pub const EXEC_ABORT: Self = Self::fixed("EXECABORT Transaction discarded because of previous errors.");
 

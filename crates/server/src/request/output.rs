@@ -25,12 +25,17 @@ pub struct Output {
     len_max: usize,
     /// It was, and what it was owed has been forgotten.
     is_cut: bool,
+    /// The offset of the journal up to which these replies show what was done: they leave when that has outlived the
+    /// process. 0 where nothing has to.
+    pub shown: u64,
+    /// Where the replies to requests that have changed data begin and end, as long as `shown` says that they wait.
+    writes: Vec<(Mark, Mark)>,
 }
 
 impl Default for Output {
     fn default() -> Self {
         let (bytes, shared) = (Vec::new(), VecDeque::new());
-        Self { bytes, sent: 0, shared, shared_len: 0, len_max: usize::MAX, is_cut: false }
+        Self { bytes, sent: 0, shared, shared_len: 0, len_max: usize::MAX, is_cut: false, shown: 0, writes: Vec::new() }
     }
 }
 
@@ -153,6 +158,39 @@ impl Output {
         self.shared
             .drain(mark.shared.min(self.shared.len())..)
             .for_each(|shared| self.shared_len -= shared.value.len());
+        while self.writes.pop_if(|(start, _)| start.bytes >= mark.bytes).is_some() {}
+    }
+
+    /// Says that what was written since the mark is the reply to a request that has changed data. Nothing of it has left.
+    pub fn note_write(&mut self, since: Mark) {
+        let end = self.mark();
+        if end.bytes != since.bytes {
+            self.writes.push((since, end));
+        }
+    }
+
+    /// Puts an error in the place of every reply to a request that has changed data: what it says is not so, because the
+    /// change cannot be kept. Nothing has left.
+    pub fn refuse_writes(&mut self, error: &[u8]) {
+        let writes = std::mem::take(&mut self.writes);
+        let (mut rest, mut at) = (Output::default(), Mark { bytes: 0, shared: 0 });
+        for (start, end) in writes {
+            self.copy_between(at, start, &mut rest);
+            Writer::new(&mut rest.bytes, Protocol::Resp2).error(error);
+            at = end;
+        }
+        self.copy_between(at, self.mark(), &mut rest);
+        *self = rest;
+    }
+
+    fn copy_between(&self, start: Mark, end: Mark, into: &mut Output) {
+        let mut at = start.bytes;
+        for shared in self.shared.range(start.shared..end.shared) {
+            into.bytes.extend_from_slice(&self.bytes[at..shared.place]);
+            into.share(Arc::clone(&shared.value));
+            at = shared.place;
+        }
+        into.bytes.extend_from_slice(&self.bytes[at..end.bytes]);
     }
 
     /// The only piece, when no value is shared: the common case, for a plain write.
@@ -221,6 +259,8 @@ impl Output {
         self.shared.clear();
         self.shared_len = 0;
         self.sent = 0;
+        self.shown = 0;
+        self.writes.clear();
     }
 
     /// Moves everything to the end of `other`, leaving this empty. What is large when it has to wait finds `other` empty
@@ -229,7 +269,10 @@ impl Output {
         if other.is_empty() {
             std::mem::swap(self, other);
         } else {
-            let offset = other.bytes.len();
+            let (offset, before) = (other.bytes.len(), other.shared.len());
+            other.shown = other.shown.max(self.shown);
+            let moved = |mark: Mark| Mark { bytes: mark.bytes - self.sent + offset, shared: mark.shared + before };
+            other.writes.extend(self.writes.drain(..).map(|(start, end)| (moved(start), moved(end))));
             other.bytes.extend_from_slice(&self.bytes[self.sent..]);
             let sent = self.sent;
             other.shared_len += self.shared_len;
@@ -256,7 +299,7 @@ impl Output {
 }
 
 /// A place in an output; see [`Output::mark`].
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Mark {
     bytes: usize,
     shared: usize,
@@ -323,6 +366,35 @@ mod tests {
             assert_eq!(waiting.len(), 10_000_000 - 1 + already_waiting);
             assert!(output.is_empty() && output.bytes.capacity() <= KEPT_BYTES);
         }
+    }
+
+    #[test]
+    fn where_changes_cannot_be_kept_their_replies_become_errors_and_all_others_stay() {
+        let (mut output, mut before) = (Output::default(), Output::default());
+        for (text, is_write) in
+            [("+a\r\n", true), ("+b\r\n", false), ("$3\r\n", false), ("+c\r\n", true), ("+d\r\n", true)]
+        {
+            let mark = output.mark();
+            output.bytes.extend_from_slice(text.as_bytes());
+            if text == "$3\r\n" {
+                output.share(Arc::new(b"xyz".to_vec()));
+                output.bytes.extend_from_slice(b"\r\n");
+            }
+            if is_write {
+                output.note_write(mark);
+            }
+        }
+        let mark = output.mark();
+        output.bytes.extend_from_slice(b"+gone\r\n");
+        output.note_write(mark);
+        output.rewind(mark);
+        before.share(Arc::new(b"before".to_vec()));
+        before.bytes.extend_from_slice(b"|");
+        output.move_to(&mut before);
+        before.refuse_writes(b"NO");
+        let mut bytes = Vec::new();
+        before.copy_to(&mut bytes);
+        assert_eq!(String::from_utf8_lossy(&bytes), "before|-NO\r\n+b\r\n$3\r\nxyz\r\n-NO\r\n-NO\r\n");
     }
 
     #[test]

@@ -117,7 +117,7 @@ impl Session {
         };
         claim.finish(&self.engine.blocking);
         let mut reply = Output::default();
-        waiter.on_timeout.write(&mut reply.bytes, waiter.protocol);
+        waiter.on_timeout.write(&mut reply.bytes, waiter.protocol, self.engine.synced_offset());
         self.unblock(waiter.ticket, &mut reply, desk, output);
     }
 

@@ -55,12 +55,12 @@ impl Worker {
                 if let Some((token, session)) = self.session_of(id)
                     && let Some(bytes) = tracking_delivery::forwarded(&session.state, &keys)
                 {
-                    self.channels.queue(&mut self.driver, token, &Arc::new(bytes));
+                    self.channels.queue((&mut self.held, &mut self.driver), token, &Arc::new(bytes));
                 }
             }
             Letter::Push { id, bytes } => {
                 if let Some(&token) = self.tokens.get(&id) {
-                    self.channels.queue(&mut self.driver, token, &bytes);
+                    self.channels.queue((&mut self.held, &mut self.driver), token, &bytes);
                 }
             }
             Letter::Adopt(accepted) => self.adopt(accepted),
@@ -80,6 +80,7 @@ impl Worker {
                 }
             }
             Letter::Resume => self.resume(),
+            Letter::Durable => self.release_replies(),
             Letter::Stop => self.stopping = true,
         }
     }
@@ -98,14 +99,14 @@ impl Worker {
     /// mail brings them.
     fn hear(&mut self, message: &Message, only: Option<u64>) {
         let (driver, sessions, counters) = (&mut self.driver, &self.sessions, &self.desk.counters);
-        let channels = &mut self.channels;
+        let (held, channels) = (&mut self.held, &mut self.channels);
         self.desk.audience.for_each(message, |seat, form| {
             let Some(session) = &sessions[seat.place] else { return };
             let is_meant = only.is_none_or(|id| id == seat.id);
             if is_meant && session.state.peer.id == seat.id && !session.state.closing {
                 let bytes = form.bytes(message, session.state.protocol);
                 counters.output_bytes.add(bytes.len() as u64);
-                channels.queue(driver, seat.place, bytes);
+                channels.queue((held, driver), seat.place, bytes);
             }
         });
     }
@@ -116,7 +117,7 @@ impl Worker {
         let Some((token, session)) = self.session_of(id) else { return };
         match tracking_delivery::deliver(&engine, &mut session.state, keys) {
             Delivery::Nothing => {}
-            Delivery::Push(bytes) => self.channels.queue(&mut self.driver, token, &Arc::new(bytes)),
+            Delivery::Push(bytes) => self.channels.queue((&mut self.held, &mut self.driver), token, &Arc::new(bytes)),
             Delivery::Forward(peer, keys) => peer.mailbox.post(Letter::Redirected { id: peer.id, keys }),
         }
     }

@@ -4,6 +4,7 @@
 //! background work in short slices. It executes where the bytes arrive: no request is ever handed to another thread.
 //! A new connection goes to the worker that has the fewest.
 
+mod held_replies;
 mod letters;
 mod limits;
 mod reentry;
@@ -18,6 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
 use crate::config::Opt;
+use crate::context::disk;
 use crate::driver::{Driver, Event, Listener, Sending, Token};
 use crate::engine::Engine;
 use crate::engine::clients::client_info::Arrival;
@@ -27,8 +29,10 @@ use crate::host::clock::Instant;
 use crate::host::crash;
 use crate::host::log;
 use crate::messaging::mail::{Accepted, Letter, Mailbox};
+use crate::request::error::Error;
 use crate::request::output::Output;
 use crate::session::Session;
+use held_replies::HeldReplies;
 use send_queue::Departures;
 use tls_channels::Channels;
 
@@ -69,6 +73,7 @@ pub struct Worker {
     spare: Option<Box<Desk>>,
     output: Output,
     departures: Departures,
+    held: HeldReplies,
     /// Whose sessions are running something, and are not in their places: where, and the client's id.
     running: Vec<(Token, u64)>,
     /// Those of them that are to be closed when they are done.
@@ -106,6 +111,7 @@ impl Worker {
             spare: None,
             output: Output::default(),
             departures: Departures::default(),
+            held: HeldReplies::default(),
             running: Vec::new(),
             doomed: Vec::new(),
             has_attended: false,
@@ -227,21 +233,91 @@ impl Worker {
     /// Sends what waits to leave.
     fn depart(&mut self) {
         let mut waiting = self.departures.take();
+        if self.departures.take_shown() != 0 || !self.held.is_empty() {
+            self.hold_departures(&mut waiting);
+        }
+        self.send_together(&mut waiting);
+        self.departures.give_back(waiting);
+    }
+
+    /// Holds back what may not leave yet.
+    #[cold]
+    fn hold_departures(&mut self, waiting: &mut Vec<(Token, Output)>) {
+        for (token, output) in std::mem::take(waiting) {
+            if self.must_hold(token, &output) {
+                self.hold(token, output);
+            } else {
+                waiting.push((token, output));
+            }
+        }
+    }
+
+    /// Sends what may leave, of several connections with one system call, and leaves the list empty.
+    fn send_together(&mut self, waiting: &mut Vec<(Token, Output)>) {
         if waiting.len() > 1 {
-            let (sends, bytes) = self.driver.send_together(&mut waiting);
+            let (sends, bytes) = self.driver.send_together(waiting);
             self.desk.counters.writes.add(sends as u64);
             self.desk.counters.output_bytes.add(bytes as u64);
         }
         for (token, output) in waiting.drain(..) {
             let unused = std::mem::replace(&mut self.output, output);
-            self.send(token);
+            self.send_now(token);
             self.departures.keep(std::mem::replace(&mut self.output, unused));
         }
-        self.departures.give_back(waiting);
     }
 
-    /// Sends what the session of this connection has just written.
+    /// Whether these replies show something that has not outlived the process yet, or stand behind such replies.
+    #[inline]
+    fn must_hold(&self, token: Token, output: &Output) -> bool {
+        if output.shown == 0 && self.held.is_empty() {
+            return false;
+        }
+        let engine = &self.desk.engine;
+        // Asked also where nobody waits for a reply: what has been done goes to the log all the same.
+        let passes = engine.passes(output.shown);
+        if !passes && output.is_empty() {
+            engine.durability.log.ask();
+        }
+        self.held.has(token) || !(passes || output.is_empty())
+    }
+
+    /// Holds replies back until what they show has outlived the process.
+    #[cold]
+    fn hold(&mut self, token: Token, output: Output) {
+        let shown = output.shown;
+        self.held.push(token, output);
+        let (engine, mailbox) = (&self.desk.engine, &self.team.members[self.number].0);
+        if engine.durability.tell_when_passed(shown, mailbox) {
+            mailbox.post_unheard(Letter::Durable);
+        }
+        self.after_sending(token, self.driver.waiting(token));
+    }
+
+    /// Sends the replies that had been held back and may leave now.
+    pub(super) fn release_replies(&mut self) {
+        let engine = Arc::clone(&self.desk.engine);
+        loop {
+            let failure = engine.durability.fails().then(|| disk::check(&engine).err()).flatten();
+            let mut released = self.held.release(engine.durability.passed(), failure.as_ref().map(Error::text));
+            self.send_together(&mut released);
+            let Some(least) = self.held.least_shown() else { return };
+            if !engine.durability.tell_when_passed(least, &self.team.members[self.number].0) {
+                return;
+            }
+        }
+    }
+
+    /// Sends what the session of this connection has just written, or holds it back.
     fn send(&mut self, token: Token) {
+        if self.must_hold(token, &self.output) {
+            let output = std::mem::take(&mut self.output);
+            return self.hold(token, output);
+        }
+        self.send_now(token);
+    }
+
+    /// Sends what the session of this connection has written.
+    fn send_now(&mut self, token: Token) {
         if let Some(session) = &mut self.sessions[token]
             && let Some(subscriptions) = &mut session.state.subscriptions
         {
@@ -252,6 +328,7 @@ impl Worker {
         }
         let sending = if self.output.is_empty() {
             // Nothing new, but what was written before may still wait.
+            self.output.shown = 0;
             Sending::Waiting(self.driver.waiting(token))
         } else {
             self.desk.counters.writes.add(1);
@@ -269,6 +346,7 @@ impl Worker {
     }
 
     fn after_sending(&mut self, token: Token, waiting: usize) {
+        let waiting = waiting + self.held.len(token);
         let Some(session) = &mut self.sessions[token] else { return };
         let peer = &session.state.peer;
         peer.output_bytes.store(waiting, Ordering::Relaxed);
@@ -351,6 +429,7 @@ impl Worker {
             session.close();
             self.team.members[self.number].1.fetch_sub(1, Ordering::Relaxed);
         }
+        self.held.forget(token);
         // Last, because who sees the end of the connection may rely on nothing being done for it any more.
         self.driver.close(token);
     }
@@ -362,6 +441,7 @@ impl Worker {
         self.driver.accept_again();
         let period_ms = 1_000 / u64::from(engine.config.rounds_a_second(engine.peers.len()));
         engine.sample(now);
+        engine.follow_file_rules(now);
         let expiry_in_ms = self.expiry.step(self.desk.at_hand());
         self.next_tick_ms = now.monotonic_ms() + expiry_in_ms.min(period_ms);
         if engine.pause.is_begun() {

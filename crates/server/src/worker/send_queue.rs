@@ -10,6 +10,8 @@ use crate::request::output::Output;
 #[derive(Debug, Default)]
 pub(super) struct Departures {
     waiting: Vec<(Token, Output)>,
+    /// The largest offset of the journal that any of them shows.
+    shown: u64,
     /// Empty outputs, to be used again.
     spare: Vec<Output>,
 }
@@ -27,6 +29,7 @@ impl Departures {
         let may_wait = output.plain().is_some_and(|bytes| (1..=WAITING_BYTES_MAX).contains(&bytes.len()));
         if may_wait {
             let spare = self.spare.pop().unwrap_or_default();
+            self.shown = self.shown.max(output.shown);
             self.waiting.push((token, std::mem::replace(output, spare)));
         }
         may_wait
@@ -42,6 +45,12 @@ impl Departures {
     #[inline]
     pub fn take(&mut self) -> Vec<(Token, Output)> {
         std::mem::take(&mut self.waiting)
+    }
+
+    /// Up to which offset of the journal those that wait show what was done; asked once.
+    #[inline]
+    pub fn take_shown(&mut self) -> u64 {
+        std::mem::take(&mut self.shown)
     }
 
     /// Gives the empty list back.

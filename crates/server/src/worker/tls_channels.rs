@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::held_replies::HeldReplies;
 use crate::driver::tls::Channel;
 use crate::driver::{Driver, Token};
 
@@ -34,9 +35,12 @@ impl Channels {
         self.0.get_mut(token)?.take()
     }
 
-    /// Has bytes leave with all else that the mail brings to a connection.
+    /// Has bytes leave with all else that the mail brings to a connection; behind its replies, if those are held.
     #[inline]
-    pub fn queue(&mut self, driver: &mut Driver, token: Token, bytes: &Arc<Vec<u8>>) {
+    pub fn queue(&mut self, (held, driver): (&mut HeldReplies, &mut Driver), token: Token, bytes: &Arc<Vec<u8>>) {
+        if held.push_behind(token, bytes) {
+            return;
+        }
         match self.get(token) {
             None => driver.queue(token, bytes),
             Some(channel) => {

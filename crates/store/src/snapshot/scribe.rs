@@ -2,6 +2,7 @@
 //!
 //! It knows no clock: what has expired at the instant is written as it was. One thread uses it, outside of all locks.
 
+use super::Size;
 use super::record::{Bytes, Keys, Large, Members, Record};
 use crate::rdb::file::{Access, Head, Writer};
 use crate::types::stream::Stream;
@@ -16,17 +17,31 @@ const NO_TIME: i64 = i64::MIN;
 pub struct Scribe {
     /// The database to which the file's keys belong from here on.
     db: Option<usize>,
+    /// How many keys each database has, until the file says so.
+    sizes: Vec<Size>,
+    keys: u64,
     /// What is pending in the stream that is being written: a file has it behind the blocks, group by group.
     pending: Vec<PendingCopy>,
 }
 
 impl Scribe {
+    /// Writes a snapshot of these sizes, which the file says in front of each database's first key.
+    pub fn new(sizes: &[Size]) -> Self {
+        Self { sizes: sizes.to_vec(), ..Self::default() }
+    }
+
+    /// How many keys were written.
+    pub fn keys_len(&self) -> u64 {
+        self.keys
+    }
+
     /// Writes a record. `access` says what the file shall tell of an access clock.
     pub fn write(&mut self, writer: &mut Writer, record: Record<'_>, access: impl Fn(u32) -> Access) {
         match record {
             Record::Keys(keys) => self.keys(writer, keys, access),
             Record::Open(large) => {
                 self.select(writer, large.db());
+                self.keys += 1;
                 open(writer, large, &access);
             }
             Record::Members(large, members) => write_members(writer, large.kind(), members),
@@ -41,14 +56,20 @@ impl Scribe {
     }
 
     fn select(&mut self, writer: &mut Writer, db: usize) {
-        if self.db.replace(db) != Some(db) {
-            writer.select(db);
+        if self.db.replace(db) == Some(db) {
+            return;
+        }
+        writer.select(db);
+        let size = self.sizes.get_mut(db).map(std::mem::take).unwrap_or_default();
+        if size.keys != 0 {
+            writer.sizes(size.keys as u64, size.volatile as u64);
         }
     }
 
     fn keys(&mut self, writer: &mut Writer, keys: Keys<'_>, access: impl Fn(u32) -> Access) {
         self.select(writer, keys.db());
         keys.for_each(|entry| {
+            self.keys += 1;
             let head = Head { key: entry.key(), deadline: entry.deadline(), access: access(entry.clock()) };
             writer.record(&head).entry(&entry, NO_TIME);
         });

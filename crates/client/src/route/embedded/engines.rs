@@ -5,11 +5,12 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Weak};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use sleeve_server::Engine;
 use sleeve_server::boot::Server;
 use sleeve_server::config::table::find;
+use sleeve_server::{Engine, Opt};
 
 use crate::config::url::named;
 use crate::error::{Error, ErrorKind};
@@ -24,25 +25,34 @@ pub(crate) struct House {
 static HOUSES: LazyLock<Mutex<HashMap<String, Weak<House>>>> = LazyLock::new(Mutex::default);
 
 impl House {
-    fn new(config: sleeve_server::Config) -> Arc<Self> {
-        Arc::new(Self { engine: Engine::new(config), servers: Mutex::default() })
+    fn of(engine: Arc<Engine>) -> Arc<Self> {
+        Arc::new(Self { engine, servers: Mutex::default() })
+    }
+
+    /// An engine with this configuration, which has the data that its log has, if it is to have one.
+    fn open(config: sleeve_server::Config) -> Result<Arc<Self>, Error> {
+        let engine = Engine::new(config);
+        if engine.config.flag(Opt::Appendonly) {
+            load(&engine)?;
+        }
+        Ok(Self::of(engine))
     }
 
     /// A new engine that is as engines are.
     pub(crate) fn plain() -> Arc<Self> {
-        Self::new(sleeve_server::Config::default())
+        Self::of(Engine::new(sleeve_server::Config::default()))
     }
 
     /// A new engine with these settings.
     pub(crate) fn of_its_own(settings: &[(String, String)]) -> Result<Arc<Self>, Error> {
-        configured(settings).map(Self::new)
+        configured(settings, None).and_then(Self::open)
     }
 
     /// The engine of this name; made, with these settings, where there is none. One that is there must have them already.
     pub(crate) fn named(name: &str, settings: &[(String, String)]) -> Result<Arc<Self>, Error> {
         let mut houses = HOUSES.lock();
         houses.retain(|_, house| house.strong_count() > 0);
-        let wanted = configured(settings)?;
+        let wanted = configured(settings, name.starts_with('/').then_some(name))?;
         if let Some(house) = houses.get(name).and_then(Weak::upgrade) {
             for (row, _) in settings.iter().filter_map(|(option, _)| find(option.as_bytes())) {
                 if house.engine.config.value(row.option) != wanted.value(row.option) {
@@ -52,15 +62,43 @@ impl House {
             }
             return Ok(house);
         }
-        let house = Self::new(wanted);
+        let house = Self::open(wanted)?;
         houses.insert(name.to_owned(), Arc::downgrade(&house));
         Ok(house)
     }
 }
 
+impl Drop for House {
+    /// What was done and not synced yet is synced, and the folder is free for another.
+    fn drop(&mut self) {
+        self.engine.end_log();
+    }
+}
+
+/// How long an engine of this process that had the folder is waited for.
+const CLOSING_MAX: Duration = Duration::from_secs(30);
+
+/// Loads the data of an engine, and has its log go on.
+fn load(engine: &Arc<Engine>) -> Result<(), Error> {
+    let own = format!("held by process {},", std::process::id());
+    let deadline = Instant::now() + CLOSING_MAX;
+    loop {
+        match engine.load() {
+            Ok(()) => return Ok(()),
+            // An engine whose last client has just gone is still syncing.
+            Err(why) if why.contains(&own) && Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(why) => return Err(bad(why)),
+        }
+    }
+}
+
 /// Options of a server's process and of its sockets, which an engine in this process does not have. Those that begin with
 /// `tls-` are too.
-const OF_A_SERVER: [&[u8]; 16] = [
+const OF_A_SERVER: [&[u8]; 18] = [
+    b"save",
+    b"stop-writes-on-bgsave-error",
     b"bind",
     b"port",
     b"unixsocket",
@@ -83,15 +121,25 @@ fn bad(message: String) -> Error {
     Error::unsent(ErrorKind::Configuration, message)
 }
 
-/// The engine's configuration with these settings.
-fn configured(settings: &[(String, String)]) -> Result<sleeve_server::Config, Error> {
+/// The engine's configuration with these settings; with a folder, it keeps its data there.
+fn configured(settings: &[(String, String)], folder: Option<&str>) -> Result<sleeve_server::Config, Error> {
     let config = sleeve_server::Config::default();
+    if let Some(folder) = folder {
+        let set = |option, value: &str| config.assign(option, &[value.as_bytes()]);
+        let made = std::fs::create_dir_all(folder).map_err(|error| error.to_string());
+        let set = made.and_then(|()| set(Opt::Dir, folder)).and_then(|()| set(Opt::Appendonly, "yes"));
+        set.map_err(|reason| bad(format!("the folder {folder} cannot be used: {reason}")))?;
+    }
     for (option, value) in settings {
         let Some((row, name)) = find(option.as_bytes()) else {
             return Err(bad(format!("{} is unknown, to the client as to the engine", named(option))));
         };
         if OF_A_SERVER.contains(&row.name.as_bytes()) || row.name.starts_with("tls-") {
             return Err(bad(format!("the option \"{name}\" is one of servers: an embedded engine has no use for it")));
+        }
+        if row.option == Opt::Appendonly && folder.is_none() {
+            let advice = "an engine whose data is kept has a URL with its folder, such as embedded:///var/lib/app";
+            return Err(bad(format!("the engine's option \"{name}\" cannot be had: {advice}")));
         }
         let assigned = config.assign(row.option, &[value.as_bytes()]);
         assigned.map_err(|reason| bad(format!("the engine's option \"{name}\" cannot be had: {reason}")))?;

@@ -1,6 +1,8 @@
 //! TIME and SHUTDOWN.
 
 use crate::context::Cx;
+use crate::engine::clients::blocking::{Block, OnTimeout};
+use crate::engine::persistence::shutdown::Wish;
 use crate::host::log;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
@@ -19,23 +21,33 @@ pub fn time(cx: &mut Cx<'_>) -> Outcome {
 /// SHUTDOWN \[NOSAVE|SAVE\] \[NOW\] \[FORCE\] \[ABORT\]
 ///
 /// Stops every worker and closes every client, this one first. Nothing is answered: that the connection closes is the
-/// answer. NOW and FORCE are about replicas and about failing snapshots; there are neither to wait for.
+/// answer. NOW is about replicas, of which there are none to wait for.
 pub fn shutdown(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let options = ShutdownOptions::parse(request)?;
     if options.abort {
-        // A shutdown takes effect at once, so there never is one to abort.
+        // Nobody but the one who asked can be heard until it has failed or the server has ended.
         return Err(Error::fixed("ERR No shutdown in progress."));
     }
-    if options.save && !options.force {
-        log::warning("SHUTDOWN SAVE refused: snapshots are not supported yet.");
-        return Err(Error::fixed("ERR Errors trying to SHUTDOWN. Check logs."));
-    }
+    let wish = if options.save {
+        Wish::Save
+    } else if options.no_save {
+        Wish::NoSave
+    } else {
+        Wish::AsConfigured
+    };
     log::warning("User requested shutdown...");
-    if options.save {
-        log::warning("No snapshot is written, as there are none yet; ending all the same, as FORCE says.");
+    let engine = cx.engine.handle();
+    let (locks_are_free, force) = (cx.may_block(), options.force);
+    if !engine.has_last_words(wish) || !locks_are_free {
+        cx.state.closing = true;
+        engine.post_stop();
+        return Ok(());
     }
-    cx.state.closing = true;
-    cx.engine.post_stop();
+    let nothing = Block { deadline_ms: None, waits: Vec::new(), on_timeout: OnTimeout::Null };
+    cx.block(request.row, nothing);
+    let Some(waiter) = cx.state.blocked.clone() else { return Ok(()) };
+    let failed = Error::fixed("ERR Errors trying to SHUTDOWN. Check logs.");
+    engine.shut_down(wish, force, Some((waiter, failed)));
     Ok(())
 }
 

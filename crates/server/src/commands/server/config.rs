@@ -89,6 +89,10 @@ fn apply(cx: &Cx<'_>, option: Opt) -> Result<(), String> {
             let bytes = usize::try_from(config.memory(option)).unwrap_or(usize::MAX);
             cx.engine.journal.set_bytes_max(bytes);
         }
+        Opt::Appendonly => cx.engine.handle().switch_log(config.flag(option))?,
+        Opt::Appendfsync => cx.engine.apply_sync_policy(),
+        Opt::AofChecksums | Opt::AofTimestampEnabled => cx.engine.apply_log_options(),
+        Opt::Save | Opt::StopWritesOnBgsaveError => cx.engine.apply_save_rules(),
         Opt::Requirepass => cx.engine.acl.set_default_password(&config.text(option)),
         Opt::Loglevel => log::set_level(config.log_level()),
         Opt::Port | Opt::TlsPort | Opt::Bind => {

@@ -13,6 +13,7 @@ use crate::acl::Reason;
 use crate::config::Opt;
 use crate::context::Cx;
 use crate::engine::Engine;
+use crate::engine::durability::snapshots::Purpose;
 use crate::host::allocator;
 use crate::host::facts;
 use crate::messaging::message::Kind;
@@ -142,25 +143,70 @@ fn scripts(engine: &Engine, lines: &mut Lines) {
     lines.size("used_memory_scripts", source_bytes as u64 + library_bytes);
 }
 
-/// Snapshots and logs: there are none yet, so nothing has been saved since the start.
+/// Loading, snapshots and the log.
 pub fn persistence(cx: &mut Cx<'_>, lines: &mut Lines) {
-    lines.zeros(&["loading", "async_loading", "current_cow_peak", "current_cow_size", "current_cow_size_age"]);
+    let (engine, now) = (cx.engine, cx.now);
+    let durability = &engine.durability;
+    let (snapshots, log) = (durability.snapshots.status(), durability.log.status());
+    let progress = &durability.snapshots.progress;
+    let is_running = |purpose: Purpose| snapshots.running.is_some_and(|(running, _)| running == purpose);
+    let runs_s = |purpose: Purpose| match snapshots.running {
+        Some((running, began)) if running == purpose => {
+            now.monotonic_ms().saturating_sub(began.monotonic_ms()) as i64 / 1_000
+        }
+        _ => -1,
+    };
+    let took_s = |seconds: Option<u64>| seconds.map_or(-1, |seconds| seconds as i64);
+    let status = |is_good: bool| if is_good { "ok" } else { "err" };
+    let loading = durability.loading.status();
+    lines.add("loading", u8::from(loading.is_some()));
+    lines.zeros(&["async_loading"]);
+    // Nothing is copied on write here: what a snapshot takes besides is what waits for its disk.
+    let waiting_bytes = progress.waiting_bytes.load(Ordering::Relaxed);
+    lines.add("current_cow_peak", progress.waiting_bytes_max.load(Ordering::Relaxed));
+    lines.add("current_cow_size", waiting_bytes);
+    lines.zeros(&["current_cow_size_age"]);
     lines.add("current_fork_perc", "0.00");
-    lines.zeros(&["current_save_keys_processed", "current_save_keys_total"]);
-    lines.add("rdb_changes_since_last_save", cx.engine.stats.changes());
-    lines.zeros(&["rdb_bgsave_in_progress"]);
-    lines.add("rdb_last_save_time", cx.engine.started.wall_ms() / 1_000);
-    lines.add("rdb_last_bgsave_status", "ok");
-    lines.add("rdb_last_bgsave_time_sec", -1);
-    lines.add("rdb_current_bgsave_time_sec", -1);
-    let never = ["rdb_saves", "rdb_last_cow_size", "rdb_last_load_keys_expired", "rdb_last_load_keys_loaded"];
-    lines.zeros(&never);
-    lines.zeros(&["aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled"]);
-    lines.add("aof_last_rewrite_time_sec", -1);
-    lines.add("aof_current_rewrite_time_sec", -1);
-    lines.add("aof_last_bgrewrite_status", "ok");
-    lines.add("aof_last_write_status", "ok");
+    lines.add("current_save_keys_processed", progress.keys_done.load(Ordering::Relaxed));
+    lines.add("current_save_keys_total", progress.keys_total.load(Ordering::Relaxed));
+    lines.add("snapshot_longest_hold_us", progress.longest_hold_us.load(Ordering::Relaxed));
+    lines.add("rdb_changes_since_last_save", engine.stats.changes().saturating_sub(snapshots.saved_changes));
+    lines.add("rdb_bgsave_in_progress", u8::from(is_running(Purpose::File)));
+    lines.add("rdb_last_save_time", snapshots.last_save_s);
+    lines.add("rdb_last_bgsave_status", status(snapshots.file_ok));
+    lines.add("rdb_last_bgsave_time_sec", took_s(snapshots.file_took_s));
+    lines.add("rdb_current_bgsave_time_sec", runs_s(Purpose::File));
+    lines.add("rdb_saves", snapshots.saves);
+    lines.add("rdb_last_cow_size", progress.waiting_bytes_max.load(Ordering::Relaxed));
+    let (keys_loaded, keys_expired) = durability.loading.keys();
+    lines.add("rdb_last_load_keys_expired", keys_expired);
+    lines.add("rdb_last_load_keys_loaded", keys_loaded);
+    lines.add("aof_enabled", u8::from(log.is_open));
+    lines.add("aof_rewrite_in_progress", u8::from(is_running(Purpose::Base)));
+    lines.add("aof_rewrite_scheduled", u8::from(snapshots.base_scheduled));
+    lines.add("aof_last_rewrite_time_sec", took_s(snapshots.base_took_s));
+    lines.add("aof_current_rewrite_time_sec", runs_s(Purpose::Base));
+    lines.add("aof_last_bgrewrite_status", status(snapshots.base_ok));
+    lines.add("aof_last_write_status", status(!durability.fails()));
     lines.zeros(&["aof_last_cow_size", "module_fork_in_progress", "module_fork_last_cow_size"]);
+    if log.is_open {
+        lines.add("aof_current_size", log.current_bytes);
+        lines.add("aof_base_size", log.base_bytes);
+        lines.add("aof_pending_rewrite", u8::from(snapshots.base_scheduled));
+        lines.add("aof_buffer_length", engine.journal.end().saturating_sub(engine.journal.written()));
+        lines.add("aof_pending_bio_fsync", u8::from(log.is_syncing));
+        lines.add("aof_delayed_fsync", log.delayed_syncs);
+        lines.add("aof_written_offset", engine.journal.written());
+        lines.add("aof_synced_offset", engine.journal.synced());
+    }
+    if let Some(loading) = loading {
+        lines.add("loading_start_time", loading.started_s);
+        lines.add("loading_total_bytes", loading.total_bytes);
+        lines.zeros(&["loading_rdb_used_mem"]);
+        lines.add("loading_loaded_bytes", loading.loaded_bytes);
+        lines.add("loading_loaded_perc", format!("{:.2}", loading.percent()));
+        lines.add("loading_eta_seconds", loading.eta_s(now.wall_ms() / 1_000));
+    }
 }
 
 /// Sums since the start or the last CONFIG RESETSTAT, and rates.

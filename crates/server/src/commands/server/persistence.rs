@@ -1,39 +1,92 @@
 //! LASTSAVE, SAVE, BGSAVE and BGREWRITEAOF.
 //!
-//! Nothing is written to disk yet, and the commands that would do so say it. What Redis says of a server that has not saved
-//! since its start is true here too: the data was last whole on disk when there was none.
+//! Snapshots are written by a thread of their own, whoever asks for them: after SAVE only the client that sent it waits.
+
+use std::sync::Arc;
+
+use sleeve_wire::commands::Command;
 
 use crate::context::Cx;
+use crate::engine::clients::blocking::{Block, OnTimeout};
+use crate::engine::durability::snapshots::{Purpose, WhenDone};
+use crate::engine::persistence::save::Refusal;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
-/// LASTSAVE: when the server was started, as INFO's `rdb_last_save_time` has it.
+const SAVING: Error = Error::fixed("ERR Background save already in progress");
+const REWRITING: Error = Error::fixed("ERR Background append only file rewriting already in progress");
+
+/// LASTSAVE: when the data was last whole in a file, or when the server was started.
 pub fn last_save(cx: &mut Cx<'_>) -> Outcome {
-    let started_s = cx.engine.started.wall_ms() / 1_000;
-    cx.reply().integer(started_s);
+    let last_save_s = cx.engine.durability.snapshots.status().last_save_s;
+    cx.reply().integer(last_save_s);
     Ok(())
 }
 
 /// SAVE
-pub fn save() -> Outcome {
-    Err(NO_SNAPSHOTS)
+pub fn save(cx: &mut Cx<'_>) -> Outcome {
+    if !cx.may_block() {
+        return Err(Error::fixed("ERR SAVE waits for the disk, which it cannot do here. Use BGSAVE"));
+    }
+    let nothing = Block { deadline_ms: None, waits: Vec::new(), on_timeout: OnTimeout::Null };
+    cx.block(Command::Save.row(), nothing);
+    let Some(waiter) = cx.state.blocked.clone() else { return Ok(()) };
+    let (engine, waits) = (cx.engine.handle(), Arc::clone(&waiter));
+    let mut answer: Option<WhenDone> = Some(Box::new(move |is_good| {
+        engine.answer(&waits, |reply| if is_good { reply.ok() } else { reply.error(b"ERR") });
+    }));
+    let begun = cx.engine.handle().start_snapshot(Purpose::File, cx.now, &mut answer);
+    if begun.is_err() {
+        waiter.claim().into_iter().for_each(|claim| claim.finish(&cx.engine.blocking));
+        cx.state.blocked = None;
+    }
+    begun.map_err(refused)
 }
 
 /// BGSAVE \[SCHEDULE\]
-pub fn bg_save(request: Request<'_>) -> Outcome {
-    match request.args.get(1) {
-        Some(word) if request.len() > 2 || !word.eq_ignore_ascii_case(b"schedule") => Err(Error::SYNTAX),
-        _ => Err(NO_SNAPSHOTS),
+pub fn bg_save(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let is_scheduled = match request.args.get(1) {
+        Some(word) if request.len() > 2 || !word.eq_ignore_ascii_case(b"schedule") => return Err(Error::SYNTAX),
+        word => word.is_some(),
+    };
+    match cx.engine.handle().start_snapshot(Purpose::File, cx.now, &mut None) {
+        Ok(()) => cx.reply().simple("Background saving started"),
+        Err(Refusal::Running(Purpose::Base)) if is_scheduled => {
+            cx.engine.durability.snapshots.schedule(Purpose::File);
+            cx.reply().simple("Background saving scheduled");
+        }
+        Err(Refusal::Running(Purpose::Base)) => {
+            return Err(Error::fixed(
+                "ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order to \
+                 schedule a BGSAVE whenever possible.",
+            ));
+        }
+        Err(refusal) => return Err(refused(refusal)),
     }
+    Ok(())
 }
 
 /// BGREWRITEAOF
-pub fn bg_rewrite_aof() -> Outcome {
-    Err(Error::fixed(
-        "ERR There is no append-only file yet: all data lives in memory only. MIGRATE or DUMP can copy it elsewhere",
-    ))
+pub fn bg_rewrite_aof(cx: &mut Cx<'_>) -> Outcome {
+    match cx.engine.handle().start_snapshot(Purpose::Base, cx.now, &mut None) {
+        Ok(()) => cx.reply().simple("Background append only file rewriting started"),
+        Err(Refusal::Running(Purpose::File)) => {
+            cx.engine.durability.snapshots.schedule(Purpose::Base);
+            cx.reply().simple("Background append only file rewriting scheduled");
+        }
+        Err(Refusal::Running(Purpose::Base)) => return Err(REWRITING),
+        Err(refusal) => return Err(refused(refusal)),
+    }
+    Ok(())
 }
 
-const NO_SNAPSHOTS: Error = Error::fixed(
-    "ERR There are no snapshots yet: all data lives in memory only. MIGRATE or DUMP can copy it elsewhere",
-);
+fn refused(refusal: Refusal) -> Error {
+    match refusal {
+        Refusal::Running(_) => SAVING,
+        Refusal::NoLog => Error::fixed(
+            "ERR There is no append-only file to be rewritten. CONFIG SET appendonly yes begins one with the data that \
+             there is",
+        ),
+        Refusal::NoThread(error) => Error::new(format!("ERR Background saving error: {error}")),
+    }
+}

@@ -6,6 +6,7 @@
 use sleeve_wire::number;
 
 use crate::commands::block_timeout;
+use crate::config::Opt;
 use crate::context::Cx;
 use crate::engine::clients::blocking::{Block, OnTimeout};
 use crate::request::Request;
@@ -40,10 +41,17 @@ pub fn wait_aof(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         .filter(|replicas| *replicas >= 0)
         .ok_or(Error::fixed("ERR value is out of range, must be positive"))?;
     let deadline_ms = block_timeout::deadline(cx, request)?;
-    if local != 0 {
+    let engine = cx.engine;
+    if local != 0 && !engine.config.flag(Opt::Appendonly) {
         return Err(Error::fixed("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled."));
     }
-    wait_in_vain(cx, request, replicas > 0, deadline_ms, OnTimeout::Zeros);
+    let offset = cx.state.shown_offset.max(cx.locks.recorder.shown_offset());
+    let is_synced = engine.synced_offset().is_some_and(|synced| synced >= offset);
+    let lacks_local = local != 0 && !is_synced;
+    wait_in_vain(cx, request, replicas > 0 || lacks_local, deadline_ms, OnTimeout::Disks(offset));
+    if let Some(waiter) = cx.state.blocked.as_ref().filter(|_| lacks_local && replicas == 0) {
+        engine.answer_when_synced(waiter, offset);
+    }
     Ok(())
 }
 
@@ -58,7 +66,7 @@ fn wait_in_vain(
     if wants_any && cx.may_block() {
         cx.block(request.row, Block { deadline_ms, waits: Vec::new(), on_timeout });
     } else {
-        on_timeout.write(&mut cx.out.bytes, cx.state.protocol);
+        on_timeout.write(&mut cx.out.bytes, cx.state.protocol, cx.engine.synced_offset());
     }
 }
 

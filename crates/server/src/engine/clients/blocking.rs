@@ -60,21 +60,25 @@ pub enum OnTimeout {
     NullArray,
     /// Nobody: the count of those that were waited for.
     Zero,
-    /// Nobody here and nobody elsewhere.
-    Zeros,
+    /// How many disks have what the client has done, here and elsewhere: the journal up to this offset.
+    Disks(u64),
 }
 
 impl OnTimeout {
-    /// Appends the answer.
-    pub fn write(self, out: &mut Vec<u8>, protocol: Protocol) {
-        let mut reply = Writer::new(out, protocol);
+    /// Appends the answer, where this disk has the journal up to `synced`.
+    pub fn write(self, out: &mut Vec<u8>, protocol: Protocol, synced: Option<u64>) {
+        self.put(&mut Writer::new(out, protocol), synced);
+    }
+
+    /// As [`OnTimeout::write`], into a reply that is being written.
+    pub fn put(self, reply: &mut Writer<'_>, synced: Option<u64>) {
         match self {
             Self::Null => reply.null(),
             Self::NullArray => reply.null_array(),
             Self::Zero => reply.integer(0),
-            Self::Zeros => {
+            Self::Disks(offset) => {
                 reply.array(2);
-                reply.integer(0);
+                reply.integer(i64::from(synced.is_some_and(|synced| synced >= offset)));
                 reply.integer(0);
             }
         }

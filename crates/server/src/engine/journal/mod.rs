@@ -5,7 +5,7 @@
 //!
 //! The effects of one command, transaction or script are one piece. They are gathered in a [`Stage`], which a thread's
 //! [`Recorder`] keeps beside its locks: nobody gives a shard back without appending what was recorded under it, so two
-//! effects on one key stand in the order in which they happened. The [`Journal`] keeps pieces in [`chunks`], which its
+//! effects on one key stand in the order in which they happened. The [`Journal`] keeps pieces in `chunks`, which its
 //! [`Reader`]s share and which go when all have read them. Nobody reading costs one relaxed load a write.
 
 mod chunks;

@@ -50,8 +50,13 @@ impl Reader {
     /// What comes next, up to so many bytes, but at least one if there is any. It comes again until the reader has gone past
     /// it.
     pub fn take(&self, bytes_max: usize) -> Slices {
-        let parts = self.journal.look(|chunks| chunks.from(self.offset, bytes_max, PARTS_MAX));
-        Slices { offset: self.offset, parts }
+        self.take_from(self.offset, bytes_max)
+    }
+
+    /// As [`Reader::take`], what comes from an offset on that lies ahead.
+    pub fn take_from(&self, offset: u64, bytes_max: usize) -> Slices {
+        let offset = offset.max(self.offset);
+        Slices { offset, parts: self.journal.look(|chunks| chunks.from(offset, bytes_max, PARTS_MAX)) }
     }
 
     /// Goes past so many bytes, which nobody holds for this reader any longer.

@@ -39,13 +39,25 @@ pub struct Recorder<'s> {
     /// Behind what was appended since shards were given back; 0 when nothing was.
     appended_offset: u64,
     shown_offset: u64,
+    /// How many pieces were ended.
+    pieces: u64,
 }
 
 impl<'s> Recorder<'s> {
     /// The way of one batch.
     pub fn new(journal: &'s Journal, offsets: &'s ShardOffsets, spare: &'s Spare) -> Self {
         let stage = Stage::default();
-        Self { journal, offsets, spare, stage, transaction: None, is_mute: false, appended_offset: 0, shown_offset: 0 }
+        Self {
+            journal,
+            offsets,
+            spare,
+            stage,
+            transaction: None,
+            is_mute: false,
+            appended_offset: 0,
+            shown_offset: 0,
+            pieces: 0,
+        }
     }
 
     /// Whether effects are wanted at all. Who begins to read while a transaction runs sees none of it, never the second half.
@@ -104,6 +116,7 @@ impl<'s> Recorder<'s> {
 
     #[inline(never)]
     fn seal(&mut self) {
+        self.pieces += 1;
         self.stage.seal();
         if self.stage.len() >= STAGED_BYTES {
             self.appended_offset = self.journal.append(&mut self.stage);
@@ -150,6 +163,12 @@ impl<'s> Recorder<'s> {
         if std::mem::take(&mut self.appended_offset) != 0 {
             self.journal.ring();
         }
+    }
+
+    /// How many pieces have been ended so far: who sees another number behind a command knows that it has changed something.
+    #[inline]
+    pub fn pieces(&self) -> u64 {
+        self.pieces
     }
 
     /// The offset up to which the journal shows what was done and seen under the locks that have been given back.

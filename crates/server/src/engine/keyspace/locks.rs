@@ -14,12 +14,15 @@
 //! A single lock outlives its command until the next one of the batch wants another: with one shard, which is what one
 //! worker has, a whole batch takes its lock once. Nothing is sent and nothing is waited for meanwhile.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::memory_accounting::Estimate;
 use crate::engine::journal::Recorder;
+use sleeve_store::snapshot::{Snapshot, Unfinished};
 use sleeve_store::{Flushed, Hash, Locked, Shard, ShardGuard, ShardSet, Shards, Store};
 
 /// Shards locked for one command or transaction. Unlocks when cleared or dropped.
@@ -258,6 +261,20 @@ impl<'s> Locks<'s> {
     /// Runs `f` on every shard in order; see [`Locks::with`].
     pub fn for_each(&mut self, mut f: impl FnMut(&mut Shard)) {
         (0..self.store.shards()).for_each(|index| self.with(index, &mut f));
+    }
+
+    /// Begins a snapshot of this instant. All shards are held.
+    ///
+    /// # Errors
+    /// The snapshot before it has not ended.
+    ///
+    /// # Panics
+    /// When not all shards are held.
+    pub fn begin_snapshot(&mut self, waiting_bytes: Arc<AtomicUsize>) -> Result<Snapshot, Unfinished> {
+        match &mut self.held {
+            Held::Several(locked, _) => Snapshot::begin(self.store, locked, waiting_bytes),
+            Held::One(..) | Held::Nothing => panic!("a snapshot begins with all shards held"),
+        }
     }
 
     /// Takes over what a flush has taken out and frees it as soon as all locks are given back.

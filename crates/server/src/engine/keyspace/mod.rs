@@ -3,5 +3,6 @@
 
 pub(crate) mod eviction_pool;
 pub(crate) mod key_clock;
+pub(crate) mod limits;
 pub(crate) mod locks;
 pub(crate) mod memory_accounting;

@@ -12,6 +12,7 @@ use sleeve_wire::commands::{Flags, Row};
 use sleeve_wire::reply::Protocol;
 
 use crate::context::Cx;
+use crate::context::disk;
 use crate::context::lookahead;
 use crate::context::lookahead::Found;
 use crate::context::permission;
@@ -123,6 +124,9 @@ impl Scene<'_, '_> {
         let denies = !self.cx.engine.debug.allows_all_to_scripts.load(Ordering::Relaxed);
         if row.flags.contains(Flags::NOSCRIPT) && denies {
             return Err(Error::fixed("ERR This Redis command is not allowed from script"));
+        }
+        if row.flags.contains(Flags::WRITE) && !self.cx.engine.readiness.is_full() {
+            disk::check(self.cx.engine)?;
         }
         // What may write something down (PFCOUNT its result, PUBLISH its message) counts as a write here.
         let writes = row.flags.intersects(Flags::WRITE.or(Flags::MAY_REPLICATE));

@@ -1,0 +1,138 @@
+//! Loading the data at the start, from the log or else from the snapshot, while clients that need it are told to come again.
+//!
+//! A snapshot is decoded by one thread and kept by another. A log is applied request by request, as its journal was. What is
+//! damaged stops the start with the file, the byte and what can be done; nothing is loaded in part and served.
+
+mod rdb;
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use sleeve_disk::replay::{self, Outcome, Step};
+
+use crate::config::Opt;
+use crate::config::value::reason;
+use crate::engine::Engine;
+use crate::execute::replay::Replay;
+use crate::host::clock;
+use crate::host::clock::Instant;
+use crate::host::log;
+use rdb::Origin;
+
+impl Engine {
+    /// Loads what the options name, and opens the log if there is to be one. Nobody is served what needs data meanwhile: whoever
+    /// calls has seen to that.
+    ///
+    /// # Errors
+    /// What is wrong, in which file, and what can be done.
+    pub fn load(self: &Arc<Self>) -> Result<(), String> {
+        let begun_ms = clock::monotonic_ms();
+        let (loaded, source) = match self.config.flag(Opt::Appendonly) {
+            true => (self.load_log().map(|()| true), "append only file"),
+            false => (self.load_snapshot(), "disk"),
+        };
+        self.durability.loading.end();
+        if loaded? {
+            let took_s = (clock::monotonic_ms() - begun_ms) as f64 / 1_000.0;
+            log::notice(&format!("DB loaded from {source}: {took_s:.3} seconds"));
+        }
+        Ok(())
+    }
+
+    /// Loads the snapshot that `dbfilename` names; whether there is one.
+    fn load_snapshot(self: &Arc<Self>) -> Result<bool, String> {
+        let path = self.snapshot_path();
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => {
+                return Err(format!("Fatal error: can't open {} for reading: {}", path.display(), reason(&error)));
+            }
+        };
+        let size = file.metadata().map_or(0, |metadata| metadata.len());
+        self.durability.loading.begin(Instant::now().wall_ms() / 1_000, size);
+        self.load_rdb(&mut Replay::begin(self, 0), file, Origin::Snapshot).map_err(|error| unusable(&path, &error))?;
+        Ok(true)
+    }
+
+    /// Loads the log, or begins one with the data of the snapshot.
+    fn load_log(self: &Arc<Self>) -> Result<(), String> {
+        let folder = self.open_log_folder()?;
+        folder.told().iter().for_each(|odd| log::warning(odd));
+        if folder.is_empty() {
+            let has_snapshot = self.load_snapshot()?;
+            if has_snapshot {
+                log::notice("There is no append-only file yet: it begins with the data of the snapshot");
+            }
+            let waiting =
+                folder.wait(self.journal.end()).map_err(|error| cannot("begin the append-only file", &error))?;
+            return self.write_first_base(waiting);
+        }
+        let files = folder.files().map_err(|error| error.to_string())?;
+        let total = files.iter().map(|(_, bytes)| bytes).sum();
+        self.durability.loading.begin(Instant::now().wall_ms() / 1_000, total);
+        let options =
+            replay::Options { load_truncated: self.config.flag(Opt::AofLoadTruncated), ..replay::Options::default() };
+        let outcome = self.replay_log(folder.replay(options))?;
+        outcome.told.iter().for_each(|odd| log::warning(odd));
+        if let Some(cut) = &outcome.cut {
+            log::warning(&format!(
+                "The append-only file {} ends unfinished: {} bytes from byte {} on are cut off{}",
+                cut.file,
+                cut.bytes,
+                cut.at,
+                cut.damage.as_ref().map_or(String::new(), |damage| format!(" ({})", damage.what))
+            ));
+        }
+        self.journal.set_end(outcome.end);
+        let resumed = folder.resume(outcome).map_err(|error| cannot("go on with the append-only file", &error))?;
+        self.open_log(resumed).map_err(|error| cannot("start the log's threads", &error))
+    }
+
+    /// Applies a log.
+    fn replay_log(self: &Arc<Self>, mut log: replay::Replay) -> Result<Outcome, String> {
+        let mut requests = Vec::new();
+        let mut replay = Replay::begin(self, 0);
+        let mut seen = 0;
+        loop {
+            requests.clear();
+            match log
+                .next(&mut requests)
+                .map_err(|damage| format!("Bad file format reading the append only file: {damage}"))?
+            {
+                Step::Requests => {
+                    let applied = replay.apply(&requests, Instant::now());
+                    let used = applied.map_err(|refused| {
+                        let file = log.file().map_or_else(String::new, ToString::to_string);
+                        format!("Bad file format reading the append only file {file}: {refused}")
+                    })?;
+                    debug_assert_eq!(used, requests.len(), "pieces come whole");
+                }
+                Step::Rdb(source) => {
+                    let name = source.name.clone();
+                    let end = self
+                        .load_rdb(&mut replay, source, Origin::Base)
+                        .map_err(|error| unusable(Path::new(&name), &error))?;
+                    log.after_rdb(end.bytes, end.stands_for).map_err(|damage| damage.to_string())?;
+                }
+                Step::End(outcome) => return Ok(outcome),
+            }
+            self.durability.loading.add_bytes(log.bytes_read().saturating_sub(seen));
+            seen = seen.max(log.bytes_read());
+        }
+    }
+}
+
+fn cannot(what: &str, error: &io::Error) -> String {
+    format!("Cannot {what}: {}", reason(error))
+}
+
+fn unusable(path: &Path, error: &str) -> String {
+    format!(
+        "{}: {error}. Nothing was loaded and the file is as it was: see what 'sleeve check rdb' says of it, or bring it back \
+         from a backup",
+        path.display()
+    )
+}

@@ -1,0 +1,21 @@
+//! Answering a client that waits for something else than a key: a snapshot, other servers.
+
+use std::sync::Arc;
+
+use sleeve_wire::reply::Writer;
+
+use super::Engine;
+use super::clients::blocking::Waiter;
+use crate::messaging::mail::Letter;
+use crate::request::output::Output;
+
+impl Engine {
+    /// Ends the waiting of a client with a reply, if it still waits. No shard is locked.
+    pub fn answer(&self, waiter: &Arc<Waiter>, write: impl FnOnce(&mut Writer<'_>)) {
+        let Some(claim) = waiter.claim() else { return };
+        let mut reply = Output::default();
+        write(&mut Writer::new(&mut reply.bytes, waiter.protocol));
+        claim.finish(&self.blocking);
+        waiter.peer.mailbox.post(Letter::Unblock { id: waiter.peer.id, ticket: waiter.ticket, reply });
+    }
+}

@@ -1,0 +1,78 @@
+//! How far the loading of the data is, for INFO and for clients that are told to come again. Any thread.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+/// A loading that is under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoadingStatus {
+    /// When it began, seconds since the epoch.
+    pub started_s: i64,
+    /// Bytes of all files.
+    pub total_bytes: u64,
+    /// Bytes of them that have been read.
+    pub loaded_bytes: u64,
+}
+
+impl LoadingStatus {
+    /// How much of it is done.
+    pub fn percent(&self) -> f64 {
+        if self.total_bytes == 0 { 100.0 } else { self.loaded_bytes as f64 / self.total_bytes as f64 * 100.0 }
+    }
+
+    /// How many seconds it will go on if the rest is read as fast as the beginning.
+    pub fn eta_s(&self, now_s: i64) -> i64 {
+        let elapsed_s = (now_s - self.started_s).max(0) as u64;
+        if self.loaded_bytes == 0 {
+            return 1;
+        }
+        let left = u128::from(elapsed_s) * u128::from(self.total_bytes.saturating_sub(self.loaded_bytes));
+        (left / u128::from(self.loaded_bytes)) as i64
+    }
+}
+
+/// The loading of one engine.
+#[derive(Debug, Default)]
+pub struct Loading {
+    running: Mutex<Option<LoadingStatus>>,
+    keys_loaded: AtomicU64,
+    keys_expired: AtomicU64,
+}
+
+impl Loading {
+    /// How far it is, if it is under way.
+    pub fn status(&self) -> Option<LoadingStatus> {
+        *self.running.lock()
+    }
+
+    /// Keys that the last snapshot had, and how many of them were over.
+    pub fn keys(&self) -> (u64, u64) {
+        (self.keys_loaded.load(Ordering::Relaxed), self.keys_expired.load(Ordering::Relaxed))
+    }
+
+    /// It begins: so many bytes are to be read.
+    pub fn begin(&self, started_s: i64, total_bytes: u64) {
+        *self.running.lock() = Some(LoadingStatus { started_s, total_bytes, loaded_bytes: 0 });
+        self.keys_loaded.store(0, Ordering::Relaxed);
+        self.keys_expired.store(0, Ordering::Relaxed);
+    }
+
+    /// So many bytes more have been read.
+    pub fn add_bytes(&self, bytes: u64) {
+        if let Some(status) = &mut *self.running.lock() {
+            status.loaded_bytes += bytes;
+        }
+    }
+
+    /// So many keys more were loaded, and so many were over.
+    pub fn add_keys(&self, loaded: u64, expired: u64) {
+        self.keys_loaded.fetch_add(loaded, Ordering::Relaxed);
+        self.keys_expired.fetch_add(expired, Ordering::Relaxed);
+    }
+
+    /// It is over.
+    pub fn end(&self) {
+        *self.running.lock() = None;
+    }
+}

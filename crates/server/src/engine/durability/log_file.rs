@@ -1,0 +1,353 @@
+//! The open log of an engine, and who may write to it when.
+//!
+//! Two readers stand in the journal: one where the file ends, one where it is synced, because what was not synced may have to
+//! be written once more ([`sleeve_disk::log::Log::healing`]).
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use sleeve_disk::log::{Health, Log, RewriteLimit, Rotated};
+
+use crate::config::{Config, Opt};
+use crate::engine::clients::blocking::Waiter;
+use crate::engine::journal::{Journal, Reader};
+use crate::host::log;
+
+/// When the log is synced: the words of `appendfsync`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Policy {
+    /// Once a second.
+    EverySecond,
+    /// Before each reply.
+    Always,
+    /// When the system likes to.
+    No,
+}
+
+impl Policy {
+    /// What the options say now.
+    pub fn of(config: &Config) -> Self {
+        match config.number(Opt::Appendfsync) {
+            0 => Self::EverySecond,
+            1 => Self::Always,
+            _ => Self::No,
+        }
+    }
+}
+
+/// The log of one engine, if it has one. Any thread.
+#[derive(Debug, Default)]
+pub struct LogFile {
+    open: Mutex<Option<OpenLog>>,
+    is_open: AtomicBool,
+    is_syncing: AtomicBool,
+    /// Somebody wanted to write while somebody else did.
+    is_contended: AtomicBool,
+    delayed_syncs: AtomicU64,
+    /// A log that begins with the base that is being written, or is to be.
+    starting: Mutex<Option<Log>>,
+    /// The thread that ends the log which was open before.
+    closing_thread: Mutex<Option<JoinHandle<()>>>,
+    /// Clients that wait until the disk has the journal up to an offset.
+    sync_waiters: Mutex<Vec<(u64, Arc<Waiter>)>>,
+    /// How soon a rewrite that failed is tried again.
+    rewrite_limit: Mutex<RewriteLimit>,
+    asked: Mutex<Asked>,
+    bell: Condvar,
+    /// Wakes the thread that syncs when there is no log any more.
+    closing: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Asked {
+    /// Somebody waits for more to be written or synced.
+    wants_more: bool,
+    /// Each opening of a log has a number; threads of an older one end.
+    opening: u64,
+}
+
+/// A log that is open.
+#[derive(Debug)]
+pub struct OpenLog {
+    /// The log.
+    pub log: Log,
+    /// Where the file ends.
+    writer: Reader,
+    /// Where it is synced.
+    keeper: Reader,
+    /// Where in the journal the next increment begins.
+    switch: Option<(u64, Rotated)>,
+    /// The increment that was switched to, or why it was not.
+    switched: Option<io::Result<i64>>,
+}
+
+/// What INFO says of the log.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LogStatus {
+    /// Whether there is one.
+    pub is_open: bool,
+    /// Bytes of its files.
+    pub current_bytes: u64,
+    /// Bytes of its files after the last rewrite.
+    pub base_bytes: u64,
+    /// Whether its first base is being written.
+    pub is_waiting: bool,
+    /// Whether it is being synced.
+    pub is_syncing: bool,
+    /// How often writing had to be left to a thread because it was.
+    pub delayed_syncs: u64,
+}
+
+impl LogFile {
+    /// Whether there is a log.
+    pub fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Acquire)
+    }
+
+    /// What INFO says of it.
+    pub fn status(&self) -> LogStatus {
+        let Some(open) = &*self.open.lock() else { return LogStatus::default() };
+        LogStatus {
+            is_open: true,
+            current_bytes: open.log.bytes(),
+            base_bytes: open.log.bytes_at_rewrite(),
+            is_waiting: open.log.is_waiting(),
+            is_syncing: self.is_syncing.load(Ordering::Relaxed),
+            delayed_syncs: self.delayed_syncs.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Has this log be the open one; the number of its opening.
+    pub fn set_open(&self, open: OpenLog) -> u64 {
+        let opening = self.next_opening();
+        *self.open.lock() = Some(open);
+        self.is_open.store(true, Ordering::Release);
+        opening
+    }
+
+    /// Takes the open log out; its threads end.
+    pub fn take_open(&self) -> Option<OpenLog> {
+        self.next_opening();
+        self.is_open.store(false, Ordering::Release);
+        self.open.lock().take()
+    }
+
+    /// The open log, whoever else uses it: for the log's threads.
+    pub fn lock(&self) -> MutexGuard<'_, Option<OpenLog>> {
+        self.open.lock()
+    }
+
+    /// Runs `work` on the open log, unless somebody else uses it, who then runs the same behind what it does; or unless it is
+    /// being synced.
+    pub fn with_if_idle(&self, mut work: impl FnMut(&mut OpenLog)) {
+        if self.is_syncing.load(Ordering::Relaxed) {
+            self.delayed_syncs.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        loop {
+            let mut open = self.open.try_lock();
+            if open.is_none() {
+                // Whoever has it looks at this when it has given it back.
+                self.is_contended.store(true, Ordering::SeqCst);
+                open = self.open.try_lock();
+            }
+            let Some(mut open) = open else { return };
+            self.is_contended.store(false, Ordering::SeqCst);
+            open.iter_mut().for_each(&mut work);
+            drop(open);
+            if !self.is_contended.load(Ordering::SeqCst) {
+                return;
+            }
+        }
+    }
+
+    /// Says whether the log is being synced.
+    pub fn set_syncing(&self, is_syncing: bool) {
+        self.is_syncing.store(is_syncing, Ordering::Relaxed);
+    }
+
+    /// Runs `work` on the open log, if there is one.
+    pub fn with<R>(&self, work: impl FnOnce(&mut OpenLog) -> R) -> Option<R> {
+        self.open.lock().as_mut().map(work)
+    }
+
+    /// Whether there is a log that begins with the base which is being written, or is to be.
+    pub fn has_starting(&self) -> bool {
+        self.starting.lock().is_some()
+    }
+
+    /// How a rewrite went, for when the next is begun by itself.
+    pub fn note_rewrite(&self, is_good: bool) {
+        let mut limit = self.rewrite_limit.lock();
+        if is_good { limit.reset() } else { limit.failed() }
+    }
+
+    /// Whether a rewrite may be begun by itself: those before may have failed.
+    pub fn may_rewrite(&self, now_s: i64) -> bool {
+        let (is_limited, minutes) = self.rewrite_limit.lock().is_limited(now_s);
+        if let Some(minutes) = minutes {
+            log::warning(&format!(
+                "Background AOF rewrite has repeatedly failed and triggered the limit, will retry in {minutes} minutes"
+            ));
+        }
+        !is_limited
+    }
+
+    /// Has a log begin with the next base.
+    pub fn set_starting(&self, log: Log) {
+        *self.starting.lock() = Some(log);
+    }
+
+    /// Takes the log out that begins with the base which is being written.
+    pub fn take_starting(&self) -> Option<Log> {
+        self.starting.lock().take()
+    }
+
+    /// Which thread ends the log that was open.
+    pub fn set_closing(&self, thread: JoinHandle<()>) {
+        *self.closing_thread.lock() = Some(thread);
+    }
+
+    /// Waits until the log that was open has ended.
+    pub fn wait_until_closed(&self) {
+        if let Some(thread) = self.closing_thread.lock().take() {
+            // Where it has panicked the engine is over.
+            _ = thread.join();
+        }
+    }
+
+    /// Notes a client that waits until the disk has the journal up to an offset.
+    pub fn wait_for_sync(&self, offset: u64, waiter: &Arc<Waiter>) {
+        self.sync_waiters.lock().push((offset, Arc::clone(waiter)));
+    }
+
+    /// Takes out those that have waited long enough.
+    pub fn take_synced(&self, synced: u64) -> Vec<(u64, Arc<Waiter>)> {
+        let mut waiters = self.sync_waiters.lock();
+        waiters.extract_if(.., |(offset, _)| *offset <= synced).collect()
+    }
+
+    /// Has the log's thread write, and sync if the options say so.
+    pub fn ask(&self) {
+        let mut asked = self.asked.lock();
+        if !std::mem::replace(&mut asked.wants_more, true) {
+            self.bell.notify_all();
+        }
+    }
+
+    /// Waits until somebody asks for more, or until the time is over. False when this opening of the log is over.
+    pub fn wait_to_be_asked(&self, opening: u64, timeout: Option<Duration>) -> bool {
+        let mut asked = self.asked.lock();
+        while asked.opening == opening && !asked.wants_more {
+            match timeout {
+                None => self.bell.wait(&mut asked),
+                Some(timeout) if self.bell.wait_for(&mut asked, timeout).timed_out() => break,
+                Some(_) => {}
+            }
+        }
+        asked.wants_more = false;
+        asked.opening == opening
+    }
+
+    /// Waits for so long; false when this opening of the log is over.
+    pub fn wait_for_close(&self, opening: u64, time: Duration) -> bool {
+        let ends = std::time::Instant::now() + time;
+        let mut asked = self.asked.lock();
+        while asked.opening == opening {
+            if self.closing.wait_until(&mut asked, ends).timed_out() {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The number of the present opening, or of the last.
+    pub fn opening(&self) -> u64 {
+        self.asked.lock().opening
+    }
+
+    /// Ends the present opening, if there is one; the number of the next.
+    pub fn next_opening(&self) -> u64 {
+        let mut asked = self.asked.lock();
+        asked.opening += 1;
+        self.bell.notify_all();
+        self.closing.notify_all();
+        asked.opening
+    }
+}
+
+impl OpenLog {
+    /// The journal goes into this log from now on: nothing of it has been appended to it.
+    pub fn new(log: Log, journal: &Arc<Journal>) -> Self {
+        Self { log, writer: journal.subscribe(), keeper: journal.subscribe(), switch: None, switched: None }
+    }
+
+    /// The journal's offset up to which the file has everything.
+    pub fn written_offset(&self) -> u64 {
+        self.writer.offset()
+    }
+
+    /// Writes all that is in the journal.
+    ///
+    /// # Errors
+    /// What the system says; what is not in the file is written with the next call.
+    pub fn write(&mut self, now_s: i64) -> io::Result<()> {
+        loop {
+            let room = self.switch.as_ref().map_or(u64::MAX, |(at, _)| at - self.writer.offset());
+            if room == 0 {
+                self.switched = self.switch.take().map(|(_, rotated)| self.log.switch(rotated));
+                continue;
+            }
+            let slices = self.writer.take(usize::try_from(room).unwrap_or(usize::MAX));
+            if slices.is_empty() {
+                return Ok(());
+            }
+            self.log.append(slices.offset() + slices.len(), &slices.io_slices(), now_s)?;
+            self.writer.advance(slices.len());
+        }
+    }
+
+    /// Has the journal from this offset on go into another increment. Called with all shards locked: that is where the
+    /// journal ends.
+    pub fn switch_at(&mut self, offset: u64, rotated: Rotated) {
+        self.switch = Some((offset, rotated));
+        self.switched = None;
+    }
+
+    /// What has become of the last switch; none while it is still to come.
+    pub fn take_switched(&mut self) -> Option<io::Result<i64>> {
+        self.switched.take()
+    }
+
+    /// Lets go of what is synced.
+    pub fn note_synced(&mut self, offset: u64) {
+        self.keeper.advance(offset.saturating_sub(self.keeper.offset()));
+    }
+
+    /// Writes what may be lost once more, into an increment of its own, where a sync has failed.
+    ///
+    /// # Errors
+    /// What the system says; it is to be tried again.
+    pub fn heal(&mut self) -> io::Result<()> {
+        if !matches!(self.log.health(), Health::SyncFailed(_)) {
+            return Ok(());
+        }
+        let Some(mut healing) = self.log.healing() else { return Ok(()) };
+        self.note_synced(healing.next());
+        if self.keeper.offset() != healing.next() {
+            return Err(io::Error::other("what was not synced is gone; switch 'appendonly' off and on again"));
+        }
+        while healing.next() < self.writer.offset() {
+            let room = self.writer.offset() - healing.next();
+            let slices = self.keeper.take_from(healing.next(), usize::try_from(room).unwrap_or(usize::MAX));
+            healing.append(slices.offset() + slices.len(), &slices.io_slices())?;
+        }
+        self.log.healed(healing.run()?);
+        self.note_synced(self.log.synced_end());
+        Ok(())
+    }
+}

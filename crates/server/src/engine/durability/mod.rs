@@ -1,0 +1,114 @@
+//! What is known of the files behind an engine: how far the journal has outlived the process and who waits for it to go
+//! further, the open log, the snapshots, the loading. What is done about them is in `engine/persistence`.
+
+pub mod loading;
+pub mod log_file;
+pub mod snapshots;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::host::clock::Instant;
+use crate::messaging::mail::{Letter, Mailbox};
+use loading::Loading;
+use log_file::LogFile;
+use snapshots::Snapshots;
+
+/// What replies wait for, and the files that stand behind it. One an engine; any thread.
+#[derive(Debug)]
+pub struct Durability {
+    /// The offset of the journal up to which replies may show what was done.
+    passed: AtomicU64,
+    /// Owners of replies that wait.
+    owners: Mutex<Vec<Arc<Mailbox>>>,
+    /// Wakes threads that wait themselves.
+    moved: Condvar,
+    /// Whether the log cannot be written: what was not answered yet is answered with an error.
+    fails: AtomicBool,
+    /// The log, if there is one.
+    pub log: LogFile,
+    /// The snapshots.
+    pub snapshots: Snapshots,
+    /// The loading of the data.
+    pub loading: Loading,
+}
+
+impl Durability {
+    /// Nothing is logged, and nothing has been saved since this time.
+    pub fn new(started: Instant) -> Self {
+        Self {
+            passed: AtomicU64::new(u64::MAX),
+            owners: Mutex::default(),
+            moved: Condvar::new(),
+            fails: AtomicBool::new(false),
+            log: LogFile::default(),
+            snapshots: Snapshots::new(started),
+            loading: Loading::default(),
+        }
+    }
+
+    /// The offset of the journal up to which replies may show what was done.
+    pub fn passed(&self) -> u64 {
+        self.passed.load(Ordering::Acquire)
+    }
+
+    /// Has `owner` get a letter when more has passed. True when `shown` has passed meanwhile, or never will: there will be no
+    /// letter then.
+    pub fn tell_when_passed(&self, shown: u64, owner: &Arc<Mailbox>) -> bool {
+        let mut owners = self.owners.lock();
+        if shown <= self.passed() || self.fails() {
+            return true;
+        }
+        if !owners.iter().any(|known| Arc::ptr_eq(known, owner)) {
+            owners.push(Arc::clone(owner));
+        }
+        drop(owners);
+        self.log.ask();
+        false
+    }
+
+    /// Whether the log cannot be written.
+    pub fn fails(&self) -> bool {
+        self.fails.load(Ordering::Acquire)
+    }
+
+    /// Says how far the journal has passed; `u64::MAX` where nothing is logged.
+    pub fn pass(&self, offset: u64) {
+        if self.passed.swap(offset, Ordering::AcqRel) != offset {
+            self.tell();
+        }
+    }
+
+    /// Says whether the log can be written; whether that is news.
+    pub fn set_fails(&self, fails: bool) -> bool {
+        let is_news = self.fails.swap(fails, Ordering::AcqRel) != fails;
+        if is_news {
+            self.tell();
+        }
+        is_news
+    }
+
+    /// Waits until the journal has passed this offset; false when the log cannot be written.
+    pub fn wait(&self, shown: u64) -> bool {
+        let mut owners = self.owners.lock();
+        while shown > self.passed() {
+            if self.fails() {
+                return false;
+            }
+            self.log.ask();
+            self.moved.wait(&mut owners);
+        }
+        true
+    }
+
+    /// Wakes all who wait.
+    fn tell(&self) {
+        let mut owners = self.owners.lock();
+        let told = std::mem::take(&mut *owners);
+        self.moved.notify_all();
+        drop(owners);
+        told.iter().for_each(|owner| owner.post(Letter::Durable));
+    }
+}

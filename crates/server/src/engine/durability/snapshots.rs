@@ -1,0 +1,218 @@
+//! Snapshots: which one is being written, which is to follow, how the last one went, and who waits for it.
+//!
+//! Commands and rules ask ([`Snapshots::begin`]); a thread of its own writes ([`super::save`]) and says how it went
+//! ([`Snapshots::end`]). One is written at a time, be it a file of its own or a new base of the log. Any thread.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::host::clock::Instant;
+
+/// What a snapshot is written for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// The file that `dbfilename` names.
+    File,
+    /// A new base of the log.
+    Base,
+}
+
+/// What is known of snapshots, as INFO and LASTSAVE show it.
+#[derive(Debug, Clone)]
+pub struct SnapshotStatus {
+    /// What is being written, and since when.
+    pub running: Option<(Purpose, Instant)>,
+    /// A file is to be written as soon as the log's base is.
+    pub file_scheduled: bool,
+    /// A base is to be written as soon as the file is.
+    pub base_scheduled: bool,
+    /// When the data was last whole in a file, seconds since the epoch.
+    pub last_save_s: i64,
+    /// How many changes there had been then.
+    pub saved_changes: u64,
+    /// Whether the last file could be written.
+    pub file_ok: bool,
+    /// Whether the last base could be.
+    pub base_ok: bool,
+    /// How long the last file took, in seconds.
+    pub file_took_s: Option<u64>,
+    /// How long the last base took.
+    pub base_took_s: Option<u64>,
+    /// How many files were written.
+    pub saves: u64,
+    /// When the last try to write a file began, monotonic milliseconds.
+    pub last_try_ms: u64,
+}
+
+/// How far a running snapshot is. Written by its thread, read by INFO.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Keys that it will have.
+    pub keys_total: AtomicU64,
+    /// Keys that it has.
+    pub keys_done: AtomicU64,
+    /// Bytes that wait for the disk.
+    pub waiting_bytes: Arc<AtomicUsize>,
+    /// The most that have.
+    pub waiting_bytes_max: AtomicU64,
+    /// The longest time for which a shard was held, in microseconds, of all snapshots so far.
+    pub longest_hold_us: AtomicU64,
+}
+
+/// What is done when a snapshot is over; it is told whether the snapshot is good.
+pub type WhenDone = Box<dyn FnOnce(bool) + Send>;
+
+/// The snapshots of one engine.
+#[derive(Debug)]
+pub struct Snapshots {
+    book: Mutex<Book>,
+    over: Condvar,
+    /// The running one is to end without a result.
+    is_aborted: AtomicBool,
+    /// Whether the rules of `save` count: in a server, not in a program that embeds an engine.
+    are_ruled: AtomicBool,
+    /// How far the running one is, or how far the last one came.
+    pub progress: Progress,
+}
+
+struct Book {
+    status: SnapshotStatus,
+    /// What is done when the running one is over.
+    when_done: Vec<WhenDone>,
+}
+
+impl fmt::Debug for Book {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Book").field("status", &self.status).finish_non_exhaustive()
+    }
+}
+
+impl Snapshots {
+    /// None yet; what is in memory at the start counts as saved.
+    pub fn new(started: Instant) -> Self {
+        let status = SnapshotStatus {
+            running: None,
+            file_scheduled: false,
+            base_scheduled: false,
+            last_save_s: started.wall_ms() / 1_000,
+            saved_changes: 0,
+            file_ok: true,
+            base_ok: true,
+            file_took_s: None,
+            base_took_s: None,
+            saves: 0,
+            last_try_ms: 0,
+        };
+        Self {
+            book: Mutex::new(Book { status, when_done: Vec::new() }),
+            over: Condvar::new(),
+            is_aborted: AtomicBool::new(false),
+            are_ruled: AtomicBool::new(false),
+            progress: Progress::default(),
+        }
+    }
+
+    /// Has the rules of `save` count from now on.
+    pub fn follow_rules(&self) {
+        self.are_ruled.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the rules of `save` count.
+    pub fn are_ruled(&self) -> bool {
+        self.are_ruled.load(Ordering::Relaxed)
+    }
+
+    /// Has the running one end without a result, and waits until it has.
+    pub fn abort_and_wait(&self) {
+        let mut book = self.book.lock();
+        self.is_aborted.store(true, Ordering::Relaxed);
+        while book.status.running.is_some() {
+            self.over.wait(&mut book);
+        }
+        self.is_aborted.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether the running one is to end without a result.
+    pub fn is_aborted(&self) -> bool {
+        self.is_aborted.load(Ordering::Relaxed)
+    }
+
+    /// Whether one is being written.
+    pub fn is_running(&self) -> bool {
+        self.book.lock().status.running.is_some()
+    }
+
+    /// What is known.
+    pub fn status(&self) -> SnapshotStatus {
+        self.book.lock().status.clone()
+    }
+
+    /// Begins one, unless one is being written; `when_done` is taken and done when it is over.
+    ///
+    /// # Errors
+    /// What the running one is written for.
+    pub fn begin(&self, purpose: Purpose, now: Instant, when_done: &mut Option<WhenDone>) -> Result<(), Purpose> {
+        let mut book = self.book.lock();
+        if let Some((running, _)) = book.status.running {
+            return Err(running);
+        }
+        book.status.running = Some((purpose, now));
+        book.when_done.extend(when_done.take());
+        match purpose {
+            Purpose::File => {
+                book.status.last_try_ms = now.monotonic_ms();
+                book.status.file_scheduled = false;
+            }
+            Purpose::Base => book.status.base_scheduled = false,
+        }
+        for counter in [&self.progress.keys_total, &self.progress.keys_done, &self.progress.waiting_bytes_max] {
+            counter.store(0, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Has one follow the running one.
+    pub fn schedule(&self, purpose: Purpose) {
+        let status = &mut self.book.lock().status;
+        match purpose {
+            Purpose::File => status.file_scheduled = true,
+            Purpose::Base => status.base_scheduled = true,
+        }
+    }
+
+    /// What was scheduled, once nothing is running.
+    pub fn due(&self) -> Option<Purpose> {
+        let status = &self.book.lock().status;
+        match status {
+            SnapshotStatus { running: Some(_), .. } => None,
+            SnapshotStatus { base_scheduled: true, .. } => Some(Purpose::Base),
+            SnapshotStatus { file_scheduled: true, .. } => Some(Purpose::File),
+            _ => None,
+        }
+    }
+
+    /// Says how the running one went; a file has all changes up to `changes`. Returns what is to be done now.
+    #[must_use = "somebody waits for it"]
+    pub fn end(&self, is_good: bool, changes: u64, now: Instant) -> Vec<WhenDone> {
+        let mut book = self.book.lock();
+        let Some((purpose, began)) = book.status.running.take() else { return Vec::new() };
+        let took_s = now.monotonic_ms().saturating_sub(began.monotonic_ms()) / 1_000;
+        let status = &mut book.status;
+        match purpose {
+            Purpose::File => {
+                (status.file_ok, status.file_took_s) = (is_good, Some(took_s));
+                if is_good {
+                    status.last_save_s = now.wall_ms() / 1_000;
+                    status.saved_changes = changes;
+                    status.saves += 1;
+                }
+            }
+            Purpose::Base => (status.base_ok, status.base_took_s) = (is_good, Some(took_s)),
+        }
+        self.over.notify_all();
+        std::mem::take(&mut book.when_done)
+    }
+}

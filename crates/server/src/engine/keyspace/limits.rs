@@ -1,0 +1,72 @@
+//! The sizes at which small values become large ones, as the options say.
+
+use std::sync::atomic::Ordering;
+
+use sleeve_store::rdb::Limits;
+use sleeve_store::{BlockLimits, ListLimit, MapLimits, SetLimits, SortedSetLimits};
+
+use crate::config::Opt;
+use crate::engine::Engine;
+
+impl Engine {
+    /// Of lists.
+    pub fn list_limit(&self) -> ListLimit {
+        let config = &self.config;
+        let depth = config.number(Opt::ListCompressDepth);
+        let limit = ListLimit::new(config.number(Opt::ListMaxListpackSize)).compressed_beyond(depth as usize);
+        let limit = if config.has_old_encodings() { limit.always_chained() } else { limit };
+        match self.debug.packed_threshold.load(Ordering::Relaxed) {
+            0 => limit,
+            bytes => limit.alone_from(bytes),
+        }
+    }
+
+    /// Of hashes.
+    pub fn hash_limits(&self) -> MapLimits {
+        let number = |option| self.config.number(option) as usize;
+        MapLimits {
+            entries_max: number(Opt::HashMaxListpackEntries),
+            value_bytes_max: number(Opt::HashMaxListpackValue),
+        }
+    }
+
+    /// Of sets.
+    pub fn set_limits(&self) -> SetLimits {
+        let number = |option| usize::try_from(self.config.number(option)).unwrap_or(0);
+        SetLimits {
+            integers_max: number(Opt::SetMaxIntsetEntries),
+            packed_max: if self.config.has_old_encodings() { 0 } else { number(Opt::SetMaxListpackEntries) },
+            packed_value_max: number(Opt::SetMaxListpackValue),
+        }
+    }
+
+    /// Of sorted sets.
+    pub fn sorted_set_limits(&self) -> SortedSetLimits {
+        let number = |option| usize::try_from(self.config.number(option)).unwrap_or(0);
+        SortedSetLimits {
+            entries_max: number(Opt::ZsetMaxListpackEntries),
+            value_max: number(Opt::ZsetMaxListpackValue),
+        }
+    }
+
+    /// Of the blocks of streams.
+    pub fn block_limits(&self) -> BlockLimits {
+        BlockLimits {
+            bytes_max: self.config.memory(Opt::StreamNodeMaxBytes) as usize,
+            entries_max: self.config.number(Opt::StreamNodeMaxEntries) as usize,
+        }
+    }
+
+    /// All of them, for values that are read in Redis's format at this time.
+    pub fn limits(&self, now_ms: i64) -> Limits {
+        Limits {
+            hash_key: self.store.hash_key(),
+            list: self.list_limit(),
+            set: self.set_limits(),
+            hash: self.hash_limits(),
+            sorted_set: self.sorted_set_limits(),
+            stream: self.block_limits(),
+            now_ms,
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Writing the journal to the log, syncing it, and what becomes of a disk that fails.
+//!
+//! Whoever wants a reply to pass writes the journal by itself if nobody else does ([`Engine::write_log_if_idle`]): most find it
+//! done when the call returns, and no thread is woken. What may wait for the disk is left to the log's threads: syncing,
+//! healing, and writing while a sync is under way, which some file systems make wait for it.
+
+use std::io;
+
+use sleeve_disk::log::Log;
+
+use super::threads;
+use crate::engine::Engine;
+use crate::engine::durability::log_file::{OpenLog, Policy};
+use crate::engine::readiness::Hindrance;
+use crate::host::clock::Instant;
+use crate::host::log;
+
+impl Engine {
+    /// Has a log that has been read, and whose end the journal goes on from, be written from now on. All shards are locked, or
+    /// nobody is served yet.
+    ///
+    /// # Errors
+    /// What the system says: its threads cannot start.
+    pub fn open_log(&self, log: Log) -> io::Result<()> {
+        let opening = self.durability.log.set_open(OpenLog::new(log, &self.journal));
+        self.durability.pass(self.journal.end());
+        threads::start(&self.handle(), opening).inspect_err(|_| _ = self.drop_log())
+    }
+
+    /// Lets go of the log as it is.
+    pub(super) fn drop_log(&self) -> Option<Log> {
+        let dropped = self.durability.log.take_open();
+        self.durability.set_fails(false);
+        self.readiness.set(Hindrance::LogFails, false);
+        self.durability.pass(u64::MAX);
+        self.set_disk_behind(false);
+        dropped.map(|open| open.log)
+    }
+
+    /// Writes and syncs all that there is, and ends the log: the server ends, or goes on without.
+    ///
+    /// # Errors
+    /// What the system says; the log ends all the same.
+    pub fn close_log(&self) -> io::Result<()> {
+        let Some(mut open) = self.durability.log.take_open() else { return Ok(()) };
+        let mut closed = open.write(now_s());
+        if closed.is_ok()
+            && let Some(job) = open.log.sync_job()
+        {
+            closed = job.run();
+            match &closed {
+                Ok(()) => open.log.synced(&job),
+                Err(error) => open.log.sync_failed(error),
+            }
+        }
+        let closed = closed.and_then(|()| {
+            self.journal.set_written(open.written_offset());
+            self.journal.set_synced(open.written_offset());
+            open.log.close()
+        });
+        self.drop_log();
+        closed
+    }
+
+    /// Writes and syncs what the log does not have yet, when nobody is served any more.
+    pub fn end_log(&self) {
+        if !self.durability.log.is_open() {
+            return;
+        }
+        log::notice("Calling fsync() on the AOF file.");
+        if let Err(error) = self.close_log() {
+            log::warning(&format!("The end of the append-only file is not on the disk: {error}"));
+        }
+    }
+
+    /// Writes the journal to the log, unless somebody else does, who then writes this too; or unless a sync is under way: then
+    /// the log's thread does it.
+    pub(super) fn write_log_if_idle(&self) {
+        let file = &self.durability.log;
+        if file.is_open() && Policy::of(&self.config) != Policy::Always {
+            file.with_if_idle(|open| self.write_open_log(open));
+        }
+    }
+
+    fn write_open_log(&self, open: &mut OpenLog) {
+        if self.durability.fails() {
+            return;
+        }
+        let written = open.write(now_s());
+        self.note_written(open, written);
+    }
+
+    fn note_written(&self, open: &mut OpenLog, written: io::Result<()>) {
+        self.journal.set_written(open.written_offset());
+        match written {
+            Ok(()) => self.note_log_works(),
+            Err(error) => self.note_log_fails("writing to", &error),
+        }
+        if Policy::of(&self.config) == Policy::No {
+            // Nobody knows what is synced, so there is no healing either.
+            open.note_synced(open.written_offset());
+        }
+        self.note_passed();
+        self.note_fullness();
+    }
+
+    /// Says how far the journal has passed, if there is a log.
+    fn note_passed(&self) {
+        let is_always = Policy::of(&self.config) == Policy::Always;
+        self.durability.pass(if is_always { self.journal.synced() } else { self.journal.written() });
+    }
+
+    /// Clients that write are held while the disk is too far behind.
+    fn note_fullness(&self) {
+        let is_full = self.journal.is_full();
+        if self.readiness.has(Hindrance::DiskBehind) == is_full {
+            return;
+        }
+        if self.set_disk_behind(is_full) && is_full {
+            self.durability.log.ask();
+        }
+    }
+
+    /// Says whether what waits for the disk is as much as may wait; whether that is news.
+    pub(super) fn set_disk_behind(&self, is_behind: bool) -> bool {
+        let is_news = self.readiness.set(Hindrance::DiskBehind, is_behind);
+        if is_news && !is_behind {
+            self.post_resume();
+        }
+        is_news
+    }
+
+    fn note_log_works(&self) {
+        if self.durability.set_fails(false) {
+            log::warning("AOF write error looks solved, the server can write again.");
+            self.readiness.set(Hindrance::LogFails, false);
+        }
+    }
+
+    fn note_log_fails(&self, doing: &str, error: &io::Error) {
+        self.readiness.note_log_failure(&crate::config::value::reason(error));
+        self.readiness.set(Hindrance::LogFails, true);
+        if self.durability.set_fails(true) {
+            log::warning(&format!("Error {doing} the AOF file: {error}"));
+            // Its thread tries again from now on.
+            self.durability.log.ask();
+        }
+    }
+
+    /// Writes all that is in the journal, whoever writes too, and syncs it if the options say so before every reply; tries again
+    /// what has failed. For the log's thread.
+    pub(super) fn write_log(&self) {
+        if let Some(open) = &mut *self.durability.log.lock() {
+            let written = open.heal().and_then(|()| open.write(now_s()));
+            self.journal.set_synced(open.log.synced_end());
+            self.note_written(open, written);
+        }
+        let is_full = self.journal.is_full();
+        if !self.durability.fails() && (Policy::of(&self.config) == Policy::Always || is_full) {
+            self.sync_log();
+        }
+    }
+
+    /// Syncs what has been written. No lock is held meanwhile.
+    pub(super) fn sync_log(&self) {
+        let file = &self.durability.log;
+        let opening = file.opening();
+        let Some(job) = file.with(|open| open.log.sync_job()).flatten() else { return };
+        file.set_syncing(true);
+        let synced = job.run();
+        file.set_syncing(false);
+        // What has come of it says nothing about a log that was opened meanwhile.
+        file.with(|open| match &synced {
+            _ if file.opening() != opening => {}
+            Ok(()) => {
+                open.log.synced(&job);
+                open.note_synced(job.end());
+                self.journal.set_synced(job.end());
+                self.note_passed();
+            }
+            Err(error) => {
+                open.log.sync_failed(error);
+                self.note_log_fails("syncing", error);
+            }
+        });
+        self.note_fullness();
+        self.answer_synced();
+    }
+
+    /// What replies wait for has another meaning now: `appendfsync` was changed.
+    pub fn apply_sync_policy(&self) {
+        if self.durability.log.is_open() {
+            self.durability.log.with(|_| self.note_passed());
+            self.durability.log.ask();
+        }
+    }
+}
+
+/// Seconds since the epoch.
+fn now_s() -> i64 {
+    Instant::now().wall_ms() / 1_000
+}

@@ -1,0 +1,72 @@
+//! What the server does about its files by itself: snapshots and rewrites of the log that are due.
+
+use std::sync::Arc;
+
+use crate::config::Opt;
+use crate::config::save_points::{SavePoint, points};
+use crate::engine::Engine;
+use crate::engine::durability::snapshots::{Purpose, SnapshotStatus};
+use crate::engine::readiness::Hindrance;
+use crate::host::clock::Instant;
+use crate::host::log;
+
+/// How long after a snapshot that failed the next is tried by itself, in milliseconds; as in Redis.
+const TRY_AGAIN_MS: u64 = 5_000;
+
+impl Engine {
+    /// Begins what is due. Whoever ticks calls it, with no shard locked.
+    pub fn follow_file_rules(&self, now: Instant) {
+        let durability = &self.durability;
+        if !durability.snapshots.are_ruled() || self.readiness.has(Hindrance::Loading) {
+            return;
+        }
+        let status = durability.snapshots.status();
+        if status.running.is_some() {
+            return;
+        }
+        let scheduled = durability.snapshots.due();
+        let purpose = scheduled.or_else(|| self.save_rule(&status, now)).or_else(|| self.rewrite_rule(now));
+        if let Some(purpose) = purpose {
+            // Where its thread cannot start it is tried again with the next tick.
+            _ = self.handle().start_snapshot(purpose, now, &mut None);
+        }
+    }
+
+    /// Whether a rule of `save` asks for a snapshot.
+    fn save_rule(&self, status: &SnapshotStatus, now: Instant) -> Option<Purpose> {
+        if !self.config.is_set(Opt::Save) {
+            return None;
+        }
+        let changes = self.stats.changes().saturating_sub(status.saved_changes);
+        let seconds = (now.wall_ms() / 1_000 - status.last_save_s).max(0) as u64;
+        let may_try = status.file_ok || now.monotonic_ms().saturating_sub(status.last_try_ms) > TRY_AGAIN_MS;
+        let rules: Arc<[u8]> = self.config.text(Opt::Save);
+        let is_due = |point: &SavePoint| changes >= point.changes && seconds > point.seconds;
+        let point = points(&rules).into_iter().find(is_due).filter(|_| may_try)?;
+        log::notice(&format!("{} changes in {} seconds. Saving...", point.changes, point.seconds));
+        Some(Purpose::File)
+    }
+
+    /// Whether the log has grown enough to be rewritten.
+    fn rewrite_rule(&self, now: Instant) -> Option<Purpose> {
+        let percentage = self.config.number(Opt::AutoAofRewritePercentage) as u64;
+        let log_status = self.durability.log.status();
+        let is_large = log_status.current_bytes > self.config.memory(Opt::AutoAofRewriteMinSize);
+        if !log_status.is_open || log_status.is_waiting || percentage == 0 || !is_large {
+            return None;
+        }
+        let base = log_status.base_bytes.max(1);
+        let growth = (u128::from(log_status.current_bytes) * 100 / u128::from(base)) as u64;
+        if growth < percentage.saturating_add(100) || !self.durability.log.may_rewrite(now.wall_ms() / 1_000) {
+            return None;
+        }
+        log::notice(&format!("Starting automatic rewriting of AOF on {}% growth", growth - 100));
+        Some(Purpose::Base)
+    }
+
+    /// What the rules say has changed: a snapshot that failed may hinder writes now, or not any more.
+    pub fn apply_save_rules(&self) {
+        let has_failed = !self.durability.snapshots.status().file_ok;
+        self.readiness.set(Hindrance::SnapshotFails, has_failed && self.refuses_after_failure());
+    }
+}

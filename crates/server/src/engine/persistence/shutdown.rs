@@ -1,0 +1,80 @@
+//! The last snapshot of a server that is told to end.
+//!
+//! While it is written every client is held, so that nothing is answered which it does not have. Where it cannot be written
+//! the server goes on, unless it was told to end all the same.
+
+use std::sync::Arc;
+
+use super::save::Refusal;
+use crate::config::Opt;
+use crate::engine::Engine;
+use crate::engine::clients::blocking::Waiter;
+use crate::engine::durability::snapshots::{Purpose, WhenDone};
+use crate::engine::pause::Held;
+use crate::host::clock::Instant;
+use crate::host::log;
+use crate::request::error::Error;
+
+/// What whoever ends the server says about a last snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wish {
+    /// One is written if `save` has rules.
+    AsConfigured,
+    /// One is written.
+    Save,
+    /// None is written.
+    NoSave,
+}
+
+/// Who is told that the server goes on, and how.
+pub type Client = (Arc<Waiter>, Error);
+
+impl Engine {
+    /// Whether a snapshot is to be written before the end.
+    pub fn has_last_words(&self, wish: Wish) -> bool {
+        match wish {
+            Wish::AsConfigured => self.durability.snapshots.are_ruled() && self.config.is_set(Opt::Save),
+            Wish::Save => true,
+            Wish::NoSave => false,
+        }
+    }
+
+    /// Ends the engine, behind a last snapshot if that is wished; `force` ends it even when that fails.
+    pub fn shut_down(self: &Arc<Self>, wish: Wish, force: bool, client: Option<Client>) {
+        if !self.has_last_words(wish) {
+            return self.post_stop();
+        }
+        self.pause.begin(Held::All, u64::MAX);
+        log::notice("Saving the final RDB snapshot before exiting.");
+        let engine = Arc::clone(self);
+        let mut ended: Option<WhenDone> =
+            Some(Box::new(move |is_good| engine.end_after_snapshot(is_good, force, client)));
+        let begun = loop {
+            match self.start_snapshot(Purpose::File, Instant::now(), &mut ended) {
+                // What that one has is older.
+                Err(Refusal::Running(_)) => self.durability.snapshots.abort_and_wait(),
+                begun => break begun,
+            }
+        };
+        if let (Err(refusal), Some(ended)) = (begun, ended) {
+            log::warning(&format!("Error trying to save the DB: {refusal}"));
+            ended(false);
+        }
+    }
+
+    fn end_after_snapshot(&self, is_good: bool, force: bool, client: Option<Client>) {
+        if is_good || force {
+            if !is_good {
+                log::warning("Error trying to save the DB, exiting all the same as FORCE says.");
+            }
+            return self.post_stop();
+        }
+        log::warning("Error trying to save the DB, can't exit.");
+        log::warning("Errors trying to shut down the server. Check the logs for more information.");
+        self.pause.end();
+        self.post_resume();
+        if let Some((waiter, error)) = client {
+            self.answer(&waiter, |reply| reply.error(error.text()));
+        }
+    }
+}

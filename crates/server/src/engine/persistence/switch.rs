@@ -1,0 +1,109 @@
+//! Switching the log on and off while the server runs, and its folder.
+//!
+//! A log that is switched on is none before its first base is there: it begins at the instant of that base, and what it was
+//! before is left alone until then. One that is switched off is written and synced to its end by a thread of its own.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use sleeve_disk::disk::real::RealDisk;
+use sleeve_disk::log::{Folder, Log, Options};
+
+use crate::config::Opt;
+use crate::config::value::reason;
+use crate::engine::Engine;
+use crate::engine::durability::snapshots::Purpose;
+use crate::host::clock::Instant;
+use crate::host::log;
+
+impl Engine {
+    /// The folder of the log.
+    pub fn log_folder(&self) -> PathBuf {
+        self.config.resolve(&self.config.text(Opt::Appenddirname))
+    }
+
+    /// Opens the folder of the log, and takes its lock.
+    ///
+    /// # Errors
+    /// What is wrong, with a remedy.
+    pub fn open_log_folder(&self) -> Result<Folder, String> {
+        let options = Options {
+            folder: self.log_folder(),
+            name: String::from_utf8_lossy(&self.config.text(Opt::Appendfilename)).into_owned(),
+            checksums: self.config.flag(Opt::AofChecksums),
+            timestamps: self.config.flag(Opt::AofTimestampEnabled),
+            salt: self.dice().number(),
+        };
+        Folder::open(Arc::new(RealDisk), options, std::process::id()).map_err(|error| error.to_string())
+    }
+
+    /// Switches the log on or off.
+    ///
+    /// # Errors
+    /// Why it cannot be begun.
+    pub fn switch_log(self: &Arc<Self>, is_on: bool) -> Result<(), String> {
+        let file = &self.durability.log;
+        if is_on == (file.is_open() || file.has_starting()) {
+            return Ok(());
+        }
+        if !is_on {
+            return self.end_log_apart();
+        }
+        file.wait_until_closed();
+        let folder = self.open_log_folder()?;
+        let waiting = folder.wait(self.journal.end()).map_err(|error| reason(&error))?;
+        file.set_starting(waiting);
+        if self.start_snapshot(Purpose::Base, Instant::now(), &mut None).is_err() {
+            self.durability.snapshots.schedule(Purpose::Base);
+        }
+        Ok(())
+    }
+
+    /// Begins a log with the data that there is, while nobody is served.
+    ///
+    /// # Errors
+    /// Why it cannot be begun.
+    pub fn write_first_base(&self, waiting: Log) -> Result<(), String> {
+        let snapshots = &self.durability.snapshots;
+        self.durability.log.set_starting(waiting);
+        snapshots
+            .begin(Purpose::Base, Instant::now(), &mut None)
+            .map_err(|_| "a snapshot is being written".to_owned())?;
+        if self.write_snapshot(Purpose::Base) {
+            return Ok(());
+        }
+        Err("The append-only file cannot be begun: its first base could not be written".into())
+    }
+
+    /// Gives up a log whose first base could not be written, and has another begin with the next base.
+    pub(super) fn begin_log_again(&self) {
+        let Some(log) = self.drop_log() else { return };
+        match log.into_folder().wait(self.journal.end()) {
+            Ok(log) => {
+                self.durability.log.set_starting(log);
+                self.durability.snapshots.schedule(Purpose::Base);
+            }
+            Err(error) => log::warning(&format!("The append-only file cannot be begun: {error}")),
+        }
+    }
+
+    /// Has a thread write and sync the log to its end. Nothing waits for that.
+    fn end_log_apart(self: &Arc<Self>) -> Result<(), String> {
+        let engine = Arc::clone(self);
+        let ended = self.start_thread("log-close", move || {
+            engine.end_log();
+            Ok(())
+        });
+        let ended = ended.map_err(|error| reason(&error))?;
+        self.durability.log.set_closing(ended);
+        Ok(())
+    }
+
+    /// Takes over what the options say about how the log is written.
+    pub fn apply_log_options(&self) {
+        self.durability.log.with(|open| {
+            open.log.set_checksums(self.config.flag(Opt::AofChecksums));
+            open.log.set_timestamps(self.config.flag(Opt::AofTimestampEnabled));
+        });
+    }
+}

@@ -1,0 +1,78 @@
+//! What keeps an engine from doing all that is asked of it: it loads its data, its disk fails, or its disk is behind.
+//!
+//! The gates ask with one load; the answer is nearly always "nothing". Any thread may ask or change it.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use parking_lot::Mutex;
+
+/// One thing that is in the way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Hindrance {
+    /// The data is being loaded: commands that need it are refused.
+    Loading = 1,
+    /// The log cannot be written: commands that write are refused.
+    LogFails = 2,
+    /// The last snapshot could not be written, and `stop-writes-on-bgsave-error` has commands that write refused.
+    SnapshotFails = 4,
+    /// What has been done waits for the disk, and is as much as may wait: clients that write are held.
+    DiskBehind = 8,
+}
+
+/// What is in the way.
+#[derive(Debug, Default)]
+pub struct Readiness {
+    bits: AtomicU8,
+    /// Why the log cannot be written, in the system's words.
+    log_failure: Mutex<String>,
+}
+
+impl Readiness {
+    /// Whether nothing is in the way.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.bits.load(Ordering::Relaxed) == 0
+    }
+
+    /// Whether this is in the way.
+    pub fn has(&self, hindrance: Hindrance) -> bool {
+        self.bits.load(Ordering::Relaxed) & hindrance as u8 != 0
+    }
+
+    /// Says whether this is in the way; whether that is news.
+    pub fn set(&self, hindrance: Hindrance, is_so: bool) -> bool {
+        let bit = hindrance as u8;
+        let before = if is_so {
+            self.bits.fetch_or(bit, Ordering::Relaxed)
+        } else {
+            self.bits.fetch_and(!bit, Ordering::Relaxed)
+        };
+        (before & bit != 0) != is_so
+    }
+
+    /// Says why the log cannot be written.
+    pub fn note_log_failure(&self, why: &str) {
+        why.clone_into(&mut self.log_failure.lock());
+    }
+
+    /// Why the log cannot be written.
+    pub fn log_failure(&self) -> String {
+        self.log_failure.lock().clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_hindrance_comes_and_goes_by_itself() {
+        let readiness = Readiness::default();
+        assert!(readiness.is_full());
+        assert!(readiness.set(Hindrance::Loading, true) && !readiness.set(Hindrance::Loading, true));
+        assert!(readiness.set(Hindrance::LogFails, true));
+        assert!(readiness.set(Hindrance::Loading, false) && !readiness.set(Hindrance::Loading, false));
+        assert!(readiness.has(Hindrance::LogFails) && !readiness.has(Hindrance::Loading) && !readiness.is_full());
+    }
+}

@@ -1,0 +1,142 @@
+//! Replies that wait until what they show has outlived the process: until it is written to the log's file, or synced.
+//!
+//! Each connection has a queue of them, in the order in which they were made, so that one that shows little is not held up
+//! by what its client has asked since. What is pushed to a client that waits for such a reply goes behind it: a client that
+//! caches must not hear that a key has changed before it gets the value that it has asked for.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::driver::Token;
+use crate::request::output::Output;
+
+/// The held replies of a worker's connections, by token.
+#[derive(Debug, Default)]
+pub(super) struct HeldReplies {
+    queues: Vec<VecDeque<Output>>,
+    /// Connections whose queues are not empty, each once.
+    owed: Vec<Token>,
+}
+
+impl HeldReplies {
+    /// Whether nothing is held for anybody.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.owed.is_empty()
+    }
+
+    /// Whether something is held for a connection.
+    #[inline]
+    pub fn has(&self, token: Token) -> bool {
+        !self.owed.is_empty() && self.queues.get(token).is_some_and(|queue| !queue.is_empty())
+    }
+
+    /// The bytes that are held for a connection.
+    #[inline]
+    pub fn len(&self, token: Token) -> usize {
+        if self.has(token) { self.queues[token].iter().map(Output::len).sum() } else { 0 }
+    }
+
+    /// Holds replies, behind those that are held already.
+    pub fn push(&mut self, token: Token, output: Output) {
+        if self.queues.len() <= token {
+            self.queues.resize_with(token + 1, VecDeque::new);
+        }
+        if self.queues[token].is_empty() {
+            self.owed.push(token);
+        }
+        self.queues[token].push_back(output);
+    }
+
+    /// Puts bytes that answer no request behind what is held, if anything is; whether they were put there.
+    pub fn push_behind(&mut self, token: Token, bytes: &Arc<Vec<u8>>) -> bool {
+        let is_owed = self.has(token);
+        if is_owed && let Some(last) = self.queues[token].back_mut() {
+            last.push_shared(bytes);
+        }
+        is_owed
+    }
+
+    /// Forgets what is held for a connection that is closed.
+    pub fn forget(&mut self, token: Token) {
+        if self.has(token) {
+            self.queues[token] = VecDeque::new();
+            self.owed.retain(|&other| other != token);
+        }
+    }
+
+    /// The least that any connection's next replies show; none where nothing is held.
+    pub fn least_shown(&self) -> Option<u64> {
+        self.owed.iter().filter_map(|&token| self.queues[token].front()).map(|output| output.shown).min()
+    }
+
+    /// Takes what may leave, each connection's in one piece: replies that show nothing beyond `passed`. Where the log `fails`
+    /// all of them may, and those to requests that have changed something become this error.
+    pub fn release(&mut self, passed: u64, fails: Option<&[u8]>) -> Vec<(Token, Output)> {
+        let (queues, mut released) = (&mut self.queues, Vec::new());
+        self.owed.retain(|&token| {
+            let queue = &mut queues[token];
+            let count = queue.iter().take_while(|output| output.shown <= passed).count();
+            if let Some(error) = fails {
+                queue.iter_mut().skip(count).for_each(|output| output.refuse_writes(error));
+            }
+            let count = if fails.is_some() { queue.len() } else { count };
+            let mut ready = queue.drain(..count);
+            if let Some(mut first) = ready.next() {
+                ready.by_ref().for_each(|mut next| next.move_to(&mut first));
+                released.push((token, first));
+            }
+            drop(ready);
+            !queue.is_empty()
+        });
+        released
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reply(text: &str, shown: u64) -> Output {
+        let mut output = Output::default();
+        output.bytes.extend_from_slice(text.as_bytes());
+        output.shown = shown;
+        output
+    }
+
+    fn texts(released: Vec<(Token, Output)>) -> Vec<(Token, String)> {
+        let text = |mut output: Output| {
+            let mut bytes = Vec::new();
+            output.copy_to(&mut bytes);
+            String::from_utf8(bytes).expect("text")
+        };
+        released.into_iter().map(|(token, output)| (token, text(output))).collect()
+    }
+
+    #[test]
+    fn each_reply_waits_for_what_it_shows_and_for_those_before_it() {
+        let mut held = HeldReplies::default();
+        for (token, text, shown) in [(3, "a", 10), (3, "b", 30), (0, "c", 20), (3, "d", 5)] {
+            held.push(token, reply(text, shown));
+        }
+        assert!(held.release(9, None).is_empty());
+        assert_eq!(texts(held.release(20, None)), [(3, "a".to_owned()), (0, "c".to_owned())]);
+        assert!(held.has(3) && !held.has(0));
+        assert_eq!((held.len(3), held.len(0)), (2, 0));
+        assert_eq!(texts(held.release(30, None)), [(3, "bd".to_owned())]);
+        assert!(held.is_empty());
+    }
+
+    #[test]
+    fn what_is_pushed_goes_behind_the_replies_that_are_held() {
+        let mut held = HeldReplies::default();
+        let push = Arc::new(b">".to_vec());
+        assert!(!held.push_behind(1, &push));
+        held.push(1, reply("a", 7));
+        assert!(held.push_behind(1, &push));
+        assert_eq!(texts(held.release(7, None)), [(1, "a>".to_owned())]);
+        held.push(1, reply("b", 8));
+        held.forget(1);
+        assert!(held.is_empty() && held.release(u64::MAX, None).is_empty());
+    }
+}

@@ -1,0 +1,322 @@
+//! What outlives the process: the log under `kill -9` and failing disks, snapshots, both exchanged with other servers.
+
+use std::collections::HashMap;
+use std::process::Command;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use sleeve_tests::random::{Random, seed};
+use sleeve_tests::{Connection, Kind, Server, soak};
+
+const EVERYTHING: &[&str] = &["--enable-debug-command", "yes"];
+
+fn start(arguments: &[&str]) -> Server {
+    Server::start_with(Kind::Sleeve, &[EVERYTHING, arguments].concat())
+}
+
+fn ask(connection: &mut Connection, words: &[&str]) -> String {
+    String::from_utf8_lossy(&connection.command(words).expect("a reply")).into_owned()
+}
+
+fn digest(server: &Server) -> String {
+    ask(&mut server.connect(), &["DEBUG", "DIGEST"])
+}
+
+/// A line of INFO.
+fn info(server: &Server, name: &str) -> String {
+    let text = ask(&mut server.connect(), &["INFO", "persistence"]);
+    let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name}:"))).map(str::to_owned);
+    line.unwrap_or_else(|| panic!("{name} is not in {text}"))
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what} did not come about");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Something of every type, small and large.
+fn fill(server: &Server) {
+    let mut connection = server.connect();
+    for (index, value) in ["x", "12345", &"long ".repeat(100), &"z".repeat(100_000)].iter().enumerate() {
+        ask(&mut connection, &["SET", &format!("string:{index}"), value]);
+        ask(&mut connection, &["RPUSH", "list", value]);
+        ask(&mut connection, &["SADD", "set", value]);
+        ask(&mut connection, &["HSET", "hash", &format!("field:{index}"), value]);
+        ask(&mut connection, &["ZADD", "sorted", &index.to_string(), value]);
+        ask(&mut connection, &["XADD", "stream", &format!("{}-1", index + 1), "field", value]);
+    }
+    for index in 0..1_000 {
+        let index = index.to_string();
+        ask(&mut connection, &["SADD", "numbers", &index]);
+        ask(&mut connection, &["SADD", "large:set", &format!("member:{index}")]);
+        ask(&mut connection, &["HSET", "large:hash", &format!("field:{index}"), &index]);
+        ask(&mut connection, &["ZADD", "large:sorted", &index, &format!("member:{index}")]);
+        ask(&mut connection, &["RPUSH", "large:list", &format!("element:{index}")]);
+        ask(&mut connection, &["XADD", "large:stream", "*", "field", &index]);
+    }
+    ask(&mut connection, &["XGROUP", "CREATE", "large:stream", "group", "0"]);
+    ask(&mut connection, &["XREADGROUP", "GROUP", "group", "reader", "COUNT", "10", "STREAMS", "large:stream", ">"]);
+    ask(&mut connection, &["SET", "deadline", "x", "EX", "10000"]);
+    ask(&mut connection, &["PFADD", "sketch", "a", "b", "c"]);
+    ask(&mut connection, &["SELECT", "3"]);
+    ask(&mut connection, &["SET", "elsewhere", "y"]);
+    ask(
+        &mut connection,
+        &["FUNCTION", "LOAD", "#!lua name=lib\nredis.register_function('f', function() return 7 end)"],
+    );
+}
+
+#[test]
+fn everything_is_there_again_after_a_crash_and_after_a_rewrite() {
+    for workers in ["1", "3"] {
+        let mut server = start(&["--appendonly", "yes", "--workers", workers]);
+        fill(&server);
+        let before = digest(&server);
+        server.restart().expect("it starts again");
+        assert_eq!(digest(&server), before, "{workers} workers");
+        assert_eq!(ask(&mut server.connect(), &["FCALL", "f", "0"]), ":7\r\n");
+        let small = info(&server, "aof_current_size").parse::<u64>().expect("a number");
+        let started = "+Background append only file rewriting started\r\n";
+        assert_eq!(ask(&mut server.connect(), &["BGREWRITEAOF"]), started);
+        ask(&mut server.connect(), &["SET", "later", "1"]);
+        wait_until("the rewrite", || info(&server, "aof_rewrite_in_progress") == "0");
+        assert_eq!(info(&server, "aof_last_bgrewrite_status"), "ok", "{}", server.log());
+        assert!(info(&server, "aof_current_size").parse::<u64>().expect("a number") < small);
+        let before = digest(&server);
+        server.restart().expect("it starts again");
+        assert_eq!(digest(&server), before, "{workers} workers");
+        assert_eq!(ask(&mut server.connect(), &["FCALL", "f", "0"]), ":7\r\n");
+    }
+}
+
+#[test]
+fn a_snapshot_is_written_by_save_bgsave_and_at_the_end_and_is_loaded() {
+    let mut server = start(&["--save", "3600 1"]);
+    fill(&server);
+    let before = digest(&server);
+    assert_eq!(ask(&mut server.connect(), &["SAVE"]), "+OK\r\n");
+    server.restart().expect("it starts again");
+    assert_eq!(digest(&server), before);
+    assert_eq!(ask(&mut server.connect(), &["SET", "later", "1"]), "+OK\r\n");
+    assert_eq!(ask(&mut server.connect(), &["BGSAVE"]), "+Background saving started\r\n");
+    wait_until("the snapshot", || info(&server, "rdb_bgsave_in_progress") == "0");
+    let before = digest(&server);
+    server.restart().expect("it starts again");
+    assert_eq!(digest(&server), before);
+    ask(&mut server.connect(), &["SET", "at the end", "1"]);
+    let before = digest(&server);
+    // There is no reply: the connection closes.
+    let _ = server.connect().command(&["SHUTDOWN"]);
+    assert!(server.wait_for_exit(Duration::from_secs(30)).expect("it ends").success(), "{}", server.log());
+    server.restart().expect("it starts again");
+    assert_eq!(digest(&server), before);
+}
+
+#[test]
+fn a_log_that_is_switched_on_begins_with_the_data_and_one_that_is_switched_off_ends() {
+    let mut server = start(&["--workers", "2"]);
+    fill(&server);
+    let mut connection = server.connect();
+    assert_eq!(ask(&mut connection, &["CONFIG", "SET", "appendonly", "yes"]), "+OK\r\n");
+    ask(&mut connection, &["INCR", "behind"]);
+    wait_until("the first base", || {
+        info(&server, "aof_enabled") == "1" && info(&server, "aof_rewrite_in_progress") == "0"
+    });
+    ask(&mut connection, &["INCR", "behind"]);
+    let before = digest(&server);
+    let manifest = std::fs::read_to_string(server.folder().join("appendonlydir/appendonly.aof.manifest"));
+    assert!(manifest.is_ok_and(|text| text.contains(".base.rdb") && text.contains(".incr.aof")), "{}", server.log());
+    // What it was started with says no, so the data is loaded by another that says yes.
+    server.kill();
+    let other = heir(Kind::Sleeve, &server, &["--appendonly", "yes"]);
+    assert_eq!(digest(&other), before);
+    assert_eq!(ask(&mut other.connect(), &["CONFIG", "SET", "appendonly", "no"]), "+OK\r\n");
+    wait_until("the end of the log", || info(&other, "aof_enabled") == "0");
+    assert_eq!(ask(&mut other.connect(), &["SET", "unlogged", "1"]), "+OK\r\n");
+    assert_eq!(ask(&mut other.connect(), &["CONFIG", "SET", "appendonly", "yes"]), "+OK\r\n");
+    wait_until("the new base", || info(&other, "aof_enabled") == "1" && info(&other, "aof_rewrite_in_progress") == "0");
+    let before = digest(&other);
+    let mut other = other;
+    other.restart().expect("it starts again");
+    assert_eq!(digest(&other), before);
+}
+
+/// Adds to counters, and remembers what was acknowledged and what was read.
+fn count(server: &Server, number: usize, depth: usize, known: &Mutex<HashMap<usize, i64>>) -> Option<()> {
+    let mut connection = server.try_connect().ok()?;
+    let note = |counter: usize, value: i64| {
+        let mut known = known.lock().expect("nobody panics with it");
+        let best = known.entry(counter).or_default();
+        *best = value.max(*best);
+    };
+    loop {
+        let other = (number + 1) % COUNTERS;
+        let (own_name, other_name) = (format!("counter:{number}"), format!("counter:{other}"));
+        let mut requests: Vec<u8> = Vec::new();
+        for _ in 0..depth {
+            requests.extend(format!("INCR {own_name}\r\n").into_bytes());
+        }
+        requests.extend(format!("INCRBY {other_name} 0\r\n").into_bytes());
+        connection.send(&requests).ok()?;
+        for index in 0..=depth {
+            let reply = String::from_utf8(connection.reply().ok()?).ok()?;
+            let value = reply.trim_start_matches(':').trim_end().parse().ok()?;
+            note(if index == depth { other } else { number }, value);
+        }
+    }
+}
+
+const COUNTERS: usize = 6;
+
+#[test]
+fn nothing_acknowledged_or_read_is_missing_after_kill_9() {
+    let rounds = soak::count(4);
+    for policy in ["no", "everysec", "always"] {
+        let mut random = Random::new(seed(7));
+        let known: Mutex<HashMap<usize, i64>> = Mutex::default();
+        let arguments = ["--appendonly", "yes", "--appendfsync", policy, "--workers", "2"];
+        let mut server = start(&[arguments.as_slice(), &["--auto-aof-rewrite-min-size", "16kb"]].concat());
+        for round in 0..rounds {
+            let depths: Vec<usize> = (0..COUNTERS).map(|_| *random.pick(&[1, 5, 30])).collect();
+            std::thread::scope(|scope| {
+                for (number, &depth) in depths.iter().enumerate() {
+                    let (server, known) = (&server, &known);
+                    scope.spawn(move || _ = count(server, number, depth, known));
+                }
+                let total = |known: &HashMap<usize, i64>| known.values().sum::<i64>();
+                let (begun, more) = (total(&known.lock().expect("mine")), 50 + random.below(2_000) as i64);
+                wait_until("some work", || total(&known.lock().expect("mine")) > begun + more);
+                if random.once_in(2) {
+                    ask(&mut server.connect(), &["BGREWRITEAOF"]);
+                }
+                let killed = Command::new("kill").args(["-9", &server.process_id().to_string()]).status();
+                assert!(killed.is_ok_and(|status| status.success()));
+            });
+            server.restart().unwrap_or_else(|reason| panic!("{policy}, round {round}: {reason}"));
+            let mut connection = server.connect();
+            for (counter, &value) in known.lock().expect("mine").iter() {
+                let reply = ask(&mut connection, &["INCRBY", &format!("counter:{counter}"), "0"]);
+                let found: i64 = reply.trim_start_matches(':').trim_end().parse().expect("a number");
+                assert!(found >= value, "{policy}, round {round}: counter {counter} is {found}, and {value} was seen");
+            }
+        }
+    }
+}
+
+#[test]
+fn where_the_disk_is_full_writes_are_refused_and_go_on_when_there_is_room() {
+    for policy in ["everysec", "always"] {
+        let mut server = start(&["--appendonly", "yes", "--appendfsync", policy]);
+        let mut connection = server.connect();
+        assert_eq!(ask(&mut connection, &["SET", "a", "1"]), "+OK\r\n");
+        let limit = |bytes: &str| {
+            let process = server.process_id().to_string();
+            let set = Command::new("prlimit").args([&format!("--fsize={bytes}"), "--pid", &process]).status();
+            assert!(set.is_ok_and(|status| status.success()), "prlimit is a part of util-linux");
+        };
+        limit("20000:unlimited");
+        let value = "v".repeat(1_000);
+        let mut kept = 0;
+        let refused = loop {
+            let reply = ask(&mut connection, &["RPUSH", "list", &value]);
+            if reply.starts_with('-') {
+                break reply;
+            }
+            kept += 1;
+            assert!(kept < 100, "the file is over its limit");
+        };
+        assert!(refused.starts_with("-MISCONF Errors writing to the AOF file: File too large"), "{refused}");
+        assert!(ask(&mut connection, &["SET", "a", "2"]).starts_with("-MISCONF Errors writing"));
+        assert!(ask(&mut connection, &["PING"]).starts_with("-MISCONF"));
+        assert_eq!(ask(&mut connection, &["GET", "a"]), "$1\r\n1\r\n");
+        assert_eq!(info(&server, "aof_last_write_status"), "err");
+        limit("unlimited:unlimited");
+        wait_until("the log's recovery", || ask(&mut connection, &["SET", "a", "3"]) == "+OK\r\n");
+        let before = digest(&server);
+        server.restart().expect("it starts again");
+        assert_eq!(digest(&server), before, "{policy}");
+        assert!(
+            ask(&mut server.connect(), &["LLEN", "list"])
+                .trim_start_matches(':')
+                .trim_end()
+                .parse::<i64>()
+                .is_ok_and(|len| len >= kept)
+        );
+    }
+}
+
+/// A server of this kind that finds what `from` has left in its folder.
+fn heir(kind: Kind, from: &Server, arguments: &[&str]) -> Server {
+    let mut server = Server::start_with(kind, &[EVERYTHING, arguments].concat());
+    server.kill();
+    for name in ["appendonlydir", "dump.rdb"] {
+        let (source, target) = (from.folder().join(name), server.folder().join(name));
+        let _ = std::fs::remove_dir_all(&target);
+        if source.exists() {
+            let copied = Command::new("cp").arg("-r").arg(&source).arg(&target).status();
+            assert!(copied.is_ok_and(|status| status.success()));
+        }
+    }
+    server.restart().unwrap_or_else(|reason| panic!("{} does not load it: {reason}", kind.name()));
+    server
+}
+
+#[test]
+fn logs_and_snapshots_are_exchanged_with_other_servers() {
+    for kind in [Kind::Redis, Kind::Redis8, Kind::Valkey] {
+        for arguments in [["--appendonly", "yes"], ["--save", "3600 1"]] {
+            let mut ours = start(&arguments);
+            fill(&ours);
+            if arguments[0] == "--save" {
+                assert_eq!(ask(&mut ours.connect(), &["SAVE"]), "+OK\r\n");
+            }
+            let expected = digest(&ours);
+            ours.kill();
+            let mut theirs = heir(kind, &ours, &arguments);
+            assert_eq!(digest(&theirs), expected, "{} reads ours, {arguments:?}", kind.name());
+            ask(&mut theirs.connect(), &["SADD", "large:set", "theirs"]);
+            ask(&mut theirs.connect(), &["INCR", "counter"]);
+            if arguments[0] == "--save" {
+                assert_eq!(ask(&mut theirs.connect(), &["SAVE"]), "+OK\r\n");
+            }
+            let expected = digest(&theirs);
+            // Killed, Redis may lack what it has answered while a sync was under way.
+            let _ = theirs.connect().command(&["SHUTDOWN"]);
+            assert!(theirs.wait_for_exit(Duration::from_secs(30)).expect("it ends").success());
+            let back = heir(Kind::Sleeve, &theirs, &arguments);
+            assert_eq!(digest(&back), expected, "we read that of {}, {arguments:?}", kind.name());
+            assert_eq!(ask(&mut back.connect(), &["FCALL", "f", "0"]), ":7\r\n");
+        }
+    }
+}
+
+#[test]
+fn waitaof_waits_for_the_disk_and_says_what_it_has() {
+    let server = start(&["--appendonly", "yes", "--appendfsync", "everysec"]);
+    let mut connection = server.connect();
+    for index in 0..3 {
+        assert_eq!(ask(&mut connection, &["SET", "a", &index.to_string()]), "+OK\r\n");
+        assert_eq!(ask(&mut connection, &["WAITAOF", "1", "0", "0"]), "*2\r\n:1\r\n:0\r\n");
+        assert_eq!(info(&server, "aof_synced_offset"), info(&server, "aof_written_offset"));
+    }
+    assert_eq!(ask(&mut connection, &["WAITAOF", "1", "1", "10"]), "*2\r\n:1\r\n:0\r\n");
+    let idle = ask(&mut server.connect(), &["WAITAOF", "1", "0", "0"]);
+    assert_eq!(idle, "*2\r\n:1\r\n:0\r\n", "who has done nothing waits for nothing");
+}
+
+#[test]
+fn what_nobody_waits_for_is_logged_too() {
+    let mut server = start(&["--appendonly", "yes", "--appendfsync", "always"]);
+    let mut connection = server.connect();
+    assert_eq!(ask(&mut connection, &["SET", "soon", "over", "PX", "1"]), "+OK\r\n");
+    connection.send(b"CLIENT REPLY OFF\r\nSET quiet 1\r\n").expect("connected");
+    wait_until("the log", || {
+        let log = std::fs::read_to_string(server.folder().join("appendonlydir/appendonly.aof.1.incr.aof"));
+        log.is_ok_and(|log| log.contains("quiet") && (log.contains("DEL") || log.contains("UNLINK")))
+    });
+    server.restart().expect("it starts again");
+    assert_eq!(ask(&mut server.connect(), &["MGET", "quiet", "soon"]), "*2\r\n$1\r\n1\r\n$-1\r\n");
+}
