@@ -1,7 +1,7 @@
 //! What outlives the process: the few calls to a file system with their twins, and the append-only log's folder.
 //!
 //! - [`disk`]: the calls; the machine's own, in memory, and one that forgets what a power cut may take.
-//! - [`format`]: the bytes of a log's files: the manifest, the lines between requests, the sum.
+//! - [`mod@format`]: the bytes of a log's files: the manifest, the lines between requests, the sum.
 //! - [`replay`]: a log read back: whole pieces, in order, and what is wrong with the first that is wrong.
 //! - [`log`]: a log written: blocks, syncs, rewrites, healing.
 //!
