@@ -169,7 +169,6 @@ pub fn persistence(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("current_fork_perc", "0.00");
     lines.add("current_save_keys_processed", progress.keys_done.load(Ordering::Relaxed));
     lines.add("current_save_keys_total", progress.keys_total.load(Ordering::Relaxed));
-    lines.add("snapshot_longest_hold_us", progress.longest_hold_us.load(Ordering::Relaxed));
     lines.add("rdb_changes_since_last_save", engine.stats.changes().saturating_sub(snapshots.saved_changes));
     lines.add("rdb_bgsave_in_progress", u8::from(is_running(Purpose::File)));
     lines.add("rdb_last_save_time", snapshots.last_save_s);

@@ -58,8 +58,6 @@ pub struct Progress {
     pub waiting_bytes: Arc<AtomicUsize>,
     /// The most that have.
     pub waiting_bytes_max: AtomicU64,
-    /// The longest time for which a shard was held, in microseconds, of all snapshots so far.
-    pub longest_hold_us: AtomicU64,
 }
 
 /// What is done when a snapshot is over; it is told whether the snapshot is good.

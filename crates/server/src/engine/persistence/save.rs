@@ -55,8 +55,8 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// What is copied while a shard is held: some 100 us of work.
-const STEP: Budget = Budget { bytes: 256 << 10, pieces: 1_000 };
+/// What is copied while a shard is held: some 150 us of work.
+const STEP: Budget = Budget { bytes: 256 << 10, pieces: 500 };
 
 /// Bytes that are encoded before they are written.
 const WRITE_BYTES: usize = 1 << 20;
@@ -277,7 +277,8 @@ impl Engine {
     fn try_write_to(&self, path: &Path, begun: Begun, is_log_base: bool) -> Result<(), String> {
         let failed = |error: &io::Error| format!("cannot write {}: {}", path.display(), reason(error));
         let Begun { mut snapshot, offset, functions, .. } = begun;
-        let mut out = Out::create(path, self).map_err(|error| failed(&error))?;
+        let syncs_often = if is_log_base { Opt::AofRewriteIncrementalFsync } else { Opt::RdbSaveIncrementalFsync };
+        let mut out = Out::create(path, self.config.flag(syncs_often)).map_err(|error| failed(&error))?;
         let mut writer = Writer::new(self.snapshot_format(&snapshot));
         writer.about(&About {
             server_version: crate::REDIS_VERSION,
@@ -297,7 +298,8 @@ impl Engine {
             }
             let step = snapshot.step(&self.store, STEP, &mut |record| scribe.write(&mut writer, record, &access));
             let step = step.map_err(|torn| torn.to_string())?;
-            progress.keys_done.store(scribe.keys_len(), Ordering::Relaxed);
+            let keys_before = progress.keys_done.swap(scribe.keys_len(), Ordering::Relaxed);
+            self.delay_save(scribe.keys_len() - keys_before);
             self.bound_snapshot_memory();
             if writer.pending_len() >= WRITE_BYTES || step == Step::Done {
                 writer.drain(|bytes| out.write(bytes)).map_err(|error| failed(&error))?;
@@ -305,11 +307,21 @@ impl Engine {
             match step {
                 Step::Done => break,
                 Step::More => {}
-                Step::Waiting => std::thread::yield_now(),
+                // What is looked for is on its way from one thread to another.
+                Step::Waiting => std::thread::sleep(Duration::from_millis(1)),
             }
         }
         writer.end().map_err(|outdated| outdated.to_string())?;
         writer.drain(|bytes| out.write(bytes)).and_then(|()| out.finish()).map_err(|error| failed(&error))
+    }
+
+    /// Waits behind so many keys of a snapshot, if a test has asked for that.
+    fn delay_save(&self, keys: u64) {
+        let delay_us = self.config.number(Opt::RdbKeySaveDelay);
+        let ends_ms = clock::monotonic_ms() + keys * delay_us.max(0) as u64 / 1_000;
+        while clock::monotonic_ms() < ends_ms && !self.durability.snapshots.is_aborted() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// How a snapshot is written, as the options say.
@@ -357,9 +369,9 @@ struct Out {
 }
 
 impl Out {
-    fn create(path: &Path, engine: &Engine) -> io::Result<Self> {
+    fn create(path: &Path, syncs_often: bool) -> io::Result<Self> {
         let file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
-        Ok(Self { file, unsynced: 0, syncs_often: engine.config.flag(Opt::RdbSaveIncrementalFsync) })
+        Ok(Self { file, unsynced: 0, syncs_often })
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
