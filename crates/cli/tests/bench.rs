@@ -270,7 +270,10 @@ fn real_servers_bear_every_test_while_they_track() {
         let mut idle = idle.unwrap();
         let mut lines = BufReader::new(idle.stdout.take().unwrap()).lines().map(Result::unwrap);
         assert!(lines.any(|line| line == "clients: 3"));
-        server.connect().command(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).unwrap();
+        // A connection is there for its client before the server has taken it, and only then it can be ended.
+        let mut connection = server.connect();
+        while connection.command(&["CLIENT", "LIST"]).unwrap().iter().filter(|&&byte| byte == b'\n').count() < 6 {}
+        connection.command(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).unwrap();
         assert!(lines.any(|line| line.starts_with("clients: ") && line.contains("the server has closed")));
         assert_eq!(idle.wait().unwrap().code(), Some(1));
     }
