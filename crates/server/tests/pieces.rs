@@ -157,9 +157,10 @@ fn deadlines_of_fields_are_told_in_the_words_of_those_who_have_them() {
         ["MULTI".to_owned(), "HSET h a 2.5".to_owned(), format!("HPEXPIREAT h {soon} FIELDS 1 a"), "EXEC".to_owned()];
     assert_eq!(written.effects(&["HINCRBYFLOAT h a 0.5"]), expected);
     assert_eq!(written.effects(&["HINCRBYFLOAT h c 0.5"]), ["HSET h c 3.5"]);
-    assert_eq!(written.effects(&["HSETEX h FIELDS 1 b 4"]), ["HSET h b 4"]);
+    assert_eq!(written.effects(&["HSETEX h KEEPTTL FIELDS 1 b 4"])[1], "HSET h b 4");
     assert_eq!(written.effects(&["HGETEX h PX 100000 FIELDS 2 a none"]), [format!("HPEXPIREAT h {soon} FIELDS 1 a")]);
-    assert_eq!(written.effects(&["HGETEX h PERSIST FIELDS 1 a"]), ["HPERSIST h FIELDS 1 a"]);
+    assert_eq!(written.effects(&["HGETEX h PERSIST FIELDS 1 a"]), ["HSET h a 2.5"]);
+    assert_eq!(written.effects(&["HPERSIST h FIELDS 3 a b none"]), ["HSET h b 4"]);
     assert_eq!(written.effects(&["HSETEX h PXAT 1 FIELDS 1 a 1"]), ["HDEL h a"]);
 }
 

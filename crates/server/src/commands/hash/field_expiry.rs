@@ -4,13 +4,13 @@
 //! an HPEXPIREAT of the fields that it was given to, or an HDEL of those whose time is over at once. A command names its
 //! fields behind the word FIELDS and their number, and answers with a code or a time for each.
 
-use sleeve_store::{Collection, Map, MapRef};
+use sleeve_store::{Collection, Digits, Map, MapRef};
 use sleeve_wire::number;
 
 use super::{record_deadline, removed};
 use crate::commands::string::deadline::Unit;
-use crate::context::Cx;
 use crate::context::notifications::Class;
+use crate::context::{Cx, ELEMENTS_MAX};
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
@@ -168,7 +168,7 @@ pub fn given(cx: &mut Cx<'_>, key: Key<'_>, at_ms: i64, fields: &[&[u8]]) {
     record_deadline(cx, key, at_ms, fields);
 }
 
-/// Records an effect whose last arguments are fields.
+/// Records an effect whose last arguments are fields, or fields and values.
 pub fn record_fields(cx: &mut Cx<'_>, head: &[&[u8]], fields: &[&[u8]]) {
     cx.record_with(head, fields.iter().copied());
 }
@@ -213,11 +213,23 @@ pub fn persist(map: &mut Map, field: &[u8], now_ms: i64) -> bool {
 }
 
 /// Says and records that the deadlines of fields of a key have been taken away.
+///
+/// The effect is an HSET of the values that they have, which takes deadlines away: Redis 8 passes an HPERSIST over if the
+/// deadline is past when it loads its log, and then loses the field.
 pub fn persisted(cx: &mut Cx<'_>, key: Key<'_>, fields: &[&[u8]]) {
     cx.changed(key);
     cx.notify(Class::Hash, "hpersist", key);
-    let count = number::Digits::new(fields.len() as i64);
-    record_fields(cx, &[b"HPERSIST", key.name, b"FIELDS", count.as_bytes()], fields);
+    if !cx.is_recording() {
+        return;
+    }
+    let due_ms = cx.due_ms;
+    for fields in fields.chunks(ELEMENTS_MAX) {
+        let Ok(Some(map)) = cx.peek_as::<Map>(key) else { return };
+        let value = |field: &&[u8]| Some(map.get(field, due_ms)?.bytes(&mut Digits::default()).to_vec());
+        let values: Vec<Vec<u8>> = fields.iter().filter_map(value).collect();
+        let pairs: Vec<&[u8]> = fields.iter().zip(&values).flat_map(|(field, value)| [field, &**value]).collect();
+        record_fields(cx, &[b"HSET", key.name], &pairs);
+    }
 }
 
 /// HTTL key FIELDS numfields field \[field ...\]
