@@ -9,7 +9,6 @@ use sleeve_wire::reply::Writer;
 
 use super::geohash::{Bounds, Cell, Position, latitude_distance_m, steps_for_radius};
 use super::{parse_position, parse_unit, reply_distance, reply_position};
-use crate::commands::sorted_set::limits;
 use crate::commands::sorted_set::range::store;
 use crate::context::Cx;
 use crate::request::error::{Error, Outcome};
@@ -136,7 +135,7 @@ fn key_at(request: Request<'_>, at: usize) -> Result<Key<'_>, Error> {
 }
 
 fn keep(cx: &mut Cx<'_>, key: Key<'_>, found: &[Found], unit: Option<f64>, event: &'static str) -> Outcome {
-    let limits = limits(cx);
+    let limits = cx.engine.sorted_set_limits();
     let longest = found.iter().map(|found| found.name.len()).max().unwrap_or(0);
     let hash_key = cx.locks.shard(key.hash).hash_key();
     let mut result = SortedSet::with_room(hash_key, found.len(), longest, limits);

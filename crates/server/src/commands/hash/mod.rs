@@ -8,12 +8,11 @@ pub mod field_expiry;
 pub mod timed;
 pub mod walk;
 
-use sleeve_store::{Collection, Deadline, Digits, Map, MapLimits, MapRef, Updated, ValueRef};
+use sleeve_store::{Collection, Deadline, Digits, Map, MapRef, Updated, ValueRef};
 use sleeve_wire::long_double::LongDouble;
 use sleeve_wire::number;
 use sleeve_wire::reply::Writer;
 
-use crate::config::Opt;
 use crate::context::Cx;
 use crate::context::notifications::Class;
 use crate::request::error::{Error, Outcome};
@@ -42,7 +41,7 @@ fn set_pairs(cx: &mut Cx<'_>, request: Request<'_>) -> Result<i64, Error> {
     if !request.len().is_multiple_of(2) {
         return Err(Error::arity(request.row.name));
     }
-    let (key, limits, now_ms) = (request.key(0), limits(cx), cx.due_ms);
+    let (key, limits, now_ms) = (request.key(0), cx.engine.hash_limits(), cx.due_ms);
     let updated = cx.update::<Map, _>(key, |map| {
         let mut created = 0;
         for at in (2..request.len()).step_by(2) {
@@ -58,7 +57,7 @@ fn set_pairs(cx: &mut Cx<'_>, request: Request<'_>) -> Result<i64, Error> {
 
 /// HSETNX key field value
 pub fn hsetnx(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let (key, limits, now_ms) = (request.key(0), limits(cx), cx.due_ms);
+    let (key, limits, now_ms) = (request.key(0), cx.engine.hash_limits(), cx.due_ms);
     let (field, value) = (request.arg(2), request.arg(3));
     let is_set = cx.update::<Map, _>(key, |map| {
         let is_missing = map.as_ref().get(field, now_ms).is_none();
@@ -209,7 +208,7 @@ pub fn record_deadline(cx: &mut Cx<'_>, key: Key<'_>, at_ms: i64, fields: &[&[u8
 /// HINCRBY key field increment
 pub fn hincrby(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let increment = number::parse_i64(request.arg(3)).ok_or(Error::NOT_INTEGER)?;
-    let (key, field, limits, now_ms) = (request.key(0), request.arg(2), limits(cx), cx.due_ms);
+    let (key, field, limits, now_ms) = (request.key(0), request.arg(2), cx.engine.hash_limits(), cx.due_ms);
     let updated = cx.update::<Map, _>(key, |map| {
         let old = match map.as_ref().get(field, now_ms) {
             Some(value) => value.integer().ok_or(NOT_INTEGER)?,
@@ -232,7 +231,7 @@ pub fn hincrbyfloat(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if !increment.is_finite() {
         return Err(Error::fixed("ERR value is NaN or Infinity"));
     }
-    let (key, field, limits, now_ms) = (request.key(0), request.arg(2), limits(cx), cx.due_ms);
+    let (key, field, limits, now_ms) = (request.key(0), request.arg(2), cx.engine.hash_limits(), cx.due_ms);
     let updated = cx.update::<Map, _>(key, |map| {
         let (old, deadline) = match map.as_ref().get_with_deadline(field, now_ms) {
             Some((value, deadline)) => {
@@ -256,15 +255,6 @@ pub fn hincrbyfloat(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     }
     cx.reply().bulk(&text);
     Ok(())
-}
-
-/// What a small hash is now.
-#[inline]
-pub fn limits(cx: &Cx<'_>) -> MapLimits {
-    MapLimits {
-        entries_max: cx.engine.config.number(Opt::HashMaxListpackEntries) as usize,
-        value_bytes_max: cx.engine.config.number(Opt::HashMaxListpackValue) as usize,
-    }
 }
 
 /// Lets `see` write what it finds in the hash of a key; None when the key is missing.

@@ -8,7 +8,7 @@ use sleeve_wire::number;
 use sleeve_wire::reply::Writer;
 
 use super::field_expiry::{BAD_COUNT, fields_at, given, instant, persist, persisted, record_fields};
-use super::{limits, read, record_deadline, removed, write_or_null};
+use super::{read, record_deadline, removed, write_or_null};
 use crate::commands::string::deadline::Unit;
 use crate::context::notifications::Class;
 use crate::context::{Cx, ELEMENTS_MAX};
@@ -219,7 +219,7 @@ pub fn hsetex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 }
 
 fn set(cx: &mut Cx<'_>, key: Key<'_>, options: &SetOptions<'_>) -> Outcome {
-    let (limits, now_ms, deadline) = (limits(cx), cx.due_ms, options.deadline);
+    let (limits, now_ms, deadline) = (cx.engine.hash_limits(), cx.due_ms, options.deadline);
     let is_recorded = cx.is_recording();
     let updated = cx.update::<Map, _>(key, |map| {
         for (field, value) in &options.pairs {

@@ -1,11 +1,11 @@
 //! DUMP and RESTORE: a value as bytes, in Redis's form: the value as in its snapshot files, the version of that format
 //! in 16 bits, and a CRC-64 of all that stands before.
 
-use sleeve_store::rdb::{self, Input, Limits, Loaded, Version};
+use sleeve_store::rdb::{self, Input, Loaded, Version};
 use sleeve_store::{Deadline, EntryRef, Value};
 use sleeve_wire::number;
 
-use crate::commands::{hash, list, set, sorted_set, stream};
+use crate::commands::hash;
 use crate::config::Opt;
 use crate::context::Cx;
 use crate::context::key_change::Cause;
@@ -111,7 +111,7 @@ pub fn restore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     }
     let mut input = Input::new(checked(request.arg(3))?);
     cx.counters.payloads_checked.add(1);
-    let loaded = rdb::read(&mut input, &limits(cx)).ok().filter(|_| input.is_empty());
+    let loaded = rdb::read(&mut input, &cx.engine.limits(cx.due_ms)).ok().filter(|_| input.is_empty());
     let loaded = loaded.ok_or(Error::fixed("ERR Bad data format"))?;
     let at_ms = match (ttl_ms, options.absolute) {
         (0, _) => None,
@@ -176,17 +176,5 @@ fn set_clock_and_deadline(cx: &mut Cx<'_>, key: Key<'_>, options: &Options, at_m
     }
     if let Some(frequency) = options.frequency {
         entry.touch(key_clock::used(&engine.config, frequency as u32, now));
-    }
-}
-
-fn limits(cx: &mut Cx<'_>) -> Limits {
-    Limits {
-        hash_key: cx.engine.store.hash_key(),
-        list: list::limit(cx),
-        set: set::limits(cx),
-        hash: hash::limits(cx),
-        sorted_set: sorted_set::limits(cx),
-        stream: stream::limits(cx),
-        now_ms: cx.due_ms,
     }
 }

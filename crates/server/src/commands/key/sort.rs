@@ -10,7 +10,6 @@ use sleeve_store::{Digits, EntryRef, Kind, List, ListRef, Map, Set, SortedSet, V
 use sleeve_wire::number;
 
 use crate::acl::may_access_all_keys;
-use crate::commands::list::limit;
 use crate::context::notifications::Class;
 use crate::context::{Cx, ELEMENTS_MAX};
 use crate::request::error::{Error, Outcome};
@@ -285,7 +284,7 @@ fn reply(cx: &mut Cx<'_>, rows: &[Row]) {
 
 /// Puts a list of the rows under a key, whatever was there; without rows the key goes.
 fn store(cx: &mut Cx<'_>, key: Key<'_>, rows: &[Row]) {
-    let limit = limit(cx);
+    let limit = cx.engine.list_limit();
     let list: List = List::collect(rows.iter().map(|row| row.as_deref().unwrap_or_default()), limit);
     if cx.is_recording() {
         // What is recorded is the result: elsewhere text may stand in another order.

@@ -7,13 +7,10 @@ pub mod find;
 pub mod transfer;
 pub mod wait;
 
-use std::sync::atomic::Ordering;
-
 use sleeve_store::{Collection, End, List, ListLimit, ListRef, Updated, ValueRef};
 use sleeve_wire::number;
 use sleeve_wire::reply::Writer;
 
-use crate::config::Opt;
 use crate::context::Cx;
 use crate::context::notifications::Class;
 use crate::request::error::{Error, Outcome};
@@ -30,7 +27,7 @@ pub fn rpush(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 }
 
 fn push(cx: &mut Cx<'_>, request: Request<'_>, end: End) -> Outcome {
-    let (key, limit) = (request.key(0), limit(cx));
+    let (key, limit) = (request.key(0), cx.engine.list_limit());
     let length = cx.update::<List, _>(key, |list| push_all(list, request, end, limit))?.result;
     pushed(cx, key, end, length);
     Ok(())
@@ -47,7 +44,7 @@ pub fn rpushx(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 }
 
 fn push_present(cx: &mut Cx<'_>, request: Request<'_>, end: End) -> Outcome {
-    let (key, limit) = (request.key(0), limit(cx));
+    let (key, limit) = (request.key(0), cx.engine.list_limit());
     match cx.update_present::<List, _>(key, |list| push_all(list, request, end, limit))? {
         Some(updated) => pushed(cx, key, end, updated.result),
         None => cx.reply().integer(0),
@@ -105,7 +102,7 @@ fn pop_one(cx: &mut Cx<'_>, key: Key<'_>, end: End) -> Outcome {
 
 /// Replies with an element that is popped; false, and no reply, when the key is missing.
 pub fn pop_element(cx: &mut Cx<'_>, key: Key<'_>, end: End) -> Result<bool, Error> {
-    let limit = limit(cx);
+    let limit = cx.engine.list_limit();
     let popped = change(cx, key, |list, reply| {
         if let Some(element) = list.as_ref().end(end) {
             write(reply, element);
@@ -137,7 +134,7 @@ fn pop_some(cx: &mut Cx<'_>, request: Request<'_>, end: End) -> Outcome {
 
 /// Replies with an array of up to `count` elements that are popped; false, and no reply, when the key is missing.
 pub fn pop_many(cx: &mut Cx<'_>, key: Key<'_>, end: End, count: usize) -> Result<bool, Error> {
-    let limit = limit(cx);
+    let limit = cx.engine.list_limit();
     let popped = change(cx, key, |list, reply| {
         write_end(reply, list.as_ref(), end, count);
         list.pop_many(end, count);
@@ -234,7 +231,7 @@ pub fn lrange(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 /// LTRIM key start stop
 pub fn ltrim(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (start, stop) = bounds(request)?;
-    let (key, limit) = (request.key(0), limit(cx));
+    let (key, limit) = (request.key(0), cx.engine.list_limit());
     let trimmed = cx.update_present::<List, _>(key, |list| {
         let (start, count) = range(start, stop, list.as_ref().len());
         list.trim(start, count);
@@ -249,7 +246,7 @@ pub fn ltrim(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 /// LSET key index element
 pub fn lset(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let (key, element, limit) = (request.key(0), request.arg(3), limit(cx));
+    let (key, element, limit) = (request.key(0), request.arg(3), cx.engine.list_limit());
     let length = cx.peek_as::<List>(key)?.map(ListRef::len).ok_or(Error::NO_SUCH_KEY)?;
     let index = number::parse_i64(request.arg(2)).ok_or(Error::NOT_INTEGER)?;
     let set = cx.update_present::<List, _>(key, |list| {
@@ -276,7 +273,7 @@ pub fn linsert(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         word if word.eq_ignore_ascii_case(b"after") => End::Back,
         _ => return Err(Error::SYNTAX),
     };
-    let (key, pivot, element, limit) = (request.key(0), request.arg(3), request.arg(4), limit(cx));
+    let (key, pivot, element, limit) = (request.key(0), request.arg(3), request.arg(4), cx.engine.list_limit());
     let inserted = cx.update_present::<List, _>(key, |list| {
         list.prepare(element.len(), 1, limit);
         list.insert(pivot.into(), side, element.into(), limit).then(|| list.as_ref().len())
@@ -296,7 +293,7 @@ pub fn linsert(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 /// LREM key count element
 pub fn lrem(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let (key, element, limit) = (request.key(0), request.arg(3), limit(cx));
+    let (key, element, limit) = (request.key(0), request.arg(3), cx.engine.list_limit());
     let count = long(request.arg(2))?;
     let end = if count < 0 { End::Back } else { End::Front };
     let most = if count == 0 { usize::MAX } else { count.unsigned_abs() as usize };
@@ -323,19 +320,6 @@ pub fn long(text: &[u8]) -> Result<i64, Error> {
             "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
         )),
         number => Ok(number),
-    }
-}
-
-/// How large a pack of a list may be now.
-#[inline]
-pub fn limit(cx: &Cx<'_>) -> ListLimit {
-    let config = &cx.engine.config;
-    let depth = config.number(Opt::ListCompressDepth);
-    let limit = ListLimit::new(config.number(Opt::ListMaxListpackSize)).compressed_beyond(depth as usize);
-    let limit = if config.has_old_encodings() { limit.always_chained() } else { limit };
-    match cx.engine.debug.packed_threshold.load(Ordering::Relaxed) {
-        0 => limit,
-        bytes => limit.alone_from(bytes),
     }
 }
 

@@ -3,7 +3,7 @@
 use sleeve_store::{End, List, ListRef, ValueRef};
 use sleeve_wire::number;
 
-use super::{limit, pop_event, pop_many, push_event, record_pop, removed};
+use super::{pop_event, pop_many, push_event, record_pop, removed};
 use crate::commands::list;
 use crate::context::Cx;
 use crate::context::notifications::Class;
@@ -35,7 +35,7 @@ pub fn relocate(
     (source, destination): (Key<'_>, Key<'_>),
     (from, to): (End, End),
 ) -> Result<bool, Error> {
-    let limit = limit(cx);
+    let limit = cx.engine.list_limit();
     let Some(list) = cx.peek_as::<List>(source)? else { return Ok(false) };
     let Some(element) = list.end(from) else { return Ok(false) };
     let element = Taken::of(element);

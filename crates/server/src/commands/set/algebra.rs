@@ -10,7 +10,7 @@ use sleeve_store::{Collection, Set, SetLimits, SetRef, ValueRef};
 use sleeve_wire::number;
 use sleeve_wire::reply::Writer;
 
-use super::{limits, write, write_within};
+use super::{write, write_within};
 use crate::context::Cx;
 use crate::context::notifications::Class;
 use crate::request::error::{Error, Outcome};
@@ -63,7 +63,7 @@ fn count_limit(request: Request<'_>) -> Result<usize, Error> {
 
 /// SINTERSTORE destination key \[key ...\]
 pub fn sinterstore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let limits = limits(cx);
+    let limits = cx.engine.set_limits();
     let hash_key = cx.locks.shard(request.key(0).hash).hash_key();
     let sets = read_all(cx, request, 1)?;
     let begins_with_integers = smallest(&sets).is_some_and(|set| set.integers().is_some());
@@ -104,7 +104,7 @@ pub fn sdiffstore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 type Operation = fn(&mut Set, &[Option<SetRef<'_>>], &SetLimits);
 
 fn reply_with(cx: &mut Cx<'_>, request: Request<'_>, operation: Operation) -> Outcome {
-    let limits = limits(cx);
+    let limits = cx.engine.set_limits();
     let hash_key = cx.locks.shard(request.key(0).hash).hash_key();
     let sets = read_all(cx, request, 0)?;
     let mut result = Set::for_result(hash_key, true);
@@ -116,7 +116,7 @@ fn reply_with(cx: &mut Cx<'_>, request: Request<'_>, operation: Operation) -> Ou
 }
 
 fn store_with(cx: &mut Cx<'_>, request: Request<'_>, operation: Operation, event: &'static str) -> Outcome {
-    let limits = limits(cx);
+    let limits = cx.engine.set_limits();
     let hash_key = cx.locks.shard(request.key(0).hash).hash_key();
     let sets = read_all(cx, request, 1)?;
     let mut result = Set::for_result(hash_key, true);

@@ -6,12 +6,11 @@
 pub mod algebra;
 pub mod random;
 
-use sleeve_store::{Collection, Digits, Set, SetLimits, ValueRef};
+use sleeve_store::{Collection, Digits, Set, ValueRef};
 use sleeve_wire::reply::Writer;
 use sleeve_wire::{number, pattern};
 
 use super::scan;
-use crate::config::Opt;
 use crate::context::Cx;
 use crate::context::notifications::Class;
 use crate::request::error::{Error, Outcome};
@@ -19,7 +18,7 @@ use crate::request::{Key, Request};
 
 /// SADD key member \[member ...\]
 pub fn sadd(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let (key, limits, members) = (request.key(0), limits(cx), request.args.from(2));
+    let (key, limits, members) = (request.key(0), cx.engine.set_limits(), request.args.from(2));
     let added = cx.update::<Set, _>(key, |set| {
         set.prepare(request.arg(2), members.len(), &limits);
         members.iter().filter(|member| set.add(*member, &limits)).count()
@@ -100,7 +99,7 @@ pub fn smove(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if is_member && from.name != to.name {
         let removed = cx.update_present::<Set, _>(from, |set| set.remove(member))?;
         changed(cx, from, "srem", removed.is_some_and(|updated| updated.emptied));
-        let limits = limits(cx);
+        let limits = cx.engine.set_limits();
         let added = cx.update::<Set, _>(to, |set| {
             if set.is_empty() {
                 set.prepare(member, 1, &limits);
@@ -158,17 +157,6 @@ fn scan_options(request: Request<'_>) -> Result<(Option<&[u8]>, usize), Error> {
         }
     }
     Ok((filter, count))
-}
-
-/// Up to which sizes sets are kept small.
-pub fn limits(cx: &Cx<'_>) -> SetLimits {
-    let config = &cx.engine.config;
-    let number = |option| usize::try_from(config.number(option)).unwrap_or(0);
-    SetLimits {
-        integers_max: number(Opt::SetMaxIntsetEntries),
-        packed_max: if config.has_old_encodings() { 0 } else { number(Opt::SetMaxListpackEntries) },
-        packed_value_max: number(Opt::SetMaxListpackValue),
-    }
 }
 
 /// Reports that members were taken out of a set, and that it has gone with the last of them.

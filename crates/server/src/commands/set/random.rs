@@ -10,7 +10,7 @@ use sleeve_store::{Collection, Digits, Set, SetLimits, SetRef, ValueRef};
 use sleeve_wire::number;
 use sleeve_wire::reply::Writer;
 
-use super::{changed, limits, reply_members, write, write_within};
+use super::{changed, reply_members, write, write_within};
 use crate::commands::draws;
 use crate::config::Opt;
 use crate::context::notifications::Class;
@@ -68,7 +68,7 @@ fn pop_some(cx: &mut Cx<'_>, key: Key<'_>, count: &[u8]) -> Outcome {
     if count >= size {
         return pop_all(cx, key);
     }
-    let (mut bytes, protocol, limits) = (std::mem::take(&mut cx.out.bytes), cx.state.protocol, limits(cx));
+    let (mut bytes, protocol, limits) = (std::mem::take(&mut cx.out.bytes), cx.state.protocol, cx.engine.set_limits());
     let mut places = Vec::with_capacity(count);
     let dice = cx.dice;
     let popped = cx.update_present::<Set, _>(key, |set| {

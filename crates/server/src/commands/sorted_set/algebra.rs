@@ -12,7 +12,7 @@ use sleeve_wire::number;
 use sleeve_wire::reply::Writer;
 
 use super::range::store;
-use super::{limits, reply_head, reply_within};
+use super::{reply_head, reply_within};
 use crate::context::Cx;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
@@ -191,7 +191,7 @@ pub fn zdiffstore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 fn keep(cx: &mut Cx<'_>, request: Request<'_>, operation: Operation, event: &'static str) -> Outcome {
     let keys = key_count(request, 2)?;
-    let limits = limits(cx);
+    let limits = cx.engine.sorted_set_limits();
     let hash_key = cx.locks.shard(request.key(0).hash).hash_key();
     let inputs = read_all(cx, request, 1)?;
     let takes = Takes { weights: operation != Operation::Difference, scores: false, limit: false };

@@ -12,7 +12,6 @@ use sleeve_store::{SortedSet, SortedSetLimits, SortedSetRef};
 use sleeve_wire::number;
 use sleeve_wire::reply::{Protocol, Writer};
 
-use crate::config::Opt;
 use crate::context::Cx;
 use crate::context::notifications::Class;
 use crate::request::error::{Error, Outcome};
@@ -156,7 +155,7 @@ pub fn add<'a>(
     options: AddOptions,
     members: impl ExactSizeIterator<Item = (f64, &'a [u8])>,
 ) -> Outcome {
-    let limits = limits(cx);
+    let limits = cx.engine.sorted_set_limits();
     let result = cx.update::<SortedSet, _>(key, |set| {
         let mut result = Added::default();
         set.prepare(members.len(), limits);
@@ -306,10 +305,4 @@ pub fn reply_within(reply: &mut Writer<'_>, name: sleeve_store::ValueRef<'_>, sc
 /// A score, which is any number or an infinity.
 pub fn parse_score(text: &[u8]) -> Result<f64, Error> {
     number::parse_f64(text).ok_or(Error::NOT_FLOAT)
-}
-
-/// Up to which size sorted sets are packed.
-pub fn limits(cx: &Cx<'_>) -> SortedSetLimits {
-    let number = |option| usize::try_from(cx.engine.config.number(option)).unwrap_or(0);
-    SortedSetLimits { entries_max: number(Opt::ZsetMaxListpackEntries), value_max: number(Opt::ZsetMaxListpackValue) }
 }

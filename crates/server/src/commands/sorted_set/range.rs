@@ -8,7 +8,7 @@ use std::ops::Range;
 use sleeve_store::{Collection, Digits, NameBound, NameRange, SortedSet, SortedSetRef};
 use sleeve_wire::number;
 
-use super::{limits, read, reply_head, reply_removed, reply_within};
+use super::{read, reply_head, reply_removed, reply_within};
 use crate::commands::set;
 use crate::context::notifications::Class;
 use crate::context::{Cx, ELEMENTS_MAX};
@@ -215,7 +215,7 @@ fn show(cx: &mut Cx<'_>, request: Request<'_>, form: Form) -> Outcome {
 /// ZRANGESTORE dst src min max \[BYSCORE|BYLEX\] \[REV\] \[LIMIT offset count\]
 pub fn zrangestore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let wanted = Wanted::parse(request, 3, Form::default())?;
-    let (limits, mut digits) = (limits(cx), Digits::default());
+    let (limits, mut digits) = (cx.engine.sorted_set_limits(), Digits::default());
     let hash_key = cx.locks.shard(request.key(0).hash).hash_key();
     let mut result = SortedSet::new(hash_key);
     if let Some(set) = cx.read_as::<SortedSet>(request.key(1))? {
@@ -229,7 +229,7 @@ pub fn zrangestore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 /// Stores a result under a key, or removes the key if nothing is in it, and replies with its size.
 pub fn store(cx: &mut Cx<'_>, key: Key<'_>, mut result: SortedSet, event: &'static str) {
-    let limits = limits(cx);
+    let limits = cx.engine.sorted_set_limits();
     result.settle(limits);
     let count = result.as_ref().len();
     if cx.is_recording() {

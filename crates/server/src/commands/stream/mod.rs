@@ -11,10 +11,9 @@ pub mod read;
 pub mod reply;
 pub mod trim;
 
-use sleeve_store::{BlockLimits, Keep, Stream, StreamCounters, StreamId};
+use sleeve_store::{Keep, Stream, StreamCounters, StreamId};
 use sleeve_wire::number;
 
-use crate::config::Opt;
 use crate::context::Cx;
 use crate::context::notifications::Class;
 use crate::request::Request;
@@ -45,7 +44,7 @@ pub fn xadd(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if fields.bytes_len() > ENTRY_BYTES_MAX {
         return Err(Error::fixed("ERR Elements are too large to be stored"));
     }
-    let (key, limits, now_ms) = (request.key(0), limits(cx), cx.now.wall_ms());
+    let (key, limits, now_ms) = (request.key(0), cx.engine.stream_limits(), cx.now.wall_ms());
     let add = |stream: &mut Stream| -> Result<Added, Error> {
         if stream.last_id() == StreamId::MAX {
             return Err(Error::fixed("ERR The stream has exhausted the last possible ID, unable to add more items"));
@@ -82,15 +81,6 @@ pub fn xadd(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     }
     reply::id(&mut cx.reply(), added.id);
     Ok(())
-}
-
-/// How large a block of entries may become.
-pub(super) fn limits(cx: &Cx<'_>) -> BlockLimits {
-    let config = &cx.engine.config;
-    BlockLimits {
-        bytes_max: config.memory(Opt::StreamNodeMaxBytes) as usize,
-        entries_max: config.number(Opt::StreamNodeMaxEntries) as usize,
-    }
 }
 
 /// XTRIM key MAXLEN | MINID \[= | ~\] threshold \[LIMIT count\]

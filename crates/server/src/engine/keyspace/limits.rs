@@ -10,6 +10,7 @@ use crate::engine::Engine;
 
 impl Engine {
     /// Of lists.
+    #[inline]
     pub fn list_limit(&self) -> ListLimit {
         let config = &self.config;
         let depth = config.number(Opt::ListCompressDepth);
@@ -22,6 +23,7 @@ impl Engine {
     }
 
     /// Of hashes.
+    #[inline]
     pub fn hash_limits(&self) -> MapLimits {
         let number = |option| self.config.number(option) as usize;
         MapLimits {
@@ -50,7 +52,7 @@ impl Engine {
     }
 
     /// Of the blocks of streams.
-    pub fn block_limits(&self) -> BlockLimits {
+    pub fn stream_limits(&self) -> BlockLimits {
         BlockLimits {
             bytes_max: self.config.memory(Opt::StreamNodeMaxBytes) as usize,
             entries_max: self.config.number(Opt::StreamNodeMaxEntries) as usize,
@@ -65,7 +67,7 @@ impl Engine {
             set: self.set_limits(),
             hash: self.hash_limits(),
             sorted_set: self.sorted_set_limits(),
-            stream: self.block_limits(),
+            stream: self.stream_limits(),
             now_ms,
         }
     }
