@@ -4,8 +4,8 @@
 //! as it is; `'...'` knows only `\'`. A closing quote must be followed by white space or the line's end. A quote may open
 //! in the middle of an argument. A zero byte ends the line, because the original reads C strings.
 //!
-//! The unescaped bytes are appended to a buffer of the caller. The same rules serve the command line and configuration
-//! files, which is why [`split`] is public. Pure functions; any thread.
+//! The unescaped bytes are appended to a buffer of the caller. The same rules serve the command line, configuration files
+//! and the manifest of a log, which is why [`split`] is public, and beside it [`quote`]. Pure functions; any thread.
 
 use crate::arguments::Span;
 
@@ -107,6 +107,25 @@ fn unescape(byte: u8) -> u8 {
         b'a' => 0x07,
         other => other,
     }
+}
+
+/// Appends a word in double quotes, with escapes for what cannot stand in them or does not print, so that [`split`] gives it
+/// back.
+pub fn quote(word: &[u8], out: &mut Vec<u8>) {
+    out.push(b'"');
+    for &byte in word {
+        match byte {
+            b'\\' | b'"' => out.extend_from_slice(&[b'\\', byte]),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            0x07 => out.extend_from_slice(b"\\a"),
+            0x08 => out.extend_from_slice(b"\\b"),
+            b' '..=b'~' => out.push(byte),
+            _ => out.extend_from_slice(format!("\\x{byte:02x}").as_bytes()),
+        }
+    }
+    out.push(b'"');
 }
 
 fn hex(digit: u8) -> u8 {

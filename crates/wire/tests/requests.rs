@@ -259,6 +259,21 @@ fn claimed_sizes_cost_nothing_and_slow_bytes_are_not_read_twice() {
 }
 
 #[test]
+fn what_is_quoted_is_split_into_the_same() {
+    let every: Vec<u8> = (0..=255).collect();
+    for word in [every.as_slice(), b"", b"x\"y\n", b" \\ "] {
+        let (mut line, mut bytes, mut spans) = (Vec::new(), Vec::new(), Vec::new());
+        inline::quote(word, &mut line);
+        assert!(line.iter().all(|byte| matches!(byte, b' '..=b'~')), "it can be printed");
+        assert!(inline::split(&line, &mut bytes, &mut spans));
+        assert_eq!((spans.len(), bytes.as_slice()), (1, word));
+    }
+    let mut line = Vec::new();
+    inline::quote(b"a\"\\\n\x00\xff\x07", &mut line);
+    assert_eq!(line, br#""a\"\\\n\x00\xff\a""#);
+}
+
+#[test]
 fn inline_lines_split_as_sdssplitargs_does() {
     let strings = |line: &str| {
         split(line.as_bytes()).map(|args| args.iter().map(|arg| arg.escape_ascii().to_string()).collect::<Vec<_>>())

@@ -2,8 +2,9 @@
 
 use std::io;
 
+use sleeve_wire::inline::quote;
+
 use super::connection::{Connection, error_of, number_of};
-use super::text::quote;
 use super::walk::{self, Listing};
 use crate::interrupt::Interrupt;
 use crate::output;

@@ -5,9 +5,10 @@
 //! beyond a bound is an error, so that no reply can exhaust the stack.
 
 use sleeve_wire::frame::{Frame, FrameError, Items};
+use sleeve_wire::inline::quote;
 
 use super::json;
-use super::text::{UNKNOWN_TYPE, check_depth, quote};
+use super::text::{UNKNOWN_TYPE, check_depth};
 
 /// One of redis-cli's output formats.
 #[derive(Clone, Debug, PartialEq, Eq)]

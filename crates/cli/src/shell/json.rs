@@ -4,8 +4,9 @@
 //! map's key that is no string as its JSON text in quotes. Bytes that are not UTF-8 pass through unless strings are quoted.
 
 use sleeve_wire::frame::{Frame, FrameError, Items};
+use sleeve_wire::inline::quote;
 
-use super::text::{UNKNOWN_TYPE, check_depth, quote};
+use super::text::{UNKNOWN_TYPE, check_depth};
 
 /// Appends the frame's JSON text.
 pub fn write(frame: &Frame<'_>, ascii: bool, depth: usize, out: &mut Vec<u8>) -> Result<(), FrameError> {

@@ -2,9 +2,10 @@
 
 use std::io;
 
+use sleeve_wire::inline::quote;
+
 use super::connection::Connection;
 use super::format::Format;
-use super::text::quote;
 use super::walk::{Listing, Walk};
 use crate::interrupt::Interrupt;
 use crate::output;

@@ -283,26 +283,9 @@ fn write_line(into: &mut Vec<u8>, entry: &Entry, kind: u8) {
     if entry.name.iter().all(is_plain) {
         into.extend_from_slice(&entry.name);
     } else {
-        write_quoted(into, &entry.name);
+        inline::quote(&entry.name, into);
     }
     into.extend_from_slice(format!(" seq {} type {}\n", entry.number, char::from(kind)).as_bytes());
-}
-
-fn write_quoted(into: &mut Vec<u8>, name: &[u8]) {
-    into.push(b'"');
-    for &byte in name {
-        match byte {
-            b'\\' | b'"' => into.extend_from_slice(&[b'\\', byte]),
-            b'\n' => into.extend_from_slice(b"\\n"),
-            b'\r' => into.extend_from_slice(b"\\r"),
-            b'\t' => into.extend_from_slice(b"\\t"),
-            0x07 => into.extend_from_slice(b"\\a"),
-            0x08 => into.extend_from_slice(b"\\b"),
-            b' '..=b'~' => into.push(byte),
-            _ => into.extend_from_slice(format!("\\x{byte:02x}").as_bytes()),
-        }
-    }
-    into.push(b'"');
 }
 
 #[cfg(test)]

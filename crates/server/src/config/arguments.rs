@@ -3,7 +3,9 @@
 //! Options on the command line become lines that follow the file's and standard input's, so the same rules hold for all
 //! three and the last one said counts. Pure functions; any thread.
 
-use super::file::{quote, words};
+use sleeve_wire::inline;
+
+use super::file::words;
 
 /// What a command line asks for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -36,7 +38,7 @@ pub fn parse(arguments: &[Vec<u8>]) -> Arguments {
         } else if may_be_name && argument.starts_with(b"--") {
             may_be_name = push_name(&mut parsed.lines, argument, rest.get(index + 1));
         } else {
-            parsed.lines.extend(quote(argument));
+            inline::quote(argument, &mut parsed.lines);
             parsed.lines.push(b' ');
             may_be_name = true;
         }

@@ -70,25 +70,6 @@ pub fn trim(line: &[u8]) -> &[u8] {
     line.get(..end).unwrap_or_default()
 }
 
-/// A word in double quotes, with escapes for what cannot stand in them, so that [`words`] gives it back.
-pub fn quote(word: &[u8]) -> Vec<u8> {
-    let mut quoted = vec![b'"'];
-    for &byte in word {
-        match byte {
-            b'\\' | b'"' => quoted.extend([b'\\', byte]),
-            b'\n' => quoted.extend(b"\\n"),
-            b'\r' => quoted.extend(b"\\r"),
-            b'\t' => quoted.extend(b"\\t"),
-            0x07 => quoted.extend(b"\\a"),
-            0x08 => quoted.extend(b"\\b"),
-            b' '..=b'~' => quoted.push(byte),
-            _ => quoted.extend(format!("\\x{byte:02x}").bytes()),
-        }
-    }
-    quoted.push(b'"');
-    quoted
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,13 +89,5 @@ mod tests {
         assert_eq!(lines.len(), 1);
         let bad = bad.expect("a bad line");
         assert_eq!((bad.line, bad.text.as_slice()), (2, b"requirepass \"abc\"d".as_slice()));
-    }
-
-    #[test]
-    fn what_is_quoted_is_read_back() {
-        let every: Vec<u8> = (0..=255).collect();
-        for word in [every.as_slice(), b"", b"x\"y\n", b" \\ "] {
-            assert_eq!(words(&quote(word)), Some(vec![word.to_vec()]));
-        }
     }
 }

@@ -13,8 +13,10 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use sleeve_wire::inline;
+
 use super::absent;
-use super::file::{quote, trim, words};
+use super::file::{trim, words};
 use super::limits::{OutputLimit, OutputLimits};
 use super::size;
 use super::state::Config;
@@ -140,7 +142,7 @@ fn lines_of(config: &Config, row: &Row) -> Vec<Vec<u8>> {
         (Kind::Master, _) => return Vec::new(),
         (_, Value::Limits(limits)) => return limit_lines(limits, &config.default_of(row)),
         (Kind::Text, Value::Text(text)) if text.is_empty() && row.default.is_empty() => return Vec::new(),
-        (Kind::Text | Kind::Folder | Kind::FileName { .. } | Kind::Template, _) => quote(&show(row.kind, &value)),
+        (Kind::Text | Kind::Folder | Kind::FileName { .. } | Kind::Template, _) => quoted(&show(row.kind, &value)),
         (Kind::MemoryOrPercent, Value::Number(bytes)) if *bytes >= 0 => size::show(*bytes as u64).into_bytes(),
         (Kind::Memory { .. }, Value::Number(bytes)) => size::show(*bytes as u64).into_bytes(),
         _ => show(row.kind, &value),
@@ -148,6 +150,12 @@ fn lines_of(config: &Config, row: &Row) -> Vec<Vec<u8>> {
     // Nothing at all would not be read as an empty value.
     let text = if text.is_empty() { b"\"\"".to_vec() } else { text };
     vec![[row.name.as_bytes(), b" ", &text].concat()]
+}
+
+fn quoted(word: &[u8]) -> Vec<u8> {
+    let mut quoted = Vec::new();
+    inline::quote(word, &mut quoted);
+    quoted
 }
 
 /// One line for each class of clients whose limit is not the default.

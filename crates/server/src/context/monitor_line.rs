@@ -6,6 +6,7 @@
 use std::fmt::Write;
 
 use sleeve_wire::commands::Command;
+use sleeve_wire::inline;
 use sleeve_wire::request::Args;
 
 use crate::engine::clients::client_info::Peer;
@@ -23,40 +24,12 @@ pub fn line(command: Command, args: Args<'_>, from: (&Peer, bool), (now, databas
         _ => text.push_str(&peer.address),
     }
     text.push(']');
-    let hidden = redaction::of(command, args);
+    let (hidden, mut line) = (redaction::of(command, args), text.into_bytes());
     for (index, argument) in args.iter().enumerate() {
-        text.push(' ');
-        push_quoted(&mut text, if hidden.binary_search(&index).is_ok() { redaction::REDACTED } else { argument });
+        line.push(b' ');
+        let shown = if hidden.binary_search(&index).is_ok() { redaction::REDACTED } else { argument };
+        inline::quote(shown, &mut line);
     }
-    text.push_str("\r\n");
-    text.into_bytes()
-}
-
-fn push_quoted(text: &mut String, bytes: &[u8]) {
-    text.push('"');
-    for &byte in bytes {
-        match byte {
-            b'\\' | b'"' => text.extend(['\\', char::from(byte)]),
-            b'\n' => text.push_str("\\n"),
-            b'\r' => text.push_str("\\r"),
-            b'\t' => text.push_str("\\t"),
-            7 => text.push_str("\\a"),
-            8 => text.push_str("\\b"),
-            b' '..=b'~' => text.push(char::from(byte)),
-            _ => _ = write!(text, "\\x{byte:02x}"),
-        }
-    }
-    text.push('"');
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_cannot_be_printed_is_escaped() {
-        let mut text = String::new();
-        push_quoted(&mut text, b"a\"\\\n\x00\xff\x07");
-        assert_eq!(text, r#""a\"\\\n\x00\xff\a""#);
-    }
+    line.extend_from_slice(b"\r\n");
+    line
 }
