@@ -10,12 +10,8 @@ use sleeve::{Client, Condition, Error, ErrorKind, MembersScan, ScanOptions};
 
 /// A runtime of two threads, so that what is spawned must be able to move.
 fn run<T: Send + 'static>(task: impl Future<Output = T> + Send + 'static) -> T {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
     runtime.block_on(async { tokio::spawn(task).await.unwrap() })
-}
-
-async fn pause() {
-    tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
 #[test]
@@ -24,16 +20,16 @@ fn a_batch_and_a_transaction_cross_an_await() {
     let sums: Result<(i64, i64), Error> = run(async move {
         let batch = client.batch();
         let one = batch.incr("a");
-        pause().await;
+        tokio::task::yield_now().await;
         let borrowed = &batch;
         let two = borrowed.incr("a");
-        pause().await;
+        tokio::task::yield_now().await;
         borrowed.send();
         let transaction = client.transaction();
         transaction.require(Condition::equals("a", 2));
-        pause().await;
+        tokio::task::yield_now().await;
         let three = transaction.incrby("a", 10);
-        pause().await;
+        tokio::task::yield_now().await;
         assert!(transaction.exec().await?);
         assert_eq!(one.await?, 1);
         Ok((two.await?, three.await?))
@@ -142,7 +138,7 @@ fn connecting_subscribing_and_closing_let_the_runtime_go_on() {
         let pushing = async {
             // It has left before the connection is closed, or it would not be answered.
             while engine.cmd("INFO clients").send::<String>().await.unwrap().contains("blocked_clients:0") {}
-            pause().await;
+            tokio::task::yield_now().await;
             engine.rpush("jobs", "sweep").await
         };
         let (closed, pushed) = tokio::join!(closing, pushing);

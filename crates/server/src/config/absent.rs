@@ -1,6 +1,6 @@
 //! Options of Redis that steer what is not here. A configuration file that was written for Redis starts this server all the
 //! same: what such a line asks for, nobody who talks to the server can miss, so it is passed over, and the log says so. An
-//! option that promises what is not kept (`appendonly yes`, `replicaof`, `cluster-enabled yes`) is not among them. CONFIG SET
+//! option that promises what is not kept (`replicaof`, `cluster-enabled yes`) is not among them. CONFIG SET
 //! answers an error with the same reason.
 
 const PREAMBLE: &str = "the base of the log is always a snapshot";

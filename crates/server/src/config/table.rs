@@ -5,7 +5,7 @@
 //!
 //! An option of a feature that is not built yet is either absent (and so unknown, as a misspelt one is) or of kind
 //! [`Kind::Fixed`]: it takes only the values that are true of this server, because harnesses and client libraries start
-//! servers with `save ""` or `appendonly no` and must not be refused for saying what is so anyway.
+//! servers with `cluster-enabled no` or `io-threads 1` and must not be refused for saying what is so anyway.
 //!
 //! It holds no values (`state` does) and checks none (`value` does). Constant data; any thread.
 
@@ -336,7 +336,7 @@ options! {
     HllSparseMaxBytes "hll-sparse-max-bytes" Kind::Memory { min: 0, max: LONG_MAX }, "3000", Live,
         "Longest sparse form of a HyperLogLog, in bytes; a longer one becomes dense.";
     JournalMaxBytes "journal-max-bytes" Kind::Memory { min: 16_384, max: LONG_MAX }, "64mb", Live,
-        "Bytes of effects that the journal's slowest reader may have before it; nothing is kept while nobody reads.";
+        "Bytes of effects that may wait for the journal's slowest reader before clients that write are held.";
 
     // The process.
     Workers "workers" number(1, 1_024), "1", Own,
