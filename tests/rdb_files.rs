@@ -6,21 +6,23 @@
 
 mod old;
 
+use std::cell::Cell;
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 
-use sleeve_store::dump_file::{Contents, load, save, version_of};
-use sleeve_store::rdb::file::{About, Access, Format};
+use sleeve_store::dump_file::insert_batch;
+use sleeve_store::rdb::file::{About, Access, Batch, Event, Format, Reader, Writer};
 use sleeve_store::rdb::{Limits, Version};
-use sleeve_store::{Moment, Options, Store};
+use sleeve_store::snapshot::{Budget, Progress, Scribe, Snapshot};
+use sleeve_store::{Options, Store};
 use sleeve_tests::random::{Random, seed};
 use sleeve_tests::{Connection, Kind, Server};
 
 const PEERS: [Kind; 3] = [Kind::Redis, Kind::Redis8, Kind::Valkey];
 const DATABASES: [usize; 3] = [0, 1, 9];
-const NOW: Moment = Moment { now_ms: 0, clock: 0 };
 
 fn start(kind: Kind) -> Server {
     Server::start_with(kind, &["--enable-debug-command", "yes"])
@@ -138,36 +140,44 @@ fn fill(connection: &mut Connection, random: &mut Random, has_field_deadlines: b
 /// What a file holds: its keys, and the functions beside them.
 fn read(file: &[u8]) -> (Store, Vec<Vec<u8>>) {
     let store = Store::new(Options { databases: 16, shards: 8, secret: [3; 16] });
-    let mut functions = Vec::new();
-    load(&store, file, Limits::usual(store.hash_key()), NOW, |event| {
-        if let sleeve_store::rdb::file::Event::Function(code) = event {
-            functions.push(code);
+    let (mut reader, mut batch) = (Reader::new(file, Limits::usual(store.hash_key())), Batch::default());
+    let (mut functions, uses) = (Vec::new(), Cell::new(0));
+    // Each key has been used in another way.
+    let clock = |_| uses.replace(uses.get() + 1);
+    loop {
+        let event = reader.next_batch(&mut batch, 1 << 18);
+        insert_batch(&store, &mut store.lock_all(), &mut batch, 0, &clock).expect("nothing is there twice");
+        match event.unwrap_or_else(|error| panic!("a real server's file is read: {error}")) {
+            Some(Event::Function(code)) => functions.push(code),
+            Some(Event::End) => return (store, functions),
+            _ => {}
         }
-    })
-    .unwrap_or_else(|error| panic!("a real server's file is read: {error}"));
-    (store, functions)
+    }
 }
 
 fn written(store: &Store, functions: &[Vec<u8>], format: Format) -> Vec<u8> {
-    let functions: Vec<&[u8]> = functions.iter().map(Vec::as_slice).collect();
-    let about = About { server_version: "7.2.4", written_s: 1_700_000_000, used_memory: 1 << 20, is_log_base: false };
-    let contents = Contents {
-        about,
-        aux: &[("sleeve-offset", b"1000")],
-        functions: &functions,
-        access: &|entry| match entry.key().last() {
-            Some(b'1') => Access::Idle(1000),
-            Some(b'2') => Access::Frequency(9),
-            _ => Access::Unknown,
-        },
-    };
-    let mut file = Vec::new();
-    let saved = save(&store.lock_all(), format, &contents, |bytes| {
-        file.extend_from_slice(bytes);
-        Ok::<(), ()>(())
+    let begun = Snapshot::begin(store, &mut store.lock_all(), Arc::default());
+    let mut snapshot = begun.expect("no other is unfinished");
+    assert_eq!(snapshot.has_timed_fields(), format.version != Version::Ten);
+    let (mut writer, mut scribe) = (Writer::new(format), Scribe::new(snapshot.sizes()));
+    writer.about(&About {
+        server_version: "7.2.4",
+        written_s: 1_700_000_000,
+        used_memory: 1 << 20,
+        is_log_base: false,
     });
-    saved.expect("the version knows all values");
-    file
+    writer.aux("sleeve-offset", b"1000");
+    functions.iter().for_each(|code| writer.function(code));
+    let access = |clock| match clock % 8 {
+        1 => Access::Idle(1000),
+        2 => Access::Frequency(9),
+        _ => Access::Unknown,
+    };
+    let budget = Budget { bytes: 1 << 18, pieces: 500 };
+    let mut step = || snapshot.step(store, budget, &mut |record| scribe.write(&mut writer, record, access));
+    while step().expect("nobody tears it") != Progress::Done {}
+    writer.end().expect("the version knows all values");
+    writer.drain(<[u8]>::to_vec)
 }
 
 /// Starts a server again with this file as its data.
@@ -221,8 +231,7 @@ fn exchange(from: Kind, random: &mut Random, has_field_deadlines: bool) {
     let (wanted, file) = (state(&mut connection, has_field_deadlines), saved(&server, &mut connection));
     let (store, functions) = read(&file);
     assert_eq!(functions.len(), 1);
-    let redis = version_of(&store.lock_all());
-    assert_eq!(redis == Version::Twelve, has_field_deadlines);
+    let redis = if has_field_deadlines { Version::Twelve } else { Version::Ten };
     let own = if from == Kind::Valkey && has_field_deadlines { Version::Valkey80 } else { redis };
     let format = |version| Format { version, is_compressing: true, is_summing: true };
     for to in PEERS {

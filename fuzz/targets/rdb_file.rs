@@ -5,11 +5,13 @@
 #![no_main]
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
-use sleeve_store::dump_file::{Contents, insert, save};
-use sleeve_store::rdb::file::{About, Access, BatchValue, Event, Format, Reader};
+use sleeve_store::dump_file::insert;
+use sleeve_store::rdb::file::{Access, BatchValue, Event, Format, Reader, Writer};
 use sleeve_store::rdb::{Limits, Version};
+use sleeve_store::snapshot::{Budget, Progress, Scribe, Snapshot};
 use sleeve_store::{Kind, List, Map, Moment, Options, Previous, Set, SortedSet, Store, Stream};
 
 const DATABASES: usize = 4;
@@ -44,15 +46,14 @@ fn loaded(file: &[u8]) -> Option<Store> {
 }
 
 fn written(store: &Store, version: Version) -> Vec<u8> {
-    let about = About { server_version: "1", written_s: 0, used_memory: 0, is_log_base: true };
-    let contents = Contents { about, aux: &[], functions: &[], access: &|_| Access::Idle(3) };
-    let (mut file, format) = (Vec::new(), Format { version, is_compressing: true, is_summing: true });
-    let saved = save(&store.lock_all(), format, &contents, |bytes| {
-        file.extend_from_slice(bytes);
-        Ok::<(), ()>(())
-    });
-    saved.expect("the version knows everything");
-    file
+    let begun = Snapshot::begin(store, &mut store.lock_all(), Arc::default());
+    let mut snapshot = begun.expect("no other is unfinished");
+    let (mut writer, mut scribe) = (Writer::new(Format { version, is_compressing: true, is_summing: true }), Scribe::default());
+    let budget = Budget { bytes: 1 << 18, pieces: 500 };
+    let mut step = || snapshot.step(store, budget, &mut |record| scribe.write(&mut writer, record, |_| Access::Idle(3)));
+    while step().expect("nobody tears it") != Progress::Done {}
+    writer.end().expect("the version knows everything");
+    writer.drain(<[u8]>::to_vec)
 }
 
 /// Each key with the type of its value, how much is in it, and its deadline.

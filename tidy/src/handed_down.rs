@@ -18,6 +18,9 @@ const ROOMS: &[&str] = &[
     "crates/disk/src/",
 ];
 
+/// Why a file that writes to the disk may ask.
+const OF_THE_DISK: &str = "threads that wait for the disk have the machine's clock, as workers have";
+
 /// What may be asked for where, and why.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
     (
@@ -30,36 +33,12 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
         "Instant::now",
         "another server is waited for, and it has its own time",
     ),
-    (
-        "crates/server/src/engine/durability/log_file.rs",
-        "Instant::now",
-        "threads that wait for the disk have the machine's clock, as workers have",
-    ),
-    (
-        "crates/server/src/engine/persistence/log.rs",
-        "Instant::now",
-        "threads that wait for the disk have the machine's clock, as workers have",
-    ),
-    (
-        "crates/server/src/engine/persistence/save.rs",
-        "Instant::now",
-        "threads that wait for the disk have the machine's clock, as workers have",
-    ),
-    (
-        "crates/server/src/engine/persistence/save.rs",
-        "monotonic_ms",
-        "threads that wait for the disk have the machine's clock, as workers have",
-    ),
-    (
-        "crates/server/src/engine/persistence/shutdown.rs",
-        "Instant::now",
-        "threads that wait for the disk have the machine's clock, as workers have",
-    ),
-    (
-        "crates/server/src/engine/persistence/switch.rs",
-        "Instant::now",
-        "threads that wait for the disk have the machine's clock, as workers have",
-    ),
+    ("crates/server/src/engine/durability/log_file.rs", "Instant::now", OF_THE_DISK),
+    ("crates/server/src/engine/persistence/log.rs", "Instant::now", OF_THE_DISK),
+    ("crates/server/src/engine/persistence/save.rs", "Instant::now", OF_THE_DISK),
+    ("crates/server/src/engine/persistence/save.rs", "monotonic_ms", OF_THE_DISK),
+    ("crates/server/src/engine/persistence/shutdown.rs", "Instant::now", OF_THE_DISK),
+    ("crates/server/src/engine/persistence/switch.rs", "Instant::now", OF_THE_DISK),
     ("crates/server/src/context/timing.rs", "ticks", "a measurement; an engine of a seed has a ticker that stands"),
     ("crates/server/src/commands/script/function.rs", "monotonic_ms", "how long a script has really run"),
     ("crates/server/src/context/lock_timeout.rs", "monotonic_ms", "how long a script has really run"),

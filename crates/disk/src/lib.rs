@@ -12,7 +12,7 @@
 //! use std::sync::Arc;
 //! use sleeve_disk::disk::{Disk, Open, memory::MemoryDisk};
 //! use sleeve_disk::format::manifest::Format;
-//! use sleeve_disk::log::{BaseWriter, Folder, NewBase, Options};
+//! use sleeve_disk::log::{Folder, NewBase, Options};
 //! use sleeve_disk::replay::{self, Step};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -25,16 +25,16 @@
 //!     salt: 4,
 //! };
 //!
-//! // Nothing is there: a log begins with a base, here an empty one.
+//! // Nothing is there: a log begins with a base, here a snapshot without a key.
 //! let folder = Folder::open(disk.clone(), options.clone(), std::process::id())?;
 //! assert!(folder.is_empty());
-//! let mut bytes = Vec::new();
-//! BaseWriter::begin(options.clone(), 0, &mut bytes).end(&mut bytes);
+//! let mut log = folder.wait(0)?;
 //! let file = disk.open("appendonlydir/temp-base".as_ref(), Open::Create)?;
-//! file.append(&[IoSlice::new(&bytes)])?;
+//! file.append(&[IoSlice::new(b"REDIS0010\xff\0\0\0\0\0\0\0\0")])?;
 //! file.sync()?;
-//! let base = NewBase { file: "appendonlydir/temp-base".into(), format: Format::Aof, stands_for: 0 };
-//! let mut log = folder.create(base)?;
+//! let base = NewBase { file: "appendonlydir/temp-base".into(), format: Format::Rdb, stands_for: 0 };
+//! let rewritten = log.rewrite(base, 0)?.run()?;
+//! log.rewritten(rewritten);
 //!
 //! // The journal goes to the log; whoever waits for the disk waits for `synced_end`.
 //! let piece = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n";
@@ -53,7 +53,7 @@
 //! let outcome = loop {
 //!     match replay.next(&mut requests)? {
 //!         Step::Requests => {} // run what is in `requests`, and clear it
-//!         Step::Rdb(_) => unreachable!("the base is in words of requests"),
+//!         Step::Rdb(source) => replay.after_rdb(source.size, Some(0))?, // when it is decoded
 //!         Step::End(outcome) => break outcome,
 //!     }
 //! };

@@ -4,13 +4,13 @@ use std::path::Path;
 
 use sleeve_disk::disk::memory::MemoryDisk;
 use sleeve_disk::disk::{Disk, Open, read_small};
-use sleeve_disk::format::manifest::Format;
-use sleeve_disk::log::{BaseWriter, Folder, Log, NewBase, Options};
+use sleeve_disk::log::{Folder, Log, Options};
 use sleeve_disk::replay::{self, Step, request};
 
 use std::io::IoSlice;
 use std::sync::Arc;
 
+use crate::base::{create, write_base};
 use crate::exchange::{append, request as words};
 
 fn options() -> Options {
@@ -33,13 +33,9 @@ fn sync(log: &mut Log) {
 fn begin() -> (MemoryDisk, Log) {
     let disk = MemoryDisk::new();
     let folder = Folder::open(Arc::new(disk.clone()), options(), 1).expect("an empty folder");
-    let mut bytes = Vec::new();
-    let mut base = BaseWriter::begin(options(), 0, &mut bytes);
-    base.block(&words(&["SET", "base", "0"]), &mut bytes);
-    base.end(&mut bytes);
-    put(&disk, Path::new("logs/temp"), &bytes);
-    let base = NewBase { file: "logs/temp".into(), format: Format::Aof, stands_for: 0 };
-    (disk, folder.create(base).expect("a log"))
+    let base = write_base(&disk, &options(), 0, &[words(&["SET", "base", "0"])]).expect("a base");
+    let log = create(folder, base).expect("a log");
+    (disk, log)
 }
 
 /// A base and two increments of two blocks each; the first increment was synced when the second was written.

@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 
 use sleeve_disk::disk::real::RealDisk;
 use sleeve_disk::disk::{Disk, Open};
-use sleeve_disk::format::manifest::Format;
-use sleeve_disk::log::{BaseWriter, Folder, Log, NewBase, Options, manifest_path};
+use sleeve_disk::log::{Folder, Log, NewBase, Options, manifest_path};
 use sleeve_disk::replay::{self, Outcome, Step, request};
 use sleeve_tests::{Connection, Kind, Server};
+
+use crate::base::{self, create};
 
 const PEERS: [Kind; 3] = [Kind::Redis, Kind::Redis8, Kind::Valkey];
 
@@ -49,20 +50,14 @@ pub fn request(words: &[&str]) -> Vec<u8> {
 /// A log with a base in words of requests that sets `base`.
 pub fn begin(options: &Options) -> Log {
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
-    let folder = Folder::open(disk.clone(), options.clone(), 1).expect("an empty folder");
-    let file = write_base(options, 0, &[&["SELECT", "0"], &["SET", "base", "b"]]);
-    folder.create(NewBase { file, format: Format::Aof, stands_for: 0 }).expect("a log")
+    let folder = Folder::open(disk, options.clone(), 1).expect("an empty folder");
+    let base = write_base(options, 0, &[&["SELECT", "0"], &["SET", "base", "b"]]);
+    create(folder, base).expect("a log")
 }
 
-fn write_base(options: &Options, stands_for: u64, requests: &[&[&str]]) -> PathBuf {
-    let mut bytes = Vec::new();
-    let mut writer = BaseWriter::begin(options.clone(), stands_for, &mut bytes);
-    requests.iter().for_each(|words| writer.block(&request(words), &mut bytes));
-    writer.end(&mut bytes);
-    let path = options.folder.join("temp-base");
-    let file = RealDisk.open(&path, Open::Create).expect("a file");
-    file.append(&[IoSlice::new(&bytes)]).and_then(|()| file.sync()).expect("it is written");
-    path
+fn write_base(options: &Options, stands_for: u64, requests: &[&[&str]]) -> NewBase {
+    let requests: Vec<_> = requests.iter().map(|words| request(words)).collect();
+    base::write_base(&RealDisk, options, stands_for, &requests).expect("it is written")
 }
 
 /// Appends these requests as one block, at this time.
@@ -94,8 +89,7 @@ fn write_log(options: &Options, rewrites: bool) {
             &["SELECT", "3"],
             &["SET", "in three", "yes"],
         ];
-        let file = write_base(options, stands_for, &data);
-        let base = NewBase { file, format: Format::Aof, stands_for };
+        let base = write_base(options, stands_for, &data);
         let rewritten = log.rewrite(base, since).and_then(|rewrite| rewrite.run()).expect("a rewrite");
         log.rewritten(rewritten);
         log.history().expect("the old files").run().expect("they are removed");

@@ -2,6 +2,7 @@
 //!
 //! One program for all files, because linking a program takes longer than running most of them.
 
+mod base;
 mod damage;
 mod exchange;
 mod interrupted;

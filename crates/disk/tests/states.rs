@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use sleeve_disk::disk::crashing::{CrashingDisk, Fault, Plan};
 use sleeve_disk::disk::{Disk, Open, read_small};
-use sleeve_disk::format::manifest::{Format, Manifest};
-use sleeve_disk::log::{BaseWriter, Folder, Health, Log, NewBase, Options};
+use sleeve_disk::format::manifest::Manifest;
+use sleeve_disk::log::{Folder, Health, Log, NewBase, Options};
 use sleeve_disk::replay::{self, Step, request};
 
+use crate::base::{create, write_base};
 use crate::exchange::{append, request as words};
 
 pub fn options() -> Options {
@@ -19,20 +20,13 @@ pub fn options() -> Options {
 }
 
 pub fn base(disk: &CrashingDisk, stands_for: u64, key: &str) -> io::Result<NewBase> {
-    let mut bytes = Vec::new();
-    let mut base = BaseWriter::begin(options(), stands_for, &mut bytes);
-    base.block(&words(&["SET", key, "0"]), &mut bytes);
-    base.end(&mut bytes);
-    let file = disk.open(Path::new("logs/temp"), Open::Create)?;
-    file.append(&[IoSlice::new(&bytes)])?;
-    file.sync()?;
-    Ok(NewBase { file: "logs/temp".into(), format: Format::Aof, stands_for })
+    write_base(disk, &options(), stands_for, &[words(&["SET", key, "0"])])
 }
 
 pub fn begin() -> (CrashingDisk, Log) {
     let disk = CrashingDisk::new(Plan::default());
     let folder = Folder::open(Arc::new(disk.clone()), options(), 1).expect("an empty folder");
-    let log = folder.create(base(&disk, 0, "base").expect("a base")).expect("a log");
+    let log = create(folder, base(&disk, 0, "base").expect("a base")).expect("a log");
     (disk, log)
 }
 

@@ -1,95 +1,20 @@
-//! Whole stores to and from files: every entry of locked shards written, and every record of a file put under its key.
+//! What was read of a file put into a store, key by key or a batch of keys at a time.
 //!
-//! This is the plain way, by one thread that holds every lock while it writes. The caller opens and closes the file.
+//! The caller reads the file (`rdb::file`), perhaps in another thread, and holds the locks of the shards.
 
 use std::fmt;
-use std::io::Read;
 use std::sync::Arc;
 
 use crate::keyspace::Store;
 use crate::keyspace::locks::Locked;
 use crate::keyspace::shard::{Moment, Previous, Shard};
 use crate::memory::prefetch::Step;
-use crate::rdb::Version;
-use crate::rdb::file::{
-    About, Access, Batch, BatchKey, BatchValue, Error, Event, Format, Head, Outdated, Reader, Writer,
-};
-use crate::rdb::read::{Limits, Loaded};
+use crate::rdb::file::{Access, Batch, BatchKey, BatchValue};
+use crate::rdb::read::Loaded;
 use crate::table::entry::body::INLINE_MAX;
-use crate::table::entry::handle::EntryRef;
 use crate::value::collection::Collection;
 use crate::value::key_hash::Hash;
 use crate::value::{Deadline, Value};
-
-/// So many bytes are gathered before they are handed out.
-const PIECE_BYTES: usize = 1 << 18;
-
-/// What is written besides the keys.
-pub struct Contents<'a> {
-    /// What the file says of itself.
-    pub about: About<'a>,
-    /// Further fields of the same kind, such as the place in the journal that the file stands for.
-    pub aux: &'a [(&'a str, &'a [u8])],
-    /// The code of each library of functions.
-    pub functions: &'a [&'a [u8]],
-    /// What is known of how a key was used.
-    pub access: &'a dyn Fn(&EntryRef<'_>) -> Access,
-}
-
-/// Why a store was not written.
-#[derive(Debug)]
-pub enum SaveError<E> {
-    /// Whoever takes the bytes has failed.
-    Sink(E),
-    /// The version does not know all that is there; see [`version_of`].
-    Outdated(Outdated),
-}
-
-/// The oldest version of Redis's format that knows all that is in these shards.
-pub fn version_of(locked: &Locked<'_>) -> Version {
-    let has_field_deadlines = |shard: usize| locked.shard(shard).due.iter().any(|due| !due.is_empty());
-    if locked.set().iter().any(has_field_deadlines) { Version::Twelve } else { Version::Ten }
-}
-
-/// Writes all entries of the locked shards, piece by piece into `sink`. Nothing is left out because its time is over.
-///
-/// # Errors
-/// [`SaveError`]; what was written then is no file.
-pub fn save<E>(
-    locked: &Locked<'_>,
-    format: Format,
-    contents: &Contents<'_>,
-    mut sink: impl FnMut(&[u8]) -> Result<(), E>,
-) -> Result<(), SaveError<E>> {
-    let mut writer = Writer::new(format);
-    writer.about(&contents.about);
-    contents.aux.iter().for_each(|&(name, value)| writer.aux(name, value));
-    contents.functions.iter().for_each(|code| writer.function(code));
-    let shards: Vec<&Shard> = locked.set().iter().map(|shard| locked.shard(shard)).collect();
-    let databases = shards.iter().map(|shard| shard.databases()).max().unwrap_or(0);
-    for database in 0..databases {
-        let sum = |count: &dyn Fn(&Shard) -> usize| shards.iter().map(|shard| count(shard) as u64).sum();
-        let keys: u64 = sum(&|shard| shard.len(database));
-        if keys == 0 {
-            continue;
-        }
-        writer.select(database);
-        writer.sizes(keys, sum(&|shard| shard.volatile_len(database)));
-        for shard in &shards {
-            let mut failed = None;
-            shard.for_each(database, |entry| {
-                let head = Head { key: entry.key(), deadline: entry.deadline(), access: (contents.access)(&entry) };
-                writer.record(&head).entry(&entry, i64::MIN);
-                if writer.pending_len() >= PIECE_BYTES && failed.is_none() {
-                    failed = writer.drain(&mut sink).err();
-                }
-            });
-            failed.map_or(Ok(()), |error| Err(SaveError::Sink(error)))?;
-        }
-    }
-    writer.end().map_err(SaveError::Outdated)?;
-    writer.drain(sink).map_err(SaveError::Sink)
-}
 
 /// Puts a value that was read under its key; what was there before. A hash without fields changes nothing.
 pub fn insert(
@@ -168,19 +93,17 @@ pub fn insert_batch(
     failed.map_or(Ok(keys), Err)
 }
 
-/// Why a file was not loaded.
+/// Why a key of a file was not put into the store.
 #[derive(Debug)]
 pub enum LoadError {
-    /// The file is damaged, cannot be read, or has something that is not there.
-    File(Error),
-    /// It has keys of a database that the store has not.
+    /// The file has keys of a database that the store has not.
     Database {
         /// The byte at which they begin.
         offset: u64,
         /// Which database.
         database: usize,
     },
-    /// A key stands in it twice.
+    /// A key stands in the file twice.
     Twice {
         /// The byte at which it stands for the second time.
         offset: u64,
@@ -194,7 +117,6 @@ pub enum LoadError {
 impl fmt::Display for LoadError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::File(error) => write!(formatter, "{error}"),
             Self::Database { offset, database } => write!(
                 formatter,
                 "at byte {offset}: the file has keys in database {database}; set `databases` to more than {database}"
@@ -210,37 +132,13 @@ impl fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// Loads a file into a store, by one thread. Keys whose time is over at `moment` are left out, fields where `limits` say so.
-/// What is not a key is shown to `other`. Returns the number of keys that were put into the store.
-///
-/// # Errors
-/// [`LoadError`]; what was loaded until then stays.
-pub fn load(
-    store: &Store,
-    source: impl Read,
-    limits: Limits,
-    moment: Moment,
-    mut other: impl FnMut(Event),
-) -> Result<u64, LoadError> {
-    let (mut reader, mut batch, mut keys) = (Reader::new(source, limits), Batch::default(), 0);
-    loop {
-        let event = reader.next_batch(&mut batch, PIECE_BYTES);
-        keys += insert_batch(store, &mut store.lock_all(), &mut batch, moment.now_ms, &|_| moment.clock)?;
-        match event.map_err(LoadError::File)? {
-            None => {}
-            Some(Event::End) => {
-                other(Event::End);
-                return Ok(keys);
-            }
-            Some(event) => other(event),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::keyspace::Options;
+    use crate::rdb::Version;
+    use crate::rdb::file::{Format, Head, Writer};
+    use crate::rdb::read::Limits;
     use crate::table::entry::body::Body;
     use crate::types::hash::Map;
     use crate::types::list::List;

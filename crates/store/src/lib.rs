@@ -10,7 +10,7 @@
 //! | room | what is in it |
 //! | --- | --- |
 //! | `snapshot` | The whole store as it was at one instant, while it goes on changing. |
-//! | `dump_file` | Whole stores to and from files. |
+//! | `dump_file` | What was read of a file put into a store. |
 //! | `keyspace` | All databases: shards behind locks, and the deadlines of fields. |
 //! | `rdb` | Redis's snapshot format: values as bytes, and whole files. |
 //! | `types` | The types of values, one file or folder each: what a large collection is made of. |

@@ -2,6 +2,8 @@
 //!
 //! One program for all files, because linking a program takes longer than running most of them.
 
+mod elsewhere;
+mod file;
 mod hyperloglog;
 mod list;
 mod listpack;

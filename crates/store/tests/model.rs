@@ -4,10 +4,11 @@
 //! randomness comes from a seed, which a failure prints.
 
 use sleeve_store::{
-    Deadline, Digits, EMBEDDED_MAX, EntryRef, Find, FindMut, INLINE_MAX, Moment, Options, Previous, ShardSet, Step,
-    Store, Value,
+    Deadline, Digits, EMBEDDED_MAX, EntryRef, Find, FindMut, INLINE_MAX, Moment, Options, Previous, Step, Store, Value,
 };
 use std::collections::HashMap;
+
+use crate::elsewhere::put_elsewhere;
 
 const DATABASES: usize = 3;
 
@@ -251,27 +252,16 @@ impl Model {
         self.find(db, key);
     }
 
-    /// RENAME, MOVE and COPY: out of one place, into another, under the locks of both.
+    /// RENAME, MOVE and COPY.
     fn rename(&mut self, db: usize, key: &[u8]) {
         let (to_db, to_key) = self.key();
         if (db, key) == (to_db, &to_key[..]) {
             return;
         }
-        let (hash, to_hash) = (self.store.hash(key), self.store.hash(&to_key));
-        let (from, to) = (self.store.shard_of(hash), self.store.shard_of(to_hash));
         let copies = self.random.below(2) == 0;
-        let mut locked = self.store.lock_set(ShardSet::from_iter([from, to]));
-        let owned = match copies {
-            true => match locked.shard(from).find(db, hash, key, i64::MIN) {
-                Find::Live(entry) => Some(entry.detach()),
-                _ => None,
-            },
-            false => locked.shard_mut(from).take(db, hash, key),
-        };
-        assert_eq!(owned.is_some(), self.twin[db].contains_key(key));
-        let Some(owned) = owned else { return };
-        let (previous, garbage) = locked.shard_mut(to).put(to_db, to_hash, &to_key, owned, self.now_ms);
-        drop((locked, garbage));
+        let previous = put_elsewhere(&self.store, (db, key), (to_db, &to_key), copies, self.now_ms);
+        assert_eq!(previous.is_some(), self.twin[db].contains_key(key));
+        let Some(previous) = previous else { return };
         assert_eq!(previous, self.previous(to_db, &to_key));
         let twin = self.twin[db][key].clone();
         if !copies {

@@ -104,11 +104,6 @@ pub fn push_i64(out: &mut Vec<u8>, value: i64) {
     }
 }
 
-/// How many bytes `value` takes in decimal.
-pub fn integer_len(value: i64) -> usize {
-    Digits::new(value).as_bytes().len()
-}
-
 /// Reads a double as Redis's `string2d` does. Hexadecimal (`0x1.8p3`) and `inf`/`infinity` are numbers, as to `strtod`.
 pub fn parse_f64(text: &[u8]) -> Option<f64> {
     let (negative, magnitude) = match text {

@@ -146,18 +146,19 @@ pub fn write_salt(into: &mut Vec<u8>, salt: Salt) {
 
 /// Appends `#SLV:S`.
 pub fn write_stands_for(into: &mut Vec<u8>, salt: Salt, offset: u64) {
-    let start = into.len();
-    into.extend_from_slice(b"#SLV:S ");
-    decimal(into, offset);
-    into.push(b' ');
-    close(into, start, salt);
+    write_number(into, salt, b"#SLV:S ", offset);
 }
 
 /// Appends `#SLV:E`.
 pub fn write_end(into: &mut Vec<u8>, salt: Salt, length: u64) {
+    write_number(into, salt, b"#SLV:E ", length);
+}
+
+/// Appends a line that says one number.
+fn write_number(into: &mut Vec<u8>, salt: Salt, prefix: &[u8], number: u64) {
     let start = into.len();
-    into.extend_from_slice(b"#SLV:E ");
-    decimal(into, length);
+    into.extend_from_slice(prefix);
+    decimal(into, number);
     into.push(b' ');
     close(into, start, salt);
 }

@@ -1,8 +1,7 @@
 //! The folder of a log, opened: locked, its manifest read, the single file of older servers taken over.
 //!
-//! From here there are three ways on. What is there is read back ([`Folder::replay`]) and gone on with ([`Folder::resume`]);
-//! nothing is there and a log is begun with a base ([`Folder::create`]); or a log is switched on while a server runs, and is
-//! none before its first base is there ([`Folder::wait`]).
+//! From here there are two ways on. What is there is read back ([`Folder::replay`]) and gone on with ([`Folder::resume`]); or
+//! a log is begun, and is none before its first base is there ([`Folder::wait`]).
 
 use std::fmt;
 use std::io::{self, IoSlice};
@@ -15,7 +14,7 @@ use crate::format::manifest::{self, Entry, Manifest, ManifestError};
 use crate::replay::{self, Cut, Outcome, Replay};
 
 use super::place::{Options, manifest_path, write_manifest};
-use super::rewrite::{NewBase, make_increment};
+use super::rewrite::make_increment;
 use super::writer::{Beginning, Increment, Log};
 
 /// Why a log cannot be opened.
@@ -229,18 +228,6 @@ impl Folder {
     /// What a new increment begins with, durably: where that line is damaged, nothing behind it can be judged.
     fn salt(&mut self) -> Option<Salt> {
         self.options.checksums.then(|| self.options.next_salt())
-    }
-
-    /// Begins a log with this base, where there is none.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn create(mut self, base: NewBase) -> io::Result<Log> {
-        let entry = self.manifest.replace_base(&self.options.name, base.format);
-        self.disk.rename(&base.file, &self.options.path(entry.path()))?;
-        // What the next line makes has its name synced, and this one with it.
-        let (increment, tail) = self.add_increment()?;
-        self.begin(increment, base.stands_for, tail)
     }
 
     /// Begins a log that is none before its first rewrite has ended; the journal is at `end`. What is there of an older one

@@ -7,9 +7,11 @@ use std::sync::Arc;
 
 use sleeve_disk::disk::{Disk, File, Open};
 use sleeve_disk::format::manifest::Format;
-use sleeve_disk::log::{BaseWriter, Folder, Health, Log, NewBase, Options, SyncJob};
+use sleeve_disk::log::{Folder, Health, Log, NewBase, Options, SyncJob};
 use sleeve_disk::replay::{self, Step};
 use sleeve_tests::random::Random;
+
+use crate::base::{BaseWriter, create, write_base};
 
 use super::journal::{Journal, numbers, put};
 use super::owed::Owed;
@@ -97,7 +99,11 @@ impl Server {
     /// Begins with what was found, or with nothing.
     pub fn start(disk: Arc<dyn Disk>, life: Life, found: Found, first: usize) -> io::Result<Server> {
         let Found { numbers, folder, outcome } = found;
-        let log = if folder.is_empty() { create(&disk, folder, &life.options)? } else { folder.resume(outcome)? };
+        let log = if folder.is_empty() {
+            create(folder, write_base(disk.as_ref(), &life.options, 0, &[])?)?
+        } else {
+            folder.resume(outcome)?
+        };
         let before = numbers;
         let journal = Journal::new(log.end(), first);
         let now = 1_000;
@@ -220,7 +226,7 @@ impl Server {
             Rewriting::Writing { since, file, mut base, stands_for, numbers, mut written } => {
                 let mut bytes = Vec::new();
                 if base.is_none() {
-                    base = Some(BaseWriter::begin(self.life.options.clone(), stands_for, &mut bytes));
+                    base = Some(BaseWriter::begin(&self.life.options, stands_for, &mut bytes));
                 }
                 let part = &numbers[written..numbers.len().min(written + 30)];
                 written += part.len();
@@ -275,15 +281,4 @@ impl Server {
         self.log.history_removed();
         Ok(())
     }
-}
-
-fn create(disk: &Arc<dyn Disk>, folder: Folder, options: &Options) -> io::Result<Log> {
-    let mut bytes = Vec::new();
-    BaseWriter::begin(options.clone(), 0, &mut bytes).end(&mut bytes);
-    let file = disk.open(temp_base(), Open::Create)?;
-    if !bytes.is_empty() {
-        file.append(&[IoSlice::new(&bytes)])?;
-    }
-    file.sync()?;
-    folder.create(NewBase { file: temp_base().to_owned(), format: Format::Aof, stands_for: 0 })
 }

@@ -222,12 +222,6 @@ impl Elements<'_> {
     pub fn offset(&self) -> usize {
         self.front
     }
-
-    /// Where the last element from the back ends, which is where the one after it begins.
-    #[inline]
-    pub fn end_offset(&self) -> usize {
-        self.back
-    }
 }
 
 impl<'a> Iterator for Elements<'a> {

@@ -6,7 +6,7 @@ mod values;
 
 use std::collections::HashSet;
 
-use sleeve_store::dump_file::{Contents, LoadError, SaveError, insert_batch, load, save, version_of};
+use sleeve_store::dump_file::insert_batch;
 use sleeve_store::rdb::file::{About, Access, Batch, Event, Fault, Format, Head, Reader, Writer};
 use sleeve_store::rdb::{self, Bad, Input, Loaded, Version};
 use sleeve_store::{
@@ -14,23 +14,18 @@ use sleeve_store::{
 };
 use values::{LATER_MS, NOW, Plain, Random, contents, fill, limits, store};
 
+use crate::file::{Unloaded, load, save};
+
 const ABOUT: About<'_> =
     About { server_version: "7.2.4", written_s: 1_700_000_000, used_memory: 1 << 30, is_log_base: false };
 
 fn written(store: &Store, format: Format) -> Vec<u8> {
-    let mut file = Vec::new();
-    let contents = Contents {
-        about: ABOUT,
-        aux: &[("sleeve-offset", b"123456")],
-        functions: &[b"#!lua name=one\nredis.register_function('f', function() return 1 end)"],
-        access: &|_| Access::Unknown,
-    };
-    let saved = save(&store.lock_all(), format, &contents, |bytes| {
-        file.extend_from_slice(bytes);
-        Ok::<(), ()>(())
+    let saved = save(store, format, |writer| {
+        writer.about(&ABOUT);
+        writer.aux("sleeve-offset", b"123456");
+        writer.function(b"#!lua name=one\nredis.register_function('f', function() return 1 end)");
     });
-    saved.unwrap();
-    file
+    saved.unwrap()
 }
 
 fn format(version: Version) -> Format {
@@ -51,9 +46,9 @@ impl std::io::Read for Pieces<'_> {
     }
 }
 
-fn loaded(file: &[u8]) -> Result<Store, LoadError> {
+fn loaded(file: &[u8]) -> Result<Store, Unloaded> {
     let store = store();
-    load(&store, Pieces(file, Random(3)), limits(&store), NOW, |_| {})?;
+    load(&store, Pieces(file, Random(3)), limits(&store), NOW)?;
     Ok(store)
 }
 
@@ -80,19 +75,16 @@ fn what_was_written_is_read_in_every_version() {
 }
 
 #[test]
-fn the_version_is_the_oldest_that_knows_everything() {
+fn a_version_that_does_not_know_everything_gives_no_file() {
     let store = store();
     fill(&store, 40, 1, false);
-    assert_eq!(version_of(&store.lock_all()), Version::Ten);
+    assert!(save(&store, format(Version::Ten), |_| {}).is_ok());
     let hash = store.hash(b"timed");
     let (mut map, limits) = (Map::new(store.hash_key()), limits(&store));
     map.set(b"field", b"value", Deadline::At(LATER_MS), limits.hash, NOW.now_ms);
     drop(store.lock_of(hash).set_collection(0, (hash, b"timed"), map, Deadline::Clear, NOW));
-    assert_eq!(version_of(&store.lock_all()), Version::Twelve);
-    // Whoever insists on the older version gets no file.
-    let contents = Contents { about: ABOUT, aux: &[], functions: &[], access: &|_| Access::Unknown };
-    let saved = save(&store.lock_all(), format(Version::Ten), &contents, |_| Ok::<(), ()>(()));
-    assert!(matches!(saved, Err(SaveError::Outdated(outdated)) if outdated.needed == 12));
+    let saved = save(&store, format(Version::Ten), |_| {});
+    assert!(saved.is_err_and(|outdated| outdated.needed == 12));
 }
 
 #[test]
@@ -320,7 +312,7 @@ fn a_flipped_bit_anywhere_is_an_error_or_changes_nothing() {
 fn a_file_that_is_cut_off_is_an_error_that_says_where() {
     let (file, _) = small_file(Version::Twelve);
     for length in 0..file.len() {
-        let Err(LoadError::File(error)) = loaded(&file[..length]) else { panic!("cut at {length}") };
+        let Err(Unloaded::File(error)) = loaded(&file[..length]) else { panic!("cut at {length}") };
         assert!(error.offset <= length as u64 && error.begins_at <= error.offset, "cut at {length}: {error}");
         let is_right = match error.fault {
             Fault::Magic => length < 9,

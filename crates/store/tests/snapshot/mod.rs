@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use seen::{Gathered, Whole, copy, seen, seen_in_file};
-use sleeve_store::dump_file::load;
 use sleeve_store::rdb::file::{Access, Format, Writer};
 use sleeve_store::rdb::{Limits, Version};
 use sleeve_store::snapshot::{Budget, Progress, Record, Scribe, Snapshot, Unfinished};
 use sleeve_store::{Deadline, FindMut, Kind, Moment, Options, ShardSet, Store, Value};
 use world::{DATABASES, Mix, Random, World};
+
+use crate::file::load;
 
 /// How many random runs there are: `short`, unless a soak asks for another number.
 fn seeds(short: u64) -> u64 {
@@ -137,7 +138,7 @@ fn loaded(mut writer: Writer) -> Whole {
     let file = writer.drain(<[u8]>::to_vec);
     let store = Store::new(Options { databases: DATABASES, ..Options::new([9; 16]) });
     let limits = Limits { now_ms: i64::MIN, ..Limits::usual(store.hash_key()) };
-    load(&store, file.as_slice(), limits, Moment { now_ms: i64::MIN, clock: 0 }, |_| {}).unwrap();
+    load(&store, file.as_slice(), limits, Moment { now_ms: i64::MIN, clock: 0 }).unwrap();
     copy(&store, seen_in_file)
 }
 

@@ -4,10 +4,12 @@ use std::slice;
 use std::sync::Arc;
 
 use sleeve_store::{
-    BlockLimits, Collection, Deadline, End, Find, FindMut, Flushed, Keep, Kind, List, ListLimit, Map, MapLimits,
-    Moment, Options, Pending, Set, SetLimits, ShardSet, SortedSet, SortedSetLimits, Store, Stream, StreamCounters,
-    StreamGroup, StreamId, Value,
+    BlockLimits, Collection, Deadline, End, FindMut, Flushed, Keep, Kind, List, ListLimit, Map, MapLimits, Moment,
+    Options, Pending, Set, SetLimits, SortedSet, SortedSetLimits, Store, Stream, StreamCounters, StreamGroup, StreamId,
+    Value,
 };
+
+use crate::elsewhere::put_elsewhere;
 
 pub const DATABASES: usize = 3;
 
@@ -337,20 +339,8 @@ impl World {
         if (db, key) == (to_db, &to_key[..]) {
             return;
         }
-        let (hash, to_hash) = (self.store.hash(key), self.store.hash(&to_key));
-        let (from, to) = (self.store.shard_of(hash), self.store.shard_of(to_hash));
         let copies = self.random.one_in(4);
-        let mut locked = self.store.lock_set(ShardSet::from_iter([from, to]));
-        let owned = match copies {
-            true => match locked.shard(from).find(db, hash, key, i64::MIN) {
-                Find::Live(entry) => Some(entry.detach()),
-                _ => None,
-            },
-            false => locked.shard_mut(from).take(db, hash, key),
-        };
-        if let Some(owned) = owned {
-            drop(locked.shard_mut(to).put(to_db, to_hash, &to_key, owned, self.now_ms));
-        }
+        put_elsewhere(&self.store, (db, key), (to_db, &to_key), copies, self.now_ms);
     }
 
     fn expire_some(&mut self) {

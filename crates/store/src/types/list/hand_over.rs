@@ -76,11 +76,8 @@ impl Owing for Chain {
 
 impl Drop for Chain {
     fn drop(&mut self) {
-        let Some(opening) = self.opening().map(Arc::clone) else { return };
-        if opening.is_aborted() {
-            self.owed = None;
-            return opening.finish();
+        if let Some(opening) = self.opening().map(Arc::clone) {
+            opening.end_of(self, |chain| chain.owed.take().is_some());
         }
-        opening.adopt(Box::new(std::mem::take(self)));
     }
 }

@@ -275,12 +275,9 @@ impl Owing for StreamGroup {
 
 impl Drop for StreamGroup {
     fn drop(&mut self) {
-        let Some(opening) = self.opening().map(Arc::clone) else { return };
-        if opening.is_aborted() {
-            self.owed = None;
-            return opening.finish();
+        if let Some(opening) = self.opening().map(Arc::clone) {
+            opening.end_of(self, |group| group.owed.take().is_some());
         }
-        opening.adopt(Box::new(std::mem::take(self)));
     }
 }
 

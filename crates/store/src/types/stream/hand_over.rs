@@ -78,11 +78,8 @@ impl Owing for Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        let Some(opening) = self.opened().map(Arc::clone) else { return };
-        if opening.is_aborted() {
-            self.owed.take().iter().for_each(|_| opening.finish());
-            return;
+        if let Some(opening) = self.opened().map(Arc::clone) {
+            opening.end_of(self, |stream| stream.owed.take().is_some());
         }
-        opening.adopt(Box::new(std::mem::take(self)));
     }
 }

@@ -188,6 +188,16 @@ impl Opening {
         state.walks = state.walks.saturating_sub(1);
     }
 
+    /// What a value does that ends while it owes: the snapshot is given it, unless nothing is to be copied any more. Then
+    /// `forget` has it owe nothing, and says whether it did.
+    pub fn end_of<T: Owing + Default + 'static>(&self, value: &mut T, forget: impl FnOnce(&mut T) -> bool) {
+        if !self.is_aborted() {
+            self.adopt(Box::new(std::mem::take(value)));
+        } else if forget(value) {
+            self.finish();
+        }
+    }
+
     /// The value stands under another key now.
     pub fn follow(&self, key: &[u8]) {
         self.state.lock().key_now = key.into();

@@ -1,0 +1,27 @@
+//! RENAME, MOVE and COPY: out of one place, into another, under the locks of both.
+
+use sleeve_store::{Find, Previous, ShardSet, Store};
+
+/// Takes the value of a key, or copies it, and puts it under another; what was there before, or None where there is nothing
+/// to be put.
+pub fn put_elsewhere(
+    store: &Store,
+    (db, key): (usize, &[u8]),
+    (to_db, to_key): (usize, &[u8]),
+    copies: bool,
+    now_ms: i64,
+) -> Option<Previous> {
+    let (hash, to_hash) = (store.hash(key), store.hash(to_key));
+    let (from, to) = (store.shard_of(hash), store.shard_of(to_hash));
+    let mut locked = store.lock_set(ShardSet::from_iter([from, to]));
+    let owned = match copies {
+        true => match locked.shard(from).find(db, hash, key, i64::MIN) {
+            Find::Live(entry) => Some(entry.detach()),
+            _ => None,
+        },
+        false => locked.shard_mut(from).take(db, hash, key),
+    };
+    let (previous, garbage) = locked.shard_mut(to).put(to_db, to_hash, to_key, owned?, now_ms);
+    drop((locked, garbage));
+    Some(previous)
+}
