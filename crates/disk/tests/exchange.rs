@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use sleeve_disk::disk::Disk;
 use sleeve_disk::disk::real::RealDisk;
-use sleeve_disk::disk::{Disk, Open};
 use sleeve_disk::log::{Folder, Log, NewBase, Options, manifest_path};
 use sleeve_disk::replay::{self, Outcome, Step, request};
 use sleeve_tests::{Connection, Kind, Server};
@@ -210,6 +210,59 @@ fn a_log_that_another_server_has_written_and_rewritten_is_read_and_gone_on_with(
             "{kind:?}"
         );
     }
+}
+
+#[test]
+fn other_servers_pass_over_how_much_of_a_file_counts() {
+    for kind in PEERS {
+        let scratch = Scratch::new(kind.name());
+        let options = scratch.options(true);
+        write_log(&options, false);
+        let path = manifest_path(&options.folder, &options.name);
+        let manifest = std::fs::read_to_string(&path).expect("a manifest");
+        let increment = options.folder.join(format!("{}.1.incr.aof", options.name));
+        let length = std::fs::metadata(&increment).expect("an increment").len();
+        std::fs::write(&path, manifest.trim_end().to_owned() + &format!(" length {length}\n")).expect("written");
+        check_aof(&path);
+        assert_eq!(ask(&mut serve(kind, &scratch).connect(), &["GET", "m"]), "$1\r\n2\r\n", "{kind:?}");
+    }
+}
+
+#[test]
+fn a_file_that_is_longer_than_what_counts_is_cut_and_a_shorter_one_refused() {
+    let scratch = Scratch::new("length");
+    let options = scratch.options(true);
+    write_log(&options, false);
+    let (_, folder, outcome) = read(&options);
+    let mut log = folder.resume(outcome).expect("it goes on");
+    let rotated = log.rotation().run().expect("an increment");
+    log.switch(rotated).expect("it is switched to");
+    append(&mut log, &[&["SELECT", "0"], &["SET", "behind", "1"]], 1_700_000_003);
+    drop(log);
+    let lines = read(&options).0;
+    let path = manifest_path(&options.folder, &options.name);
+    let manifest = std::fs::read_to_string(&path).expect("a manifest");
+    let increment = options.folder.join(format!("{}.1.incr.aof", options.name));
+    let content = std::fs::read(&increment).expect("an increment");
+    let says = format!("type i length {}", content.len());
+    std::fs::write(&path, manifest.replacen("type i", &says, 1)).expect("written");
+    // Whoever healed the log has died in front of the cut.
+    std::fs::write(&increment, [&content, b"*1\r\n$4\r\nPIN".as_slice()].concat()).expect("written");
+    let (again, folder, outcome) = read(&options);
+    assert_eq!((again, outcome.cut.is_none()), (lines, true));
+    drop(folder.resume(outcome).expect("it goes on"));
+    assert_eq!(std::fs::read(&increment).expect("an increment"), content);
+    std::fs::write(&increment, &content[..content.len() - 1]).expect("written");
+    let folder = Folder::open(Arc::new(RealDisk), options, 1).expect("a log");
+    let mut replay = folder.replay(replay::Options { load_truncated: true, read_until: None });
+    let refused = loop {
+        match replay.next(&mut Vec::new()) {
+            Ok(Step::End(_)) => panic!("a byte is missing"),
+            Ok(_) => {}
+            Err(damage) => break damage.to_string(),
+        }
+    };
+    assert!(refused.contains("the file ends in the middle of something"), "{refused}");
 }
 
 #[test]

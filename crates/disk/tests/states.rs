@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use sleeve_disk::disk::crashing::{CrashingDisk, Fault, Plan};
-use sleeve_disk::disk::{Disk, Open, read_small};
+use sleeve_disk::disk::{Disk, read_small};
 use sleeve_disk::format::manifest::Manifest;
 use sleeve_disk::log::{Folder, Health, Log, NewBase, Options};
 use sleeve_disk::replay::{self, Step, request};

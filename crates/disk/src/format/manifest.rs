@@ -2,7 +2,8 @@
 //!
 //! A line is `file NAME seq NUMBER type KIND`, where KIND is `b` (the base, at most one), `i` (an increment) or `h` (history:
 //! to be removed). What is read, refused and written is what Redis 7.0 reads, refuses (in its words) and writes, quoting
-//! included. What it would read and a server never writes is accepted and told, because it can be the trace of damage.
+//! included. `length BYTES`, which only we write and other servers pass over, says how much of a file counts; it stands there
+//! until the file has been cut to it. What it would read and a server never writes is accepted and told, because it can be the trace of damage.
 //! Takes bytes and gives bytes; any thread.
 
 use std::ffi::OsStr;
@@ -25,6 +26,8 @@ pub struct Entry {
     pub name: Vec<u8>,
     /// Its number; those of increments rise.
     pub number: i64,
+    /// How many of its bytes count, where that is not all: the rest stands in the next file once more.
+    pub length: Option<u64>,
 }
 
 impl Entry {
@@ -177,7 +180,7 @@ impl Manifest {
     pub fn add_increment(&mut self, prefix: &str) -> Entry {
         self.increment_number += 1;
         let name = format!("{prefix}.{}.incr.aof", self.increment_number).into_bytes();
-        let entry = Entry { name, number: self.increment_number };
+        let entry = Entry { name, number: self.increment_number, length: None };
         self.increments.push(entry.clone());
         entry
     }
@@ -190,7 +193,7 @@ impl Manifest {
             Format::Aof => "aof",
         };
         let name = format!("{prefix}.{}.base.{ending}", self.base_number).into_bytes();
-        let entry = Entry { name, number: self.base_number };
+        let entry = Entry { name, number: self.base_number, length: None };
         if let Some(before) = self.base.replace(entry.clone()) {
             self.history.insert(0, before);
         }
@@ -233,7 +236,7 @@ fn entry_of(line: &[u8]) -> Result<(Entry, u8), &'static str> {
         return Err(INVALID);
     }
     let words = sleeve_wire::request::Args::new(&bytes, &spans);
-    let (mut name, mut number, mut kind) = (None, 0, 0);
+    let (mut name, mut number, mut kind, mut length) = (None, 0, 0, None);
     for pair in 0..words.len() / 2 {
         let (Some(key), Some(value)) = (words.get(2 * pair), words.get(2 * pair + 1)) else { return Err(INVALID) };
         // To Redis a value is a C string.
@@ -247,10 +250,12 @@ fn entry_of(line: &[u8]) -> Result<(Entry, u8), &'static str> {
             number = leading_number(value);
         } else if key.eq_ignore_ascii_case(b"type") {
             kind = value.first().copied().unwrap_or(0);
+        } else if key.eq_ignore_ascii_case(b"length") {
+            length = Some(std::str::from_utf8(value).ok().and_then(|text| text.parse().ok()).ok_or(INVALID)?);
         }
     }
     match name {
-        Some(name) if !name.is_empty() && number != 0 && kind != 0 => Ok((Entry { name, number }, kind)),
+        Some(name) if !name.is_empty() && number != 0 && kind != 0 => Ok((Entry { name, number, length }, kind)),
         _ => Err(INVALID),
     }
 }
@@ -285,7 +290,11 @@ fn write_line(into: &mut Vec<u8>, entry: &Entry, kind: u8) {
     } else {
         inline::quote(&entry.name, into);
     }
-    into.extend_from_slice(format!(" seq {} type {}\n", entry.number, char::from(kind)).as_bytes());
+    into.extend_from_slice(format!(" seq {} type {}", entry.number, char::from(kind)).as_bytes());
+    if let Some(length) = entry.length {
+        into.extend_from_slice(format!(" length {length}").as_bytes());
+    }
+    into.push(b'\n');
 }
 
 #[cfg(test)]
@@ -297,7 +306,7 @@ mod tests {
     }
 
     fn entry(name: &str, number: i64) -> Entry {
-        Entry { name: name.as_bytes().to_vec(), number }
+        Entry { name: name.as_bytes().to_vec(), number, length: None }
     }
 
     #[test]
@@ -333,6 +342,18 @@ mod tests {
         assert_eq!(told, ["line 2 is not as a server writes it"]);
         let text = b"file a.aof.2.incr.aof seq 2 type i startoffset 17 endoffset 4\n";
         assert!(Manifest::parse(text).is_ok_and(|(_, told)| told.is_empty()), "as Redis 8 writes it");
+    }
+
+    #[test]
+    fn how_much_of_a_file_counts_is_read_and_written_again() {
+        let text = "file a.aof.1.incr.aof seq 1 type i length 170\nfile a.aof.2.incr.aof seq 2 type i\n";
+        let (manifest, told) = Manifest::parse(text.as_bytes()).expect("it is a manifest");
+        let lengths: Vec<_> = manifest.increments.iter().map(|entry| entry.length).collect();
+        assert_eq!((lengths, told), (vec![Some(170), None], Vec::new()));
+        assert_eq!(manifest.to_bytes(), text.as_bytes());
+        for length in ["-1", "17x", "\"\"", "99999999999999999999"] {
+            assert_eq!(parsed(&format!("file a seq 1 type i length {length}\n")), Err(INVALID), "{length}");
+        }
     }
 
     #[test]

@@ -141,6 +141,7 @@ impl Folder {
             self.cut(cut)?;
         }
         self.drop_empty_base()?;
+        self.cut_what_is_over()?;
         for entry in self.manifest.base.iter().chain(&self.manifest.increments) {
             self.disk.open(&self.options.path(entry.path()), Open::Append)?.sync()?;
         }
@@ -160,6 +161,19 @@ impl Folder {
             _ => self.add_increment()?,
         };
         self.begin(increment, outcome.end, tail)
+    }
+
+    /// Cuts off what stands in the next file once more: whoever healed the log died before that.
+    fn cut_what_is_over(&mut self) -> io::Result<()> {
+        for entry in &mut self.manifest.increments {
+            let Some(length) = entry.length.take() else { continue };
+            let file = self.disk.open(&self.options.path(entry.path()), Open::Append)?;
+            if file.size()? > length {
+                file.truncate(length)?;
+                file.sync()?;
+            }
+        }
+        Ok(())
     }
 
     /// Has the line with the salt durable where blocks begin in a file of somebody else's: where that line is damaged, nothing
@@ -202,6 +216,8 @@ impl Folder {
         let is_later = |entry: &Entry| cut.later.contains(entry);
         if self.manifest.increments.iter().any(is_later) {
             self.manifest.increments.retain(|entry| !is_later(entry));
+            // The last file is appended to.
+            self.manifest.increments.last_mut().iter_mut().for_each(|last| last.length = None);
             write_manifest(self.disk.as_ref(), &self.options, &self.manifest)?;
         }
         let file = self.disk.open(&self.options.path(cut.file.path()), Open::Append)?;
@@ -303,7 +319,7 @@ fn take_over_old_file(disk: &dyn Disk, options: &Options, manifest: &mut Manifes
     if !is_empty && !is_unfinished {
         return Ok(false);
     }
-    manifest.base = Some(Entry { name: name.to_vec(), number: 1 });
+    manifest.base = Some(Entry { name: name.to_vec(), number: 1, length: None });
     manifest.base_number = 1;
     write_manifest(disk, options, manifest)?;
     disk.rename(&old, &new)?;

@@ -1,8 +1,10 @@
 //! Healing after a sync that failed.
 //!
-//! What was written since the last sync that ran well may or may not be on the disk, whatever a later sync says. The
-//! journal still has all of it. So it is written once more, into a new increment; then the old files are cut to what is
-//! durable of them; then the manifest names the new one. Cut before named: else the same effects would be there twice.
+//! What was written since the last sync that ran well may or may not be on the disk, whatever a later sync says. It is written
+//! once more, into a new increment: from the journal, or else from the old files, which can still be read. Then one manifest
+//! names the new increment and says how much of the old ones counts; only then are these cut. So the log is whole whenever the
+//! process or the power goes: before that manifest the old files are all there, behind it nobody reads their ends. The cut is
+//! for other servers, which do not know that word of the manifest and would find the same effects twice.
 
 use std::io::{self, IoSlice};
 use std::path::PathBuf;
@@ -31,6 +33,8 @@ pub struct Healing {
     next_number: u64,
     /// The journal's offset behind the last block that is durable.
     durable: u64,
+    /// The journal's offset up to which the old files have it.
+    old_end: u64,
     /// That behind the last block, and that up to which it was handed over.
     blocks_end: u64,
     end: u64,
@@ -60,8 +64,13 @@ impl Log {
         let job = self.take_job()?;
         let salt = self.options.checksums.then(|| self.options.next_salt());
         let mut manifest = self.manifest.clone();
-        let first = self.tail.first().map_or(0, |part| part.number);
+        let (first, length) = self.tail.first().map_or((0, 0), |part| (part.number, part.synced_length));
         manifest.increments.retain(|entry| entry.number <= first);
+        manifest
+            .increments
+            .iter_mut()
+            .filter(|entry| entry.number == first)
+            .for_each(|entry| entry.length = Some(length));
         let number = manifest.add_increment(&self.options.name).number;
         self.manifest.increment_number = number;
         Some(Healing {
@@ -74,6 +83,7 @@ impl Log {
             salt,
             next_number: 0,
             durable: self.synced_blocks,
+            old_end: self.end,
             blocks_end: self.synced_blocks,
             end: self.synced,
             job,
@@ -137,45 +147,58 @@ impl Healing {
     /// The SELECT with which the new increment has to begin: what is selected where the old one is cut.
     fn select(&self) -> io::Result<Vec<u8>> {
         let Some(old) = self.old.first() else { return Ok(Vec::new()) };
-        let mut part = Part::new(old.file.clone(), 0, Place::default(), false)?;
-        part.end_at(old.synced_length);
-        let mut pieces = Vec::new();
-        loop {
-            pieces.clear();
-            match part.next(&mut pieces) {
-                Ok(Got::Pieces) => {}
-                Ok(Got::End) => break,
-                Err(what) => return Err(io::Error::other(format!("{}: {what}", old.path.display()))),
-            }
-        }
-        let text = part.database.to_string();
+        let database = read_part(old, durable_part(old)?, |_, _| Ok(()))?.database;
+        let text = database.to_string();
         Ok(format!("*2\r\n$6\r\nSELECT\r\n${}\r\n{text}\r\n", text.len()).into_bytes())
     }
 
-    /// Makes the new increment durable, cuts the old ones and names the new one.
+    /// Appends what the old files have behind what is durable of them: for whoever has let go of that part of the journal. The
+    /// journal follows from [`Healing::next`] on.
     ///
     /// # Errors
-    /// What the system says; then another healing is begun. What is durable of the log is untouched.
+    /// What the system says, or that the old files cannot be read any more; then nobody has what they held but whoever has
+    /// the data itself.
+    pub fn append_old(&mut self) -> io::Result<()> {
+        let (old, end) = (self.old.clone(), self.old_end);
+        let Some(first) = old.first() else { return Ok(()) };
+        let durable = read_part(first, durable_part(first)?, |_, _| Ok(()))?;
+        let mut part = Part::new(first.file.clone(), first.synced_length, durable.place, false)?;
+        (part.salt, part.next_number, part.has_strange) = (durable.salt, durable.next_number, durable.has_strange);
+        for (index, increment) in old.iter().enumerate() {
+            if index > 0 {
+                part = Part::new(increment.file.clone(), 0, part.place, false)?;
+            }
+            part.end_at(increment.length);
+            part = read_part(increment, part, |part, pieces| {
+                // Without sums offsets are only counted, and within a block it is where that begins.
+                let reached = part.place.offset.clamp(self.end, end);
+                self.append(reached, &[IoSlice::new(pieces)])
+            })?;
+        }
+        if self.end == end { Ok(()) } else { self.append(end, &[]) }
+    }
+
+    /// Makes the new increment durable, names it, and cuts the old ones.
+    ///
+    /// # Errors
+    /// What the system says; then another healing is begun. The log is untouched.
     pub fn run(mut self) -> io::Result<Healed> {
         if self.new.is_none() {
             self.append(self.end, &[])?;
         }
         self.increment()?.file.sync()?;
-        let Healing { disk, options, manifest, old, new, salt, next_number, end, job, .. } = self;
+        let Healing { disk, options, mut manifest, old, new, salt, next_number, end, job, .. } = self;
         let Some(mut increment) = new else { return Err(io::Error::other("there is no increment")) };
         increment.synced_length = increment.length;
-        // From the last to the first: so none of them ever goes on where the one before it does not stop.
-        for part in old.iter().skip(1).rev() {
-            part.file.truncate(0)?;
-            part.file.sync()?;
-        }
-        if let Some(first) = old.first() {
-            first.file.truncate(first.synced_length)?;
-            first.file.sync()?;
-        }
         write_manifest(disk.as_ref(), &options, &manifest)?;
+        // The log is healed. What cannot be cut now is at the next start: the manifest goes on saying so.
+        if let Some(first) = old.first()
+            && first.file.truncate(first.synced_length).and_then(|()| first.file.sync()).is_ok()
+        {
+            manifest.increments.iter_mut().for_each(|entry| entry.length = None);
+        }
         for part in old.iter().skip(1) {
-            // It is empty; where it cannot be removed it stays.
+            // Nothing names it; where it cannot be removed it stays.
             let _ = disk.remove(&part.path);
         }
         let named = manifest.base.iter().chain(&manifest.increments);
@@ -183,6 +206,30 @@ impl Healing {
         let sizes = before.map(|entry| disk.size(&options.path(entry.path())).unwrap_or(0));
         let bytes_before = sizes.sum();
         Ok(Healed { manifest, increment, salt, next_number, end, bytes_before, _job: job })
+    }
+}
+
+/// What is durable of an increment, to be read.
+fn durable_part(increment: &Increment) -> io::Result<Part> {
+    let mut part = Part::new(increment.file.clone(), 0, Place::default(), false)?;
+    part.end_at(increment.synced_length);
+    Ok(part)
+}
+
+/// Reads an increment to its end and gives its pieces out.
+fn read_part(
+    increment: &Increment,
+    mut part: Part,
+    mut give: impl FnMut(&Part, &[u8]) -> io::Result<()>,
+) -> io::Result<Part> {
+    let mut pieces = Vec::new();
+    loop {
+        pieces.clear();
+        match part.next(&mut pieces) {
+            Ok(Got::Pieces) => give(&part, &pieces)?,
+            Ok(Got::End) => return Ok(part),
+            Err(what) => return Err(io::Error::other(format!("{}: {what}", increment.path.display()))),
+        }
     }
 }
 

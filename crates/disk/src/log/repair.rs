@@ -35,6 +35,7 @@ pub fn repair(
         let later: Vec<PathBuf> = cut.later.iter().map(|entry| folder.join(entry.path())).collect();
         let mut shorter = manifest.clone();
         shorter.increments.retain(|entry| !cut.later.contains(entry));
+        shorter.increments.last_mut().iter_mut().for_each(|last| last.length = None);
         disk.sync_folder(folder)?;
         write_manifest(disk, options, &shorter)?;
         for path in later {

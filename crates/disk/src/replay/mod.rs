@@ -260,6 +260,12 @@ impl Replay {
         let is_base = self.is_base(self.next_file - 1);
         let part = Part::new(file, at, self.place, is_base);
         let mut part = part.map_err(|error| self.damage(at, What::Unreadable(error)))?;
+        if let Some(length) = self.file().and_then(|entry| entry.length) {
+            part.end_at(length);
+            if part.size() < length {
+                return Err(self.damage(part.size(), What::CutOff));
+            }
+        }
         if let Some(seconds) = self.options.read_until {
             part.read_until(seconds);
         }

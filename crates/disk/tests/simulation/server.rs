@@ -14,6 +14,7 @@ use sleeve_tests::random::Random;
 use crate::base::{BaseWriter, create, write_base};
 
 use super::journal::{Journal, numbers, put};
+use super::manner::Manner;
 use super::owed::Owed;
 
 /// What one life is like.
@@ -21,8 +22,7 @@ use super::owed::Owed;
 pub struct Life {
     pub options: Options,
     pub steps: usize,
-    /// Whether a command's effects are two pieces, which is a fault.
-    pub tears_pieces: bool,
+    pub manner: Manner,
 }
 
 pub fn options(seed: u64, checksums: bool) -> Options {
@@ -87,8 +87,6 @@ pub struct Server {
     now: i64,
     /// Rewrites that have ended, and healings.
     pub done: Done,
-    /// Whether the old files of a log that is being healed may be cut, and the new one not named yet.
-    is_between: bool,
 }
 
 fn temp_base() -> &'static Path {
@@ -117,7 +115,6 @@ impl Server {
             sync: None,
             now,
             done: Done::default(),
-            is_between: false,
         })
     }
 
@@ -127,15 +124,11 @@ impl Server {
     }
 
     /// What has to be there at the next start. Where `early`, more is promised than is so.
-    ///
-    /// Between the cut of a healing and its manifest that is what was synced, whatever has died: the order of these two is
-    /// what keeps effects from being there twice.
     pub fn owed(&self, early: bool) -> Owed {
         let (synced, end) = (self.pieces_until(self.log.synced_end()), self.pieces_until(self.log.end()));
-        let durable = if early { end.clone() } else { synced.clone() };
-        let written = if self.is_between { synced } else { end };
+        let durable = if early { end.clone() } else { synced };
         let is_hurt = matches!(self.log.health(), Health::SyncFailed(_));
-        Owed { durable, written, done: self.pieces_until(u64::MAX), is_hurt }
+        Owed { durable, written: end, done: self.pieces_until(u64::MAX), is_hurt }
     }
 
     pub fn next_number(&self) -> usize {
@@ -161,11 +154,12 @@ impl Server {
         }
         match random.below(12) {
             0..5 => self.write(random),
+            5..9 if self.life.manner.never_syncs => {}
             5 => self.sync = self.log.sync_job(),
             6..9 => self.sync()?,
             9 => self.rewrite_step(random)?,
             10 => self.history()?,
-            _ if self.life.tears_pieces => self.journal.add_torn(),
+            _ if self.life.manner.tears_pieces => self.journal.add_torn(),
             _ => {}
         }
         Ok(())
@@ -203,6 +197,9 @@ impl Server {
 
     fn heal(&mut self, random: &mut Random) -> io::Result<()> {
         let Some(mut healing) = self.log.healing() else { return Ok(()) };
+        if self.life.manner.forgets {
+            healing.append_old()?;
+        }
         let target = self.journal.end();
         loop {
             let (end, slices) = self.journal.read(healing.next(), random.below(8) + 1);
@@ -212,9 +209,7 @@ impl Server {
                 break;
             }
         }
-        self.is_between = true;
         let healed = healing.run()?;
-        self.is_between = false;
         self.log.healed(healed);
         self.done.healings += 1;
         Ok(())
@@ -258,7 +253,7 @@ impl Server {
         if random.once_in(2) {
             self.write(random);
         }
-        if random.once_in(3) && self.sync().is_err() {
+        if !self.life.manner.never_syncs && random.once_in(3) && self.sync().is_err() {
             // The log is healed between the making of an increment and the switch to it, which is refused then.
             self.heal(random)?;
         }

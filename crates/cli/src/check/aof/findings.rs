@@ -169,7 +169,7 @@ fn locate(path: &Path) -> Result<(Place, Vec<String>), String> {
     let read = read_full(file.as_ref(), 0, &mut front).map_err(failed)?;
     front.truncate(read);
     if !is_manifest(&front) {
-        let entry = Entry { name: name.into_bytes(), number: 1 };
+        let entry = Entry { name: name.into_bytes(), number: 1, length: None };
         let is_base = front.windows(7).any(|word| word == b"#SLV:S ");
         let manifest = if is_base {
             Manifest { base: Some(entry), ..Manifest::default() }

@@ -339,7 +339,11 @@ impl OpenLog {
         let Some(mut healing) = self.log.healing() else { return Ok(()) };
         self.note_synced(healing.next());
         if self.keeper.offset() != healing.next() {
-            return Err(io::Error::other("what was not synced is gone; switch 'appendonly' off and on again"));
+            // Under `appendfsync no` the journal lets go of what is written, and only then somebody has asked for a sync.
+            healing.append_old().map_err(|error| {
+                let remedy = "CONFIG SET appendonly no, and then yes, begins the log anew with all data";
+                io::Error::other(format!("{error}. It is tried again; {remedy}"))
+            })?;
         }
         while healing.next() < self.writer.offset() {
             let room = self.writer.offset() - healing.next();
