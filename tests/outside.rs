@@ -21,6 +21,7 @@ mod options;
 mod permissions;
 mod persistence;
 mod pieces;
+mod point_in_time;
 mod process;
 mod programs;
 mod rdb_files;

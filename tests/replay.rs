@@ -6,7 +6,7 @@
 //! functions, and have the same DEBUG DIGEST. Once from one thread, once from several that write the same keys at the same
 //! time, once for each policy of eviction. Servers of other makers load it as a log of their own, and must hold the same too.
 
-mod content;
+pub mod content;
 mod peer;
 
 use std::sync::{Arc, Mutex};
@@ -67,7 +67,7 @@ fn write(engine: &Arc<Engine>, (seed, scope): (u64, &Scope), commands: usize, ta
 }
 
 /// What the generator leaves out because two servers would not do it alike.
-fn trouble(local: &mut Local, generator: &mut Generator, times_fields: bool) {
+pub fn trouble(local: &mut Local, generator: &mut Generator, times_fields: bool) {
     let random = generator.random();
     let (pool, key, other) = (*random.pick(&["k", "l", "s", "h", "z", "x"]), random.below(3), random.below(3));
     let (milliseconds, number) = (1 + random.below(3), random.below(500));

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::thread;
 
+use sleeve_server::host::clock::Instant;
 use sleeve_server::{Engine, Local};
 use sleeve_tests::connection::request;
 use sleeve_tests::generator::Words;
@@ -12,14 +13,18 @@ use sleeve_tests::transcript::frame::{leaves, sorted};
 /// Databases that the generator uses, and one more.
 const DATABASES: usize = 4;
 
-/// Who is asked.
+/// Who is asked, and at which time if not now.
 struct Asker {
     local: Local,
+    now: Option<Instant>,
 }
 
 impl Asker {
     fn ask(&mut self, words: &[Vec<u8>]) -> Vec<u8> {
-        ask(&mut self.local, words)
+        let Some(now) = self.now else { return ask(&mut self.local, words) };
+        let mut replies = Vec::new();
+        self.local.exchange_at(now, &request(words), &mut replies).expect("nothing here ends a session");
+        replies
     }
 
     fn ask_text(&mut self, text: &str) -> Vec<u8> {
@@ -50,7 +55,15 @@ fn words(text: &str) -> Words {
 /// Everything: each key of each database with its type, deadlines and digest, the groups of streams, the functions, and
 /// the digest of all.
 pub fn contents(engine: &Arc<Engine>) -> Vec<String> {
-    let mut asker = Asker { local: engine.connect(|| {}) };
+    contents_by(Asker { local: engine.connect(|| {}), now: None })
+}
+
+/// The same as it looks at this time.
+pub fn contents_at(engine: &Arc<Engine>, now: Instant) -> Vec<String> {
+    contents_by(Asker { local: engine.connect_at(now, || {}), now: Some(now) })
+}
+
+fn contents_by(mut asker: Asker) -> Vec<String> {
     let mut lines = Vec::new();
     for database in 0..DATABASES {
         asker.ask_text(&format!("SELECT {database}"));
@@ -93,11 +106,14 @@ fn deadlines(asker: &mut Asker, name: &[u8], question: &str) -> String {
 
 /// A description of a stream without the times at which its consumers were last seen, which are of no consequence.
 fn without_clock(text: &str) -> String {
+    without_numbers(text, &["seen-time\\r\\n:", "active-time\\r\\n:"])
+}
+
+/// A text without the numbers that stand behind these words.
+pub fn without_numbers(text: &str, words: &[&str]) -> String {
     let mut rest = text;
     let mut kept = String::new();
-    while let Some(place) =
-        ["seen-time\\r\\n:", "active-time\\r\\n:"].iter().filter_map(|mark| Some(rest.find(mark)? + mark.len())).min()
-    {
+    while let Some(place) = words.iter().filter_map(|word| Some(rest.find(word)? + word.len())).min() {
         kept.push_str(&rest[..place]);
         rest = rest[place..].trim_start_matches(|digit: char| digit == '-' || digit.is_ascii_digit());
     }
@@ -107,7 +123,7 @@ fn without_clock(text: &str) -> String {
 /// Waits until nothing is about to expire, so that both engines are asked about the same keys and fields, and what has
 /// expired has been removed.
 pub fn settle(engine: &Arc<Engine>) {
-    let mut asker = Asker { local: engine.connect(|| {}) };
+    let mut asker = Asker { local: engine.connect(|| {}), now: None };
     for database in 0..DATABASES {
         asker.ask_text(&format!("SELECT {database}"));
         // Unlike KEYS, this removes those that are due.

@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
+use sleeve_disk::disk::Disk;
 use sleeve_store::{Options, SHARDS_MAX, Store};
 
 use crate::acl::Acl;
@@ -98,6 +99,8 @@ pub struct Engine {
     pub targets: Targets,
     /// How far the journal has outlived the process, and the files that it and the data are kept in.
     pub durability: Durability,
+    /// Where those files lie.
+    pub(crate) disk: Arc<dyn Disk>,
     /// CLIENT PAUSE.
     pub pause: Pause,
     /// What keeps the engine from doing all that is asked of it.
@@ -157,7 +160,7 @@ impl Engine {
 
     /// The same, from an origin that the caller names.
     pub fn begin(config: Config, origin: Origin) -> Arc<Self> {
-        let Origin { now, secret, run_id, seed, ticker } = origin;
+        let Origin { now, secret, run_id, seed, ticker, disk } = origin;
         let options = Options { databases: config.number(Opt::Databases) as usize, shards: shards_of(&config), secret };
         Arc::new_cyclic(|own: &Weak<Self>| Self {
             store: Store::new(options),
@@ -182,6 +185,7 @@ impl Engine {
             tracking: Tracking::default(),
             targets: Targets::default(),
             durability: Durability::new(now),
+            disk,
             pause: Pause::default(),
             readiness: Readiness::default(),
             is_replaying: AtomicBool::new(false),

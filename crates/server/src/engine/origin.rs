@@ -1,12 +1,17 @@
-//! What an engine begins with that no option says: the time, and what it draws by chance.
+//! What an engine begins with that no option says: the time, what it draws by chance, and the disk of its log and snapshots.
 //!
 //! Everything random in an engine comes from here, so that one that is begun from a seed, and is then told the time with
 //! each request ([`crate::Local::exchange_at`]), gives the same replies again to the byte.
 
+use std::sync::Arc;
+
+use sleeve_disk::disk::Disk;
+use sleeve_disk::disk::real::RealDisk;
+
 use crate::host::clock::{Instant, Ticker};
 use crate::host::dice::{self, Dice};
 
-/// The time and the chance that one engine begins with. Used up by the engine that begins with it.
+/// The time, the chance and the disk that one engine begins with. Used up by the engine that begins with it.
 #[derive(Debug)]
 pub struct Origin {
     /// When the engine begins.
@@ -19,6 +24,8 @@ pub struct Origin {
     pub(super) seed: u64,
     /// What turns measurements into time.
     pub(super) ticker: Ticker,
+    /// Where the log and snapshots lie.
+    pub(super) disk: Arc<dyn Disk>,
 }
 
 impl Origin {
@@ -28,7 +35,8 @@ impl Origin {
         dice::secret_bytes(&mut secret);
         dice::secret_bytes(&mut run_id);
         dice::secret_bytes(&mut seed);
-        Self { now: Instant::now(), secret, run_id, seed: u64::from_ne_bytes(seed), ticker: Ticker::start() }
+        let (seed, ticker, disk) = (u64::from_ne_bytes(seed), Ticker::start(), Arc::new(RealDisk));
+        Self { now: Instant::now(), secret, run_id, seed, ticker, disk }
     }
 
     /// What this seed stands for, at a time that the caller names; whatever takes time seems to take none. For tests and
@@ -36,6 +44,11 @@ impl Origin {
     pub fn of_seed(seed: u64, now: Instant) -> Self {
         let dice = Dice::new(seed);
         let (secret, run_id) = ([(); 16].map(|()| dice.number() as u8), [(); 20].map(|()| dice.number() as u8));
-        Self { now, secret, run_id, seed: dice.number(), ticker: Ticker::stopped() }
+        Self { now, secret, run_id, seed: dice.number(), ticker: Ticker::stopped(), disk: Arc::new(RealDisk) }
+    }
+
+    /// The same with another disk for the log and snapshots.
+    pub fn on(self, disk: Arc<dyn Disk>) -> Self {
+        Self { disk, ..self }
     }
 }

@@ -18,6 +18,8 @@ pub enum Hindrance {
     SnapshotFails = 4,
     /// What has been done waits for the disk, and is as much as may wait: clients that write are held.
     DiskBehind = 8,
+    /// A snapshot is being written: whoever is about to write looks how much waits for it.
+    SnapshotRuns = 16,
 }
 
 /// What is in the way.

@@ -191,7 +191,9 @@ pub fn is_held(cx: &Cx<'_>, request: &Request<'_>) -> bool {
 
 #[cold]
 fn is_held_now(cx: &Cx<'_>, request: &Request<'_>) -> bool {
-    let is_behind = cx.engine.readiness.has(Hindrance::DiskBehind);
+    let readiness = &cx.engine.readiness;
+    let is_behind = readiness.has(Hindrance::DiskBehind)
+        || (readiness.has(Hindrance::SnapshotRuns) && cx.engine.is_snapshot_behind());
     let held = cx.engine.pause.held(cx.now.monotonic_ms()).or(is_behind.then_some(Held::Writes));
     match held {
         None => false,

@@ -89,6 +89,8 @@ pub struct Snapshot {
     shard: usize,
     current: Option<Current>,
     is_over: bool,
+    clock: fn() -> u64,
+    longest_hold: u64,
 }
 
 impl Store {
@@ -101,7 +103,16 @@ impl Store {
 
 impl Snapshot {
     fn on(desk: Arc<Desk>) -> Self {
-        Self { desk, sizes: Vec::new(), has_timed_fields: false, shard: 0, current: None, is_over: false }
+        Self {
+            desk,
+            sizes: Vec::new(),
+            has_timed_fields: false,
+            shard: 0,
+            current: None,
+            is_over: false,
+            clock: || 0,
+            longest_hold: 0,
+        }
     }
 
     /// Begins a snapshot of this instant. `all` are all shards of the store. The bytes that are handed over and not taken
@@ -145,6 +156,16 @@ impl Snapshot {
         self.has_timed_fields
     }
 
+    /// Measures with this clock, whatever it counts in, how long a step holds a shard.
+    pub fn measure_by(&mut self, clock: fn() -> u64) {
+        self.clock = clock;
+    }
+
+    /// The longest time for which a step has held a shard, as the clock counts.
+    pub fn longest_hold(&self) -> u64 {
+        self.longest_hold
+    }
+
     /// Gives to `sink` what has been handed over, then hands over some more: about as much as `budget` says, under the lock
     /// of one shard of the store in which this snapshot began.
     ///
@@ -173,20 +194,32 @@ impl Snapshot {
             }
             let key = opening.key_now();
             let hash = store.hash(&key);
+            let (mut shard, began) = (store.lock_of(hash), (self.clock)());
+            let has_moved = shard.hand_over_opened((hash, &key), opening, &mut budget);
+            drop(shard);
+            self.note_hold(began);
             // What is not there is in a table that the store has let go of, or on its way to another key.
-            return store.lock_of(hash).hand_over_opened((hash, &key), opening, &mut budget)
-                || self.desk.hand_over_ended(&mut budget);
+            return has_moved || self.desk.hand_over_ended(&mut budget);
         }
         if self.desk.hand_over_ended(&mut budget) {
             return true;
         }
         while self.shard < store.shards() {
-            if store.lock(self.shard).hand_over(&mut budget) {
+            let (mut shard, began) = (store.lock(self.shard), (self.clock)());
+            let has_moved = shard.hand_over(&mut budget);
+            drop(shard);
+            self.note_hold(began);
+            if has_moved {
                 return true;
             }
             self.shard += 1;
         }
         false
+    }
+
+    /// A shard has been given back that was held since then.
+    fn note_hold(&mut self, began: u64) {
+        self.longest_hold = self.longest_hold.max((self.clock)().wrapping_sub(began));
     }
 
     /// Gives out what has arrived: small keys, then one large value after the other as far as they have come.

@@ -5,11 +5,11 @@
 
 mod rdb;
 
-use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
+use sleeve_disk::disk::{Disk, File, Open};
 use sleeve_disk::replay::{self, Outcome, Step};
 
 use crate::config::Opt;
@@ -44,16 +44,16 @@ impl Engine {
     /// Loads the snapshot that `dbfilename` names; whether there is one.
     fn load_snapshot(self: &Arc<Self>) -> Result<bool, String> {
         let path = self.snapshot_path();
-        let file = match File::open(&path) {
-            Ok(file) => file,
+        let (source, size) = match Source::open(&*self.disk, &path) {
+            Ok(opened) => opened,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(error) => {
                 return Err(format!("Fatal error: can't open {} for reading: {}", path.display(), reason(&error)));
             }
         };
-        let size = file.metadata().map_or(0, |metadata| metadata.len());
         self.durability.loading.begin(Instant::now().wall_ms() / 1_000, size);
-        self.load_rdb(&mut Replay::begin(self, 0), file, Origin::Snapshot).map_err(|error| unusable(&path, &error))?;
+        self.load_rdb(&mut Replay::begin(self, 0), source, Origin::Snapshot)
+            .map_err(|error| unusable(&path, &error))?;
         Ok(true)
     }
 
@@ -122,6 +122,29 @@ impl Engine {
             self.durability.loading.add_bytes(log.bytes_read().saturating_sub(seen));
             seen = seen.max(log.bytes_read());
         }
+    }
+}
+
+/// A snapshot that is read from front to back.
+struct Source {
+    file: Arc<dyn File>,
+    position: u64,
+}
+
+impl Source {
+    /// The file and its size.
+    fn open(disk: &dyn Disk, path: &Path) -> io::Result<(Self, u64)> {
+        let file = disk.open(path, Open::Read)?;
+        let size = file.size()?;
+        Ok((Self { file, position: 0 }, size))
+    }
+}
+
+impl Read for Source {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(self.position, into)?;
+        self.position += read as u64;
+        Ok(read)
     }
 }
 

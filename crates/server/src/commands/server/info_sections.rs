@@ -162,9 +162,8 @@ pub fn persistence(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("loading", u8::from(loading.is_some()));
     lines.zeros(&["async_loading"]);
     // Nothing is copied on write here: what a snapshot takes besides is what waits for its disk.
-    let waiting_bytes = progress.waiting_bytes.load(Ordering::Relaxed);
     lines.add("current_cow_peak", progress.waiting_bytes_max.load(Ordering::Relaxed));
-    lines.add("current_cow_size", waiting_bytes);
+    lines.add("current_cow_size", progress.waits());
     lines.zeros(&["current_cow_size_age"]);
     lines.add("current_fork_perc", "0.00");
     lines.add("current_save_keys_processed", progress.keys_done.load(Ordering::Relaxed));
@@ -177,6 +176,7 @@ pub fn persistence(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("rdb_current_bgsave_time_sec", runs_s(Purpose::File));
     lines.add("rdb_saves", snapshots.saves);
     lines.add("rdb_last_cow_size", progress.waiting_bytes_max.load(Ordering::Relaxed));
+    lines.add("snapshot_longest_hold_us", progress.longest_hold_ns.load(Ordering::Relaxed) / 1_000);
     let (keys_loaded, keys_expired) = durability.loading.keys();
     lines.add("rdb_last_load_keys_expired", keys_expired);
     lines.add("rdb_last_load_keys_loaded", keys_loaded);

@@ -54,10 +54,30 @@ pub struct Progress {
     pub keys_total: AtomicU64,
     /// Keys that it has.
     pub keys_done: AtomicU64,
-    /// Bytes that wait for the disk.
+    /// Bytes that were handed over and not taken.
     pub waiting_bytes: Arc<AtomicUsize>,
-    /// The most that have.
+    /// Bytes that were taken and encoded, and are not written.
+    pub encoded_bytes: AtomicUsize,
+    /// The most that ever waited for the disk, of both.
     pub waiting_bytes_max: AtomicU64,
+    /// The longest time for which a shard was held for it, in nanoseconds.
+    pub longest_hold_ns: AtomicU64,
+}
+
+impl Progress {
+    /// Bytes that wait for the disk.
+    pub fn waits(&self) -> u64 {
+        (self.waiting_bytes.load(Ordering::Relaxed) + self.encoded_bytes.load(Ordering::Relaxed)) as u64
+    }
+
+    /// The same, and takes note of it if it is the most that has waited.
+    pub fn note_waits(&self) -> u64 {
+        let waits = self.waits();
+        if waits > self.waiting_bytes_max.load(Ordering::Relaxed) {
+            self.waiting_bytes_max.fetch_max(waits, Ordering::Relaxed);
+        }
+        waits
+    }
 }
 
 /// What is done when a snapshot is over; it is told whether the snapshot is good.
@@ -166,7 +186,8 @@ impl Snapshots {
             }
             Purpose::Base => book.status.base_scheduled = false,
         }
-        for counter in [&self.progress.keys_total, &self.progress.keys_done, &self.progress.waiting_bytes_max] {
+        let Progress { keys_total, keys_done, waiting_bytes_max, longest_hold_ns, .. } = &self.progress;
+        for counter in [keys_total, keys_done, waiting_bytes_max, longest_hold_ns] {
             counter.store(0, Ordering::Relaxed);
         }
         Ok(())

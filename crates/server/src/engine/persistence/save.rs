@@ -8,14 +8,14 @@
 //! increment from the instant on.
 
 use std::fmt;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use sleeve_disk::BASE_OFFSET_FIELD;
+use sleeve_disk::disk::{Disk, File, Open};
 use sleeve_disk::format::manifest::Format as BaseFormat;
 use sleeve_disk::log::{Log, NewBase};
 use sleeve_store::rdb::Version;
@@ -158,8 +158,8 @@ impl Engine {
         let begun = self.begin_snapshot(|_| Ok(()))?;
         let changes = begun.changes;
         self.write_to(&beside, begun, false)?;
-        put_in_place(&beside, &path).map_err(|error| {
-            _ = std::fs::remove_file(&beside);
+        put_in_place(&*self.disk, &beside, &path).map_err(|error| {
+            _ = self.disk.remove(&beside);
             format!("cannot put {} in its place: {}", path.display(), reason(&error))
         })?;
         Ok(changes)
@@ -204,7 +204,7 @@ impl Engine {
         let rewrite = file.with(|open| open.log.rewrite(base, since)).ok_or_else(gone)?;
         let rewritten = rewrite.and_then(|rewrite| rewrite.run());
         let rewritten = rewritten.map_err(|error| {
-            _ = std::fs::remove_file(&temporary);
+            _ = self.disk.remove(&temporary);
             failed("put the new base in its place", error)
         })?;
         let history = file
@@ -248,14 +248,18 @@ impl Engine {
             }
             std::thread::yield_now();
         }
+        let held_since = clock::ticks();
         let waiting_bytes = Arc::clone(&self.durability.snapshots.progress.waiting_bytes);
-        let snapshot = locks.begin_snapshot(waiting_bytes).map_err(|unfinished| unfinished.to_string())?;
+        let mut snapshot = locks.begin_snapshot(waiting_bytes).map_err(|unfinished| unfinished.to_string())?;
+        snapshot.measure_by(clock::ticks);
         let offset = self.journal.forget_database();
         let functions = self.scripts.libraries().iter().map(|library| library.code.clone()).collect();
         at_instant(offset)?;
         let changes = self.stats.changes();
         let keys = snapshot.sizes().iter().map(|size| size.keys as u64).sum();
         self.durability.snapshots.progress.keys_total.store(keys, Ordering::Relaxed);
+        drop(locks);
+        self.note_hold(clock::ticks().wrapping_sub(held_since));
         Ok(Begun { snapshot, offset, changes, functions })
     }
 
@@ -267,9 +271,12 @@ impl Engine {
 
     /// Writes a snapshot to a new file, and syncs it.
     fn write_to(&self, path: &Path, begun: Begun, is_log_base: bool) -> Result<(), String> {
+        self.readiness.set(Hindrance::SnapshotRuns, true);
         let written = self.try_write_to(path, begun, is_log_base);
+        self.readiness.set(Hindrance::SnapshotRuns, false);
+        self.durability.snapshots.progress.encoded_bytes.store(0, Ordering::Relaxed);
         if written.is_err() {
-            _ = std::fs::remove_file(path);
+            _ = self.disk.remove(path);
         }
         written
     }
@@ -278,7 +285,7 @@ impl Engine {
         let failed = |error: &io::Error| format!("cannot write {}: {}", path.display(), reason(error));
         let Begun { mut snapshot, offset, functions, .. } = begun;
         let syncs_often = if is_log_base { Opt::AofRewriteIncrementalFsync } else { Opt::RdbSaveIncrementalFsync };
-        let mut out = Out::create(path, self.config.flag(syncs_often)).map_err(|error| failed(&error))?;
+        let mut out = Out::create(&*self.disk, path, self.config.flag(syncs_often)).map_err(|error| failed(&error))?;
         let mut writer = Writer::new(self.snapshot_format(&snapshot));
         writer.about(&About {
             server_version: crate::REDIS_VERSION,
@@ -296,11 +303,14 @@ impl Engine {
             if self.durability.snapshots.is_aborted() {
                 return Err(ABORTED.into());
             }
+            // Also what has come while the disk was waited for.
+            self.bound_snapshot_memory(writer.pending_len());
             let step = snapshot.step(&self.store, STEP, &mut |record| scribe.write(&mut writer, record, &access));
             let step = step.map_err(|torn| torn.to_string())?;
             let keys_before = progress.keys_done.swap(scribe.keys_len(), Ordering::Relaxed);
             self.delay_save(scribe.keys_len() - keys_before);
-            self.bound_snapshot_memory();
+            self.note_hold(snapshot.longest_hold());
+            self.bound_snapshot_memory(writer.pending_len());
             if writer.pending_len() >= WRITE_BYTES || step == Step::Done {
                 writer.drain(|bytes| out.write(bytes)).map_err(|error| failed(&error))?;
             }
@@ -313,6 +323,12 @@ impl Engine {
         }
         writer.end().map_err(|outdated| outdated.to_string())?;
         writer.drain(|bytes| out.write(bytes)).and_then(|()| out.finish()).map_err(|error| failed(&error))
+    }
+
+    /// A shard was held for a snapshot for so many ticks.
+    fn note_hold(&self, ticks: u64) {
+        let longest_ns = &self.durability.snapshots.progress.longest_hold_ns;
+        longest_ns.fetch_max(self.ticker.nanoseconds(ticks), Ordering::Relaxed);
     }
 
     /// Waits behind so many keys of a snapshot, if a test has asked for that.
@@ -347,12 +363,26 @@ impl Engine {
         }
     }
 
-    /// Holds clients that write while more waits for the snapshot's disk than may.
-    fn bound_snapshot_memory(&self) {
+    /// Whether as much waits for the snapshot's disk as may. Whoever is about to write asks, because the snapshot's thread may
+    /// be waiting for the disk; it goes on when that thread says so.
+    pub fn is_snapshot_behind(&self) -> bool {
         let progress = &self.durability.snapshots.progress;
-        let waiting_bytes = progress.waiting_bytes.load(Ordering::Relaxed) as u64;
-        progress.waiting_bytes_max.fetch_max(waiting_bytes, Ordering::Relaxed);
-        let is_behind = waiting_bytes >= self.config.memory(Opt::SnapshotMaxMemory);
+        let is_behind = progress.note_waits() >= self.config.memory(Opt::SnapshotMaxMemory);
+        if is_behind {
+            self.readiness.set(Hindrance::DiskBehind, true);
+            if !self.readiness.has(Hindrance::SnapshotRuns) {
+                // That thread has ended meanwhile and looks no more.
+                self.set_disk_behind(self.journal.is_full());
+            }
+        }
+        is_behind
+    }
+
+    /// Holds clients that write while more waits for the snapshot's disk than may; so many bytes are encoded and not written.
+    fn bound_snapshot_memory(&self, encoded_bytes: usize) {
+        let progress = &self.durability.snapshots.progress;
+        progress.encoded_bytes.store(encoded_bytes, Ordering::Relaxed);
+        let is_behind = progress.note_waits() >= self.config.memory(Opt::SnapshotMaxMemory);
         if is_behind != self.readiness.has(Hindrance::DiskBehind) {
             self.set_disk_behind(is_behind || self.journal.is_full());
         }
@@ -363,34 +393,32 @@ const ABORTED: &str = "it was given up for another";
 
 /// The file that is being written.
 struct Out {
-    file: File,
+    file: Arc<dyn File>,
     unsynced: u64,
     syncs_often: bool,
 }
 
 impl Out {
-    fn create(path: &Path, syncs_often: bool) -> io::Result<Self> {
-        let file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
-        Ok(Self { file, unsynced: 0, syncs_often })
+    fn create(disk: &dyn Disk, path: &Path, syncs_often: bool) -> io::Result<Self> {
+        Ok(Self { file: disk.open(path, Open::Create)?, unsynced: 0, syncs_often })
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_all(bytes)?;
+        self.file.append(&[IoSlice::new(bytes)])?;
         self.unsynced += bytes.len() as u64;
         if self.syncs_often && self.unsynced >= SYNC_BYTES {
             self.unsynced = 0;
-            self.file.sync_data()?;
+            self.file.sync()?;
         }
         Ok(())
     }
 
     fn finish(self) -> io::Result<()> {
-        self.file.sync_all()
+        self.file.sync()
     }
 }
 
-fn put_in_place(beside: &Path, path: &Path) -> io::Result<()> {
-    std::fs::rename(beside, path)?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(folder)?.sync_all()
+fn put_in_place(disk: &dyn Disk, beside: &Path, path: &Path) -> io::Result<()> {
+    disk.rename(beside, path)?;
+    disk.sync_folder(path.parent().unwrap_or(Path::new("")))
 }

@@ -6,7 +6,6 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use sleeve_disk::disk::real::RealDisk;
 use sleeve_disk::log::{Folder, Log, Options};
 
 use crate::config::Opt;
@@ -34,7 +33,7 @@ impl Engine {
             timestamps: self.config.flag(Opt::AofTimestampEnabled),
             salt: self.dice().number(),
         };
-        Folder::open(Arc::new(RealDisk), options, std::process::id()).map_err(|error| error.to_string())
+        Folder::open(Arc::clone(&self.disk), options, std::process::id()).map_err(|error| error.to_string())
     }
 
     /// Switches the log on or off.

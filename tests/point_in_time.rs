@@ -1,0 +1,153 @@
+//! Snapshots of an engine that goes on changing: each is what the journal says of its instant.
+//!
+//! Threads write to an embedded engine while one snapshot after the other is taken, as bases of its log. A base names the offset
+//! of the journal that it stands for. The journal up to there, applied to an empty engine, is the model; the base, loaded into
+//! another, has to hold the same keys, types, deadlines and values. Units that are moved between accounts have the same sum in
+//! each snapshot besides, whatever the journal says.
+
+mod rig;
+mod slow_disk;
+mod writers;
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::replay::content::ask_text;
+use rig::{Allowance, End, Rig, take_beside};
+use sleeve_disk::disk::memory::MemoryDisk;
+use sleeve_server::{Engine, Opt};
+use sleeve_tests::{Kind, Server, soak};
+use slow_disk::SlowDisk;
+use writers::{ACCOUNTS, change_large, fill_large, random_commands, sum, transfers};
+
+/// Threads that write.
+const THREADS: u64 = 3;
+
+/// Microseconds for each key of a snapshot, so that it lasts while much is written.
+const DELAY_US: &str = "20";
+
+const WORKERS: [&str; 2] = ["1", "4"];
+
+/// How many snapshots there are in one of so many configurations: a soak says how many in all.
+fn snapshots(short: usize, configurations: usize) -> usize {
+    soak::count(short * configurations).div_ceil(configurations)
+}
+
+#[test]
+fn random_commands_are_there_up_to_the_instant() {
+    for workers in WORKERS {
+        let options = [(Opt::Workers, workers), (Opt::RdbKeySaveDelay, "100")];
+        let mut rig = Rig::new(&options, Arc::new(MemoryDisk::new()));
+        take_beside(&mut rig, (&random_commands, THREADS), (snapshots(10, 4), 3_000), &mut |_, _| {});
+    }
+}
+
+#[test]
+fn transfers_are_there_whole_or_not_at_all() {
+    for workers in WORKERS {
+        let options =
+            [(Opt::Workers, workers), (Opt::RdbKeySaveDelay, DELAY_US), (Opt::MaxmemoryPolicy, "volatile-random")];
+        let mut rig = Rig::new(&options, Arc::new(MemoryDisk::new()));
+        for number in 0..ACCOUNTS {
+            rig.ask(&format!("SET account:{number} 100"));
+        }
+        let room = rig.engine.used_bytes() + 600_000;
+        assert_eq!(rig.ask(&format!("CONFIG SET maxmemory {room}")), "+OK\r\n");
+        let mut last = Vec::new();
+        take_beside(&mut rig, (&transfers, THREADS), (snapshots(4, 4), 4_000), &mut |_, taken| {
+            assert_eq!(sum(&taken.loaded), 100 * ACCOUNTS as i64);
+            last = taken.bytes;
+        });
+        assert_ne!(rig.info("evicted_keys"), "0");
+        assert_ne!(rig.info("expired_keys"), "0");
+        assert_eq!(sum_in_redis(&last), 100 * ACCOUNTS as i64);
+    }
+}
+
+/// What a real server that is started with this file makes of the accounts.
+fn sum_in_redis(file: &[u8]) -> i64 {
+    let mut server = Server::start(Kind::Redis);
+    server.kill();
+    std::fs::write(server.folder().join("dump.rdb"), file).expect("the folder of the server");
+    server.restart().unwrap_or_else(|reason| panic!("it does not load it: {reason}"));
+    let mut connection = server.connect();
+    let script = "local sum = 0 for db = 0, 1 do redis.call('SELECT', db) \
+                  for _, k in ipairs(redis.call('KEYS', 'account:*')) do sum = sum + redis.call('GET', k) end \
+                  for _, k in ipairs({'bank', 'vault'}) do \
+                  for _, v in ipairs(redis.call('HVALS', k)) do sum = sum + v end end \
+                  local ranks = redis.call('ZRANGE', 'ranks', 0, -1, 'WITHSCORES') \
+                  for i = 2, #ranks, 2 do sum = sum + ranks[i] end end return sum";
+    let reply = connection.command(&["EVAL", script, "0"]).expect("a reply");
+    let text = String::from_utf8_lossy(&reply).into_owned();
+    text.trim_start_matches(':').trim_end().parse().unwrap_or_else(|_| panic!("{text}"))
+}
+
+/// With `count` set, a million elements of each type.
+#[test]
+fn large_values_of_each_type_are_as_they_were() {
+    let is_soak = soak::count(0) > 0;
+    let elements = if is_soak { 1_000_000 } else { 2_000 };
+    for workers in WORKERS {
+        let mut rig = Rig::new(&[(Opt::Workers, workers)], Arc::new(MemoryDisk::new()));
+        fill_large(&rig.engine, elements);
+        let change = |engine: &Arc<Engine>, number, allowance: &Allowance| {
+            change_large(engine, (number, elements), allowance);
+        };
+        let much = if is_soak { (10, 100_000) } else { (3, 3_000) };
+        take_beside(&mut rig, (&change, THREADS), much, &mut |_, _| {});
+    }
+}
+
+/// Bytes that may wait for the disk.
+const WAIT_MAX: u64 = 4 << 20;
+
+/// What is encoded before it is written, and what a few commands hand over that began before the bound was reached.
+const SLACK: u64 = 2 << 20;
+
+/// Keys of a thousand bytes each.
+const KEYS: usize = 10_000;
+
+/// Changes one key after the other.
+fn overwrite(engine: &Arc<Engine>, number: u64, allowance: &Allowance) {
+    let (mut local, mut key, value) = (engine.connect(|| {}), number as usize, "w".repeat(1_000));
+    while allowance.take() {
+        ask_text(&mut local, &format!("SET key:{key} {value}"));
+        key = (key + THREADS as usize) % KEYS;
+    }
+}
+
+#[test]
+fn what_waits_for_a_slow_disk_stays_below_its_bound() {
+    for workers in WORKERS {
+        let (disk, bound) = (Arc::new(SlowDisk::new(5_000_000)), WAIT_MAX.to_string());
+        let options = [(Opt::Workers, workers), (Opt::SnapshotMaxMemory, &bound), (Opt::Rdbcompression, "no")];
+        let mut rig = Rig::new(&options, disk.clone());
+        (0..KEYS).for_each(|key| _ = rig.ask(&format!("SET key:{key} {}", "v".repeat(1_000))));
+        let (engine, allowance) = (Arc::clone(&rig.engine), Allowance::default());
+        thread::scope(|scope| {
+            let _end = End(&allowance);
+            for number in 0..THREADS {
+                let (engine, allowance) = (&engine, &allowance);
+                scope.spawn(move || overwrite(engine, number, allowance));
+            }
+            for _ in 0..snapshots(1, 10) {
+                disk.stop(true);
+                rig.begin_snapshot();
+                allowance.set(2 * KEYS, false);
+                let deadline = Instant::now() + Duration::from_secs(60);
+                while bytes(&mut rig, "current_cow_size") < WAIT_MAX {
+                    assert!(Instant::now() < deadline, "nobody writes so much");
+                }
+                disk.stop(false);
+                rig.end_snapshot();
+                let most = bytes(&mut rig, "rdb_last_cow_size");
+                assert!((WAIT_MAX..WAIT_MAX + SLACK).contains(&most), "{most} bytes have waited");
+            }
+        });
+    }
+}
+
+fn bytes(rig: &mut Rig, name: &str) -> u64 {
+    rig.info(name).parse().expect("bytes")
+}
