@@ -144,65 +144,93 @@ fn a_log_that_is_switched_on_begins_with_the_data_and_one_that_is_switched_off_e
     assert_eq!(digest(&other), before);
 }
 
+/// The most that was seen of each counter, in replies to whoever changed it and to others.
+type Seen = Mutex<HashMap<String, i64>>;
+
 /// Adds to counters, and remembers what was acknowledged and what was read.
-fn count(server: &Server, number: usize, depth: usize, known: &Mutex<HashMap<usize, i64>>) -> Option<()> {
+fn count(server: &Server, number: usize, depth: usize, seen: &Seen) -> Option<()> {
     let mut connection = server.try_connect().ok()?;
-    let note = |counter: usize, value: i64| {
-        let mut known = known.lock().expect("nobody panics with it");
-        let best = known.entry(counter).or_default();
+    let (own, other) = (format!("counter:{number}"), format!("counter:{}", (number + 1) % COUNTERS));
+    let (left, right) = (format!("left:{number}"), format!("right:{number}"));
+    let pair = format!("MULTI\r\nINCR {left}\r\nINCR {right}\r\nEXEC\r\n");
+    let script = "redis.call('INCR',KEYS[1]) return redis.call('INCR',KEYS[2])";
+    let script = format!("EVAL \"{script}\" 2 {left} {right}\r\n");
+    let note = |counter: &str, reply: &str| {
+        let value: i64 = reply.trim_start_matches(':').trim_end().parse().ok()?;
+        let mut seen = seen.lock().expect("nobody panics with it");
+        let best = seen.entry(counter.to_owned()).or_default();
         *best = value.max(*best);
+        Some(())
     };
     loop {
-        let other = (number + 1) % COUNTERS;
-        let (own_name, other_name) = (format!("counter:{number}"), format!("counter:{other}"));
-        let mut requests: Vec<u8> = Vec::new();
-        for _ in 0..depth {
-            requests.extend(format!("INCR {own_name}\r\n").into_bytes());
-        }
-        requests.extend(format!("INCRBY {other_name} 0\r\n").into_bytes());
-        connection.send(&requests).ok()?;
-        for index in 0..=depth {
+        let requests = format!("{}INCRBY {other} 0\r\n{pair}{script}", format!("INCR {own}\r\n").repeat(depth));
+        connection.send(requests.as_bytes()).ok()?;
+        for index in 0..depth + 6 {
             let reply = String::from_utf8(connection.reply().ok()?).ok()?;
-            let value = reply.trim_start_matches(':').trim_end().parse().ok()?;
-            note(if index == depth { other } else { number }, value);
+            match index.checked_sub(depth) {
+                None => note(&own, &reply)?,
+                Some(0) => note(&other, &reply)?,
+                // MULTI and what it answers to each command.
+                Some(1..=3) => {}
+                Some(4) => note(&right, reply.lines().last()?)?,
+                Some(_) => note(&right, &reply)?,
+            }
         }
     }
 }
 
 const COUNTERS: usize = 6;
 
+/// Has clients count until some more is done, with a rewrite and a snapshot under way, and kills the server there.
+fn kill_amid_work(server: &Server, random: &mut Random, seen: &Seen) {
+    let depths: Vec<usize> = (0..COUNTERS).map(|_| *random.pick(&[1, 5, 30])).collect();
+    std::thread::scope(|scope| {
+        for (number, &depth) in depths.iter().enumerate() {
+            scope.spawn(move || _ = count(server, number, depth, seen));
+        }
+        let total = || seen.lock().expect("nobody panics with it").values().sum::<i64>();
+        let (begun, more) = (total(), 50 + random.below(2_000) as i64);
+        wait_until("some work", || total() > begun + more);
+        if let Some(order) = [Some("BGREWRITEAOF"), Some("BGSAVE"), None][random.below(3)] {
+            ask(&mut server.connect(), &[order]);
+        }
+        let killed = Command::new("kill").args(["-9", &server.process_id().to_string()]).status();
+        assert!(killed.is_ok_and(|status| status.success()));
+    });
+}
+
+/// What a counter stands at.
+fn counted(connection: &mut Connection, counter: &str) -> i64 {
+    let reply = ask(connection, &["INCRBY", counter, "0"]);
+    reply.trim_start_matches(':').trim_end().parse().unwrap_or_else(|_| panic!("{counter}: {reply}"))
+}
+
 #[test]
 fn nothing_acknowledged_or_read_is_missing_after_kill_9() {
-    let rounds = soak::count(4);
-    for policy in ["no", "everysec", "always"] {
-        let mut random = Random::new(seed(7));
-        let known: Mutex<HashMap<usize, i64>> = Mutex::default();
-        let arguments = ["--appendonly", "yes", "--appendfsync", policy, "--workers", "2"];
+    let numbers = ["1", "2", "4"];
+    let rounds = soak::count(6).div_ceil(numbers.len());
+    for (policy, workers) in ["no", "everysec", "always"].iter().flat_map(|policy| numbers.map(|n| (policy, n))) {
+        let (mut random, seen) = (Random::new(seed(7)), Seen::default());
+        let arguments = ["--appendonly", "yes", "--appendfsync", policy, "--workers", workers];
         let mut server = start(&[arguments.as_slice(), &["--auto-aof-rewrite-min-size", "16kb"]].concat());
         for round in 0..rounds {
-            let depths: Vec<usize> = (0..COUNTERS).map(|_| *random.pick(&[1, 5, 30])).collect();
-            std::thread::scope(|scope| {
-                for (number, &depth) in depths.iter().enumerate() {
-                    let (server, known) = (&server, &known);
-                    scope.spawn(move || _ = count(server, number, depth, known));
-                }
-                let total = |known: &HashMap<usize, i64>| known.values().sum::<i64>();
-                let (begun, more) = (total(&known.lock().expect("mine")), 50 + random.below(2_000) as i64);
-                wait_until("some work", || total(&known.lock().expect("mine")) > begun + more);
-                if random.once_in(2) {
-                    ask(&mut server.connect(), &["BGREWRITEAOF"]);
-                }
-                let killed = Command::new("kill").args(["-9", &server.process_id().to_string()]).status();
-                assert!(killed.is_ok_and(|status| status.success()));
-            });
-            server.restart().unwrap_or_else(|reason| panic!("{policy}, round {round}: {reason}"));
+            kill_amid_work(&server, &mut random, &seen);
+            let when = format!("{policy}, {workers} workers, round {round}");
+            server.restart().unwrap_or_else(|reason| panic!("{when}: {reason}"));
             let mut connection = server.connect();
-            for (counter, &value) in known.lock().expect("mine").iter() {
-                let reply = ask(&mut connection, &["INCRBY", &format!("counter:{counter}"), "0"]);
-                let found: i64 = reply.trim_start_matches(':').trim_end().parse().expect("a number");
-                assert!(found >= value, "{policy}, round {round}: counter {counter} is {found}, and {value} was seen");
+            for (counter, &value) in seen.lock().expect("mine").iter() {
+                let found = counted(&mut connection, counter);
+                assert!(found >= value, "{when}: {counter} is {found}, and {value} was seen");
+            }
+            for number in 0..COUNTERS {
+                let [left, right] = ["left", "right"].map(|side| counted(&mut connection, &format!("{side}:{number}")));
+                assert_eq!(left, right, "{when}: a transaction or a script is half there");
             }
         }
+        println!(
+            "{policy}, {workers} workers: killed {rounds} times, {} changes seen",
+            seen.lock().expect("mine").values().sum::<i64>()
+        );
     }
 }
 

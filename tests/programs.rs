@@ -16,6 +16,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use market::{Purchase, enrol, list_item, offers, purchase_item};
@@ -23,6 +24,7 @@ use progress::{LINES_MAX, process_logs};
 use sessions::{VIEWED_MAX, check_token, clean_sessions, update_token, update_token_pipeline};
 use sleeve::prelude::*;
 use sleeve::{Client, RankRange};
+use sleeve_tests::random::{Random, seed};
 use sleeve_tests::{Kind, Server};
 
 /// Runs `check` with clients of every place that a program may use.
@@ -200,6 +202,41 @@ fn a_killed_process_counts_each_line_once() {
         assert!(kills > 3, "it was killed {kills} times");
         assert_eq!(counted(&client), counts);
         assert!(counts.values().sum::<i64>() > LINES_MAX as i64);
+    }
+}
+
+#[test]
+fn each_line_is_counted_once_by_a_server_after_kill_9() {
+    for policy in ["always", "everysec", "no"] {
+        let (folder, counts) = logs(&format!("logs-for-a-server-{policy}"));
+        let arguments = ["--appendonly", "yes", "--appendfsync", policy, "--workers", "2"];
+        let mut server = Server::start_with(Kind::Sleeve, &arguments);
+        let client = Client::connect(&server.url()).expect("a connection");
+        let (steps, is_done) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let kills = thread::scope(|scope| {
+            let killer = scope.spawn(|| {
+                let (mut random, mut kills) = (Random::new(seed(11)), 0);
+                loop {
+                    // It dies somewhere in the transaction behind so many more, or around it.
+                    let next = steps.load(Ordering::Relaxed) + random.below(25);
+                    while steps.load(Ordering::Relaxed) < next && !is_done.load(Ordering::Relaxed) {
+                        thread::yield_now();
+                    }
+                    if is_done.load(Ordering::Relaxed) {
+                        return kills;
+                    }
+                    server.kill();
+                    kills += 1;
+                    server.restart().expect("it starts again");
+                }
+            });
+            // Whether the last transaction was made is not known: the progress says so.
+            while process_logs(&client, &folder, || _ = steps.fetch_add(1, Ordering::Relaxed)).is_err() {}
+            is_done.store(true, Ordering::Relaxed);
+            killer.join().expect("the killer")
+        });
+        assert!(kills > 3, "it was killed {kills} times");
+        assert_eq!(counted(&client), counts, "{policy}");
     }
 }
 

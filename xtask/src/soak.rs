@@ -99,6 +99,20 @@ const SOAKS: &[Soak] = &[
         env: &[],
     },
     Soak {
+        name: "point-in-time",
+        shows: "so many snapshots of an engine that is written to hold what its journal says of their instants, also on slow disks",
+        test: &["--package", "sleeve-tests", "--test", "outside", "point_in_time::"],
+        size: Size::Count(1_000),
+        env: &[],
+    },
+    Soak {
+        name: "kill-nine",
+        shows: "what was acknowledged or read is there after so many kills, for each appendfsync; 1, 2 and 4 workers",
+        test: &["--package", "sleeve-tests", "--test", "outside", "after_kill_9"],
+        size: Size::Count(200),
+        env: &[],
+    },
+    Soak {
         name: "log-cuts",
         shows: "the log keeps what was promised, whole and once, over so many cuts of the power and deaths of the process",
         test: &["--package", "sleeve-disk", "--test", "outside", "simulation::"],
