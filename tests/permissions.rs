@@ -59,8 +59,18 @@ const NEWER: [&str; 16] = [
 ];
 
 /// The commands that Redis 7.2 changed, and what it changed of them.
-const CHANGED: [(&str, &str); 5] =
-    [("acl|deluser", "tips"), ("acl|save", "tips"), ("acl|setuser", "tips"), ("zrank", "arity"), ("zrevrank", "arity")];
+const CHANGED: [(&str, &str); 7] = [
+    ("acl|deluser", "tips"),
+    ("acl|save", "tips"),
+    ("acl|setuser", "tips"),
+    ("wait", "flags"),
+    ("wait", "categories"),
+    ("zrank", "arity"),
+    ("zrevrank", "arity"),
+];
+
+/// The commands that no other server has.
+const OUR_OWN: [&str; 1] = ["client|journal"];
 
 #[test]
 fn every_command_is_described_as_redis_describes_it() {
@@ -69,7 +79,8 @@ fn every_command_is_described_as_redis_describes_it() {
     let [our_names, redis_names] = [all_names(&mut ours), all_names(&mut redis)];
     let lacking: Vec<_> = redis_names.difference(&our_names).collect();
     assert!(lacking.is_empty(), "commands that are missing: {lacking:?}");
-    let newer: Vec<_> = our_names.difference(&redis_names).map(String::as_str).collect();
+    let newer = our_names.difference(&redis_names).map(String::as_str);
+    let newer: Vec<_> = newer.filter(|name| !OUR_OWN.contains(name)).collect();
     assert_eq!(newer, NEWER);
     for name in &redis_names {
         let [mut ours, mut redis] = [&mut ours, &mut redis].map(|connection| facts(connection, name));
@@ -100,8 +111,9 @@ fn every_category_has_the_members_that_it_has_in_redis() {
     assert_eq!(names(&mut ours, &["ACL", "CAT"]), names(&mut redis, &["ACL", "CAT"]));
     for category in names(&mut redis, &["ACL", "CAT"]) {
         let [ours, redis] = [&mut ours, &mut redis].map(|connection| names(connection, &["ACL", "CAT", &category]));
-        let ours: BTreeSet<_> = ours.intersection(&shared).cloned().collect();
-        assert_eq!(ours, redis, "@{category}");
+        let is_same = |name: &String| !CHANGED.contains(&(name, "categories"));
+        let ours: BTreeSet<_> = ours.intersection(&shared).filter(|name| is_same(name)).collect();
+        assert_eq!(ours, redis.iter().filter(|name| is_same(name)).collect(), "@{category}");
     }
 }
 

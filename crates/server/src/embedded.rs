@@ -197,8 +197,13 @@ impl Local {
                     let bytes = tracking_delivery::forwarded(&self.session.state, &keys);
                     self.output.bytes.extend(bytes.unwrap_or_default());
                 }
-                // Replies of this session wait in its own thread.
-                Letter::Adopt(_) | Letter::Listen | Letter::Users | Letter::Durable => {}
+                // Replies of this session wait in its own thread, and it follows no journal.
+                Letter::Adopt(_)
+                | Letter::Listen
+                | Letter::Users
+                | Letter::Durable
+                | Letter::FollowJournal(_)
+                | Letter::Synced => {}
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The few calls that are made to a file system, and nothing else of it.
 //!
-//! [`Disk`] and [`File`] have three twins: [`real`] passes the calls on, [`memory`] keeps everything in a map, and
-//! [`crashing`] forgets, on demand, whatever a power cut may take. Whoever writes to a disk is handed one of them, so the
+//! [`Disk`] and [`File`] have four twins: [`real`] passes the calls on, [`memory`] keeps everything in a map, [`crashing`]
+//! forgets, on demand, whatever a power cut may take, and [`gated`] makes whoever syncs wait until a test lets it. Whoever writes to a disk is handed one of them, so the
 //! same code runs in a server and in a simulation. What a call promises is said here, once:
 //!
 //! - bytes are durable when [`File::sync`] has returned well after they were appended;
@@ -12,6 +12,7 @@
 //! Every call may come from any thread.
 
 pub mod crashing;
+pub mod gated;
 pub mod memory;
 pub mod real;
 

@@ -67,6 +67,10 @@ pub struct State {
     pub is_replaying: bool,
     /// The journal's offset behind all that the replies so far show: the client's own changes, and what it has read of others.
     pub shown_offset: u64,
+    /// The client has changed something since it was asked last up to where its own changes reach.
+    pub has_written: bool,
+    /// The journal's offset behind the client's own changes, when it was asked last.
+    pub written_offset: u64,
 }
 
 /// CLIENT TRACKING: what the client asked for.
@@ -187,7 +191,18 @@ impl State {
             row: None,
             is_replaying: false,
             shown_offset: 0,
+            has_written: false,
+            written_offset: 0,
         }
+    }
+
+    /// An offset of the journal behind all changes of this client; `shown` is what it has seen by now. That may be later than
+    /// its last change, but is as it was where it has changed nothing since it was asked.
+    pub fn written_offset(&mut self, shown: u64) -> u64 {
+        if std::mem::take(&mut self.has_written) {
+            self.written_offset = shown.max(self.shown_offset);
+        }
+        self.written_offset
     }
 
     /// What the request of a client that waits sees of its session, which another thread owns.

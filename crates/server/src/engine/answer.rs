@@ -7,9 +7,16 @@ use sleeve_wire::reply::Writer;
 use super::Engine;
 use super::clients::blocking::Waiter;
 use crate::messaging::mail::Letter;
+use crate::request::error::Error;
 use crate::request::output::Output;
 
 impl Engine {
+    /// Ends the waiting of a client with an error, if it still waits. No shard is locked.
+    pub fn refuse(&self, waiter: &Arc<Waiter>, error: &Error) {
+        self.stats.count_error(error.code());
+        self.answer(waiter, |reply| reply.error(error.text()));
+    }
+
     /// Ends the waiting of a client with a reply, if it still waits. No shard is locked.
     pub fn answer(&self, waiter: &Arc<Waiter>, write: impl FnOnce(&mut Writer<'_>)) {
         let Some(claim) = waiter.claim() else { return };

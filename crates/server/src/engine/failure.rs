@@ -37,6 +37,7 @@ impl Engine {
         log::warning(&format!("The engine is over: {reason}"));
         _ = self.failure.set(reason.to_owned());
         self.scripts.running.end_at_once();
+        self.call_synced(None);
         self.post_stop();
     }
 

@@ -104,6 +104,7 @@ fn step(cx: &mut Cx<'_>, found: Found, args: Args<'_>, keys: &[KeyAt]) -> bool {
     }
     if cx.locks.recorder.pieces() != pieces {
         cx.out.note_write(mark);
+        cx.state.has_written = true;
     }
     if !cx.pending.outbox.owes_nothing_to_itself() {
         cx.push_own();

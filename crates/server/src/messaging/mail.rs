@@ -54,6 +54,8 @@ pub enum Letter {
         /// What goes out.
         keys: Arc<Vec<u8>>,
     },
+    /// The client with this id has said CLIENT JOURNAL ON.
+    FollowJournal(u64),
     /// The engine's doors have changed: watch those that there are now.
     Listen,
     /// Users may do less now: close clients that listen to what theirs may not.
@@ -62,6 +64,8 @@ pub enum Letter {
     Resume,
     /// More of the journal has outlived the process: replies that waited for that may leave.
     Durable,
+    /// The disk has more of the journal, or nobody knows any more how much it has: who follows the journal may be told.
+    Synced,
     /// Close everything and return.
     Stop,
 }
@@ -69,7 +73,7 @@ pub enum Letter {
 impl Letter {
     /// Whether its kind is all that it says.
     fn is_bare(&self) -> bool {
-        matches!(self, Self::Listen | Self::Users | Self::Resume | Self::Durable | Self::Stop)
+        matches!(self, Self::Listen | Self::Users | Self::Resume | Self::Durable | Self::Synced | Self::Stop)
     }
 }
 

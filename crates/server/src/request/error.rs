@@ -18,6 +18,9 @@ impl Error {
     pub const SYNTAX: Self = Self::fixed("ERR syntax error");
     /// An argument that should be a signed 64-bit integer and is not.
     pub const NOT_INTEGER: Self = Self::fixed("ERR value is not an integer or out of range");
+    /// WAITAOF without a log.
+    pub const NO_LOG_TO_WAIT_FOR: Self =
+        Self::fixed("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.");
     /// An argument that should be a floating point number and is not.
     pub const NOT_FLOAT: Self = Self::fixed("ERR value is not a valid float");
     /// An argument outside of the range that the command takes.

@@ -96,6 +96,9 @@ impl Session {
             return;
         }
         self.is_letter_due = false;
+        // What was done for this client by another counts as its own.
+        self.state.shown_offset = self.state.shown_offset.max(reply.shown);
+        self.state.has_written |= reply.shown != 0;
         match self.state.replies {
             Replies::On | Replies::SkipNext => reply.move_to(output),
             Replies::Off => {}

@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::journal_followers::JournalFollowers;
 use crate::driver::Token;
 use crate::request::output::Output;
 
@@ -16,13 +17,22 @@ pub(super) struct HeldReplies {
     queues: Vec<VecDeque<Output>>,
     /// Connections whose queues are not empty, each once.
     owed: Vec<Token>,
+    /// Connections that are told behind their replies how much these show.
+    pub followers: JournalFollowers,
+    /// How many connections are in one of these lists.
+    uses: usize,
 }
 
 impl HeldReplies {
-    /// Whether nothing is held for anybody.
+    /// Whether nothing is held for anybody, and nobody follows the journal: replies that show nothing may leave as they are.
     #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.owed.is_empty()
+    pub fn is_unused(&self) -> bool {
+        self.uses == 0
+    }
+
+    /// Counts anew, when a connection has come or gone.
+    pub fn count_uses(&mut self) {
+        self.uses = self.owed.len() + self.followers.len();
     }
 
     /// Whether something is held for a connection.
@@ -44,6 +54,7 @@ impl HeldReplies {
         }
         if self.queues[token].is_empty() {
             self.owed.push(token);
+            self.count_uses();
         }
         self.queues[token].push_back(output);
     }
@@ -62,6 +73,14 @@ impl HeldReplies {
         if self.has(token) {
             self.queues[token] = VecDeque::new();
             self.owed.retain(|&other| other != token);
+            self.count_uses();
+        }
+    }
+
+    /// Tells a connection nothing more of the journal.
+    pub fn forget_follower(&mut self, token: Token) {
+        if self.followers.remove(token) {
+            self.count_uses();
         }
     }
 
@@ -89,6 +108,7 @@ impl HeldReplies {
             drop(ready);
             !queue.is_empty()
         });
+        self.count_uses();
         released
     }
 }
@@ -124,7 +144,7 @@ mod tests {
         assert!(held.has(3) && !held.has(0));
         assert_eq!((held.len(3), held.len(0)), (2, 0));
         assert_eq!(texts(held.release(30, None)), [(3, "bd".to_owned())]);
-        assert!(held.is_empty());
+        assert!(held.is_unused());
     }
 
     #[test]
@@ -137,6 +157,6 @@ mod tests {
         assert_eq!(texts(held.release(7, None)), [(1, "a>".to_owned())]);
         held.push(1, reply("b", 8));
         held.forget(1);
-        assert!(held.is_empty() && held.release(u64::MAX, None).is_empty());
+        assert!(held.is_unused() && held.release(u64::MAX, None).is_empty());
     }
 }

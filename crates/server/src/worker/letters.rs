@@ -81,12 +81,17 @@ impl Worker {
             }
             Letter::Resume => self.resume(),
             Letter::Durable => self.release_replies(),
+            Letter::FollowJournal(id) => self.follow_journal(id),
+            Letter::Synced => {
+                self.held.followers.is_listening = false;
+                self.tell_synced();
+            }
             Letter::Stop => self.stopping = true,
         }
     }
 
     /// The session of a client, and where it is.
-    fn session_of(&mut self, id: u64) -> Option<(Token, &mut Session)> {
+    pub(super) fn session_of(&mut self, id: u64) -> Option<(Token, &mut Session)> {
         let token = *self.tokens.get(&id)?;
         Some((token, self.sessions.get_mut(token)?.as_mut()?))
     }
@@ -123,7 +128,7 @@ impl Worker {
     }
 
     /// Sends what the mail has brought to clients.
-    fn send_queued(&mut self) {
+    pub(super) fn send_queued(&mut self) {
         for token in self.driver.take_queued() {
             self.desk.counters.writes.add(1);
             match self.driver.send_queued(token) {
@@ -185,7 +190,8 @@ fn addressee(letter: &Letter) -> Option<u64> {
         Letter::Unblock { id, .. }
         | Letter::Push { id, .. }
         | Letter::Invalidate { id, .. }
-        | Letter::Redirected { id, .. } => Some(*id),
+        | Letter::Redirected { id, .. }
+        | Letter::FollowJournal(id) => Some(*id),
         _ => None,
     }
 }

@@ -5,6 +5,9 @@
 //! A new connection goes to the worker that has the fewest.
 
 mod held_replies;
+mod holding;
+mod journal_followers;
+mod journal_pushes;
 mod letters;
 mod limits;
 mod reentry;
@@ -19,7 +22,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
 use crate::config::Opt;
-use crate::context::disk;
 use crate::driver::{Driver, Event, Listener, Sending, Token};
 use crate::engine::Engine;
 use crate::engine::clients::client_info::Arrival;
@@ -29,7 +31,6 @@ use crate::host::clock::Instant;
 use crate::host::crash;
 use crate::host::log;
 use crate::messaging::mail::{Accepted, Letter, Mailbox};
-use crate::request::error::Error;
 use crate::request::output::Output;
 use crate::session::Session;
 use held_replies::HeldReplies;
@@ -233,23 +234,11 @@ impl Worker {
     /// Sends what waits to leave.
     fn depart(&mut self) {
         let mut waiting = self.departures.take();
-        if self.departures.take_shown() != 0 || !self.held.is_empty() {
+        if self.departures.take_shown() != 0 || !self.held.is_unused() {
             self.hold_departures(&mut waiting);
         }
         self.send_together(&mut waiting);
         self.departures.give_back(waiting);
-    }
-
-    /// Holds back what may not leave yet.
-    #[cold]
-    fn hold_departures(&mut self, waiting: &mut Vec<(Token, Output)>) {
-        for (token, output) in std::mem::take(waiting) {
-            if self.must_hold(token, &output) {
-                self.hold(token, output);
-            } else {
-                waiting.push((token, output));
-            }
-        }
     }
 
     /// Sends what may leave, of several connections with one system call, and leaves the list empty.
@@ -266,54 +255,13 @@ impl Worker {
         }
     }
 
-    /// Whether these replies show something that has not outlived the process yet, or stand behind such replies.
-    #[inline]
-    fn must_hold(&self, token: Token, output: &Output) -> bool {
-        if output.shown == 0 && self.held.is_empty() {
-            return false;
-        }
-        let engine = &self.desk.engine;
-        // Asked also where nobody waits for a reply: what has been done goes to the log all the same.
-        let passes = engine.passes(output.shown);
-        if !passes && output.is_empty() {
-            engine.durability.log.ask();
-        }
-        self.held.has(token) || !(passes || output.is_empty())
-    }
-
-    /// Holds replies back until what they show has outlived the process.
-    #[cold]
-    fn hold(&mut self, token: Token, output: Output) {
-        let shown = output.shown;
-        self.held.push(token, output);
-        let (engine, mailbox) = (&self.desk.engine, &self.team.members[self.number].0);
-        if engine.durability.tell_when_passed(shown, mailbox) {
-            mailbox.post_unheard(Letter::Durable);
-        }
-        self.after_sending(token, self.driver.waiting(token));
-    }
-
-    /// Sends the replies that had been held back and may leave now.
-    pub(super) fn release_replies(&mut self) {
-        let engine = Arc::clone(&self.desk.engine);
-        loop {
-            let failure = engine.durability.fails().then(|| disk::check(&engine).err()).flatten();
-            let mut released = self.held.release(engine.durability.passed(), failure.as_ref().map(Error::text));
-            self.send_together(&mut released);
-            let Some(least) = self.held.least_shown() else { return };
-            if !engine.durability.tell_when_passed(least, &self.team.members[self.number].0) {
-                return;
-            }
-        }
-    }
-
     /// Sends what the session of this connection has just written, or holds it back.
     fn send(&mut self, token: Token) {
-        if self.must_hold(token, &self.output) {
-            let output = std::mem::take(&mut self.output);
-            return self.hold(token, output);
+        if self.output.shown == 0 && self.held.is_unused() {
+            self.send_now(token)
+        } else {
+            self.send_unless_held(token)
         }
-        self.send_now(token);
     }
 
     /// Sends what the session of this connection has written.
@@ -430,6 +378,7 @@ impl Worker {
             self.team.members[self.number].1.fetch_sub(1, Ordering::Relaxed);
         }
         self.held.forget(token);
+        self.held.forget_follower(token);
         // Last, because who sees the end of the connection may rely on nothing being done for it any more.
         self.driver.close(token);
     }
@@ -454,6 +403,7 @@ impl Worker {
         } else if self.sessions.iter().flatten().any(|session| session.is_paused()) {
             self.resume();
         }
+        self.tell_late_readers();
         self.weigh_all();
         if now.monotonic_ms() >= self.next_idle_check_ms {
             self.next_idle_check_ms = now.monotonic_ms() + 1_000;

@@ -232,6 +232,8 @@ pub enum OwnConnection {
     Greeting,
     /// Messages that answer no request come from now on.
     Messages,
+    /// Whether the connection is told how far the disk is.
+    Journal,
     /// Whether commands are answered.
     Silence,
     /// It is about what this connection has written.

@@ -53,7 +53,7 @@ Sync "sync", Server, arity 1, since "1.0.0"
     grammar "";
 
 Wait "wait", Generic, arity 3, since "3.0.0"
-    [NOSCRIPT] [CONNECTION]
+    [BLOCKING] [CONNECTION]
     waits (Place::Last, Milliseconds)
     connection Written
     tips "request_policy:all_shards" "response_policy:agg_min"
@@ -62,7 +62,7 @@ Wait "wait", Generic, arity 3, since "3.0.0"
     grammar "numreplicas:integer timeout:integer";
 
 WaitAof "waitaof", Generic, arity 4, since "7.2.0"
-    [NOSCRIPT BLOCKING] [CONNECTION]
+    [BLOCKING] [CONNECTION]
     waits (Place::Last, Milliseconds)
     connection Written
     tips "request_policy:all_shards" "response_policy:agg_min"

@@ -214,7 +214,7 @@ pub fn no_touch(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-fn on_or_off(word: &[u8]) -> Result<bool, Error> {
+pub(super) fn on_or_off(word: &[u8]) -> Result<bool, Error> {
     match word {
         _ if word.eq_ignore_ascii_case(b"on") => Ok(true),
         _ if word.eq_ignore_ascii_case(b"off") => Ok(false),

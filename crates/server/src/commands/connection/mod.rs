@@ -2,6 +2,7 @@
 
 pub mod client;
 pub mod client_filter;
+pub mod journal;
 pub mod monitor;
 pub mod tracking;
 
@@ -110,6 +111,9 @@ pub fn hello(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         client::set_name(cx, name)?;
     }
     cx.state.protocol = protocol.unwrap_or(cx.state.protocol);
+    if cx.state.protocol == Protocol::Resp2 {
+        journal::end(cx);
+    }
     greet(cx);
     Ok(())
 }
@@ -156,6 +160,7 @@ fn greet(cx: &mut Cx<'_>) {
 
 /// RESET
 pub fn reset(cx: &mut Cx<'_>) -> Outcome {
+    journal::end(cx);
     let state = &mut *cx.state;
     state.unsubscribe_all(cx.engine);
     state.stop_tracking(cx.engine);

@@ -43,14 +43,15 @@ pub fn wait_aof(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let deadline_ms = block_timeout::deadline(cx, request)?;
     let engine = cx.engine;
     if local != 0 && !engine.config.flag(Opt::Appendonly) {
-        return Err(Error::fixed("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled."));
+        return Err(Error::NO_LOG_TO_WAIT_FOR);
     }
-    let offset = cx.state.shown_offset.max(cx.locks.recorder.shown_offset());
+    let offset = cx.state.written_offset(cx.locks.recorder.shown_offset());
     let is_synced = engine.synced_offset().is_some_and(|synced| synced >= offset);
     let lacks_local = local != 0 && !is_synced;
     wait_in_vain(cx, request, replicas > 0 || lacks_local, deadline_ms, OnTimeout::Disks(offset));
-    if let Some(waiter) = cx.state.blocked.as_ref().filter(|_| lacks_local && replicas == 0) {
-        engine.answer_when_synced(waiter, offset);
+    if let Some(waiter) = cx.state.blocked.as_ref().filter(|_| local != 0) {
+        // Who waits for replicas too waits in vain, but hears when the log is switched off.
+        engine.answer_when_synced(waiter, if replicas > 0 { u64::MAX } else { offset });
     }
     Ok(())
 }

@@ -84,6 +84,8 @@ pub struct Peer {
     pub no_evict: AtomicBool,
     /// CLIENT NO-TOUCH is on.
     pub no_touch: AtomicBool,
+    /// CLIENT JOURNAL is on.
+    pub follows_journal: AtomicBool,
     /// A watched key has changed: EXEC will do nothing.
     pub doomed: AtomicBool,
     /// Waits for CLIENT PAUSE to end.
@@ -178,6 +180,7 @@ impl Peer {
             ('U', peer.address.ends_with(":0") && peer.descriptor >= 0),
             ('e', set(&peer.no_evict)),
             ('T', set(&peer.no_touch)),
+            ('J', set(&peer.follows_journal)),
         ];
         let text: String = marks.iter().filter(|(_, on)| *on).map(|(mark, _)| mark).collect();
         if text.is_empty() { "N".into() } else { text }
@@ -223,6 +226,7 @@ impl Peers {
             command: AtomicU32::new(0),
             no_evict: AtomicBool::new(false),
             no_touch: AtomicBool::new(false),
+            follows_journal: AtomicBool::new(false),
             doomed: AtomicBool::new(false),
             paused: AtomicBool::new(false),
             blocked: AtomicBool::new(false),

@@ -13,7 +13,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use sleeve_disk::log::{Health, Log, RewriteLimit, Rotated};
 
 use crate::config::{Config, Opt};
-use crate::engine::clients::blocking::Waiter;
+use crate::engine::durability::sync_waiters::SyncWaiters;
 use crate::engine::journal::{Journal, Reader};
 use crate::host::log;
 
@@ -52,8 +52,10 @@ pub struct LogFile {
     starting: Mutex<Option<Log>>,
     /// The thread that ends the log which was open before.
     closing_thread: Mutex<Option<JoinHandle<()>>>,
-    /// Clients that wait until the disk has the journal up to an offset.
-    sync_waiters: Mutex<Vec<(u64, Arc<Waiter>)>>,
+    /// The open log's first base is not in its place yet: a crash would find what was before.
+    lacks_base: AtomicBool,
+    /// Who waits for the disk.
+    pub sync_waiters: SyncWaiters,
     /// How soon a rewrite that failed is tried again.
     rewrite_limit: Mutex<RewriteLimit>,
     asked: Mutex<Asked>,
@@ -108,6 +110,16 @@ impl LogFile {
         self.is_open.load(Ordering::Acquire)
     }
 
+    /// Whether a crash would find the log as it was before it was opened, because its first base is still being written.
+    pub fn lacks_base(&self) -> bool {
+        self.lacks_base.load(Ordering::Acquire)
+    }
+
+    /// The open log has its base.
+    pub fn note_base(&self) {
+        self.lacks_base.store(false, Ordering::Release);
+    }
+
     /// What INFO says of it.
     pub fn status(&self) -> LogStatus {
         let Some(open) = &*self.open.lock() else { return LogStatus::default() };
@@ -124,6 +136,7 @@ impl LogFile {
     /// Has this log be the open one; the number of its opening.
     pub fn set_open(&self, open: OpenLog) -> u64 {
         let opening = self.next_opening();
+        self.lacks_base.store(open.log.is_waiting(), Ordering::Release);
         *self.open.lock() = Some(open);
         self.is_open.store(true, Ordering::Release);
         opening
@@ -218,17 +231,6 @@ impl LogFile {
             // Where it has panicked the engine is over.
             _ = thread.join();
         }
-    }
-
-    /// Notes a client that waits until the disk has the journal up to an offset.
-    pub fn wait_for_sync(&self, offset: u64, waiter: &Arc<Waiter>) {
-        self.sync_waiters.lock().push((offset, Arc::clone(waiter)));
-    }
-
-    /// Takes out those that have waited long enough.
-    pub fn take_synced(&self, synced: u64) -> Vec<(u64, Arc<Waiter>)> {
-        let mut waiters = self.sync_waiters.lock();
-        waiters.extract_if(.., |(offset, _)| *offset <= synced).collect()
     }
 
     /// Has the log's thread write, and sync if the options say so.

@@ -4,6 +4,7 @@
 pub mod loading;
 pub mod log_file;
 pub mod snapshots;
+pub mod sync_waiters;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

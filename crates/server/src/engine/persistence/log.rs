@@ -34,6 +34,7 @@ impl Engine {
         self.readiness.set(Hindrance::LogFails, false);
         self.durability.pass(u64::MAX);
         self.set_disk_behind(false);
+        self.tell_synced();
         dropped.map(|open| open.log)
     }
 
@@ -56,6 +57,7 @@ impl Engine {
         let closed = closed.and_then(|()| {
             self.journal.set_written(open.written_offset());
             self.journal.set_synced(open.written_offset());
+            self.call_synced(Some(open.written_offset()));
             open.log.close()
         });
         self.drop_log();
@@ -150,10 +152,14 @@ impl Engine {
     /// Writes all that is in the journal, whoever writes too, and syncs it if the options say so before every reply; tries again
     /// what has failed. For the log's thread.
     pub(super) fn write_log(&self) {
+        let synced = self.journal.synced();
         if let Some(open) = &mut *self.durability.log.lock() {
             let written = open.heal().and_then(|()| open.write(now_s()));
             self.journal.set_synced(open.log.synced_end());
             self.note_written(open, written);
+        }
+        if self.journal.synced() != synced {
+            self.tell_synced();
         }
         let syncs = match Policy::of(&self.config) {
             Policy::Always => true,
@@ -188,7 +194,7 @@ impl Engine {
             }
         });
         self.note_fullness();
-        self.answer_synced();
+        self.tell_synced();
     }
 
     /// What replies wait for has another meaning now: `appendfsync` was changed.
@@ -196,6 +202,7 @@ impl Engine {
         if self.durability.log.is_open() {
             self.durability.log.with(|_| self.note_passed());
             self.durability.log.ask();
+            self.tell_synced();
         }
     }
 }

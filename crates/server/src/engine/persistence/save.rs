@@ -210,9 +210,11 @@ impl Engine {
         let history = file
             .with(|open| {
                 open.log.rewritten(rewritten);
+                file.note_base();
                 open.log.history()
             })
             .flatten();
+        self.tell_synced();
         if let Some(history) = history.filter(|_| !self.config.flag(Opt::AofDisableAutoGc)) {
             match history.run() {
                 Ok(()) => _ = file.with(|open| open.log.history_removed()),

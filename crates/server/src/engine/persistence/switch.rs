@@ -46,6 +46,7 @@ impl Engine {
             return Ok(());
         }
         if !is_on {
+            self.refuse_sync_waiters();
             return self.end_log_apart();
         }
         file.wait_until_closed();

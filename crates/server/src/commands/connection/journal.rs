@@ -1,0 +1,49 @@
+//! CLIENT JOURNAL: a connection that is told how far its replies show the journal, and how far the disk has it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use sleeve_wire::reply::Protocol;
+
+use super::client;
+use crate::context::Cx;
+use crate::messaging::mail::Letter;
+use crate::request::Request;
+use crate::request::error::{Error, Outcome};
+
+/// CLIENT JOURNAL ON | OFF
+///
+/// What is told is the worker's business that has the connection (`worker/journal_pushes`).
+pub fn journal(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let is_on = client::on_or_off(request.arg(2))?;
+    if is_on {
+        begin(cx)?;
+    } else {
+        end(cx);
+    }
+    cx.reply().ok();
+    Ok(())
+}
+
+fn begin(cx: &mut Cx<'_>) -> Outcome {
+    if cx.state.protocol == Protocol::Resp2 {
+        return Err(Error::fixed(
+            "ERR CLIENT JOURNAL needs RESP3, in which a message cannot be taken for a reply: say HELLO 3 first",
+        ));
+    }
+    let peer = Arc::clone(&cx.state.peer);
+    if peer.descriptor < 0 {
+        return Err(Error::fixed(
+            "ERR CLIENT JOURNAL is for connections: a program that embeds the engine asks the engine itself",
+        ));
+    }
+    if !peer.follows_journal.swap(true, Ordering::Relaxed) {
+        cx.post(&peer.mailbox, Letter::FollowJournal(peer.id));
+    }
+    Ok(())
+}
+
+/// Nothing more is told. Whoever leaves RESP3 cannot be told either.
+pub fn end(cx: &Cx<'_>) {
+    cx.state.peer.follows_journal.store(false, Ordering::Relaxed);
+}

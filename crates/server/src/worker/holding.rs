@@ -1,0 +1,74 @@
+//! Replies leave when what they show has outlived the process; until then the worker holds them.
+
+use std::sync::Arc;
+
+use super::Worker;
+use crate::context::disk;
+use crate::driver::Token;
+use crate::messaging::mail::Letter;
+use crate::request::error::Error;
+use crate::request::output::Output;
+
+impl Worker {
+    /// Holds back what may not leave yet.
+    #[cold]
+    pub(super) fn hold_departures(&mut self, waiting: &mut Vec<(Token, Output)>) {
+        for (token, mut output) in std::mem::take(waiting) {
+            if self.must_hold(token, &output) {
+                self.hold(token, output);
+            } else {
+                self.cover(token, &mut output);
+                waiting.push((token, output));
+            }
+        }
+    }
+
+    /// Sends what the session of this connection has just written, or holds it back.
+    pub(super) fn send_unless_held(&mut self, token: Token) {
+        let mut output = std::mem::take(&mut self.output);
+        if self.must_hold(token, &output) {
+            return self.hold(token, output);
+        }
+        self.cover(token, &mut output);
+        self.output = output;
+        self.send_now(token);
+    }
+
+    /// Whether these replies show something that has not outlived the process yet, or stand behind such replies.
+    fn must_hold(&self, token: Token, output: &Output) -> bool {
+        let engine = &self.desk.engine;
+        // Asked also where nobody waits for a reply: what has been done goes to the log all the same.
+        let passes = engine.passes(output.shown);
+        if !passes && output.is_empty() {
+            engine.durability.log.ask();
+        }
+        self.held.has(token) || !(passes || output.is_empty())
+    }
+
+    /// Holds replies back until what they show has outlived the process.
+    #[cold]
+    fn hold(&mut self, token: Token, output: Output) {
+        let shown = output.shown;
+        self.held.push(token, output);
+        let (engine, mailbox) = (&self.desk.engine, &self.team.members[self.number].0);
+        if engine.durability.tell_when_passed(shown, mailbox) {
+            mailbox.post_unheard(Letter::Durable);
+        }
+        self.after_sending(token, self.driver.waiting(token));
+    }
+
+    /// Sends the replies that had been held back and may leave now.
+    pub(super) fn release_replies(&mut self) {
+        let engine = Arc::clone(&self.desk.engine);
+        loop {
+            let failure = engine.durability.fails().then(|| disk::check(&engine).err()).flatten();
+            let mut released = self.held.release(engine.durability.passed(), failure.as_ref().map(Error::text));
+            released.iter_mut().for_each(|(token, output)| self.cover(*token, output));
+            self.send_together(&mut released);
+            let Some(least) = self.held.least_shown() else { return };
+            if !engine.durability.tell_when_passed(least, &self.team.members[self.number].0) {
+                return;
+            }
+        }
+    }
+}

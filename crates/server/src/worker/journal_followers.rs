@@ -1,0 +1,89 @@
+//! The connections that follow the journal, and what each was told of it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use sleeve_wire::reply::{Protocol, Writer};
+
+use crate::driver::Token;
+use crate::engine::clients::client_info::Peer;
+
+/// The connections of a worker that follow the journal, by token.
+#[derive(Debug, Default)]
+pub(super) struct JournalFollowers {
+    rows: Vec<Option<Follower>>,
+    tokens: Vec<Token>,
+    /// A letter comes when the disk has got further.
+    pub is_listening: bool,
+}
+
+/// What a client was told.
+#[derive(Debug)]
+pub(super) struct Follower {
+    /// The client.
+    pub peer: Arc<Peer>,
+    /// Up to which offset its replies show the journal.
+    pub shown: u64,
+    /// Up to which the disk has it.
+    pub synced: Option<u64>,
+}
+
+impl Follower {
+    /// Whether it still follows.
+    pub fn follows(&self) -> bool {
+        self.peer.follows_journal.load(Ordering::Relaxed)
+    }
+
+    /// Whether it was told of something that the disk does not have, as far as it knows.
+    pub fn waits(&self) -> bool {
+        self.synced.is_some_and(|synced| self.shown > synced)
+    }
+
+    /// Appends the message that says so.
+    pub fn message(&self, out: &mut Vec<u8>) {
+        let mut message = Writer::new(out, Protocol::Resp3);
+        message.push(3);
+        message.bulk(b"journal");
+        message.integer(self.shown as i64);
+        match self.synced {
+            Some(synced) => message.integer(synced as i64),
+            None => message.null(),
+        }
+    }
+}
+
+impl JournalFollowers {
+    /// The connections.
+    pub fn tokens(&self) -> &[Token] {
+        &self.tokens
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.tokens.len()
+    }
+
+    /// Strikes a connection out that follows no longer, or is closed; whether it was there.
+    pub fn remove(&mut self, token: Token) -> bool {
+        let was_there = self.rows.get_mut(token).and_then(Option::take).is_some();
+        if was_there {
+            self.tokens.retain(|&other| other != token);
+        }
+        was_there
+    }
+
+    /// Enters a connection.
+    pub fn insert(&mut self, token: Token, follower: Follower) {
+        if self.rows.len() <= token {
+            self.rows.resize_with(token + 1, || None);
+        }
+        if self.rows[token].replace(follower).is_none() {
+            self.tokens.push(token);
+        }
+    }
+
+    /// What the client of a connection was told, if it follows.
+    pub fn get_mut(&mut self, token: Token) -> Option<&mut Follower> {
+        self.rows.get_mut(token)?.as_mut()
+    }
+}

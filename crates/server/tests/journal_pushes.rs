@@ -1,0 +1,224 @@
+//! CLIENT JOURNAL: what a connection is told about its replies and the disk, and what it is not.
+
+use sleeve_disk::disk::gated::Gate;
+use sleeve_server::{Config, Engine};
+
+use crate::logged::Logged;
+
+#[test]
+fn nobody_is_told_that_something_is_synced_before_it_is() {
+    for workers in ["1", "3"] {
+        let logged = Logged::new(&[("workers", workers)]);
+        let mut writers = [(); 4].map(|()| logged.follow());
+        logged.gate.set(Gate::Closed);
+        let mut shown = Vec::new();
+        for (index, writer) in writers.iter_mut().enumerate() {
+            assert_eq!(writer.ask(&format!("SET key:{index} value")), "+OK\r\n");
+            let (offset, synced) = writer.told();
+            assert!(offset > synced.expect("there is a log"), "{offset} {synced:?}");
+            shown.push(offset);
+        }
+        logged.gate.wait_for_sync();
+        for (writer, shown) in writers.iter_mut().zip(&shown) {
+            assert_eq!(writer.ask("PING"), "+PONG\r\n");
+            let (offset, synced) = writer.told();
+            assert!(offset == *shown && synced < Some(offset), "{offset} {synced:?}");
+        }
+        // The sync that waits has at least the first of them, and the next one has all.
+        logged.gate.set(Gate::Open);
+        for (writer, shown) in writers.iter_mut().zip(shown) {
+            let mut told = writer.told();
+            while told.1 < Some(shown) {
+                told = writer.told();
+            }
+            assert_eq!(told.0, shown);
+            assert_eq!(writer.ask("PING"), "+PONG\r\n", "who was told that all is synced is told nothing more");
+            assert_eq!(writer.told(), told);
+        }
+    }
+}
+
+#[test]
+fn a_reply_is_covered_whoever_made_what_it_shows() {
+    let logged = Logged::new(&[("workers", "2")]);
+    logged.gate.set(Gate::Closed);
+    let (mut writer, mut reader, mut popper) = (logged.follow(), logged.follow(), logged.follow());
+    writer.ask("SET key value");
+    let (shown, _) = writer.told();
+    assert_eq!(reader.ask("GET key"), "$5\r\nvalue\r\n");
+    assert_eq!(reader.told().0, shown, "what it has read is not synced");
+    popper.send("BLPOP list 0");
+    let mut observer = logged.open();
+    while !observer.ask("INFO clients").contains("blocked_clients:1\r\n") {}
+    writer.ask("RPUSH list a");
+    let (pushed, _) = writer.told();
+    assert_eq!(popper.frame(), "*2\r\n$4\r\nlist\r\n$1\r\na\r\n");
+    assert!(popper.told().0 > shown && pushed > shown, "what others did for it is its own");
+    // Who begins to follow is told of all that it has seen.
+    let mut late = logged.open();
+    late.ask("HELLO 3");
+    late.ask("GET key");
+    assert_eq!(late.ask("CLIENT JOURNAL ON"), "+OK\r\n");
+    assert_eq!(late.told().0, shown);
+}
+
+#[test]
+fn there_is_one_message_for_a_wake_up() {
+    let logged = Logged::new(&[("workers", "1")]);
+    let mut client = logged.follow();
+    client.send(&vec!["INCR n"; 200].join("\r\n"));
+    let (mut replies, mut messages) = (0, 0);
+    while replies < 200 {
+        match client.frame() {
+            reply if reply.starts_with(':') => replies += 1,
+            _ => messages += 1,
+        }
+    }
+    client.told();
+    assert!(messages < 20, "{messages} for 200 replies that came in a packet or a few");
+}
+
+#[test]
+fn where_replies_wait_for_the_disk_they_and_what_is_told_of_them_come_together() {
+    let logged = Logged::new(&[("workers", "1"), ("appendfsync", "always")]);
+    let (mut first, mut second) = (logged.follow(), logged.follow());
+    logged.gate.set(Gate::Closed);
+    first.send("SET a 1");
+    logged.gate.wait_for_sync();
+    second.send("SET b 1");
+    first.send("PING\r\nCLIENT JOURNAL ON");
+    logged.gate.set(Gate::Open);
+    assert_eq!((first.frame().as_str(), second.frame().as_str()), ("+OK\r\n", "+OK\r\n"));
+    let (shown, synced) = second.told();
+    assert!(synced >= Some(shown), "{shown} {synced:?}");
+    let mut frames = Vec::new();
+    while frames.iter().filter(|frame: &&String| frame.starts_with('+')).count() < 2 {
+        frames.push(first.frame());
+    }
+    let (shown, synced) = first.told();
+    assert!(shown > 0 && synced >= Some(shown), "{shown} {synced:?}");
+}
+
+#[test]
+fn who_does_not_read_is_told_once_when_it_reads_again() {
+    const BIG_LEN: usize = 30_000_000;
+    let logged = Logged::new(&[("workers", "1")]);
+    let (mut writer, mut slow) = (logged.open(), logged.follow());
+    writer.ask(&format!("SETRANGE big {} x", BIG_LEN - 1));
+    while logged.engine.synced_offset() < Some(logged.engine.journal.end()) {
+        std::thread::yield_now();
+    }
+    logged.gate.set(Gate::Closed);
+    writer.ask("SET key value");
+    slow.send("GET key\r\nGET big");
+    for count in 0..5 {
+        // Each of these is synced by itself, and none of it is news to who has not read what it was told before.
+        logged.gate.wait_for_sync();
+        logged.gate.set(Gate::Open);
+        let end = logged.engine.journal.end();
+        while logged.engine.synced_offset() < Some(end) {
+            std::thread::yield_now();
+        }
+        logged.gate.set(Gate::Closed);
+        if count < 4 {
+            writer.ask("APPEND key more");
+        }
+    }
+    logged.gate.set(Gate::Open);
+    assert_eq!(slow.frame(), "$5\r\nvalue\r\n");
+    assert_eq!(slow.frame().len(), BIG_LEN + format!("${BIG_LEN}\r\n\r\n").len());
+    let (shown, synced) = slow.told();
+    assert!(synced < Some(shown), "{shown} {synced:?}");
+    let (again, synced) = slow.told();
+    assert!(again == shown && synced >= Some(shown), "{again} {synced:?}");
+}
+
+#[test]
+fn where_nobody_knows_what_is_synced_that_is_told() {
+    let logged = Logged::new(&[("workers", "1")]);
+    let (mut client, mut admin) = (logged.follow(), logged.open());
+    logged.gate.set(Gate::Closed);
+    client.ask("SET key value");
+    let (shown, synced) = client.told();
+    assert!(synced < Some(shown));
+    assert_eq!(admin.ask("CONFIG SET appendfsync no"), "+OK\r\n");
+    assert_eq!(client.told(), (shown, None));
+    logged.gate.set(Gate::Open);
+    assert_eq!(admin.ask("CONFIG SET appendfsync everysec appendonly no"), "+OK\r\n");
+    while admin.ask("INFO persistence").contains("aof_enabled:1") {}
+    client.ask("SET key other");
+    assert_eq!(client.told().1, None);
+    assert_eq!(admin.ask("CONFIG SET appendonly yes"), "+OK\r\n");
+    while !admin.ask("INFO persistence").contains("aof_rewrite_in_progress:0") {}
+    client.ask("SET key third");
+    let (shown, mut synced) = client.told();
+    while synced < Some(shown) {
+        synced = client.told().1;
+    }
+}
+
+#[test]
+fn a_sync_that_failed_is_told_of_when_it_was_made_good() {
+    let logged = Logged::new(&[("workers", "1")]);
+    let mut client = logged.follow();
+    logged.gate.set(Gate::Failing);
+    client.ask("SET key value");
+    let (shown, synced) = client.told();
+    assert!(synced < Some(shown));
+    let mut admin = logged.open();
+    while !admin.ask("INFO persistence").contains("aof_last_write_status:err") {}
+    assert_eq!(client.ask("GET key"), "$5\r\nvalue\r\n");
+    assert!(client.told().1 < Some(shown));
+    logged.gate.set(Gate::Open);
+    let mut told = client.told();
+    while told.1 < Some(shown) {
+        told = client.told();
+    }
+}
+
+#[test]
+fn it_is_for_connections_that_speak_resp3_and_ends_with_that() {
+    let logged = Logged::new(&[("workers", "1")]);
+    let (mut client, mut observer) = (logged.open(), logged.open());
+    let refused =
+        "-ERR CLIENT JOURNAL needs RESP3, in which a message cannot be taken for a reply: say HELLO 3 first\r\n";
+    assert_eq!(client.ask("CLIENT JOURNAL ON"), refused);
+    assert_eq!(client.ask("CLIENT JOURNAL OFF"), "+OK\r\n");
+    assert_eq!(client.ask("CLIENT JOURNAL maybe"), "-ERR syntax error\r\n");
+    let flags = |row: String| row.split(' ').find_map(|field| field.strip_prefix("flags=").map(str::to_owned));
+    for ends in ["RESET", "HELLO 2", "CLIENT JOURNAL OFF"] {
+        let mut client = logged.open();
+        client.ask("HELLO 3");
+        // Said twice, and within a transaction: it is on when that is over.
+        client.send("MULTI\r\nCLIENT JOURNAL ON\r\nCLIENT JOURNAL ON\r\nEXEC");
+        let answers = [client.frame(), client.frame(), client.frame(), client.frame()];
+        assert_eq!(answers.join(""), "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+OK\r\n+OK\r\n");
+        client.told();
+        assert_eq!(flags(client.ask("CLIENT INFO")).as_deref(), Some("J"));
+        client.told();
+        client.ask(ends);
+        client.ask("SET key value");
+        assert_eq!(client.ask("PING"), "+PONG\r\n", "{ends}");
+        assert_eq!(flags(client.ask("CLIENT INFO")).as_deref(), Some("N"));
+        // All in one packet: who is in RESP2 at its end is told nothing.
+        client.send("HELLO 3\r\nCLIENT JOURNAL ON\r\nRESET\r\nPING");
+        let answers = [client.frame(), client.frame(), client.frame(), client.frame()];
+        assert_eq!(answers[1..].join(""), "+OK\r\n+RESET\r\n+PONG\r\n");
+        assert_eq!(client.ask("ECHO more"), "$4\r\nmore\r\n");
+    }
+    // Without replies there is still something to tell.
+    let mut silent = logged.follow();
+    silent.send("CLIENT REPLY OFF\r\nSET key quiet");
+    let (shown, _) = silent.told();
+    assert!(shown > 0);
+    assert_eq!(observer.ask("GET key"), "$5\r\nquiet\r\n");
+}
+
+#[test]
+fn a_session_in_the_same_process_is_told_to_ask_the_engine() {
+    let engine = Engine::new(Config::default());
+    let mut local = engine.connect(|| ());
+    let mut replies = Vec::new();
+    local.exchange(b"HELLO 3\r\nCLIENT JOURNAL ON\r\n", &mut replies).expect("the session lives");
+    assert!(String::from_utf8_lossy(&replies).contains("-ERR CLIENT JOURNAL is for connections"));
+}
