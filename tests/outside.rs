@@ -30,6 +30,7 @@ mod replay;
 mod scripts;
 mod servers;
 mod subscribe;
+mod synced;
 mod tls;
 mod users;
 mod waiting;

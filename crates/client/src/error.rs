@@ -146,6 +146,15 @@ impl Error {
         Self::new(ErrorKind::Disconnected, Effect::Unknown, message)
     }
 
+    /// The end of a connection on which it was to be told that something is synced.
+    pub(crate) fn unsynced(cause: &str) -> Self {
+        let message = format!(
+            "the connection was lost before it was known that the command's effect is synced, so whether it is applied, and whether \
+             it is synced, is unknown: {cause}"
+        );
+        Self::new(ErrorKind::Disconnected, Effect::Unknown, message)
+    }
+
     pub(crate) fn closed(what: &str) -> Self {
         Self::unsent(ErrorKind::Closed, format!("{what}, so the command was never sent"))
     }

@@ -67,6 +67,7 @@
 //! - [`Batch`]: commands that leave together. [`Transaction`]: commands that run as one, if their [`Condition`]s hold.
 //!   [`Client::watch`]: read, decide and write, or begin again. [`Lease`]: a connection of one's own for a while.
 //! - [`Subscription`]: channels as a stream of messages that outlives its connection, and gains and loses channels meanwhile.
+//! - [`Reply::synced`]: the answer once what the command has done is on the server's disk.
 //! - [`ToArg`], [`ToArgs`] and [`FromReply`]: which Rust values travel, and how to add one's own.
 //! - [`Config`]: URLs, timeouts, the bound on the queue, reconnecting. A command that never left is sent on the next
 //!   connection; one that left and was not answered fails, and [`Error::effect`] says what is known: [`Effect::None`] may be
@@ -86,6 +87,7 @@
 // commands    one line a command, for all of them
 // pubsub      subscriptions: over a connection of their own, or in the embedded engine
 // route       where requests go: over a connection, or into an engine in this process
+// synced      a reply that waits for the disk too
 // reply       a reply that is on its way: all waiting lives here
 // connection  one connection's life: who writes, who reads, whether the server is still there
 // connect     from an endpoint to a connection that has been greeted
@@ -111,6 +113,7 @@ mod pubsub;
 mod reply;
 mod request;
 mod route;
+mod synced;
 mod sys;
 mod values;
 
@@ -142,6 +145,7 @@ pub use crate::pubsub::news::{Message, News};
 pub use crate::pubsub::subscription::{Messages, Recv, Subscription};
 pub use crate::reply::Reply;
 pub use crate::request::{Request, ToArg, ToArgs};
+pub use crate::synced::Synced;
 pub use crate::values::decode::FromReply;
 pub use crate::values::number::Number;
 pub use crate::values::value::Value;

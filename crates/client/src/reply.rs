@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use crate::config::ErrorHook;
 use crate::error::Error;
+use crate::pipe::driver_number::DriverNumber;
 use crate::pipe::queued::{Queued, Sent};
 use crate::pipe::raw_reply::Payload;
 use crate::pipe::slot::{Flush, Handle};
@@ -50,14 +51,22 @@ pub struct Reply<T> {
 /// What a reply has until it is answered; dropping it gives it back.
 pub(crate) type Turn = Box<dyn Send + Sync>;
 
+/// What is left of a reply that is waited for in another way.
+pub(crate) enum Parts {
+    /// Its answer will be here; with it what the reply has until then.
+    Slot(Handle, Option<Turn>),
+    /// Its answer is this; given by the engine of this number.
+    Answered(Payload, DriverNumber),
+}
+
 enum State {
     Slot(Handle),
     /// As `Slot`, while the queue is fuller than it should be.
     Queued(Queued),
     /// As `Slot`, with a connection that the command has for itself. Dropped before the answer, the command is given up.
     Apart(Handle, Turn),
-    /// Answered by the call itself; the hook is there for `forget`.
-    Ready(Payload, Option<ErrorHook>),
+    /// Answered by the call itself; the hook is there for `forget`, the number for whoever asks whether it is synced.
+    Ready(Payload, Option<ErrorHook>, DriverNumber),
     Taken,
 }
 
@@ -76,7 +85,7 @@ impl<T: FromReply> Reply<T> {
         match sent {
             Sent::Slot(handle) => Self::of(handle),
             Sent::Queued(queued) => Self::new(State::Queued(queued)),
-            Sent::Ready(payload) => Self::ready(payload, hook),
+            Sent::Ready(payload, driver) => Self::new(State::Ready(payload, hook.cloned(), driver)),
         }
     }
 
@@ -85,7 +94,20 @@ impl<T: FromReply> Reply<T> {
     }
 
     pub(crate) fn ready(payload: Payload, hook: Option<&ErrorHook>) -> Self {
-        Self::new(State::Ready(payload, hook.cloned()))
+        Self::new(State::Ready(payload, hook.cloned(), DriverNumber::NONE))
+    }
+
+    /// Whom to wait for instead of this reply: its answer, or who is going to have it.
+    pub(crate) fn into_parts(mut self) -> Parts {
+        if let State::Queued(_) = self.state {
+            self.settle(|queued| queued.into_handle(false));
+        }
+        match self.state {
+            State::Slot(handle) => Parts::Slot(handle, None),
+            State::Apart(handle, turn) => Parts::Slot(handle, Some(turn)),
+            State::Ready(payload, _, driver) => Parts::Answered(payload, driver),
+            State::Queued(_) | State::Taken => Parts::Answered(Payload::Failed(already_taken()), DriverNumber::NONE),
+        }
     }
 
     pub(crate) fn failed(error: Error, hook: Option<&ErrorHook>) -> Self {
@@ -104,18 +126,7 @@ impl<T: FromReply> Reply<T> {
     /// Asks to be woken when the answer is there, or when it is time to look again. Ready when there is nothing to wait for.
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let (State::Slot(handle) | State::Apart(handle, _)) = &mut self.state else { return Poll::Ready(()) };
-        if handle.is_done() {
-            return Poll::Ready(());
-        }
-        match handle.driver().map(|driver| driver.flush(!self.has_yielded)) {
-            Some(Flush::Yield) => {
-                self.has_yielded = true;
-                context.waker().wake_by_ref();
-                Poll::Pending
-            }
-            Some(Flush::Lost) => Poll::Ready(()),
-            Some(Flush::Done) | None => handle.poll_ready(context),
-        }
+        poll(handle, &mut self.has_yielded, context)
     }
 
     /// Whether nobody has sent the command yet.
@@ -176,7 +187,7 @@ impl<T: FromReply> Reply<T> {
                 drop(turn);
                 answer.and_then(|payload| read(&payload))
             }
-            State::Ready(payload, _) => read(&payload),
+            State::Ready(payload, ..) => read(&payload),
             State::Queued(_) | State::Taken => Err(already_taken()),
         }
     }
@@ -207,7 +218,7 @@ impl<T: FromReply> Reply<T> {
                 let driver = handle.driver();
                 (handle.forget(), driver.and_then(|driver| driver.error_hook()))
             }
-            State::Ready(payload, hook) => (Some(payload), hook),
+            State::Ready(payload, hook, _) => (Some(payload), hook),
             State::Queued(_) | State::Taken => (None, None),
         };
         if let Some(error) = payload.and_then(Payload::into_error)
@@ -231,7 +242,7 @@ impl<T: FromReply> Future for Reply<T> {
         match std::mem::replace(&mut self.state, State::Taken) {
             State::Slot(handle) => self.conclude(handle, State::Slot),
             State::Apart(handle, turn) => self.conclude(handle, |handle| State::Apart(handle, turn)),
-            State::Ready(payload, _) => Poll::Ready(read(&payload)),
+            State::Ready(payload, ..) => Poll::Ready(read(&payload)),
             State::Queued(_) | State::Taken => Poll::Ready(Err(already_taken())),
         }
     }
@@ -254,17 +265,34 @@ fn forget_apart(handle: Handle, turn: Turn) {
     });
 }
 
+/// Asks to be woken when the slot is done, or when it is time to look again. Ready when there is nothing to wait for.
 #[inline]
-fn read<T: FromReply>(payload: &Payload) -> Result<T, Error> {
+pub(crate) fn poll(handle: &mut Handle, has_yielded: &mut bool, context: &mut Context<'_>) -> Poll<()> {
+    if handle.is_done() {
+        return Poll::Ready(());
+    }
+    match handle.driver().map(|driver| driver.flush(!*has_yielded)) {
+        Some(Flush::Yield) => {
+            *has_yielded = true;
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }
+        Some(Flush::Lost) => Poll::Ready(()),
+        Some(Flush::Done) | None => handle.poll_ready(context),
+    }
+}
+
+#[inline]
+pub(crate) fn read<T: FromReply>(payload: &Payload) -> Result<T, Error> {
     T::from_reply(payload.frame()?)
 }
 
-fn already_taken() -> Error {
+pub(crate) fn already_taken() -> Error {
     Error::usage("this reply was awaited to its end already")
 }
 
 /// Blocks until the slot is done, or the time is up.
-fn block(mut handle: Handle, deadline: Option<Instant>) -> Result<Payload, Handle> {
+pub(crate) fn block(mut handle: Handle, deadline: Option<Instant>) -> Result<Payload, Handle> {
     if !handle.is_done() {
         if let Some(error) = handle.hopeless() {
             return Ok(Payload::Failed(error));

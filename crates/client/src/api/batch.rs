@@ -89,7 +89,8 @@ impl Batch {
             gathered.source.renew();
             (mem::take(&mut gathered.bytes), mem::take(&mut gathered.units))
         };
-        units.iter().for_each(|unit| unit.target.mark_sent());
+        let connection = self.origin.route.connection();
+        units.iter().for_each(|unit| unit.target.mark_sent(connection));
         if units.is_empty() {
             return;
         }

@@ -151,7 +151,8 @@ impl Transaction {
                 pair,
             )
         };
-        commands.iter().chain([&target]).for_each(Target::mark_sent);
+        let connection = self.route.connection();
+        commands.iter().chain([&target]).for_each(|target| target.mark_sent(connection));
         bytes.extend_from_slice(EXEC);
         if conditions.is_empty() {
             self.route.send_exchange(Exchange::new(commands, target, None), self.database, &bytes);

@@ -128,6 +128,10 @@ impl Driver for Link {
         self.give_up(name)
     }
 
+    fn synced(&self, name: Name, sent_on: u32) -> Result<Handle, Error> {
+        self.tell_synced(name, sent_on)
+    }
+
     fn error_hook(&self) -> Option<ErrorHook> {
         self.config.error_hook.clone()
     }

@@ -16,6 +16,7 @@ pub(crate) mod probe;
 pub(crate) mod receive;
 pub(crate) mod shared;
 pub(crate) mod silence;
+pub(crate) mod synced;
 pub(crate) mod thread;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -31,7 +32,7 @@ use crate::pipe::Pipe;
 use crate::pipe::in_flight::Unit;
 use crate::pipe::queued::{Queued, Sent, runs_tasks};
 use crate::pipe::reply_reader::Intake;
-use crate::pipe::slot::{Completions, Source};
+use crate::pipe::slot::{Completions, FIRST_CONNECTION, Source};
 use crate::pipe::timeout::Situation;
 use crate::pipe::transaction_state::Exchange;
 use crate::process::callback;
@@ -69,6 +70,10 @@ pub(crate) struct Link {
     pub(crate) bell: Bell,
     /// Wakes a lone caller that reads for itself.
     pub(crate) lone_bell: Bell,
+    /// The number of the connection that is there, or comes next: as the pipe has it.
+    pub(crate) connection: AtomicU32,
+    /// Whether anybody may wait until something is synced: see `synced`.
+    pub(crate) syncs: AtomicBool,
     /// Databases that the server has; 0 while nobody knows.
     pub(crate) databases: AtomicU32,
     /// How long a command may take, in milliseconds; 0 for as long as it takes.
@@ -97,6 +102,8 @@ impl Link {
             changed: Condvar::new(),
             bell,
             lone_bell,
+            connection: AtomicU32::new(FIRST_CONNECTION),
+            syncs: AtomicBool::new(false),
             databases: AtomicU32::new(0),
             limit_ms: AtomicU32::new(limit_ms(config.command_timeout)),
             config,

@@ -63,9 +63,11 @@ fn guard(link: &Link, live: impl FnOnce(&Link)) {
         let mut shared = link.shared.lock();
         shared.end();
         let lost = shared.pipe.cut(intake.cut());
+        let mut unsynced = link.cut_syncs(&shared, &mut intake.synced, &why);
         shared.disconnected(why.clone());
         link.end_lone(&mut shared);
         drop((shared, intake));
+        link.finish(&mut unsynced);
         fail(link, lost, &Error::disconnected(&why));
         end(link);
     }
@@ -203,13 +205,14 @@ struct Sleep {
 
 /// Writes what is gathered, tells commands that their time is up, and says how to sleep.
 fn prepare(link: &Link, habit: &mut Habit, vigil: &mut Vigil, done: &mut Completions) -> Result<Sleep, Cause> {
+    let sync_left = link.review_syncs(done);
     let mut shared = link.shared.lock();
     let watched = watch(link, &mut shared, vigil)?;
     while shared.may_write() {
         shared = link.write(shared);
     }
     let answered = || link.intake.try_lock().is_none_or(|intake| intake.pending.is_empty());
-    if shared.is_closing() && shared.pipe.is_idle() && answered() {
+    if shared.is_closing() && shared.pipe.is_idle() && answered() && link.owes_no_sync() {
         return Err(Cause::Closed);
     }
     habit.review(&mut shared);
@@ -226,9 +229,9 @@ fn prepare(link: &Link, habit: &mut Habit, vigil: &mut Vigil, done: &mut Complet
         let left = shared.pipe.oldest_ms().map(|issued| limit_ms.saturating_sub(now_ms.wrapping_sub(issued)) + 1);
         left_ms = left.map(|left_ms| Duration::from_millis(left_ms.max(limit_ms / 16).into()));
     }
-    let is_watched = left_ms.is_some() || !shared.pipe.is_idle();
+    let is_watched = left_ms.is_some() || sync_left.is_some() || !shared.pipe.is_idle();
     shared.fall_asleep(!is_watched && !lone && (watched.is_some() || link.limit_ms().is_some()));
-    let timeout = left_ms.into_iter().chain(watched).min();
+    let timeout = left_ms.into_iter().chain(watched).chain(sync_left).min();
     Ok(Sleep { blocked: shared.is_full(), timeout, lone })
 }
 
@@ -279,10 +282,12 @@ fn disconnect(link: &Link, socket: &Socket, cause: &Cause) {
         Cause::Closed => "it was closed",
         Cause::Broken(why) => why,
     };
+    let mut unsynced = link.cut_syncs(&shared, &mut intake.synced, why);
     shared.disconnected(format!("the last one was lost: {why}"));
     link.end_lone(&mut shared);
     drop(shared);
     drop(intake);
+    link.finish(&mut unsynced);
     fail(link, lost, &Error::disconnected(why));
 }
 

@@ -16,6 +16,8 @@ pub(crate) enum Asker {
     Slot(Target),
     /// A transaction: many replies.
     Exchange(Box<Exchange>),
+    /// Whoever is told how far the disk is.
+    Follow,
     /// Nobody any more: the caller was told something else, or never cared.
     Nobody,
 }
@@ -26,7 +28,7 @@ impl Asker {
         match self {
             Self::Slot(target) => target.is_abandoned(),
             Self::Exchange(_) => false,
-            Self::Nobody => true,
+            Self::Follow | Self::Nobody => true,
         }
     }
 
@@ -35,7 +37,7 @@ impl Asker {
         match self {
             Self::Slot(target) => Some(target.name()),
             Self::Exchange(exchange) => exchange.name(),
-            Self::Nobody => None,
+            Self::Follow | Self::Nobody => None,
         }
     }
 
@@ -47,7 +49,7 @@ impl Asker {
                 exchange.fail(error, done);
                 *self = Self::Exchange(exchange);
             }
-            Self::Nobody => {}
+            Self::Follow | Self::Nobody => {}
         }
     }
 }

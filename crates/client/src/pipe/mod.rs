@@ -10,6 +10,7 @@
 //! It takes bytes and gives bytes: no socket, no clock (times are arguments, in milliseconds), no thread. Its owner keeps
 //! it under one short lock, from any thread; it runs no foreign code: wake-ups are collected and happen elsewhere.
 
+pub(crate) mod driver_number;
 pub(crate) mod in_flight;
 pub(crate) mod queued;
 pub(crate) mod raw_reply;
@@ -18,6 +19,7 @@ pub(crate) mod segment;
 #[cfg(test)]
 mod simulation;
 pub(crate) mod slot;
+pub(crate) mod synced;
 #[cfg(test)]
 mod tests;
 pub(crate) mod timeout;
@@ -28,9 +30,11 @@ use std::mem;
 
 use crate::error::Error;
 use crate::request::Written;
+use crate::request::name::Name;
 use in_flight::{Asker, Entry, Unit};
 use segment::{SELECT_LENGTH_MAX, Segment, select_length, write_select};
-use slot::{Completions, Handle, Source};
+use slot::{Completions, FIRST_CONNECTION, Handle, Source, Target};
+use synced::FOLLOW;
 use timeout::{Phase, Situation, Verdict};
 use transaction_state::Exchange;
 
@@ -72,6 +76,8 @@ pub(crate) struct Pipe {
     /// A transaction whose keys are watched was taken out before it was executed: they are to be released.
     unwatches: bool,
     source: Source,
+    /// The number of the connection that is there, or comes next.
+    connection: u32,
 }
 
 impl Pipe {
@@ -94,6 +100,7 @@ impl Pipe {
             home,
             unwatches: false,
             source,
+            connection: FIRST_CONNECTION,
         }
     }
 
@@ -126,6 +133,16 @@ impl Pipe {
             self.out.holds = true;
             self.close_segment();
         }
+    }
+
+    /// The two ends of an answer that is not the reply to a request.
+    pub(crate) fn pair(&mut self, name: Name) -> (Target, Handle) {
+        self.source.pair(name)
+    }
+
+    /// Gathers the request to be told how far the disk is.
+    pub(crate) fn push_follow(&mut self, now_ms: u32) {
+        self.gather(Asker::Follow, 1, self.database, FOLLOW, now_ms);
     }
 
     /// Gathers a request whose answer nobody waits for.
@@ -325,6 +342,11 @@ impl Pipe {
         self.connected = true;
     }
 
+    /// The number of the connection that is there, or comes next.
+    pub(crate) fn connection(&self) -> u32 {
+        self.connection
+    }
+
     /// Whether requests can leave at once.
     pub(crate) fn is_connected(&self) -> bool {
         self.connected
@@ -356,6 +378,9 @@ impl Pipe {
         (self.connected, self.held) = (false, false);
         (self.sent, self.answered, self.expired) = (0, 0, 0);
         (self.wire_database, self.unwatches) = (self.home, false);
+        // A number is used again after four thousand million connections.
+        self.connection = self.connection.wrapping_add(1).max(FIRST_CONNECTION);
+        self.source.renew_for(self.connection);
         self.restart_exchange();
         self.reselect();
         lost

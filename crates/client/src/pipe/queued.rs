@@ -5,6 +5,7 @@
 use std::cell::Cell;
 use std::time::Instant;
 
+use super::driver_number::DriverNumber;
 use super::raw_reply::Payload;
 use super::slot::Handle;
 
@@ -16,7 +17,7 @@ pub(crate) enum Sent {
     Queued(Queued),
     /// It was answered by the call itself. Only an engine in this process is that fast.
     #[cfg_attr(not(feature = "embedded"), expect(dead_code, reason = "a connection never answers at once"))]
-    Ready(Payload),
+    Ready(Payload, DriverNumber),
 }
 
 /// A request beyond the bound on the queue: whoever lets go of it without waiting for its answer waits for room instead.

@@ -16,6 +16,7 @@ use sleeve_wire::frame::Scanner;
 use super::in_flight::{Asker, Entry};
 use super::raw_reply::Payload;
 use super::slot::Completions;
+use super::synced::{MESSAGE, Synced};
 use super::transaction_state::Step;
 use super::{UNWATCH, select_failed};
 use crate::error::Error;
@@ -64,6 +65,10 @@ pub(crate) struct Intake {
     received: usize,
     /// Bytes that have come on all connections so far.
     pub(crate) bytes_total: u64,
+    /// Messages about the journal that are here: behind how many of `replies`, and where they begin and end.
+    messages: Vec<(usize, usize, usize)>,
+    /// Who waits until the disk has what a reply shows.
+    pub(crate) synced: Synced,
 }
 
 impl Intake {
@@ -95,6 +100,8 @@ impl Intake {
                 Ok(Some(length)) => {
                     if behind_attributes(rest).first() != Some(&b'>') {
                         self.replies.push((self.start, self.start + length));
+                    } else if rest.starts_with(MESSAGE) {
+                        self.messages.push((self.replies.len(), self.start, self.start + length));
                     }
                     self.start += length;
                 }
@@ -106,9 +113,41 @@ impl Intake {
 
     /// Hands the replies to their entries. What must be sent because of them is returned.
     pub(crate) fn deliver(&mut self, done: &mut Completions) -> Result<Option<Resumption>, Error> {
-        let mut resumption = None;
         let replies = mem::take(&mut self.replies);
-        for &(start, end) in &replies {
+        let resumption = if self.messages.is_empty() {
+            self.deliver_replies(&replies, done)
+        } else {
+            self.deliver_in_order(&replies, done)
+        };
+        self.replies = replies;
+        self.replies.clear();
+        resumption
+    }
+
+    /// As [`deliver`](Intake::deliver), with the messages between the replies.
+    #[cold]
+    fn deliver_in_order(
+        &mut self,
+        replies: &[(usize, usize)],
+        done: &mut Completions,
+    ) -> Result<Option<Resumption>, Error> {
+        let (mut rest, mut before, mut resumption) = (replies, 0, None);
+        for (behind, start, end) in mem::take(&mut self.messages) {
+            let (now, later) = rest.split_at_checked(behind - before).unwrap_or((rest, &[]));
+            (rest, before) = (later, behind);
+            resumption = self.deliver_replies(now, done)?.or(resumption);
+            self.synced.told(self.buffer.get(start..end).unwrap_or_default(), done);
+        }
+        Ok(self.deliver_replies(rest, done)?.or(resumption))
+    }
+
+    fn deliver_replies(
+        &mut self,
+        replies: &[(usize, usize)],
+        done: &mut Completions,
+    ) -> Result<Option<Resumption>, Error> {
+        let mut resumption = None;
+        for &(start, end) in replies {
             let reply = behind_attributes(self.buffer.get(start..end).unwrap_or_default());
             let Some(entry) = self.pending.front_mut() else { break };
             self.expected -= 1;
@@ -130,13 +169,12 @@ impl Intake {
             self.received = 0;
             match (self.pending.pop_front(), step) {
                 (Some(Entry { asker: Asker::Slot(target), .. }), _) => target.complete(Payload::of(reply), done),
+                (Some(Entry { asker: Asker::Follow, .. }), _) => self.synced.answered(reply, done),
                 (Some(entry), Step::Execute(request)) => resumption = Some(Resumption::execute(entry, request)),
                 (Some(entry), Step::Release) => resumption = Some(Resumption::release(&entry)),
                 _ => {}
             }
         }
-        self.replies = replies;
-        self.replies.clear();
         Ok(resumption)
     }
 
@@ -145,6 +183,7 @@ impl Intake {
         (self.start, self.end, self.expected, self.received) = (0, 0, 0, 0);
         self.scanner = Scanner::new();
         self.replies.clear();
+        self.messages.clear();
         mem::take(&mut self.pending)
     }
 }

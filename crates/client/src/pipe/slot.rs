@@ -22,7 +22,7 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Weak;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicUsize, Ordering, fence};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
@@ -61,6 +61,13 @@ pub(crate) trait Driver: Send + Sync {
 
     /// What is called with the errors of forgotten commands.
     fn error_hook(&self) -> Option<ErrorHook>;
+
+    /// Has whoever asked for a command of this name, and has its answer, told when its effect is synced to the disk. The command
+    /// was sent on the connection of this number.
+    fn synced(&self, name: Name, sent_on: u32) -> Result<Handle, Error> {
+        let _ = sent_on;
+        Err(Error::usage(format!("nobody knows here when what {name} has done is synced")))
+    }
 }
 
 /// What is said where nobody knows of the connection.
@@ -85,6 +92,12 @@ const DONE: u8 = 2;
 const DROPPED: u8 = 3;
 const FORGOTTEN: u8 = 4;
 
+/// In the place of a connection's number: no connection yet.
+const UNSENT: u32 = 0;
+
+/// The number of a link's first connection.
+pub(crate) const FIRST_CONNECTION: u32 = 1;
+
 /// How many slots the largest chunk has. Smaller ones are made first, because most connections are idle.
 const SLOTS_MAX: usize = 256;
 
@@ -99,8 +112,9 @@ struct Slot {
 struct Chunk {
     /// Ends of slots that are alive, or that have not been handed out yet.
     references: AtomicUsize,
-    /// Whether its requests are still gathered where nobody sends them by himself.
-    unsent: AtomicBool,
+    /// The number of the connection on which its requests leave first, [`UNSENT`] while they are still gathered where nobody sends
+    /// them by himself.
+    sent_on: AtomicU32,
     driver: Weak<dyn Driver>,
     slots: Box<[Slot]>,
 }
@@ -142,7 +156,7 @@ pub(crate) struct Source {
     chunk: Option<NonNull<Chunk>>,
     next: usize,
     length: usize,
-    unsent: bool,
+    sent_on: u32,
 }
 
 // SAFETY: the chunk is reached through atomics and through slots that have not been handed out yet, which only this
@@ -151,12 +165,18 @@ unsafe impl Send for Source {}
 
 impl Source {
     pub(crate) fn new(driver: Weak<dyn Driver>) -> Self {
-        Self { driver, chunk: None, next: 0, length: 0, unsent: false }
+        Self { driver, chunk: None, next: 0, length: 0, sent_on: FIRST_CONNECTION }
     }
 
     /// As [`new`](Source::new), for requests that somebody has to send first: waiting before that is an error.
     pub(crate) fn unsent(driver: Weak<dyn Driver>) -> Self {
-        Self { driver, chunk: None, next: 0, length: 0, unsent: true }
+        Self { driver, chunk: None, next: 0, length: 0, sent_on: UNSENT }
+    }
+
+    /// The next pairs are for another connection.
+    pub(crate) fn renew_for(&mut self, connection: u32) {
+        self.renew();
+        self.sent_on = connection;
     }
 
     /// The next pairs share nothing with those before, which may be sent by now.
@@ -199,8 +219,8 @@ impl Source {
             })
             .collect();
         let references = AtomicUsize::new(self.length * 2);
-        let (unsent, driver) = (AtomicBool::new(self.unsent), self.driver.clone());
-        let chunk = NonNull::from(Box::leak(Box::new(Chunk { references, unsent, driver, slots })));
+        let (sent_on, driver) = (AtomicU32::new(self.sent_on), self.driver.clone());
+        let chunk = NonNull::from(Box::leak(Box::new(Chunk { references, sent_on, driver, slots })));
         self.chunk = Some(chunk);
         chunk
     }
@@ -238,8 +258,19 @@ impl Handle {
 
     /// Whether nobody has sent the request yet.
     pub(crate) fn is_unsent(&self) -> bool {
+        self.sent_on() == UNSENT && !self.is_done()
+    }
+
+    /// The number of the connection that was there, or was to come next, when the request was sent. It may have left on a
+    /// later one.
+    pub(crate) fn sent_on(&self) -> u32 {
         // SAFETY: this handle's reference keeps the chunk alive.
-        unsafe { self.place.chunk.as_ref() }.unsent.load(Ordering::Acquire) && !self.is_done()
+        unsafe { self.place.chunk.as_ref() }.sent_on.load(Ordering::Acquire)
+    }
+
+    /// Which command it is for.
+    pub(crate) fn name(&self) -> Name {
+        self.place.name()
     }
 
     /// Why it is of no use to wait, if it is of none: nobody has sent the request, or the answer goes to another process.
@@ -341,10 +372,10 @@ pub(crate) struct Target {
 unsafe impl Send for Target {}
 
 impl Target {
-    /// The request, and with it its neighbours', is being sent: its answer may be waited for.
-    pub(crate) fn mark_sent(&self) {
+    /// The request, and with it its neighbours', is being sent on this connection: its answer may be waited for.
+    pub(crate) fn mark_sent(&self, connection: u32) {
         // SAFETY: this target's reference keeps the chunk alive.
-        unsafe { self.place.chunk.as_ref() }.unsent.store(false, Ordering::Release);
+        unsafe { self.place.chunk.as_ref() }.sent_on.store(connection, Ordering::Release);
     }
 
     /// Which command it is for.

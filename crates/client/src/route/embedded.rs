@@ -10,6 +10,9 @@
 //! something, and the thread itself looks when a time is over.
 
 mod engines;
+mod synced;
+#[cfg(test)]
+mod tests;
 mod wakeup;
 
 use std::io;
@@ -27,11 +30,12 @@ use crate::config::{Config, Endpoint, ErrorHook};
 use crate::connection::no_such_database;
 use crate::error::{Effect, Error, ErrorKind};
 use crate::pipe::Pipe;
+use crate::pipe::driver_number::DriverNumber;
 use crate::pipe::in_flight::Unit;
 use crate::pipe::queued::Sent;
 use crate::pipe::raw_reply::Payload;
 use crate::pipe::reply_reader::Intake;
-use crate::pipe::slot::{Completions, Driver, Flush, Source};
+use crate::pipe::slot::{Completions, Driver, Flush, Handle, Source};
 use crate::pipe::timeout::{Phase, Situation};
 use crate::pipe::transaction_state::Exchange;
 use crate::process::callback;
@@ -70,6 +74,8 @@ pub(crate) struct Embedded {
     /// What that thread sleeps by.
     alarm: Arc<Alarm>,
     me: Weak<Embedded>,
+    /// By which replies find it that were answered at once.
+    number: DriverNumber,
 }
 
 impl Embedded {
@@ -96,7 +102,8 @@ impl Embedded {
 
     fn enter(house: Arc<House>, config: Config) -> Arc<Self> {
         let databases = u32::try_from(house.engine.config.number(Opt::Databases)).unwrap_or(u32::MAX);
-        Arc::new_cyclic(|me| Self {
+        Arc::new_cyclic(|me: &Weak<Self>| Self {
+            number: DriverNumber::enter(me.clone()),
             config,
             house,
             databases,
@@ -191,7 +198,7 @@ impl Embedded {
         let mut seat = self.seat();
         if seat.is_idle() {
             if let Some(payload) = seat.answer(self, database, request.bytes) {
-                return Ok(Sent::Ready(payload));
+                return Ok(Sent::Ready(payload, self.number));
             }
             let handle = seat.pipe.push(database, request, 0);
             self.take_in(seat, true);
@@ -320,6 +327,7 @@ impl Embedded {
 
 impl Drop for Embedded {
     fn drop(&mut self) {
+        self.number.remove();
         self.alarm.ring();
     }
 }
@@ -355,6 +363,10 @@ impl Driver for Embedded {
 
     fn error_hook(&self) -> Option<ErrorHook> {
         self.config.error_hook.clone()
+    }
+
+    fn synced(&self, name: Name, _sent_on: u32) -> Result<Handle, Error> {
+        synced::tell(self.engine(), self.driver(), name)
     }
 }
 
@@ -469,32 +481,5 @@ impl Seat {
             entry.asker.fail(error, done);
         }
         *self = Self::new(embedded);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::cell::Cell;
-
-    use crate::{Client, prelude::*};
-
-    use super::*;
-
-    thread_local! {
-        /// Whether the system refuses this thread another one.
-        pub(super) static IS_REFUSED: Cell<bool> = const { Cell::new(false) };
-    }
-
-    #[test]
-    fn who_waits_for_a_reply_without_a_thread_that_looks_for_it_is_told_so() {
-        let client = Client::connect("embedded://").expect("an engine");
-        IS_REFUSED.set(true);
-        let late = client.blpop::<Option<(String, String)>>("jobs", Duration::from_secs(3600));
-        let error = late.wait().expect_err("nobody would look for it");
-        assert!(error.to_string().contains("gives no thread"), "{error}");
-        IS_REFUSED.set(false);
-        let served = client.blpop::<Option<(String, String)>>("jobs", Duration::from_secs(3600));
-        client.lpush("jobs", "one").wait().expect("it is pushed");
-        assert_eq!(served.wait().expect("it is served"), Some(("jobs".to_owned(), "one".to_owned())));
     }
 }

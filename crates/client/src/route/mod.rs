@@ -7,6 +7,7 @@ pub(crate) mod embedded;
 pub(crate) mod origin;
 pub(crate) mod turn;
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -18,6 +19,8 @@ use crate::error::{Error, ErrorKind};
 use crate::pipe::in_flight::Unit;
 use crate::pipe::queued::Sent;
 use crate::pipe::slot::Driver;
+#[cfg(feature = "embedded")]
+use crate::pipe::slot::FIRST_CONNECTION;
 use crate::pipe::transaction_state::Exchange;
 use crate::process::fork::inherited;
 use crate::reply::Reply;
@@ -162,6 +165,15 @@ impl Route {
             Self::Remote(link) => link.be_patient(patience),
             #[cfg(feature = "embedded")]
             Self::Local(_) => {}
+        }
+    }
+
+    /// The number of the connection that is there, or comes next.
+    pub(crate) fn connection(&self) -> u32 {
+        match self {
+            Self::Remote(link) => link.connection.load(Ordering::Relaxed),
+            #[cfg(feature = "embedded")]
+            Self::Local(_) => FIRST_CONNECTION,
         }
     }
 

@@ -1,0 +1,110 @@
+//! How whoever has a reply hears that its effect is synced.
+//!
+//! On the connection that all share a Sleeve server says so in messages of its own, for which it is asked when the first wants
+//! to know (`pipe/synced`). Where a connection has one owner, a lease for one, WAITAOF says it on that very connection: it is
+//! about what its own connection has written, and holds up nobody else.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::Link;
+use super::shared::Shared;
+use crate::error::{Effect, Error, ErrorKind};
+use crate::pipe::queued::Sent;
+use crate::pipe::slot::{Completions, Handle};
+use crate::pipe::synced::Synced;
+use crate::process::fork::inherited;
+use crate::request::Request;
+use crate::request::blocking_commands::Patience;
+use crate::request::name::Name;
+
+impl Link {
+    /// Has whoever asked for a command of this name, and has its answer, told when its effect is synced. The command was sent
+    /// on the connection of this number.
+    pub(super) fn tell_synced(&self, name: Name, sent_on: u32) -> Result<Handle, Error> {
+        if !self.process.is_this() {
+            return Err(inherited());
+        }
+        if !self.lasting {
+            return self.wait_aof(sent_on);
+        }
+        if self.patient.load(Ordering::Relaxed) {
+            // The command has its answer, so its own time is over.
+            self.be_patient(Patience::For(Duration::ZERO));
+        }
+        let mut intake = self.intake.lock();
+        let mut shared = self.shared.lock();
+        if sent_on != shared.pipe.connection() {
+            return Err(Error::unsynced("the connection on which it was sent is not there any more"));
+        }
+        if shared.has_ended() {
+            return Err(Error::unsynced(&self.ended()));
+        }
+        if let Some(refusal) = intake.synced.refusal() {
+            return Err(refusal.clone());
+        }
+        let (target, handle) = shared.pipe.pair(name);
+        self.syncs.store(true, Ordering::Relaxed);
+        let now_ms = self.now_ms();
+        let asks = intake.synced.enter(target, now_ms);
+        drop(intake);
+        if asks {
+            shared.pipe.push_follow(now_ms);
+            self.pushed(shared);
+        } else if shared.is_unwatched() {
+            self.wake(shared);
+        }
+        Ok(handle)
+    }
+
+    /// Asks on a connection that its caller has for itself, and that is never made again: another one would know nothing of
+    /// what this one has written.
+    fn wait_aof(&self, sent_on: u32) -> Result<Handle, Error> {
+        if sent_on != self.connection.load(Ordering::Relaxed) {
+            return Err(Error::unsynced(&self.ended()));
+        }
+        let milliseconds = self.limit_ms().unwrap_or(0);
+        let write = |request: &mut Request| _ = request.begin_with("WAITAOF").arg((1, 0, milliseconds));
+        match Request::with(write, |request| self.send(self.config.database, request))?? {
+            Sent::Slot(handle) => Ok(handle),
+            Sent::Queued(queued) => queued.into_handle(false).ok_or_else(|| Error::unsynced(&self.ended())),
+            Sent::Ready(..) => Err(Error::protocol("a connection never answers at once")),
+        }
+    }
+
+    /// Tells those whose time is up that it is, and says how long the next has. For the connection's thread.
+    pub(super) fn review_syncs(&self, done: &mut Completions) -> Option<Duration> {
+        if !self.syncs.load(Ordering::Relaxed) {
+            return None;
+        }
+        let mut intake = self.intake.lock();
+        if intake.synced.is_empty() {
+            self.syncs.store(false, Ordering::Relaxed);
+            return None;
+        }
+        let limit_ms = self.limit_ms()?;
+        let late = |name: Name| {
+            let limit = Duration::from_millis(limit_ms.into());
+            let message = format!(
+                "{name} was answered by {}, but not synced within the command timeout of {limit:?}; whether it will be is unknown",
+                self.config.endpoint
+            );
+            Error::new(ErrorKind::Timeout, Effect::Unknown, message)
+        };
+        let left_ms = intake.synced.expire(self.now_ms(), limit_ms, late, done);
+        left_ms.map(|left_ms| Duration::from_millis(left_ms.max(limit_ms / 16).into()))
+    }
+
+    /// Whether the connection may end as far as those are concerned who wait until something is synced.
+    pub(super) fn owes_no_sync(&self) -> bool {
+        !self.syncs.load(Ordering::Relaxed) || self.intake.try_lock().is_some_and(|intake| intake.synced.is_empty())
+    }
+
+    /// The connection is lost: those who wait are told so. The pipe has been cut.
+    pub(super) fn cut_syncs(&self, shared: &Shared, synced: &mut Synced, why: &str) -> Completions {
+        self.connection.store(shared.pipe.connection(), Ordering::Relaxed);
+        let mut done = Completions::default();
+        synced.cut(why, &mut done);
+        done
+    }
+}

@@ -1,0 +1,246 @@
+//! A reply that waits until what its command has done is on the server's disk.
+//!
+//! First the reply itself, then the word of whoever carried it that its effect is synced; one after the other, so that nothing
+//! is asked of a command that has failed. All waiting is done as for a reply.
+
+use std::future::Future;
+use std::marker::PhantomData;
+use std::mem;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use sleeve_wire::frame::Frame;
+
+use crate::error::{Effect, Error, ErrorKind};
+use crate::pipe::raw_reply::Payload;
+use crate::pipe::slot::{Driver, Handle};
+use crate::reply::{Parts, Reply, Turn, already_taken, block, poll, read};
+use crate::request::name::Name;
+use crate::values::decode::FromReply;
+
+/// The answer to a command, once what it has done is synced to the server's disk: see [`Reply::synced`].
+///
+/// `.await` it in any async runtime, or [`wait`](Synced::wait) for it on a thread. Dropping it takes nothing back.
+#[must_use = "await it or wait for it: only then is it known"]
+pub struct Synced<T> {
+    stage: Stage,
+    /// Whether the task that awaits it has let others have their turn.
+    has_yielded: bool,
+    result: PhantomData<fn() -> T>,
+}
+
+enum Stage {
+    /// The command is not answered yet.
+    Answering(Handle, Option<Turn>),
+    /// It was answered so, and the handle will say whether it is synced.
+    Syncing {
+        answer: Payload,
+        word: Handle,
+        /// What the reply had until it was answered.
+        turn: Option<Turn>,
+    },
+    /// Nothing is waited for any more.
+    Settled(Result<Payload, Error>),
+    Taken,
+}
+
+impl<T: FromReply> Reply<T> {
+    /// The same answer, but only once what the command has done is synced to the server's disk: from then on not even a
+    /// loss of power takes it back.
+    ///
+    /// Under `appendfsync everysec` that takes up to a second, which nobody else waits; under `always` it is so as soon as the
+    /// answer comes. It covers what the reply shows: behind a command that reads, what others had written.
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")] {
+    /// use sleeve::{Client, prelude::*};
+    ///
+    /// # let folder = std::env::temp_dir().join(format!("sleeve-synced-{}", std::process::id()));
+    /// # let url = format!("embedded://{}", folder.display());
+    /// let client = Client::connect(&url)?; // embedded:///var/lib/app, or a server with a log
+    /// client.set("order:7", "paid").synced().wait()?; // or .await
+    /// # drop(client);
+    /// # std::fs::remove_dir_all(folder).expect("it was there");
+    /// # }
+    /// # Ok::<(), sleeve::Error>(())
+    /// ```
+    ///
+    /// # Where it can be known
+    ///
+    /// - From a Sleeve server, on the connection that all share, which is asked to tell with the first of these; and from an
+    ///   engine in this process that has a folder.
+    /// - From Redis 7.2 and later and from Valkey on a connection of one's own, where WAITAOF tells:
+    ///   `client.lease()?.set("order:7", "paid").synced()`. The lease's next commands wait meanwhile. On a shared
+    ///   connection these servers do not tell, and this fails at once.
+    ///
+    /// # Errors
+    /// The command's own, as soon as it is there. [`Effect::Answered`](crate::Effect::Answered) where the command was executed,
+    /// but the server cannot tell: it is older, it keeps no log (`appendonly no`), or it never syncs it (`appendfsync no`).
+    /// [`Effect::Unknown`](crate::Effect::Unknown) where nobody heard: the connection was lost
+    /// ([`ErrorKind::Disconnected`](crate::ErrorKind::Disconnected)), or the client's command timeout, which begins anew with
+    /// the answer, was over ([`ErrorKind::Timeout`](crate::ErrorKind::Timeout)).
+    pub fn synced(self) -> Synced<T> {
+        let stage = match self.into_parts() {
+            Parts::Slot(handle, turn) => Stage::Answering(handle, turn),
+            Parts::Answered(answer, number) => {
+                Carrier { name: Name::UNKNOWN, sent_on: 0, driver: number.driver() }.ask(answer, None)
+            }
+        };
+        Synced { stage, has_yielded: false, result: PhantomData }
+    }
+}
+
+/// Who carried a command, and can say whether its effect is synced.
+struct Carrier {
+    name: Name,
+    sent_on: u32,
+    driver: Option<Arc<dyn Driver>>,
+}
+
+impl Carrier {
+    fn of(handle: &Handle) -> Self {
+        Self { name: handle.name(), sent_on: handle.sent_on(), driver: handle.driver() }
+    }
+
+    /// Asks whether what was answered is synced; where it is an error, there is nothing to ask.
+    fn ask(self, answer: Payload, turn: Option<Turn>) -> Stage {
+        if answer.frame().is_err() {
+            return Stage::Settled(Ok(answer));
+        }
+        let asked = match self.driver {
+            Some(driver) => driver.synced(self.name, self.sent_on),
+            None => Err(Error::unsynced("the client was closed")),
+        };
+        match asked {
+            Ok(word) => Stage::Syncing { answer, word, turn },
+            Err(error) => Stage::Settled(Err(error)),
+        }
+    }
+}
+
+impl<T: FromReply> Synced<T> {
+    /// Blocks this thread until it is synced. The client's command timeout bounds the wait.
+    ///
+    /// # Errors
+    /// As [`Reply::synced`] says.
+    pub fn wait(self) -> Result<T, Error> {
+        self.wait_until(None)
+    }
+
+    /// Blocks this thread until it is synced, but for no longer than this.
+    ///
+    /// # Errors
+    /// As for [`wait`](Synced::wait), and [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) when the time is up.
+    pub fn wait_for(self, timeout: Duration) -> Result<T, Error> {
+        self.wait_until(Instant::now().checked_add(timeout))
+    }
+
+    /// Whether it is known already, so that waiting would not wait. It is asked for by waiting alone, so this may stay false
+    /// until then.
+    pub fn is_ready(&self) -> bool {
+        match &self.stage {
+            Stage::Answering(..) => false,
+            Stage::Syncing { word, .. } => word.is_done(),
+            Stage::Settled(_) | Stage::Taken => true,
+        }
+    }
+
+    fn wait_until(self, deadline: Option<Instant>) -> Result<T, Error> {
+        let mut stage = self.stage;
+        loop {
+            stage = match stage {
+                Stage::Answering(handle, turn) => {
+                    let carrier = Carrier::of(&handle);
+                    carrier.ask(block(handle, deadline).map_err(|handle| handle.given_up())?, turn)
+                }
+                Stage::Syncing { answer, word, turn } => {
+                    let word = block(word, deadline).map_err(|word| given_up(word.name()));
+                    drop(turn);
+                    Stage::Settled(word.and_then(|word| understand(&word)).map(|()| answer))
+                }
+                Stage::Settled(result) => return result.and_then(|answer| read(&answer)),
+                Stage::Taken => return Err(already_taken()),
+            };
+        }
+    }
+}
+
+impl<T: FromReply> Future for Synced<T> {
+    type Output = Result<T, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        loop {
+            self.stage = match mem::replace(&mut self.stage, Stage::Taken) {
+                Stage::Answering(mut handle, turn) => match self.poll_handle(&mut handle, context) {
+                    Poll::Pending => {
+                        self.stage = Stage::Answering(handle, turn);
+                        return Poll::Pending;
+                    }
+                    Poll::Ready(()) => {
+                        let carrier = Carrier::of(&handle);
+                        carrier.ask(taken(handle), turn)
+                    }
+                },
+                Stage::Syncing { answer, mut word, turn } => match self.poll_handle(&mut word, context) {
+                    Poll::Pending => {
+                        self.stage = Stage::Syncing { answer, word, turn };
+                        return Poll::Pending;
+                    }
+                    Poll::Ready(()) => Stage::Settled(understand(&taken(word)).map(|()| answer)),
+                },
+                Stage::Settled(result) => return Poll::Ready(result.and_then(|answer| read(&answer))),
+                Stage::Taken => return Poll::Ready(Err(already_taken())),
+            };
+        }
+    }
+}
+
+impl<T> Synced<T> {
+    /// Ready when there is an answer, or none can come.
+    fn poll_handle(&mut self, handle: &mut Handle, context: &mut Context<'_>) -> Poll<()> {
+        let is_pending = poll(handle, &mut self.has_yielded, context).is_pending();
+        if is_pending && !handle.is_unsent() {
+            return Poll::Pending;
+        }
+        self.has_yielded = false;
+        Poll::Ready(())
+    }
+}
+
+impl<T> std::fmt::Debug for Synced<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Synced").finish_non_exhaustive()
+    }
+}
+
+/// The answer, or why none can come.
+fn taken(handle: Handle) -> Payload {
+    handle.take().unwrap_or_else(|handle| Payload::Failed(handle.hopeless().unwrap_or_else(|| handle.given_up())))
+}
+
+/// What WAITAOF has answered, or somebody else in its words.
+fn understand(word: &Payload) -> Result<(), Error> {
+    let cannot_tell = |why: &str| Error::new(ErrorKind::Server, Effect::Answered, format!("it is done, but {why}"));
+    if let Payload::Failed(error) = word {
+        return Err(error.clone());
+    }
+    match word.frame() {
+        Ok(Frame::Array(mut items)) => match items.next() {
+            Some(Ok(Frame::Integer(1..))) => Ok(()),
+            _ => Err(given_up(Name::UNKNOWN)),
+        },
+        Ok(_) => Err(Error::protocol("WAITAOF was answered with another type")),
+        Err(error) if error.message().starts_with("ERR unknown command") => {
+            Err(cannot_tell("the server cannot tell when it is synced: it is older than Redis 7.2, and has no WAITAOF"))
+        }
+        Err(error) => Err(cannot_tell(&format!("the server does not tell when it is synced: {}", error.message()))),
+    }
+}
+
+fn given_up(name: Name) -> Error {
+    let name = if name.is_known() { name.to_string() } else { "it".to_owned() };
+    let message = format!("{name} was answered, but not synced in time; whether it will be is unknown");
+    Error::new(ErrorKind::Timeout, Effect::Unknown, message)
+}
