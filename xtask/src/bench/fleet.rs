@@ -14,21 +14,29 @@ pub struct Contender {
     pub workers: Option<u32>,
     /// Where its threads may run.
     pub cpus: &'static [usize],
+    /// Further options.
+    pub options: &'static [&'static str],
 }
 
 impl Contender {
-    pub const SLEEVE: Contender = Contender { name: "sleeve", kind: Kind::Sleeve, workers: Some(1), cpus: &[0] };
-    pub const REDIS: Contender = Contender { name: "redis", kind: Kind::Redis, workers: None, cpus: &[0] };
-    pub const REDIS8: Contender = Contender { name: "redis 8", kind: Kind::Redis8, workers: None, cpus: &[0] };
-    pub const VALKEY: Contender = Contender { name: "valkey", kind: Kind::Valkey, workers: None, cpus: &[0] };
+    pub const SLEEVE: Contender = Contender { workers: Some(1), ..Contender::new("sleeve", Kind::Sleeve) };
+    pub const REDIS: Contender = Contender::new("redis", Kind::Redis);
+    pub const REDIS8: Contender = Contender::new("redis 8", Kind::Redis8);
+    pub const VALKEY: Contender = Contender::new("valkey", Kind::Valkey);
+
+    const fn new(name: &'static str, kind: Kind) -> Contender {
+        Contender { name, kind, workers: None, cpus: &[0], options: &[] }
+    }
 
     /// Starts it.
     ///
     /// # Errors
     /// When it does not come up.
     pub fn start(&self, builds: &Builds) -> Result<Server, String> {
-        let workers = self.workers.map(|workers| vec!["--workers".to_owned(), workers.to_string()]);
-        start_on(self.cpus, self.kind, builds.binary(self.kind)?, workers.unwrap_or_default())
+        let workers = self.workers.map(|workers| ["--workers".to_owned(), workers.to_string()]);
+        let options = self.options.iter().map(|&word| word.to_owned());
+        let arguments = workers.into_iter().flatten().chain(options).collect();
+        start_on(self.cpus, self.kind, builds.binary(self.kind)?, arguments)
     }
 }
 

@@ -43,6 +43,8 @@ pub enum Figure {
     ServerCpu,
     /// Median latency in microseconds.
     Latency,
+    /// Microseconds of the run per request.
+    Elapsed,
 }
 
 impl Figure {
@@ -51,6 +53,7 @@ impl Figure {
         match self {
             Figure::ServerCpu => "",
             Figure::Latency => ", latency",
+            Figure::Elapsed => ", elapsed",
         }
     }
 }
@@ -133,6 +136,7 @@ pub fn measure(sleeve: &Path, server: &Server, load: &Load, figure: Figure) -> R
     let value = match figure {
         Figure::ServerCpu => run["server_cpu_us"].as_f64(),
         Figure::Latency => run["latency_ms"]["p50"].as_f64().map(|ms| ms * 1000.0),
+        Figure::Elapsed => run["rps"].as_f64().map(|rate| 1e6 / rate),
     };
     value.ok_or_else(|| format!("the generator printed no figure\n{text}"))
 }

@@ -14,6 +14,7 @@ mod memory;
 mod plan;
 mod report;
 mod subscribers;
+mod synced;
 mod workloads;
 
 use std::path::PathBuf;
@@ -75,6 +76,9 @@ pub fn run(options: &Options) -> Result<(), String> {
     let mut tables = Vec::new();
     for comparison in plan::comparisons().iter().filter(|comparison| wanted(comparison.name)) {
         tables.push(show(comparison.measure(&builds, effort)?));
+    }
+    if wanted(synced::NAME) {
+        tables.extend(synced::measure(&builds, effort)?.map(show));
     }
     if wanted(subscribers::NAME) {
         tables.push(show(subscribers::measure(&builds, effort)?));

@@ -7,7 +7,8 @@ use super::generator::{Figure, Load, State, measure};
 use super::report::{Bar, Line, Ratio, Table};
 
 /// The names that `--only` takes.
-pub const NAMES: [&str; 8] = ["depth", "types", "unpipelined", "workers", "single", "subscribers", "memory", "client"];
+pub const NAMES: [&str; 10] =
+    ["depth", "types", "unpipelined", "workers", "single", "log", "sync", "subscribers", "memory", "client"];
 
 /// One table: the same loads sent to several servers.
 #[derive(Debug)]
@@ -38,7 +39,7 @@ pub const BEST_PEER: Ratio = ("sleeve", &["redis", "redis 8", "valkey"]);
 
 /// Every comparison, in the order of the page.
 pub fn comparisons() -> Vec<Comparison> {
-    vec![depth(), types(), unpipelined(), workers(), single()]
+    vec![depth(), types(), unpipelined(), workers(), single(), log()]
 }
 
 fn depth() -> Comparison {
@@ -145,7 +146,27 @@ fn single() -> Comparison {
     }
 }
 
-fn random_keys(test: &'static str) -> Load {
+/// A log that is synced once a second, beside no log. No log is rewritten meanwhile.
+fn log() -> Comparison {
+    const NO_LOG: Contender = Contender { name: "no log", ..Contender::SLEEVE };
+    const EVERY_SECOND: Contender = Contender { name: "everysec", options: EVERYSEC, ..Contender::SLEEVE };
+    const VALKEY_EVERY_SECOND: Contender =
+        Contender { name: "valkey, everysec", options: EVERYSEC, ..Contender::VALKEY };
+    const EVERYSEC: &[&str] =
+        &["--appendonly", "yes", "--appendfsync", "everysec", "--auto-aof-rewrite-percentage", "0"];
+    let load = Load { requests: 3_000_000, ..random_keys("set") };
+    let judged = |figure, ratio_max| Judged { load, figure, ratio_max: Some(ratio_max) };
+    Comparison {
+        name: "log",
+        title: "A log that is synced every second: server CPU per request and elapsed time per request (us); 50 clients, \
+                depth 16, 1,000,000 random keys, 16-byte values",
+        contenders: &[NO_LOG, EVERY_SECOND, Contender::VALKEY, VALKEY_EVERY_SECOND],
+        ratio: ("everysec", &["no log"]),
+        loads: vec![judged(Figure::ServerCpu, 1.15), judged(Figure::Elapsed, 1.11)],
+    }
+}
+
+pub fn random_keys(test: &'static str) -> Load {
     let state = State::Kept("get,incr");
     Load { test, clients: 50, pipeline: 16, requests: 1_000_000, data_size: 16, keyspace: 1_000_000, state }
 }
