@@ -348,3 +348,83 @@ fn what_nobody_waits_for_is_logged_too() {
     server.restart().expect("it starts again");
     assert_eq!(ask(&mut server.connect(), &["MGET", "quiet", "soon"]), "*2\r\n$1\r\n1\r\n$-1\r\n");
 }
+
+#[test]
+fn while_data_is_loaded_clients_are_told_and_info_says_how_far_it_is() {
+    for arguments in [["--key-load-delay", "1000"], ["--appendonly", "yes"]] {
+        let mut server = start(&[arguments.as_slice(), &["--key-load-delay", "1000"]].concat());
+        let mut connection = server.connect();
+        for index in 0..400 {
+            ask(&mut connection, &["SET", &format!("key:{index}"), &"value ".repeat(50)]);
+        }
+        let (save, is_logged) = if arguments[0] == "--appendonly" { ("BGREWRITEAOF", true) } else { ("SAVE", false) };
+        assert!(ask(&mut connection, &[save]).starts_with('+'));
+        wait_until("the file", || !is_logged || info(&server, "aof_rewrite_in_progress") == "0");
+        let before = digest(&server);
+        let address = server.address();
+        server.kill();
+        let mut seen: Vec<u64> = Vec::new();
+        std::thread::scope(|scope| {
+            let restarted = scope.spawn(|| server.restart().expect("it starts again"));
+            while !restarted.is_finished() {
+                let Ok(mut connection) = Connection::open(address) else { continue };
+                let text = ask(&mut connection, &["INFO", "persistence"]);
+                let number = |name: &str| -> Option<u64> {
+                    text.lines().find_map(|line| line.strip_prefix(name)).and_then(|text| text.parse().ok())
+                };
+                if number("loading:") != Some(1) {
+                    continue;
+                }
+                let (Some(loaded), Some(total)) = (number("loading_loaded_bytes:"), number("loading_total_bytes:"))
+                else {
+                    panic!("{text}");
+                };
+                assert!(loaded <= total && total > 1_000, "{text}");
+                seen.push(loaded);
+                let reply = ask(&mut connection, &["GET", "key:1"]);
+                assert!(reply.starts_with("-LOADING") || reply.starts_with('$'), "{reply}");
+            }
+        });
+        assert!(seen.is_sorted(), "{seen:?}");
+        seen.dedup();
+        assert!(seen.len() >= 3, "it was seen to go on: {seen:?}");
+        assert_eq!(digest(&server), before);
+    }
+}
+
+#[test]
+fn a_snapshot_that_is_damaged_stops_the_start_with_the_byte_and_stays_as_it_is() {
+    let mut server = start(&[]);
+    let mut connection = server.connect();
+    for index in 0..3_000 {
+        ask(&mut connection, &["SET", &format!("key:{index}"), &"value ".repeat(50)]);
+    }
+    assert_eq!(ask(&mut connection, &["CONFIG", "SET", "rdbcompression", "no"]), "+OK\r\n");
+    assert_eq!(ask(&mut connection, &["SAVE"]), "+OK\r\n");
+    let before = digest(&server);
+    server.kill();
+    let path = server.folder().join("dump.rdb");
+    let whole = std::fs::read(&path).expect("it was written");
+    let mut flipped = whole.clone();
+    let middle = whole.len() / 2;
+    flipped[middle] ^= 1;
+    // A record twice, in stretches of the file that different threads read.
+    let record = whole.windows(4).position(|four| four == b"key:").expect("there are keys") - 2;
+    let length = 1 + 1 + usize::from(whole[record + 1]) + 2 + 300;
+    let twice = [&whole[..whole.len() - 9], &whole[record..record + length], &[255; 9]].concat();
+    let reasons = [
+        (flipped, "the sum at the end of the file".to_owned()),
+        (whole[..whole.len() - 1_000].to_vec(), "the bytes end in the middle of it".to_owned()),
+        (twice, "stands in database 0 twice".to_owned()),
+    ];
+    for (bytes, reason) in reasons {
+        std::fs::write(&path, &bytes).expect("a file");
+        let told = server.restart().expect_err("it does not start");
+        assert!(told.contains(&reason) && told.contains("dump.rdb: at byte"), "{reason} is not in {told}");
+        assert!(told.contains("Nothing was loaded"), "{told}");
+        assert!(std::fs::read(&path).is_ok_and(|found| found == bytes));
+    }
+    std::fs::write(&path, &whole).expect("a file");
+    server.restart().expect("it starts with the file as it was");
+    assert_eq!(digest(&server), before);
+}

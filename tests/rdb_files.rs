@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use sleeve_store::dump_file::insert_batch;
+use sleeve_store::dump_file::Inserter;
 use sleeve_store::rdb::file::{About, Access, Batch, Event, Format, Reader, Writer};
 use sleeve_store::rdb::{Limits, Version};
 use sleeve_store::snapshot::{Budget, Progress, Scribe, Snapshot};
@@ -140,13 +140,14 @@ fn fill(connection: &mut Connection, random: &mut Random, has_field_deadlines: b
 /// What a file holds: its keys, and the functions beside them.
 fn read(file: &[u8]) -> (Store, Vec<Vec<u8>>) {
     let store = Store::new(Options { databases: 16, shards: 8, secret: [3; 16] });
-    let (mut reader, mut batch) = (Reader::new(file, Limits::usual(store.hash_key())), Batch::default());
+    let limits = Limits::usual(store.hash_key());
+    let (mut reader, mut batch, mut inserter) = (Reader::new(file, limits), Batch::default(), Inserter::new(limits, 0));
     let (mut functions, uses) = (Vec::new(), Cell::new(0));
-    // Each key has been used in another way.
+    // Each key, which comes by itself, has been used in another way.
     let clock = |_| uses.replace(uses.get() + 1);
     loop {
-        let event = reader.next_batch(&mut batch, 1 << 18);
-        insert_batch(&store, &mut store.lock_all(), &mut batch, 0, &clock).expect("nothing is there twice");
+        let event = reader.next_batch(&mut batch, 1);
+        inserter.insert(&store, &mut batch, &clock).expect("nothing is there twice");
         match event.unwrap_or_else(|error| panic!("a real server's file is read: {error}")) {
             Some(Event::Function(code)) => functions.push(code),
             Some(Event::End) => return (store, functions),

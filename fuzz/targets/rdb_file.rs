@@ -1,4 +1,5 @@
-//! Any bytes as an RDB file: it is loaded or refused, and what was loaded is written and loaded again as the same.
+//! Any bytes as an RDB file: it is loaded or refused, record by record as in stretches, and what was loaded is written and
+//! loaded again as the same.
 //!
 //! The sum at the end is not compared, so that every input gets as far as its records.
 
@@ -8,14 +9,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
-use sleeve_store::dump_file::insert;
-use sleeve_store::rdb::file::{Access, BatchValue, Event, Format, Reader, Writer};
+use sleeve_store::dump_file::Inserter;
+use sleeve_store::rdb::file::{Access, Batch, Event, Format, Reader, Writer};
 use sleeve_store::rdb::{Limits, Version};
 use sleeve_store::snapshot::{Budget, Progress, Scribe, Snapshot};
-use sleeve_store::{Kind, List, Map, Moment, Options, Previous, Set, SortedSet, Store, Stream};
+use sleeve_store::{Kind, List, Map, Options, Set, SortedSet, Store, Stream};
 
 const DATABASES: usize = 4;
-const NOW: Moment = Moment { now_ms: 0, clock: 0 };
 
 fuzz_target!(|file: &[u8]| {
     let Some(store) = loaded(file) else { return };
@@ -25,24 +25,33 @@ fuzz_target!(|file: &[u8]| {
     }
 });
 
+/// Loads a file in stretches. One that can be read so can be read record by record, and the reverse, unless a key stands there
+/// twice or in a database that there is not.
 fn loaded(file: &[u8]) -> Option<Store> {
     let store = Store::new(Options { databases: DATABASES, shards: 2, secret: [1; 16] });
-    let mut reader = Reader::new(file, Limits::usual(store.hash_key()));
+    let limits = Limits::usual(store.hash_key());
+    let (mut reader, mut batch) = (Reader::new(file, limits), Batch::default());
     reader.trust_sum();
-    loop {
-        match reader.next_event().ok()? {
-            Event::Select(DATABASES..) => return None,
-            Event::Key(record) => {
-                let hash = store.hash(&record.key);
-                let (place, value) = ((hash, record.key.as_slice()), BatchValue::Loaded(record.value));
-                if insert(&mut store.lock_of(hash), record.database, place, value, record.deadline, NOW) != Previous::Missing {
-                    return None;
-                }
-            }
-            Event::End => return Some(store),
-            _ => {}
+    let mut inserter = Inserter::new(limits, i64::MIN);
+    let is_loaded = loop {
+        match reader.next_batch(&mut batch, usize::MAX) {
+            Ok(Some(Event::End)) => break true,
+            Ok(_) => {}
+            Err(_) => break false,
         }
-    }
+        inserter.insert(&store, &mut batch, &|_| 0).ok()?;
+    };
+    let mut reader = Reader::new(file, limits);
+    reader.trust_sum();
+    let is_readable = loop {
+        match reader.next_event() {
+            Ok(Event::End) => break true,
+            Ok(_) => {}
+            Err(_) => break false,
+        }
+    };
+    assert_eq!(is_loaded, is_readable);
+    is_loaded.then_some(store)
 }
 
 fn written(store: &Store, version: Version) -> Vec<u8> {

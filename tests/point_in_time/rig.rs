@@ -12,7 +12,7 @@ use sleeve_server::engine::origin::Origin;
 use sleeve_server::host::clock::Instant;
 use sleeve_server::{Config, Engine, Local, Opt, Replay};
 use sleeve_store::Store;
-use sleeve_store::dump_file::insert_batch;
+use sleeve_store::dump_file::Inserter;
 use sleeve_store::rdb::Limits;
 use sleeve_store::rdb::file::{Batch, Event, Reader as BaseReader};
 
@@ -138,9 +138,10 @@ impl Rig {
 fn put_into(store: &Store, base: &[u8]) -> Option<u64> {
     let limits = Limits { now_ms: i64::MIN, ..Limits::usual(store.hash_key()) };
     let (mut reader, mut batch, mut offset) = (BaseReader::new(base, limits), Batch::default(), None);
+    let mut inserter = Inserter::new(limits, i64::MIN);
     loop {
         let event = reader.next_batch(&mut batch, PIECE_BYTES);
-        let put = insert_batch(store, &mut store.lock_all(), &mut batch, i64::MIN, &|_| 0);
+        let put = inserter.insert(store, &mut batch, &|_| 0);
         put.unwrap_or_else(|error| panic!("the base has {error}"));
         match event.unwrap_or_else(|error| panic!("the base cannot be read: {error}")) {
             Some(Event::Aux { name, value }) if name == BASE_OFFSET_FIELD.as_bytes() => {

@@ -20,6 +20,7 @@ const FOREIGN: &[&str] = &[
     "crates/server/src/commands/",
     "crates/server/src/config",
     "crates/server/src/engine/migrate_target",
+    "crates/store/src/rdb/extent",
     "crates/store/src/rdb/file/",
     "crates/store/src/rdb/old",
     "crates/store/src/rdb/read/",

@@ -1,111 +1,257 @@
-//! What was read of a file put into a store, key by key or a batch of keys at a time.
+//! Putting what a batch of records holds into a store.
 //!
-//! The caller reads the file (`rdb::file`), perhaps in another thread, and holds the locks of the shards.
+//! First all records are read and their keys hashed, with no lock; then they are put under their keys, shard by shard, with the
+//! places of those that follow asked for ahead. A shard that another thread has just now is left for later, so that
+//! threads with a batch each do not wait for one another as long as there is something else to do. A thread has an [`Inserter`]
+//! of its own; the store is shared.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::keyspace::Store;
-use crate::keyspace::locks::Locked;
-use crate::keyspace::shard::{Moment, Previous, Shard};
+use crate::keyspace::locks::ShardGuard;
+use crate::keyspace::shard::Shard;
 use crate::memory::prefetch::Step;
-use crate::rdb::file::{Access, Batch, BatchKey, BatchValue};
-use crate::rdb::read::Loaded;
-use crate::table::entry::body::INLINE_MAX;
+use crate::rdb::file::batch::{Content, Decoded, Made};
+use crate::rdb::file::{Access, Batch, Error, KeyRecord};
+use crate::rdb::read::{Limits, Loaded};
+use crate::table::entry::body::{Body, INLINE_MAX};
+use crate::value::Value;
 use crate::value::collection::Collection;
 use crate::value::key_hash::Hash;
-use crate::value::{Deadline, Value};
 
-/// Puts a value that was read under its key; what was there before. A hash without fields changes nothing.
-pub fn insert(
+/// So many keys ahead the segment of a key is asked for, and the bucket at half of them. The entry is not: it is not there.
+const AHEAD: usize = 16;
+
+/// What puts batches into a store. What it has gathered it keeps to use it again.
+pub struct Inserter {
+    limits: Limits,
+    now_ms: i64,
+    records: Vec<Record>,
+    made: Made,
+    /// The records by their shards, and for each shard where its own end.
+    order: Vec<u32>,
+    ends: Vec<usize>,
+    /// The shards that are left.
+    shards: Vec<usize>,
+}
+
+/// A record that waits for its shard.
+#[derive(Clone, Copy)]
+struct Record {
+    hash: Hash,
+    decoded: Decoded,
+}
+
+/// What became of a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Inserted {
+    /// Keys that are in the store now.
+    pub keys: u64,
+    /// Keys whose time was over, and hashes all of whose fields were: they are not.
+    pub expired: u64,
+}
+
+impl Inserter {
+    /// Of values as `limits` say; keys whose time is over at `now_ms` are left out.
+    pub fn new(limits: Limits, now_ms: i64) -> Self {
+        let (records, made, order, ends, shards) = Default::default();
+        Self { limits, now_ms, records, made, order, ends, shards }
+    }
+
+    /// Empties a batch into a store. `clock` says what a key's access clock is. This thread has no shard locked.
+    ///
+    /// # Errors
+    /// [`LoadError`], the first in the order of the file. What stands in front of it, and some of what stands behind, is in
+    /// the store.
+    pub fn insert(
+        &mut self,
+        store: &Store,
+        batch: &mut Batch,
+        clock: &dyn Fn(Access) -> u32,
+    ) -> Result<Inserted, LoadError> {
+        let database = batch.database();
+        if database >= store.databases() && !batch.is_empty() {
+            return Err(LoadError::Database { offset: batch.offset(0), database });
+        }
+        if let Some(record) = batch.take_large() {
+            return self.insert_large(store, record, clock);
+        }
+        let mut inserted = Inserted::default();
+        let mut failed = self.decode(store, batch, &mut inserted).err();
+        self.sort(store);
+        let fresh = clock(Access::Unknown);
+        let clock = |access: Access| if access == Access::Unknown { fresh } else { clock(access) };
+        while let Some((index, mut shard)) = self.next_shard(store) {
+            if let Err(error) = self.insert_into(&mut shard, index, batch, &clock) {
+                let is_first = failed.as_ref().is_none_or(|failed| error.offset() < failed.offset());
+                failed = if is_first { Some(error) } else { failed };
+            }
+        }
+        inserted.keys = self.records.len() as u64;
+        self.records.clear();
+        self.made.clear();
+        batch.clear();
+        failed.map_or(Ok(inserted), Err)
+    }
+
+    /// Reads the records and hashes their keys.
+    fn decode(&mut self, store: &Store, batch: &Batch, inserted: &mut Inserted) -> Result<(), LoadError> {
+        let Self { limits, now_ms, records, made, .. } = self;
+        let decoded = batch.decode(limits, made, |key, decoded| {
+            records.push(Record { hash: store.hash(key), decoded });
+        });
+        let is_kept = |record: &Record| {
+            let is_over = batch.prefix(record.decoded.at).deadline.is_some_and(|deadline| *now_ms > deadline);
+            !is_over && !matches!(record.decoded.content, Content::Loaded(at) if has_nothing(&made.loaded[at as usize]))
+        };
+        let read = records.len();
+        records.retain(is_kept);
+        inserted.expired = (read - records.len()) as u64;
+        decoded.map_err(LoadError::File)
+    }
+
+    /// Puts a record by itself under its key.
+    fn insert_large(
+        &mut self,
+        store: &Store,
+        record: KeyRecord,
+        clock: &dyn Fn(Access) -> u32,
+    ) -> Result<Inserted, LoadError> {
+        let KeyRecord { database, key, deadline, access, value, offset } = record;
+        let value = Some(value);
+        if deadline.is_some_and(|deadline| self.now_ms > deadline) || has_nothing(&value) {
+            return Ok(Inserted { keys: 0, expired: 1 });
+        }
+        let hash = store.hash(&key);
+        let mut shard = store.lock_of(hash);
+        match add(&mut shard, database, (hash, &key), value, deadline, clock(access)) {
+            true => Ok(Inserted { keys: 1, expired: 0 }),
+            false => Err(LoadError::Twice { offset, database, key }),
+        }
+    }
+
+    /// Brings the records into the order of their shards.
+    fn sort(&mut self, store: &Store) {
+        let Self { records, order, ends, shards, .. } = self;
+        ends.clear();
+        ends.resize(store.shards(), 0);
+        records.iter().for_each(|record| ends[store.shard_of(record.hash)] += 1);
+        shards.clear();
+        shards.extend((0..ends.len()).filter(|&shard| ends[shard] > 0));
+        let mut begin = 0;
+        for end in ends.iter_mut() {
+            begin += std::mem::replace(end, begin);
+        }
+        order.clear();
+        order.resize(records.len(), 0);
+        for (at, record) in records.iter().enumerate() {
+            let end = &mut ends[store.shard_of(record.hash)];
+            order[*end] = at as u32;
+            *end += 1;
+        }
+    }
+
+    /// One of the shards that are left: one that is free, if there is any.
+    fn next_shard<'s>(&mut self, store: &'s Store) -> Option<(usize, ShardGuard<'s>)> {
+        let free = (0..self.shards.len()).rev().find_map(|at| Some((at, store.try_lock(self.shards[at])?)));
+        match free {
+            Some((at, guard)) => Some((self.shards.swap_remove(at), guard)),
+            None => self.shards.pop().map(|shard| (shard, store.lock(shard))),
+        }
+    }
+
+    /// Puts the records of a shard into it.
+    fn insert_into(
+        &mut self,
+        shard: &mut Shard,
+        index: usize,
+        batch: &Batch,
+        clock: &impl Fn(Access) -> u32,
+    ) -> Result<(), LoadError> {
+        let Self { records, made, order, ends, .. } = self;
+        let begin = index.checked_sub(1).map_or(0, |before| ends[before]);
+        let (group, database) = (&order[begin..ends[index]], batch.database());
+        let prefetch = |shard: &Shard, place: usize, step: Step| {
+            if let Some(&later) = group.get(place) {
+                shard.prefetch(database, records[later as usize].hash, step);
+            }
+        };
+        (0..AHEAD).for_each(|place| prefetch(shard, place, Step::Segment));
+        (0..AHEAD / 2).for_each(|place| prefetch(shard, place, Step::Bucket));
+        for (place, &at) in group.iter().enumerate() {
+            prefetch(shard, place + AHEAD, Step::Segment);
+            prefetch(shard, place + AHEAD / 2, Step::Bucket);
+            let Record { hash, decoded } = records[at as usize];
+            let prefix = batch.prefix(decoded.at);
+            let (deadline, clock) = (prefix.deadline, clock(prefix.access));
+            let is_new = match decoded.content {
+                Content::Loaded(value) => {
+                    let value = made.loaded[value as usize].take();
+                    let key = batch.text(made, decoded.key);
+                    add(shard, database, (hash, key), value, deadline, clock)
+                }
+                Content::Short(text) => {
+                    let (key, value) = (batch.text(made, decoded.key), Value::Plain(batch.text(made, text)));
+                    shard.add(database, (hash, key), Body::new(&value), deadline, clock)
+                }
+                Content::Integer(number) => {
+                    let key = batch.text(made, decoded.key);
+                    shard.add(database, (hash, key), Body::Integer(number), deadline, clock)
+                }
+            };
+            if !is_new {
+                let (offset, key) = (batch.offset(decoded.at), batch.text(made, decoded.key).to_vec());
+                return Err(LoadError::Twice { offset, database, key });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a value is a hash without fields.
+fn has_nothing(value: &Option<Loaded>) -> bool {
+    matches!(value, Some(Loaded::Hash(map)) if map.as_ref().is_empty())
+}
+
+/// Adds a key with a value that was read whole; false if it is there.
+fn add(
     shard: &mut Shard,
     database: usize,
-    (hash, key): (Hash, &[u8]),
-    value: BatchValue<'_>,
+    place: (Hash, &[u8]),
+    value: Option<Loaded>,
     deadline: Option<i64>,
-    moment: Moment,
-) -> Previous {
-    let (deadline, place) = (deadline.map_or(Deadline::Clear, Deadline::At), (hash, key));
-    let (previous, garbage) = match value {
-        BatchValue::Short(bytes) => shard.set(database, hash, key, &Value::Plain(bytes), deadline, moment),
-        BatchValue::Loaded(Loaded::String(bytes)) if bytes.len() <= INLINE_MAX => {
-            shard.set(database, hash, key, &Value::Plain(&bytes), deadline, moment)
+    clock: u32,
+) -> bool {
+    let Some(value) = value else { return true };
+    match value {
+        Loaded::String(bytes) if bytes.len() <= INLINE_MAX => {
+            shard.add(database, place, Body::new(&Value::Plain(&bytes)), deadline, clock)
         }
-        BatchValue::Loaded(Loaded::String(bytes)) => {
-            shard.set(database, hash, key, &Value::Shared(Arc::new(bytes)), deadline, moment)
-        }
-        BatchValue::Loaded(Loaded::List(list)) => shard.set_collection(database, place, list, deadline, moment),
-        BatchValue::Loaded(Loaded::Set(set)) => shard.set_collection(database, place, set, deadline, moment),
-        BatchValue::Loaded(Loaded::Hash(map)) if map.is_empty() => return Previous::Missing,
-        BatchValue::Loaded(Loaded::Hash(map)) => shard.set_collection(database, place, map, deadline, moment),
-        BatchValue::Loaded(Loaded::SortedSet(set)) => shard.set_collection(database, place, set, deadline, moment),
-        BatchValue::Loaded(Loaded::Stream(stream)) => shard.set_collection(database, place, stream, deadline, moment),
-    };
-    drop(garbage);
-    previous
+        Loaded::String(bytes) => shard.add(database, place, Body::Shared(Arc::new(bytes)), deadline, clock),
+        Loaded::List(list) => shard.add_collection(database, place, list, deadline, clock),
+        Loaded::Set(set) => shard.add_collection(database, place, set, deadline, clock),
+        Loaded::Hash(map) => shard.add_collection(database, place, map, deadline, clock),
+        Loaded::SortedSet(set) => shard.add_collection(database, place, set, deadline, clock),
+        Loaded::Stream(stream) => shard.add_collection(database, place, stream, deadline, clock),
+    }
 }
 
-/// So many keys ahead the place of a key in its table is asked for.
-const AHEAD: usize = 8;
-
-/// Puts the keys of a batch into a store whose shards are locked, and empties it. Keys whose time is over at `moment` are left
-/// out; `clock` says what a key's access clock is. Returns how many keys were put there.
-///
-/// # Errors
-/// [`LoadError`] at a database that the store has not, and at a key that is there already; what stands in front of it was
-/// put there.
-pub fn insert_batch(
-    store: &Store,
-    locked: &mut Locked<'_>,
-    batch: &mut Batch,
-    now_ms: i64,
-    clock: &dyn Fn(Access) -> u32,
-) -> Result<u64, LoadError> {
-    let place = |key: BatchKey<'_>| (key.database, store.hash(key.key));
-    let places: Vec<(usize, Hash)> = (0..batch.len()).map(|at| place(batch.key(at))).collect();
-    let prefetch = |locked: &Locked<'_>, at: usize, step: Step| {
-        if let Some(&(database, hash)) = places.get(at) {
-            locked.shard(store.shard_of(hash)).prefetch(database, hash, step);
-        }
-    };
-    (0..places.len()).for_each(|at| prefetch(locked, at, Step::Segment));
-    let (mut keys, mut at, mut failed) = (0, 0, None);
-    batch.drain(|key, value| {
-        let (database, hash) = places[at];
-        prefetch(locked, at + AHEAD, Step::Bucket);
-        prefetch(locked, at + AHEAD / 2, Step::Entry);
-        at += 1;
-        if failed.is_some() || key.deadline.is_some_and(|deadline| now_ms > deadline) {
-            return;
-        }
-        let offset = key.offset;
-        if database >= store.databases() {
-            failed = Some(LoadError::Database { offset, database });
-            return;
-        }
-        let moment = Moment { now_ms, clock: clock(key.access) };
-        let shard = locked.shard_mut(store.shard_of(hash));
-        match insert(shard, database, (hash, key.key), value, key.deadline, moment) {
-            Previous::Live => failed = Some(LoadError::Twice { offset, database, key: key.key.to_vec() }),
-            Previous::Missing | Previous::Expired => keys += 1,
-        }
-    });
-    failed.map_or(Ok(keys), Err)
-}
-
-/// Why a key of a file was not put into the store.
+/// Why a file was not loaded.
 #[derive(Debug)]
 pub enum LoadError {
-    /// The file has keys of a database that the store has not.
+    /// The file is damaged, cannot be read, or has something that is not there.
+    File(Error),
+    /// It has keys of a database that the store has not.
     Database {
         /// The byte at which they begin.
         offset: u64,
         /// Which database.
         database: usize,
     },
-    /// A key stands in the file twice.
+    /// A key stands in it twice.
     Twice {
-        /// The byte at which it stands for the second time.
+        /// The byte at which one of its records begins: the second, unless several threads load the file.
         offset: u64,
         /// Which database.
         database: usize,
@@ -114,9 +260,20 @@ pub enum LoadError {
     },
 }
 
+impl LoadError {
+    /// The byte at which what is wrong begins.
+    pub fn offset(&self) -> u64 {
+        match self {
+            Self::File(error) => error.begins_at,
+            Self::Database { offset, .. } | Self::Twice { offset, .. } => *offset,
+        }
+    }
+}
+
 impl fmt::Display for LoadError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::File(error) => write!(formatter, "{error}"),
             Self::Database { offset, database } => write!(
                 formatter,
                 "at byte {offset}: the file has keys in database {database}; set `databases` to more than {database}"
@@ -136,14 +293,14 @@ impl std::error::Error for LoadError {}
 mod tests {
     use super::*;
     use crate::keyspace::Options;
+    use crate::keyspace::shard::Moment;
     use crate::rdb::Version;
     use crate::rdb::file::{Format, Head, Writer};
-    use crate::rdb::read::Limits;
-    use crate::table::entry::body::Body;
     use crate::types::hash::Map;
     use crate::types::list::List;
     use crate::types::set::Set;
     use crate::types::sorted_set::SortedSet;
+    use crate::value::Deadline;
 
     /// What puts a value under its key.
     type Put<'a> = &'a mut dyn FnMut(&mut Shard, (Hash, &[u8]));

@@ -1,13 +1,12 @@
 //! A store as a file and back: written by a snapshot and read batch by batch, as a server does both, but at once and in one
 //! thread.
 
-use std::fmt;
 use std::io::Read;
 use std::sync::Arc;
 
-use sleeve_store::dump_file::{LoadError, insert_batch};
+use sleeve_store::dump_file::{Inserter, LoadError};
 use sleeve_store::rdb::Limits;
-use sleeve_store::rdb::file::{Access, Batch, Error, Event, Format, Outdated, Reader, Writer};
+use sleeve_store::rdb::file::{Access, Batch, Event, Format, Outdated, Reader, Writer};
 use sleeve_store::snapshot::{Budget, Progress, Scribe, Snapshot};
 use sleeve_store::{Moment, Store};
 
@@ -25,32 +24,14 @@ pub fn save(store: &Store, format: Format, begin: impl FnOnce(&mut Writer)) -> R
     Ok(writer.drain(<[u8]>::to_vec))
 }
 
-/// Why a file was not loaded.
-#[derive(Debug)]
-pub enum Unloaded {
-    /// What is wrong with the file.
-    File(Error),
-    /// Why the store does not take it.
-    Keys(LoadError),
-}
-
-impl fmt::Display for Unloaded {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File(error) => write!(formatter, "{error}"),
-            Self::Keys(error) => write!(formatter, "{error}"),
-        }
-    }
-}
-
 /// Puts what is in a file into a store.
-pub fn load(store: &Store, source: impl Read, limits: Limits, moment: Moment) -> Result<(), Unloaded> {
+pub fn load(store: &Store, source: impl Read, limits: Limits, moment: Moment) -> Result<(), LoadError> {
     let (mut reader, mut batch) = (Reader::new(source, limits), Batch::default());
+    let mut inserter = Inserter::new(limits, moment.now_ms);
     loop {
-        let event = reader.next_batch(&mut batch, 1 << 18);
-        insert_batch(store, &mut store.lock_all(), &mut batch, moment.now_ms, &|_| moment.clock)
-            .map_err(Unloaded::Keys)?;
-        if matches!(event.map_err(Unloaded::File)?, Some(Event::End)) {
+        let event = reader.next_batch(&mut batch, usize::MAX).map_err(LoadError::File)?;
+        inserter.insert(store, &mut batch, &|_| moment.clock)?;
+        if matches!(event, Some(Event::End)) {
             return Ok(());
         }
     }

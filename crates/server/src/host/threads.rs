@@ -4,7 +4,7 @@
 //! `docs/threads.md`.
 
 use std::io;
-use std::thread::{Builder, JoinHandle};
+use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
 
 /// Starts a thread with a name that `ps` and a debugger show.
 ///
@@ -14,6 +14,20 @@ pub fn start<T: Send + 'static>(name: &str, run: impl FnOnce() -> T + Send + 'st
     #[cfg(test)]
     refusal::check()?;
     Builder::new().name(name.to_owned()).spawn(run)
+}
+
+/// Starts a thread that ends before `scope` does.
+///
+/// # Errors
+/// As [`start`].
+pub fn start_within<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    name: &str,
+    run: impl FnOnce() -> T + Send + 'scope,
+) -> io::Result<ScopedJoinHandle<'scope, T>> {
+    #[cfg(test)]
+    refusal::check()?;
+    Builder::new().name(name.to_owned()).spawn_scoped(scope, run)
 }
 
 /// A system that refuses threads, for the tests: those that the calling thread wants to start.

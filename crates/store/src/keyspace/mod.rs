@@ -4,6 +4,7 @@
 //! [`Store::lock`] or several with [`Store::lock_set`], and works on [`Shard`]s. What is here besides goes through the
 //! shards one after the other and holds one lock at a time. Any thread may call any of it.
 
+pub mod adding;
 pub mod due;
 pub mod field_expiry;
 pub mod hand_over;

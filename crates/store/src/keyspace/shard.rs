@@ -115,7 +115,7 @@ impl Shard {
     }
 
     #[inline]
-    fn table_mut(&mut self, db: usize) -> &mut Table {
+    pub(super) fn table_mut(&mut self, db: usize) -> &mut Table {
         if db >= self.tables.len() {
             self.add_tables(db);
         }
@@ -490,7 +490,7 @@ impl Shard {
 
 /// When some of what `body` is is to go; see [`Collection::due_ms`].
 #[inline]
-fn due_ms(body: &Body<'_>) -> Option<i64> {
+pub(super) fn due_ms(body: &Body<'_>) -> Option<i64> {
     match body {
         Body::Object(object) => object.view().due_ms(),
         Body::Packed(form, bytes) => Map::view(*form, bytes)?.due_ms(),

@@ -178,6 +178,19 @@ impl<'a> Packed<'a> {
         offset < self.bytes.len() && Encoded::new(value.into()).is_at(self.bytes, offset)
     }
 
+    /// Whether every `stride`-th element, from the first on, is another. Hashes of them are compared and not each with each;
+    /// where nobody can foresee them, nobody can choose elements that take long.
+    pub(crate) fn are_distinct(self, stride: usize, hash: impl Fn(&[u8]) -> u64) -> bool {
+        let hash_at = |at: usize| (hash(&self.bytes[at..self.after(at)]), at);
+        let mut hashes: Vec<(u64, usize)> = self.walk().step_by(stride).map(hash_at).collect();
+        hashes.sort_unstable();
+        let is_same =
+            |one: usize, other: usize| self.bytes[one..self.after(one)] == self.bytes[other..self.after(other)];
+        hashes.chunk_by(|one, other| one.0 == other.0).all(|same| {
+            same.iter().enumerate().all(|(place, one)| same[..place].iter().all(|other| !is_same(one.1, other.1)))
+        })
+    }
+
     /// The elements as a listpack of Redis, for files and for peers.
     pub fn to_redis(self) -> Vec<u8> {
         let mut out = Vec::new();

@@ -55,6 +55,12 @@ impl Pack {
         self.buffer
     }
 
+    /// The run alone, as [`Pack::from_bytes`] takes it.
+    pub(crate) fn into_run(mut self) -> Vec<u8> {
+        self.buffer.drain(..self.start);
+        self.buffer
+    }
+
     /// Reads a listpack of Redis from foreign bytes; `None` unless every one of them is right. Elements that Redis would
     /// have written shorter are.
     pub fn from_redis(bytes: &[u8]) -> Option<Self> {

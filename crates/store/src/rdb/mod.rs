@@ -5,6 +5,7 @@
 //! | `file` | Whole files: a [`Writer`](file::Writer) and a [`Reader`](file::Reader), neither of which opens anything. |
 //! | `record` | One value, written: whole, or a large one part by part. |
 //! | `read` | One value, read. |
+//! | `extent` | How long one value is. |
 //! | `encoder`, `scan` | Lengths, strings and numbers, written and read. |
 //! | `old` | The packed forms of Redis before version 7, which are read and never written. |
 //! | `bad` | What can be wrong with foreign bytes. |
@@ -17,6 +18,7 @@
 pub mod bad;
 pub mod crc64;
 pub mod encoder;
+mod extent;
 pub mod file;
 mod old;
 pub mod read;

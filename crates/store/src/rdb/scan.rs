@@ -112,21 +112,6 @@ pub trait Source {
         }
     }
 
-    /// Appends a string to `out`; one that takes more than `few` bytes in the file is returned instead.
-    ///
-    /// # Errors
-    /// As [`Source::byte`].
-    fn append_string(&mut self, out: &mut Vec<u8>, few: u64) -> Result<Option<Vec<u8>>, Bad> {
-        match length_or_form(self)? {
-            Length::Plain(length) if length > few => {
-                let mut string = Vec::new();
-                self.many(length, &mut string)?;
-                Ok(Some(string))
-            }
-            length => text(self, length, out).map(|()| None),
-        }
-    }
-
     /// A string in a buffer of its own.
     ///
     /// # Errors
@@ -149,6 +134,7 @@ pub trait Source {
     }
 }
 
+#[inline]
 fn length_or_form(source: &mut (impl Source + ?Sized)) -> Result<Length, Bad> {
     let first = source.byte()?;
     Ok(match first >> 6 {
@@ -192,6 +178,15 @@ fn compressed(source: &mut (impl Source + ?Sized), out: &mut Vec<u8>) -> Result<
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a>(&'a [u8]);
 
+/// A string as it stands in the bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Stored<'a> {
+    Plain(&'a [u8]),
+    Integer(i64),
+    /// Compressed; so many bytes, if that is true.
+    Compressed(&'a [u8], u64),
+}
+
 impl<'a> Input<'a> {
     /// All of `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
@@ -203,18 +198,65 @@ impl<'a> Input<'a> {
         self.0.is_empty()
     }
 
+    /// How many bytes have not been read.
+    pub(crate) fn left(&self) -> usize {
+        self.0.len()
+    }
+
     /// The next `count` bytes.
     ///
     /// # Errors
     /// [`Bad::End`] when there are not so many.
+    #[inline]
     pub fn take(&mut self, count: usize) -> Result<&'a [u8], Bad> {
         let (taken, rest) = self.0.split_at_checked(count).ok_or(Bad::End)?;
         self.0 = rest;
         Ok(taken)
     }
+
+    /// The next string, as it stands there.
+    ///
+    /// # Errors
+    /// As [`Source::byte`].
+    #[inline]
+    pub(crate) fn stored(&mut self) -> Result<Stored<'a>, Bad> {
+        let counted = |count: u64| usize::try_from(count).map_err(|_| Bad::End);
+        Ok(match length_or_form(self)? {
+            Length::Plain(length) => Stored::Plain(self.take(counted(length)?)?),
+            Length::Encoded(0) => Stored::Integer(i64::from(i8::from_le_bytes(self.array()?))),
+            Length::Encoded(1) => Stored::Integer(i64::from(i16::from_le_bytes(self.array()?))),
+            Length::Encoded(2) => Stored::Integer(i64::from(i32::from_le_bytes(self.array()?))),
+            Length::Encoded(3) => {
+                let (packed, length) = (self.length()?, self.length()?);
+                Stored::Compressed(self.take(counted(packed)?)?, length)
+            }
+            Length::Encoded(_) => return Err(Bad::Length),
+        })
+    }
+}
+
+impl Stored<'_> {
+    /// Appends the string itself to `out`.
+    ///
+    /// # Errors
+    /// [`Bad::Compressed`].
+    pub(crate) fn append_to(self, out: &mut Vec<u8>) -> Result<(), Bad> {
+        match self {
+            Stored::Plain(bytes) => out.extend_from_slice(bytes),
+            Stored::Integer(integer) => out.extend_from_slice(Digits::default().write(integer)),
+            Stored::Compressed(packed, length) => {
+                let length = usize::try_from(length).map_err(|_| Bad::Length)?;
+                if !lzf::unpack_onto(packed, length, out) {
+                    return Err(Bad::Compressed);
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Source for Input<'_> {
+    #[inline]
     fn few(&mut self, count: usize) -> Result<&[u8], Bad> {
         self.take(count)
     }

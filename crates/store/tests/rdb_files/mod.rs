@@ -5,16 +5,17 @@
 mod values;
 
 use std::collections::HashSet;
+use std::sync::Mutex;
 
-use sleeve_store::dump_file::insert_batch;
+use sleeve_store::dump_file::{Inserted, Inserter, LoadError};
 use sleeve_store::rdb::file::{About, Access, Batch, Event, Fault, Format, Head, Reader, Writer};
 use sleeve_store::rdb::{self, Bad, Input, Loaded, Version};
 use sleeve_store::{
-    Collection, Deadline, Digits, EntryRef, Kind, List, Map, Set, SortedSet, Store, Stream, StreamId, ValueRef,
+    Collection, Deadline, Digits, EntryRef, Kind, List, Map, Pack, Set, SortedSet, Store, Stream, StreamId, ValueRef,
 };
 use values::{LATER_MS, NOW, Plain, Random, contents, fill, limits, store};
 
-use crate::file::{Unloaded, load, save};
+use crate::file::{load, save};
 
 const ABOUT: About<'_> =
     About { server_version: "7.2.4", written_s: 1_700_000_000, used_memory: 1 << 30, is_log_base: false };
@@ -46,7 +47,7 @@ impl std::io::Read for Pieces<'_> {
     }
 }
 
-fn loaded(file: &[u8]) -> Result<Store, Unloaded> {
+fn loaded(file: &[u8]) -> Result<Store, LoadError> {
     let store = store();
     load(&store, Pieces(file, Random(3)), limits(&store), NOW)?;
     Ok(store)
@@ -136,35 +137,89 @@ fn what_stands_around_the_keys_is_told_as_it_was_written() {
     assert_eq!(told, wanted);
 }
 
-#[test]
-fn one_thread_decodes_and_another_inserts() {
-    let (source, target) = (store(), store());
-    fill(&source, if cfg!(miri) { 6 } else { 150 }, 8, true);
-    let file = written(&source, format(Version::Twelve));
-    let (full, batches) = std::sync::mpsc::sync_channel(2);
-    let limits = limits(&target);
-    let reading = std::thread::spawn(move || {
-        let mut reader = Reader::new(file.as_slice(), limits);
-        loop {
-            let mut batch = Batch::default();
-            let event = reader.next_batch(&mut batch, 10_000).unwrap();
-            full.send(batch).unwrap();
-            if matches!(event, Some(Event::End)) {
-                return;
+/// Loads a file by several threads, which take turns at reading stretches of some `bytes_max` bytes.
+fn loaded_by_turns(file: &[u8], bytes_max: usize) -> Result<(Store, Inserted), LoadError> {
+    let target = store();
+    let (limits, total, failed) = (limits(&target), Mutex::default(), Mutex::default());
+    let reader = Mutex::new(Some(Reader::new(file, limits)));
+    let next = |batch: &mut Batch| loop {
+        let mut reader = reader.lock().unwrap();
+        match reader.as_mut()?.next_batch(batch, bytes_max) {
+            Ok(None) => return Some(()),
+            Ok(Some(Event::End)) => *reader = None,
+            Ok(Some(_)) => {}
+            Err(error) => {
+                *reader = None;
+                *failed.lock().unwrap() = Some(LoadError::File(error));
             }
         }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let (mut inserter, mut batch) = (Inserter::new(limits, NOW.now_ms), Batch::default());
+                while next(&mut batch).is_some() {
+                    let inserted = inserter.insert(&target, &mut batch, &|_| 5).unwrap();
+                    assert!(batch.is_empty());
+                    let mut total: std::sync::MutexGuard<'_, Inserted> = total.lock().unwrap();
+                    (total.keys, total.expired) = (total.keys + inserted.keys, total.expired + inserted.expired);
+                }
+            });
+        }
     });
-    let mut keys = 0;
-    for mut batch in batches {
-        let expected = batch.len() as u64;
-        let inserted = insert_batch(&target, &mut target.lock_all(), &mut batch, NOW.now_ms, &|_| 5).unwrap();
-        assert_eq!((inserted, batch.is_empty()), (expected, true));
-        keys += inserted;
-    }
-    reading.join().unwrap();
+    let total = total.into_inner().unwrap();
+    failed.into_inner().unwrap().map_or(Ok((target, total)), Err)
+}
+
+#[test]
+fn threads_take_turns_at_a_file() {
+    let source = store();
+    fill(&source, if cfg!(miri) { 6 } else { 300 }, 8, true);
+    let file = written(&source, format(Version::Twelve));
     let wanted = contents(&source);
-    assert_eq!(keys, wanted.len() as u64);
-    assert!(contents(&target) == wanted);
+    for bytes_max in [1, 10_000, usize::MAX] {
+        let (target, inserted) = loaded_by_turns(&file, bytes_max).unwrap();
+        assert_eq!(inserted, Inserted { keys: wanted.len() as u64, expired: 0 });
+        assert!(contents(&target) == wanted);
+    }
+    let Err(LoadError::File(error)) = loaded_by_turns(&file[..file.len() - 9], 10_000) else { panic!("it is cut off") };
+    assert_eq!((error.offset, error.to_string().contains("end in the middle")), (file.len() as u64 - 9, true));
+}
+
+#[test]
+fn keys_whose_time_is_over_are_left_out_and_counted() {
+    let mut writer = Writer::new(format(Version::Ten));
+    writer.select(0);
+    for (key, deadline) in [("over", Some(NOW.now_ms - 1)), ("now", Some(NOW.now_ms)), ("never", None)] {
+        let head = Head { key: key.as_bytes(), deadline, access: Access::Unknown };
+        writer.record(&head).string(ValueRef::Bytes(b"value"));
+    }
+    writer.end().unwrap();
+    let (target, inserted) = writer.drain(|file| loaded_by_turns(file, usize::MAX)).unwrap();
+    assert_eq!(inserted, Inserted { keys: 2, expired: 1 });
+    assert_eq!(contents(&target).len(), 2);
+}
+
+#[test]
+fn a_value_that_fits_into_no_stretch_is_read_as_it_comes() {
+    let mut writer = Writer::new(Format { version: Version::Ten, is_compressing: false, is_summing: true });
+    writer.select(1);
+    let long: Vec<u8> = (0..3_000_000_u32).map(|at| (at * 7 + at / 251) as u8).collect();
+    for key in ["before", "long", "behind"] {
+        let head = Head { key: key.as_bytes(), deadline: None, access: Access::Unknown };
+        let value = if key == "long" { &long[..] } else { b"short" };
+        writer.record(&head).string(ValueRef::Bytes(value));
+    }
+    writer.end().unwrap();
+    let file = writer.drain(<[u8]>::to_vec);
+    let (target, inserted) = loaded_by_turns(&file, usize::MAX).unwrap();
+    assert_eq!(inserted.keys, 3);
+    let hash = target.hash(b"long");
+    let shard = target.lock_of(hash);
+    assert!(shard.get(1, hash, b"long", 0).unwrap().value() == ValueRef::Bytes(&long));
+    drop(shard);
+    let Err(LoadError::File(error)) = loaded_by_turns(&file[..2_000_000], usize::MAX) else { panic!("it is cut off") };
+    assert_eq!((error.key.as_deref(), error.offset), (Some(&b"long"[..]), 2_000_000));
 }
 
 #[test]
@@ -312,7 +367,7 @@ fn a_flipped_bit_anywhere_is_an_error_or_changes_nothing() {
 fn a_file_that_is_cut_off_is_an_error_that_says_where() {
     let (file, _) = small_file(Version::Twelve);
     for length in 0..file.len() {
-        let Err(Unloaded::File(error)) = loaded(&file[..length]) else { panic!("cut at {length}") };
+        let Err(LoadError::File(error)) = loaded(&file[..length]) else { panic!("cut at {length}") };
         assert!(error.offset <= length as u64 && error.begins_at <= error.offset, "cut at {length}: {error}");
         let is_right = match error.fault {
             Fault::Magic => length < 9,
@@ -365,6 +420,53 @@ fn what_cannot_be_loaded_says_why() {
         error.starts_with("at byte 20, in the record of the key \"key\" of database 1 that begins at byte 11"),
         "{error}"
     );
+}
+
+/// A file with one value of this type, whose bytes these are.
+fn file_of(kind: u8, value: &[u8]) -> Vec<u8> {
+    [b"REDIS0012\xfe\x00", &[kind][..], b"\x01k", value, b"\xff", &[0; 8]].concat()
+}
+
+/// The elements as a listpack of Redis, as a string of fewer than 64 bytes.
+fn listpack(elements: &[&str]) -> Vec<u8> {
+    let pack: Pack = elements.iter().map(|element| element.as_bytes()).collect();
+    let bytes = pack.as_packed().to_redis();
+    assert!(bytes.len() < 64);
+    [&[bytes.len() as u8][..], &bytes].concat()
+}
+
+#[test]
+fn packs_are_taken_over_only_where_they_are_collections() {
+    const SORTED_SET: u8 = 17;
+    let (hash, set) = (16, 20);
+    let refused: [(u8, &[&str], &str); 7] = [
+        (hash, &["a", "1", "b", "2", "a", "3"], "twice"),
+        (hash, &["7", "1", "7", "2"], "twice"),
+        (hash, &["a", "1", "b"], "contradict"),
+        (set, &["a", "b", "a"], "twice"),
+        (SORTED_SET, &["a", "1", "b", "2", "a", "3"], "twice"),
+        (SORTED_SET, &["a", "1", "b"], "contradict"),
+        (SORTED_SET, &["a", "one"], "no number"),
+    ];
+    for (kind, elements, reason) in refused {
+        let error = loaded(&file_of(kind, &listpack(elements))).err().expect("it is refused").to_string();
+        assert!(error.contains(reason), "{elements:?}: {error}");
+    }
+    let error = loaded(&file_of(4, b"\x02\x01a\x011\x01a\x012")).err().expect("it is refused").to_string();
+    assert!(error.contains("twice"), "{error}");
+    // What would look otherwise here does.
+    let same: [(u8, &[&str], &[&str]); 4] = [
+        (SORTED_SET, &["b", "2", "a", "1.5"], &["a", "1.5", "b", "2"]),
+        (SORTED_SET, &["a", "0.10000000000000001"], &["a", "0.1"]),
+        (set, &["3", "1", "2"], &["1", "2", "3"]),
+        (set, &["b", "a"], &["b", "a"]),
+    ];
+    for (kind, found, wanted) in same {
+        let read = |elements: &[&str]| contents(&loaded(&file_of(kind, &listpack(elements))).unwrap());
+        assert_eq!(read(found), read(wanted));
+    }
+    let integers = contents(&loaded(&file_of(set, &listpack(&["3", "1", "2"]))).unwrap());
+    assert_eq!(integers.values().next().map(|value| value.1), Some("intset"));
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! Loading the data at the start, from the log or else from the snapshot, while clients that need it are told to come again.
 //!
-//! A snapshot is decoded by one thread and kept by another. A log is applied request by request, as its journal was. What is
-//! damaged stops the start with the file, the byte and what can be done; nothing is loaded in part and served.
+//! A snapshot is loaded by several threads (`rdb`). A log is read by one and applied by another, request by request, as its
+//! journal was (`aof`). What is damaged stops the start with the file, the byte and what can be done; nothing is loaded in
+//! part and served.
 
+mod aof;
 mod rdb;
 
 use std::io::{self, Read};
@@ -10,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use sleeve_disk::disk::{Disk, File, Open};
-use sleeve_disk::replay::{self, Outcome, Step};
+use sleeve_disk::replay;
 
 use crate::config::Opt;
 use crate::config::value::reason;
@@ -91,36 +93,15 @@ impl Engine {
         self.open_log(resumed).map_err(|error| cannot("start the log's threads", &error))
     }
 
-    /// Applies a log.
-    fn replay_log(self: &Arc<Self>, mut log: replay::Replay) -> Result<Outcome, String> {
-        let mut requests = Vec::new();
-        let mut replay = Replay::begin(self, 0);
-        let mut seen = 0;
-        loop {
-            requests.clear();
-            match log
-                .next(&mut requests)
-                .map_err(|damage| format!("Bad file format reading the append only file: {damage}"))?
-            {
-                Step::Requests => {
-                    let applied = replay.apply(&requests, Instant::now());
-                    let used = applied.map_err(|refused| {
-                        let file = log.file().map_or_else(String::new, ToString::to_string);
-                        format!("Bad file format reading the append only file {file}: {refused}")
-                    })?;
-                    debug_assert_eq!(used, requests.len(), "pieces come whole");
-                }
-                Step::Rdb(source) => {
-                    let name = source.name.clone();
-                    let end = self
-                        .load_rdb(&mut replay, source, Origin::Base)
-                        .map_err(|error| unusable(Path::new(&name), &error))?;
-                    log.after_rdb(end.bytes, end.stands_for).map_err(|damage| damage.to_string())?;
-                }
-                Step::End(outcome) => return Ok(outcome),
-            }
-            self.durability.loading.add_bytes(log.bytes_read().saturating_sub(seen));
-            seen = seen.max(log.bytes_read());
+    /// So many bytes more were read; once in a while the log hears of it.
+    fn note_loaded_bytes(&self, bytes: u64) {
+        if let Some(status) = self.durability.loading.add_bytes(bytes, clock::monotonic_ms()) {
+            log::notice(&format!(
+                "Loading: {:.1} % of {} bytes, about {} seconds left",
+                status.percent(),
+                status.total_bytes,
+                status.eta_s(Instant::now().wall_ms() / 1_000)
+            ));
         }
     }
 }

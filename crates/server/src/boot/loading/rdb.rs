@@ -1,18 +1,24 @@
-//! Keeping what stands in a snapshot: one thread decodes, this one keeps.
+//! Loading a snapshot, by as many threads as there are processors.
+//!
+//! They take turns at the file. Whose turn it is reads a stretch of it, sums it and cuts it into records, which costs little, and
+//! lets the next one read; then it decodes these records and puts them under their keys while others read, decode and
+//! insert theirs. So nothing is handed from thread to thread, and no more is in memory than a stretch for each of them.
 
 use std::io::Read;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::available_parallelism;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use sleeve_disk::BASE_OFFSET_FIELD;
-use sleeve_store::rdb::file::{Access, Batch, BatchKey, BatchValue, Event, Reader};
-use sleeve_store::{Moment, Previous, dump_file};
+use sleeve_store::dump_file::{Inserted, Inserter, LoadError};
+use sleeve_store::rdb::file::{Access, Batch, Event, Reader};
 
 use crate::config::Opt;
 use crate::engine::Engine;
 use crate::engine::keyspace::key_clock;
 use crate::execute::replay::Replay;
 use crate::host::clock::Instant;
+use crate::host::threads;
 
 /// Where a snapshot comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,20 +38,8 @@ pub struct End {
     pub stands_for: Option<u64>,
 }
 
-/// Bytes of a snapshot that one thread has decoded before the other keeps them.
-const BATCH_BYTES: usize = 256 << 10;
-
-/// Batches on their way.
-const BATCHES: usize = 4;
-
-/// What the thread that decodes gives to the one that keeps.
-enum Parcel {
-    Keys(Batch),
-    Function(Vec<u8>),
-    Aux { name: Vec<u8>, value: Vec<u8> },
-    End(u64),
-    Bad(String),
-}
+/// Threads that take part; the last one of a machine with more would mostly wait for its turn.
+const THREADS: std::ops::RangeInclusive<usize> = 2..=8;
 
 impl Engine {
     /// Loads a snapshot.
@@ -64,66 +58,87 @@ impl Engine {
         if !self.config.flag(Opt::Rdbchecksum) {
             reader.trust_sum();
         }
-        let (parcels, incoming) = sync_channel(BATCHES);
-        let (empties, spare) = sync_channel(BATCHES);
+        let file = File { reader, replay, now, told: 0, is_over: false, stands_for: None, failed: None };
+        let file = Mutex::new(file);
+        let keep = || self.keep(&file, now, now_ms);
+        let count = available_parallelism().map_or(1, |count| count.get()).clamp(*THREADS.start(), *THREADS.end());
         std::thread::scope(|scope| {
-            scope.spawn(move || decode(reader, &parcels, &spare));
-            Keeper { engine: self, replay, now, now_ms, stands_for: None }.keep(incoming, &empties)
-        })
+            // Where the system gives fewer, those that there are do it all.
+            (1..count).for_each(|_| _ = threads::start_within(scope, "loading", keep));
+            keep();
+        });
+        let File { reader, stands_for, failed, .. } = file.into_inner();
+        failed.map_or(Ok(End { bytes: reader.offset(), stands_for }), |(_, why)| Err(why))
     }
-}
 
-/// Decodes a snapshot until it ends or is bad, or nobody wants more of it.
-fn decode<R: Read>(mut reader: Reader<R>, parcels: &SyncSender<Parcel>, spare: &Receiver<Batch>) {
-    loop {
-        let mut batch = spare.try_recv().unwrap_or_default();
-        let next = reader.next_batch(&mut batch, BATCH_BYTES);
-        if !batch.is_empty() && parcels.send(Parcel::Keys(batch)).is_err() {
-            return;
-        }
-        let parcel = match next {
-            Ok(None | Some(Event::Select(_) | Event::Sizes { .. } | Event::Key(_))) => continue,
-            Ok(Some(Event::Function(code))) => Parcel::Function(code),
-            Ok(Some(Event::Aux { name, value })) => Parcel::Aux { name, value },
-            Ok(Some(Event::End)) => Parcel::End(reader.offset()),
-            Err(error) => Parcel::Bad(error.to_string()),
+    /// The life of one of the threads.
+    fn keep<R: Read>(&self, file: &Mutex<File<'_, R>>, now: Instant, now_ms: i64) {
+        let (mut batch, mut inserter) = (Batch::default(), Inserter::new(self.limits(now_ms), now_ms));
+        let clock = |access| match access {
+            Access::Unknown => key_clock::fresh(&self.config, now),
+            Access::Idle(seconds) => key_clock::idle_for(&self.config, i64::try_from(seconds).unwrap_or(i64::MAX), now),
+            Access::Frequency(count) => key_clock::used(&self.config, u32::from(count), now),
         };
-        let is_last = matches!(parcel, Parcel::End(_) | Parcel::Bad(_));
-        if parcels.send(parcel).is_err() || is_last {
-            return;
+        while file.lock().next_batch(self, &mut batch) {
+            match inserter.insert(&self.store, &mut batch, &clock) {
+                Ok(Inserted { keys, expired }) => self.durability.loading.add_keys(keys, expired),
+                Err(error) => file.lock().fail(&error),
+            }
         }
     }
 }
 
-/// Keeps what was decoded.
-struct Keeper<'a> {
-    engine: &'a Engine,
+/// The file, for whose turn it is.
+struct File<'a, R> {
+    reader: Reader<R>,
     replay: &'a mut Replay,
     now: Instant,
-    /// The time at which keys must not be over.
-    now_ms: i64,
+    /// Bytes of it that were told to those who ask how far the loading is.
+    told: u64,
+    /// Nothing more is read.
+    is_over: bool,
     stands_for: Option<u64>,
+    /// The byte at which what is wrong begins, and what it is.
+    failed: Option<(u64, String)>,
 }
 
-impl Keeper<'_> {
-    /// Takes all that comes. Where it ends early, so does the other thread, because nobody takes its parcels any more.
-    fn keep(&mut self, incoming: Receiver<Parcel>, empties: &SyncSender<Batch>) -> Result<End, String> {
-        loop {
-            let parcel = incoming.recv().map_err(|_| "the thread that decodes has ended".to_owned())?;
-            match parcel {
-                Parcel::Keys(mut batch) => {
-                    self.keep_batch(&mut batch)?;
-                    // Where there are enough of them, it goes.
-                    _ = empties.try_send(batch);
+impl<R: Read> File<'_, R> {
+    /// Reads the next records; false where there are no more.
+    fn next_batch(&mut self, engine: &Engine, batch: &mut Batch) -> bool {
+        while !self.is_over {
+            let delay_us = engine.config.number(Opt::KeyLoadDelay);
+            let bytes_max = if delay_us > 0 { 1 } else { usize::MAX };
+            let read = self.reader.next_batch(batch, bytes_max);
+            let offset = self.reader.offset();
+            engine.note_loaded_bytes(offset - self.told);
+            self.told = offset;
+            match read {
+                Ok(Some(event)) => self.heed(event),
+                Ok(None) if batch.is_empty() => {}
+                Ok(None) => {
+                    if delay_us > 0 {
+                        std::thread::sleep(Duration::from_micros(delay_us as u64));
+                    }
+                    return true;
                 }
-                Parcel::Function(code) => self.load_library(&code)?,
-                Parcel::Aux { name, value } if name == BASE_OFFSET_FIELD.as_bytes() => {
-                    self.stands_for = std::str::from_utf8(&value).ok().and_then(|text| text.parse().ok());
-                }
-                Parcel::Aux { .. } => {}
-                Parcel::End(bytes) => return Ok(End { bytes, stands_for: self.stands_for }),
-                Parcel::Bad(why) => return Err(why),
+                Err(error) => self.fail(&LoadError::File(error)),
             }
+        }
+        false
+    }
+
+    fn heed(&mut self, event: Event) {
+        match event {
+            Event::Function(code) => {
+                if let Err(why) = self.load_library(&code) {
+                    self.fail_at(self.reader.offset(), why);
+                }
+            }
+            Event::Aux { name, value } if name == BASE_OFFSET_FIELD.as_bytes() => {
+                self.stands_for = std::str::from_utf8(&value).ok().and_then(|text| text.parse().ok());
+            }
+            Event::End => self.is_over = true,
+            Event::Aux { .. } | Event::Select(_) | Event::Sizes { .. } | Event::Key(_) => {}
         }
     }
 
@@ -134,44 +149,15 @@ impl Keeper<'_> {
         loaded.map(|_| ()).map_err(|refused| format!("a library of functions cannot be loaded: {}", refused.error))
     }
 
-    fn keep_batch(&mut self, batch: &mut Batch) -> Result<(), String> {
-        let delay_us = self.engine.config.number(Opt::KeyLoadDelay);
-        let databases = self.engine.store.databases();
-        let (mut loaded, mut expired, mut bad) = (0, 0, None);
-        batch.drain(|key, value| {
-            if key.database >= databases {
-                let why = format!(
-                    "at byte {}: it has keys in database {}, and there are {databases}",
-                    key.offset, key.database
-                );
-                bad.get_or_insert(why);
-            } else if key.deadline.is_some_and(|deadline| deadline < self.now_ms) {
-                expired += 1;
-            } else if self.keep_key(&key, value) {
-                loaded += 1;
-            } else {
-                let name = key.key.escape_ascii();
-                bad.get_or_insert(format!("at byte {}: the key \"{name}\" is there twice", key.offset));
-            }
-            if delay_us > 0 {
-                std::thread::sleep(Duration::from_micros(delay_us as u64));
-            }
-        });
-        self.engine.durability.loading.add_keys(loaded, expired);
-        bad.map_or(Ok(()), Err)
+    fn fail(&mut self, error: &LoadError) {
+        self.fail_at(error.offset(), error.to_string());
     }
 
-    /// Keeps a key; false if it was there.
-    fn keep_key(&self, key: &BatchKey<'_>, value: BatchValue<'_>) -> bool {
-        let (engine, config) = (self.engine, &self.engine.config);
-        let hash = engine.store.hash(key.key);
-        let clock = match key.access {
-            Access::Unknown => key_clock::fresh(config, self.now),
-            Access::Idle(seconds) => key_clock::idle_for(config, i64::try_from(seconds).unwrap_or(i64::MAX), self.now),
-            Access::Frequency(count) => key_clock::used(config, u32::from(count), self.now),
-        };
-        let moment = Moment { now_ms: i64::MIN, clock };
-        let mut shard = engine.store.lock_of(hash);
-        dump_file::insert(&mut shard, key.database, (hash, key.key), value, key.deadline, moment) == Previous::Missing
+    /// Reads no further. Of several things that are wrong the first in the file is told.
+    fn fail_at(&mut self, offset: u64, why: String) {
+        self.is_over = true;
+        if self.failed.as_ref().is_none_or(|(first, _)| offset < *first) {
+            self.failed = Some((offset, why));
+        }
     }
 }

@@ -13,7 +13,12 @@ pub struct LoadingStatus {
     pub total_bytes: u64,
     /// Bytes of them that have been read.
     pub loaded_bytes: u64,
+    /// When the log was last told of it, monotonic milliseconds; 0 before the first bytes.
+    told_ms: u64,
 }
+
+/// The log is told of a loading after so long.
+const TOLD_EVERY_MS: u64 = 5_000;
 
 impl LoadingStatus {
     /// How much of it is done.
@@ -53,16 +58,22 @@ impl Loading {
 
     /// It begins: so many bytes are to be read.
     pub fn begin(&self, started_s: i64, total_bytes: u64) {
-        *self.running.lock() = Some(LoadingStatus { started_s, total_bytes, loaded_bytes: 0 });
+        *self.running.lock() = Some(LoadingStatus { started_s, total_bytes, loaded_bytes: 0, told_ms: 0 });
         self.keys_loaded.store(0, Ordering::Relaxed);
         self.keys_expired.store(0, Ordering::Relaxed);
     }
 
-    /// So many bytes more have been read.
-    pub fn add_bytes(&self, bytes: u64) {
-        if let Some(status) = &mut *self.running.lock() {
-            status.loaded_bytes += bytes;
+    /// So many bytes more have been read. How far it is, if it is time to tell the log.
+    pub fn add_bytes(&self, bytes: u64, now_ms: u64) -> Option<LoadingStatus> {
+        let mut running = self.running.lock();
+        let status = running.as_mut()?;
+        status.loaded_bytes += bytes;
+        let is_first = status.told_ms == 0;
+        if !is_first && now_ms.saturating_sub(status.told_ms) < TOLD_EVERY_MS {
+            return None;
         }
+        status.told_ms = now_ms.max(1);
+        (!is_first).then_some(*status)
     }
 
     /// So many keys more were loaded, and so many were over.

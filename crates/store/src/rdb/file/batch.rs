@@ -1,100 +1,249 @@
-//! Many keys on their way from the thread that reads a file to the one that keeps them.
+//! Many records on their way from whoever reads a file to whoever keeps what stands in it.
 //!
-//! Keys and short strings lie one after the other in one buffer, so that a key costs no allocation; a batch that was taken in
-//! goes back to be filled again.
+//! A batch is a stretch of the file as it stands there, and where in it each record begins and ends. So cutting a file up
+//! costs next to nothing, and reading the records is the work of whoever takes the batch: several threads can have one each.
+//! A record that is too large for that is read as it comes, and goes by itself.
 
-use super::Access;
-use crate::rdb::read::Loaded;
+use super::fault::{Error, Fault};
+use super::{Access, opcode};
+use crate::rdb::bad::Bad;
+use crate::rdb::kind;
+use crate::rdb::read::{Limits, Loaded, Origin, read_kind};
+use crate::rdb::scan::{Input, Source, Stored};
+use crate::table::entry::body::INLINE_MAX;
 
-/// Keys with their values, in the order of the file.
-#[derive(Default)]
-pub struct Batch {
-    /// Each key and, behind it, its value if that is a short string.
-    pub(super) bytes: Vec<u8>,
-    pub(super) items: Vec<Item>,
-    /// The values of the other keys, in their order.
-    pub(super) others: Vec<Loaded>,
-}
-
-/// What is known of one key.
-#[derive(Clone, Copy)]
-pub(super) struct Item {
-    pub database: usize,
-    pub deadline: Option<i64>,
-    pub access: Access,
-    pub offset: u64,
-    /// Where in the buffer the key ends; it begins where the item before it ends.
-    pub key_end: usize,
-    pub end: usize,
-    /// Whether the value stands in the buffer.
-    pub is_short: bool,
-}
-
-/// A key of a batch.
-pub struct BatchKey<'a> {
+/// A key with its value, ready to be kept.
+#[derive(Clone)]
+pub struct KeyRecord {
     /// Its database.
     pub database: usize,
     /// The key.
-    pub key: &'a [u8],
+    pub key: Vec<u8>,
     /// When it expires, milliseconds since the epoch.
     pub deadline: Option<i64>,
     /// How it was used.
     pub access: Access,
-    /// The byte of the file at which its record begins.
+    /// The value; a hash may have no fields, if the time of all of them was over.
+    pub value: Loaded,
+    /// The byte at which the record begins.
     pub offset: u64,
 }
 
-/// The value of a key of a batch.
-pub enum BatchValue<'a> {
-    /// A short string.
-    Short(&'a [u8]),
-    /// Any other; a hash may have no fields, if the time of all of them was over.
-    Loaded(Loaded),
+/// What is known of a key before its type.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Prefix {
+    pub deadline: Option<i64>,
+    pub access: Access,
+}
+
+impl Prefix {
+    /// Reads what stands behind this opcode if it belongs in front of a type; whether it does.
+    #[inline]
+    pub(super) fn read(&mut self, opcode: u8, source: &mut impl Source) -> Result<bool, Bad> {
+        match opcode {
+            opcode::DEADLINE_MS => self.deadline = Some(source.number()?),
+            opcode::DEADLINE_S => self.deadline = Some(i64::from(i32::from_le_bytes(source.array()?)) * 1000),
+            opcode::IDLE => self.access = Access::Idle(source.length()?),
+            opcode::FREQUENCY => self.access = Access::Frequency(source.byte()?),
+            // How the keys of a cluster's slot are spread: nobody needs it.
+            opcode::SLOT_INFO => _ = (source.length()?, source.length()?, source.length()?),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+/// Records in the order of the file, of one database.
+#[derive(Default)]
+pub struct Batch {
+    /// A stretch of the file; behind the last record it means nothing.
+    pub(super) bytes: Vec<u8>,
+    /// Where in the file it begins.
+    pub(super) begins_at: u64,
+    pub(super) items: Vec<Item>,
+    /// What stands in front of those few types where anything does.
+    pub(super) prefixes: Vec<Prefix>,
+    pub(super) database: usize,
+    pub(super) origin: Origin,
+    /// A record that was read already; then there is no other.
+    pub(super) large: Option<KeyRecord>,
+}
+
+/// A record in the bytes of a batch, of which there are less than 4 GiB.
+#[derive(Clone, Copy)]
+pub(super) struct Item {
+    pub begin: u32,
+    /// Where its key begins.
+    pub key: u32,
+    pub end: u32,
+    /// Which of the prefixes it has; none beyond their number.
+    pub prefix: u32,
+    pub kind: u8,
+}
+
+/// A string of a batch: a part of its bytes or, beyond them, of what was made of them.
+#[derive(Clone, Copy)]
+pub(crate) struct Text {
+    begin: u32,
+    end: u32,
+}
+
+/// The value of a record that was read.
+#[derive(Clone, Copy)]
+pub(crate) enum Content {
+    /// A string that may lie in its entry.
+    Short(Text),
+    /// A string that is an integer.
+    Integer(i64),
+    /// Any other: its place among what was loaded.
+    Loaded(u32),
+}
+
+/// A record that was read.
+#[derive(Clone, Copy)]
+pub(crate) struct Decoded {
+    pub key: Text,
+    pub content: Content,
+    /// Its place in the batch.
+    pub at: u32,
+}
+
+/// What was made of the records of a batch that does not lie in it as it is wanted.
+#[derive(Default)]
+pub(crate) struct Made {
+    texts: Vec<u8>,
+    /// Values; nothing where one was taken out. A hash may have no fields, if the time of all of them was over.
+    pub loaded: Vec<Option<Loaded>>,
+}
+
+/// So much room for texts is kept.
+const ROOM_KEPT: usize = 1 << 20;
+
+impl Made {
+    /// Forgets it all, but for some room.
+    pub fn clear(&mut self) {
+        self.texts.clear();
+        self.texts.shrink_to(ROOM_KEPT);
+        self.loaded.clear();
+    }
 }
 
 impl Batch {
-    /// How many keys are in it.
+    /// How many records are in it.
     pub fn len(&self) -> usize {
-        self.items.len()
+        self.items.len() + usize::from(self.large.is_some())
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.items.is_empty()
+        self.len() == 0
     }
 
-    /// The key at this place.
-    pub fn key(&self, at: usize) -> BatchKey<'_> {
-        let Item { database, deadline, access, offset, key_end, .. } = self.items[at];
-        BatchKey { database, key: &self.bytes[self.begin(at)..key_end], deadline, access, offset }
-    }
-
-    fn begin(&self, at: usize) -> usize {
-        at.checked_sub(1).map_or(0, |before| self.items[before].end)
-    }
-
-    /// Takes all keys out, with their values.
-    pub fn drain(&mut self, mut take: impl FnMut(BatchKey<'_>, BatchValue<'_>)) {
-        let mut others = std::mem::take(&mut self.others);
-        let mut values = others.drain(..);
-        for at in 0..self.items.len() {
-            let Item { key_end, end, is_short, .. } = self.items[at];
-            let value = if is_short { None } else { values.next() };
-            take(self.key(at), value.map_or(BatchValue::Short(&self.bytes[key_end..end]), BatchValue::Loaded));
-        }
-        drop(values);
-        self.others = others;
-        self.clear();
+    /// The database whose keys they are.
+    pub fn database(&self) -> usize {
+        self.database
     }
 
     /// Empties it.
     pub fn clear(&mut self) {
-        self.bytes.clear();
-        self.bytes.shrink_to(ROOM_KEPT);
         self.items.clear();
-        self.others.clear();
+        self.prefixes.clear();
+        self.large = None;
+    }
+
+    /// Takes the record out that was read already, if there is one.
+    pub(crate) fn take_large(&mut self) -> Option<KeyRecord> {
+        self.large.take()
+    }
+
+    /// The byte of the file at which the record at this place begins.
+    pub(crate) fn offset(&self, at: u32) -> u64 {
+        self.items.get(at as usize).map_or(self.begins_at, |item| self.begins_at + u64::from(item.begin))
+    }
+
+    /// What stands in front of the type of the record at this place.
+    #[inline]
+    pub(crate) fn prefix(&self, at: u32) -> Prefix {
+        if self.prefixes.is_empty() {
+            return Prefix::default();
+        }
+        let prefix = self.items.get(at as usize).and_then(|item| self.prefixes.get(item.prefix as usize));
+        prefix.copied().unwrap_or_default()
+    }
+
+    /// The bytes of a text of this batch.
+    #[inline]
+    pub(crate) fn text<'a>(&'a self, made: &'a Made, text: Text) -> &'a [u8] {
+        let (begin, end, length) = (text.begin as usize, text.end as usize, self.bytes.len());
+        if begin < length { &self.bytes[begin..end] } else { &made.texts[begin - length..end - length] }
+    }
+
+    /// Reads the records, and shows each with its key.
+    ///
+    /// # Errors
+    /// [`Error`] at the first that is damaged; those in front of it were shown.
+    pub(crate) fn decode(
+        &self,
+        limits: &Limits,
+        made: &mut Made,
+        mut show: impl FnMut(&[u8], Decoded),
+    ) -> Result<(), Error> {
+        for (at, item) in self.items.iter().enumerate() {
+            let mut input = Input::new(&self.bytes[item.key as usize..item.end as usize]);
+            let key = input.stored().and_then(|stored| self.text_of(item, &input, stored, made));
+            let key = key.map_err(|bad| self.error(item, &input, None, bad))?;
+            let content = match item.kind {
+                kind::STRING => input.stored().and_then(|stored| self.content_of(item, &input, stored, made)),
+                kind => read_kind(&mut input, kind, self.origin, limits).map(|value| put(made, value)),
+            };
+            let content = content.map_err(|bad| self.error(item, &input, Some(self.text(made, key)), bad))?;
+            debug_assert!(input.is_empty(), "what was measured is what was read");
+            show(self.text(made, key), Decoded { key, content, at: at as u32 });
+        }
+        Ok(())
+    }
+
+    /// A string behind which `input` stands.
+    #[inline]
+    fn text_of(&self, item: &Item, input: &Input<'_>, stored: Stored<'_>, made: &mut Made) -> Result<Text, Bad> {
+        if let Stored::Plain(bytes) = stored {
+            let end = item.end - input.left() as u32;
+            return Ok(Text { begin: end - bytes.len() as u32, end });
+        }
+        let place = |texts: &[u8]| u32::try_from(self.bytes.len() + texts.len()).map_err(|_| Bad::Length);
+        let begin = place(&made.texts)?;
+        stored.append_to(&mut made.texts)?;
+        Ok(Text { begin, end: place(&made.texts)? })
+    }
+
+    /// A string as a value.
+    #[inline]
+    fn content_of(&self, item: &Item, input: &Input<'_>, stored: Stored<'_>, made: &mut Made) -> Result<Content, Bad> {
+        let length = match stored {
+            Stored::Integer(number) => return Ok(Content::Integer(number)),
+            Stored::Plain(bytes) => bytes.len() as u64,
+            Stored::Compressed(_, length) => length,
+        };
+        if length <= INLINE_MAX as u64 {
+            return self.text_of(item, input, stored, made).map(Content::Short);
+        }
+        let mut long = Vec::new();
+        stored.append_to(&mut long)?;
+        Ok(put(made, Loaded::String(long)))
+    }
+
+    fn error(&self, item: &Item, input: &Input<'_>, key: Option<&[u8]>, bad: Bad) -> Error {
+        Error {
+            begins_at: self.begins_at + u64::from(item.begin),
+            offset: self.begins_at + u64::from(item.end) - input.left() as u64,
+            database: self.database,
+            key: key.map(<[u8]>::to_vec),
+            fault: Fault::Bad(bad),
+        }
     }
 }
 
-/// So many bytes of room stay for what follows.
-const ROOM_KEPT: usize = 1 << 20;
+fn put(made: &mut Made, value: Loaded) -> Content {
+    made.loaded.push(Some(value));
+    Content::Loaded(made.loaded.len() as u32 - 1)
+}

@@ -14,7 +14,7 @@ const WINDOW: usize = 4 * FEW_MAX;
 /// The bytes of a file, one after the other.
 pub(super) struct Feed<R> {
     source: R,
-    window: Box<[u8]>,
+    window: Vec<u8>,
     /// What of the window is next, and where what was read into it ends.
     at: usize,
     end: usize,
@@ -23,14 +23,25 @@ pub(super) struct Feed<R> {
     /// The sum of all bytes up to this place in the window.
     sum: u64,
     summed: usize,
+    is_summing: bool,
     /// Why the source could not be read.
     failed: Option<io::Error>,
 }
 
 impl<R: Read> Feed<R> {
     pub fn new(source: R) -> Self {
-        let window = vec![0; WINDOW].into_boxed_slice();
-        Self { source, window, at: 0, end: 0, before: 0, sum: 0, summed: 0, failed: None }
+        let window = vec![0; WINDOW];
+        Self { source, window, at: 0, end: 0, before: 0, sum: 0, summed: 0, is_summing: true, failed: None }
+    }
+
+    /// Sums nothing.
+    pub fn stop_summing(&mut self) {
+        self.is_summing = false;
+    }
+
+    /// Whether there is a sum.
+    pub fn is_summing(&self) -> bool {
+        self.is_summing
     }
 
     /// How many bytes have been taken.
@@ -40,9 +51,60 @@ impl<R: Read> Feed<R> {
 
     /// The sum of all bytes that have been taken.
     pub fn sum(&mut self) -> u64 {
-        self.sum = crc64_of_more(self.sum, &self.window[self.summed..self.at]);
+        if self.is_summing {
+            self.sum = crc64_of_more(self.sum, &self.window[self.summed..self.at]);
+        }
         self.summed = self.at;
         self.sum
+    }
+
+    /// What is in the window and was not taken.
+    pub fn ahead(&self) -> &[u8] {
+        &self.window[self.at..self.end]
+    }
+
+    /// Takes the next `count` bytes, which are in the window, into `out`, which may have more behind them.
+    pub fn take_into(&mut self, count: usize, out: &mut Vec<u8>) {
+        let (begin, rest) = (self.at, self.end - self.at - count);
+        self.at += count;
+        if begin > 0 || rest >= count {
+            out.clear();
+            out.extend_from_slice(&self.window[begin..self.at]);
+            return;
+        }
+        // Nearly all of the window: it is given away, and another goes on with the rest.
+        self.sum();
+        out.resize(WINDOW, 0);
+        out[..rest].copy_from_slice(&self.window[self.at..self.end]);
+        std::mem::swap(&mut self.window, out);
+        self.before += self.at as u64;
+        (self.end, self.at, self.summed) = (rest, 0, 0);
+    }
+
+    /// Reads more into the window; false if there is no room, or nothing more, or the source failed.
+    pub fn read_more(&mut self) -> bool {
+        self.sum();
+        if self.at > 0 {
+            self.window.copy_within(self.at..self.end, 0);
+            self.before += self.at as u64;
+            (self.end, self.at, self.summed) = (self.end - self.at, 0, 0);
+        }
+        if self.end == self.window.len() {
+            return false;
+        }
+        loop {
+            match self.source.read(&mut self.window[self.end..]) {
+                Ok(read) => {
+                    self.end += read;
+                    return read > 0;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.failed = Some(error);
+                    return false;
+                }
+            }
+        }
     }
 
     /// Why the source could not be read, if that is so.
@@ -52,22 +114,18 @@ impl<R: Read> Feed<R> {
 
     /// What is left: bytes that are in the window, and the source.
     pub fn into_rest(self) -> (Vec<u8>, R) {
-        (self.window[self.at..self.end].to_vec(), self.source)
+        (self.ahead().to_vec(), self.source)
     }
 
     /// Sees to it that `count` bytes are in the window.
     #[cold]
     fn fill(&mut self, count: usize) -> Result<(), Bad> {
-        self.sum();
-        self.window.copy_within(self.at..self.end, 0);
-        self.before += self.at as u64;
-        (self.end, self.at, self.summed) = (self.end - self.at, 0, 0);
-        while self.end < count {
-            match self.source.read(&mut self.window[self.end..]) {
-                Ok(0) => return Err(Bad::End),
-                Ok(read) => self.end += read,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.fail(error)),
+        while self.end - self.at < count {
+            if self.failed.is_some() {
+                return Err(Bad::Unreadable);
+            }
+            if !self.read_more() && self.failed.is_none() {
+                return Err(Bad::End);
             }
         }
         Ok(())
@@ -99,7 +157,9 @@ impl<R: Read> Source for Feed<R> {
         let (begin, rest) = (out.len(), count - here as u64);
         self.sum();
         let read = self.source.by_ref().take(rest).read_to_end(out);
-        self.sum = crc64_of_more(self.sum, &out[begin..]);
+        if self.is_summing {
+            self.sum = crc64_of_more(self.sum, &out[begin..]);
+        }
         self.before += (out.len() - begin) as u64;
         match read {
             Ok(read) if read as u64 == rest => Ok(()),

@@ -34,12 +34,14 @@
 //! What a value can be, and in which parts large ones come, stands in [`record`](super::record).
 
 pub mod batch;
+pub mod fault;
 pub mod feed;
 pub mod reader;
 pub mod writer;
 
-pub use batch::{Batch, BatchKey, BatchValue};
-pub use reader::{Error, Event, Fault, KeyRecord, Reader};
+pub use batch::{Batch, KeyRecord};
+pub use fault::{Error, Fault};
+pub use reader::{Event, Reader};
 pub use writer::{About, Format, Head, Outdated, Writer};
 
 /// How recently or how often a key was used, where a file says so: it does if the server evicts by it.
@@ -56,6 +58,8 @@ pub enum Access {
 
 /// The bytes that stand where a type could.
 mod opcode {
+    /// No type has this number or a higher one.
+    pub const FIRST: u8 = 243;
     pub const SLOT_IMPORT: u8 = 243;
     pub const SLOT_INFO: u8 = 244;
     pub const FUNCTION: u8 = 245;

@@ -4,23 +4,20 @@
 //! under their keys by another thread. Nothing is left out because its time is over: whoever loads a snapshot does that, and
 //! whoever loads the base of a log must not.
 
-use std::fmt;
-use std::io::{self, Read};
+use std::io::Read;
 
+use super::super::VERSION_MAX;
 use super::super::bad::Bad;
-use super::super::read::{Limits, Loaded, Origin, read_kind};
-use super::super::scan::Source;
-use super::super::{VERSION_MAX, kind};
-use super::batch::{Batch, Item};
+use super::super::extent::pass_value;
+use super::super::read::{Limits, Origin, read_kind};
+use super::super::scan::{Input, Source};
+use super::batch::{Batch, Item, KeyRecord, Prefix};
+use super::fault::{Error, Fault, VALKEY_VERSION};
 use super::feed::Feed;
-use super::{Access, opcode};
-use crate::table::entry::body::INLINE_MAX;
+use super::opcode;
 
 /// The version of the format from which on a sum stands at the end.
 const SUMMED_FROM: u16 = 5;
-
-/// Valkey's own version of the format.
-const VALKEY_VERSION: u16 = 80;
 
 /// The characters of a module's name, six bits each.
 const MODULE_LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -51,118 +48,6 @@ pub enum Event {
     End,
 }
 
-/// A key with its value, ready to be kept.
-#[derive(Clone)]
-pub struct KeyRecord {
-    /// Its database.
-    pub database: usize,
-    /// The key.
-    pub key: Vec<u8>,
-    /// When it expires, milliseconds since the epoch.
-    pub deadline: Option<i64>,
-    /// How it was used.
-    pub access: Access,
-    /// The value; a hash may have no fields, if the time of all of them was over.
-    pub value: Loaded,
-    /// The byte at which the record begins.
-    pub offset: u64,
-}
-
-/// Why a file is not read further.
-#[derive(Debug)]
-pub struct Error {
-    /// The byte at which the record or the like begins that is wrong.
-    pub begins_at: u64,
-    /// The byte up to which it was read.
-    pub offset: u64,
-    /// The database that was selected.
-    pub database: usize,
-    /// The key whose record it is, if it has one.
-    pub key: Option<Vec<u8>>,
-    /// What is wrong.
-    pub fault: Fault,
-}
-
-/// What is wrong with a file.
-#[derive(Debug)]
-pub enum Fault {
-    /// It does not begin as such files do.
-    Magic,
-    /// Its version is not known; its magic word.
-    Version(String),
-    /// A part of it is not what it should be.
-    Bad(Bad),
-    /// The source cannot be read.
-    Read(io::Error),
-    /// It has data of a module, whose name this is.
-    Module(String),
-    /// It has functions in the form of a release candidate of Redis 7.0.
-    EarlyFunction,
-    /// It was written while slots of a cluster were moved here.
-    SlotImport,
-    /// The sum at its end is not that of its bytes.
-    Sum {
-        /// The sum that stands there.
-        stated: u64,
-        /// That of the bytes.
-        actual: u64,
-    },
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Magic => {
-                write!(f, "the file does not begin with REDIS or VALKEY and a version, so it is no RDB file")
-            }
-            Self::Version(magic) => write!(
-                f,
-                "the file is of a version that is not known ({magic}); known are REDIS0001 to REDIS{VERSION_MAX:04} and \
-                 VALKEY{VALKEY_VERSION:03}"
-            ),
-            Self::Bad(bad) => write!(f, "{bad}"),
-            Self::Read(error) => write!(f, "{error}"),
-            Self::Module(name) => write!(f, "the file has data of the module {name}, and there are no modules here"),
-            Self::EarlyFunction => write!(
-                f,
-                "the file has functions in the form of a release candidate of Redis 7.0; load it into Redis 7.0 and save it again"
-            ),
-            Self::SlotImport => write!(
-                f,
-                "the file was written while slots of a cluster were being imported; save it again when that is over"
-            ),
-            Self::Sum { stated, actual } => write!(
-                f,
-                "the sum at the end of the file ({stated:016x}) is not that of its bytes ({actual:016x}): some of them have changed"
-            ),
-        }
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "at byte {}", self.offset)?;
-        if let Some(key) = &self.key {
-            let (key, database) = (key.escape_ascii(), self.database);
-            write!(
-                f,
-                ", in the record of the key \"{key}\" of database {database} that begins at byte {}",
-                self.begins_at
-            )?;
-        }
-        write!(f, ": {}", self.fault)
-    }
-}
-
-impl std::error::Error for Error {}
-
-/// What is known of a key before its record begins.
-#[derive(Clone, Copy, Default)]
-struct Prefix {
-    deadline: Option<i64>,
-    access: Access,
-}
-
 /// What comes next.
 enum Step {
     Event(Event),
@@ -185,7 +70,6 @@ pub struct Reader<R> {
     /// None before the header.
     header: Option<(Origin, u16)>,
     is_over: bool,
-    is_summing: bool,
     /// For the error, if there is one: where what is being read begins, and its key.
     begins_at: u64,
     key: Option<Vec<u8>>,
@@ -197,12 +81,12 @@ impl<R: Read> Reader<R> {
     pub fn new(source: R, limits: Limits) -> Self {
         let feed = Feed::new(source);
         let (database, begins_at) = (0, 0);
-        Self { feed, limits, database, header: None, is_over: false, is_summing: true, begins_at, key: None }
+        Self { feed, limits, database, header: None, is_over: false, begins_at, key: None }
     }
 
-    /// Does not compare the sum at the end with that of the bytes; `rdbchecksum no`.
+    /// Does not compare the sum at the end with that of the bytes; `rdbchecksum no`. Called before anything is read.
     pub fn trust_sum(&mut self) {
-        self.is_summing = false;
+        self.feed.stop_summing();
     }
 
     /// How many bytes have been read.
@@ -233,19 +117,32 @@ impl<R: Read> Reader<R> {
         event.map_err(|fault| self.error(fault))
     }
 
-    /// Adds the keys that follow to a batch, until it has some `bytes_max` bytes (then nothing is returned) or something else
-    /// than a key follows, which is returned.
+    /// Puts the records that follow into a batch in place of what it has: some `bytes_max` bytes of them, or as many as are
+    /// at hand, or one that is larger. Where no record follows, the batch is empty, and what follows is returned.
     ///
     /// # Errors
-    /// As [`Reader::next_event`]; the batch has the keys in front of that.
+    /// As [`Reader::next_event`]; the batch is empty then.
     pub fn next_batch(&mut self, batch: &mut Batch, bytes_max: usize) -> Result<Option<Event>, Error> {
-        let begun_at = self.feed.offset();
-        while self.feed.offset() - begun_at < bytes_max as u64 {
-            match self.step() {
-                Ok(Step::Event(event)) => return Ok(Some(event)),
-                Ok(Step::Record(head)) => self.read_into(batch, head).map_err(|fault| self.error(fault))?,
-                Err(fault) => return Err(self.error(fault)),
+        batch.clear();
+        batch.database = self.database;
+        while let Some((origin, _)) = self.header.filter(|_| !self.is_over) {
+            batch.origin = origin;
+            let (bytes, stop) = cut(self.feed.ahead(), origin, bytes_max, batch);
+            if bytes > 0 {
+                batch.begins_at = self.feed.offset();
+                self.feed.take_into(bytes, &mut batch.bytes);
+                return Ok(None);
             }
+            if stop != Stop::Short || !self.feed.read_more() {
+                break;
+            }
+        }
+        match self.next_event()? {
+            Event::Key(record) => {
+                batch.begins_at = record.offset;
+                batch.large = Some(record);
+            }
+            event => return Ok(Some(event)),
         }
         Ok(None)
     }
@@ -272,13 +169,11 @@ impl<R: Read> Reader<R> {
                 return Ok(Step::Event(Event::End));
             }
             let feed = &mut self.feed;
-            match feed.byte()? {
-                opcode::DEADLINE_MS => prefix.deadline = Some(feed.number()?),
-                opcode::DEADLINE_S => {
-                    prefix.deadline = Some(i64::from(i32::from_le_bytes(feed.array()?)) * 1000);
-                }
-                opcode::IDLE => prefix.access = Access::Idle(feed.length()?),
-                opcode::FREQUENCY => prefix.access = Access::Frequency(feed.byte()?),
+            let opcode = feed.byte()?;
+            if prefix.read(opcode, feed)? {
+                continue;
+            }
+            match opcode {
                 opcode::AUX => return Ok(Step::Event(Event::Aux { name: feed.owned()?, value: feed.owned()? })),
                 opcode::RESIZE => {
                     return Ok(Step::Event(Event::Sizes { keys: feed.length()?, volatile: feed.length()? }));
@@ -288,8 +183,6 @@ impl<R: Read> Reader<R> {
                     self.database = usize::try_from(feed.length()?).map_err(|_| Bad::Length)?;
                     return Ok(Step::Event(Event::Select(self.database)));
                 }
-                // How the keys of a cluster's slot are spread: nobody needs it.
-                opcode::SLOT_INFO => _ = (feed.length()?, feed.length()?, feed.length()?),
                 opcode::SLOT_IMPORT if origin == Origin::Valkey => return Err(Fault::SlotImport),
                 opcode::MODULE_AUX => self.skip_module()?,
                 opcode::FUNCTION_EARLY => return Err(Fault::EarlyFunction),
@@ -336,26 +229,6 @@ impl<R: Read> Reader<R> {
         Ok(KeyRecord { database: self.database, key, deadline, access, value, offset })
     }
 
-    fn read_into(&mut self, batch: &mut Batch, head: RecordHead) -> Result<(), Fault> {
-        let Batch { bytes, items, others } = batch;
-        let begin = bytes.len();
-        self.feed.append_string(bytes, u64::MAX)?;
-        let key_end = bytes.len();
-        let value = match head.kind {
-            kind::STRING => self.feed.append_string(bytes, INLINE_MAX as u64).map(|long| long.map(Loaded::String)),
-            kind => read_kind(&mut self.feed, kind, head.origin, &self.limits).map(Some),
-        };
-        let value = value.inspect_err(|_| {
-            self.key = Some(bytes[begin..key_end].to_vec());
-            bytes.truncate(begin);
-        })?;
-        let Prefix { deadline, access } = head.prefix;
-        let (database, offset, end, is_short) = (self.database, self.begins_at, bytes.len(), value.is_none());
-        items.push(Item { database, deadline, access, offset, key_end, end, is_short });
-        others.extend(value);
-        Ok(())
-    }
-
     /// Skips the data of a module if there is none: a name, when it was written, and the end.
     fn skip_module(&mut self) -> Result<(), Fault> {
         let (name, _, _) = (self.feed.length()?, self.feed.length()?, self.feed.length()?);
@@ -374,15 +247,60 @@ impl<R: Read> Reader<R> {
         let actual = self.feed.sum();
         let stated = u64::from_le_bytes(self.feed.array()?);
         // Zero is written by those who sum nothing.
-        if stated != 0 && stated != actual && self.is_summing {
+        if stated != 0 && stated != actual && self.feed.is_summing() {
             return Err(Fault::Sum { stated, actual });
         }
         Ok(())
     }
 }
 
-impl From<Bad> for Fault {
-    fn from(bad: Bad) -> Self {
-        Self::Bad(bad)
+/// Why no further record was cut off.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    /// There are enough of them.
+    Enough,
+    /// The bytes end before the next one does.
+    Short,
+    /// What follows is no record, or damaged.
+    Other,
+}
+
+/// Finds the records at the front of `bytes`, until they take so many, and how many bytes those take.
+fn cut(bytes: &[u8], origin: Origin, bytes_max: usize, batch: &mut Batch) -> (usize, Stop) {
+    let Batch { items, prefixes, .. } = batch;
+    let (mut input, mut begin) = (Input::new(bytes), 0);
+    while begin < bytes_max {
+        let (prefix, kind, key) = match pass_record(&mut input, origin, bytes.len()) {
+            Ok(passed) => passed,
+            Err(Bad::End) => return (begin, Stop::Short),
+            Err(_) => return (begin, Stop::Other),
+        };
+        let end = bytes.len() - input.left();
+        let has_prefix = key > begin + 1;
+        let which = if has_prefix { prefixes.len() as u32 } else { u32::MAX };
+        items.push(Item { begin: begin as u32, key: key as u32, end: end as u32, prefix: which, kind });
+        prefixes.extend(has_prefix.then_some(prefix));
+        begin = end;
+    }
+    (begin, Stop::Enough)
+}
+
+/// Passes over a record: what stands in front of its type, the type, and where its key begins, counted from the front of `length`
+/// bytes of which `input` is the end.
+#[inline]
+fn pass_record(input: &mut Input<'_>, origin: Origin, length: usize) -> Result<(Prefix, u8, usize), Bad> {
+    let mut prefix = Prefix::default();
+    loop {
+        let kind = input.byte()?;
+        if kind >= opcode::FIRST {
+            if prefix.read(kind, input)? {
+                continue;
+            }
+            return Err(Bad::Kind(kind));
+        }
+        let key = length - input.left();
+        input.stored()?;
+        pass_value(input, kind, origin)?;
+        return Ok((prefix, kind, key));
     }
 }

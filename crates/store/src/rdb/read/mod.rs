@@ -1,59 +1,26 @@
 //! Reading values. What is read is put together element by element, as commands would, so that a value is kept as one
 //! that was written here.
 
+mod limits;
 mod packed;
 mod stream;
+mod whole;
 
 use super::bad::Bad;
 use super::kind;
 use super::scan::{Input, Source};
-use crate::types::hash::{Map, MapLimits};
+use crate::packed::pack::Pack;
+use crate::types::hash::Map;
 use crate::types::list::List;
 use crate::types::list::chain::End;
-use crate::types::list::limit::ListLimit;
+use crate::types::set::Set;
 use crate::types::set::intset::IntegerSet;
-use crate::types::set::{Set, SetLimits};
-use crate::types::sorted_set::{SortedSet, SortedSetLimits};
+use crate::types::sorted_set::SortedSet;
 use crate::types::stream::Stream;
-use crate::types::stream::block::BlockLimits;
 use crate::value::collection::Collection;
-use crate::value::key_hash::HashKey;
 use crate::value::{Deadline, ValueRef};
-use packed::{for_each_group, for_each_of_ziplist, packed};
-
-/// What decides how values are kept.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// The secret of tables.
-    pub hash_key: HashKey,
-    /// Lists.
-    pub list: ListLimit,
-    /// Sets.
-    pub set: SetLimits,
-    /// Hashes.
-    pub hash: MapLimits,
-    /// Sorted sets.
-    pub sorted_set: SortedSetLimits,
-    /// Streams.
-    pub stream: BlockLimits,
-    /// The time, milliseconds since the epoch: fields whose time is over are not kept.
-    pub now_ms: i64,
-}
-
-impl Limits {
-    /// The limits that Redis has unless it is told otherwise; nothing is over.
-    pub fn usual(hash_key: HashKey) -> Self {
-        Self {
-            hash_key,
-            list: ListLimit::new(-2),
-            set: SetLimits { integers_max: 512, packed_max: 128, packed_value_max: 64 },
-            hash: MapLimits { entries_max: 128, value_bytes_max: 64 },
-            sorted_set: SortedSetLimits { entries_max: 128, value_max: 64 },
-            stream: BlockLimits { bytes_max: 4096, entries_max: 100 },
-            now_ms: i64::MIN,
-        }
-    }
-}
+pub use limits::Limits;
+use packed::{for_each_group, for_each_group_of, for_each_of_ziplist, packed};
 
 /// A value that was read.
 #[derive(Clone)]
@@ -83,9 +50,10 @@ pub fn read(input: &mut Input<'_>, limits: &Limits) -> Result<Loaded, Bad> {
 }
 
 /// Who numbers the types: what came after version 11 of the format has not the same numbers everywhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Origin {
     /// Redis.
+    #[default]
     Redis,
     /// Valkey, from 9 on.
     Valkey,
@@ -132,46 +100,76 @@ fn filled<C: Collection>(collection: C) -> Result<C, Bad> {
 }
 
 fn read_list(input: &mut impl Source, kind: u8, limits: &Limits) -> Result<List, Bad> {
-    const PLAIN: u64 = 1;
-    const PACKED: u64 = 2;
     let (mut list, mut scratch) = (List::new(limits.hash_key), Vec::new());
     let mut push = |element: ValueRef<'_>| {
         list.prepare(element.len(), 1, limits.list);
         list.push(End::Back, element, limits.list);
     };
-    let nodes = if kind == kind::LIST_ZIPLIST { 1 } else { input.length()? };
-    for _ in 0..nodes {
-        let container = if kind == kind::LIST_QUICKLIST_2 { input.length()? } else { PLAIN };
-        if container == PACKED {
-            packed(input)?.as_packed().iter().for_each(&mut push);
-            continue;
+    match kind {
+        kind::LIST => {
+            for _ in 0..input.length()? {
+                push(ValueRef::Bytes(input.string(&mut scratch)?));
+            }
         }
-        let node = input.string(&mut scratch)?;
-        match (kind, container) {
-            (kind::LIST | kind::LIST_QUICKLIST_2, PLAIN) => push(ValueRef::Bytes(node)),
-            (_, PLAIN) => for_each_of_ziplist(node, |element| push(ValueRef::Bytes(element)))?,
-            _ => return Err(Bad::Packed),
+        kind::LIST_QUICKLIST_2 => match whole::list(read_packs(input)?, limits) {
+            Ok(whole) => list = whole,
+            Err(packs) => packs.iter().for_each(|pack| pack.as_packed().iter().for_each(&mut push)),
+        },
+        _ => {
+            let nodes = if kind == kind::LIST_ZIPLIST { 1 } else { input.length()? };
+            for _ in 0..nodes {
+                for_each_of_ziplist(input.string(&mut scratch)?, |element| push(ValueRef::Bytes(element)))?;
+            }
         }
     }
     Ok(list)
 }
 
+/// The nodes of a quicklist: packs, and elements that are too large for one.
+fn read_packs(input: &mut impl Source) -> Result<Vec<Pack>, Bad> {
+    const PLAIN: u64 = 1;
+    const PACKED: u64 = 2;
+    let (mut packs, mut scratch) = (Vec::new(), Vec::new());
+    for _ in 0..input.length()? {
+        packs.push(match input.length()? {
+            PACKED => packed(input)?,
+            PLAIN => [input.string(&mut scratch)?].into_iter().collect(),
+            _ => return Err(Bad::Packed),
+        });
+    }
+    Ok(packs)
+}
+
 fn read_set(input: &mut impl Source, kind: u8, limits: &Limits) -> Result<Set, Bad> {
     let (mut set, mut scratch) = (Set::new(limits.hash_key), Vec::new());
-    let mut add = |member: ValueRef<'_>| if set.add(member, &limits.set) { Ok(()) } else { Err(Bad::Twice) };
     match kind {
         kind::SET => {
-            for _ in 0..input.length()? {
-                add(ValueRef::Bytes(input.string(&mut scratch)?))?;
+            let count = input.length()?;
+            for place in 0..count {
+                let member = input.string(&mut scratch)?;
+                if place == 0 {
+                    set.prepare(member, usize::try_from(count).unwrap_or(usize::MAX), &limits.set);
+                }
+                add(&mut set, member, limits)?;
             }
         }
         kind::SET_INTSET => {
             let integers = IntegerSet::from_redis(input.string(&mut scratch)?).ok_or(Bad::Packed)?;
-            integers.as_integers().iter().try_for_each(|number| add(ValueRef::Integer(number)))?;
+            match whole::integer_set(integers, limits) {
+                Ok(whole) => set = whole,
+                Err(integers) => integers.as_integers().iter().try_for_each(|number| add(&mut set, number, limits))?,
+            }
         }
-        _ => packed(input)?.as_packed().iter().try_for_each(&mut add)?,
+        _ => match whole::set(packed(input)?, limits) {
+            Ok(whole) => set = whole,
+            Err(pack) => pack.as_packed().iter().try_for_each(|member| add(&mut set, member, limits))?,
+        },
     }
     Ok(set)
+}
+
+fn add<'v>(set: &mut Set, member: impl Into<ValueRef<'v>>, limits: &Limits) -> Result<(), Bad> {
+    if set.add(member, &limits.set) { Ok(()) } else { Err(Bad::Twice) }
 }
 
 fn score(set: &mut SortedSet, name: &[u8], score: f64, limits: &Limits) -> Result<(), Bad> {
@@ -182,8 +180,10 @@ fn score(set: &mut SortedSet, name: &[u8], score: f64, limits: &Limits) -> Resul
 }
 
 fn read_sorted_set(input: &mut impl Source, kind: u8, limits: &Limits) -> Result<SortedSet, Bad> {
-    let (mut set, mut name) = (SortedSet::new(limits.hash_key), Vec::new());
-    for _ in 0..input.length()? {
+    let (count, mut name) = (input.length()?, Vec::new());
+    let expected = usize::try_from(count).unwrap_or(usize::MAX);
+    let mut set = SortedSet::with_room(limits.hash_key, expected, 0, limits.sorted_set);
+    for _ in 0..count {
         input.string_into(&mut name)?;
         let of_name = if kind == kind::SORTED_SET { input.double()? } else { input.double_text()? };
         score(&mut set, &name, of_name, limits)?;
@@ -193,10 +193,17 @@ fn read_sorted_set(input: &mut impl Source, kind: u8, limits: &Limits) -> Result
 
 fn read_packed_sorted_set(input: &mut impl Source, kind: u8, limits: &Limits) -> Result<SortedSet, Bad> {
     let mut set = SortedSet::new(limits.hash_key);
-    for_each_group(input, kind, |[name, text]: [&[u8]; 2]| {
+    let add = |[name, text]: [&[u8]; 2]| {
         let of_name = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
         score(&mut set, name, of_name.ok_or(Bad::Score)?, limits)
-    })?;
+    };
+    match kind {
+        kind::SORTED_SET_LISTPACK => match whole::sorted_set(packed(input)?, limits) {
+            Ok(whole) => return Ok(whole),
+            Err(pack) => for_each_group_of(pack.as_packed(), add)?,
+        },
+        _ => for_each_group(input, kind, add)?,
+    }
     Ok(set)
 }
 
@@ -214,14 +221,23 @@ fn read_hash(input: &mut impl Source, limits: &Limits) -> Result<Map, Bad> {
     let (mut map, mut field, mut scratch) = (Map::new(limits.hash_key), Vec::new(), Vec::new());
     for _ in 0..input.length()? {
         input.string_into(&mut field)?;
-        set_field(&mut map, &field, input.string(&mut scratch)?, 0, limits)?;
+        if !map.add(&field, input.string(&mut scratch)?, limits.hash) {
+            return Err(Bad::Twice);
+        }
     }
-    Ok(map)
+    if map.is_distinct() { Ok(map) } else { Err(Bad::Twice) }
 }
 
 fn read_packed_hash(input: &mut impl Source, kind: u8, limits: &Limits) -> Result<Map, Bad> {
     let mut map = Map::new(limits.hash_key);
-    for_each_group(input, kind, |[field, value]: [&[u8]; 2]| set_field(&mut map, field, value, 0, limits))?;
+    let set = |[field, value]: [&[u8]; 2]| set_field(&mut map, field, value, 0, limits);
+    match kind {
+        kind::HASH_LISTPACK => match whole::hash(packed(input)?, limits) {
+            Ok(whole) => return Ok(whole),
+            Err(pack) => for_each_group_of(pack.as_packed(), set)?,
+        },
+        _ => for_each_group(input, kind, set)?,
+    }
     Ok(map)
 }
 

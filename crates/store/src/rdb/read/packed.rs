@@ -3,6 +3,7 @@
 use super::super::bad::Bad;
 use super::super::scan::Source;
 use super::super::{kind, old};
+use crate::packed::listpack::Packed;
 use crate::packed::pack::Pack;
 use crate::value::{Digits, ValueRef};
 
@@ -32,9 +33,16 @@ pub(super) fn for_each_group<const N: usize>(
         let (groups, []) = elements.as_chunks::<N>() else { return Err(Bad::Packed) };
         return groups.iter().try_for_each(|group| show(group.each_ref().map(AsRef::as_ref)));
     }
-    let pack = packed(input)?;
-    let mut elements = pack.as_packed().iter();
-    if pack.len() % N != 0 {
+    for_each_group_of(packed(input)?.as_packed(), show)
+}
+
+/// Shows the elements of a pack in groups of `N`.
+pub(super) fn for_each_group_of<const N: usize>(
+    packed: Packed<'_>,
+    mut show: impl FnMut([&[u8]; N]) -> Result<(), Bad>,
+) -> Result<(), Bad> {
+    let mut elements = packed.iter();
+    if !packed.len().is_multiple_of(N) {
         return Err(Bad::Packed);
     }
     let mut digits: [Digits; N] = std::array::from_fn(|_| Digits::default());

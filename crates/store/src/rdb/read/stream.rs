@@ -28,8 +28,9 @@ pub(super) fn read_stream(input: &mut impl Source, kind: u8, limits: BlockLimits
     for _ in 0..input.length()? {
         input.string_into(&mut name)?;
         let first = read_raw_id(&mut Input::new(&name))?;
-        let block = packed(input)?;
-        read_block(&mut stream, first, &block, limits)?;
+        if let Err(block) = stream.adopt(first, packed(input)?) {
+            read_block(&mut stream, first, &block, limits)?;
+        }
     }
     let length = input.length()?;
     let last_id = read_id(input)?;

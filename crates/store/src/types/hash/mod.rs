@@ -186,6 +186,36 @@ impl Map {
         }
     }
 
+    /// Adds a field without a deadline, which should not be there; false if it is seen to be. While the hash is packed it is not
+    /// looked for: when all fields have been added, [`Map::is_distinct`] says whether any is there twice.
+    pub(crate) fn add(&mut self, field: &[u8], value: &[u8], limits: MapLimits) -> bool {
+        if let Inner::Packed(small) = &mut self.inner {
+            let bytes = small.pack.as_bytes().len() + field.len() + value.len();
+            small.shape.wide |= field.len().max(value.len()) > limits.value_bytes_max;
+            if !small.shape.wide || bytes <= WIDE_BYTES_MAX {
+                small.push(Item { field: ValueRef::Bytes(field), value: ValueRef::Bytes(value), deadline: None });
+                small.shape.wide |= small.as_ref().len() > limits.entries_max;
+                return true;
+            }
+            let count = small.as_ref().len();
+            self.make_table();
+            if self.as_ref().len() < count {
+                return false;
+            }
+        }
+        self.set(field, value, Deadline::Clear, limits, i64::MIN)
+    }
+
+    /// Whether no field is there twice; see [`Map::add`].
+    pub(crate) fn is_distinct(&self) -> bool {
+        match &self.inner {
+            Inner::Packed(small) => {
+                small.pack.as_packed().are_distinct(small.shape.stride(), |field| self.hash_key.hash(field).0)
+            }
+            Inner::Table(_) => true,
+        }
+    }
+
     /// Sets or removes the deadline of a field that is there.
     pub fn set_deadline(&mut self, field: &[u8], deadline: Option<i64>) {
         match &mut self.inner {

@@ -49,7 +49,7 @@ impl Shape {
     }
 
     /// Elements a field.
-    fn stride(self) -> usize {
+    pub(super) fn stride(self) -> usize {
         if self.timed { 3 } else { 2 }
     }
 }
@@ -204,7 +204,7 @@ impl PackedMap {
         *self = kept;
     }
 
-    fn push(&mut self, item: Item<'_>) {
+    pub(super) fn push(&mut self, item: Item<'_>) {
         self.pack.push_back(item.field);
         self.pack.push_back(item.value);
         if self.shape.timed {

@@ -58,6 +58,13 @@ impl ListLimit {
         redis_bytes <= self.bytes && self.count.is_none_or(|limit| count <= limit)
     }
 
+    /// Whether a pack may be one of a chain: it is within the limit, or one element that is too large for any other.
+    pub(crate) fn allows_pack(self, packed: Packed<'_>) -> bool {
+        let has_large = || packed.iter().any(|element| self.is_large(element));
+        let count = packed.len();
+        if count == 1 { true } else { self.allows(packed.redis_bytes(), count) && !has_large() }
+    }
+
     /// Whether a list of one pack of so many bytes and elements may be kept without a chain.
     pub(crate) fn allows_packed(self, redis_bytes: usize, count: usize) -> bool {
         !self.is_always_chained && self.allows(redis_bytes, count)

@@ -47,6 +47,16 @@ pub enum ListRef<'a> {
 }
 
 impl List {
+    /// A list of these packs, as a file has them: packed if it may be.
+    pub(crate) fn from_packs(packs: impl IntoIterator<Item = Pack>, limit: ListLimit) -> Self {
+        let mut chain = Chain::default();
+        packs.into_iter().filter(|pack| !pack.is_empty()).for_each(|pack| chain.push_pack(pack));
+        chain.compress_all(limit);
+        let mut list = Self::Chain(Box::new(chain));
+        list.pack_if(|packed| limit.allows_packed(packed.redis_bytes(), packed.len()));
+        list
+    }
+
     /// A list of these elements.
     pub fn collect<'v, V: Into<ValueRef<'v>>>(elements: impl Iterator<Item = V>, limit: ListLimit) -> Self {
         let mut list = Self::Packed(Pack::with_room_behind(FIRST_BYTES));

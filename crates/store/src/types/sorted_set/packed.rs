@@ -13,6 +13,9 @@ use crate::value::{Digits, ValueRef};
 /// Whole scores up to this are packed as integers, as in Redis.
 const WHOLE_MAX: f64 = 4_611_686_018_427_387_904.0;
 
+/// So many digits say any score exactly.
+const DIGITS_MAX: usize = 17;
+
 /// The members with their scores, from either end.
 #[derive(Clone, Copy)]
 pub(crate) struct Pairs<'a>(Elements<'a>);
@@ -93,6 +96,33 @@ fn place_of(packed: Packed<'_>, name: &[u8], score: f64) -> usize {
     }
 }
 
+/// Whether each member stands behind the one before it, with its score as [`insert`] writes it.
+pub(crate) fn are_in_order(packed: Packed<'_>) -> bool {
+    let (mut elements, mut digits, mut before) = (packed.iter(), Digits::default(), None);
+    while let Some(name) = elements.next() {
+        let Some(score) = elements.next().and_then(written_score) else { return false };
+        if before.is_some_and(|before| !is_before(before, name.bytes(&mut digits), score)) {
+            return false;
+        }
+        before = Some((name, score));
+    }
+    true
+}
+
+/// A score from a file, if it is written as it would be here.
+fn written_score(value: ValueRef<'_>) -> Option<f64> {
+    let is_whole = |score: f64| score.fract() == 0.0 && score.abs() <= WHOLE_MAX;
+    match value {
+        ValueRef::Integer(number) => Some(number as f64).filter(|&score| is_whole(score) && score as i64 == number),
+        ValueRef::Bytes(text) => {
+            let score: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+            // Redis 7.0 writes seventeen digits where fewer read back the same.
+            let is_short = text.len() < DIGITS_MAX || text_of(score).len() == text.len();
+            (is_short && !is_whole(score) && !score.is_nan()).then_some(score)
+        }
+    }
+}
+
 fn is_before((other, value): (ValueRef<'_>, f64), name: &[u8], score: f64) -> bool {
     value < score || (value == score && compare_names(other, name) == Ordering::Less)
 }
@@ -102,10 +132,13 @@ fn insert_score(pack: &mut Pack, offset: usize, score: f64) {
         pack.insert_at(offset, score as i64);
         return;
     }
+    pack.insert_at(offset, text_of(score).as_bytes());
+}
+
+fn text_of(score: f64) -> String {
     let magnitude = score.abs();
     let is_short = magnitude.is_infinite() || (1e-5..1e17).contains(&magnitude);
-    let text = if is_short { format!("{score}") } else { format!("{score:e}") };
-    pack.insert_at(offset, text.as_bytes());
+    if is_short { format!("{score}") } else { format!("{score:e}") }
 }
 
 /// How many members, from the first on, lie before a place that `is_before` tells.

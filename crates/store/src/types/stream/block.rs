@@ -22,7 +22,7 @@ use crate::value::ValueRef;
 use crate::value::handover::opening::{Opening, Part};
 
 const DELETED: i64 = 1;
-const SAME_NAMES: i64 = 2;
+pub(super) const SAME_NAMES: i64 = 2;
 
 /// Entries of a stream in one pack, with what their ids and fields have in common said once.
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ const BYTES_MAX: usize = 1 << 30;
 /// Elements of a master entry before its names.
 const MASTER_HEAD: usize = 3;
 /// Elements of every entry before its values: flags and id.
-const ENTRY_HEAD: i64 = 3;
+pub(super) const ENTRY_HEAD: i64 = 3;
 
 /// An entry of a stream.
 #[derive(Clone, Copy, Debug)]
@@ -107,6 +107,11 @@ impl Block {
         pack.push_back(names.len() as i64);
         names.for_each(|name| pack.push_back(name));
         pack.push_back(0_i64);
+        Self(pack)
+    }
+
+    /// A block of these elements, which are those of one.
+    pub fn from_pack(pack: Pack) -> Self {
         Self(pack)
     }
 

@@ -5,6 +5,7 @@
 //! ever added, the first id there is, and the largest that was deleted. A stream without entries is still a stream, with its
 //! last id and its groups, so it is kept. It knows no clock. Plain data, usable from any thread.
 
+mod adopt;
 pub mod block;
 pub mod group;
 pub mod hand_over;

@@ -1,0 +1,48 @@
+//! Keys that come in great numbers and should not be there yet: the loading of a file.
+//!
+//! Under the shard's lock. No time is known here: a key whose time is over is there.
+
+use super::shard::{Shard, due_ms};
+use crate::table::entry::body::Body;
+use crate::value::collection::{Collection, Object};
+use crate::value::key_hash::Hash;
+
+impl Shard {
+    /// Adds a key; false, and nothing is done, if it is there.
+    #[inline]
+    pub(crate) fn add(
+        &mut self,
+        db: usize,
+        (hash, key): (Hash, &[u8]),
+        body: Body<'_>,
+        deadline: Option<i64>,
+        clock: u32,
+    ) -> bool {
+        let position = self.placement.position(hash);
+        let table = self.table_mut(db);
+        if table.find(position, key).is_some() {
+            return false;
+        }
+        let due_ms = due_ms(&body);
+        table.insert(position, key, body, deadline, clock);
+        if let Some(due_ms) = due_ms {
+            self.due[db].announce(hash, key, due_ms);
+        }
+        true
+    }
+
+    /// Adds a key with a collection; false, and nothing is done, if it is there.
+    pub(crate) fn add_collection<C: Collection>(
+        &mut self,
+        db: usize,
+        place: (Hash, &[u8]),
+        collection: C,
+        deadline: Option<i64>,
+        clock: u32,
+    ) -> bool {
+        match Body::inline(&collection) {
+            Some(body) => self.add(db, place, body, deadline, clock),
+            None => self.add(db, place, Body::Object(Object::new(collection)), deadline, clock),
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What can be wrong with a file, and where.
+
+use std::fmt;
+use std::io;
+
+use super::super::VERSION_MAX;
+use super::super::bad::Bad;
+
+/// Valkey's own version of the format.
+pub(super) const VALKEY_VERSION: u16 = 80;
+
+/// Why a file is not read further.
+#[derive(Debug)]
+pub struct Error {
+    /// The byte at which the record or the like begins that is wrong.
+    pub begins_at: u64,
+    /// The byte up to which it was read.
+    pub offset: u64,
+    /// The database that was selected.
+    pub database: usize,
+    /// The key whose record it is, if it has one.
+    pub key: Option<Vec<u8>>,
+    /// What is wrong.
+    pub fault: Fault,
+}
+
+/// What is wrong with a file.
+#[derive(Debug)]
+pub enum Fault {
+    /// It does not begin as such files do.
+    Magic,
+    /// Its version is not known; its magic word.
+    Version(String),
+    /// A part of it is not what it should be.
+    Bad(Bad),
+    /// The source cannot be read.
+    Read(io::Error),
+    /// It has data of a module, whose name this is.
+    Module(String),
+    /// It has functions in the form of a release candidate of Redis 7.0.
+    EarlyFunction,
+    /// It was written while slots of a cluster were moved here.
+    SlotImport,
+    /// The sum at its end is not that of its bytes.
+    Sum {
+        /// The sum that stands there.
+        stated: u64,
+        /// That of the bytes.
+        actual: u64,
+    },
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Magic => {
+                write!(f, "the file does not begin with REDIS or VALKEY and a version, so it is no RDB file")
+            }
+            Self::Version(magic) => write!(
+                f,
+                "the file is of a version that is not known ({magic}); known are REDIS0001 to REDIS{VERSION_MAX:04} and \
+                 VALKEY{VALKEY_VERSION:03}"
+            ),
+            Self::Bad(bad) => write!(f, "{bad}"),
+            Self::Read(error) => write!(f, "{error}"),
+            Self::Module(name) => write!(f, "the file has data of the module {name}, and there are no modules here"),
+            Self::EarlyFunction => write!(
+                f,
+                "the file has functions in the form of a release candidate of Redis 7.0; load it into Redis 7.0 and save it again"
+            ),
+            Self::SlotImport => write!(
+                f,
+                "the file was written while slots of a cluster were being imported; save it again when that is over"
+            ),
+            Self::Sum { stated, actual } => write!(
+                f,
+                "the sum at the end of the file ({stated:016x}) is not that of its bytes ({actual:016x}): some of them have changed"
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at byte {}", self.offset)?;
+        if let Some(key) = &self.key {
+            let (key, database) = (key.escape_ascii(), self.database);
+            write!(
+                f,
+                ", in the record of the key \"{key}\" of database {database} that begins at byte {}",
+                self.begins_at
+            )?;
+        }
+        write!(f, ": {}", self.fault)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<Bad> for Fault {
+    fn from(bad: Bad) -> Self {
+        Self::Bad(bad)
+    }
+}

@@ -1,0 +1,42 @@
+//! What decides how a value that is read is kept.
+
+use crate::types::hash::MapLimits;
+use crate::types::list::limit::ListLimit;
+use crate::types::set::SetLimits;
+use crate::types::sorted_set::SortedSetLimits;
+use crate::types::stream::block::BlockLimits;
+use crate::value::key_hash::HashKey;
+
+/// What decides how values are kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The secret of tables.
+    pub hash_key: HashKey,
+    /// Lists.
+    pub list: ListLimit,
+    /// Sets.
+    pub set: SetLimits,
+    /// Hashes.
+    pub hash: MapLimits,
+    /// Sorted sets.
+    pub sorted_set: SortedSetLimits,
+    /// Streams.
+    pub stream: BlockLimits,
+    /// The time, milliseconds since the epoch: fields whose time is over are not kept.
+    pub now_ms: i64,
+}
+
+impl Limits {
+    /// The limits that Redis has unless it is told otherwise; nothing is over.
+    pub fn usual(hash_key: HashKey) -> Self {
+        Self {
+            hash_key,
+            list: ListLimit::new(-2),
+            set: SetLimits { integers_max: 512, packed_max: 128, packed_value_max: 64 },
+            hash: MapLimits { entries_max: 128, value_bytes_max: 64 },
+            sorted_set: SortedSetLimits { entries_max: 128, value_max: 64 },
+            stream: BlockLimits { bytes_max: 4096, entries_max: 100 },
+            now_ms: i64::MIN,
+        }
+    }
+}
