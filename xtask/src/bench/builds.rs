@@ -102,11 +102,19 @@ fn fastest(kind: Kind, found: Vec<PathBuf>, generator: &Path, effort: Effort) ->
 /// # Errors
 /// When the CPUs are not to be had or the server does not come up.
 pub fn start_on(cpus: &[usize], kind: Kind, binary: &Path, arguments: Vec<String>) -> Result<Server, String> {
+    bound_to(cpus, || Server::launch(kind, binary, Settings { arguments, password: None }))?
+}
+
+/// Does something with this thread bound to these CPUs: what it starts inherits them.
+///
+/// # Errors
+/// When the CPUs are not to be had.
+pub fn bound_to<R>(cpus: &[usize], work: impl FnOnce() -> R) -> Result<R, String> {
     let before = sched_getaffinity(None).map_err(|error| error.to_string())?;
     let mut set = CpuSet::new();
     cpus.iter().for_each(|cpu| set.set(*cpu));
     sched_setaffinity(None, &set).map_err(|error| format!("cannot bind to CPUs {cpus:?}: {error}"))?;
-    let server = Server::launch(kind, binary, Settings { arguments, password: None });
+    let result = work();
     sched_setaffinity(None, &before).map_err(|error| error.to_string())?;
-    server
+    Ok(result)
 }

@@ -13,6 +13,7 @@ mod machine;
 mod memory;
 mod plan;
 mod report;
+mod restart;
 mod subscribers;
 mod synced;
 mod workloads;
@@ -85,6 +86,9 @@ pub fn run(options: &Options) -> Result<(), String> {
     }
     if wanted(memory::NAME) {
         tables.push(show(memory::measure(&builds, effort)?));
+    }
+    if wanted(restart::NAME) {
+        tables.push(show(restart::measure(&builds, effort)?));
     }
     if wanted(workloads::NAME) {
         tables.push(show(workloads::measure(&builds, effort)?));

@@ -7,8 +7,8 @@ use super::generator::{Figure, Load, State, measure};
 use super::report::{Bar, Line, Ratio, Table};
 
 /// The names that `--only` takes.
-pub const NAMES: [&str; 10] =
-    ["depth", "types", "unpipelined", "workers", "single", "log", "sync", "subscribers", "memory", "client"];
+pub const NAMES: [&str; 11] =
+    ["depth", "types", "unpipelined", "workers", "single", "log", "sync", "subscribers", "memory", "restart", "client"];
 
 /// One table: the same loads sent to several servers.
 #[derive(Debug)]

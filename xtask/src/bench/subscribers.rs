@@ -5,12 +5,11 @@
 use std::io::Read;
 use std::net::TcpStream;
 
-use super::builds::Builds;
+use super::builds::{Builds, bound_to};
 use super::effort::Effort;
 use super::fleet::{Contender, Fleet};
 use super::plan::BEST_PEER;
 use super::report::{Bar, Line, Table};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use sleeve_tests::connection::request;
 use sleeve_tests::{Connection, Server};
 
@@ -35,7 +34,8 @@ pub fn measure(builds: &Builds, effort: Effort) -> Result<Table, String> {
     let mut samples: Vec<(&'static str, Vec<f64>)> = CONTENDERS.map(|contender| (contender.name, Vec::new())).into();
     for round in 1..=effort.rounds {
         for ((contender, server), (_, samples)) in fleet.servers.iter().zip(&mut samples) {
-            let value = on_cpu_1(|| publish(server, MESSAGES / effort.divisor))?;
+            // Off the servers' CPU.
+            let value = bound_to(&[1], || publish(server, MESSAGES / effort.divisor))??;
             println!("    round {round}: {} {value:.1}", contender.name);
             samples.push(value);
         }
@@ -43,17 +43,6 @@ pub fn measure(builds: &Builds, effort: Effort) -> Result<Table, String> {
     let (ratio, bar) = (Some(BEST_PEER), Some(Bar::Ratio(RATIO_MAX)));
     let line = Line { label: "PUBLISH".to_owned(), samples, ratio, bar };
     Ok(Table { name: NAME, title: title.to_owned(), lines: vec![line] })
-}
-
-/// Keeps this thread off the servers' CPU while it publishes and listens.
-fn on_cpu_1<R>(work: impl FnOnce() -> Result<R, String>) -> Result<R, String> {
-    let before = sched_getaffinity(None).map_err(|error| error.to_string())?;
-    let mut cpu = CpuSet::new();
-    cpu.set(1);
-    sched_setaffinity(None, &cpu).map_err(|error| error.to_string())?;
-    let result = work();
-    sched_setaffinity(None, &before).map_err(|error| error.to_string())?;
-    result
 }
 
 /// CPU microseconds of the server for each of so many messages.
