@@ -140,7 +140,10 @@ impl Place {
 }
 
 /// Returns `count` references; the last one frees the chunk.
-fn release(chunk: NonNull<Chunk>, count: usize) {
+///
+/// # Safety
+/// The caller holds so many references, and does not use them afterwards.
+unsafe fn release(chunk: NonNull<Chunk>, count: usize) {
     // SAFETY: the caller gives up `count` references that it holds, so the chunk is alive until the subtraction.
     let before = unsafe { chunk.as_ref() }.references.fetch_sub(count, Ordering::Release);
     if before == count {
@@ -182,14 +185,17 @@ impl Source {
     /// The next pairs share nothing with those before, which may be sent by now.
     pub(crate) fn renew(&mut self) {
         self.give_back();
-        (self.chunk, self.next) = (None, 0);
+        self.next = 0;
     }
 
+    /// Gives back what was not handed out.
     fn give_back(&mut self) {
-        if let Some(chunk) = self.chunk
+        if let Some(chunk) = self.chunk.take()
             && self.next < self.length
         {
-            release(chunk, (self.length - self.next) * 2);
+            // SAFETY: both ends of each slot that was not handed out are this source's, and `renew` or the end of the source
+            // follows.
+            unsafe { release(chunk, (self.length - self.next) * 2) };
         }
     }
 
@@ -298,8 +304,12 @@ impl Handle {
         let this = ManuallyDrop::new(self);
         // SAFETY: `DONE`, read with acquire, says that the target has stored the payload and will not touch it again;
         // this end takes it exactly once, because it is consumed here without running its `Drop`.
-        let payload = unsafe { (*this.place.slot().payload.get()).assume_init_read() };
-        release(this.place.chunk, 1);
+        // Its reference goes with it.
+        let payload = unsafe {
+            let payload = (*this.place.slot().payload.get()).assume_init_read();
+            release(this.place.chunk, 1);
+            payload
+        };
         Ok(payload)
     }
 
@@ -328,8 +338,10 @@ impl Handle {
     /// Lets go, but asks that an error be reported. Gives the answer if it is there already.
     pub(crate) fn forget(mut self) -> Option<Payload> {
         if self.recall() && self.leave(FORGOTTEN) {
-            // Not dropped but released: from here on a `DONE` no longer means that the payload is this end's.
-            release(ManuallyDrop::new(self).place.chunk, 1);
+            let place = ManuallyDrop::new(self).place;
+            // SAFETY: this end's reference, which nobody uses any more. The end is not dropped but released: from here on a
+            // `DONE` no longer means that the payload is its own.
+            unsafe { release(place.chunk, 1) };
             return None;
         }
         self.take().ok()
@@ -359,7 +371,8 @@ impl Drop for Handle {
             // SAFETY: the slot is `DONE`, so the payload is stored and belongs to this end.
             unsafe { (*self.place.slot().payload.get()).assume_init_drop() };
         }
-        release(self.place.chunk, 1);
+        // SAFETY: this end's reference, which nobody uses any more.
+        unsafe { release(self.place.chunk, 1) };
     }
 }
 
@@ -392,24 +405,34 @@ impl Target {
     #[inline]
     pub(crate) fn complete(self, payload: Payload, done: &mut Completions) {
         let place = ManuallyDrop::new(self).place;
-        settle(&place, payload, done);
-        done.give_back(place.chunk);
+        // SAFETY: this is the slot's target, which is consumed, and its reference goes to `done`.
+        unsafe {
+            settle(&place, payload, done);
+            done.give_back(place.chunk);
+        }
     }
 }
 
 impl Drop for Target {
     fn drop(&mut self) {
         let mut done = Completions::default();
-        settle(&self.place, Payload::Failed(Error::closed("it was dropped before it was sent")), &mut done);
-        release(self.place.chunk, 1);
+        let payload = Payload::Failed(Error::closed("it was dropped before it was sent"));
+        // SAFETY: this is the slot's target, which ends, and its reference with it.
+        unsafe {
+            settle(&self.place, payload, &mut done);
+            release(self.place.chunk, 1);
+        }
     }
 }
 
 /// Stores the payload and finds out who cares.
+///
+/// # Safety
+/// The caller is the slot's target, and does this once.
 #[inline]
-fn settle(place: &Place, payload: Payload, done: &mut Completions) {
+unsafe fn settle(place: &Place, payload: Payload, done: &mut Completions) {
     let slot = place.slot();
-    // SAFETY: before `DONE` the payload belongs to the target, and there is one target a slot, which is consumed.
+    // SAFETY: before `DONE` the payload belongs to the target, which the caller is.
     unsafe { (*slot.payload.get()).write(payload) };
     match slot.state.swap(DONE, Ordering::AcqRel) {
         // SAFETY: the target found `WAITING`, so the stored waker is its own: the handle now finds `DONE`.
@@ -455,8 +478,12 @@ impl Completions {
         std::mem::take(&mut self.errors)
     }
 
+    /// Takes over a reference, to be given back with others.
+    ///
+    /// # Safety
+    /// The caller holds one, and does not use it afterwards.
     #[inline]
-    fn give_back(&mut self, chunk: NonNull<Chunk>) {
+    unsafe fn give_back(&mut self, chunk: NonNull<Chunk>) {
         if self.chunk != Some(chunk) {
             self.settle_references();
             self.chunk = Some(chunk);
@@ -466,7 +493,8 @@ impl Completions {
 
     fn settle_references(&mut self) {
         if let Some(chunk) = self.chunk.take() {
-            release(chunk, std::mem::take(&mut self.references));
+            // SAFETY: so many were given to this batch, which forgets them.
+            unsafe { release(chunk, std::mem::take(&mut self.references)) };
         }
     }
 

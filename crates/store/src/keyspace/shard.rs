@@ -313,8 +313,7 @@ impl Shard {
         let position = self.placement.position(hash);
         let table = self.tables.get_mut(db)?;
         self.due[db].forget(hash);
-        let entry = table.remove(position, key)?;
-        Some(Garbage::new(entry.destroy(&mut table.heap)))
+        table.remove(position, key)
     }
 
     /// Takes a key's value, deadline and clock out, to be put elsewhere.
@@ -322,11 +321,7 @@ impl Shard {
         let position = self.placement.position(hash);
         let table = self.tables.get_mut(db)?;
         self.due[db].forget(hash);
-        let entry = table.remove(position, key)?;
-        let (deadline, clock) = (entry.deadline(), entry.clock());
-        let owned = OwnedEntry::new(entry.take_body(&mut table.heap), deadline, clock);
-        entry.destroy_taken(&mut table.heap);
-        Some(owned)
+        table.take(position, key)
     }
 
     /// Puts a value with its deadline and clock under a key, whatever was there.

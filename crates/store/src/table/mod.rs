@@ -23,7 +23,7 @@ use arena::Arena;
 use bucket::{Bucket, OUTSIDE, SPANS, Slot, VOLATILE};
 use entry::Entry;
 use entry::body::Body;
-use entry::handle::{EntryMut, EntryRef};
+use entry::handle::{EntryMut, EntryRef, Garbage, OwnedEntry};
 use owed::Owed;
 use segment::{DEPTH_MAX, LENGTH_MAX, SPLIT_LENGTHS, Segment, length_for, tag_of};
 
@@ -162,9 +162,12 @@ impl Table {
     }
 
     fn entry_mut(&mut self, place: Place) -> EntryMut<'_> {
-        let slot = &mut self.directory[place.segment].buckets_mut()[place.bucket].slots[place.index];
-        // SAFETY: `place` is that of a filled slot, and heap and count belong to the same table.
-        unsafe { EntryMut::new(slot, &mut self.heap, &mut self.volatile) }
+        // SAFETY: while the table is borrowed nobody else has buckets of it. `place` is that of a filled slot, and heap and
+        // count belong to the same table.
+        unsafe {
+            let slot = &mut self.directory[place.segment].buckets_mut()[place.bucket].slots[place.index];
+            EntryMut::new(slot, &mut self.heap, &mut self.volatile)
+        }
     }
 
     /// Adds a key that is not in the table.
@@ -189,26 +192,45 @@ impl Table {
         }
         let segment = &mut self.directory[first];
         let slot = Slot::new(tag_of(position, segment.depth), entry.address(), entry.slot_flags());
-        let (bucket, index) = segment.place(slot);
+        // SAFETY: while the table is borrowed nobody else has buckets of it.
+        let (bucket, index) = unsafe { segment.place(slot) };
         self.len += 1;
         self.volatile += usize::from(deadline.is_some());
         self.entry_mut(Place { segment: first, bucket, index })
     }
 
+    /// Takes a key out; what it leaves to be freed, or None if it is not there.
+    pub fn remove(&mut self, position: u64, key: &[u8]) -> Option<Garbage> {
+        let entry = self.take_entry(position, key)?;
+        // SAFETY: the entry is of this heap, it is in no slot any more, and what was lent is gone while `self` is borrowed.
+        Some(Garbage::new(unsafe { entry.destroy(&mut self.heap) }))
+    }
+
+    /// Takes a key out; its value, deadline and clock, to be put elsewhere.
+    pub fn take(&mut self, position: u64, key: &[u8]) -> Option<OwnedEntry> {
+        let entry = self.take_entry(position, key)?;
+        let (deadline, clock) = (entry.deadline(), entry.clock());
+        // SAFETY: the entry is of this heap, it is in no slot any more, and what was lent is gone while `self` is borrowed. Its
+        // block ends when the value has been copied.
+        unsafe {
+            let owned = OwnedEntry::new(entry.take_body(&mut self.heap), deadline, clock);
+            entry.destroy_taken(&mut self.heap);
+            Some(owned)
+        }
+    }
+
+    /// Takes a key out and frees it; whether it was there.
+    pub fn discard(&mut self, position: u64, key: &[u8]) -> bool {
+        self.remove(position, key).is_some()
+    }
+
     /// Takes a key out. The entry is the caller's to destroy, in this table's heap.
-    pub fn remove(&mut self, position: u64, key: &[u8]) -> Option<Entry> {
+    fn take_entry(&mut self, position: u64, key: &[u8]) -> Option<Entry> {
         let place = self.place_of(position, key)?;
         let place = Place { segment: self.first_index(place.segment), ..place };
         let entry = self.remove_at(place);
         self.settle(place.segment);
         Some(entry)
-    }
-
-    /// Takes a key out and frees it; whether it was there.
-    pub fn discard(&mut self, position: u64, key: &[u8]) -> bool {
-        let Some(entry) = self.remove(position, key) else { return false };
-        drop(entry.destroy(&mut self.heap));
-        true
     }
 
     /// The position of a key that has not been hashed yet.
@@ -217,14 +239,16 @@ impl Table {
         self.placement.position(self.placement.hash_key.hash(key))
     }
 
-    /// Takes the entry at `place` out, whose segment is given by its first index. The table stays as large as it is.
+    /// Takes the entry at `place` out, whose segment is given by its first index. The table stays as large as it is, and the
+    /// entry is the caller's to destroy, in this table's heap.
     pub fn remove_at(&mut self, place: Place) -> Entry {
         if self.owed.is_some() {
             self.take_down(place);
         }
         let segment = &mut self.directory[place.segment];
         let slot = segment.buckets()[place.bucket].slots[place.index];
-        segment.remove(place.bucket, place.index);
+        // SAFETY: while the table is borrowed nobody else has buckets of it.
+        unsafe { segment.remove(place.bucket, place.index) };
         self.len -= 1;
         self.volatile -= usize::from(slot.has(VOLATILE));
         // SAFETY: the slot was that of a living entry.
@@ -267,7 +291,8 @@ impl Table {
         let segment = self.directory[first];
         let mut resized = Segment::new(&mut self.arena, length, segment.depth);
         for slot in slots(&segment) {
-            resized.place(slot);
+            // SAFETY: the segment is new, and nobody else has it.
+            unsafe { resized.place(slot) };
         }
         self.replace(&[segment], &[resized], first);
     }
@@ -279,7 +304,8 @@ impl Table {
         let mut counts = [0; 2];
         slots(&segment).for_each(|slot| counts[upper(slot)] += 1);
         let mut halves = counts.map(|count| Segment::new(&mut self.arena, length_for(count), depth));
-        self.rehome(&segment, depth, |old, new| _ = halves[upper(old)].place(new));
+        // SAFETY: the segments are new, and nobody else has them.
+        self.rehome(&segment, depth, |old, new| _ = unsafe { halves[upper(old)].place(new) });
         let mut first = first;
         if depth > self.bits {
             self.directory = self.directory.iter().flat_map(|&segment| [segment, segment]).collect();
@@ -300,7 +326,8 @@ impl Table {
         }
         let mut merged = Segment::new(&mut self.arena, length_for(count), depth);
         for part in [segment, sibling] {
-            self.rehome(&part, depth, |_, new| _ = merged.place(new));
+            // SAFETY: the segment is new, and nobody else has it.
+            self.rehome(&part, depth, |_, new| _ = unsafe { merged.place(new) });
         }
         self.deepest -= if segment.depth == self.bits { 2 } else { 0 };
         let first = first & !self.spread(first);
@@ -337,7 +364,8 @@ impl Table {
         }
         for segment in old {
             self.segment_bytes -= segment.bytes();
-            segment.free(&mut self.arena);
+            // SAFETY: the array came from this arena, and the directory leads to it no longer.
+            unsafe { segment.free(&mut self.arena) };
         }
     }
 
@@ -399,10 +427,12 @@ impl Drop for Table {
         while index < self.directory.len() {
             let (segment, spread) = (self.directory[index], self.spread(index));
             for slot in slots(&segment).filter(|slot| slot.has(OUTSIDE)) {
-                // SAFETY: the entry of a filled slot lives; its cell is freed with the heap, the rest must be freed here.
-                drop(unsafe { Entry::at(slot.address()) }.destroy(&mut self.heap));
+                // SAFETY: the entry of a filled slot lives, and is of this heap; nobody looks at a table that ends. Cells are
+                // freed with the heap, what lies outside of them must be freed here.
+                drop(unsafe { Entry::at(slot.address()).destroy(&mut self.heap) });
             }
-            segment.free(&mut self.arena);
+            // SAFETY: the array came from this arena, and nobody uses a directory that ends.
+            unsafe { segment.free(&mut self.arena) };
             index += spread;
         }
     }

@@ -87,7 +87,8 @@ impl Owed {
             }
             _ => {
                 let buffer = entry.shared().map(|buffer| Arc::clone(&buffer));
-                budget.spend(self.sheaf.push(entry.block_bytes(), buffer));
+                // SAFETY: the bytes are copied, and nothing is changed before they are.
+                budget.spend(self.sheaf.push(unsafe { entry.block_bytes() }, buffer));
                 if self.sheaf.bytes() >= SHEAF_BYTES {
                     self.hand();
                 }

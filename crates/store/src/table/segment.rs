@@ -10,8 +10,9 @@
 //! one multiple of four to the next. A full bucket overflows into the next one, cyclically. A removal pulls entries
 //! back, so that a search ends at the first bucket with a free slot.
 //!
-//! A [`Segment`] is a plain address with its sizes, because the table's directory holds copies of it. Whoever calls
-//! its methods vouches that the array is alive: only the table does, under its shard's lock.
+//! A [`Segment`] is a plain address with its sizes, because the table's directory holds copies of it. So what changes the
+//! array or frees it is unsafe: the compiler does not see what other copies lend. Only the table calls, under its shard's
+//! lock.
 
 use std::ptr::NonNull;
 
@@ -66,8 +67,11 @@ impl Segment {
         Self { buckets: arena.allocate(length), count: 0, length: length as u16, depth }
     }
 
-    /// Frees the array, but nothing that its slots refer to. No copy of this segment may be used afterwards.
-    pub fn free(self, arena: &mut Arena) {
+    /// Frees the array, but nothing that its slots refer to.
+    ///
+    /// # Safety
+    /// The segment was made in `arena`. Neither it nor a copy of it is used afterwards.
+    pub unsafe fn free(self, arena: &mut Arena) {
         // SAFETY: the array came from this arena with the same length.
         unsafe { arena.release(self.buckets, self.length()) };
     }
@@ -100,14 +104,19 @@ impl Segment {
     }
 
     #[inline]
-    pub fn buckets<'a>(&self) -> &'a [Bucket] {
-        // SAFETY: the array has this length, and lives while the table that calls does not free it.
+    pub fn buckets(&self) -> &[Bucket] {
+        // SAFETY: the array has this length. It lives as long as a segment is used, and is not changed while it is lent: that
+        // is what whoever frees it or changes it promises.
         unsafe { std::slice::from_raw_parts(self.buckets.as_ptr(), self.length()) }
     }
 
+    /// The buckets, to be changed.
+    ///
+    /// # Safety
+    /// No copy of this segment lends its buckets meanwhile.
     #[inline]
-    pub fn buckets_mut<'a>(&mut self) -> &'a mut [Bucket] {
-        // SAFETY: as above; the table calls this only while it is borrowed to be changed.
+    pub unsafe fn buckets_mut(&mut self) -> &mut [Bucket] {
+        // SAFETY: as above, and as the caller promises.
         unsafe { std::slice::from_raw_parts_mut(self.buckets.as_ptr(), self.length()) }
     }
 
@@ -149,14 +158,18 @@ impl Segment {
     }
 
     /// Puts a slot into the first bucket from its home on that has room.
+    ///
+    /// # Safety
+    /// As for [`Segment::buckets_mut`].
     #[inline]
-    pub fn place(&mut self, slot: Slot) -> (usize, usize) {
+    pub unsafe fn place(&mut self, slot: Slot) -> (usize, usize) {
         let mut at = self.home(slot.tag());
-        let buckets = self.buckets_mut();
         loop {
-            if !buckets[at].is_full() {
-                let index = buckets[at].filled();
-                buckets[at].slots[index] = slot;
+            // SAFETY: as the caller promises.
+            let bucket = unsafe { &mut self.buckets_mut()[at] };
+            if !bucket.is_full() {
+                let index = bucket.filled();
+                bucket.slots[index] = slot;
                 self.count += 1;
                 return (at, index);
             }
@@ -165,9 +178,14 @@ impl Segment {
     }
 
     /// Takes a slot out, and pulls those entries back that only lie behind it because its bucket was full.
-    pub fn remove(&mut self, bucket: usize, index: usize) {
-        let buckets = self.buckets_mut();
+    ///
+    /// # Safety
+    /// As for [`Segment::buckets_mut`].
+    pub unsafe fn remove(&mut self, bucket: usize, index: usize) {
         self.count -= 1;
+        let mut segment = *self;
+        // SAFETY: as the caller promises; `self` lends nothing meanwhile.
+        let buckets = unsafe { segment.buckets_mut() };
         let mut was_full = buckets[bucket].is_full();
         buckets[bucket].remove(index);
         let (mut hole, mut at) = (bucket, self.next(bucket));

@@ -252,7 +252,8 @@ impl Table {
             index -= 1;
             report.expired += 1;
             let entry = self.remove_at(Place { segment, bucket, index });
-            entry.destroy_with(&mut self.heap, |key, outside| on_expired(key, Garbage::new(outside)));
+            // SAFETY: the entry is of this heap, it is in no slot any more, and what was lent is gone while `self` is borrowed.
+            unsafe { entry.destroy_with(&mut self.heap, |key, outside| on_expired(key, Garbage::new(outside))) };
         }
     }
 }

@@ -317,7 +317,8 @@ impl<'a> EntryMut<'a> {
 
     /// Sets or removes the deadline (milliseconds since the epoch).
     pub fn set_deadline(&mut self, deadline: Option<i64>) {
-        let entry = self.entry().set_deadline(self.heap, deadline);
+        // SAFETY: it is the table's heap. What was lent is gone while `self` is borrowed, and the slot gets the new address.
+        let entry = unsafe { self.entry().set_deadline(self.heap, deadline) };
         self.moved(entry);
     }
 
@@ -327,11 +328,11 @@ impl<'a> EntryMut<'a> {
         let total = length + bytes.len();
         if self.make_editable(total) {
             let change = |buffer: &mut Arc<Vec<u8>>| unshared(buffer, total).extend_from_slice(bytes);
-            self.entry().change_shared(self.heap, slice::from_ref(&(length..total)), change);
+            // SAFETY: it is the table's heap, and what was lent is gone while `self` is borrowed.
+            unsafe { self.entry().change_shared(self.heap, slice::from_ref(&(length..total)), change) };
             return total;
         }
-        let entry = self.entry().grow_inline(self.heap, bytes.len());
-        self.moved(entry);
+        let entry = self.grow_inline(bytes.len());
         // SAFETY: no other reference to the entry exists while `self` is borrowed.
         if let Some(tail) = unsafe { entry.inline_mut() } {
             tail[length..].copy_from_slice(bytes);
@@ -351,18 +352,28 @@ impl<'a> EntryMut<'a> {
         let total = length.max(length_min);
         if self.make_editable(total) {
             let mut result = None;
-            self.entry().change_shared(self.heap, touched, |buffer| {
+            let change = |buffer: &mut Arc<Vec<u8>>| {
                 let bytes = unshared(buffer, total);
                 bytes.resize(total, 0);
                 result = Some(edit(bytes));
-            });
+            };
+            // SAFETY: it is the table's heap, and what was lent is gone while `self` is borrowed.
+            unsafe { self.entry().change_shared(self.heap, touched, change) };
             return result.expect("change_shared calls its argument once");
         }
-        let entry = self.entry().grow_inline(self.heap, total - length);
-        self.moved(entry);
+        let entry = self.grow_inline(total - length);
         // SAFETY: no other reference to the entry exists while `self` is borrowed.
         let bytes = unsafe { entry.inline_mut() };
         edit(bytes.expect("an entry that grew in place is an inline string"))
+    }
+
+    /// Makes an inline string longer by so many zeros; it may be elsewhere then.
+    fn grow_inline(&mut self, extra: usize) -> Entry {
+        // SAFETY: the callers have made it an inline string. It is the table's heap; what was lent is gone while `self` is
+        // borrowed, and the slot gets the new address.
+        let entry = unsafe { self.entry().grow_inline(self.heap, extra) };
+        self.moved(entry);
+        entry
     }
 
     /// Turns the value into one that can hold `total` bytes: true if that is a shared buffer, false if inline.
@@ -386,7 +397,8 @@ impl<'a> EntryMut<'a> {
 
     #[inline]
     pub(crate) fn assign(&mut self, body: Body<'_>, deadline: Option<i64>, clock: u32) -> Garbage {
-        if self.entry().overwrite(&body, deadline, clock) {
+        // SAFETY: what was lent is gone while `self` is borrowed, and so `body` does not refer to the entry.
+        if unsafe { self.entry().overwrite(&body, deadline, clock) } {
             Garbage::default()
         } else {
             self.replace(body, deadline, clock)
@@ -395,7 +407,9 @@ impl<'a> EntryMut<'a> {
 
     #[cold]
     fn replace(&mut self, body: Body<'_>, deadline: Option<i64>, clock: u32) -> Garbage {
-        let (entry, buffer) = self.entry().assign(self.heap, body, deadline, clock);
+        // SAFETY: it is the table's heap. What was lent is gone while `self` is borrowed, so `body` does not refer to the entry,
+        // and the slot gets the new address.
+        let (entry, buffer) = unsafe { self.entry().assign(self.heap, body, deadline, clock) };
         self.moved(entry);
         Garbage::new(buffer)
     }
