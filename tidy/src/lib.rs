@@ -37,7 +37,11 @@ const FAMILIES: &[&str] = &[
 const TABLES: &[&str] = &["crates/wire/src/commands/", "crates/server/src/config/table.rs"];
 
 /// Files whose one idea needs more than the limit: which, how many lines they may have, and why they are not parted.
-const LONG_FILES: &[(&str, usize, &str)] = &[];
+const LONG_FILES: &[(&str, usize, &str)] = &[(
+    "crates/client/src/pipe/slot.rs",
+    540,
+    "one protocol of two ends: who checks what is unsafe in one has to see the other",
+)];
 
 /// Functions that are one table each: a `match` with an arm for every command.
 const TABLE_FUNCTIONS: &[&str] = &["crates/server/src/commands/mod.rs#run"];
