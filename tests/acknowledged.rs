@@ -1,4 +1,5 @@
-//! WAIT and WAITAOF where nobody ever acknowledges anything: they wait as any command that waits, beside real servers.
+//! WAIT and WAITAOF beside real servers: where nobody ever acknowledges anything they wait as any command that waits, and
+//! what this server's disk has they say as others do.
 
 use std::time::{Duration, Instant};
 
@@ -64,5 +65,91 @@ fn who_waits_for_replicas_waits_until_somebody_ends_it() {
 fn who_waits_for_disks_waits_until_somebody_ends_it() {
     for kind in [Kind::Sleeve, Kind::Valkey] {
         wait_on(&Server::start(kind), "WAITAOF 0 1 0", "*2\r\n:0\r\n:0\r\n");
+    }
+}
+
+const NEITHER: &str = "*2\r\n:0\r\n:0\r\n";
+const HERE: &str = "*2\r\n:1\r\n:0\r\n";
+
+#[test]
+fn who_waits_for_this_disk_hears_of_it_as_from_other_servers() {
+    for (kind, more) in [(Kind::Sleeve, &["--workers", "2"][..]), (Kind::Redis8, &[]), (Kind::Valkey, &[])] {
+        let server = Server::start_with(kind, &[&["--appendonly", "yes", "--appendfsync", "no"], more].concat());
+        let (mut admin, mut writer, mut other) = (server.connect(), server.connect(), server.connect());
+        let id = ask(&mut writer, "CLIENT ID").trim_start_matches(':').trim().to_owned();
+        assert_eq!(ask(&mut writer, "WAITAOF 1 0 0"), HERE, "{kind:?}: nothing was written");
+        let begin = |admin: &mut Connection, client: &mut Connection| {
+            client.send(b"*4\r\n$7\r\nWAITAOF\r\n$1\r\n1\r\n$1\r\n0\r\n$1\r\n0\r\n").expect("sent");
+            until_waiting(admin, 1);
+        };
+        let reply = |client: &mut Connection| String::from_utf8_lossy(&client.reply().expect("a reply")).into_owned();
+
+        // Nobody syncs: it waits for its time, or for another client that ends it.
+        assert_eq!(ask(&mut writer, "SET key value"), "+OK\r\n");
+        assert_eq!(ask(&mut writer, "WAITAOF 1 0 10"), NEITHER, "{kind:?}");
+        begin(&mut admin, &mut writer);
+        assert_eq!(ask(&mut admin, &format!("CLIENT UNBLOCK {id}")), ":1\r\n");
+        assert_eq!(reply(&mut writer), NEITHER, "{kind:?}");
+        begin(&mut admin, &mut writer);
+        assert_eq!(ask(&mut admin, &format!("CLIENT UNBLOCK {id} ERROR")), ":1\r\n");
+        assert_eq!(reply(&mut writer), "-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n");
+        // Where it cannot wait it says what is so.
+        assert_eq!(ask(&mut writer, "MULTI"), "+OK\r\n");
+        assert_eq!(ask(&mut writer, "SET key other"), "+QUEUED\r\n");
+        assert_eq!(ask(&mut writer, "WAITAOF 1 0 0"), "+QUEUED\r\n");
+        assert_eq!(ask(&mut writer, "EXEC"), format!("*2\r\n+OK\r\n{NEITHER}"), "{kind:?}");
+        let script = writer.command(&["EVAL", "return redis.call('waitaof', 1, 0, 0)", "0"]).expect("a reply");
+        // To Redis 8 a script is a client of its own, which has written nothing.
+        let of_script = if kind == Kind::Redis8 { HERE } else { NEITHER };
+        assert_eq!(String::from_utf8_lossy(&script), of_script, "{kind:?}");
+        // It is about what the client itself has written, and what was done for it.
+        assert_eq!(ask(&mut other, "GET key"), "$5\r\nother\r\n");
+        assert_eq!(ask(&mut other, "WAITAOF 1 0 0"), HERE, "{kind:?}: it has read only");
+        other.send(b"*3\r\n$5\r\nBLPOP\r\n$4\r\nlist\r\n$1\r\n0\r\n").expect("sent");
+        until_waiting(&mut admin, 1);
+        assert_eq!(ask(&mut writer, "RPUSH list a"), ":1\r\n");
+        assert_eq!(reply(&mut other), "*2\r\n$4\r\nlist\r\n$1\r\na\r\n");
+        // Elsewhere it is not asked whether what was done for it is synced.
+        let waiter = if kind == Kind::Sleeve { &mut other } else { &mut writer };
+        begin(&mut admin, waiter);
+        // It is answered when somebody syncs.
+        assert_eq!(ask(&mut admin, "CONFIG SET appendfsync everysec"), "+OK\r\n");
+        assert_eq!(reply(waiter), HERE, "{kind:?}");
+        assert_eq!(ask(&mut writer, "WAITAOF 1 0 0"), HERE, "{kind:?}");
+        // And refused when there is no log any more, whoever else it waits for.
+        assert_eq!(ask(&mut admin, "CONFIG SET appendfsync no"), "+OK\r\n");
+        assert_eq!(ask(&mut writer, "SET key third"), "+OK\r\n");
+        begin(&mut admin, &mut writer);
+        other.send(b"*4\r\n$7\r\nWAITAOF\r\n$1\r\n1\r\n$1\r\n1\r\n$1\r\n0\r\n").expect("sent");
+        until_waiting(&mut admin, 2);
+        assert_eq!(ask(&mut admin, "CONFIG SET appendonly no"), "+OK\r\n");
+        let refused = "-ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.\r\n";
+        assert_eq!([reply(&mut writer), reply(&mut other)], [refused, refused], "{kind:?}");
+        until_waiting(&mut admin, 0);
+    }
+}
+
+#[test]
+fn nothing_is_on_the_disk_before_the_first_base_is() {
+    let server = Server::start(Kind::Sleeve);
+    let mut connection = server.connect();
+    for key in ["a", "b", "c"] {
+        assert_eq!(ask(&mut connection, &format!("SET {key} value")), "+OK\r\n");
+    }
+    // Longer than the log waits between two syncs.
+    assert_eq!(ask(&mut connection, "CONFIG SET rdb-key-save-delay 700000 appendonly yes"), "+OK\r\n");
+    until(&mut connection, "aof_enabled:1");
+    assert_eq!(ask(&mut connection, "SET d value"), "+OK\r\n");
+    assert_eq!(ask(&mut connection, "WAITAOF 1 0 0"), HERE);
+    let manifest = std::fs::read_to_string(server.folder().join("appendonlydir/appendonly.aof.manifest"));
+    assert!(manifest.as_ref().is_ok_and(|text| text.contains(".base.rdb")), "{manifest:?}");
+}
+
+/// Looks until INFO has this line.
+fn until(connection: &mut Connection, line: &str) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !ask(connection, "INFO persistence").contains(line) {
+        assert!(Instant::now() < deadline, "{line} did not come about");
+        std::thread::yield_now();
     }
 }

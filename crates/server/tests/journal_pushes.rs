@@ -60,6 +60,15 @@ fn a_reply_is_covered_whoever_made_what_it_shows() {
     late.ask("GET key");
     assert_eq!(late.ask("CLIENT JOURNAL ON"), "+OK\r\n");
     assert_eq!(late.told().0, shown);
+    let mut served = logged.open();
+    served.ask("HELLO 3");
+    served.send("BLPOP list 0");
+    while !observer.ask("INFO clients").contains("blocked_clients:1\r\n") {}
+    writer.ask("RPUSH list b");
+    let (pushed, _) = writer.told();
+    served.frame();
+    assert_eq!(served.ask("CLIENT JOURNAL ON"), "+OK\r\n");
+    assert!(served.told().0 >= pushed);
 }
 
 #[test]
@@ -134,6 +143,42 @@ fn who_does_not_read_is_told_once_when_it_reads_again() {
 }
 
 #[test]
+fn who_wants_no_replies_and_does_not_read_is_told_once_for_many_wake_ups() {
+    const BIG_LEN: usize = 30_000_000;
+    let logged = Logged::new(&[("workers", "1")]);
+    let (mut observer, mut silent) = (logged.open(), logged.follow());
+    observer.ask(&format!("SETRANGE big {} x", BIG_LEN - 1));
+    silent.send("CLIENT SETNAME silent\r\nGET big\r\nCLIENT REPLY OFF");
+    let owed = |observer: &mut crate::logged::Conversation| {
+        let list = observer.ask("CLIENT LIST");
+        let row = list.lines().find(|line| line.contains(" name=silent ")).expect("it is there").to_owned();
+        row.split(' ')
+            .find_map(|field| field.strip_prefix("omem="))
+            .expect("a field")
+            .parse::<usize>()
+            .expect("a number")
+    };
+    while owed(&mut observer) == 0 {}
+    let before = owed(&mut observer);
+    for count in 1..=500 {
+        silent.send("INCR n");
+        while observer.ask("GET n") != format!("${}\r\n{count}\r\n", count.to_string().len()) {}
+    }
+    assert!(owed(&mut observer) <= before + 1_000, "{} and {before}", owed(&mut observer));
+    let end = logged.engine.journal.end();
+    // What is owed are the reply to SETNAME, the value, and few messages.
+    let (mut messages, mut told) = (0, (0, None));
+    while told.0 < end || told.1 < Some(end) {
+        let frame = silent.frame();
+        if frame.starts_with('>') {
+            messages += 1;
+            told = crate::logged::numbers(&frame);
+        }
+    }
+    assert!(messages < 20, "{messages}");
+}
+
+#[test]
 fn where_nobody_knows_what_is_synced_that_is_told() {
     let logged = Logged::new(&[("workers", "1")]);
     let (mut client, mut admin) = (logged.follow(), logged.open());
@@ -169,7 +214,18 @@ fn a_sync_that_failed_is_told_of_when_it_was_made_good() {
     while !admin.ask("INFO persistence").contains("aof_last_write_status:err") {}
     assert_eq!(client.ask("GET key"), "$5\r\nvalue\r\n");
     assert!(client.told().1 < Some(shown));
+    let mut waiting = logged.open();
+    waiting.send("DEL nothing\r\nWAITAOF 1 0 0");
+    assert!(waiting.frame().starts_with("-MISCONF"));
+    assert_eq!(waiting.frame(), "*2\r\n:1\r\n:0\r\n", "it has written nothing");
+    client.send("WAITAOF 1 0 0");
+    while !admin.ask("INFO clients").contains("blocked_clients:1\r\n") {}
     logged.gate.set(Gate::Open);
+    let mut frame = client.frame();
+    while frame.starts_with('>') {
+        frame = client.frame();
+    }
+    assert_eq!(frame, "*2\r\n:1\r\n:0\r\n");
     let mut told = client.told();
     while told.1 < Some(shown) {
         told = client.told();
@@ -221,4 +277,29 @@ fn a_session_in_the_same_process_is_told_to_ask_the_engine() {
     let mut replies = Vec::new();
     local.exchange(b"HELLO 3\r\nCLIENT JOURNAL ON\r\n", &mut replies).expect("the session lives");
     assert!(String::from_utf8_lossy(&replies).contains("-ERR CLIENT JOURNAL is for connections"));
+}
+
+#[test]
+fn whoever_embeds_the_engine_is_called_when_the_disk_has_what_was_done() {
+    let logged = Logged::new(&[("workers", "1")]);
+    let (mut local, mut replies) = (logged.engine.connect(|| ()), Vec::new());
+    logged.gate.set(Gate::Closed);
+    local.exchange(b"SET key value\r\n", &mut replies).expect("the session lives");
+    let call = || {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        logged.engine.when_synced(move |is_synced| sender.send(is_synced).expect("somebody listens"));
+        receiver
+    };
+    let (first, second) = (call(), call());
+    logged.gate.wait_for_sync();
+    assert!(first.try_recv().is_err() && second.try_recv().is_err(), "nothing is synced yet");
+    logged.gate.set(Gate::Open);
+    assert_eq!((first.recv(), second.recv()), (Ok(true), Ok(true)));
+    assert_eq!(call().recv(), Ok(true), "what is synced already is so at once");
+    logged.gate.set(Gate::Closed);
+    local.exchange(b"SET key other\r\n", &mut replies).expect("the session lives");
+    let waiting = call();
+    local.exchange(b"CONFIG SET appendfsync no\r\n", &mut replies).expect("the session lives");
+    assert_eq!(waiting.recv(), Ok(false), "nobody will ever know");
+    assert_eq!(call().recv(), Ok(false));
 }

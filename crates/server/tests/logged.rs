@@ -103,10 +103,14 @@ impl Conversation {
 
     /// What a message about the journal says, which has to come next.
     pub(crate) fn told(&mut self) -> (u64, Option<u64>) {
-        let frame = self.frame();
-        let numbers = frame.strip_prefix(">3\r\n$7\r\njournal\r\n:").unwrap_or_else(|| panic!("{frame}"));
-        let (shown, synced) = numbers.split_once("\r\n").expect("two");
-        let synced = synced.strip_prefix(':').map(|synced| synced.trim().parse().expect("a number"));
-        (shown.parse().expect("a number"), synced)
+        numbers(&self.frame())
     }
+}
+
+/// What a message about the journal says: how much the replies show, and how much of it the disk has.
+pub(crate) fn numbers(frame: &str) -> (u64, Option<u64>) {
+    let numbers = frame.strip_prefix(">3\r\n$7\r\njournal\r\n:").unwrap_or_else(|| panic!("{frame}"));
+    let (shown, synced) = numbers.split_once("\r\n").expect("two");
+    let synced = synced.strip_prefix(':').map(|synced| synced.trim().parse().expect("a number"));
+    (shown.parse().expect("a number"), synced)
 }

@@ -73,10 +73,13 @@ impl Link {
     }
 
     /// Tells those whose time is up that it is, and says how long the next has. For the connection's thread.
+    #[inline]
     pub(super) fn review_syncs(&self, done: &mut Completions) -> Option<Duration> {
-        if !self.syncs.load(Ordering::Relaxed) {
-            return None;
-        }
+        if self.syncs.load(Ordering::Relaxed) { self.review_waiting(done) } else { None }
+    }
+
+    #[cold]
+    fn review_waiting(&self, done: &mut Completions) -> Option<Duration> {
         let mut intake = self.intake.lock();
         if intake.synced.is_empty() {
             self.syncs.store(false, Ordering::Relaxed);

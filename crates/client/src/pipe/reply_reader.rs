@@ -65,8 +65,8 @@ pub(crate) struct Intake {
     received: usize,
     /// Bytes that have come on all connections so far.
     pub(crate) bytes_total: u64,
-    /// Messages about the journal that are here: behind how many of `replies`, and where they begin and end.
-    messages: Vec<(usize, usize, usize)>,
+    /// Where messages about the journal begin and end that are here.
+    messages: Vec<(usize, usize)>,
     /// Who waits until the disk has what a reply shows.
     pub(crate) synced: Synced,
 }
@@ -101,7 +101,7 @@ impl Intake {
                     if behind_attributes(rest).first() != Some(&b'>') {
                         self.replies.push((self.start, self.start + length));
                     } else if rest.starts_with(MESSAGE) {
-                        self.messages.push((self.replies.len(), self.start, self.start + length));
+                        self.messages.push((self.start, self.start + length));
                     }
                     self.start += length;
                 }
@@ -111,43 +111,12 @@ impl Intake {
         }
     }
 
-    /// Hands the replies to their entries. What must be sent because of them is returned.
+    /// Hands the replies to their entries, and the messages to those who wait for them. What must be sent because of them is
+    /// returned.
     pub(crate) fn deliver(&mut self, done: &mut Completions) -> Result<Option<Resumption>, Error> {
-        let replies = mem::take(&mut self.replies);
-        let resumption = if self.messages.is_empty() {
-            self.deliver_replies(&replies, done)
-        } else {
-            self.deliver_in_order(&replies, done)
-        };
-        self.replies = replies;
-        self.replies.clear();
-        resumption
-    }
-
-    /// As [`deliver`](Intake::deliver), with the messages between the replies.
-    #[cold]
-    fn deliver_in_order(
-        &mut self,
-        replies: &[(usize, usize)],
-        done: &mut Completions,
-    ) -> Result<Option<Resumption>, Error> {
-        let (mut rest, mut before, mut resumption) = (replies, 0, None);
-        for (behind, start, end) in mem::take(&mut self.messages) {
-            let (now, later) = rest.split_at_checked(behind - before).unwrap_or((rest, &[]));
-            (rest, before) = (later, behind);
-            resumption = self.deliver_replies(now, done)?.or(resumption);
-            self.synced.told(self.buffer.get(start..end).unwrap_or_default(), done);
-        }
-        Ok(self.deliver_replies(rest, done)?.or(resumption))
-    }
-
-    fn deliver_replies(
-        &mut self,
-        replies: &[(usize, usize)],
-        done: &mut Completions,
-    ) -> Result<Option<Resumption>, Error> {
         let mut resumption = None;
-        for &(start, end) in replies {
+        let replies = mem::take(&mut self.replies);
+        for &(start, end) in &replies {
             let reply = behind_attributes(self.buffer.get(start..end).unwrap_or_default());
             let Some(entry) = self.pending.front_mut() else { break };
             self.expected -= 1;
@@ -175,7 +144,21 @@ impl Intake {
                 _ => {}
             }
         }
+        self.replies = replies;
+        self.replies.clear();
+        if !self.messages.is_empty() {
+            self.hear(done);
+        }
         Ok(resumption)
+    }
+
+    /// Whoever waits for a message has had his reply before any of these bytes were read, so their order among replies says
+    /// nothing.
+    #[cold]
+    fn hear(&mut self, done: &mut Completions) {
+        for (start, end) in self.messages.drain(..) {
+            self.synced.told(self.buffer.get(start..end).unwrap_or_default(), done);
+        }
     }
 
     /// The connection broke: forgets its bytes and returns the entries that had begun to be answered.

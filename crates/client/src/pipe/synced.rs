@@ -142,3 +142,86 @@ impl Synced {
         self.waiting.iter().map(|waiting| limit_ms.saturating_sub(waited_ms(waiting)) + 1).min()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Weak};
+
+    use super::super::slot::{Driver, Flush, Handle, Source};
+    use super::*;
+    use crate::config::ErrorHook;
+
+    struct Nobody;
+
+    impl Driver for Nobody {
+        fn flush(&self, _may_yield: bool) -> Flush {
+            Flush::Done
+        }
+
+        fn error_hook(&self) -> Option<ErrorHook> {
+            None
+        }
+    }
+
+    fn source() -> Source {
+        let driver: Weak<dyn Driver> = Arc::downgrade(&(Arc::new(Nobody) as Arc<dyn Driver>));
+        Source::new(driver)
+    }
+
+    fn message(shown: &str, synced: &str) -> Vec<u8> {
+        [MESSAGE, shown.as_bytes(), b"\r\n", synced.as_bytes(), b"\r\n"].concat()
+    }
+
+    fn effect(handle: Handle) -> Option<Effect> {
+        handle.take().ok().expect("it is done").into_error().map(|error| error.effect())
+    }
+
+    #[test]
+    fn the_first_message_covers_and_a_later_one_says_when_it_is_synced() {
+        let (mut synced, mut source, mut done) = (Synced::default(), source(), Completions::default());
+        let (target, first) = source.pair(Name::UNKNOWN);
+        assert!(synced.enter(target, 0), "nobody was asked yet");
+        let (target, second) = source.pair(Name::UNKNOWN);
+        assert!(!synced.enter(target, 0), "one request does for both");
+        synced.answered(b"+OK\r\n", &mut done);
+        synced.told(&message(":10", ":5"), &mut done);
+        let (target, third) = source.pair(Name::UNKNOWN);
+        assert!(synced.enter(target, 0), "the last request was answered");
+        synced.told(&message(":20", ":10"), &mut done);
+        assert!(first.is_done() && second.is_done() && !third.is_done());
+        // What is no such message says nothing.
+        for odd in
+            [&message(":20", "$1"), &message("$2", ":30"), &message(":20", ":x"), b">1\r\n$7\r\njournal\r\n".as_slice()]
+        {
+            synced.told(odd, &mut done);
+        }
+        assert!(!third.is_done());
+        synced.told(&message(":90", ":20"), &mut done);
+        assert_eq!([first, second, third].map(effect), [None; 3]);
+        assert!(synced.is_empty());
+    }
+
+    #[test]
+    fn whoever_cannot_be_told_hears_why() {
+        let (mut synced, mut source, mut done) = (Synced::default(), source(), Completions::default());
+        let mut enter = |synced: &mut Synced, now_ms: u32| {
+            let (target, handle) = source.pair(Name::UNKNOWN);
+            synced.enter(target, now_ms);
+            handle
+        };
+        let never = enter(&mut synced, 0);
+        synced.told(&message(":10", "_"), &mut done);
+        assert_eq!(effect(never), Some(Effect::Answered));
+        let (late, later) = (enter(&mut synced, u32::MAX - 5), enter(&mut synced, 10));
+        let say = |_: Name| Error::new(ErrorKind::Timeout, Effect::Unknown, "late");
+        assert_eq!(synced.expire(20, 20, say, &mut done), Some(11), "across the end of the clock");
+        assert_eq!((effect(late), later.is_done()), (Some(Effect::Unknown), false));
+        synced.cut("it broke", &mut done);
+        assert_eq!(effect(later), Some(Effect::Unknown));
+        let refused = enter(&mut synced, 0);
+        synced.answered(b"-ERR unknown subcommand\r\n", &mut done);
+        assert_eq!((effect(refused), synced.refusal().is_some()), (Some(Effect::Answered), true));
+        synced.cut("it broke", &mut done);
+        assert!(synced.refusal().is_none(), "another server may be there next");
+    }
+}

@@ -13,6 +13,8 @@ use crate::engine::clients::client_info::Peer;
 pub(super) struct JournalFollowers {
     rows: Vec<Option<Follower>>,
     tokens: Vec<Token>,
+    /// One of them was not told something because it does not read.
+    pub has_late: bool,
     /// A letter comes when the disk has got further.
     pub is_listening: bool,
 }
@@ -26,6 +28,8 @@ pub(super) struct Follower {
     pub shown: u64,
     /// Up to which the disk has it.
     pub synced: Option<u64>,
+    /// It has not read what it was told, and was not told more.
+    pub is_owed: bool,
 }
 
 impl Follower {

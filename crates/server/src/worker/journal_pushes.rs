@@ -27,7 +27,7 @@ impl Worker {
         if self.held.followers.get_mut(token).is_some() || !peer.follows_journal.load(Ordering::Relaxed) {
             return;
         }
-        let follower = Follower { peer, shown, synced: self.desk.engine.known_synced_offset() };
+        let follower = Follower { peer, shown, synced: self.desk.engine.known_synced_offset(), is_owed: false };
         let mut bytes = Vec::new();
         follower.message(&mut bytes);
         let (waits, synced) = (follower.waits(), follower.synced);
@@ -49,7 +49,14 @@ impl Worker {
             return;
         }
         follower.shown = follower.shown.max(output.shown);
+        if output.is_empty() && self.driver.waiting(token) != 0 {
+            // It has no replies, and does not read.
+            follower.is_owed = true;
+            self.held.followers.has_late = true;
+            return;
+        }
         follower.synced = self.desk.engine.known_synced_offset();
+        follower.is_owed = false;
         follower.message(&mut output.bytes);
         if follower.waits() {
             let synced = follower.synced;
@@ -69,12 +76,19 @@ impl Worker {
                 continue;
             }
             waits |= synced.is_some_and(|synced| follower.shown > synced);
-            if follower.waits() && follower.synced != synced && !has_held && !is_behind {
-                follower.synced = synced;
-                let mut bytes = Vec::new();
-                follower.message(&mut bytes);
-                self.channels.queue((&mut self.held, &mut self.driver), token, &Arc::new(bytes));
+            let is_news = follower.is_owed || (follower.waits() && follower.synced != synced);
+            if !is_news || has_held {
+                continue;
             }
+            follower.is_owed = is_behind;
+            if is_behind {
+                self.held.followers.has_late = true;
+                continue;
+            }
+            follower.synced = synced;
+            let mut bytes = Vec::new();
+            follower.message(&mut bytes);
+            self.channels.queue((&mut self.held, &mut self.driver), token, &Arc::new(bytes));
         }
         if waits {
             self.listen_for_sync(synced);
@@ -83,7 +97,7 @@ impl Worker {
 
     /// Tells those who were not told because they had not read what came before.
     pub(super) fn tell_late_readers(&mut self) {
-        if self.held.followers.len() != 0 {
+        if std::mem::take(&mut self.held.followers.has_late) {
             self.tell_synced();
             self.send_queued();
         }
