@@ -14,22 +14,22 @@ fn start(arguments: &[&str]) -> Server {
     Server::start_with(Kind::Sleeve, &[EVERYTHING, arguments].concat())
 }
 
-fn ask(connection: &mut Connection, words: &[&str]) -> String {
+pub fn ask(connection: &mut Connection, words: &[&str]) -> String {
     String::from_utf8_lossy(&connection.command(words).expect("a reply")).into_owned()
 }
 
-fn digest(server: &Server) -> String {
+pub fn digest(server: &Server) -> String {
     ask(&mut server.connect(), &["DEBUG", "DIGEST"])
 }
 
 /// A line of INFO.
-fn info(server: &Server, name: &str) -> String {
+pub fn info(server: &Server, name: &str) -> String {
     let text = ask(&mut server.connect(), &["INFO", "persistence"]);
     let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name}:"))).map(str::to_owned);
     line.unwrap_or_else(|| panic!("{name} is not in {text}"))
 }
 
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !is_so() {
         assert!(Instant::now() < deadline, "{what} did not come about");
@@ -38,7 +38,7 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 /// Something of every type, small and large.
-fn fill(server: &Server) {
+pub fn fill(server: &Server) {
     let mut connection = server.connect();
     for (index, value) in ["x", "12345", &"long ".repeat(100), &"z".repeat(100_000)].iter().enumerate() {
         ask(&mut connection, &["SET", &format!("string:{index}"), value]);
@@ -277,7 +277,7 @@ fn where_the_disk_is_full_writes_are_refused_and_go_on_when_there_is_room() {
 }
 
 /// A server of this kind that finds what `from` has left in its folder.
-fn heir(kind: Kind, from: &Server, arguments: &[&str]) -> Server {
+pub fn heir(kind: Kind, from: &Server, arguments: &[&str]) -> Server {
     let mut server = Server::start_with(kind, &[EVERYTHING, arguments].concat());
     server.kill();
     for name in ["appendonlydir", "dump.rdb"] {

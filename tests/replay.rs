@@ -7,7 +7,7 @@
 //! time, once for each policy of eviction. Servers of other makers load it as a log of their own, and must hold the same too.
 
 pub mod content;
-mod peer;
+pub mod peer;
 
 use std::sync::{Arc, Mutex};
 use std::thread;

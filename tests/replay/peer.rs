@@ -12,8 +12,8 @@ use sleeve_tests::{Connection, Kind, Server};
 
 use super::content::ask;
 
-/// Databases that the generator uses, and one more.
-const DATABASES: usize = 4;
+/// Databases that anybody here uses, and more.
+const DATABASES: usize = 12;
 
 /// What XINFO says that is each server's own affair: when somebody was seen, how much may be left, how it is kept.
 const OWN_AFFAIRS: &[&[u8]] = &[b"radix-tree-keys", b"radix-tree-nodes", b"seen-time", b"active-time", b"lag"];
@@ -59,7 +59,8 @@ impl Peer {
 
 type Asked<'a> = &'a mut dyn FnMut(&[Vec<u8>]) -> Vec<u8>;
 
-fn contents(kind: Kind, asked: Asked<'_>) -> Vec<String> {
+/// What a server holds that answers so, as far as one of this kind can say the same.
+pub fn contents(kind: Kind, asked: Asked<'_>) -> Vec<String> {
     let mut lines = Vec::new();
     for database in 0..DATABASES {
         asked(&words(&format!("SELECT {database}"), &[]));

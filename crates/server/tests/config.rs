@@ -254,8 +254,8 @@ fn a_change_that_cannot_be_applied_is_taken_back() {
 fn what_is_not_built_is_refused_and_says_so() {
     let config = Config::default();
     assert_eq!(
-        set(&config, &[("aof-use-rdb-preamble", "no")]),
-        failed("aof-use-rdb-preamble", "'no' is not supported yet, only 'yes' is")
+        set(&config, &[("repl-diskless-load", "swapdb")]),
+        failed("repl-diskless-load", "'swapdb' is not supported yet, only 'disabled' is")
     );
     assert!(
         load_text(&Config::default(), "loadmodule x.so")

@@ -38,6 +38,7 @@ mod table;
 mod types;
 mod value;
 
+pub use crate::keyspace::exchange::Shared;
 pub use crate::keyspace::field_expiry::ExpiredFields;
 pub use crate::keyspace::locks::{Locked, SHARDS_MAX, ShardGuard, ShardSet};
 pub use crate::keyspace::shard::{Find, FindMut, Flushed, Moment, OtherKind, Previous, Shard, Updated};
@@ -60,7 +61,7 @@ pub use crate::types::set::intset::{IntegerSet, Integers};
 pub use crate::types::set::{Set, SetLimits, SetRef};
 pub use crate::types::sorted_set::{NameBound, NameRange, SortedSet, SortedSetLimits, SortedSetRef};
 pub use crate::types::stream::block::{BlockLimits, StreamEntry};
-pub use crate::types::stream::group::{Consumer, ConsumerId, Pending, StreamGroup};
+pub use crate::types::stream::group::{Consumer, ConsumerId, Pending, PendingCopy, StreamGroup};
 pub use crate::types::stream::id::StreamId;
 pub use crate::types::stream::{Entries, Keep, Stream, StreamCounters};
 pub use crate::value::collection::{Collection, MemberPlace};

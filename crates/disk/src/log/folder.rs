@@ -14,7 +14,7 @@ use crate::format::manifest::{self, Entry, Manifest, ManifestError};
 use crate::replay::{self, Cut, Outcome, Replay};
 
 use super::place::{Options, manifest_path, write_manifest};
-use super::rewrite::make_increment;
+use super::rewrite::{NewBase, make_increment};
 use super::writer::{Beginning, Increment, Log};
 
 /// Why a log cannot be opened.
@@ -44,8 +44,8 @@ impl fmt::Display for OpenError {
             ),
             OpenError::Missing(path) => write!(
                 f,
-                "{} is named in the manifest and is not there. Bring it back from a backup, or take its line out of the \
-                 manifest: what it held is lost then",
+                "{} is named in the manifest and is not there (No such file or directory). Bring it back from a backup, or take \
+                 its line out of the manifest: what it held is lost then",
                 path.display()
             ),
         }
@@ -147,8 +147,9 @@ impl Folder {
         }
         // Whoever died before may have renamed the manifest and not synced its name.
         self.disk.sync_folder(&self.options.folder)?;
-        // Behind a cut blocks go on in a file of their own: what the cut has left cannot be taken for theirs.
-        let is_fresh = outcome.cut.is_some() && self.options.checksums;
+        // Behind a cut blocks go on in a file of their own: what the cut has left cannot be taken for theirs. A file without
+        // any is gone on with, as its server does.
+        let is_fresh = outcome.cut.is_some() && self.options.checksums && !outcome.is_strangers_cut;
         let tail = outcome.tail.filter(|_| outcome.cut.is_none());
         let (increment, tail) = match self.manifest.increments.last() {
             Some(entry) if !is_fresh => {
@@ -246,6 +247,36 @@ impl Folder {
         self.options.checksums.then(|| self.options.next_salt())
     }
 
+    /// Puts a base in the place of all that there is, while nothing is appended to it. What is not needed any more is removed,
+    /// or, where it is kept, called history.
+    ///
+    /// # Errors
+    /// What the system says; what was there before is as good as it was, or its files are history.
+    pub fn replace(mut self, base: &NewBase, keeps_history: bool) -> io::Result<()> {
+        let entry = self.manifest.replace_base(&self.options.name, base.format);
+        self.manifest.retire_increments_before(i64::MAX);
+        let (disk, path) = (self.disk.as_ref(), self.options.path(entry.path()));
+        disk.rename(&base.file, &path)?;
+        disk.sync_folder(&self.options.folder)?;
+        write_manifest(disk, &self.options, &self.manifest).map_err(|unwritten| {
+            if !unwritten.is_unsure {
+                // Nothing names it.
+                let _ = disk.remove(&path);
+            }
+            unwritten.error
+        })?;
+        if keeps_history {
+            return Ok(());
+        }
+        for entry in std::mem::take(&mut self.manifest.history) {
+            match disk.remove(&self.options.path(entry.path())) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(write_manifest(disk, &self.options, &self.manifest)?)
+    }
+
     /// Begins a log that is none before its first rewrite has ended; the journal is at `end`. What is there of an older one
     /// is left as it is until then.
     ///
@@ -282,6 +313,17 @@ impl Folder {
 }
 
 impl Log {
+    /// Reads back what its files have, while nothing is appended to it: of a log that is being switched on, what was there
+    /// before.
+    pub fn replay(&self, options: replay::Options) -> Replay {
+        Replay::new(self.disk.clone(), &self.options.folder, self.manifest.clone(), options)
+    }
+
+    /// Whether no file of it is named yet: there is nothing to read back.
+    pub fn is_nameless(&self) -> bool {
+        self.manifest.base.is_none() && self.manifest.increments.is_empty()
+    }
+
     /// Gives the log up and keeps its folder, where it is to be begun again.
     pub fn into_folder(self) -> Folder {
         let Log { disk, options, manifest, lock, .. } = self;

@@ -22,6 +22,7 @@
 //! sync that failed the file is not trusted: see [`Log::healing`]. [`Log::health`] says which; while it is not good no write
 //! is to be acknowledged.
 
+mod base;
 mod folder;
 mod heal;
 mod place;
@@ -31,6 +32,7 @@ mod rewrite_limit;
 mod sync;
 mod writer;
 
+pub use base::BaseWriter;
 pub use folder::{Folder, OpenError};
 pub use heal::{Healed, Healing};
 pub use place::{Options, manifest_path};

@@ -166,6 +166,12 @@ impl Log {
         self.current().length
     }
 
+    /// How a base of this log in words of requests is written.
+    pub fn base_options(&mut self) -> Options {
+        let salt = self.options.next_salt().0;
+        Options { salt, ..self.options.clone() }
+    }
+
     /// Switches the sums of blocks on or off, from the next block on.
     pub fn set_checksums(&mut self, checksums: bool) {
         if checksums && !self.options.checksums {

@@ -46,6 +46,16 @@ pub enum What {
     AfterSync(Box<What>),
 }
 
+impl What {
+    /// What it is, wherever it is.
+    pub fn innermost(&self) -> &What {
+        match self {
+            What::NotTheLast(what) | What::AfterSync(what) => what.innermost(),
+            what => what,
+        }
+    }
+}
+
 impl fmt::Display for What {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -103,6 +103,8 @@ pub struct Outcome {
     pub time: Option<i64>,
     /// The salt and the next number of the blocks in the last file, where blocks may go on.
     pub(crate) tail: Option<(Salt, u64)>,
+    /// Whether nothing of ours stands in the file that is to be cut, so that blocks may begin behind the cut.
+    pub(crate) is_strangers_cut: bool,
     /// The database that is selected at the end of the last file.
     pub(crate) database: u32,
 }
@@ -350,6 +352,8 @@ impl Replay {
         self.remember(&part);
         self.outcome.tail = None;
         self.outcome.cut = self.cut_at(at, size, Some(damage));
+        self.outcome.is_strangers_cut =
+            part.salt.is_none() && self.outcome.cut.as_ref().is_some_and(|cut| cut.later.is_empty());
         self.next_file = usize::MAX;
         Ok(())
     }

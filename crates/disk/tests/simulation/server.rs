@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use sleeve_disk::disk::{Disk, File, Open};
 use sleeve_disk::format::manifest::Format;
-use sleeve_disk::log::{Folder, Health, Log, NewBase, Options, SyncJob};
+use sleeve_disk::log::{BaseWriter, Folder, Health, Log, NewBase, Options, SyncJob};
 use sleeve_disk::replay::{self, Step};
 use sleeve_tests::random::Random;
 
-use crate::base::{BaseWriter, create, write_base};
+use crate::base::{create, write_base};
 
 use super::journal::{Journal, numbers, put};
 use super::manner::Manner;

@@ -242,7 +242,13 @@ pub fn serve(words: &[Vec<u8>]) -> Result<(), StartError> {
     let processors = engine.config.number(Opt::Workers);
     log::notice(&format!("Running mode=standalone, port={}, workers={processors}.", engine.port()));
     log::warning("Server initialized");
-    if let Err(why) = engine.load() {
+    let loaded = engine.load();
+    if engine.durability.loading.is_given_up() {
+        server.wait();
+        pid_file.iter().for_each(|path| _ = std::fs::remove_file(path));
+        return Ok(());
+    }
+    if let Err(why) = loaded {
         log::warning(&why);
         pid_file.iter().for_each(|path| _ = std::fs::remove_file(path));
         return Err(StartError::Data(why));
@@ -254,7 +260,7 @@ pub fn serve(words: &[Vec<u8>]) -> Result<(), StartError> {
         log::notice("Ready to accept connections");
     }
     // Behind the lines that say so: who is served finds them in the log.
-    engine.readiness.set(Hindrance::Loading, false);
+    engine.end_loading();
     systemd::tell(&engine.config, systemd::READY);
     server.wait();
     systemd::tell(&engine.config, systemd::STOPPING);

@@ -35,6 +35,8 @@ pub fn catch(engine: &Arc<Engine>) -> io::Result<()> {
     engine.start_thread("signals", move || {
         for (count, signal) in signals.forever().enumerate() {
             if count > 0 {
+                // What is half written is of no use to anybody.
+                _ = std::fs::remove_file(stopping.unfinished_snapshot_path());
                 std::process::exit(1);
             }
             let (name, option) = match signal {

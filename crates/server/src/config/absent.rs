@@ -3,7 +3,6 @@
 //! option that promises what is not kept (`replicaof`, `cluster-enabled yes`) is not among them. CONFIG SET
 //! answers an error with the same reason.
 
-const PREAMBLE: &str = "the base of the log is always a snapshot";
 const REPLICAS: &str = "there are no replicas yet";
 const CLUSTER: &str = "this server is no node of a cluster";
 const DEFRAGMENTATION: &str = "memory is not defragmented";
@@ -17,8 +16,6 @@ const TABLES: &str = "tables grow with the commands that fill them";
 /// Names, and why they have no effect.
 const ABSENT: &[(&str, &str)] = &[
     ("rdb-del-sync-files", REPLICAS),
-    ("sanitize-dump-payload", "every payload is checked"),
-    ("aof-use-rdb-preamble", PREAMBLE),
     ("masterauth", REPLICAS),
     ("masteruser", REPLICAS),
     ("replica-serve-stale-data", REPLICAS),

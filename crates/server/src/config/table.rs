@@ -387,6 +387,8 @@ options! {
         "Whether snapshots end in a checksum, and whether it is looked at.";
     RdbFormat "rdb-format" Kind::Choice(&["redis", "valkey"]), "redis", Live,
         "Whose format hashes with fields that expire are written in: Redis's version 12, or version 80, which Valkey 9 reads.";
+    SanitizeDumpPayload "sanitize-dump-payload" Kind::Choice(&["no", "yes", "clients"]), "no", Live,
+        "Whether what RESTORE and snapshots bring is checked to its last byte: always, whatever this says.";
     RdbSaveIncrementalFsync "rdb-save-incremental-fsync" Kind::Flag, "yes", Live,
         "Whether a snapshot is synced to disk every 4 MiB while it is written, instead of once at its end.";
     SnapshotMaxMemory "snapshot-max-memory" Kind::Memory { min: MEBIBYTE, max: LONG_MAX }, "64mb", Live,
@@ -421,8 +423,8 @@ options! {
         "Whether a new base of the log is synced to disk every 4 MiB while it is written, instead of once at its end.";
     AofLoadTruncated "aof-load-truncated" Kind::Flag, "yes", Live,
         "Whether a log that ends in the middle of a change is loaded without it, or refused.";
-    AofUseRdbPreamble "aof-use-rdb-preamble" Kind::Fixed(&["yes"]), "yes", Live,
-        "Whether the base of the log is a snapshot: always.";
+    AofUseRdbPreamble "aof-use-rdb-preamble" Kind::Flag, "yes", Live,
+        "Whether the base of the log is a snapshot, or requests, which are larger and read more slowly.";
     AofTimestampEnabled "aof-timestamp-enabled" Kind::Flag, "no", Live,
         "Whether the log says every second what time it is, so that it can be cut at a point in time.";
     AofDisableAutoGc "aof-disable-auto-gc" Kind::Flag, "no", Live,

@@ -8,7 +8,7 @@ use super::Engine;
 use super::clients::blocking::Waiter;
 use crate::messaging::mail::Letter;
 use crate::request::error::Error;
-use crate::request::output::Output;
+use crate::request::output::{Mark, Output};
 
 impl Engine {
     /// Ends the waiting of a client with an error, if it still waits. No shard is locked.
@@ -19,9 +19,18 @@ impl Engine {
 
     /// Ends the waiting of a client with a reply, if it still waits. No shard is locked.
     pub fn answer(&self, waiter: &Arc<Waiter>, write: impl FnOnce(&mut Writer<'_>)) {
+        self.answer_showing(0, waiter, write);
+    }
+
+    /// As [`Engine::answer`], where the reply is that to a change, and shows the journal up to this offset.
+    pub fn answer_showing(&self, shown: u64, waiter: &Arc<Waiter>, write: impl FnOnce(&mut Writer<'_>)) {
         let Some(claim) = waiter.claim() else { return };
         let mut reply = Output::default();
+        reply.shown = shown;
         write(&mut Writer::new(&mut reply.bytes, waiter.protocol));
+        if shown != 0 {
+            reply.note_write(Mark::default());
+        }
         claim.finish(&self.blocking);
         waiter.peer.mailbox.post(Letter::Unblock { id: waiter.peer.id, ticket: waiter.ticket, reply });
     }

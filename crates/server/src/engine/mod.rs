@@ -145,6 +145,8 @@ pub struct Debug {
     pub active_expire: AtomicBool,
     /// Whether scripts may call commands that are not for scripts.
     pub allows_all_to_scripts: AtomicBool,
+    /// Microseconds to wait in front of each write to the log.
+    pub log_delay_us: std::sync::atomic::AtomicU64,
     /// From how many bytes on an element of a list stands alone; 0 as the limit of its packs says.
     pub packed_threshold: std::sync::atomic::AtomicUsize,
     /// Whether INCR and its like have a race (`commands/seeded_bug`). Only builds with debug assertions know of it.
@@ -197,6 +199,7 @@ impl Engine {
             debug: Debug {
                 active_expire: true.into(),
                 allows_all_to_scripts: false.into(),
+                log_delay_us: 0.into(),
                 packed_threshold: 0.into(),
                 #[cfg(debug_assertions)]
                 seeded_bug: false.into(),

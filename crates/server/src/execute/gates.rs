@@ -77,7 +77,7 @@ fn ready(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
 #[cold]
 fn refuse_unready(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     let readiness = &cx.engine.readiness;
-    if readiness.has(Hindrance::Loading) && !request.row.flags.contains(Flags::LOADING) {
+    if readiness.has(Hindrance::Loading) && needs_data(cx, request) {
         return Err(Error::LOADING);
     }
     // As in Redis: who asks whether the server is well hears it too.
@@ -85,6 +85,13 @@ fn refuse_unready(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
         return disk::check(cx.engine);
     }
     Ok(())
+}
+
+/// Whether a request may not run while the data is loaded: by itself, or because of what is in EXEC's queue.
+fn needs_data(cx: &Cx<'_>, request: &Request<'_>) -> bool {
+    let needs_it = |row: &Row| !row.flags.contains(Flags::LOADING);
+    let mut queue = cx.state.transaction.iter().flat_map(|transaction| transaction.queue.iter());
+    needs_it(request.row) || (request.row.id == Command::Exec && queue.any(|(row, _)| needs_it(row)))
 }
 
 /// Whether a request changes data by itself: a write, or EXEC with one in its queue. Scripts are asked at each of theirs.
@@ -192,6 +199,10 @@ pub fn is_held(cx: &Cx<'_>, request: &Request<'_>) -> bool {
 #[cold]
 fn is_held_now(cx: &Cx<'_>, request: &Request<'_>) -> bool {
     let readiness = &cx.engine.readiness;
+    if readiness.has(Hindrance::Loading) && needs_data(cx, request) {
+        // It has passed the gates before the loading began.
+        return true;
+    }
     let is_behind = readiness.has(Hindrance::DiskBehind)
         || (readiness.has(Hindrance::SnapshotRuns) && cx.engine.is_snapshot_behind());
     let held = cx.engine.pause.held(cx.now.monotonic_ms()).or(is_behind.then_some(Held::Writes));

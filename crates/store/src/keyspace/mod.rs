@@ -6,6 +6,7 @@
 
 pub mod adding;
 pub mod due;
+pub mod exchange;
 pub mod field_expiry;
 pub mod hand_over;
 pub mod locks;
@@ -77,12 +78,15 @@ impl Store {
         let shards = options.shards;
         assert!(shards.is_power_of_two() && shards <= SHARDS_MAX, "the number of shards is a power of two up to 256");
         let hash_key = HashKey::new(options.secret);
-        let placement = Placement { hash_key, shard_bits: shards.trailing_zeros() };
+        Self::placed(Placement { hash_key, shard_bits: shards.trailing_zeros() }, shards, options.databases)
+    }
+
+    fn placed(placement: Placement, shards: usize, databases: usize) -> Self {
         Self {
             shards: (0..shards).map(|_| ShardCell::new(Shard::new(placement))).collect(),
-            hash_key,
+            hash_key: placement.hash_key,
             shard_shift: 64 - placement.shard_bits,
-            databases: options.databases,
+            databases,
             desk: Mutex::new(None),
         }
     }

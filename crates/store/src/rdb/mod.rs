@@ -35,6 +35,18 @@ pub use scan::{Input, Source};
 /// The newest version of Redis's format that is read.
 pub const VERSION_MAX: u16 = 12;
 
+/// The version of Valkey's own format that is read.
+pub const VERSION_VALKEY: u16 = 80;
+
+/// Whose format a dump of this version is in; none if it is not known.
+pub fn origin_of(version: u16) -> Option<Origin> {
+    match version {
+        0..=VERSION_MAX => Some(Origin::Redis),
+        VERSION_VALKEY => Some(Origin::Valkey),
+        _ => None,
+    }
+}
+
 /// The types of values, as the format numbers them.
 mod kind {
     pub const STRING: u8 = 0;

@@ -12,6 +12,7 @@ use crate::table::entry::handle::EntryRef;
 use crate::types::hash::fields::AreTimed;
 use crate::types::list::lzf;
 use crate::types::stream::Stream;
+use crate::types::stream::block::{Block, Cursor, StreamEntry};
 use crate::types::stream::group::PendingCopy;
 use crate::types::stream::hand_over::Beside;
 use crate::types::stream::id::StreamId;
@@ -111,6 +112,15 @@ impl<'a> Bytes<'a> {
     /// The packed collection that a value is, if it is of this type.
     pub fn collection<C: Collection>(&self, large: &Large) -> Option<C::Ref<'a>> {
         C::view(large.packed_form()?, &self.part.bytes)
+    }
+
+    /// Shows each entry of a block of a stream.
+    pub fn for_each_entry(&self, mut show: impl FnMut(&StreamEntry<'_>)) {
+        let block = Block::from_pack(self.pack());
+        let mut entries = Cursor::forward(&block, self.id());
+        while let Some(entry) = entries.next() {
+            show(&entry);
+        }
     }
 
     /// The elements of a pack or of a block.

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 
 use sleeve_store::dump_file::{Inserted, Inserter, LoadError};
 use sleeve_store::rdb::file::{About, Access, Batch, Event, Fault, Format, Head, Reader, Writer};
-use sleeve_store::rdb::{self, Bad, Input, Loaded, Version};
+use sleeve_store::rdb::{self, Bad, Input, Loaded, Origin, Version};
 use sleeve_store::{
     Collection, Deadline, Digits, EntryRef, Kind, List, Map, Pack, Set, SortedSet, Store, Stream, StreamId, ValueRef,
 };
@@ -312,7 +312,9 @@ fn deadlines_that_are_nearer_than_the_next_sweep_are_written() {
     let mut dump = Vec::new();
     let locked = store.lock_of(hash);
     rdb::write(&mut dump, &locked.get(0, hash, b"key", 11).unwrap(), 11, Version::Twelve);
-    let Ok(Loaded::Hash(again)) = rdb::read(&mut Input::new(&dump), &limits) else { panic!("a dump is a dump") };
+    let Ok(Loaded::Hash(again)) = rdb::read(&mut Input::new(&dump), Origin::Redis, &limits) else {
+        panic!("a dump is a dump")
+    };
     assert_eq!(again.as_ref().get_with_deadline(b"4999", 11).map(|(_, deadline)| deadline), Some(Some(12)));
     assert_eq!(again.as_ref().len(), 4_900);
 }

@@ -7,13 +7,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
+use sleeve_disk::replay::damage::{Damage, What};
 use sleeve_disk::replay::{self, Outcome, RdbSource, Step};
 
 use super::rdb::{End, Origin};
 use super::{cannot, unusable};
 use crate::engine::Engine;
-use crate::execute::replay::Replay;
+use crate::engine::durability::loading::GIVEN_UP;
+use crate::execute::replay::{Refused, Replay};
+use crate::host::clock;
 use crate::host::clock::Instant;
+use crate::host::log;
 use crate::host::threads;
 
 /// Stretches of the log on their way.
@@ -59,12 +63,16 @@ impl Engine {
         ends: SyncSender<End>,
     ) -> Result<Outcome, String> {
         let (mut replay, mut seen) = (Replay::begin(self, 0), 0);
+        let mut timer = FileTimer::default();
         loop {
+            if self.durability.loading.is_given_up() {
+                return Err(GIVEN_UP.into());
+            }
             match incoming.recv().map_err(|_| "the thread that reads the append-only file has ended".to_owned())? {
                 Parcel::Requests { bytes, file, bytes_read } => {
+                    timer.note(Some(&file));
                     let applied = replay.apply(&bytes, Instant::now());
-                    let used = applied
-                        .map_err(|refused| format!("Bad file format reading the append only file {file}: {refused}"))?;
+                    let used = applied.map_err(|refused| inapplicable(&file, &refused))?;
                     debug_assert_eq!(used, bytes.len(), "pieces come whole");
                     // Where there are enough of them, it goes.
                     _ = empties.try_send(bytes);
@@ -73,17 +81,59 @@ impl Engine {
                 }
                 Parcel::Rdb(source) => {
                     let name = source.name.clone();
+                    timer.note(Some(&name));
                     let end = self.load_rdb(&mut replay, source, Origin::Base);
                     let end = end.map_err(|error| unusable(Path::new(&name), &error))?;
                     seen += end.bytes;
                     // It is there and waits.
                     _ = ends.send(end);
                 }
-                Parcel::End(outcome) => return Ok(outcome),
+                Parcel::End(outcome) => {
+                    timer.note(None);
+                    return Ok(outcome);
+                }
                 Parcel::Bad(why) => return Err(why),
             }
         }
     }
+}
+
+/// Tells how long each file of a log took.
+#[derive(Default)]
+struct FileTimer(Option<(String, u64)>);
+
+impl FileTimer {
+    /// That this file is being read now.
+    fn note(&mut self, file: Option<&str>) {
+        if self.0.as_ref().map(|(name, _)| name.as_str()) == file {
+            return;
+        }
+        if let Some((name, begun_ms)) = self.0.take() {
+            let took_s = (clock::monotonic_ms() - begun_ms) as f64 / 1_000.0;
+            let kind = if name.ends_with(".incr.aof") { "incr" } else { "base" };
+            log::notice(&format!("DB loaded from {kind} file {name}: {took_s:.3} seconds"));
+        }
+        self.0 = file.map(|name| (name.to_owned(), clock::monotonic_ms()));
+    }
+}
+
+/// What is wrong with a log, in the words that whoever watches the logs of Redis looks for.
+fn damaged(damage: &Damage) -> String {
+    let is_cut_off = matches!(damage.what.innermost(), What::CutOff | What::OpenTransaction);
+    let what = if is_cut_off { "Unexpected end of file" } else { "Bad file format" };
+    format!("{what} reading the append only file {damage}")
+}
+
+/// What is wrong with a request of a log, likewise.
+fn inapplicable(file: &str, refused: &Refused) -> String {
+    if refused.error.starts_with("ERR unknown command") {
+        let Refused { command, offset, .. } = refused;
+        return format!(
+            "Unknown command '{command}' reading the append only file {file}: it is at byte {offset} of all requests, and a \
+             newer server, or one with modules, has written it"
+        );
+    }
+    format!("Bad file format reading the append only file {file}: {refused}")
 }
 
 /// Reads a log until it ends or is bad, or nobody wants more of it.
@@ -107,7 +157,7 @@ fn read(mut log: replay::Replay, parcels: &SyncSender<Parcel>, spare: &Receiver<
                 }
             }
             Ok(Step::End(outcome)) => Parcel::End(outcome),
-            Err(damage) => Parcel::Bad(format!("Bad file format reading the append only file: {damage}")),
+            Err(damage) => Parcel::Bad(damaged(&damage)),
         };
         let is_last = matches!(parcel, Parcel::End(_) | Parcel::Bad(_));
         if parcels.send(parcel).is_err() || is_last {

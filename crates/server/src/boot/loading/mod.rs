@@ -6,6 +6,7 @@
 
 mod aof;
 mod rdb;
+mod reload;
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -17,6 +18,7 @@ use sleeve_disk::replay;
 use crate::config::Opt;
 use crate::config::value::reason;
 use crate::engine::Engine;
+use crate::engine::readiness::Hindrance;
 use crate::execute::replay::Replay;
 use crate::host::clock;
 use crate::host::clock::Instant;
@@ -30,6 +32,7 @@ impl Engine {
     /// # Errors
     /// What is wrong, in which file, and what can be done.
     pub fn load(self: &Arc<Self>) -> Result<(), String> {
+        self.offer_loading();
         let begun_ms = clock::monotonic_ms();
         let (loaded, source) = match self.config.flag(Opt::Appendonly) {
             true => (self.load_log().map(|()| true), "append only file"),
@@ -41,6 +44,15 @@ impl Engine {
             log::notice(&format!("DB loaded from {source}: {took_s:.3} seconds"));
         }
         Ok(())
+    }
+
+    /// Says that the data is there: whoever has waited goes on. What was asked of the log meanwhile is done now.
+    pub fn end_loading(self: &Arc<Self>) {
+        self.readiness.set(Hindrance::Loading, false);
+        self.post_resume();
+        if let Err(why) = self.switch_log(self.config.flag(Opt::Appendonly)) {
+            log::warning(&format!("The append-only file cannot be begun: {why}"));
+        }
     }
 
     /// Loads the snapshot that `dbfilename` names; whether there is one.

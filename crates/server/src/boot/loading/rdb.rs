@@ -6,7 +6,6 @@
 
 use std::io::Read;
 use std::thread::available_parallelism;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use sleeve_disk::BASE_OFFSET_FIELD;
@@ -15,9 +14,12 @@ use sleeve_store::rdb::file::{Access, Batch, Event, Reader};
 
 use crate::config::Opt;
 use crate::engine::Engine;
+use crate::engine::durability::loading::GIVEN_UP;
 use crate::engine::keyspace::key_clock;
+use crate::engine::persistence::save::test_delay;
 use crate::execute::replay::Replay;
 use crate::host::clock::Instant;
+use crate::host::log;
 use crate::host::threads;
 
 /// Where a snapshot comes from.
@@ -58,7 +60,7 @@ impl Engine {
         if !self.config.flag(Opt::Rdbchecksum) {
             reader.trust_sum();
         }
-        let file = File { reader, replay, now, told: 0, is_over: false, stands_for: None, failed: None };
+        let file = File { reader, replay, now, told: 0, delayed: 0, is_over: false, stands_for: None, failed: None };
         let file = Mutex::new(file);
         let keep = || self.keep(&file, now, now_ms);
         let count = available_parallelism().map_or(1, |count| count.get()).clamp(*THREADS.start(), *THREADS.end());
@@ -68,6 +70,10 @@ impl Engine {
             keep();
         });
         let File { reader, stands_for, failed, .. } = file.into_inner();
+        if failed.is_none() {
+            let (loaded, expired) = self.durability.loading.keys();
+            log::notice(&format!("Done loading RDB, keys loaded: {loaded}, keys expired: {expired}."));
+        }
         failed.map_or(Ok(End { bytes: reader.offset(), stands_for }), |(_, why)| Err(why))
     }
 
@@ -95,6 +101,8 @@ struct File<'a, R> {
     now: Instant,
     /// Bytes of it that were told to those who ask how far the loading is.
     told: u64,
+    /// Keys for which a test has not waited yet.
+    delayed: u64,
     /// Nothing more is read.
     is_over: bool,
     stands_for: Option<u64>,
@@ -106,8 +114,12 @@ impl<R: Read> File<'_, R> {
     /// Reads the next records; false where there are no more.
     fn next_batch(&mut self, engine: &Engine, batch: &mut Batch) -> bool {
         while !self.is_over {
+            if engine.durability.loading.is_given_up() {
+                self.fail_at(self.reader.offset(), GIVEN_UP.to_owned());
+                break;
+            }
             let delay_us = engine.config.number(Opt::KeyLoadDelay);
-            let bytes_max = if delay_us > 0 { 1 } else { usize::MAX };
+            let bytes_max = if delay_us != 0 { 1 } else { usize::MAX };
             let read = self.reader.next_batch(batch, bytes_max);
             let offset = self.reader.offset();
             engine.note_loaded_bytes(offset - self.told);
@@ -116,8 +128,13 @@ impl<R: Read> File<'_, R> {
                 Ok(Some(event)) => self.heed(event),
                 Ok(None) if batch.is_empty() => {}
                 Ok(None) => {
-                    if delay_us > 0 {
-                        std::thread::sleep(Duration::from_micros(delay_us as u64));
+                    if delay_us != 0 {
+                        self.delayed += batch.len() as u64;
+                        let delay = test_delay(delay_us, self.delayed);
+                        if !delay.is_zero() {
+                            std::thread::sleep(delay);
+                            self.delayed = 0;
+                        }
                     }
                     return true;
                 }
@@ -138,7 +155,27 @@ impl<R: Read> File<'_, R> {
                 self.stands_for = std::str::from_utf8(&value).ok().and_then(|text| text.parse().ok());
             }
             Event::End => self.is_over = true,
-            Event::Aux { .. } | Event::Select(_) | Event::Sizes { .. } | Event::Key(_) => {}
+            Event::Aux { name, value } => self.tell_about(&name, &value),
+            Event::Select(_) | Event::Sizes { .. } | Event::Key(_) => {}
+        }
+    }
+
+    /// Tells what a snapshot says of itself.
+    fn tell_about(&self, name: &[u8], value: &[u8]) {
+        let text = String::from_utf8_lossy(value);
+        let number = text.parse::<i64>().ok();
+        match (name, number) {
+            (b"redis-ver" | b"valkey-ver", _) => log::notice(&format!("Loading RDB produced by version {text}")),
+            (b"ctime", Some(written_s)) => {
+                let age_s = (self.now.wall_ms() / 1_000).saturating_sub(written_s);
+                log::notice(&format!("RDB age {} seconds", age_s.max(0)));
+            }
+            (b"used-mem", Some(bytes)) => {
+                let megabytes = bytes as f64 / f64::from(1 << 20);
+                log::notice(&format!("RDB memory usage when created {megabytes:.2} Mb"));
+            }
+            (b"aof-base", Some(1)) => log::notice("RDB is base AOF"),
+            _ => {}
         }
     }
 

@@ -6,10 +6,14 @@
 use std::ops::Range;
 
 use sleeve_store::Flushed;
+use sleeve_wire::commands::Command;
 use sleeve_wire::number;
 
 use crate::config::Opt;
 use crate::context::Cx;
+use crate::engine::clients::blocking::{Block, OnTimeout};
+use crate::engine::durability::snapshots::Purpose;
+use crate::engine::readiness::Hindrance;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
@@ -27,13 +31,45 @@ pub fn dbsize(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
 /// FLUSHDB \[ASYNC | SYNC\]
 pub fn flushdb(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let database = cx.database();
-    flush(cx, request, database..database + 1)
+    flush(cx, request, database..database + 1)?;
+    cx.reply().ok();
+    Ok(())
 }
 
 /// FLUSHALL \[ASYNC | SYNC\]
 pub fn flushall(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let databases = cx.engine.store.databases();
-    flush(cx, request, 0..databases)
+    flush(cx, request, 0..databases)?;
+    if !save_emptiness(cx) {
+        cx.reply().ok();
+    }
+    Ok(())
+}
+
+/// Has the snapshot be one of no data, if `save` has rules, and gives up the one that is being written. Whether the client waits
+/// for it, as in Redis; where it cannot, it is written all the same.
+fn save_emptiness(cx: &mut Cx<'_>) -> bool {
+    let engine = cx.engine;
+    if engine.readiness.has(Hindrance::Loading) {
+        return false;
+    }
+    if !engine.durability.snapshots.are_ruled() || !engine.config.is_set(Opt::Save) {
+        engine.durability.snapshots.abort(Purpose::File, &mut None);
+        return false;
+    }
+    if !cx.may_block() {
+        engine.handle().save_anew(Box::new(|_| ()));
+        return false;
+    }
+    let nothing = Block { deadline_ms: None, waits: Vec::new(), on_timeout: OnTimeout::Null };
+    cx.block(Command::FlushAll.row(), nothing);
+    if let Some(waiter) = cx.state.blocked.clone() {
+        let answering = engine.handle();
+        // What there is of it in the journal has to be as safe as without the snapshot, whatever becomes of that.
+        let answer = move |_| answering.answer_showing(answering.journal.end(), &waiter, |reply| reply.ok());
+        engine.handle().save_anew(Box::new(answer));
+    }
+    true
 }
 
 fn flush(cx: &mut Cx<'_>, request: Request<'_>, databases: Range<usize>) -> Outcome {
@@ -58,7 +94,6 @@ fn flush(cx: &mut Cx<'_>, request: Request<'_>, databases: Range<usize>) -> Outc
         // A flush of nothing is recorded too: whoever reads the journal is to be as empty afterwards as we are.
         cx.record_request(&request);
     }
-    cx.reply().ok();
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! DUMP and RESTORE: a value as bytes, in Redis's form: the value as in its snapshot files, the version of that format
 //! in 16 bits, and a CRC-64 of all that stands before.
 
-use sleeve_store::rdb::{self, Input, Loaded, Version};
+use sleeve_store::rdb::{self, Input, Loaded, Origin, Version};
 use sleeve_store::{Deadline, EntryRef, Value};
 use sleeve_wire::number;
 
@@ -53,10 +53,8 @@ pub fn checked(payload: &[u8]) -> Result<&[u8], Error> {
     const WRONG: Error = Error::fixed("ERR DUMP payload version or checksum are wrong");
     let (summed, sum) = payload.split_last_chunk::<8>().ok_or(WRONG)?;
     let (body, version) = summed.split_last_chunk::<2>().ok_or(WRONG)?;
-    if u16::from_le_bytes(*version) > rdb::VERSION_MAX || rdb::crc64(summed) != u64::from_le_bytes(*sum) {
-        return Err(WRONG);
-    }
-    Ok(body)
+    let is_known = rdb::origin_of(u16::from_le_bytes(*version)).is_some();
+    if is_known && rdb::crc64(summed) == u64::from_le_bytes(*sum) { Ok(body) } else { Err(WRONG) }
 }
 
 /// What may stand behind RESTORE's payload.
@@ -111,7 +109,8 @@ pub fn restore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     }
     let mut input = Input::new(checked(request.arg(3))?);
     cx.counters.payloads_checked.add(1);
-    let loaded = rdb::read(&mut input, &cx.engine.limits(cx.due_ms)).ok().filter(|_| input.is_empty());
+    let origin = rdb::origin_of(version_of(request.arg(3))).unwrap_or(Origin::Redis);
+    let loaded = rdb::read(&mut input, origin, &cx.engine.limits(cx.due_ms)).ok().filter(|_| input.is_empty());
     let loaded = loaded.ok_or(Error::fixed("ERR Bad data format"))?;
     let at_ms = match (ttl_ms, options.absolute) {
         (0, _) => None,

@@ -19,9 +19,6 @@ use crate::request::error::{Error, Outcome};
 
 /// What stands before each library.
 const LIBRARY: u8 = 245;
-/// The version of the form that is written.
-const VERSION: u16 = 11;
-
 /// FUNCTION DUMP
 pub fn dump(cx: &mut Cx<'_>) -> Outcome {
     let mut payload = Vec::new();
@@ -30,7 +27,8 @@ pub fn dump(cx: &mut Cx<'_>) -> Outcome {
         rdb::push_len(&mut payload, library.code.len() as u64);
         payload.extend_from_slice(&library.code);
     }
-    dump::finish(&mut payload, VERSION);
+    // The oldest version that has libraries, which Redis 7.0 restores.
+    dump::finish(&mut payload, Version::Ten.number());
     cx.reply().bulk(&payload);
     Ok(())
 }

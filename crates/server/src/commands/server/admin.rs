@@ -40,7 +40,7 @@ pub fn shutdown(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (locks_are_free, force) = (cx.may_block(), options.force);
     if !engine.has_last_words(wish) || !locks_are_free {
         cx.state.closing = true;
-        engine.post_stop();
+        engine.end_now();
         return Ok(());
     }
     let nothing = Block { deadline_ms: None, waits: Vec::new(), on_timeout: OnTimeout::Null };

@@ -92,6 +92,7 @@ fn apply(cx: &Cx<'_>, option: Opt) -> Result<(), String> {
         Opt::Appendonly => cx.engine.handle().switch_log(config.flag(option))?,
         Opt::Appendfsync => cx.engine.apply_sync_policy(),
         Opt::AofChecksums | Opt::AofTimestampEnabled => cx.engine.apply_log_options(),
+        Opt::AofDisableAutoGc => cx.engine.remove_history(),
         Opt::Save | Opt::StopWritesOnBgsaveError => cx.engine.apply_save_rules(),
         Opt::Requirepass => cx.engine.acl.set_default_password(&config.text(option)),
         Opt::Loglevel => log::set_level(config.log_level()),

@@ -11,6 +11,7 @@ use sleeve_wire::number;
 
 use super::config;
 use super::digest::Digest;
+use super::persistence;
 use crate::commands::command::help;
 use crate::config::rewrite::Added;
 use crate::config::{Opt, size};
@@ -23,17 +24,24 @@ use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
 /// What there is: form and sentence, for HELP.
-const SUBCOMMANDS: [(&str, &str); 14] = [
+const SUBCOMMANDS: [(&str, &str); 17] = [
+    ("AOF-FLUSH-SLEEP microseconds", "Waits so long in front of each write to the append-only log: for tests."),
     ("CONFIG-REWRITE-FORCE-ALL", "CONFIG REWRITE with the options at their defaults too."),
     ("DIGEST", "Forty digits that stand for all data."),
     ("DIGEST-VALUE key [key ...]", "Forty digits for each key's value."),
     ("ERROR message", "Answers with this error."),
+    ("LOADAOF", "Loads the data of the append-only log in place of what there is."),
     ("LOG message", "Writes a line to the server's log."),
     ("OBJECT key", "How a key's value is kept."),
     ("PANIC", "Has the thread panic that runs this, which ends the server: for tests of what comes then."),
     ("POPULATE count [prefix] [size]", "Creates string keys: prefix (or 'key'), a colon and a number."),
     ("PROTOCOL type", "Answers with a value of the type: string, integer, double, null, array, set, map, ..."),
     ("QUICKLIST-PACKED-THRESHOLD size", "From which size on an element of a list stands alone; 0 is the default."),
+    (
+        "RELOAD [option ...]",
+        "Writes the snapshot and loads it in place of what there is. NOSAVE: does not write it. NOFLUSH: keeps what there is \
+         beside it. MERGE: what is loaded then takes the place of keys of the same name.",
+    ),
     ("SEGFAULT", "Touches memory that is not there, which ends the server: for tests of what comes then."),
     ("SET-ACTIVE-EXPIRE 0|1", "Stops or restarts the removal of expired keys that nobody looks at."),
     ("SET-DISABLE-DENY-SCRIPTS 0|1", "Lets scripts call the commands that are not for scripts."),
@@ -41,8 +49,7 @@ const SUBCOMMANDS: [(&str, &str); 14] = [
 ];
 
 /// Redis's subcommands that are not here. They get an answer that says so instead of one about spelling.
-const ABSENT: [&str; 25] = [
-    "aof-flush-sleep",
+const ABSENT: [&str; 22] = [
     "assert",
     "change-repl-id",
     "client-enforce-reply-list",
@@ -54,13 +61,11 @@ const ABSENT: [&str; 25] = [
     "htstats-key",
     "leak",
     "listpack",
-    "loadaof",
     "mallctl",
     "mallctl-str",
     "oom",
     "pause-cron",
     "quicklist",
-    "reload",
     "replicate",
     "replybuffer",
     "restart",
@@ -74,16 +79,19 @@ pub fn debug(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let name = request.arg(1);
     match (name.to_ascii_lowercase().as_slice(), request.len()) {
         (b"help", 2) => show_help(cx),
+        (b"aof-flush-sleep", 3) => delay_log(cx, request.arg(2)),
         (b"config-rewrite-force-all", 2) => return config::rewrite_with(cx, Added::All),
         (b"digest", 2) => digest(cx),
         (b"digest-value", _) => digest_value(cx, request),
         (b"error", 3) => return Err(Error::naming("{}", &[request.arg(2)])),
+        (b"loadaof", _) => return persistence::load_aof(cx),
         (b"log", 3) => log_line(cx, request.arg(2)),
         (b"object", 3) => return object(cx, request.arg(2)),
         (b"panic", 2) => panics::on_purpose(),
         (b"populate", 3..=5) => return populate(cx, request),
         (b"protocol", 3) => return protocol(cx, request.arg(2)),
         (b"quicklist-packed-threshold", 3) => return packed_threshold(cx, request.arg(2)),
+        (b"reload", _) => return persistence::reload(cx, request),
         (b"segfault", 2) => crash::on_purpose(),
         (b"set-active-expire", 3) => set_active_expire(cx, request.arg(2)),
         (b"set-disable-deny-scripts", 3) => set_disable_deny_scripts(cx, request.arg(2)),
@@ -215,6 +223,12 @@ fn set_active_expire(cx: &mut Cx<'_>, argument: &[u8]) {
     // As in the original, what is no number is 0.
     let wanted = number::parse_i64(argument).unwrap_or(0) != 0;
     cx.engine.debug.active_expire.store(wanted, Ordering::Relaxed);
+    cx.reply().ok();
+}
+
+fn delay_log(cx: &mut Cx<'_>, argument: &[u8]) {
+    let delay_us = number::parse_i64(argument).unwrap_or(0).max(0) as u64;
+    cx.engine.debug.log_delay_us.store(delay_us, Ordering::Relaxed);
     cx.reply().ok();
 }
 

@@ -4,7 +4,7 @@
 //! what does not happen. What would be made up is absent (`docs/differences.md` lists it). Shards are looked at through
 //! the command's locks, one at a time unless a transaction holds them all.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use sleeve_wire::commands;
 
@@ -165,9 +165,11 @@ pub fn persistence(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("current_cow_peak", progress.waiting_bytes_max.load(Ordering::Relaxed));
     lines.add("current_cow_size", progress.waits());
     lines.zeros(&["current_cow_size_age"]);
-    lines.add("current_fork_perc", "0.00");
-    lines.add("current_save_keys_processed", progress.keys_done.load(Ordering::Relaxed));
-    lines.add("current_save_keys_total", progress.keys_total.load(Ordering::Relaxed));
+    let of_running = |counter: &AtomicU64| snapshots.running.map_or(0, |_| counter.load(Ordering::Relaxed));
+    let (done, all) = (of_running(&progress.keys_done), of_running(&progress.keys_total));
+    lines.add("current_fork_perc", format!("{:.2}", done as f64 / all.max(1) as f64 * 100.0));
+    lines.add("current_save_keys_processed", done);
+    lines.add("current_save_keys_total", all);
     lines.add("rdb_changes_since_last_save", engine.stats.changes().saturating_sub(snapshots.saved_changes));
     lines.add("rdb_bgsave_in_progress", u8::from(is_running(Purpose::File)));
     lines.add("rdb_last_save_time", snapshots.last_save_s);
@@ -186,6 +188,8 @@ pub fn persistence(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("aof_last_rewrite_time_sec", took_s(snapshots.base_took_s));
     lines.add("aof_current_rewrite_time_sec", runs_s(Purpose::Base));
     lines.add("aof_last_bgrewrite_status", status(snapshots.base_ok));
+    lines.add("aof_rewrites", snapshots.rewrites);
+    lines.add("aof_rewrites_consecutive_failures", snapshots.rewrites_failed);
     lines.add("aof_last_write_status", status(!durability.fails()));
     lines.zeros(&["aof_last_cow_size", "module_fork_in_progress", "module_fork_last_cow_size"]);
     if log.is_open {

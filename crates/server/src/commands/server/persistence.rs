@@ -1,6 +1,8 @@
-//! LASTSAVE, SAVE, BGSAVE and BGREWRITEAOF.
+//! LASTSAVE, SAVE, BGSAVE, BGREWRITEAOF, and DEBUG's RELOAD and LOADAOF.
 //!
-//! Snapshots are written by a thread of their own, whoever asks for them: after SAVE only the client that sent it waits.
+//! Snapshots are written by a thread of their own, whoever asks for them: after SAVE only the client that sent it waits. So
+//! it is where the data gives way to that of the snapshot or of the log; clients that need data are told meanwhile that it is
+//! being loaded, as at a start. Where the loading fails, everything is as it was before.
 
 use std::sync::Arc;
 
@@ -8,8 +10,10 @@ use sleeve_wire::commands::Command;
 
 use crate::context::Cx;
 use crate::engine::clients::blocking::{Block, OnTimeout};
+use crate::engine::durability::loading::{Again, NotLoaded};
 use crate::engine::durability::snapshots::{Purpose, WhenDone};
 use crate::engine::persistence::save::Refusal;
+use crate::engine::readiness::Hindrance;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
@@ -74,19 +78,68 @@ pub fn bg_rewrite_aof(cx: &mut Cx<'_>) -> Outcome {
             cx.engine.durability.snapshots.schedule(Purpose::Base);
             cx.reply().simple("Background append only file rewriting scheduled");
         }
+        // One that is being given up, because the log was switched off, is not waited for.
+        Err(Refusal::Running(Purpose::Base)) if cx.engine.durability.snapshots.is_aborted() => {
+            cx.engine.handle().rewrite_next();
+            cx.reply().simple("Background append only file rewriting started");
+        }
         Err(Refusal::Running(Purpose::Base)) => return Err(REWRITING),
         Err(refusal) => return Err(refused(refusal)),
     }
     Ok(())
 }
 
+/// DEBUG RELOAD \[MERGE\] \[NOFLUSH\] \[NOSAVE\]
+pub fn reload(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let (mut is_saved, mut is_added, mut replaces) = (true, false, false);
+    for word in request.args.from(2).iter() {
+        match word.to_ascii_lowercase().as_slice() {
+            b"merge" => replaces = true,
+            b"noflush" => is_added = true,
+            b"nosave" => is_saved = false,
+            _ => {
+                return Err(Error::fixed("ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options."));
+            }
+        }
+    }
+    let failure = Error::fixed("ERR Error trying to load the RDB dump, check server logs.");
+    load_again(cx, Again::Snapshot { is_saved, is_added, replaces }, failure)
+}
+
+/// DEBUG LOADAOF
+pub fn load_aof(cx: &mut Cx<'_>) -> Outcome {
+    load_again(cx, Again::Log, Error::fixed("ERR Error trying to load the append only file, check server logs."))
+}
+
+fn load_again(cx: &mut Cx<'_>, what: Again, failure: Error) -> Outcome {
+    if !cx.may_block() {
+        return Err(Error::fixed("ERR DEBUG RELOAD and DEBUG LOADAOF wait for the disk, which they cannot do here"));
+    }
+    if cx.engine.readiness.has(Hindrance::Loading) {
+        return Err(Error::LOADING);
+    }
+    let nothing = Block { deadline_ms: None, waits: Vec::new(), on_timeout: OnTimeout::Null };
+    cx.block(Command::Debug.row(), nothing);
+    let Some(waiter) = cx.state.blocked.clone() else { return Ok(()) };
+    let (engine, waits) = (cx.engine.handle(), Arc::clone(&waiter));
+    let answer = move |outcome: Result<(), NotLoaded>| {
+        engine.answer(&waits, |reply| match &outcome {
+            Ok(()) => reply.ok(),
+            Err(NotLoaded::Unsaved) => reply.error(b"ERR"),
+            Err(NotLoaded::Bad(_)) => reply.error(failure.text()),
+        });
+    };
+    if cx.engine.durability.loading.load_again(what, Box::new(answer)) {
+        return Ok(());
+    }
+    waiter.claim().into_iter().for_each(|claim| claim.finish(&cx.engine.blocking));
+    cx.state.blocked = None;
+    Err(Error::fixed("ERR there are no files behind this engine"))
+}
+
 fn refused(refusal: Refusal) -> Error {
     match refusal {
         Refusal::Running(_) => SAVING,
-        Refusal::NoLog => Error::fixed(
-            "ERR There is no append-only file to be rewritten. CONFIG SET appendonly yes begins one with the data that \
-             there is",
-        ),
         Refusal::NoThread(error) => Error::new(format!("ERR Background saving error: {error}")),
     }
 }

@@ -1,8 +1,14 @@
-//! How far the loading of the data is, for INFO and for clients that are told to come again. Any thread.
+//! How far the loading of the data is, for INFO and for clients that are told to come again; and what is asked of whoever
+//! loads. Any thread.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::fmt;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+
+/// Why a loading has ended when the server is to end.
+pub const GIVEN_UP: &str = "The loading was given up";
 
 /// A loading that is under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,15 +43,71 @@ impl LoadingStatus {
     }
 }
 
+/// What is to be loaded while the server runs, in place of what there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Again {
+    /// The snapshot: DEBUG RELOAD.
+    Snapshot {
+        /// It is written first.
+        is_saved: bool,
+        /// What there is stays, beside what is loaded.
+        is_added: bool,
+        /// Keys and libraries that are there already give way to those that are loaded; else they are an error.
+        replaces: bool,
+    },
+    /// The log: DEBUG LOADAOF.
+    Log,
+}
+
+/// Why the data was not loaded again; it is what it was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotLoaded {
+    /// The snapshot could not be written first. The log of the server says why.
+    Unsaved,
+    /// What was to be loaded is not there, or not good; why, for the log of the server.
+    Bad(String),
+}
+
+/// Is told how a loading went.
+pub type WhenLoaded = Box<dyn FnOnce(Result<(), NotLoaded>) + Send>;
+
+/// Loads in a thread of its own.
+type Loader = Box<dyn Fn(Again, WhenLoaded) + Send + Sync>;
+
 /// The loading of one engine.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Loading {
+    /// What loads again; none where the engine has no files.
+    loader: OnceLock<Loader>,
     running: Mutex<Option<LoadingStatus>>,
+    /// The server is to end, and nobody wants the data any more.
+    is_given_up: AtomicBool,
     keys_loaded: AtomicU64,
     keys_expired: AtomicU64,
 }
 
+impl fmt::Debug for Loading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Loading").field("running", &self.running).finish_non_exhaustive()
+    }
+}
+
 impl Loading {
+    /// Says what loads while the server runs.
+    pub fn set_loader(&self, loader: impl Fn(Again, WhenLoaded) + Send + Sync + 'static) {
+        // The first stays: all of one engine are the same.
+        _ = self.loader.set(Box::new(loader));
+    }
+
+    /// Has the data loaded once more, in another thread; false where nothing can.
+    pub fn load_again(&self, what: Again, when_loaded: WhenLoaded) -> bool {
+        let loader = self.loader.get();
+        if let Some(loader) = loader {
+            loader(what, when_loaded);
+        }
+        loader.is_some()
+    }
+
     /// How far it is, if it is under way.
     pub fn status(&self) -> Option<LoadingStatus> {
         *self.running.lock()
@@ -80,6 +142,16 @@ impl Loading {
     pub fn add_keys(&self, loaded: u64, expired: u64) {
         self.keys_loaded.fetch_add(loaded, Ordering::Relaxed);
         self.keys_expired.fetch_add(expired, Ordering::Relaxed);
+    }
+
+    /// Has the loading that is under way end: nobody wants the data any more.
+    pub fn give_up(&self) {
+        self.is_given_up.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the loading is to end without a result.
+    pub fn is_given_up(&self) -> bool {
+        self.is_given_up.load(Ordering::Relaxed)
     }
 
     /// It is over.

@@ -188,6 +188,14 @@ impl LogFile {
         self.open.lock().as_mut().map(work)
     }
 
+    /// Looks at the log, be it open or one that begins with the next base.
+    pub fn with_any<R>(&self, look: impl FnOnce(&Log) -> R) -> Option<R> {
+        match &*self.open.lock() {
+            Some(open) => Some(look(&open.log)),
+            None => self.starting.lock().as_ref().map(look),
+        }
+    }
+
     /// Whether there is a log that begins with the base which is being written, or is to be.
     pub fn has_starting(&self) -> bool {
         self.starting.lock().is_some()

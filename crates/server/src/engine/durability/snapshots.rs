@@ -43,6 +43,10 @@ pub struct SnapshotStatus {
     pub base_took_s: Option<u64>,
     /// How many files were written.
     pub saves: u64,
+    /// How many bases were begun.
+    pub rewrites: u64,
+    /// How many of the last bases could not be written, one after the other.
+    pub rewrites_failed: u64,
     /// When the last try to write a file began, monotonic milliseconds.
     pub last_try_ms: u64,
 }
@@ -98,6 +102,8 @@ pub struct Snapshots {
 
 struct Book {
     status: SnapshotStatus,
+    /// Whether somebody waited for the running one from its beginning on.
+    is_awaited: bool,
     /// What is done when the running one is over.
     when_done: Vec<WhenDone>,
 }
@@ -122,10 +128,12 @@ impl Snapshots {
             file_took_s: None,
             base_took_s: None,
             saves: 0,
+            rewrites: 0,
+            rewrites_failed: 0,
             last_try_ms: 0,
         };
         Self {
-            book: Mutex::new(Book { status, when_done: Vec::new() }),
+            book: Mutex::new(Book { status, is_awaited: false, when_done: Vec::new() }),
             over: Condvar::new(),
             is_aborted: AtomicBool::new(false),
             are_ruled: AtomicBool::new(false),
@@ -146,16 +154,55 @@ impl Snapshots {
     /// Has the running one end without a result, and waits until it has.
     pub fn abort_and_wait(&self) {
         let mut book = self.book.lock();
-        self.is_aborted.store(true, Ordering::Relaxed);
+        while book.status.running.is_some() {
+            self.is_aborted.store(true, Ordering::Relaxed);
+            self.over.wait(&mut book);
+        }
+    }
+
+    /// Has the running one end without a result if it is written for this; whether it is. `when_over` is taken then, and done
+    /// when it has ended.
+    pub fn abort(&self, purpose: Purpose, when_over: &mut Option<WhenDone>) -> bool {
+        let mut book = self.book.lock();
+        let is_it = book.status.running.is_some_and(|(running, _)| running == purpose);
+        if is_it {
+            self.is_aborted.store(true, Ordering::Relaxed);
+            book.when_done.extend(when_over.take());
+        }
+        is_it
+    }
+
+    /// Has something done when the running one is over; false, and nothing is taken, if there is none.
+    pub fn follow(&self, when_over: &mut Option<WhenDone>) -> bool {
+        let mut book = self.book.lock();
+        let is_running = book.status.running.is_some();
+        if is_running {
+            book.when_done.extend(when_over.take());
+        }
+        is_running
+    }
+
+    /// Waits until none is being written.
+    pub fn wait_until_over(&self) {
+        let mut book = self.book.lock();
         while book.status.running.is_some() {
             self.over.wait(&mut book);
         }
-        self.is_aborted.store(false, Ordering::Relaxed);
+    }
+
+    /// Says that a file has all changes up to these: it was loaded.
+    pub fn note_saved(&self, changes: u64) {
+        self.book.lock().status.saved_changes = changes;
     }
 
     /// Whether the running one is to end without a result.
     pub fn is_aborted(&self) -> bool {
         self.is_aborted.load(Ordering::Relaxed)
+    }
+
+    /// Whether somebody waits for the running one, and hears when it fails: nobody else does then, as in Redis.
+    pub fn is_awaited(&self) -> bool {
+        self.book.lock().is_awaited
     }
 
     /// Whether one is being written.
@@ -178,13 +225,17 @@ impl Snapshots {
             return Err(running);
         }
         book.status.running = Some((purpose, now));
+        book.is_awaited = when_done.is_some();
         book.when_done.extend(when_done.take());
         match purpose {
             Purpose::File => {
                 book.status.last_try_ms = now.monotonic_ms();
                 book.status.file_scheduled = false;
             }
-            Purpose::Base => book.status.base_scheduled = false,
+            Purpose::Base => {
+                book.status.base_scheduled = false;
+                book.status.rewrites += 1;
+            }
         }
         let Progress { keys_total, keys_done, waiting_bytes_max, longest_hold_ns, .. } = &self.progress;
         for counter in [keys_total, keys_done, waiting_bytes_max, longest_hold_ns] {
@@ -195,10 +246,19 @@ impl Snapshots {
 
     /// Has one follow the running one.
     pub fn schedule(&self, purpose: Purpose) {
+        self.set_scheduled(purpose, true);
+    }
+
+    /// Has none follow the running one.
+    pub fn unschedule(&self, purpose: Purpose) {
+        self.set_scheduled(purpose, false);
+    }
+
+    fn set_scheduled(&self, purpose: Purpose, is_scheduled: bool) {
         let status = &mut self.book.lock().status;
         match purpose {
-            Purpose::File => status.file_scheduled = true,
-            Purpose::Base => status.base_scheduled = true,
+            Purpose::File => status.file_scheduled = is_scheduled,
+            Purpose::Base => status.base_scheduled = is_scheduled,
         }
     }
 
@@ -219,8 +279,12 @@ impl Snapshots {
         let mut book = self.book.lock();
         let Some((purpose, began)) = book.status.running.take() else { return Vec::new() };
         let took_s = now.monotonic_ms().saturating_sub(began.monotonic_ms()) / 1_000;
+        let is_given_up = self.is_aborted.swap(false, Ordering::Relaxed);
+        let is_told = is_good || !(is_given_up || book.is_awaited);
         let status = &mut book.status;
         match purpose {
+            // That nobody wants it any more says nothing about the disk, and whoever waits for it hears it.
+            _ if !is_told => {}
             Purpose::File => {
                 (status.file_ok, status.file_took_s) = (is_good, Some(took_s));
                 if is_good {
@@ -229,7 +293,10 @@ impl Snapshots {
                     status.saves += 1;
                 }
             }
-            Purpose::Base => (status.base_ok, status.base_took_s) = (is_good, Some(took_s)),
+            Purpose::Base => {
+                (status.base_ok, status.base_took_s) = (is_good, Some(took_s));
+                status.rewrites_failed = if is_good { 0 } else { status.rewrites_failed + 1 };
+            }
         }
         self.over.notify_all();
         std::mem::take(&mut book.when_done)

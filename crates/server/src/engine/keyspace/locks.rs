@@ -277,6 +277,17 @@ impl<'s> Locks<'s> {
         }
     }
 
+    /// Exchanges all contents with another store.
+    ///
+    /// # Panics
+    /// When not all shards are held, or the other store is no sibling.
+    pub fn exchange(&mut self, other: &Store) {
+        match &mut self.held {
+            Held::Several(locked, _) => self.store.exchange(locked, other),
+            Held::One(..) | Held::Nothing => panic!("contents are exchanged with all shards held"),
+        }
+    }
+
     /// Takes over what a flush has taken out and frees it as soon as all locks are given back.
     pub fn free_when_unlocked(&mut self, mut flushed: Vec<Flushed>) {
         if let Held::Several(_, garbage) = &mut self.held {

@@ -5,6 +5,8 @@
 //! healing, and writing while a sync is under way, which some file systems make wait for it.
 
 use std::io;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use sleeve_disk::log::Log;
 
@@ -88,8 +90,17 @@ impl Engine {
         if self.durability.fails() {
             return;
         }
+        self.delay_write();
         let written = open.write(now_s());
         self.note_written(open, written);
+    }
+
+    /// Waits in front of a write, if a test has asked for that.
+    fn delay_write(&self) {
+        let delay_us = self.debug.log_delay_us.load(Ordering::Relaxed);
+        if delay_us != 0 {
+            std::thread::sleep(Duration::from_micros(delay_us));
+        }
     }
 
     fn note_written(&self, open: &mut OpenLog, written: io::Result<()>) {
@@ -150,10 +161,11 @@ impl Engine {
     }
 
     /// Writes all that is in the journal, whoever writes too, and syncs it if the options say so before every reply; tries again
-    /// what has failed. For the log's thread.
-    pub(super) fn write_log(&self) {
+    /// what has failed. For threads that may wait for the disk.
+    pub fn write_log(&self) {
         let synced = self.journal.synced();
         if let Some(open) = &mut *self.durability.log.lock() {
+            self.delay_write();
             let written = open.heal().and_then(|()| open.write(now_s()));
             self.journal.set_synced(open.log.synced_end());
             self.note_written(open, written);

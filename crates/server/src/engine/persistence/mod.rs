@@ -11,6 +11,8 @@
 //! | `threads` | The two threads of a log. |
 //! | `switch` | Switching the log on and off. |
 //! | `save` | The thread that writes a snapshot, to a file or as a new base of the log. |
+//! | `sheet` | How a snapshot is put into bytes. |
+//! | `requests` | A base of the log in words of requests. |
 //! | `rules` | What is begun by itself: `save`, and rewrites of a log that has grown. |
 //! | `shutdown` | The last snapshot of a server that ends. |
 //!
@@ -18,8 +20,10 @@
 
 mod log;
 mod passing;
+mod requests;
 mod rules;
 pub mod save;
+mod sheet;
 pub mod shutdown;
 mod switch;
 mod threads;

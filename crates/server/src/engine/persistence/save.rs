@@ -14,20 +14,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use sleeve_disk::BASE_OFFSET_FIELD;
 use sleeve_disk::disk::{Disk, File, Open};
 use sleeve_disk::format::manifest::Format as BaseFormat;
 use sleeve_disk::log::{Log, NewBase};
-use sleeve_store::rdb::Version;
-use sleeve_store::rdb::file::{About, Access, Format, Writer};
-use sleeve_store::snapshot::{Budget, Progress as Step, Scribe, Snapshot};
+use sleeve_store::snapshot::{Budget, Progress as Step, Snapshot};
 
+use super::sheet::Form;
 use crate::config::Opt;
 use crate::config::value::reason;
 use crate::engine::Engine;
 use crate::engine::durability::snapshots::{Purpose, WhenDone};
 use crate::engine::journal::{Recorder, Spare};
-use crate::engine::keyspace::key_clock;
 use crate::engine::keyspace::locks::Locks;
 use crate::engine::readiness::Hindrance;
 use crate::host::clock;
@@ -39,8 +36,6 @@ use crate::host::log;
 pub enum Refusal {
     /// Another is being written, for this purpose.
     Running(Purpose),
-    /// It was to be the base of a log, and there is none.
-    NoLog,
     /// Its thread cannot start.
     NoThread(io::Error),
 }
@@ -49,7 +44,6 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Running(_) => f.write_str("another snapshot is being written"),
-            Self::NoLog => f.write_str("there is no append-only file"),
             Self::NoThread(error) => write!(f, "its thread cannot start: {error}"),
         }
     }
@@ -89,10 +83,16 @@ impl Engine {
         now: Instant,
         when_done: &mut Option<WhenDone>,
     ) -> Result<(), Refusal> {
-        if purpose == Purpose::Base && !self.durability.log.is_open() && !self.durability.log.has_starting() {
-            return Err(Refusal::NoLog);
-        }
         self.durability.snapshots.begin(purpose, now, when_done).map_err(Refusal::Running)?;
+        let process = std::process::id();
+        match purpose {
+            // Whoever waits for one hears what comes of it.
+            Purpose::File if self.durability.snapshots.is_awaited() => {}
+            Purpose::File => log::notice(&format!("Background saving started by a thread of pid {process}")),
+            Purpose::Base => {
+                log::notice(&format!("Background append only file rewriting started by a thread of pid {process}"));
+            }
+        }
         let engine = Arc::clone(self);
         let started = self.start_thread("snapshot", move || {
             engine.write_snapshot(purpose);
@@ -105,8 +105,43 @@ impl Engine {
         Ok(())
     }
 
+    /// Has a snapshot written to its file that begins from now on; one that is being written is given up for it, or, if it is
+    /// the base of a log, waited for. `when_done` is done when it is over.
+    pub fn save_anew(self: &Arc<Self>, when_done: WhenDone) {
+        let mut when_done = Some(when_done);
+        let engine = Arc::clone(self);
+        match self.start_snapshot(Purpose::File, Instant::now(), &mut when_done) {
+            Ok(()) => {}
+            Err(Refusal::Running(purpose)) => {
+                let Some(done) = when_done else { return };
+                let mut again: Option<WhenDone> = Some(Box::new(move |_| engine.save_anew(done)));
+                let is_over = match purpose {
+                    Purpose::File => !self.durability.snapshots.abort(purpose, &mut again),
+                    Purpose::Base => !self.durability.snapshots.follow(&mut again),
+                };
+                if is_over && let Some(again) = again {
+                    again(false);
+                }
+            }
+            Err(_) => when_done.into_iter().for_each(|done| done(false)),
+        }
+    }
+
+    /// Has the log rewritten as soon as what is being written is over.
+    pub fn rewrite_next(self: &Arc<Self>) {
+        let engine = Arc::clone(self);
+        let mut then: Option<WhenDone> = Some(Box::new(move |_| {
+            if engine.start_snapshot(Purpose::Base, Instant::now(), &mut None).is_err() {
+                engine.durability.snapshots.schedule(Purpose::Base);
+            }
+        }));
+        if !self.durability.snapshots.follow(&mut then) {
+            then.into_iter().for_each(|then| then(true));
+        }
+    }
+
     /// Writes a snapshot that has begun, in this thread.
-    pub(super) fn write_snapshot(&self, purpose: Purpose) -> bool {
+    pub fn write_snapshot(&self, purpose: Purpose) -> bool {
         let begun_ms = clock::monotonic_ms();
         let written = match purpose {
             Purpose::File => self.write_file(),
@@ -114,7 +149,12 @@ impl Engine {
         };
         let took_s = (clock::monotonic_ms() - begun_ms) as f64 / 1_000.0;
         match (&written, purpose) {
-            (Ok(_), Purpose::File) => log::notice(&format!("DB saved on disk: {took_s:.3} seconds")),
+            (Ok(_), Purpose::File) => {
+                log::notice(&format!("DB saved on disk: {took_s:.3} seconds"));
+                if !self.durability.snapshots.is_awaited() {
+                    log::notice("Background saving terminated with success");
+                }
+            }
             (Ok(_), Purpose::Base) => log::notice("Background AOF rewrite finished successfully"),
             (Err(why), Purpose::File) => log::warning(&format!("Background saving error: {why}")),
             (Err(why), Purpose::Base) => log::warning(&format!("Background AOF rewrite terminated: {why}")),
@@ -132,8 +172,9 @@ impl Engine {
     fn end_snapshot(&self, changes: Option<u64>) {
         let snapshots = &self.durability.snapshots;
         let was_file = snapshots.status().running.is_some_and(|(purpose, _)| purpose == Purpose::File);
+        let is_told = changes.is_some() || !(snapshots.is_aborted() || snapshots.is_awaited());
         let when_done = snapshots.end(changes.is_some(), changes.unwrap_or_default(), Instant::now());
-        if was_file && !snapshots.is_aborted() {
+        if was_file && is_told {
             let refuses = changes.is_none() && self.refuses_after_failure();
             self.readiness.set(Hindrance::SnapshotFails, refuses);
         }
@@ -152,12 +193,16 @@ impl Engine {
         self.config.resolve(&self.config.text(Opt::Dbfilename))
     }
 
+    /// What it is called while it is written.
+    pub fn unfinished_snapshot_path(&self) -> PathBuf {
+        self.snapshot_path().with_file_name(format!("temp-{}.rdb", std::process::id()))
+    }
+
     fn write_file(&self) -> Result<u64, String> {
-        let path = self.snapshot_path();
-        let beside = path.with_file_name(format!("temp-{}.rdb", std::process::id()));
+        let (path, beside) = (self.snapshot_path(), self.unfinished_snapshot_path());
         let begun = self.begin_snapshot(|_| Ok(()))?;
         let changes = begun.changes;
-        self.write_to(&beside, begun, false)?;
+        self.write_to(&beside, begun, Form::File)?;
         put_in_place(&*self.disk, &beside, &path).map_err(|error| {
             _ = self.disk.remove(&beside);
             format!("cannot put {} in its place: {}", path.display(), reason(&error))
@@ -167,6 +212,9 @@ impl Engine {
 
     fn write_base(&self) -> Result<u64, String> {
         let file = &self.durability.log;
+        if !file.is_open() && !file.has_starting() {
+            return self.write_lone_base();
+        }
         let failed = |doing: &str, error: io::Error| format!("cannot {doing}: {}", reason(&error));
         let gone = || "the log was closed meanwhile".to_owned();
         let mut starting = file.take_starting();
@@ -190,37 +238,61 @@ impl Engine {
         });
         if let Some(log) = starting {
             // The instant has not come: it begins with the next base.
-            file.set_starting(log);
+            self.keep_starting(log);
         }
         let begun = begun?;
         let (changes, stands_for) = (begun.changes, begun.offset);
-        let written = self.write_to(&temporary, begun, true);
+        let is_snapshot = self.config.flag(Opt::AofUseRdbPreamble);
+        let (form, format) = match is_snapshot {
+            true => (Form::Base, BaseFormat::Rdb),
+            false => {
+                let options = file.with(|open| open.log.base_options()).ok_or_else(gone)?;
+                (Form::Requests(options), BaseFormat::Aof)
+            }
+        };
+        let written = self.write_to(&temporary, begun, form);
         if written.is_err() && is_first {
             self.begin_log_again();
         }
         written?;
         let since = if is_first { 0 } else { self.wait_for_switch()? };
-        let base = NewBase { file: temporary.clone(), format: BaseFormat::Rdb, stands_for };
+        let base = NewBase { file: temporary.clone(), format, stands_for };
         let rewrite = file.with(|open| open.log.rewrite(base, since)).ok_or_else(gone)?;
         let rewritten = rewrite.and_then(|rewrite| rewrite.run());
         let rewritten = rewritten.map_err(|error| {
             _ = self.disk.remove(&temporary);
             failed("put the new base in its place", error)
         })?;
-        let history = file
-            .with(|open| {
-                open.log.rewritten(rewritten);
-                file.note_base();
-                open.log.history()
-            })
-            .flatten();
+        file.with(|open| {
+            open.log.rewritten(rewritten);
+            file.note_base();
+        });
         self.tell_synced();
-        if let Some(history) = history.filter(|_| !self.config.flag(Opt::AofDisableAutoGc)) {
-            match history.run() {
-                Ok(()) => _ = file.with(|open| open.log.history_removed()),
-                Err(error) => log::warning(&format!("Old files of the log cannot be removed: {error}")),
-            }
-        }
+        self.remove_history();
+        Ok(changes)
+    }
+
+    /// Writes a base that nothing is appended to, because the log is switched off.
+    fn write_lone_base(&self) -> Result<u64, String> {
+        self.durability.log.wait_until_closed();
+        // The folder is there, and nobody else's.
+        drop(self.open_log_folder()?);
+        let temporary = self.log_folder().join(format!("temp-rewriteaof-bg-{}.aof", std::process::id()));
+        let begun = self.begin_snapshot(|_| Ok(()))?;
+        let (changes, stands_for) = (begun.changes, begun.offset);
+        let (form, format) = match self.config.flag(Opt::AofUseRdbPreamble) {
+            true => (Form::Base, BaseFormat::Rdb),
+            false => (Form::Requests(self.log_options()), BaseFormat::Aof),
+        };
+        self.write_to(&temporary, begun, form)?;
+        let base = NewBase { file: temporary.clone(), format, stands_for };
+        let replaced = self.open_log_folder().and_then(|folder| {
+            folder.replace(&base, self.config.flag(Opt::AofDisableAutoGc)).map_err(|error| reason(&error))
+        });
+        replaced.map_err(|why| {
+            _ = self.disk.remove(&temporary);
+            format!("cannot put the new base in its place: {why}")
+        })?;
         Ok(changes)
     }
 
@@ -266,15 +338,15 @@ impl Engine {
     }
 
     /// Brings a snapshot to its end that was given up.
-    fn finish_aborted_snapshot(&self) {
+    pub fn finish_aborted_snapshot(&self) {
         let Some(mut aborted) = self.store.unfinished_snapshot() else { return };
         while let Ok(Step::More | Step::Waiting) = aborted.step(&self.store, STEP, &mut |_| ()) {}
     }
 
     /// Writes a snapshot to a new file, and syncs it.
-    fn write_to(&self, path: &Path, begun: Begun, is_log_base: bool) -> Result<(), String> {
+    fn write_to(&self, path: &Path, begun: Begun, form: Form) -> Result<(), String> {
         self.readiness.set(Hindrance::SnapshotRuns, true);
-        let written = self.try_write_to(path, begun, is_log_base);
+        let written = self.try_write_to(path, begun, form);
         self.readiness.set(Hindrance::SnapshotRuns, false);
         self.durability.snapshots.progress.encoded_bytes.store(0, Ordering::Relaxed);
         if written.is_err() {
@@ -283,38 +355,31 @@ impl Engine {
         written
     }
 
-    fn try_write_to(&self, path: &Path, begun: Begun, is_log_base: bool) -> Result<(), String> {
+    fn try_write_to(&self, path: &Path, begun: Begun, form: Form) -> Result<(), String> {
         let failed = |error: &io::Error| format!("cannot write {}: {}", path.display(), reason(error));
         let Begun { mut snapshot, offset, functions, .. } = begun;
-        let syncs_often = if is_log_base { Opt::AofRewriteIncrementalFsync } else { Opt::RdbSaveIncrementalFsync };
+        let syncs_often = match form {
+            Form::File => Opt::RdbSaveIncrementalFsync,
+            Form::Base | Form::Requests(_) => Opt::AofRewriteIncrementalFsync,
+        };
         let mut out = Out::create(&*self.disk, path, self.config.flag(syncs_often)).map_err(|error| failed(&error))?;
-        let mut writer = Writer::new(self.snapshot_format(&snapshot));
-        writer.about(&About {
-            server_version: crate::REDIS_VERSION,
-            written_s: Instant::now().wall_ms() / 1_000,
-            used_memory: self.used_bytes(),
-            is_log_base,
-        });
-        if is_log_base {
-            writer.aux(BASE_OFFSET_FIELD, offset.to_string().as_bytes());
-        }
-        functions.iter().for_each(|code| writer.function(code));
-        let (mut scribe, access) = (Scribe::new(snapshot.sizes()), self.access_shown());
+        let mut sheet = self.begin_sheet(form, &snapshot, offset, Instant::now());
+        functions.iter().for_each(|code| sheet.function(code));
         let progress = &self.durability.snapshots.progress;
         loop {
             if self.durability.snapshots.is_aborted() {
                 return Err(ABORTED.into());
             }
             // Also what has come while the disk was waited for.
-            self.bound_snapshot_memory(writer.pending_len());
-            let step = snapshot.step(&self.store, STEP, &mut |record| scribe.write(&mut writer, record, &access));
+            self.bound_snapshot_memory(sheet.pending_len());
+            let step = snapshot.step(&self.store, STEP, &mut |record| sheet.write(record));
             let step = step.map_err(|torn| torn.to_string())?;
-            let keys_before = progress.keys_done.swap(scribe.keys_len(), Ordering::Relaxed);
-            self.delay_save(scribe.keys_len() - keys_before);
+            let keys_before = progress.keys_done.swap(sheet.keys_len(), Ordering::Relaxed);
+            self.delay_save(sheet.keys_len() - keys_before);
             self.note_hold(snapshot.longest_hold());
-            self.bound_snapshot_memory(writer.pending_len());
-            if writer.pending_len() >= WRITE_BYTES || step == Step::Done {
-                writer.drain(|bytes| out.write(bytes)).map_err(|error| failed(&error))?;
+            self.bound_snapshot_memory(sheet.pending_len());
+            if sheet.pending_len() >= WRITE_BYTES || step == Step::Done {
+                sheet.drain(|bytes| out.write(bytes)).map_err(|error| failed(&error))?;
             }
             match step {
                 Step::Done => break,
@@ -323,8 +388,7 @@ impl Engine {
                 Step::Waiting => std::thread::sleep(Duration::from_millis(1)),
             }
         }
-        writer.end().map_err(|outdated| outdated.to_string())?;
-        writer.drain(|bytes| out.write(bytes)).and_then(|()| out.finish()).map_err(|error| failed(&error))
+        sheet.end(|bytes| out.write(bytes))?.and_then(|()| out.finish()).map_err(|error| failed(&error))
     }
 
     /// A shard was held for a snapshot for so many ticks.
@@ -333,35 +397,15 @@ impl Engine {
         longest_ns.fetch_max(self.ticker.nanoseconds(ticks), Ordering::Relaxed);
     }
 
-    /// Waits behind so many keys of a snapshot, if a test has asked for that.
+    /// Waits behind so many keys of a snapshot, as long as a test asks for that.
     fn delay_save(&self, keys: u64) {
-        let delay_us = self.config.number(Opt::RdbKeySaveDelay);
-        let ends_ms = clock::monotonic_ms() + keys * delay_us.max(0) as u64 / 1_000;
-        while clock::monotonic_ms() < ends_ms && !self.durability.snapshots.is_aborted() {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-
-    /// How a snapshot is written, as the options say.
-    fn snapshot_format(&self, snapshot: &Snapshot) -> Format {
-        let version = match (snapshot.has_timed_fields(), self.config.number(Opt::RdbFormat)) {
-            (false, _) => Version::Ten,
-            (true, 0) => Version::Twelve,
-            (true, _) => Version::Valkey80,
+        let began_ms = clock::monotonic_ms();
+        let left = || {
+            let delay = test_delay(self.config.number(Opt::RdbKeySaveDelay), keys);
+            delay > Duration::from_millis(clock::monotonic_ms() - began_ms)
         };
-        let (is_compressing, is_summing) = (self.config.flag(Opt::Rdbcompression), self.config.flag(Opt::Rdbchecksum));
-        Format { version, is_compressing, is_summing }
-    }
-
-    /// What is said of how keys were used: what the server evicts by, as in Redis.
-    fn access_shown(&self) -> Box<dyn Fn(u32) -> Access + Send> {
-        let (policy, now) = (self.config.maxmemory_policy(), Instant::now());
-        if policy.is_lfu() {
-            Box::new(|clock| Access::Frequency(clock as u8))
-        } else if policy.is_lru() {
-            Box::new(move |clock| Access::Idle(u64::from(key_clock::idle_s(clock, now))))
-        } else {
-            Box::new(|_| Access::Unknown)
+        while left() && !self.durability.snapshots.is_aborted() {
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 
@@ -389,6 +433,12 @@ impl Engine {
             self.set_disk_behind(is_behind || self.journal.is_full());
         }
     }
+}
+
+/// How long a test has so many keys take: so many microseconds each, or, where that is negative, one for so many of them.
+pub fn test_delay(delay_us: i64, keys: u64) -> Duration {
+    let each = delay_us.unsigned_abs();
+    Duration::from_micros(if delay_us < 0 { keys / each } else { keys.saturating_mul(each) })
 }
 
 const ABORTED: &str = "it was given up for another";

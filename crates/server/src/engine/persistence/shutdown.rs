@@ -11,6 +11,7 @@ use crate::engine::Engine;
 use crate::engine::clients::blocking::Waiter;
 use crate::engine::durability::snapshots::{Purpose, WhenDone};
 use crate::engine::pause::Held;
+use crate::engine::readiness::Hindrance;
 use crate::host::clock::Instant;
 use crate::host::log;
 use crate::request::error::Error;
@@ -30,9 +31,10 @@ pub enum Wish {
 pub type Client = (Arc<Waiter>, Error);
 
 impl Engine {
-    /// Whether a snapshot is to be written before the end.
+    /// Whether a snapshot is to be written before the end: never of what is loaded in part.
     pub fn has_last_words(&self, wish: Wish) -> bool {
         match wish {
+            _ if self.readiness.has(Hindrance::Loading) => false,
             Wish::AsConfigured => self.durability.snapshots.are_ruled() && self.config.is_set(Opt::Save),
             Wish::Save => true,
             Wish::NoSave => false,
@@ -42,7 +44,7 @@ impl Engine {
     /// Ends the engine, behind a last snapshot if that is wished; `force` ends it even when that fails.
     pub fn shut_down(self: &Arc<Self>, wish: Wish, force: bool, client: Option<Client>) {
         if !self.has_last_words(wish) {
-            return self.post_stop();
+            return self.end_now();
         }
         self.pause.begin(Held::All, u64::MAX);
         log::notice("Saving the final RDB snapshot before exiting.");
@@ -60,6 +62,15 @@ impl Engine {
             log::warning(&format!("Error trying to save the DB: {refusal}"));
             ended(false);
         }
+    }
+
+    /// Ends the engine as it is.
+    pub fn end_now(&self) {
+        if self.readiness.has(Hindrance::Loading) {
+            log::warning("Received shutdown signal during loading, exiting now.");
+            self.durability.loading.give_up();
+        }
+        self.post_stop();
     }
 
     fn end_after_snapshot(&self, is_good: bool, force: bool, client: Option<Client>) {

@@ -12,6 +12,7 @@ use crate::config::Opt;
 use crate::config::value::reason;
 use crate::engine::Engine;
 use crate::engine::durability::snapshots::Purpose;
+use crate::engine::readiness::Hindrance;
 use crate::host::clock::Instant;
 use crate::host::log;
 
@@ -26,27 +27,50 @@ impl Engine {
     /// # Errors
     /// What is wrong, with a remedy.
     pub fn open_log_folder(&self) -> Result<Folder, String> {
-        let options = Options {
+        Folder::open(Arc::clone(&self.disk), self.log_options(), std::process::id()).map_err(|error| error.to_string())
+    }
+
+    /// Where the log lies, and how it is written.
+    pub fn log_options(&self) -> Options {
+        Options {
             folder: self.log_folder(),
             name: String::from_utf8_lossy(&self.config.text(Opt::Appendfilename)).into_owned(),
             checksums: self.config.flag(Opt::AofChecksums),
             timestamps: self.config.flag(Opt::AofTimestampEnabled),
             salt: self.dice().number(),
-        };
-        Folder::open(Arc::clone(&self.disk), options, std::process::id()).map_err(|error| error.to_string())
+        }
     }
 
-    /// Switches the log on or off.
+    /// Removes what the log does not need any more, if that is wanted.
+    pub fn remove_history(&self) {
+        let file = &self.durability.log;
+        if self.config.flag(Opt::AofDisableAutoGc) {
+            return;
+        }
+        let Some(history) = file.with(|open| open.log.history()).flatten() else { return };
+        match history.run() {
+            Ok(()) => _ = file.with(|open| open.log.history_removed()),
+            Err(error) => log::warning(&format!("Old files of the log cannot be removed: {error}")),
+        }
+    }
+
+    /// Switches the log on or off; while the data is loaded, as soon as it is there.
     ///
     /// # Errors
     /// Why it cannot be begun.
     pub fn switch_log(self: &Arc<Self>, is_on: bool) -> Result<(), String> {
         let file = &self.durability.log;
-        if is_on == (file.is_open() || file.has_starting()) {
+        if is_on == (file.is_open() || file.has_starting()) || self.readiness.has(Hindrance::Loading) {
             return Ok(());
         }
         if !is_on {
             self.refuse_sync_waiters();
+            if self.durability.snapshots.abort(Purpose::Base, &mut None) {
+                log::notice(&format!("Killing running AOF rewrite child: a thread of {}", std::process::id()));
+            }
+            // One that was to begin with the next base does not.
+            drop(file.take_starting());
+            self.durability.snapshots.unschedule(Purpose::Base);
             return self.end_log_apart();
         }
         file.wait_until_closed();
@@ -80,11 +104,21 @@ impl Engine {
         let Some(log) = self.drop_log() else { return };
         match log.into_folder().wait(self.journal.end()) {
             Ok(log) => {
-                self.durability.log.set_starting(log);
-                self.durability.snapshots.schedule(Purpose::Base);
+                if self.keep_starting(log) {
+                    self.durability.snapshots.schedule(Purpose::Base);
+                }
             }
             Err(error) => log::warning(&format!("The append-only file cannot be begun: {error}")),
         }
+    }
+
+    /// Has a log begin with the next base, unless it has been switched off meanwhile; whether it does.
+    pub(super) fn keep_starting(&self, log: Log) -> bool {
+        let is_wanted = self.config.flag(Opt::Appendonly);
+        if is_wanted {
+            self.durability.log.set_starting(log);
+        }
+        is_wanted
     }
 
     /// Has a thread write and sync the log to its end. Nothing waits for that.

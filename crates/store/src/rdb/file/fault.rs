@@ -7,7 +7,7 @@ use super::super::VERSION_MAX;
 use super::super::bad::Bad;
 
 /// Valkey's own version of the format.
-pub(super) const VALKEY_VERSION: u16 = 80;
+pub(super) const VALKEY_VERSION: u16 = crate::rdb::VERSION_VALKEY;
 
 /// Why a file is not read further.
 #[derive(Debug)]
@@ -74,7 +74,8 @@ impl fmt::Display for Fault {
             ),
             Self::Sum { stated, actual } => write!(
                 f,
-                "the sum at the end of the file ({stated:016x}) is not that of its bytes ({actual:016x}): some of them have changed"
+                "RDB CRC error: the sum at the end of the file ({stated:016x}) is not that of its bytes ({actual:016x}), so that \
+                 some of them have changed"
             ),
         }
     }

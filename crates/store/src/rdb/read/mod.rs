@@ -39,14 +39,14 @@ pub enum Loaded {
     Stream(Stream),
 }
 
-/// Reads the type and the bytes of one value as Redis writes them. A collection without elements is [`Bad`], except for a
+/// Reads the type and the bytes of one value as this server writes them. A collection without elements is [`Bad`], except for a
 /// stream, and except for a hash whose fields are all over.
 ///
 /// # Errors
 /// [`Bad`] when the bytes are not a value.
-pub fn read(input: &mut Input<'_>, limits: &Limits) -> Result<Loaded, Bad> {
+pub fn read(input: &mut Input<'_>, origin: Origin, limits: &Limits) -> Result<Loaded, Bad> {
     let kind = input.byte()?;
-    read_kind(input, kind, Origin::Redis, limits)
+    read_kind(input, kind, origin, limits)
 }
 
 /// Who numbers the types: what came after version 11 of the format has not the same numbers everywhere.

@@ -1,0 +1,259 @@
+//! Loading while the server runs: DEBUG RELOAD and DEBUG LOADAOF.
+//!
+//! What there is steps aside at once, shard by shard, and comes back if the loading fails. Until it is over clients that need
+//! data are told to come again, nothing expires and no snapshot begins. What was loaded is not recorded: a log that does not
+//! say the same is given a new base.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use sleeve_disk::replay;
+use sleeve_store::{Find, Store};
+
+use crate::config::Opt;
+use crate::context::key_change::Pending;
+use crate::engine::Engine;
+use crate::engine::clients::watch::Presence;
+use crate::engine::durability::loading::{Again, NotLoaded, WhenLoaded};
+use crate::engine::durability::snapshots::{Purpose, WhenDone};
+use crate::engine::journal::{Recorder, Spare};
+use crate::engine::keyspace::locks::Locks;
+use crate::engine::readiness::Hindrance;
+use crate::engine::scripts::Libraries;
+use crate::execute;
+use crate::execute::scratch::Desk;
+use crate::execute::serve_blocked;
+use crate::host::clock::Instant;
+use crate::host::log;
+
+/// How long all shards are waited for before others get a turn.
+const PATIENCE: Duration = Duration::from_millis(5);
+
+/// What has stepped aside.
+struct Aside {
+    store: Store,
+    libraries: Libraries,
+}
+
+impl Engine {
+    /// Has this engine load again when it is asked to.
+    pub(super) fn offer_loading(self: &Arc<Self>) {
+        let own = Arc::downgrade(self);
+        self.durability.loading.set_loader(move |what, when_loaded| {
+            if let Some(engine) = own.upgrade() {
+                load_apart(&engine, what, when_loaded);
+            }
+        });
+    }
+
+    fn load_again(self: &Arc<Self>, what: Again) -> Result<(), NotLoaded> {
+        self.begin_loading();
+        let loaded = self.load_in_place(what);
+        self.is_replaying.store(false, Ordering::Relaxed);
+        self.durability.loading.end();
+        self.end_loading();
+        match (&loaded, what) {
+            (Ok(()), Again::Snapshot { .. }) => log::warning("DB reloaded by DEBUG RELOAD"),
+            (Ok(()), Again::Log) => log::warning("Append Only File loaded by DEBUG LOADAOF"),
+            (Err(NotLoaded::Bad(why)), _) => log::warning(&format!("{why}. The data is what it was")),
+            (Err(NotLoaded::Unsaved), _) => {}
+        }
+        if loaded.is_ok() {
+            self.follow_loaded(what);
+        }
+        loaded
+    }
+
+    /// From here on nobody sees or changes data, and no snapshot is being written.
+    fn begin_loading(&self) {
+        loop {
+            self.durability.snapshots.wait_until_over();
+            let spare = Spare::default();
+            let locks = self.lock_all(&spare);
+            self.readiness.set(Hindrance::Loading, true);
+            self.is_replaying.store(true, Ordering::Relaxed);
+            // One that was to begin when the locks come free would begin with half of what is loaded.
+            if !self.durability.snapshots.is_running() {
+                return drop(locks);
+            }
+            self.is_replaying.store(false, Ordering::Relaxed);
+            self.readiness.set(Hindrance::Loading, false);
+            drop(locks);
+            self.post_resume();
+        }
+    }
+
+    fn lock_all<'s>(&'s self, spare: &'s Spare) -> Locks<'s> {
+        let recorder = Recorder::new(&self.journal, &self.offsets, spare);
+        let mut locks = Locks::new(&self.store, &self.all_or_each, recorder);
+        while !locks.take_all_within(PATIENCE) {
+            std::thread::yield_now();
+        }
+        locks
+    }
+
+    fn load_in_place(self: &Arc<Self>, what: Again) -> Result<(), NotLoaded> {
+        if let Again::Snapshot { is_saved: true, .. } = what {
+            let mut heard: Option<WhenDone> = Some(Box::new(|_| ()));
+            let begun = self.durability.snapshots.begin(Purpose::File, Instant::now(), &mut heard);
+            if begun.is_err() || !self.write_snapshot(Purpose::File) {
+                return Err(NotLoaded::Unsaved);
+            }
+        }
+        self.finish_aborted_snapshot();
+        let aside = Aside { store: self.store.sibling(), libraries: self.scripts.libraries() };
+        self.change_places(&aside.store);
+        self.scripts.replace_libraries(Libraries::default());
+        let loaded = match what {
+            Again::Snapshot { is_added, replaces, .. } => {
+                self.load_snapshot_again().and_then(|()| if is_added { self.add(&aside, replaces) } else { Ok(()) })
+            }
+            Again::Log => self.load_log_again(),
+        };
+        match loaded {
+            Ok(()) => {
+                self.tell_of_all(&aside.store);
+                Ok(())
+            }
+            Err(why) => {
+                self.change_places(&aside.store);
+                self.scripts.replace_libraries(aside.libraries);
+                Err(NotLoaded::Bad(why))
+            }
+        }
+        // What has no place any more is freed here, without a lock.
+    }
+
+    fn change_places(&self, other: &Store) {
+        let spare = Spare::default();
+        let mut locks = self.lock_all(&spare);
+        locks.exchange(other);
+        locks.weigh(&self.estimate);
+    }
+
+    fn load_snapshot_again(self: &Arc<Self>) -> Result<(), String> {
+        match self.load_snapshot()? {
+            true => Ok(()),
+            false => Err(format!("There is no snapshot {} to be loaded", self.snapshot_path().display())),
+        }
+    }
+
+    fn load_log_again(self: &Arc<Self>) -> Result<(), String> {
+        let file = &self.durability.log;
+        if file.is_open() {
+            self.write_log();
+            if self.journal.written() < self.journal.end() {
+                return Err("The append-only file does not have all changes".into());
+            }
+        }
+        let options = replay::Options { load_truncated: self.config.flag(Opt::AofLoadTruncated), ..Default::default() };
+        let open = file.with_any(|log| (!log.is_nameless()).then(|| (log.replay(options), log.bytes())));
+        let (replay, bytes, _folder) = match open {
+            Some(Some((replay, bytes))) => (replay, bytes, None),
+            Some(None) => return Err(NO_LOG.into()),
+            None => {
+                file.wait_until_closed();
+                let folder = self.open_log_folder()?;
+                if folder.is_empty() {
+                    return Err(NO_LOG.into());
+                }
+                let files = folder.files().map_err(|error| error.to_string())?;
+                (folder.replay(options), files.iter().map(|(_, bytes)| bytes).sum(), Some(folder))
+            }
+        };
+        self.durability.loading.begin(Instant::now().wall_ms() / 1_000, bytes);
+        let outcome = self.replay_log(replay)?;
+        outcome.told.iter().for_each(|odd| log::warning(odd));
+        if let Some(cut) = &outcome.cut {
+            log::warning(&format!("The append-only file {} ends unfinished at byte {}", cut.file, cut.at));
+        }
+        Ok(())
+    }
+
+    /// Adds to what was loaded what has stepped aside.
+    fn add(&self, aside: &Aside, replaces: bool) -> Result<(), String> {
+        let mut libraries = self.scripts.libraries();
+        for library in aside.libraries.iter() {
+            let is_there = libraries.get(&library.name).is_some();
+            if is_there && !replaces {
+                return Err(format!("The library '{}' is there already", library.name));
+            }
+            if let Some(function) = libraries.collision(library) {
+                return Err(format!("The function '{function}' is there already"));
+            }
+            if !is_there {
+                libraries.insert(Arc::clone(library));
+            }
+        }
+        let shards = 0..self.store.shards();
+        let shared = |shard| self.store.lock(shard).shared_key(&aside.store.lock(shard));
+        if let Some(shared) = shards.clone().find_map(shared).filter(|_| !replaces) {
+            let key = shared.key.escape_ascii();
+            return Err(format!("The key \"{key}\" of database {} is there already", shared.database));
+        }
+        shards.for_each(|shard| self.store.lock(shard).absorb(&mut aside.store.lock(shard)));
+        self.scripts.replace_libraries(libraries);
+        Ok(())
+    }
+
+    /// Tells those who watch keys, have them in a cache or wait for them that all of them are others now.
+    fn tell_of_all(self: &Arc<Self>, before: &Store) {
+        let now_ms = Instant::now().wall_ms();
+        let databases = 0..self.store.databases() as u32;
+        let (mut pending, mut marked, spare) = (Pending::default(), VecDeque::new(), Spare::default());
+        let mut locks = self.lock_all(&spare);
+        for database in databases {
+            self.watches.replace_all(database, |key| {
+                let hash = self.store.hash(key);
+                let presence = |found: Find<'_>| Presence::of(found);
+                let old = before.lock_of(hash);
+                let old = presence(old.find(database as usize, hash, key, now_ms));
+                (old, presence(locks.shard(hash).find(database as usize, hash, key, now_ms)))
+            });
+            marked.extend(self.blocking.mark_all(database));
+        }
+        if self.tracking.is_used() {
+            self.tracking.changed_all(None, &mut pending.outbox);
+        }
+        drop(locks);
+        self.tracking.broadcast(&mut pending.outbox);
+        pending.outbox.ring(None);
+        serve_blocked::gone(Desk::new(self, Instant::now()).at_hand(), execute::call, marked);
+    }
+
+    /// What follows from other data: it is not what the log says, and it is what was loaded.
+    fn follow_loaded(self: &Arc<Self>, what: Again) {
+        match what {
+            Again::Log => self.durability.snapshots.note_saved(self.stats.changes()),
+            Again::Snapshot { is_saved: true, is_added: false, .. } => {}
+            Again::Snapshot { .. } if !self.durability.log.is_open() => {}
+            Again::Snapshot { .. } => {
+                if self.start_snapshot(Purpose::Base, Instant::now(), &mut None).is_err() {
+                    self.durability.snapshots.schedule(Purpose::Base);
+                }
+            }
+        }
+    }
+}
+
+const NO_LOG: &str = "There is no append-only file to be loaded";
+
+fn load_apart(engine: &Arc<Engine>, what: Again, when_loaded: WhenLoaded) {
+    let when_loaded = Arc::new(Mutex::new(Some(when_loaded)));
+    let tell = |when_loaded: &Mutex<Option<WhenLoaded>>, loaded| {
+        if let Some(tell) = when_loaded.lock().take() {
+            tell(loaded);
+        }
+    };
+    let (loading, waits) = (Arc::clone(engine), Arc::clone(&when_loaded));
+    let started = engine.start_thread("load", move || {
+        tell(&waits, loading.load_again(what));
+        Ok(())
+    });
+    if let Err(error) = started {
+        tell(&when_loaded, Err(NotLoaded::Bad(format!("Its thread cannot start: {error}"))));
+    }
+}

@@ -1,0 +1,135 @@
+//! How a snapshot is put into bytes: as a snapshot file, which may be the base of a log, or as requests.
+
+use sleeve_disk::BASE_OFFSET_FIELD;
+use sleeve_disk::log::Options;
+use sleeve_store::rdb::Version;
+use sleeve_store::rdb::file::{About, Access, Format, Writer};
+use sleeve_store::snapshot::{Record, Scribe, Snapshot};
+
+use super::requests::Requests;
+use crate::config::Opt;
+use crate::engine::Engine;
+use crate::engine::keyspace::key_clock;
+use crate::host::clock::Instant;
+
+/// What a snapshot is written as.
+pub enum Form {
+    /// A file of its own.
+    File,
+    /// The base of a log, as a snapshot.
+    Base,
+    /// The base of a log that is written like this, as requests.
+    Requests(Options),
+}
+
+/// What a snapshot gives out, as bytes that wait for the disk.
+pub enum Sheet {
+    /// In the format of snapshots.
+    Rdb(Box<Writer>, Scribe, Box<dyn Fn(u32) -> Access + Send>),
+    /// In requests.
+    Requests(Box<Requests>),
+}
+
+impl Engine {
+    /// Begins to write a snapshot that stands for the journal up to an offset.
+    pub(super) fn begin_sheet(&self, form: Form, snapshot: &Snapshot, offset: u64, now: Instant) -> Sheet {
+        let now_s = now.wall_ms() / 1_000;
+        let is_log_base = match form {
+            Form::File => false,
+            Form::Base => true,
+            Form::Requests(options) => {
+                return Sheet::Requests(Box::new(Requests::begin(&options, offset, now_s)));
+            }
+        };
+        let mut writer = Writer::new(self.snapshot_format(snapshot));
+        writer.about(&About {
+            server_version: crate::REDIS_VERSION,
+            written_s: now_s,
+            used_memory: self.used_bytes(),
+            is_log_base,
+        });
+        if is_log_base {
+            writer.aux(BASE_OFFSET_FIELD, offset.to_string().as_bytes());
+        }
+        Sheet::Rdb(Box::new(writer), Scribe::new(snapshot.sizes()), self.access_shown(now))
+    }
+
+    /// How a snapshot is written, as the options say.
+    fn snapshot_format(&self, snapshot: &Snapshot) -> Format {
+        let version = match (snapshot.has_timed_fields(), self.config.number(Opt::RdbFormat)) {
+            (false, _) => Version::Ten,
+            (true, 0) => Version::Twelve,
+            (true, _) => Version::Valkey80,
+        };
+        let (is_compressing, is_summing) = (self.config.flag(Opt::Rdbcompression), self.config.flag(Opt::Rdbchecksum));
+        Format { version, is_compressing, is_summing }
+    }
+
+    /// What is said of how keys were used: what the server evicts by, as in Redis.
+    fn access_shown(&self, now: Instant) -> Box<dyn Fn(u32) -> Access + Send> {
+        let policy = self.config.maxmemory_policy();
+        if policy.is_lfu() {
+            Box::new(|clock| Access::Frequency(clock as u8))
+        } else if policy.is_lru() {
+            Box::new(move |clock| Access::Idle(u64::from(key_clock::idle_s(clock, now))))
+        } else {
+            Box::new(|_| Access::Unknown)
+        }
+    }
+}
+
+impl Sheet {
+    /// Writes a library of functions.
+    pub fn function(&mut self, code: &[u8]) {
+        match self {
+            Self::Rdb(writer, ..) => writer.function(code),
+            Self::Requests(requests) => requests.function(code),
+        }
+    }
+
+    /// Writes a record.
+    pub fn write(&mut self, record: Record<'_>) {
+        match self {
+            Self::Rdb(writer, scribe, access) => scribe.write(writer, record, &*access),
+            Self::Requests(requests) => requests.write(record),
+        }
+    }
+
+    /// How many keys were written.
+    pub fn keys_len(&self) -> u64 {
+        match self {
+            Self::Rdb(_, scribe, _) => scribe.keys_len(),
+            Self::Requests(requests) => requests.keys_len(),
+        }
+    }
+
+    /// Bytes that wait to be taken out.
+    pub fn pending_len(&self) -> usize {
+        match self {
+            Self::Rdb(writer, ..) => writer.pending_len(),
+            Self::Requests(requests) => requests.pending_len(),
+        }
+    }
+
+    /// Gives out what was written since the last time.
+    pub fn drain<R>(&mut self, take: impl FnOnce(&[u8]) -> R) -> R {
+        match self {
+            Self::Rdb(writer, ..) => writer.drain(take),
+            Self::Requests(requests) => requests.drain(take),
+        }
+    }
+
+    /// Writes the end, and gives out what is left.
+    ///
+    /// # Errors
+    /// The format has no word for something that was written.
+    pub fn end<R>(self, take: impl FnOnce(&[u8]) -> R) -> Result<R, String> {
+        match self {
+            Self::Rdb(mut writer, ..) => {
+                writer.end().map_err(|outdated| outdated.to_string())?;
+                Ok(writer.drain(take))
+            }
+            Self::Requests(requests) => Ok(take(&requests.end())),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! One content of a store in place of another, all at once: the data is loaded anew, and what was there comes back if that
+//! fails.
+//!
+//! A [`Store::sibling`] hashes as its store does, so that whole shards can change places. It belongs to whoever made it.
+
+use crate::keyspace::Store;
+use crate::keyspace::locks::Locked;
+use crate::keyspace::shard::Shard;
+use crate::table::Placement;
+use crate::table::entry::handle::EntryRef;
+
+/// A key that is in both of two contents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shared {
+    /// The database.
+    pub database: usize,
+    /// The key.
+    pub key: Box<[u8]>,
+}
+
+impl Store {
+    /// An empty store to exchange contents with.
+    pub fn sibling(&self) -> Self {
+        let placement = Placement { hash_key: self.hash_key(), shard_bits: self.shards().trailing_zeros() };
+        Self::placed(placement, self.shards(), self.databases())
+    }
+
+    /// Exchanges the contents of this store, all of whose shards the caller has locked, and of its sibling. It takes the same
+    /// time however many keys there are.
+    ///
+    /// # Panics
+    /// If `other` is no sibling, or not all shards are locked.
+    pub fn exchange(&self, all: &mut Locked<'_>, other: &Self) {
+        assert!(self.hash_key() == other.hash_key() && self.shards() == other.shards(), "siblings hash alike");
+        for shard in 0..self.shards() {
+            std::mem::swap(all.shard_mut(shard), &mut *other.lock(shard));
+        }
+    }
+}
+
+impl Shard {
+    /// A key that is here and in the same shard of a sibling.
+    pub fn shared_key(&self, other: &Self) -> Option<Shared> {
+        (0..other.databases()).find_map(|database| {
+            let mut shared = None;
+            other.for_each(database, |entry| {
+                if shared.is_none() && self.has(database, &entry) {
+                    shared = Some(Shared { database, key: entry.key().into() });
+                }
+            });
+            shared
+        })
+    }
+
+    fn has(&self, database: usize, entry: &EntryRef<'_>) -> bool {
+        let hash = self.hash_key().hash(entry.key());
+        self.get(database, hash, entry.key(), i64::MIN).is_some()
+    }
+
+    /// Takes over the keys of the same shard of a sibling that are not here.
+    pub fn absorb(&mut self, other: &mut Self) {
+        for database in 0..other.databases() {
+            let mut missing: Vec<Box<[u8]>> = Vec::new();
+            other.for_each(database, |entry| {
+                if !self.has(database, &entry) {
+                    missing.push(entry.key().into());
+                }
+            });
+            for key in missing {
+                let hash = self.hash_key().hash(&key);
+                if let Some(entry) = other.take(database, hash, &key) {
+                    drop(self.put(database, hash, &key, entry, i64::MIN));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keyspace::Options;
+    use crate::keyspace::shard::Moment;
+    use crate::value::{Deadline, Value, ValueRef};
+
+    fn store(keys: &[(usize, &str, &str)]) -> Store {
+        let store = Store::new(Options { shards: 4, ..Options::new([7; 16]) });
+        keys.iter().for_each(|&(database, key, value)| set(&store, database, key, value));
+        store
+    }
+
+    fn set(store: &Store, database: usize, key: &str, value: &str) {
+        let (hash, moment) = (store.hash(key.as_bytes()), Moment { now_ms: 0, clock: 0 });
+        let value = Value::Plain(value.as_bytes());
+        drop(store.lock_of(hash).set(database, hash, key.as_bytes(), &value, Deadline::At(99), moment));
+    }
+
+    fn get(store: &Store, database: usize, key: &str) -> Option<Vec<u8>> {
+        let hash = store.hash(key.as_bytes());
+        let shard = store.lock_of(hash);
+        let entry = shard.get(database, hash, key.as_bytes(), 0)?;
+        assert_eq!(entry.deadline(), Some(99));
+        let ValueRef::Bytes(bytes) = entry.value() else { panic!("no integer was set") };
+        Some(bytes.to_vec())
+    }
+
+    #[test]
+    fn contents_change_places_and_back() {
+        let store = store(&[(0, "a", "one"), (3, "b", "two")]);
+        let other = store.sibling();
+        store.exchange(&mut store.lock_all(), &other);
+        assert_eq!((store.len(0), store.len(3), other.len(0), other.len(3)), (0, 0, 1, 1));
+        set(&store, 0, "a", "new");
+        store.exchange(&mut store.lock_all(), &other);
+        assert_eq!((get(&store, 0, "a"), get(&store, 3, "b")), (Some(b"one".to_vec()), Some(b"two".to_vec())));
+        assert_eq!(get(&other, 0, "a"), Some(b"new".to_vec()));
+    }
+
+    #[test]
+    fn what_is_not_here_is_taken_over_and_what_is_stays() {
+        let (store, words) = (store(&[]), (0..300).map(|number| format!("key {number}")).collect::<Vec<_>>());
+        let other = store.sibling();
+        let shared =
+            |store: &Store| (0..store.shards()).find_map(|shard| store.lock(shard).shared_key(&other.lock(shard)));
+        words.iter().for_each(|word| set(&other, 2, word, "old"));
+        assert_eq!(shared(&store), None);
+        words.iter().step_by(3).for_each(|word| set(&store, 2, word, "new"));
+        set(&store, 0, &words[1], "of another database");
+        assert!(shared(&store).is_some_and(|shared| shared.database == 2));
+        (0..store.shards()).for_each(|shard| store.lock(shard).absorb(&mut other.lock(shard)));
+        assert_eq!((store.len(2), other.len(2)), (300, 100));
+        for (number, word) in words.iter().enumerate() {
+            let wanted = if number % 3 == 0 { b"new" } else { b"old" };
+            assert_eq!(get(&store, 2, word).as_deref(), Some(&wanted[..]), "{word}");
+        }
+    }
+}
