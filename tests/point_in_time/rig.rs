@@ -179,6 +179,11 @@ impl Allowance {
         !left.1
     }
 
+    /// How many changes are left, and whether it is over.
+    pub fn left(&self) -> (usize, bool) {
+        *self.left.lock().expect("nobody fails with it")
+    }
+
     /// Lets writers make so many changes, or none ever again.
     pub fn set(&self, count: usize, is_over: bool) {
         *self.left.lock().expect("nobody fails with it") = (count, is_over);

@@ -20,7 +20,8 @@ const SCRIPT: &str = "redis.call('DECRBY',KEYS[1],ARGV[1])redis.call('INCRBY',KE
 /// Random commands over all types.
 pub fn random_commands(engine: &Arc<Engine>, number: u64, allowance: &Allowance) {
     let mut local = engine.connect(|| {});
-    let mut generator = Generator::new(seed(300) + number, Scope::default());
+    // The journal's end is another each time.
+    let mut generator = Generator::new(seed(300) + number + engine.journal.end(), Scope::default());
     let mut in_transaction = false;
     while allowance.take() {
         if !in_transaction && generator.random().once_in(20) {
