@@ -18,6 +18,8 @@ pub struct Journal {
     is_full: AtomicBool,
     /// The offset one past the newest byte.
     end: AtomicU64,
+    /// How many pieces were appended.
+    pieces: AtomicU64,
     written: AtomicU64,
     synced: AtomicU64,
     kept: Mutex<Kept>,
@@ -60,6 +62,7 @@ impl Journal {
             bytes_max: AtomicUsize::new(bytes_max),
             is_full: AtomicBool::new(false),
             end: AtomicU64::new(0),
+            pieces: AtomicU64::new(0),
             written: AtomicU64::new(0),
             synced: AtomicU64::new(0),
             kept: Mutex::default(),
@@ -98,6 +101,11 @@ impl Journal {
     #[inline]
     pub fn end(&self) -> u64 {
         self.end.load(Ordering::Acquire)
+    }
+
+    /// How many pieces have been appended so far.
+    pub fn pieces(&self) -> u64 {
+        self.pieces.load(Ordering::Relaxed)
     }
 
     /// The offset up to which the file of the log has been given everything.
@@ -152,6 +160,7 @@ impl Journal {
         kept.database = Some(pieces.last_database);
         kept.chunks.push_all(pieces.bytes);
         let end = kept.chunks.end();
+        self.pieces.fetch_add(pieces.count, Ordering::Relaxed);
         self.end.store(end, Ordering::Release);
         self.note_fullness(&kept);
         end

@@ -18,6 +18,8 @@ pub struct Stage {
     open_at: usize,
     /// Effects in the open piece.
     effects: usize,
+    /// Whole pieces.
+    pieces: u64,
     /// The databases of the first effect and of the last.
     databases: Option<(u32, u32)>,
 }
@@ -27,6 +29,8 @@ pub struct Stage {
 pub struct Pieces<'s> {
     /// The bytes, which are to be taken out.
     pub bytes: &'s mut Vec<u8>,
+    /// How many pieces they are.
+    pub count: u64,
     /// The database that the first effect is about; the bytes do not say it.
     pub first_database: u32,
     /// The database that is selected behind the last effect.
@@ -107,6 +111,7 @@ impl Stage {
         if self.effects > 1 {
             self.bytes.extend_from_slice(EXEC);
         }
+        self.pieces += u64::from(self.effects != 0);
         self.effects = 0;
         self.open_at = self.bytes.len();
     }
@@ -122,7 +127,8 @@ impl Stage {
         debug_assert!(self.effects == 0, "every piece is whole");
         self.open_at = 0;
         let (first_database, last_database) = self.databases.take()?;
-        Some(Pieces { bytes: &mut self.bytes, first_database, last_database })
+        let count = std::mem::take(&mut self.pieces);
+        Some(Pieces { bytes: &mut self.bytes, count, first_database, last_database })
     }
 
     /// Gives its room away.
@@ -168,6 +174,7 @@ mod tests {
         stage.seal();
         stage.verbatim(3, b"*1\r\n$1\r\ne\r\n");
         stage.seal();
+        assert_eq!(stage.pieces, 3);
         assert_eq!(words(&mut stage), (["a", "MULTI", "b", "c", "d", "EXEC", "e"].map(str::to_owned).to_vec(), 3));
         assert!(stage.take().is_none() && stage.is_empty());
     }

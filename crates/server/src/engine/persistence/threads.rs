@@ -1,11 +1,12 @@
 //! The two threads of a log.
 //!
 //! `log` writes what the workers do not write themselves, and under `appendfsync always` syncs behind each write: whoever asks
-//! meanwhile is served by the next round, all together. `log-sync` syncs once a second under `everysec`, without any lock, so
+//! meanwhile is served by the next round, all together, with those that the last round has let go if they come back soon
+//! ([`Round`]). `log-sync` syncs once a second under `everysec`, without any lock, so
 //! that nobody waits for the disk.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::config::Opt;
 use crate::engine::Engine;
@@ -35,9 +36,44 @@ pub fn start(engine: &Arc<Engine>, opening: u64) -> std::io::Result<()> {
 }
 
 fn write_when_asked(engine: &Engine, opening: u64) {
-    let durability = &engine.durability;
+    let (durability, journal) = (&engine.durability, &engine.journal);
+    let mut round = Round::default();
     while durability.log.wait_to_be_asked(opening, durability.fails().then_some(TRY_AGAIN)) {
+        let until = Instant::now() + round.patience;
+        while !round.is_whole(journal.pieces()) && Instant::now() < until {
+            durability.log.wait_to_be_asked(opening, Some(until.saturating_duration_since(Instant::now())));
+        }
+        let (covered, begun) = (journal.pieces(), Instant::now());
         engine.write_log();
+        let is_always = Policy::of(&engine.config) == Policy::Always;
+        round = if is_always { round.next(covered, journal.pieces(), begun.elapsed()) } else { Round::default() };
+    }
+}
+
+/// What the next sync is to cover under `appendfsync always`, counted in pieces of the journal.
+///
+/// Clients that have been answered together send their next requests at nearly the same time. If a sync begins with the first
+/// of them, the others wait for the one after it, and the clients part into groups of which each waits for the others' syncs.
+/// So it waits until as many pieces have come as the last sync covered, for the time of one sync at the most. A lone client
+/// that waits for each reply waits for nobody else.
+#[derive(Debug, Default, Clone, Copy)]
+struct Round {
+    /// How far the last sync went.
+    covered: u64,
+    /// Where this one is whole.
+    whole_at: u64,
+    /// How long that may take.
+    patience: Duration,
+}
+
+impl Round {
+    /// The round after a sync that went up to `covered`, ended when `appended` pieces were there, and took this long.
+    fn next(self, covered: u64, appended: u64, took: Duration) -> Self {
+        Self { covered, whole_at: appended + (covered - self.covered), patience: took }
+    }
+
+    fn is_whole(&self, appended: u64) -> bool {
+        appended >= self.whole_at
     }
 }
 
@@ -54,5 +90,23 @@ fn sync_now_and_then(engine: &Engine, opening: u64) {
             }
             Policy::EverySecond | Policy::No => engine.write_log_if_idle(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_is_whole_when_those_of_the_last_have_come_back_beside_those_who_came_meanwhile() {
+        let begun = Round::default();
+        assert!(begun.is_whole(0), "nobody is known yet");
+        let took = Duration::from_millis(1);
+        let lone = begun.next(1, 1, took).next(2, 2, took);
+        assert!(lone.is_whole(3) && !lone.is_whole(2) && lone.patience == took);
+        // 30 pieces came while 20 were synced, whose clients are about to write again.
+        let round = begun.next(20, 50, took);
+        assert!(!round.is_whole(69) && round.is_whole(70));
+        assert!(begun.next(0, 50, took).is_whole(50), "nothing was synced, as where the disk fails");
     }
 }
