@@ -40,6 +40,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("crates/server/src/engine/persistence/save.rs", "ticks", "how long a snapshot holds a shard is only measured"),
     ("crates/server/src/engine/persistence/shutdown.rs", "Instant::now", OF_THE_DISK),
     ("crates/server/src/engine/persistence/switch.rs", "Instant::now", OF_THE_DISK),
+    ("crates/server/src/engine/persistence/threads.rs", "Instant::now", OF_THE_DISK),
     ("crates/server/src/context/timing.rs", "ticks", "a measurement; an engine of a seed has a ticker that stands"),
     ("crates/server/src/commands/script/function.rs", "monotonic_ms", "how long a script has really run"),
     ("crates/server/src/context/lock_timeout.rs", "monotonic_ms", "how long a script has really run"),

@@ -25,6 +25,8 @@ pub enum Bad {
     Deadline,
     /// The counters, ids or groups of a stream contradict its entries.
     Stream,
+    /// A stream knows producers that number their messages.
+    Producers,
     /// A value of a module.
     Module,
     /// No value has this type.
@@ -44,6 +46,9 @@ impl fmt::Display for Bad {
             Self::Score => "a score is no number",
             Self::Deadline => "a deadline is no time",
             Self::Stream => "a stream's counters, ids or groups contradict its entries",
+            Self::Producers => {
+                "a stream keeps the numbers of its producers' messages (XADD IDMP or IDMPAUTO), which are not known here"
+            }
             Self::Module => "the value belongs to a module, and there are no modules here",
             Self::Kind(kind) => return write!(formatter, "no value has the type {kind}"),
         })

@@ -6,7 +6,7 @@
 
 use super::bad::Bad;
 use super::kind;
-use super::read::Origin;
+use super::read::{Origin, no_producers};
 use super::scan::{Input, Source};
 
 /// Passes over a value of this type.
@@ -33,7 +33,7 @@ pub(super) fn pass_value(input: &mut Input<'_>, kind: u8, origin: Origin) -> Res
             string(input)?;
             bytes(input, 8)
         }),
-        (kind::STREAM | kind::STREAM_2 | kind::STREAM_3, _) => stream(input, kind),
+        (kind::STREAM | kind::STREAM_2 | kind::STREAM_3, _) | (kind::STREAM_4, Origin::Redis) => stream(input, kind),
         _ => Err(Bad::Kind(kind)),
     }
 }
@@ -76,7 +76,7 @@ fn timed_field(input: &mut Input<'_>) -> Result<(), Bad> {
 fn stream(input: &mut Input<'_>, kind: u8) -> Result<(), Bad> {
     const ID_BYTES: usize = 16;
     let (counters, counters_of_group) = if kind == kind::STREAM { (3, 2) } else { (8, 3) };
-    let seen_bytes = if kind == kind::STREAM_3 { 16 } else { 8 };
+    let seen_bytes = if kind >= kind::STREAM_3 { 16 } else { 8 };
     let lengths = |input: &mut Input<'_>, count: usize| (0..count).try_for_each(|_| length(input));
     each(input, |input| string(input).and_then(|()| string(input)))?;
     lengths(input, counters)?;
@@ -89,5 +89,6 @@ fn stream(input: &mut Input<'_>, kind: u8) -> Result<(), Bad> {
             bytes(input, seen_bytes)?;
             each(input, |input| bytes(input, ID_BYTES))
         })
-    })
+    })?;
+    if kind == kind::STREAM_4 { no_producers(input) } else { Ok(()) }
 }

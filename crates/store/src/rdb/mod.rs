@@ -12,7 +12,7 @@
 //! | `crc64` | The sum that stands behind files and dumps. |
 //!
 //! What is read is foreign: nothing is reserved for what a length claims, and what is packed is unpacked and packed again
-//! under our own limits. The format is described in Redis's `rdb.h`; versions up to 12 (Redis 8) and Valkey's 80 are read.
+//! under our own limits. The format is described in Redis's `rdb.h`; versions up to 13 (Redis 8.6) and Valkey's 80 are read.
 //! A dump is written in the oldest version that has its type, a file in the [`Version`] that its writer was given.
 
 pub mod bad;
@@ -33,7 +33,7 @@ pub use record::{Record, write};
 pub use scan::{Input, Source};
 
 /// The newest version of Redis's format that is read.
-pub const VERSION_MAX: u16 = 12;
+pub const VERSION_MAX: u16 = 13;
 
 /// The version of Valkey's own format that is read.
 pub const VERSION_VALKEY: u16 = 80;
@@ -76,4 +76,6 @@ mod kind {
     pub const HASH_TIMED_LISTPACK_EARLY: u8 = 23;
     pub const HASH_TIMED: u8 = 24;
     pub const HASH_TIMED_LISTPACK: u8 = 25;
+    /// A stream with what Redis 8.6 keeps of producers that number their messages (`XADD ... IDMP`).
+    pub const STREAM_4: u8 = 26;
 }

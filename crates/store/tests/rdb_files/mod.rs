@@ -2,6 +2,7 @@
 //!
 //! What a store holds is written out plainly ([`contents`]) and compared as that. All randomness comes from a seed.
 
+mod by_hand;
 mod values;
 
 use std::collections::HashSet;
@@ -11,7 +12,7 @@ use sleeve_store::dump_file::{Inserted, Inserter, LoadError};
 use sleeve_store::rdb::file::{About, Access, Batch, Event, Fault, Format, Head, Reader, Writer};
 use sleeve_store::rdb::{self, Bad, Input, Loaded, Origin, Version};
 use sleeve_store::{
-    Collection, Deadline, Digits, EntryRef, Kind, List, Map, Pack, Set, SortedSet, Store, Stream, StreamId, ValueRef,
+    Collection, Deadline, Digits, EntryRef, Kind, List, Map, Set, SortedSet, Store, Stream, StreamId, ValueRef,
 };
 use values::{LATER_MS, NOW, Plain, Random, contents, fill, limits, store};
 
@@ -378,110 +379,4 @@ fn a_file_that_is_cut_off_is_an_error_that_says_where() {
         };
         assert!(is_right, "cut at {length}: {error}");
     }
-}
-
-#[test]
-fn what_a_length_claims_is_not_reserved() {
-    // Each claims 2^60 elements or bytes and has none.
-    let claim = [0x81, 0x10, 0, 0, 0, 0, 0, 0, 0];
-    for kind in 0..=30 {
-        for prefix in [&b""[..], &[0; 8], &[1], &[2]] {
-            let mut file = b"REDIS0012\xfe\x00".to_vec();
-            file.extend([&[kind][..], b"\x03key", prefix, &claim, b"x"].concat());
-            assert!(loaded(&file).is_err(), "type {kind}");
-        }
-    }
-    let mut file = b"REDIS0011\xfe\x00\xfb".to_vec();
-    file.extend([&claim[..], &claim, b"\x00\x01k\x01v\xff"].concat());
-    file.extend(rdb::crc64(&file).to_le_bytes());
-    assert_eq!(contents(&loaded(&file).unwrap()).len(), 1);
-}
-
-#[test]
-fn what_cannot_be_loaded_says_why() {
-    let cases: [(&[u8], &str); 12] = [
-        (b"", "no RDB file"),
-        (b"*3\r\n$3\r\nSET\r\n", "no RDB file"),
-        (b"REDIS0013\xff", "REDIS0013"),
-        (b"REDIS0000\xff", "REDIS0000"),
-        (b"VALKEY081\xff", "VALKEY081"),
-        (b"REDIS0010\x07\x01k", "the value belongs to a module"),
-        (b"REDIS0010\x1e\x01k", "no value has the type 30"),
-        (b"REDIS0010\xf7\x81\x45\x60\x12\x34\x56\x78\x9a\xbc\x02\x02\x01", "the module"),
-        (b"REDIS0010\xf6\x01k", "release candidate"),
-        (b"VALKEY080\xf3\x01k", "slots of a cluster"),
-        (b"REDIS0010\xfe\x09\x00\x01k\x01v", "`databases` to more than 9"),
-        (b"REDIS0010\x00\x01k\x01v\x00\x01k\x01v", "stands in database 0 twice"),
-    ];
-    for (file, reason) in cases {
-        let error = loaded(file).err().expect("not to be loaded").to_string();
-        assert!(error.contains(reason), "{}: {error}", file.escape_ascii());
-    }
-    let error = loaded(b"REDIS0010\xfe\x01\x02\x03key\x02\x01a\x01").err().unwrap().to_string();
-    assert!(
-        error.starts_with("at byte 20, in the record of the key \"key\" of database 1 that begins at byte 11"),
-        "{error}"
-    );
-}
-
-/// A file with one value of this type, whose bytes these are.
-fn file_of(kind: u8, value: &[u8]) -> Vec<u8> {
-    [b"REDIS0012\xfe\x00", &[kind][..], b"\x01k", value, b"\xff", &[0; 8]].concat()
-}
-
-/// The elements as a listpack of Redis, as a string of fewer than 64 bytes.
-fn listpack(elements: &[&str]) -> Vec<u8> {
-    let pack: Pack = elements.iter().map(|element| element.as_bytes()).collect();
-    let bytes = pack.as_packed().to_redis();
-    assert!(bytes.len() < 64);
-    [&[bytes.len() as u8][..], &bytes].concat()
-}
-
-#[test]
-fn packs_are_taken_over_only_where_they_are_collections() {
-    const SORTED_SET: u8 = 17;
-    let (hash, set) = (16, 20);
-    let refused: [(u8, &[&str], &str); 7] = [
-        (hash, &["a", "1", "b", "2", "a", "3"], "twice"),
-        (hash, &["7", "1", "7", "2"], "twice"),
-        (hash, &["a", "1", "b"], "contradict"),
-        (set, &["a", "b", "a"], "twice"),
-        (SORTED_SET, &["a", "1", "b", "2", "a", "3"], "twice"),
-        (SORTED_SET, &["a", "1", "b"], "contradict"),
-        (SORTED_SET, &["a", "one"], "no number"),
-    ];
-    for (kind, elements, reason) in refused {
-        let error = loaded(&file_of(kind, &listpack(elements))).err().expect("it is refused").to_string();
-        assert!(error.contains(reason), "{elements:?}: {error}");
-    }
-    let error = loaded(&file_of(4, b"\x02\x01a\x011\x01a\x012")).err().expect("it is refused").to_string();
-    assert!(error.contains("twice"), "{error}");
-    // What would look otherwise here does.
-    let same: [(u8, &[&str], &[&str]); 4] = [
-        (SORTED_SET, &["b", "2", "a", "1.5"], &["a", "1.5", "b", "2"]),
-        (SORTED_SET, &["a", "0.10000000000000001"], &["a", "0.1"]),
-        (set, &["3", "1", "2"], &["1", "2", "3"]),
-        (set, &["b", "a"], &["b", "a"]),
-    ];
-    for (kind, found, wanted) in same {
-        let read = |elements: &[&str]| contents(&loaded(&file_of(kind, &listpack(elements))).unwrap());
-        assert_eq!(read(found), read(wanted));
-    }
-    let integers = contents(&loaded(&file_of(set, &listpack(&["3", "1", "2"]))).unwrap());
-    assert_eq!(integers.values().next().map(|value| value.1), Some("intset"));
-}
-
-#[test]
-fn what_nobody_needs_is_skipped() {
-    let file =
-        b"REDIS0012\xf7\x81\x45\x60\x12\x34\x56\x78\x9a\xbc\x02\x02\x00\xf4\x01\x02\x03\xfe\x00\x00\x01k\x01v\xff";
-    let file = [&file[..], &[0; 8]].concat();
-    assert_eq!(contents(&loaded(&file).unwrap()).len(), 1);
-}
-
-#[test]
-fn old_versions_have_no_sum_and_deadlines_in_seconds() {
-    let file = b"REDIS0002\xfe\x00\xfd\x00\x20\x00\x00\x00\x01k\xc0\x05\xff";
-    let plain = contents(&loaded(file).unwrap());
-    assert_eq!(plain.values().next().unwrap(), &(Some(8_192_000), "int", vec!["5".to_owned()]));
 }

@@ -8,6 +8,8 @@ mod whole;
 
 use super::bad::Bad;
 use super::kind;
+pub(super) use stream::no_producers;
+
 use super::scan::{Input, Source};
 use crate::packed::pack::Pack;
 use crate::types::hash::Map;
@@ -87,7 +89,7 @@ pub(crate) fn read_kind(input: &mut impl Source, kind: u8, origin: Origin, limit
             Loaded::Hash(read_timed_packed_hash(input, kind, limits)?)
         }
         (kind::HASH_TIMED_VALKEY, Origin::Valkey) => Loaded::Hash(read_valkey_hash(input, limits)?),
-        (kind::STREAM | kind::STREAM_2 | kind::STREAM_3, _) => {
+        (kind::STREAM | kind::STREAM_2 | kind::STREAM_3, _) | (kind::STREAM_4, Origin::Redis) => {
             Loaded::Stream(stream::read_stream(input, kind, limits.stream)?)
         }
         (kind::MODULE | kind::MODULE_2, _) => return Err(Bad::Module),

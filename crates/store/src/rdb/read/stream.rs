@@ -51,7 +51,20 @@ pub(super) fn read_stream(input: &mut impl Source, kind: u8, limits: BlockLimits
             return Err(Bad::Twice);
         }
     }
+    if kind == kind::STREAM_4 {
+        no_producers(input)?;
+    }
     Ok(stream)
+}
+
+/// Reads what Redis 8.6 keeps of producers that number their messages: for how long and how many numbers of each, the
+/// producers, and how many messages came with numbers and were there already.
+pub fn no_producers(input: &mut impl Source) -> Result<(), Bad> {
+    let [_, _, producers] = [input.length()?, input.length()?, input.length()?];
+    if producers != 0 {
+        return Err(Bad::Producers);
+    }
+    input.length().and_then(|_| input.length()).map(|_| ())
 }
 
 /// Reads the entries of a block: a master entry with counts and names, then for each entry flags, id less the block's, and
@@ -114,7 +127,7 @@ fn read_group(input: &mut impl Source, kind: u8, stream: &Stream) -> Result<Stre
             return Err(Bad::Twice);
         }
         let consumer = group.add(&name, seen_ms);
-        let active_ms = if kind == kind::STREAM_3 { input.number()? } else { seen_ms };
+        let active_ms = if kind >= kind::STREAM_3 { input.number()? } else { seen_ms };
         group.consumer_mut(consumer).active_ms = (active_ms != -1).then_some(active_ms);
         for _ in 0..input.length()? {
             let id = read_raw_id(input)?;
