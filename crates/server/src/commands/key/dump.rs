@@ -2,7 +2,7 @@
 //! in 16 bits, and a CRC-64 of all that stands before.
 
 use sleeve_store::rdb::{self, Input, Loaded, Origin, Version};
-use sleeve_store::{Deadline, EntryRef, Value};
+use sleeve_store::{Deadline, EntryRef, Kind, Value};
 use sleeve_wire::number;
 
 use crate::commands::hash;
@@ -22,9 +22,11 @@ pub fn dump(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// The dump of a value.
+/// The dump of a value, in the form that most servers can restore: of a stream without the times at which consumers were
+/// last active, which Redis 7.0 has no place for.
 pub(super) fn payload_of(entry: &EntryRef<'_>, now_ms: i64) -> Vec<u8> {
-    payload_for(Version::Twelve, entry, now_ms)
+    let version = if entry.kind() == Kind::Stream { Version::Ten } else { Version::Twelve };
+    payload_for(version, entry, now_ms)
 }
 
 /// The dump of a value for whoever knows this version.
