@@ -1,7 +1,7 @@
 //! Measures the store alone: nanoseconds for each operation on random keys, with and without the two prefetch passes,
 //! and resident memory for each key. `cargo run --release -p sleeve-store --example measure [KEYS [SHARDS [SCENARIO]]]`
 
-use sleeve_store::{Deadline, FindMut, Hash, Moment, Options, SHARDS_DEFAULT, Step, Store, Value};
+use sleeve_store::{Deadline, FindMut, Key, Moment, Options, SHARDS_DEFAULT, Step, Store, Value};
 use std::hint::black_box;
 use std::ops::Range;
 
@@ -52,8 +52,8 @@ fn fill(name: &str, keys: u64, shards: usize, value: &Value<'_>) -> Store {
     for number in 0..keys {
         let key = key(number);
         let begun = if number % 16 == 0 { spent_ns() } else { 0.0 };
-        let hash = store.hash(&key);
-        drop(store.lock_of(hash).set(0, hash, &key, value, Deadline::Clear, MOMENT));
+        let named = store.key(&key);
+        drop(store.lock_of(named.hash).set(0, named, value, Deadline::Clear, MOMENT));
         longest_ns = if number % 16 == 0 { longest_ns.max(spent_ns() - begun) } else { longest_ns };
     }
     let spent = spent_ns() - start_ns;
@@ -69,31 +69,31 @@ fn fill(name: &str, keys: u64, shards: usize, value: &Value<'_>) -> Store {
 
 /// Runs `act` on random keys in batches, after the prefetch passes if the batch is larger than 1, and prints the best of
 /// sixteen parts.
-fn run(name: &str, store: &Store, keys: Range<u64>, batch: usize, mut act: impl FnMut(&Store, Hash, &[u8])) {
+fn run(name: &str, store: &Store, keys: Range<u64>, batch: usize, mut act: impl FnMut(&Store, Key<'_>)) {
     let mut random = Random(88_172_645_463_325_252);
     let chosen: Vec<[u8; 16]> =
         (0..4_000_000).map(|_| key(keys.start + random.next() % (keys.end - keys.start))).collect();
-    let (mut hashes, mut best) = (Vec::with_capacity(batch), f64::MAX);
+    let (mut hashed, mut best) = (Vec::with_capacity(batch), f64::MAX);
     for part in chosen.chunks(chosen.len() / 16) {
         let start_ns = spent_ns();
         for keys in part.chunks(batch) {
-            hashes.clear();
-            hashes.extend(keys.iter().map(|key| store.hash(key)));
+            hashed.clear();
+            hashed.extend(keys.iter().map(|key| store.key(key)));
             if batch > 1 {
                 for step in [Step::Segment, Step::Bucket, Step::Entry] {
-                    hashes.iter().for_each(|&hash| store.lock_of(hash).prefetch(0, hash, step));
+                    hashed.iter().for_each(|key| store.lock_of(key.hash).prefetch(0, key.hash, step));
                 }
             }
-            keys.iter().zip(&hashes).for_each(|(key, &hash)| act(store, hash, key));
+            hashed.iter().for_each(|&key| act(store, key));
         }
         best = best.min((spent_ns() - start_ns) / part.len() as f64);
     }
     println!("  {name:<22} batch {batch:>2}: {best:>6.1} ns");
 }
 
-fn get(store: &Store, hash: Hash, key: &[u8]) {
-    let shard = store.lock_of(hash);
-    if let Some(entry) = shard.get(0, hash, key, MOMENT.now_ms) {
+fn get(store: &Store, key: Key<'_>) {
+    let shard = store.lock_of(key.hash);
+    if let Some(entry) = shard.get(0, key, MOMENT.now_ms) {
         entry.touch(2);
         match entry.value() {
             sleeve_store::ValueRef::Bytes(bytes) => _ = black_box(bytes.last()),
@@ -102,12 +102,12 @@ fn get(store: &Store, hash: Hash, key: &[u8]) {
     }
 }
 
-fn set(store: &Store, hash: Hash, key: &[u8], value: &Value<'_>) {
-    drop(store.lock_of(hash).set(0, hash, key, value, Deadline::Clear, MOMENT));
+fn set(store: &Store, key: Key<'_>, value: &Value<'_>) {
+    drop(store.lock_of(key.hash).set(0, key, value, Deadline::Clear, MOMENT));
 }
 
-fn increment(store: &Store, hash: Hash, key: &[u8]) {
-    if let FindMut::Live(mut entry) = store.lock_of(hash).find_mut(0, hash, key, MOMENT.now_ms)
+fn increment(store: &Store, key: Key<'_>) {
+    if let FindMut::Live(mut entry) = store.lock_of(key.hash).find_mut(0, key, MOMENT.now_ms)
         && let Some(number) = entry.value().integer()
     {
         drop(entry.set_integer(number + 1));
@@ -142,7 +142,7 @@ fn scenario(name: &str, keys: u64, shards: usize) {
         if name == "integers" {
             run("INCR", &store, 0..keys, batch, increment);
         } else {
-            run("SET, same size", &store, 0..keys, batch, |store, hash, key| set(store, hash, key, &value));
+            run("SET, same size", &store, 0..keys, batch, |store, key| set(store, key, &value));
         }
         run("GET of a missing key", &store, keys..2 * keys, batch, get);
     }

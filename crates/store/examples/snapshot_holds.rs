@@ -60,8 +60,8 @@ fn measure(name: &str, store: &Store, touch: impl FnOnce(&Store)) {
 }
 
 fn change<C: Collection>(store: &Store, key: &[u8], change: impl FnOnce(&mut C)) {
-    let hash = store.hash(key);
-    store.lock_of(hash).update(0, (hash, key), MOMENT, |_| {}, change).expect("the key is of this type");
+    let named = store.key(key);
+    store.lock_of(named.hash).update(0, named, MOMENT, |_| {}, change).expect("the key is of this type");
 }
 
 fn empty() -> Store {
@@ -72,21 +72,21 @@ fn strings(count: u64) {
     let (store, value) = (empty(), [b'x'; 200]);
     let set = |store: &Store, number: u64| {
         let key = format!("key:{number:012}");
-        let hash = store.hash(key.as_bytes());
+        let named = store.key(key.as_bytes());
         let value = Value::Plain(&value);
-        drop(store.lock(0).set(0, hash, key.as_bytes(), &value, Deadline::Clear, MOMENT));
+        drop(store.lock(0).set(0, named, &value, Deadline::Clear, MOMENT));
     };
     (0..count).for_each(|number| set(&store, number));
     measure("strings of 200 bytes", &store, |store| set(store, 1));
     let store = empty();
     let key = b"long".as_slice();
-    let hash = store.hash(key);
+    let named = store.key(key);
     let value = vec![7; 512 << 20];
-    drop(store.lock(0).set(0, hash, key, &Value::Raw(&value), Deadline::Clear, MOMENT));
+    drop(store.lock(0).set(0, named, &Value::Raw(&value), Deadline::Clear, MOMENT));
     drop(value);
     measure("a string of 512 MiB", &store, |store| {
         let mut shard = store.lock(0);
-        let sleeve_store::FindMut::Live(mut entry) = shard.find_mut(0, hash, key, 0) else { return };
+        let sleeve_store::FindMut::Live(mut entry) = shard.find_mut(0, named, 0) else { return };
         entry.with_bytes_mut(0, std::slice::from_ref(&(1 << 28..(1 << 28) + 1)), |bytes| bytes[1 << 28] ^= 1);
     });
 }

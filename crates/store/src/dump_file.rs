@@ -18,7 +18,7 @@ use crate::rdb::read::{Limits, Loaded};
 use crate::table::entry::body::{Body, INLINE_MAX};
 use crate::value::Value;
 use crate::value::collection::Collection;
-use crate::value::key_hash::Hash;
+use crate::value::key_hash::{Hash, Key};
 
 /// So many keys ahead the segment of a key is asked for, and the bucket at half of them. The entry is not: it is not there.
 const AHEAD: usize = 16;
@@ -123,9 +123,9 @@ impl Inserter {
         if deadline.is_some_and(|deadline| self.now_ms > deadline) || has_nothing(&value) {
             return Ok(Inserted { keys: 0, expired: 1 });
         }
-        let hash = store.hash(&key);
-        let mut shard = store.lock_of(hash);
-        match add(&mut shard, database, (hash, &key), value, deadline, clock(access)) {
+        let named = store.key(&key);
+        let mut shard = store.lock_of(named.hash);
+        match add(&mut shard, database, named, value, deadline, clock(access)) {
             true => Ok(Inserted { keys: 1, expired: 0 }),
             false => Err(LoadError::Twice { offset, database, key }),
         }
@@ -185,24 +185,21 @@ impl Inserter {
             let Record { hash, decoded } = records[at as usize];
             let prefix = batch.prefix(decoded.at);
             let (deadline, clock) = (prefix.deadline, clock(prefix.access));
+            let loaded = match decoded.content {
+                Content::Loaded(value) => made.loaded[value as usize].take(),
+                Content::Short(_) | Content::Integer(_) => None,
+            };
+            let key = Key { name: batch.text(made, decoded.key), hash };
             let is_new = match decoded.content {
-                Content::Loaded(value) => {
-                    let value = made.loaded[value as usize].take();
-                    let key = batch.text(made, decoded.key);
-                    add(shard, database, (hash, key), value, deadline, clock)
-                }
+                Content::Loaded(_) => add(shard, database, key, loaded, deadline, clock),
                 Content::Short(text) => {
-                    let (key, value) = (batch.text(made, decoded.key), Value::Plain(batch.text(made, text)));
-                    shard.add(database, (hash, key), Body::new(&value), deadline, clock)
+                    let value = Value::Plain(batch.text(made, text));
+                    shard.add(database, key, Body::new(&value), deadline, clock)
                 }
-                Content::Integer(number) => {
-                    let key = batch.text(made, decoded.key);
-                    shard.add(database, (hash, key), Body::Integer(number), deadline, clock)
-                }
+                Content::Integer(number) => shard.add(database, key, Body::Integer(number), deadline, clock),
             };
             if !is_new {
-                let (offset, key) = (batch.offset(decoded.at), batch.text(made, decoded.key).to_vec());
-                return Err(LoadError::Twice { offset, database, key });
+                return Err(LoadError::Twice { offset: batch.offset(decoded.at), database, key: key.name.to_vec() });
             }
         }
         Ok(())
@@ -218,7 +215,7 @@ fn has_nothing(value: &Option<Loaded>) -> bool {
 fn add(
     shard: &mut Shard,
     database: usize,
-    place: (Hash, &[u8]),
+    key: Key<'_>,
     value: Option<Loaded>,
     deadline: Option<i64>,
     clock: u32,
@@ -226,14 +223,14 @@ fn add(
     let Some(value) = value else { return true };
     match value {
         Loaded::String(bytes) if bytes.len() <= INLINE_MAX => {
-            shard.add(database, place, Body::new(&Value::Plain(&bytes)), deadline, clock)
+            shard.add(database, key, Body::new(&Value::Plain(&bytes)), deadline, clock)
         }
-        Loaded::String(bytes) => shard.add(database, place, Body::Shared(Arc::new(bytes)), deadline, clock),
-        Loaded::List(list) => shard.add_collection(database, place, list, deadline, clock),
-        Loaded::Set(set) => shard.add_collection(database, place, set, deadline, clock),
-        Loaded::Hash(map) => shard.add_collection(database, place, map, deadline, clock),
-        Loaded::SortedSet(set) => shard.add_collection(database, place, set, deadline, clock),
-        Loaded::Stream(stream) => shard.add_collection(database, place, stream, deadline, clock),
+        Loaded::String(bytes) => shard.add(database, key, Body::Shared(Arc::new(bytes)), deadline, clock),
+        Loaded::List(list) => shard.add_collection(database, key, list, deadline, clock),
+        Loaded::Set(set) => shard.add_collection(database, key, set, deadline, clock),
+        Loaded::Hash(map) => shard.add_collection(database, key, map, deadline, clock),
+        Loaded::SortedSet(set) => shard.add_collection(database, key, set, deadline, clock),
+        Loaded::Stream(stream) => shard.add_collection(database, key, stream, deadline, clock),
     }
 }
 
@@ -303,7 +300,7 @@ mod tests {
     use crate::value::Deadline;
 
     /// What puts a value under its key.
-    type Put<'a> = &'a mut dyn FnMut(&mut Shard, (Hash, &[u8]));
+    type Put<'a> = &'a mut dyn FnMut(&mut Shard, Key<'_>);
 
     /// Small values of every form that lies in an entry.
     fn filled() -> Store {
@@ -311,42 +308,42 @@ mod tests {
         let (limits, moment) = (Limits::usual(store.hash_key()), Moment { now_ms: 0, clock: 0 });
         let words = |count: usize| (0..count).map(|number| format!("word {number}")).collect::<Vec<_>>();
         let put = |key: &str, put: Put<'_>| {
-            let hash = store.hash(key.as_bytes());
-            put(&mut store.lock_of(hash), (hash, key.as_bytes()));
+            let key = store.key(key.as_bytes());
+            put(&mut store.lock_of(key.hash), key);
         };
         for (key, value) in
             [("integer", Value::Integer(-77)), ("whole", Value::Plain(b"text")), ("raw", Value::Raw(b"r"))]
         {
-            put(key, &mut |shard, (hash, key)| drop(shard.set(0, hash, key, &value, Deadline::Clear, moment)));
+            put(key, &mut |shard, key| drop(shard.set(0, key, &value, Deadline::Clear, moment)));
         }
-        put("list", &mut |shard, place| {
+        put("list", &mut |shard, key| {
             let list = List::collect(words(5).iter().map(String::as_bytes), limits.list);
-            drop(shard.set_collection(0, place, list, Deadline::Clear, moment));
+            drop(shard.set_collection(0, key, list, Deadline::Clear, moment));
         });
         for (key, is_integer) in [("set", false), ("integers", true)] {
-            put(key, &mut |shard, place| {
+            put(key, &mut |shard, key| {
                 let mut set = Set::new(limits.hash_key);
                 for (number, word) in words(9).iter().enumerate() {
                     set.add(if is_integer { number.to_string() } else { word.clone() }.as_bytes(), &limits.set);
                 }
-                drop(shard.set_collection(0, place, set, Deadline::At(99), moment));
+                drop(shard.set_collection(0, key, set, Deadline::At(99), moment));
             });
         }
-        put("sorted", &mut |shard, place| {
+        put("sorted", &mut |shard, key| {
             let mut set = SortedSet::new(limits.hash_key);
             words(9).iter().for_each(|word| _ = set.set(word.as_bytes(), 1.5, limits.sorted_set));
-            drop(shard.set_collection(0, place, set, Deadline::Clear, moment));
+            drop(shard.set_collection(0, key, set, Deadline::Clear, moment));
         });
         for (key, wide, timed) in [("hash", "", false), ("wide", "w", false), ("timed", "", true), ("both", "w", true)]
         {
-            put(key, &mut |shard, place| {
+            put(key, &mut |shard, key| {
                 let mut map = Map::new(limits.hash_key);
                 for (number, word) in words(4).iter().enumerate() {
                     let deadline =
                         if timed && number % 2 == 0 { Deadline::At(5 + number as i64) } else { Deadline::Clear };
                     map.set(word.as_bytes(), wide.repeat(70).as_bytes(), deadline, limits.hash, 0);
                 }
-                drop(shard.set_collection(0, place, map, Deadline::Clear, moment));
+                drop(shard.set_collection(0, key, map, Deadline::Clear, moment));
             });
         }
         store

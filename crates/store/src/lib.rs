@@ -65,5 +65,5 @@ pub use crate::types::stream::group::{Consumer, ConsumerId, Pending, PendingCopy
 pub use crate::types::stream::id::StreamId;
 pub use crate::types::stream::{Entries, Keep, Stream, StreamCounters};
 pub use crate::value::collection::{Collection, MemberPlace};
-pub use crate::value::key_hash::{Hash, HashKey};
+pub use crate::value::key_hash::{Hash, HashKey, Key};
 pub use crate::value::{Deadline, Digits, EMBEDDED_MAX, Encoding, Kind, Value, ValueRef};

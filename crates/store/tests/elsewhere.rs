@@ -6,22 +6,22 @@ use sleeve_store::{Find, Previous, ShardSet, Store};
 /// to be put.
 pub fn put_elsewhere(
     store: &Store,
-    (db, key): (usize, &[u8]),
-    (to_db, to_key): (usize, &[u8]),
+    (db, name): (usize, &[u8]),
+    (to_db, to_name): (usize, &[u8]),
     copies: bool,
     now_ms: i64,
 ) -> Option<Previous> {
-    let (hash, to_hash) = (store.hash(key), store.hash(to_key));
-    let (from, to) = (store.shard_of(hash), store.shard_of(to_hash));
+    let (key, to_key) = (store.key(name), store.key(to_name));
+    let (from, to) = (store.shard_of(key.hash), store.shard_of(to_key.hash));
     let mut locked = store.lock_set(ShardSet::from_iter([from, to]));
     let owned = match copies {
-        true => match locked.shard(from).find(db, hash, key, i64::MIN) {
+        true => match locked.shard(from).find(db, key, i64::MIN) {
             Find::Live(entry) => Some(entry.detach()),
             _ => None,
         },
-        false => locked.shard_mut(from).take(db, hash, key),
+        false => locked.shard_mut(from).take(db, key),
     };
-    let (previous, garbage) = locked.shard_mut(to).put(to_db, to_hash, to_key, owned?, now_ms);
+    let (previous, garbage) = locked.shard_mut(to).put(to_db, to_key, owned?, now_ms);
     drop((locked, garbage));
     Some(previous)
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use sleeve_store::{
-    Collection, Deadline, Digits, Encoding, Find, Hash, HashKey, Map, MapLimits, MapRef, Moment, Options, Shard, Store,
+    Collection, Deadline, Digits, Encoding, Find, HashKey, Key, Map, MapLimits, MapRef, Moment, Options, Shard, Store,
     Value, ValueRef,
 };
 
@@ -199,7 +199,7 @@ fn the_encoding_follows_the_limits_and_never_goes_back() {
 
 const LIMITS: MapLimits = MapLimits { entries_max: 512, value_bytes_max: 64 };
 
-fn give(shard: &mut Shard, key: (Hash, &[u8]), fields: usize, at_ms: i64) {
+fn give(shard: &mut Shard, key: Key<'_>, fields: usize, at_ms: i64) {
     let moment = Moment { now_ms: 0, clock: 0 };
     let set = |map: &mut Map| {
         for number in 0..fields {
@@ -213,22 +213,21 @@ fn give(shard: &mut Shard, key: (Hash, &[u8]), fields: usize, at_ms: i64) {
 fn a_shard_finds_the_hashes_that_are_due_whatever_happened_to_their_keys() {
     let store = Store::new(Options { shards: 1, ..Options::new([7; 16]) });
     let mut shard = store.lock(0);
-    let key = |name: &'static str| (store.hash(name.as_bytes()), name.as_bytes());
+    let key = |name: &'static str| store.key(name.as_bytes());
     for (name, fields, at_ms) in
         [("small", 3, 20), ("large", 2_000, 10), ("string", 1, 10), ("gone", 1, 10), ("old", 5, 5)]
     {
         give(&mut shard, key(name), fields, at_ms);
     }
-    let (hash, name) = key("string");
-    drop(shard.set(0, hash, name, &Value::Plain(b"v"), Deadline::Clear, Moment { now_ms: 0, clock: 0 }));
-    drop(shard.remove(0, key("gone").0, key("gone").1));
-    let moved = shard.take(0, key("old").0, key("old").1).expect("it is there");
-    drop(shard.put(0, key("new").0, key("new").1, moved, 0));
+    drop(shard.set(0, key("string"), &Value::Plain(b"v"), Deadline::Clear, Moment { now_ms: 0, clock: 0 }));
+    drop(shard.remove(0, key("gone")));
+    let moved = shard.take(0, key("old")).expect("it is there");
+    drop(shard.put(0, key("new"), moved, 0));
     assert!(!shard.has_due_fields(0, 5) && shard.has_due_fields(0, 6));
     let mut order = Vec::new();
     for now_ms in 0..200 {
         while let Some((hash, name)) = shard.pop_due(0, now_ms) {
-            let expired = shard.expire_fields(0, (hash, &name), now_ms, 100).expect("something is over");
+            let expired = shard.expire_fields(0, Key { name: &name, hash }, now_ms, 100).expect("something is over");
             if expired.emptied {
                 order.push(String::from_utf8(name.to_vec()).expect("our own names"));
             }
@@ -236,7 +235,7 @@ fn a_shard_finds_the_hashes_that_are_due_whatever_happened_to_their_keys() {
     }
     assert_eq!(order, ["new", "large", "small"]);
     assert_eq!(shard.len(0), 1);
-    assert!(matches!(shard.find(0, hash, b"string", 0), Find::Live(_)));
+    assert!(matches!(shard.find(0, key("string"), 0), Find::Live(_)));
     give(&mut shard, key("small"), 3, 20);
     drop(shard.flush(0));
     assert!(!shard.has_due_fields(0, 1_000) && shard.pop_due(0, 1_000).is_none());

@@ -157,8 +157,8 @@ impl Model {
             Deadline::At(at) => Some(at),
             Deadline::Clear => None,
         };
-        let hash = self.store.hash(key);
-        let (previous, garbage) = self.store.lock_of(hash).set(db, hash, key, &value, deadline, self.moment());
+        let named = self.store.key(key);
+        let (previous, garbage) = self.store.lock_of(named.hash).set(db, named, &value, deadline, self.moment());
         drop(garbage);
         assert_eq!(previous, self.previous(db, key));
         self.twin[db].insert(key.to_vec(), Plain { bytes, encoding, deadline: twin_deadline });
@@ -166,10 +166,10 @@ impl Model {
     }
 
     fn find(&mut self, db: usize, key: &[u8]) {
-        let hash = self.store.hash(key);
-        let shard = self.store.lock_of(hash);
-        [Step::Segment, Step::Bucket, Step::Entry].into_iter().for_each(|step| shard.prefetch(db, hash, step));
-        let (found, expected) = match shard.find(db, hash, key, self.now_ms) {
+        let named = self.store.key(key);
+        let shard = self.store.lock_of(named.hash);
+        [Step::Segment, Step::Bucket, Step::Entry].into_iter().for_each(|step| shard.prefetch(db, named.hash, step));
+        let (found, expected) = match shard.find(db, named, self.now_ms) {
             Find::Missing => (None, Previous::Missing),
             Find::Expired(entry) => (Some(entry), Previous::Expired),
             Find::Live(entry) => (Some(entry), Previous::Live),
@@ -185,11 +185,11 @@ impl Model {
 
     fn append(&mut self, db: usize, key: &[u8]) {
         let suffix = self.random.bytes();
-        let hash = self.store.hash(key);
-        let mut shard = self.store.lock_of(hash);
-        let held = shard.get(db, hash, key, self.now_ms).and_then(|entry| entry.shared());
+        let named = self.store.key(key);
+        let mut shard = self.store.lock_of(named.hash);
+        let held = shard.get(db, named, self.now_ms).and_then(|entry| entry.shared());
         let held_bytes = held.as_ref().map(|buffer| buffer.to_vec());
-        match shard.find_mut(db, hash, key, self.now_ms) {
+        match shard.find_mut(db, named, self.now_ms) {
             FindMut::Live(mut entry) => {
                 let length = entry.append(&suffix);
                 let twin = self.twin[db].get_mut(key).unwrap();
@@ -207,10 +207,10 @@ impl Model {
     fn edit(&mut self, db: usize, key: &[u8]) {
         let limit = if self.random.below(30) == 0 { 9000 } else { 200 };
         let at = self.random.below(limit) as usize;
-        let hash = self.store.hash(key);
+        let named = self.store.key(key);
         let live = self.live(db, key);
-        let mut shard = self.store.lock_of(hash);
-        let mut entry = shard.entry_or_insert(db, hash, key, &Value::Zeros(at), self.moment());
+        let mut shard = self.store.lock_of(named.hash);
+        let mut entry = shard.entry_or_insert(db, named, &Value::Zeros(at), self.moment());
         entry.with_bytes_mut(at + 1, std::slice::from_ref(&(at..at + 1)), |bytes| bytes[at] ^= 0x55);
         let mut twin = live.unwrap_or(Plain { bytes: Vec::new(), encoding: "raw", deadline: None });
         twin.encoding = "raw";
@@ -221,9 +221,9 @@ impl Model {
     }
 
     fn increment(&mut self, db: usize, key: &[u8]) {
-        let hash = self.store.hash(key);
-        let mut shard = self.store.lock_of(hash);
-        let FindMut::Live(mut entry) = shard.find_mut(db, hash, key, self.now_ms) else { return };
+        let named = self.store.key(key);
+        let mut shard = self.store.lock_of(named.hash);
+        let FindMut::Live(mut entry) = shard.find_mut(db, named, self.now_ms) else { return };
         let Some(number) = entry.value().integer() else { return };
         drop(entry.set_integer(number.wrapping_add(1)));
         let twin = self.twin[db].get_mut(key).unwrap();
@@ -236,8 +236,8 @@ impl Model {
             0 => None,
             _ => Some(self.now_ms + self.random.below(200) as i64),
         };
-        let hash = self.store.hash(key);
-        let found = self.store.lock_of(hash).set_deadline(db, hash, key, deadline);
+        let named = self.store.key(key);
+        let found = self.store.lock_of(named.hash).set_deadline(db, named, deadline);
         assert_eq!(found, self.twin[db].contains_key(key));
         if let Some(twin) = self.twin[db].get_mut(key) {
             twin.deadline = deadline;
@@ -246,8 +246,8 @@ impl Model {
     }
 
     fn remove(&mut self, db: usize, key: &[u8]) {
-        let hash = self.store.hash(key);
-        let garbage = self.store.lock_of(hash).remove(db, hash, key);
+        let named = self.store.key(key);
+        let garbage = self.store.lock_of(named.hash).remove(db, named);
         assert_eq!(garbage.is_some(), self.twin[db].remove(key).is_some());
         self.find(db, key);
     }

@@ -11,14 +11,14 @@ fn store(shards: usize) -> Store {
 }
 
 fn set(store: &Store, key: &str, deadline: Deadline) {
-    let hash = store.hash(key.as_bytes());
+    let named = store.key(key.as_bytes());
     let value = Value::Plain(key.as_bytes());
-    drop(store.lock_of(hash).set(0, hash, key.as_bytes(), &value, deadline, MOMENT));
+    drop(store.lock_of(named.hash).set(0, named, &value, deadline, MOMENT));
 }
 
 fn remove(store: &Store, key: &str) -> bool {
-    let hash = store.hash(key.as_bytes());
-    store.lock_of(hash).remove(0, hash, key.as_bytes()).is_some()
+    let named = store.key(key.as_bytes());
+    store.lock_of(named.hash).remove(0, named).is_some()
 }
 
 /// Keys that stay are shown exactly once while others come and go by the thousand between the steps.
@@ -140,10 +140,10 @@ fn locks_of_many_threads_keep_the_sum() {
     let store = store(8);
     let (accounts, rounds) = if cfg!(miri) { (6, 20) } else { (40, 20_000) };
     let key = |number: u64| format!("account:{number}").into_bytes();
-    let read = |shard: &Shard, key: &[u8]| shard.get(0, store.hash(key), key, 0).unwrap().value().integer().unwrap();
+    let read = |shard: &Shard, key: &[u8]| shard.get(0, store.key(key), 0).unwrap().value().integer().unwrap();
     (0..accounts).for_each(|number| {
         let (key, hash) = (key(number), store.hash(&key(number)));
-        drop(store.lock_of(hash).set(0, hash, &key, &Value::Integer(100), Deadline::Clear, MOMENT));
+        drop(store.lock_of(hash).set(0, store.key(&key), &Value::Integer(100), Deadline::Clear, MOMENT));
     });
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -158,9 +158,9 @@ fn locks_of_many_threads_keep_the_sum() {
                         let mut locked = store.lock_set(ShardSet::from_iter([from_shard, to_shard]));
                         let left = Value::Integer(read(locked.shard(from_shard), &from) - 1);
                         let shard = locked.shard_mut(from_shard);
-                        drop(shard.set(0, from_hash, &from, &left, Deadline::Clear, MOMENT));
+                        drop(shard.set(0, store.key(&from), &left, Deadline::Clear, MOMENT));
                         let right = Value::Integer(read(locked.shard(to_shard), &to) + 1);
-                        drop(locked.shard_mut(to_shard).set(0, to_hash, &to, &right, Deadline::Clear, MOMENT));
+                        drop(locked.shard_mut(to_shard).set(0, store.key(&to), &right, Deadline::Clear, MOMENT));
                     }
                 })
             })

@@ -5,7 +5,6 @@ use sleeve_wire::request::Args;
 use sleeve_wire::{number, pattern};
 
 use crate::context::Cx;
-use crate::request::Key;
 use crate::request::error::Error;
 
 /// Which keys a walk shows.
@@ -82,7 +81,7 @@ pub fn is_due(entry: &EntryRef<'_>, now_ms: i64) -> bool {
 
 /// Removes a key of the selected database that a walk found to be due, unless it has been given another life since.
 pub fn remove_due(cx: &mut Cx<'_>, name: &[u8]) {
-    let key = Key { name, hash: cx.engine.store.hash(name) };
+    let key = cx.engine.store.key(name);
     let is_free = cx.locks.is_empty();
     if is_free {
         cx.locks.take_one(key.hash);

@@ -45,7 +45,7 @@ pub fn watch(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         let database = cx.state.database;
         for key in request.keys() {
             let shard = cx.locks.shard(key.hash);
-            let found = shard.find(database as usize, key.hash, key.name, cx.now.wall_ms());
+            let found = shard.find(database as usize, key, cx.now.wall_ms());
             let expired = matches!(found, Find::Expired(_));
             cx.state.watching.add(cx.engine, database, key.name, expired);
         }
@@ -130,8 +130,8 @@ fn watched_key_expired(cx: &mut Cx<'_>) -> bool {
     let now_ms = cx.now.wall_ms();
     let watching = &cx.state.watching;
     watching.keys().iter().any(|watched| {
-        let hash = cx.engine.store.hash(&watched.key);
-        let found = cx.locks.shard(hash).find(watched.database as usize, hash, &watched.key, now_ms);
+        let key = cx.engine.store.key(&watched.key);
+        let found = cx.locks.shard(key.hash).find(watched.database as usize, key, now_ms);
         matches!(found, Find::Expired(_)) && !watching.was_expired(cx.engine, watched)
     })
 }

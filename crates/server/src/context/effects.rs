@@ -132,10 +132,10 @@ impl Cx<'_> {
     /// SWAPDB). All shards are locked. How many changes that is the caller counts.
     pub fn database_goes(&mut self, database: usize, successor: Option<usize>) {
         let (engine, locks, now_ms) = (self.engine, &mut self.locks, self.now.wall_ms());
-        engine.watches.replace_all(database as u32, |key| {
-            let hash = engine.store.hash(key);
-            let shard = locks.shard(hash);
-            let presence = |database| Presence::of(shard.find(database, hash, key, now_ms));
+        engine.watches.replace_all(database as u32, |name| {
+            let key = engine.store.key(name);
+            let shard = locks.shard(key.hash);
+            let presence = |database| Presence::of(shard.find(database, key, now_ms));
             (presence(database), successor.map_or(Presence::Missing, presence))
         });
         self.pending.marked.extend(engine.blocking.mark_all(database as u32));

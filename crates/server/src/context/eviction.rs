@@ -16,7 +16,6 @@ use crate::config::{Config, MaxmemoryPolicy, Opt};
 use crate::engine::keyspace::eviction_pool::Candidate;
 use crate::engine::keyspace::key_clock;
 use crate::host::clock::Instant;
-use crate::request::Key;
 
 /// What came of making room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,17 +162,16 @@ impl Cx<'_> {
     /// Evicts a key, if it is still there and may go. Its value is freed when the shard's lock has been given back.
     fn evict(&mut self, candidate: &Candidate, policy: MaxmemoryPolicy) -> Fate {
         let (engine, database) = (self.engine, candidate.database);
-        let key = Key { name: &candidate.name, hash: engine.store.hash(&candidate.name) };
+        let key = engine.store.key(&candidate.name);
         self.locks.take_one(key.hash);
         if !key_change::may_vanish(engine, self.now) {
             self.locks.unlock();
             return Fate::Forbidden;
         }
         let shard = self.locks.shard(key.hash);
-        let is_meant = shard
-            .get(database, key.hash, key.name, i64::MIN)
-            .is_some_and(|entry| !policy.is_volatile() || entry.deadline().is_some());
-        let garbage = if is_meant { shard.remove(database, key.hash, key.name) } else { None };
+        let is_meant =
+            shard.get(database, key, i64::MIN).is_some_and(|entry| !policy.is_volatile() || entry.deadline().is_some());
+        let garbage = if is_meant { shard.remove(database, key) } else { None };
         if garbage.is_some() && shard.len(database) == 0 {
             shard.trim();
         }

@@ -21,9 +21,10 @@ pub fn step(source: Source<'_, '_>, shard: &mut Shard, database: usize, now_ms: 
     let Source { engine, counters, state, pending, recorder } = source;
     for _ in 0..HASHES_A_STEP {
         let Some((hash, name)) = shard.pop_due(database, now_ms) else { return false };
-        let Some(expired) = shard.expire_fields(database, (hash, &name), now_ms, FIELDS_A_LOOK) else { continue };
+        let key = Key { name: &name, hash };
+        let Some(expired) = shard.expire_fields(database, key, now_ms, FIELDS_A_LOOK) else { continue };
         let source = Source { engine, counters, state, pending: &mut *pending, recorder: &mut *recorder };
-        key_change::tell(source, Cause::FieldsExpired(&expired), database as u32, Key { name: &name, hash });
+        key_change::tell(source, Cause::FieldsExpired(&expired), database as u32, key);
         recorder.end_piece();
     }
     shard.has_due_fields(database, now_ms)

@@ -15,7 +15,7 @@ use crate::engine::Engine;
 use crate::engine::keyspace::locks::Locks;
 use crate::host::dice::Dice;
 use crate::request::renamed_commands::Names;
-use crate::request::{KeyAt, hash_keys};
+use crate::request::{Key, KeyAt, hash_keys};
 
 /// Keys whose buckets and entries are fetched ahead together: what the caches of a core hold without loss.
 const GROUP_KEYS: usize = 64;
@@ -193,7 +193,7 @@ fn entry_of<'l>(locks: &'l mut Locks<'_>, database: usize, args: Args<'_>, key: 
         return None;
     }
     let name = args.get(key.index as usize)?;
-    locks.shard(key.hash).get(database, key.hash, name, i64::MIN)
+    locks.shard(key.hash).get(database, Key { name, hash: key.hash }, i64::MIN)
 }
 
 /// What the name of a request stands for.

@@ -224,7 +224,7 @@ impl Cx<'_> {
     pub fn read(&mut self, key: Key<'_>) -> Option<EntryRef<'_>> {
         self.expire_if_due(key);
         let (database, now, due_ms) = (self.state.database as usize, self.now, self.due_ms);
-        let Some(entry) = self.locks.shard(key.hash).get(database, key.hash, key.name, due_ms) else {
+        let Some(entry) = self.locks.shard(key.hash).get(database, key, due_ms) else {
             self.counters.misses.add(1);
             let by = (self.engine, self.state.own(), &mut self.pending.outbox);
             notifications::publish(by, self.state.database, (Class::KeyMiss, "keymiss"), key.name);
@@ -267,7 +267,7 @@ impl Cx<'_> {
         self.expire_if_due(key);
         let database = self.state.database as usize;
         let shard = self.locks.shard(key.hash);
-        let Some(entry) = shard.get(database, key.hash, key.name, self.due_ms) else {
+        let Some(entry) = shard.get(database, key, self.due_ms) else {
             self.counters.misses.add(1);
             let by = (self.engine, self.state.own(), &mut self.pending.outbox);
             notifications::publish(by, self.state.database, (Class::KeyMiss, "keymiss"), key.name);
@@ -289,7 +289,7 @@ impl Cx<'_> {
     pub fn peek(&mut self, key: Key<'_>) -> Option<EntryRef<'_>> {
         self.expire_if_due(key);
         let (database, now_ms) = (self.state.database as usize, self.due_ms);
-        self.locks.shard(key.hash).get(database, key.hash, key.name, now_ms)
+        self.locks.shard(key.hash).get(database, key, now_ms)
     }
 
     /// The entry of a key, to be changed. The caller reports what it changed with [`Cx::changed`].
@@ -297,7 +297,7 @@ impl Cx<'_> {
     pub fn edit(&mut self, key: Key<'_>) -> Option<EntryMut<'_>> {
         self.expire_if_due(key);
         let (database, now, due_ms) = (self.state.database as usize, self.now, self.due_ms);
-        match self.locks.shard(key.hash).find_mut(database, key.hash, key.name, due_ms) {
+        match self.locks.shard(key.hash).find_mut(database, key, due_ms) {
             FindMut::Live(entry) => {
                 if !self.state.no_touch {
                     key_clock::touch((&self.engine.config, self.dice), &entry.view(), now);
@@ -326,7 +326,7 @@ impl Cx<'_> {
     ) -> Result<Updated<R>, Error> {
         self.expire_if_due(key);
         let (database, moment, renew) = (self.state.database as usize, self.moment(), renewal(self));
-        let updated = self.locks.shard(key.hash).update(database, (key.hash, key.name), moment, renew, change);
+        let updated = self.locks.shard(key.hash).update(database, key, moment, renew, change);
         let updated = updated.map_err(|OtherKind| Error::WRONG_TYPE)?;
         if updated.created && !updated.emptied {
             self.notify(Class::New, "new", key);
@@ -342,7 +342,7 @@ impl Cx<'_> {
     ) -> Result<Option<Updated<R>>, Error> {
         self.expire_if_due(key);
         let (database, now_ms, renew) = (self.state.database as usize, self.due_ms, renewal(self));
-        let updated = self.locks.shard(key.hash).update_present(database, (key.hash, key.name), now_ms, renew, change);
+        let updated = self.locks.shard(key.hash).update_present(database, key, now_ms, renew, change);
         updated.map_err(|OtherKind| Error::WRONG_TYPE)
     }
 
@@ -354,7 +354,7 @@ impl Cx<'_> {
             self.notify(Class::New, "new", key);
         }
         let (database, moment) = (self.state.database as usize, self.moment());
-        let entry = self.locks.shard(key.hash).entry_or_insert(database, key.hash, key.name, value, moment);
+        let entry = self.locks.shard(key.hash).entry_or_insert(database, key, value, moment);
         if !self.state.no_touch {
             key_clock::touch((&self.engine.config, self.dice), &entry.view(), self.now);
         }
@@ -367,8 +367,7 @@ impl Cx<'_> {
     fn expire_if_due(&mut self, key: Key<'_>) -> bool {
         let (database, now_ms) = (self.state.database as usize, self.due_ms);
         let shard = self.locks.shard(key.hash);
-        let is_due = shard.volatile_len(database) != 0
-            && matches!(shard.find(database, key.hash, key.name, now_ms), Find::Expired(_));
+        let is_due = shard.volatile_len(database) != 0 && matches!(shard.find(database, key, now_ms), Find::Expired(_));
         let has_due_fields = shard.has_due_fields(database, now_ms);
         if is_due {
             self.expire(key);
@@ -387,7 +386,7 @@ impl Cx<'_> {
         if !shard.is_due(database as usize, key.hash, now_ms) || !key_change::may_vanish(self.engine, self.now) {
             return;
         }
-        let expired = shard.expire_fields(database as usize, (key.hash, key.name), now_ms, FIELDS_A_LOOK);
+        let expired = shard.expire_fields(database as usize, key, now_ms, FIELDS_A_LOOK);
         if let Some(expired) = expired {
             self.tell(Cause::FieldsExpired(&expired), database, key);
         }
@@ -399,7 +398,7 @@ impl Cx<'_> {
             return;
         }
         let database = self.state.database;
-        if let Some(garbage) = self.locks.shard(key.hash).remove(database as usize, key.hash, key.name) {
+        if let Some(garbage) = self.locks.shard(key.hash).remove(database as usize, key) {
             self.engine.lazy_free.now_or_later(garbage, self.engine.config.flag(Opt::LazyfreeLazyExpire));
         }
         self.tell(Cause::Expired, database, key);
@@ -440,7 +439,7 @@ impl Cx<'_> {
     pub fn set(&mut self, key: Key<'_>, value: &Value<'_>, deadline: Deadline) {
         let (database, moment) = (self.state.database as usize, self.moment());
         let shard = self.locks.shard(key.hash);
-        let (previous, garbage) = shard.set(database, key.hash, key.name, value, deadline, moment);
+        let (previous, garbage) = shard.set(database, key, value, deadline, moment);
         self.engine.lazy_free.now_or_later(garbage, self.engine.config.flag(Opt::LazyfreeLazyServerDel));
         if previous == Previous::Expired {
             self.tell(Cause::Expired, self.state.database, key);
@@ -461,7 +460,7 @@ impl Cx<'_> {
         let is_new = self.peek(key).is_none();
         let (database, moment) = (self.state.database as usize, self.moment());
         let shard = self.locks.shard(key.hash);
-        drop(shard.set_collection(database, (key.hash, key.name), collection, Deadline::Clear, moment));
+        drop(shard.set_collection(database, key, collection, Deadline::Clear, moment));
         self.changed(key);
         if is_new {
             self.notify(Class::New, "new", key);
@@ -480,7 +479,7 @@ impl Cx<'_> {
             return false;
         }
         let database = self.state.database as usize;
-        let removed = self.locks.shard(key.hash).remove(database, key.hash, key.name).is_some();
+        let removed = self.locks.shard(key.hash).remove(database, key).is_some();
         if removed {
             self.tell(cause, self.state.database, key);
         }

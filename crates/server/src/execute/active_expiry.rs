@@ -19,7 +19,6 @@ use crate::context::key_change::{Cause, Pending, Source};
 use crate::engine::Engine;
 use crate::engine::clients::blocking::Place;
 use crate::execute;
-use crate::request::Key;
 
 /// Buckets that are looked at while one lock is held.
 const BUCKETS_A_STEP: usize = 256;
@@ -129,7 +128,7 @@ impl Expiry {
                 large.push(garbage);
             }
             let source = Source { engine, counters, state: None, pending: &mut pending, recorder: &mut recorder };
-            key_change::tell(source, Cause::Expired, database as u32, Key { name, hash: engine.store.hash(name) });
+            key_change::tell(source, Cause::Expired, database as u32, engine.store.key(name));
             recorder.end_piece();
         });
         let source = Source { engine, counters, state: None, pending: &mut pending, recorder: &mut recorder };
@@ -171,9 +170,9 @@ mod tests {
     #[test]
     fn a_pause_that_begins_during_a_slice_ends_it() {
         let engine = Engine::new(Config::default());
-        let (hash, moment) = (engine.store.hash(b"k"), Moment { now_ms: 0, clock: 0 });
-        let shard = engine.store.shard_of(hash);
-        drop(engine.store.lock(shard).set(0, hash, b"k", &Value::Bytes(b"1"), Deadline::At(1), moment));
+        let (key, moment) = (engine.store.key(b"k"), Moment { now_ms: 0, clock: 0 });
+        let shard = engine.store.shard_of(key.hash);
+        drop(engine.store.lock(shard).set(0, key, &Value::Bytes(b"1"), Deadline::At(1), moment));
         let expiry = Expiry::new(shard, 1);
         let desk = Desk::new(&engine, Instant { wall_us: 1_000_000, monotonic_us: 0 });
         // The slice has begun, and asks again for each shard.

@@ -69,8 +69,8 @@ fn serve_key(cx: &mut Cx<'_>, place: &Place) {
 }
 
 fn kind_of(cx: &mut Cx<'_>, place: &Place) -> Option<Kind> {
-    let (hash, now_ms) = (cx.engine.store.hash(&place.name), cx.now.wall_ms());
-    let entry = cx.locks.shard(hash).get(place.database as usize, hash, &place.name, now_ms);
+    let (key, now_ms) = (cx.engine.store.key(&place.name), cx.now.wall_ms());
+    let entry = cx.locks.shard(key.hash).get(place.database as usize, key, now_ms);
     entry.map(|entry| entry.kind())
 }
 

@@ -6,6 +6,7 @@ pub mod queue;
 pub mod redaction;
 pub mod renamed_commands;
 
+pub use sleeve_store::Key;
 use sleeve_store::{Hash, Store};
 use sleeve_wire::commands::Row;
 use sleeve_wire::request::Args;
@@ -16,15 +17,6 @@ pub struct KeyAt {
     /// Index among the arguments.
     pub index: u32,
     /// The store's hash of the key.
-    pub hash: Hash,
-}
-
-/// A key with its hash.
-#[derive(Debug, Clone, Copy)]
-pub struct Key<'a> {
-    /// The name.
-    pub name: &'a [u8],
-    /// The store's hash of the name.
     pub hash: Hash,
 }
 

@@ -5,28 +5,21 @@
 use super::shard::{Shard, due_ms};
 use crate::table::entry::body::Body;
 use crate::value::collection::{Collection, Object};
-use crate::value::key_hash::Hash;
+use crate::value::key_hash::Key;
 
 impl Shard {
     /// Adds a key; false, and nothing is done, if it is there.
     #[inline]
-    pub(crate) fn add(
-        &mut self,
-        db: usize,
-        (hash, key): (Hash, &[u8]),
-        body: Body<'_>,
-        deadline: Option<i64>,
-        clock: u32,
-    ) -> bool {
-        let position = self.placement.position(hash);
+    pub(crate) fn add(&mut self, db: usize, key: Key<'_>, body: Body<'_>, deadline: Option<i64>, clock: u32) -> bool {
+        let position = self.placement.position(key.hash);
         let table = self.table_mut(db);
-        if table.find(position, key).is_some() {
+        if table.find(position, key.name).is_some() {
             return false;
         }
         let due_ms = due_ms(&body);
-        table.insert(position, key, body, deadline, clock);
+        table.insert(position, key.name, body, deadline, clock);
         if let Some(due_ms) = due_ms {
-            self.due[db].announce(hash, key, due_ms);
+            self.due[db].announce(key.hash, key.name, due_ms);
         }
         true
     }
@@ -35,14 +28,14 @@ impl Shard {
     pub(crate) fn add_collection<C: Collection>(
         &mut self,
         db: usize,
-        place: (Hash, &[u8]),
+        key: Key<'_>,
         collection: C,
         deadline: Option<i64>,
         clock: u32,
     ) -> bool {
         match Body::inline(&collection) {
-            Some(body) => self.add(db, place, body, deadline, clock),
-            None => self.add(db, place, Body::Object(Object::new(collection)), deadline, clock),
+            Some(body) => self.add(db, key, body, deadline, clock),
+            None => self.add(db, key, Body::Object(Object::new(collection)), deadline, clock),
         }
     }
 }

@@ -53,8 +53,7 @@ impl Shard {
     }
 
     fn has(&self, database: usize, entry: &EntryRef<'_>) -> bool {
-        let hash = self.hash_key().hash(entry.key());
-        self.get(database, hash, entry.key(), i64::MIN).is_some()
+        self.get(database, self.hash_key().key(entry.key()), i64::MIN).is_some()
     }
 
     /// Takes over the keys of the same shard of a sibling that are not here.
@@ -66,10 +65,10 @@ impl Shard {
                     missing.push(entry.key().into());
                 }
             });
-            for key in missing {
-                let hash = self.hash_key().hash(&key);
-                if let Some(entry) = other.take(database, hash, &key) {
-                    drop(self.put(database, hash, &key, entry, i64::MIN));
+            for name in missing {
+                let key = self.hash_key().key(&name);
+                if let Some(entry) = other.take(database, key) {
+                    drop(self.put(database, key, entry, i64::MIN));
                 }
             }
         }
@@ -90,15 +89,15 @@ mod tests {
     }
 
     fn set(store: &Store, database: usize, key: &str, value: &str) {
-        let (hash, moment) = (store.hash(key.as_bytes()), Moment { now_ms: 0, clock: 0 });
+        let (key, moment) = (store.key(key.as_bytes()), Moment { now_ms: 0, clock: 0 });
         let value = Value::Plain(value.as_bytes());
-        drop(store.lock_of(hash).set(database, hash, key.as_bytes(), &value, Deadline::At(99), moment));
+        drop(store.lock_of(key.hash).set(database, key, &value, Deadline::At(99), moment));
     }
 
     fn get(store: &Store, database: usize, key: &str) -> Option<Vec<u8>> {
-        let hash = store.hash(key.as_bytes());
-        let shard = store.lock_of(hash);
-        let entry = shard.get(database, hash, key.as_bytes(), 0)?;
+        let key = store.key(key.as_bytes());
+        let shard = store.lock_of(key.hash);
+        let entry = shard.get(database, key, 0)?;
         assert_eq!(entry.deadline(), Some(99));
         let ValueRef::Bytes(bytes) = entry.value() else { panic!("no integer was set") };
         Some(bytes.to_vec())

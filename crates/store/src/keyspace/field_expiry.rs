@@ -6,7 +6,7 @@
 
 use super::shard::Shard;
 use crate::types::hash::Map;
-use crate::value::key_hash::Hash;
+use crate::value::key_hash::{Hash, Key};
 
 /// Fields of one hash that were removed because their time had come.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,16 +36,10 @@ impl Shard {
 
     /// Removes fields of a hash whose time has come, looking at some `budget` of them: all of a small one. None if there
     /// are none.
-    pub fn expire_fields(
-        &mut self,
-        db: usize,
-        (hash, key): (Hash, &[u8]),
-        now_ms: i64,
-        budget: usize,
-    ) -> Option<ExpiredFields> {
+    pub fn expire_fields(&mut self, db: usize, key: Key<'_>, now_ms: i64, budget: usize) -> Option<ExpiredFields> {
         let mut fields = Vec::new();
         let expire = |map: &mut Map| map.expire(now_ms, budget, |field| fields.push(field.into()));
-        let updated = self.update_present(db, (hash, key), now_ms, |_| {}, expire);
+        let updated = self.update_present(db, key, now_ms, |_| {}, expire);
         let emptied = updated.ok().flatten()?.emptied;
         (!fields.is_empty()).then_some(ExpiredFields { fields, emptied })
     }

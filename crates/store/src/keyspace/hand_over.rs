@@ -10,7 +10,7 @@ use crate::table::owed::Recipient;
 use crate::value::handover::desk::Desk;
 use crate::value::handover::opening::Opening;
 use crate::value::handover::owing::Budget;
-use crate::value::key_hash::Hash;
+use crate::value::key_hash::Key;
 
 impl Shard {
     /// From now on every key is owed to the snapshot.
@@ -47,13 +47,8 @@ impl Shard {
     }
 
     /// Hands over more of an opened value if it is under this key; whether it is.
-    pub(crate) fn hand_over_opened(
-        &mut self,
-        (hash, key): (Hash, &[u8]),
-        opening: &Arc<Opening>,
-        budget: &mut Budget,
-    ) -> bool {
-        let position = self.placement.position(hash);
-        self.tables.iter_mut().any(|table| table.hand_over_opened(position, key, opening, budget))
+    pub(crate) fn hand_over_opened(&mut self, key: Key<'_>, opening: &Arc<Opening>, budget: &mut Budget) -> bool {
+        let position = self.placement.position(key.hash);
+        self.tables.iter_mut().any(|table| table.hand_over_opened(position, key.name, opening, budget))
     }
 }

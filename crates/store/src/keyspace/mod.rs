@@ -17,7 +17,7 @@ use std::time::Duration;
 use crate::table::Placement;
 use crate::table::entry::handle::EntryRef;
 use crate::value::handover::desk::Desk;
-use crate::value::key_hash::{Hash, HashKey};
+use crate::value::key_hash::{Hash, HashKey, Key};
 use locks::{Locked, SHARDS_MAX, ShardCell, ShardGuard, ShardSet};
 use parking_lot::Mutex;
 use shard::Shard;
@@ -110,6 +110,12 @@ impl Store {
     #[inline]
     pub fn hash(&self, key: &[u8]) -> Hash {
         self.hash_key.hash(key)
+    }
+
+    /// A key of this name, hashed.
+    #[inline]
+    pub fn key<'n>(&self, name: &'n [u8]) -> Key<'n> {
+        self.hash_key.key(name)
     }
 
     /// The index of the shard that has the keys with this hash.

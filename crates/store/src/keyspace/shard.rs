@@ -2,9 +2,9 @@
 //!
 //! All that commands do with keys passes through here. The shard knows deadlines: a key whose deadline is before the
 //! `now_ms` that the caller gives is [`Find::Expired`], still there, and the caller decides whether to remove it or to
-//! hide it. Time and access clocks are arguments; nothing here reads a clock. Callers hold the shard's lock and pass
-//! the hash of the key, which they computed once with [`Store::hash`](crate::Store::hash); a hash of another shard is
-//! the caller's mistake and finds nothing.
+//! hide it. Time and access clocks are arguments; nothing here reads a clock. Callers hold the shard's lock and name a
+//! [`Key`], which [`Store::key`](crate::Store::key) has hashed once; one of another shard is the caller's mistake and is not
+//! found.
 
 use super::due::DueKeys;
 use crate::memory::prefetch::Step;
@@ -14,7 +14,7 @@ use crate::table::walk::ExpireReport;
 use crate::table::{Placement, Table};
 use crate::types::hash::Map;
 use crate::value::collection::{Collection, Object};
-use crate::value::key_hash::{Hash, HashKey};
+use crate::value::key_hash::{Hash, HashKey, Key};
 use crate::value::{Deadline, Value, is_expired};
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -129,11 +129,11 @@ impl Shard {
         self.due.resize_with(db + 1, DueKeys::default);
     }
 
-    /// Looks a key up.
-    #[inline]
-    pub fn find(&self, db: usize, hash: Hash, key: &[u8], now_ms: i64) -> Find<'_> {
-        let position = self.placement.position(hash);
-        match self.table(db).and_then(|table| table.find(position, key)) {
+    /// Looks a key up. Whether it is inlined is not left to the compiler: a key is three words, which a call would lay down.
+    #[inline(always)]
+    pub fn find(&self, db: usize, key: Key<'_>, now_ms: i64) -> Find<'_> {
+        let position = self.placement.position(key.hash);
+        match self.table(db).and_then(|table| table.find(position, key.name)) {
             None => Find::Missing,
             Some(entry) if is_expired(entry.deadline(), now_ms) => Find::Expired(entry),
             Some(entry) => Find::Live(entry),
@@ -141,9 +141,9 @@ impl Shard {
     }
 
     /// Looks a key up; one that has expired counts as missing.
-    #[inline]
-    pub fn get(&self, db: usize, hash: Hash, key: &[u8], now_ms: i64) -> Option<EntryRef<'_>> {
-        match self.find(db, hash, key, now_ms) {
+    #[inline(always)]
+    pub fn get(&self, db: usize, key: Key<'_>, now_ms: i64) -> Option<EntryRef<'_>> {
+        match self.find(db, key, now_ms) {
             Find::Live(entry) => Some(entry),
             Find::Missing | Find::Expired(_) => None,
         }
@@ -151,9 +151,9 @@ impl Shard {
 
     /// Looks a key up to change what is there.
     #[inline]
-    pub fn find_mut(&mut self, db: usize, hash: Hash, key: &[u8], now_ms: i64) -> FindMut<'_> {
-        let position = self.placement.position(hash);
-        match self.tables.get_mut(db).and_then(|table| table.find_mut(position, key)) {
+    pub fn find_mut(&mut self, db: usize, key: Key<'_>, now_ms: i64) -> FindMut<'_> {
+        let position = self.placement.position(key.hash);
+        match self.tables.get_mut(db).and_then(|table| table.find_mut(position, key.name)) {
             None => FindMut::Missing,
             Some(entry) if is_expired(entry.deadline(), now_ms) => FindMut::Expired(entry),
             Some(entry) => FindMut::Live(entry),
@@ -161,25 +161,18 @@ impl Shard {
     }
 
     /// The entry of a key, to be changed; a key that is missing or has expired is first set to `value`.
-    pub fn entry_or_insert(
-        &mut self,
-        db: usize,
-        hash: Hash,
-        key: &[u8],
-        value: &Value<'_>,
-        moment: Moment,
-    ) -> EntryMut<'_> {
-        let position = self.placement.position(hash);
+    pub fn entry_or_insert(&mut self, db: usize, key: Key<'_>, value: &Value<'_>, moment: Moment) -> EntryMut<'_> {
+        let position = self.placement.position(key.hash);
         let table = self.table_mut(db);
         // The search is repeated because a borrow that is returned on one path only lasts on all of them.
-        if table.find(position, key).is_some_and(|entry| !is_expired(entry.deadline(), moment.now_ms)) {
-            return table.find_mut(position, key).expect("the key was there a moment ago");
+        if table.find(position, key.name).is_some_and(|entry| !is_expired(entry.deadline(), moment.now_ms)) {
+            return table.find_mut(position, key.name).expect("the key was there a moment ago");
         }
-        if let Some(mut entry) = table.find_mut(position, key) {
+        if let Some(mut entry) = table.find_mut(position, key.name) {
             drop(entry.assign(Body::new(value), None, moment.clock));
-            return table.find_mut(position, key).expect("the key was there a moment ago");
+            return table.find_mut(position, key.name).expect("the key was there a moment ago");
         }
-        table.insert(position, key, Body::new(value), None, moment.clock)
+        table.insert(position, key.name, Body::new(value), None, moment.clock)
     }
 
     /// Sets a key to a value, whatever was there. Where the sizes allow it, the entry is overwritten in place.
@@ -187,34 +180,32 @@ impl Shard {
     pub fn set(
         &mut self,
         db: usize,
-        hash: Hash,
-        key: &[u8],
+        key: Key<'_>,
         value: &Value<'_>,
         deadline: Deadline,
         moment: Moment,
     ) -> (Previous, Garbage) {
-        self.store(db, hash, key, Body::new(value), deadline, moment)
+        self.store(db, key, Body::new(value), deadline, moment)
     }
 
     #[inline]
     fn store(
         &mut self,
         db: usize,
-        hash: Hash,
-        key: &[u8],
+        key: Key<'_>,
         body: Body<'_>,
         deadline: Deadline,
         moment: Moment,
     ) -> (Previous, Garbage) {
-        let position = self.placement.position(hash);
-        self.follow(db, (hash, key), due_ms(&body));
+        let position = self.placement.position(key.hash);
+        self.follow(db, key, due_ms(&body));
         let table = self.table_mut(db);
         let fresh = match deadline {
             Deadline::At(deadline) => Some(deadline),
             Deadline::Clear | Deadline::Keep => None,
         };
-        let Some(mut entry) = table.find_mut(position, key) else {
-            table.insert(position, key, body, fresh, moment.clock);
+        let Some(mut entry) = table.find_mut(position, key.name) else {
+            table.insert(position, key.name, body, fresh, moment.clock);
             return (Previous::Missing, Garbage::default());
         };
         let old = entry.deadline();
@@ -233,14 +224,14 @@ impl Shard {
     pub fn update<C: Collection, R>(
         &mut self,
         db: usize,
-        (hash, key): (Hash, &[u8]),
+        key: Key<'_>,
         moment: Moment,
         renew: impl FnOnce(&EntryRef<'_>),
         change: impl FnOnce(&mut C) -> R,
     ) -> Result<Updated<R>, OtherKind> {
         let mut change = Some(change);
         let mut once = |collection: &mut C| change.take().expect("a collection is changed once")(collection);
-        if let Some(updated) = self.update_present(db, (hash, key), moment.now_ms, renew, &mut once)? {
+        if let Some(updated) = self.update_present(db, key, moment.now_ms, renew, &mut once)? {
             return Ok(updated);
         }
         let hash_key = self.placement.hash_key;
@@ -249,7 +240,7 @@ impl Shard {
         if collection.is_empty() {
             return Ok(Updated { result, emptied: false, created: false });
         }
-        drop(self.set_collection(db, (hash, key), collection, Deadline::Clear, moment));
+        drop(self.set_collection(db, key, collection, Deadline::Clear, moment));
         Ok(Updated { result, emptied: false, created: true })
     }
 
@@ -261,13 +252,13 @@ impl Shard {
     pub fn update_present<C: Collection, R>(
         &mut self,
         db: usize,
-        (hash, key): (Hash, &[u8]),
+        key: Key<'_>,
         now_ms: i64,
         renew: impl FnOnce(&EntryRef<'_>),
         change: impl FnOnce(&mut C) -> R,
     ) -> Result<Option<Updated<R>>, OtherKind> {
-        let position = self.placement.position(hash);
-        let Some(mut entry) = self.tables.get_mut(db).and_then(|table| table.find_mut(position, key)) else {
+        let position = self.placement.position(key.hash);
+        let Some(mut entry) = self.tables.get_mut(db).and_then(|table| table.find_mut(position, key.name)) else {
             return Ok(None);
         };
         if is_expired(entry.deadline(), now_ms) {
@@ -277,9 +268,9 @@ impl Shard {
         let hash_key = self.placement.hash_key;
         let Change { result, is_empty, due_ms } = entry.update(hash_key, &mut self.scratch, change).ok_or(OtherKind)?;
         if is_empty {
-            drop(self.remove(db, hash, key));
+            drop(self.remove(db, key));
         } else if let Some(due_ms) = due_ms {
-            self.due[db].announce(hash, key, due_ms);
+            self.due[db].announce(key.hash, key.name, due_ms);
         }
         Ok(Some(Updated { result, emptied: is_empty, created: false }))
     }
@@ -288,16 +279,16 @@ impl Shard {
     pub fn set_collection<C: Collection>(
         &mut self,
         db: usize,
-        (hash, key): (Hash, &[u8]),
+        key: Key<'_>,
         collection: C,
         deadline: Deadline,
         moment: Moment,
     ) -> (Previous, Garbage) {
         match Body::inline(&collection) {
-            Some(body) => self.store(db, hash, key, body, deadline, moment),
+            Some(body) => self.store(db, key, body, deadline, moment),
             None => {
-                let body = Self::followed(Body::Object(Object::new(collection)), key);
-                self.store(db, hash, key, body, deadline, moment)
+                let body = Self::followed(Body::Object(Object::new(collection)), key.name);
+                self.store(db, key, body, deadline, moment)
             }
         }
     }
@@ -309,40 +300,33 @@ impl Shard {
 
     /// Removes a key, expired or not. None if it is not there.
     #[inline]
-    pub fn remove(&mut self, db: usize, hash: Hash, key: &[u8]) -> Option<Garbage> {
-        let position = self.placement.position(hash);
+    pub fn remove(&mut self, db: usize, key: Key<'_>) -> Option<Garbage> {
+        let position = self.placement.position(key.hash);
         let table = self.tables.get_mut(db)?;
-        self.due[db].forget(hash);
-        table.remove(position, key)
+        self.due[db].forget(key.hash);
+        table.remove(position, key.name)
     }
 
     /// Takes a key's value, deadline and clock out, to be put elsewhere.
-    pub fn take(&mut self, db: usize, hash: Hash, key: &[u8]) -> Option<OwnedEntry> {
-        let position = self.placement.position(hash);
+    pub fn take(&mut self, db: usize, key: Key<'_>) -> Option<OwnedEntry> {
+        let position = self.placement.position(key.hash);
         let table = self.tables.get_mut(db)?;
-        self.due[db].forget(hash);
-        table.take(position, key)
+        self.due[db].forget(key.hash);
+        table.take(position, key.name)
     }
 
     /// Puts a value with its deadline and clock under a key, whatever was there.
-    pub fn put(
-        &mut self,
-        db: usize,
-        hash: Hash,
-        key: &[u8],
-        mut entry: OwnedEntry,
-        now_ms: i64,
-    ) -> (Previous, Garbage) {
+    pub fn put(&mut self, db: usize, key: Key<'_>, mut entry: OwnedEntry, now_ms: i64) -> (Previous, Garbage) {
         let deadline = entry.deadline.map_or(Deadline::Clear, Deadline::At);
         let moment = Moment { now_ms, clock: entry.clock };
-        let body = Self::followed(entry.body(), key);
-        self.store(db, hash, key, body, deadline, moment)
+        let body = Self::followed(entry.body(), key.name);
+        self.store(db, key, body, deadline, moment)
     }
 
     /// Sets or removes a key's deadline (milliseconds since the epoch). False if there is no such key.
-    pub fn set_deadline(&mut self, db: usize, hash: Hash, key: &[u8], deadline: Option<i64>) -> bool {
-        let position = self.placement.position(hash);
-        match self.tables.get_mut(db).and_then(|table| table.find_mut(position, key)) {
+    pub fn set_deadline(&mut self, db: usize, key: Key<'_>, deadline: Option<i64>) -> bool {
+        let position = self.placement.position(key.hash);
+        match self.tables.get_mut(db).and_then(|table| table.find_mut(position, key.name)) {
             Some(mut entry) => {
                 entry.set_deadline(deadline);
                 true
@@ -447,12 +431,12 @@ impl Shard {
 
     /// Keeps `due` right when the value of a key becomes another.
     #[inline]
-    fn follow(&mut self, db: usize, (hash, key): (Hash, &[u8]), due_ms: Option<i64>) {
+    fn follow(&mut self, db: usize, key: Key<'_>, due_ms: Option<i64>) {
         if due_ms.is_some() || self.due.get(db).is_some_and(|due| !due.is_empty()) {
             self.table_mut(db);
-            self.due[db].forget(hash);
+            self.due[db].forget(key.hash);
             if let Some(due_ms) = due_ms {
-                self.due[db].announce(hash, key, due_ms);
+                self.due[db].announce(key.hash, key.name, due_ms);
             }
         }
     }

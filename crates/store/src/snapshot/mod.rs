@@ -192,10 +192,10 @@ impl Snapshot {
             if opening.hand_over_ended(&mut budget) {
                 return true;
             }
-            let key = opening.key_now();
-            let hash = store.hash(&key);
-            let (mut shard, began) = (store.lock_of(hash), (self.clock)());
-            let has_moved = shard.hand_over_opened((hash, &key), opening, &mut budget);
+            let name = opening.key_now();
+            let key = store.key(&name);
+            let (mut shard, began) = (store.lock_of(key.hash), (self.clock)());
+            let has_moved = shard.hand_over_opened(key, opening, &mut budget);
             drop(shard);
             self.note_hold(began);
             // What is not there is in a table that the store has let go of, or on its way to another key.

@@ -9,6 +9,15 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hash(pub u64);
 
+/// The name of a key with its hash, which is computed once.
+#[derive(Clone, Copy, Debug)]
+pub struct Key<'n> {
+    /// The name.
+    pub name: &'n [u8],
+    /// The hash of the name, as the store computes it.
+    pub hash: Hash,
+}
+
 /// The secret of the keyed hash: 128 random bits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct HashKey {
@@ -35,6 +44,12 @@ impl HashKey {
     pub fn new(secret: [u8; 16]) -> Self {
         let (low, high) = secret.split_at(8);
         Self { low: word(low), high: word(high) }
+    }
+
+    /// A key by its name.
+    #[inline]
+    pub fn key<'n>(&self, name: &'n [u8]) -> Key<'n> {
+        Key { name, hash: self.hash(name) }
     }
 
     /// Hashes `bytes`.

@@ -81,10 +81,10 @@ fn a_version_that_does_not_know_everything_gives_no_file() {
     let store = store();
     fill(&store, 40, 1, false);
     assert!(save(&store, format(Version::Ten), |_| {}).is_ok());
-    let hash = store.hash(b"timed");
+    let named = store.key(b"timed");
     let (mut map, limits) = (Map::new(store.hash_key()), limits(&store));
     map.set(b"field", b"value", Deadline::At(LATER_MS), limits.hash, NOW.now_ms);
-    drop(store.lock_of(hash).set_collection(0, (hash, b"timed"), map, Deadline::Clear, NOW));
+    drop(store.lock_of(named.hash).set_collection(0, named, map, Deadline::Clear, NOW));
     let saved = save(&store, format(Version::Ten), |_| {});
     assert!(saved.is_err_and(|outdated| outdated.needed == 12));
 }
@@ -215,9 +215,9 @@ fn a_value_that_fits_into_no_stretch_is_read_as_it_comes() {
     let file = writer.drain(<[u8]>::to_vec);
     let (target, inserted) = loaded_by_turns(&file, usize::MAX).unwrap();
     assert_eq!(inserted.keys, 3);
-    let hash = target.hash(b"long");
-    let shard = target.lock_of(hash);
-    assert!(shard.get(1, hash, b"long", 0).unwrap().value() == ValueRef::Bytes(&long));
+    let key = target.key(b"long");
+    let shard = target.lock_of(key.hash);
+    assert!(shard.get(1, key, 0).unwrap().value() == ValueRef::Bytes(&long));
     drop(shard);
     let Err(LoadError::File(error)) = loaded_by_turns(&file[..2_000_000], usize::MAX) else { panic!("it is cut off") };
     assert_eq!((error.key.as_deref(), error.offset), (Some(&b"long"[..]), 2_000_000));
@@ -308,11 +308,11 @@ fn deadlines_that_are_nearer_than_the_next_sweep_are_written() {
     // The sweep that removes the first hundred rests for longer than the others live.
     map.expire(11, usize::MAX, |_| {});
     assert_eq!((map.as_ref().len(), map.due_ms() > Some(12)), (4_900, true));
-    let hash = store.hash(b"key");
-    drop(store.lock_of(hash).set_collection(0, (hash, b"key"), map, Deadline::Clear, NOW));
+    let named = store.key(b"key");
+    drop(store.lock_of(named.hash).set_collection(0, named, map, Deadline::Clear, NOW));
     let mut dump = Vec::new();
-    let locked = store.lock_of(hash);
-    rdb::write(&mut dump, &locked.get(0, hash, b"key", 11).unwrap(), 11, Version::Twelve);
+    let locked = store.lock_of(named.hash);
+    rdb::write(&mut dump, &locked.get(0, named, 11).unwrap(), 11, Version::Twelve);
     let Ok(Loaded::Hash(again)) = rdb::read(&mut Input::new(&dump), Origin::Redis, &limits) else {
         panic!("a dump is a dump")
     };
@@ -333,8 +333,8 @@ fn small_file(version: Version) -> (Vec<u8>, Plain) {
     }
     assert!(seen.len() >= 6, "{seen:?}");
     for (database, key) in others {
-        let hash = store.hash(&key);
-        drop(store.lock_of(hash).remove(database, hash, &key));
+        let named = store.key(&key);
+        drop(store.lock_of(named.hash).remove(database, named));
     }
     (written(&store, format(version)), contents(&store))
 }

@@ -132,18 +132,18 @@ pub fn fill(store: &Store, count: u64, seed: u64, is_timed: bool) {
     let (mut random, limits) = (Random(seed), limits(store));
     for number in 0..count {
         let key = format!("key:{number}:{}", random.below(9)).into_bytes();
-        let (database, hash) = (random.below(4) as usize % 3, store.hash(&key));
+        let (database, named) = (random.below(4) as usize % 3, store.key(&key));
         let deadline = if random.below(3) == 0 { Deadline::At(LATER_MS) } else { Deadline::Clear };
-        let (shard, place) = (&mut store.lock_of(hash), (hash, key.as_slice()));
+        let shard = &mut store.lock_of(named.hash);
         match random.below(7) {
-            0 => drop(shard.set_collection(database, place, random_list(&mut random, &limits), deadline, NOW)),
-            1 => drop(shard.set_collection(database, place, random_set(&mut random, &limits), deadline, NOW)),
-            2 => drop(shard.set_collection(database, place, random_sorted_set(&mut random, &limits), deadline, NOW)),
-            3 => drop(shard.set_collection(database, place, random_map(&mut random, &limits, is_timed), deadline, NOW)),
-            4 => drop(shard.set_collection(database, place, random_stream(&mut random, &limits), deadline, NOW)),
+            0 => drop(shard.set_collection(database, named, random_list(&mut random, &limits), deadline, NOW)),
+            1 => drop(shard.set_collection(database, named, random_set(&mut random, &limits), deadline, NOW)),
+            2 => drop(shard.set_collection(database, named, random_sorted_set(&mut random, &limits), deadline, NOW)),
+            3 => drop(shard.set_collection(database, named, random_map(&mut random, &limits, is_timed), deadline, NOW)),
+            4 => drop(shard.set_collection(database, named, random_stream(&mut random, &limits), deadline, NOW)),
             _ => {
                 let bytes = random.bytes(if number % 9 == 0 { 100_000 } else { 90 });
-                drop(shard.set(database, hash, &key, &Value::Plain(&bytes), deadline, NOW));
+                drop(shard.set(database, named, &Value::Plain(&bytes), deadline, NOW));
             }
         }
     }

@@ -231,14 +231,14 @@ fn what_writers_hand_over_is_counted_until_it_is_taken() {
     let moment = Moment { now_ms: 0, clock: 0 };
     let keys: Vec<Vec<u8>> = (0..KEYS).map(|number| format!("key:{number}").into_bytes()).collect();
     for key in &keys {
-        let hash = store.hash(key);
-        drop(store.lock_of(hash).set(0, hash, key, &Value::Plain(&[b'x'; 200]), Deadline::Clear, moment));
+        let named = store.key(key);
+        drop(store.lock_of(named.hash).set(0, named, &Value::Plain(&[b'x'; 200]), Deadline::Clear, moment));
     }
     let waiting: Arc<AtomicUsize> = Arc::default();
     let mut snapshot = Snapshot::begin(&store, &mut store.lock_all(), Arc::clone(&waiting)).unwrap();
     for key in &keys {
-        let hash = store.hash(key);
-        drop(store.lock_of(hash).remove(0, hash, key));
+        let named = store.key(key);
+        drop(store.lock_of(named.hash).remove(0, named));
     }
     let before = waiting.load(Ordering::Relaxed);
     // The last table of each shard has handed over all, as every key is gone.
@@ -268,8 +268,8 @@ fn a_snapshot_beside_threads_is_of_one_instant() {
     let key = |number: u64| format!("account:{number}").into_bytes();
     for number in 0..KEYS {
         let (key, value) = (key(number), Value::Integer(100));
-        let hash = store.hash(&key);
-        drop(store.lock_of(hash).set(0, hash, &key, &value, Deadline::Clear, moment));
+        let named = store.key(&key);
+        drop(store.lock_of(named.hash).set(0, named, &value, Deadline::Clear, moment));
     }
     let is_over = AtomicBool::new(false);
     let work = |seed: u64| {
@@ -283,7 +283,7 @@ fn a_snapshot_beside_threads_is_of_one_instant() {
             let mut locked = store.lock_set(ShardSet::from_iter(hashes.map(|hash| store.shard_of(hash))));
             for (at, unit) in [-1, 1].into_iter().enumerate() {
                 let shard = locked.shard_mut(store.shard_of(hashes[at]));
-                let FindMut::Live(mut entry) = shard.find_mut(0, hashes[at], &keys[at], 0) else {
+                let FindMut::Live(mut entry) = shard.find_mut(0, store.key(&keys[at]), 0) else {
                     panic!("it is there")
                 };
                 let units = entry.value().integer().unwrap();

@@ -137,7 +137,7 @@ impl World {
     }
 
     fn change_string(&mut self, db: usize, key: &[u8]) {
-        let (hash, moment, bytes) = (self.store.hash(key), self.moment(), self.bytes());
+        let (named, moment, bytes) = (self.store.key(key), self.moment(), self.bytes());
         let number = self.random.next() as i64 >> self.random.below(60);
         let deadline = match self.random.below(3) {
             0 => Deadline::Keep,
@@ -145,16 +145,16 @@ impl World {
             _ => Deadline::Clear,
         };
         let (choice, at) = (self.random.below(8), self.random.below(300) as usize);
-        let mut shard = self.store.lock_of(hash);
+        let mut shard = self.store.lock_of(named.hash);
         if choice < 4 {
             let value = match choice {
                 0 => Value::Integer(number),
                 1 => Value::Raw(&bytes),
                 _ => Value::Plain(&bytes),
             };
-            return drop(shard.set(db, hash, key, &value, deadline, moment));
+            return drop(shard.set(db, named, &value, deadline, moment));
         }
-        let FindMut::Live(mut entry) = shard.find_mut(db, hash, key, self.now_ms) else { return };
+        let FindMut::Live(mut entry) = shard.find_mut(db, named, self.now_ms) else { return };
         if !entry.view().is_string() {
             return;
         }
@@ -168,23 +168,23 @@ impl World {
 
     /// Strings of one to three megabytes, changed here and there.
     fn change_long(&mut self, db: usize, key: &[u8]) {
-        let (hash, moment, bytes, choice) = (self.store.hash(key), self.moment(), self.bytes(), self.random.below(20));
+        let (named, moment, bytes, choice) = (self.store.key(key), self.moment(), self.bytes(), self.random.below(20));
         let at = self.random.below(3 << 20) as usize;
-        let mut shard = self.store.lock_of(hash);
-        let short = shard.get(db, hash, key, self.now_ms).is_none_or(|entry| entry.value().len() < 1000);
+        let mut shard = self.store.lock_of(named.hash);
+        let short = shard.get(db, named, self.now_ms).is_none_or(|entry| entry.value().len() < 1000);
         if short {
             let mut value = vec![at as u8; (1 << 20) + at];
             value.chunks_mut(10_000).zip(0_u32..).for_each(|(chunk, mark)| chunk[0] = mark as u8);
-            return drop(shard.set(db, hash, key, &Value::Raw(&value), Deadline::Clear, moment));
+            return drop(shard.set(db, named, &Value::Raw(&value), Deadline::Clear, moment));
         }
-        let FindMut::Live(mut entry) = shard.find_mut(db, hash, key, self.now_ms) else { return };
+        let FindMut::Live(mut entry) = shard.find_mut(db, named, self.now_ms) else { return };
         let length = entry.value().len();
         match choice {
             0 => drop(entry.set_integer(at as i64)),
             1 => self.replied = entry.view().shared(),
             2 | 3 => self.replied = None,
             4..8 => _ = entry.append(&bytes),
-            8 => drop(shard.set(db, hash, key, &Value::Raw(&bytes), Deadline::Keep, moment)),
+            8 => drop(shard.set(db, named, &Value::Raw(&bytes), Deadline::Keep, moment)),
             9 => entry.with_bytes_mut(at + 1, slice::from_ref(&(at..at + 1)), |bytes| bytes[at] ^= 0x55),
             10..13 => {
                 let touched = at % length..length.min(at % length + 200_000);
@@ -201,7 +201,7 @@ impl World {
     }
 
     fn change_set(&mut self, db: usize, key: &[u8]) {
-        let (hash, moment, choice) = (self.store.hash(key), self.moment(), self.random.below(200));
+        let (named, moment, choice) = (self.store.key(key), self.moment(), self.random.below(200));
         let numbers: Vec<u64> = (0..1 + self.random.below(12)).map(|_| self.random.below(2000)).collect();
         let goes = self.random.below(10) < 4;
         let change = |set: &mut Set| match choice {
@@ -211,11 +211,11 @@ impl World {
                 let _ = if goes { set.remove(&*field(number)) } else { set.add(&*field(number), &SET_LIMITS) };
             }),
         };
-        _ = self.store.lock_of(hash).update(db, (hash, key), moment, |_| {}, change);
+        _ = self.store.lock_of(named.hash).update(db, named, moment, |_| {}, change);
     }
 
     fn change_sorted_set(&mut self, db: usize, key: &[u8]) {
-        let (hash, moment, choice) = (self.store.hash(key), self.moment(), self.random.below(300));
+        let (named, moment, choice) = (self.store.key(key), self.moment(), self.random.below(300));
         let numbers: Vec<u64> = (0..1 + self.random.below(12)).map(|_| self.random.below(2000)).collect();
         let (goes, start) = (self.random.below(10) < 4, self.random.below(400) as usize);
         let change = |set: &mut SortedSet| match choice {
@@ -229,11 +229,11 @@ impl World {
                 }
             }),
         };
-        _ = self.store.lock_of(hash).update(db, (hash, key), moment, |_| {}, change);
+        _ = self.store.lock_of(named.hash).update(db, named, moment, |_| {}, change);
     }
 
     fn change_hash(&mut self, db: usize, key: &[u8]) {
-        let (hash, moment, choice, bytes) = (self.store.hash(key), self.moment(), self.random.below(10), self.bytes());
+        let (named, moment, choice, bytes) = (self.store.key(key), self.moment(), self.random.below(10), self.bytes());
         let numbers: Vec<u64> = (0..1 + self.random.below(8)).map(|_| self.random.below(1500)).collect();
         let at_ms = self.now_ms + self.random.below(100) as i64;
         let now_ms = self.now_ms;
@@ -245,15 +245,15 @@ impl World {
                 _ => _ = map.set(&field(number), &bytes, Deadline::Keep, MAP_LIMITS, now_ms),
             });
         };
-        let mut shard = self.store.lock_of(hash);
-        _ = shard.update(db, (hash, key), moment, |_| {}, change);
+        let mut shard = self.store.lock_of(named.hash);
+        _ = shard.update(db, named, moment, |_| {}, change);
         if choice == 9 {
-            _ = shard.expire_fields(db, (hash, key), now_ms, 40);
+            _ = shard.expire_fields(db, named, now_ms, 40);
         }
     }
 
     fn change_list(&mut self, db: usize, key: &[u8]) {
-        let (hash, moment, choice, bytes) = (self.store.hash(key), self.moment(), self.random.below(40), self.bytes());
+        let (named, moment, choice, bytes) = (self.store.key(key), self.moment(), self.random.below(40), self.bytes());
         let limit = match key.len() % 3 {
             0 => ListLimit::new(6),
             1 => ListLimit::new(-1),
@@ -289,11 +289,11 @@ impl World {
                 elements.iter().for_each(|&element| list.push(end, &*field(element), limit));
             }
         };
-        _ = self.store.lock_of(hash).update(db, (hash, key), moment, |_| {}, change);
+        _ = self.store.lock_of(named.hash).update(db, named, moment, |_| {}, change);
     }
 
     fn change_stream(&mut self, db: usize, key: &[u8]) {
-        let (hash, moment, choice, bytes) = (self.store.hash(key), self.moment(), self.random.below(20), self.bytes());
+        let (named, moment, choice, bytes) = (self.store.key(key), self.moment(), self.random.below(20), self.bytes());
         let numbers: Vec<u64> = (0..1 + self.random.below(20)).map(|_| self.random.below(400)).collect();
         let keep = self.random.below(600);
         let append = |stream: &mut Stream, number: u64| {
@@ -319,18 +319,18 @@ impl World {
             }
             _ => numbers.iter().for_each(|&number| append(stream, number)),
         };
-        _ = self.store.lock_of(hash).update(db, (hash, key), moment, |_| {}, change);
+        _ = self.store.lock_of(named.hash).update(db, named, moment, |_| {}, change);
     }
 
     fn remove(&mut self, db: usize, key: &[u8]) {
-        let hash = self.store.hash(key);
-        drop(self.store.lock_of(hash).remove(db, hash, key));
+        let named = self.store.key(key);
+        drop(self.store.lock_of(named.hash).remove(db, named));
     }
 
     fn set_deadline(&mut self, db: usize, key: &[u8]) {
         let deadline = (!self.random.one_in(3)).then(|| self.now_ms + self.random.below(400) as i64);
-        let hash = self.store.hash(key);
-        self.store.lock_of(hash).set_deadline(db, hash, key, deadline);
+        let named = self.store.key(key);
+        self.store.lock_of(named.hash).set_deadline(db, named, deadline);
     }
 
     /// RENAME, MOVE and COPY.
@@ -357,12 +357,12 @@ impl World {
         let moment = self.moment();
         for number in start..start + count {
             let key = format!("crowd:{number}").into_bytes();
-            let hash = self.store.hash(&key);
-            let mut shard = self.store.lock_of(hash);
+            let named = self.store.key(&key);
+            let mut shard = self.store.lock_of(named.hash);
             if goes {
-                drop(shard.remove(db, hash, &key));
+                drop(shard.remove(db, named));
             } else {
-                drop(shard.set(db, hash, &key, &Value::Integer(number as i64), Deadline::Clear, moment));
+                drop(shard.set(db, named, &Value::Integer(number as i64), Deadline::Clear, moment));
             }
         }
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use sleeve_disk::replay;
-use sleeve_store::{Find, Store};
+use sleeve_store::{Shard, Store};
 
 use crate::config::Opt;
 use crate::context::key_change::Pending;
@@ -206,12 +206,10 @@ impl Engine {
         let (mut pending, mut marked, spare) = (Pending::default(), VecDeque::new(), Spare::default());
         let mut locks = self.lock_all(&spare);
         for database in databases {
-            self.watches.replace_all(database, |key| {
-                let hash = self.store.hash(key);
-                let presence = |found: Find<'_>| Presence::of(found);
-                let old = before.lock_of(hash);
-                let old = presence(old.find(database as usize, hash, key, now_ms));
-                (old, presence(locks.shard(hash).find(database as usize, hash, key, now_ms)))
+            self.watches.replace_all(database, |name| {
+                let key = self.store.key(name);
+                let presence = |shard: &Shard| Presence::of(shard.find(database as usize, key, now_ms));
+                (presence(&before.lock_of(key.hash)), presence(locks.shard(key.hash)))
             });
             marked.extend(self.blocking.mark_all(database));
         }

@@ -85,7 +85,7 @@ pub fn unlink(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 fn take_off(cx: &mut Cx<'_>, key: Key<'_>) -> Option<Garbage> {
     cx.peek(key)?;
     let database = cx.database();
-    let garbage = cx.locks.shard(key.hash).remove(database, key.hash, key.name)?;
+    let garbage = cx.locks.shard(key.hash).remove(database, key)?;
     cx.changed(key);
     Some(garbage)
 }
@@ -146,8 +146,8 @@ fn put_under(cx: &mut Cx<'_>, from: Key<'_>, to: Key<'_>) {
     if !is_silent {
         key_clock::touch((&engine.config, dice), &entry, now);
     }
-    let Some(entry) = cx.locks.shard(from.hash).take(database, from.hash, from.name) else { return };
-    let (previous, garbage) = cx.locks.shard(to.hash).put(database, to.hash, to.name, entry, now_ms);
+    let Some(entry) = cx.locks.shard(from.hash).take(database, from) else { return };
+    let (previous, garbage) = cx.locks.shard(to.hash).put(database, to, entry, now_ms);
     engine.lazy_free.now_or_later(garbage, engine.config.flag(Opt::LazyfreeLazyServerDel));
     // Redis counts a renaming as one change.
     cx.tell(Cause::Uncounted, database as u32, from);
@@ -170,8 +170,8 @@ pub fn relocate(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if moves {
         let now_ms = cx.due_ms;
         let shard = cx.locks.shard(key.hash);
-        if let Some(entry) = shard.take(from as usize, key.hash, key.name) {
-            drop(shard.put(to as usize, key.hash, key.name, entry, now_ms));
+        if let Some(entry) = shard.take(from as usize, key) {
+            drop(shard.put(to as usize, key, entry, now_ms));
         }
         cx.tell(Cause::Uncounted, from, key);
         cx.tell(Cause::Command, to, key);
@@ -207,7 +207,7 @@ pub fn copy(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if let Some(mut entry) = source {
         entry.clock = clock;
         let now_ms = cx.due_ms;
-        let (previous, garbage) = cx.locks.shard(to.hash).put(database as usize, to.hash, to.name, entry, now_ms);
+        let (previous, garbage) = cx.locks.shard(to.hash).put(database as usize, to, entry, now_ms);
         cx.engine.lazy_free.now_or_later(garbage, cx.engine.config.flag(Opt::LazyfreeLazyServerDel));
         cx.tell(Cause::Command, database, to);
         if previous != Previous::Live {
@@ -243,9 +243,9 @@ pub fn keys(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (mut names, mut count) = (Vec::new(), 0);
     let mut writer = Writer::bounded(&mut names, cx.state.protocol, cx.out.room());
     if let Some(name) = filter.literal() {
-        let hash = engine.store.hash(name);
-        let place = engine.store.shard_of(hash);
-        if cx.locks.with(place, |shard| shard.get(database, hash, name, now_ms).is_some()) {
+        let key = engine.store.key(name);
+        let place = engine.store.shard_of(key.hash);
+        if cx.locks.with(place, |shard| shard.get(database, key, now_ms).is_some()) {
             writer.bulk(name);
             count = 1;
         }

@@ -20,8 +20,8 @@ use crate::engine::keyspace::key_clock;
 use crate::host::crash;
 use crate::host::log;
 use crate::host::panics;
+use crate::request::Request;
 use crate::request::error::{Error, Outcome};
-use crate::request::{Key, Request};
 
 /// What there is: form and sentence, for HELP.
 const SUBCOMMANDS: [(&str, &str); 17] = [
@@ -209,7 +209,7 @@ fn populate(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         if size != 0 {
             value.resize(size, 0);
         }
-        let key = Key { name: &name, hash: cx.engine.store.hash(&name) };
+        let key = cx.engine.store.key(&name);
         if cx.peek(key).is_none() {
             cx.set(key, &Value::Plain(&value), Deadline::Clear);
             cx.record(&[b"SET", &name, &value]);
@@ -316,8 +316,8 @@ fn push(cx: &mut Cx<'_>) -> Outcome {
 
 /// Shows one live key of the selected database to `show`, under the lock of its shard.
 fn look<T>(cx: &mut Cx<'_>, name: &[u8], now_ms: i64, show: impl FnOnce(EntryRef<'_>) -> T) -> Option<T> {
-    let hash = cx.engine.store.hash(name);
+    let key = cx.engine.store.key(name);
     let database = cx.database();
-    let shard = cx.engine.store.shard_of(hash);
-    cx.locks.with(shard, |shard| shard.get(database, hash, name, now_ms).map(show))
+    let shard = cx.engine.store.shard_of(key.hash);
+    cx.locks.with(shard, |shard| shard.get(database, key, now_ms).map(show))
 }

@@ -145,7 +145,7 @@ fn read_all<'c>(cx: &'c mut Cx<'_>, request: Request<'_>, skipped: usize) -> Res
     }
     let (database, now_ms) = (cx.database(), cx.due_ms);
     let (locks, keys) = (&cx.locks, request.keys().skip(skipped));
-    let find = |key: Key<'_>| locks.view(key.hash).get(database, key.hash, key.name, now_ms)?.collection::<Set>();
+    let find = |key: Key<'_>| locks.view(key.hash).get(database, key, now_ms)?.collection::<Set>();
     Ok(keys.map(find).collect())
 }
 

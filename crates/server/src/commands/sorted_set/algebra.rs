@@ -246,7 +246,7 @@ fn read_all<'c>(cx: &'c mut Cx<'_>, request: Request<'_>, skipped: usize) -> Res
     let (database, now_ms) = (cx.database(), cx.due_ms);
     let (locks, keys) = (&cx.locks, request.keys().skip(skipped));
     let find = |key: Key<'_>| {
-        let Some(entry) = locks.view(key.hash).get(database, key.hash, key.name, now_ms) else { return Members::None };
+        let Some(entry) = locks.view(key.hash).get(database, key, now_ms) else { return Members::None };
         match entry.collection::<SortedSet>() {
             Some(set) => Members::SortedSet(set),
             None => entry.collection::<Set>().map_or(Members::None, Members::Set),
