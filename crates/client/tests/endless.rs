@@ -1,8 +1,8 @@
 //! No wait without an end: every time that a client was given holds in every phase of its life.
 
 use std::future::poll_fn;
-use std::io::Read;
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::scripted::{SLACK, config, echo, greet, serve, serve_all, until};
+use crate::scripted::{Requests, SLACK, config, echo, greet, serve, serve_all, until};
 use sleeve::prelude::*;
 use sleeve::{Client, Config, Effect, Endpoint, Error, ErrorKind, News};
 
@@ -91,7 +91,7 @@ fn what_waits_behind_a_full_socket_is_told_in_time() {
         let (mut stream, _) = listener.accept().unwrap();
         let greeting =
             b"%1\r\n+mode\r\n+standalone\r\n+OK\r\n+OK\r\n%1\r\n$9\r\ndatabases\r\n$2\r\n16\r\n+OK\r\n+PONG\r\n";
-        std::io::Write::write_all(&mut stream, greeting).unwrap();
+        stream.write_all(greeting).unwrap();
         // It reads the greeting and nothing more until the test is over.
         let _ = stream.read(&mut [0; 1000]);
         let _ = release.recv();
@@ -277,7 +277,8 @@ fn a_subscription_survives_a_password_that_is_refused_for_a_while() {
     assert_eq!(refusals.load(Ordering::SeqCst), 0);
 }
 
-/// A server that can be stopped, as by a signal: connections are made, and nothing is answered.
+/// A server that can be stopped, as by a signal, and made to go on: connections are made meanwhile, and what comes is kept
+/// and answered later.
 pub fn stoppable() -> (u16, Arc<AtomicBool>, Arc<AtomicUsize>) {
     let (stopped, ended) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let (is_stopped, ends) = (stopped.clone(), ended.clone());
@@ -285,35 +286,35 @@ pub fn stoppable() -> (u16, Arc<AtomicBool>, Arc<AtomicUsize>) {
     let port = listener.local_addr().unwrap().port();
     thread::spawn(move || {
         for stream in listener.incoming() {
-            let (mut stream, is_stopped, ends) = (stream.unwrap(), is_stopped.clone(), ends.clone());
+            let (stream, is_stopped, ends) = (stream.unwrap(), is_stopped.clone(), ends.clone());
             thread::spawn(move || {
-                let mut room = [0; 4096];
-                while let Ok(count @ 1..) = stream.read(&mut room) {
-                    if is_stopped.load(Ordering::SeqCst) {
-                        continue;
-                    }
-                    let text = String::from_utf8_lossy(&room[..count]).into_owned();
-                    let mut replies = String::new();
-                    for (word, reply) in [
-                        ("HELLO", "%1\r\n+mode\r\n+standalone\r\n"),
-                        ("LIB-NAME", "+OK\r\n"),
-                        ("LIB-VER", "+OK\r\n"),
-                        ("CONFIG", "%1\r\n$9\r\ndatabases\r\n$2\r\n16\r\n"),
-                        ("SELECT", "+OK\r\n"),
-                        ("PING", "+PONG\r\n"),
-                        ("ECHO", "$1\r\nx\r\n"),
-                    ] {
-                        replies.push_str(&reply.repeat(text.matches(word).count()));
-                    }
-                    if std::io::Write::write_all(&mut stream, replies.as_bytes()).is_err() {
-                        break;
-                    }
-                }
+                answer_unless(stream, &is_stopped);
                 ends.fetch_add(1, Ordering::SeqCst);
             });
         }
     });
     (port, stopped, ended)
+}
+
+/// Answers requests in their order, those that came while it was stopped when it no longer is, until the client hangs up.
+fn answer_unless(mut stream: TcpStream, is_stopped: &AtomicBool) {
+    let mut requests = Requests::default();
+    loop {
+        while !is_stopped.load(Ordering::SeqCst)
+            && let Some(words) = requests.next()
+        {
+            let reply = greet(&words).or_else(|| echo(&words)).unwrap();
+            if stream.write_all(&reply).is_err() {
+                return;
+            }
+        }
+        // Nobody says when it is to go on, so it looks for that now and then.
+        let look = requests.is_waiting().then_some(Duration::from_millis(1));
+        stream.set_read_timeout(look).unwrap();
+        if !requests.receive(&mut stream) {
+            return;
+        }
+    }
 }
 
 #[test]

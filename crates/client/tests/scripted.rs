@@ -1,6 +1,7 @@
 //! Servers that do what a test tells them: the greeting, and then a script.
 
-use std::io::{Read, Write};
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
@@ -35,24 +36,61 @@ pub fn serve_all(script: impl Fn(&[String]) -> Option<Vec<u8>> + Send + Sync + '
 }
 
 fn converse(mut stream: TcpStream, script: &Script) {
-    let (mut received, mut scanner) = (Vec::new(), Scanner::new());
-    let mut room = [0; 65536];
-    while let Ok(count @ 1..) = stream.read(&mut room) {
-        received.extend_from_slice(&room[..count]);
-        while let Ok(Some(length)) = scanner.scan(&received) {
-            let Ok((Frame::Array(items), _)) = decode(&received) else { return };
-            let words: Vec<String> = items
-                .map(|item| match item {
-                    Ok(Frame::Bulk(word)) => String::from_utf8_lossy(word).into_owned(),
-                    other => panic!("no word: {other:?}"),
-                })
-                .collect();
-            received.drain(..length);
+    let mut requests = Requests::default();
+    while requests.receive(&mut stream) {
+        while let Some(words) = requests.next() {
             let Some(reply) = script(&words) else { return };
             if stream.write_all(&reply).is_err() {
                 return;
             }
         }
+    }
+}
+
+/// What has come on a connection, cut into requests wherever the stream was cut.
+#[derive(Default)]
+pub struct Requests {
+    received: Vec<u8>,
+    scanner: Scanner,
+    /// The words of those that were not taken yet.
+    whole: VecDeque<Vec<String>>,
+}
+
+impl Requests {
+    /// Waits for more; false when the client has hung up. A wait that the stream limits may bring nothing.
+    pub fn receive(&mut self, stream: &mut TcpStream) -> bool {
+        let mut room = [0; 65536];
+        match stream.read(&mut room) {
+            Ok(0) => false,
+            Ok(count) => {
+                self.received.extend_from_slice(&room[..count]);
+                self.cut();
+                true
+            }
+            Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
+        }
+    }
+
+    fn cut(&mut self) {
+        while let Ok(Some(length)) = self.scanner.scan(&self.received) {
+            let Ok((Frame::Array(items), _)) = decode(&self.received) else { panic!("no request") };
+            let words = items.map(|item| match item {
+                Ok(Frame::Bulk(word)) => String::from_utf8_lossy(word).into_owned(),
+                other => panic!("no word: {other:?}"),
+            });
+            self.whole.push_back(words.collect());
+            self.received.drain(..length);
+        }
+    }
+
+    /// The words of the oldest one that was not taken.
+    pub fn next(&mut self) -> Option<Vec<String>> {
+        self.whole.pop_front()
+    }
+
+    /// Whether one was not taken.
+    pub fn is_waiting(&self) -> bool {
+        !self.whole.is_empty()
     }
 }
 
