@@ -1,5 +1,7 @@
 //! What outlives the process: the log under `kill -9` and failing disks, snapshots, both exchanged with other servers.
 
+mod failing;
+
 use std::collections::HashMap;
 use std::process::Command;
 use std::sync::Mutex;
@@ -230,48 +232,6 @@ fn nothing_acknowledged_or_read_is_missing_after_kill_9() {
         println!(
             "{policy}, {workers} workers: killed {rounds} times, {} changes seen",
             seen.lock().expect("mine").values().sum::<i64>()
-        );
-    }
-}
-
-#[test]
-fn where_the_disk_is_full_writes_are_refused_and_go_on_when_there_is_room() {
-    for policy in ["everysec", "always"] {
-        let mut server = start(&["--appendonly", "yes", "--appendfsync", policy]);
-        let mut connection = server.connect();
-        assert_eq!(ask(&mut connection, &["SET", "a", "1"]), "+OK\r\n");
-        let limit = |bytes: &str| {
-            let process = server.process_id().to_string();
-            let set = Command::new("prlimit").args([&format!("--fsize={bytes}"), "--pid", &process]).status();
-            assert!(set.is_ok_and(|status| status.success()), "prlimit is a part of util-linux");
-        };
-        limit("20000:unlimited");
-        let value = "v".repeat(1_000);
-        let mut kept = 0;
-        let refused = loop {
-            let reply = ask(&mut connection, &["RPUSH", "list", &value]);
-            if reply.starts_with('-') {
-                break reply;
-            }
-            kept += 1;
-            assert!(kept < 100, "the file is over its limit");
-        };
-        assert!(refused.starts_with("-MISCONF Errors writing to the AOF file: File too large"), "{refused}");
-        assert!(ask(&mut connection, &["SET", "a", "2"]).starts_with("-MISCONF Errors writing"));
-        assert!(ask(&mut connection, &["PING"]).starts_with("-MISCONF"));
-        assert_eq!(ask(&mut connection, &["GET", "a"]), "$1\r\n1\r\n");
-        assert_eq!(info(&server, "aof_last_write_status"), "err");
-        limit("unlimited:unlimited");
-        wait_until("the log's recovery", || ask(&mut connection, &["SET", "a", "3"]) == "+OK\r\n");
-        let before = digest(&server);
-        server.restart().expect("it starts again");
-        assert_eq!(digest(&server), before, "{policy}");
-        assert!(
-            ask(&mut server.connect(), &["LLEN", "list"])
-                .trim_start_matches(':')
-                .trim_end()
-                .parse::<i64>()
-                .is_ok_and(|len| len >= kept)
         );
     }
 }

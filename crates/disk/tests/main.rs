@@ -8,3 +8,4 @@ mod exchange;
 mod interrupted;
 mod simulation;
 mod states;
+mod tampering;

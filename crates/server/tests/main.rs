@@ -10,6 +10,7 @@ mod effects;
 mod embedded;
 mod encodings;
 mod eviction;
+mod healing;
 mod journal_pushes;
 mod key_changes;
 mod keys;

@@ -147,7 +147,11 @@ struct MemoryLock {
     path: PathBuf,
 }
 
-impl Lock for MemoryLock {}
+impl Lock for MemoryLock {
+    fn is_in_place(&self) -> bool {
+        true
+    }
+}
 
 impl Drop for MemoryLock {
     fn drop(&mut self) {

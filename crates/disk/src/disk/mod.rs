@@ -117,7 +117,10 @@ pub trait File: Debug + Send + Sync {
 }
 
 /// A lock that is held as long as this lives.
-pub trait Lock: Debug + Send + Sync {}
+pub trait Lock: Debug + Send + Sync {
+    /// Whether others find it: its file is still there, and still the one that is locked.
+    fn is_in_place(&self) -> bool;
+}
 
 /// Reads into `into` until it is full or the file ends; returns how many bytes.
 ///

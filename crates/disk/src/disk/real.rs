@@ -2,8 +2,8 @@
 
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io::{self, IoSlice, Read, Write};
-use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{Disk, File, Lock, Open};
@@ -71,7 +71,7 @@ impl Disk for RealDisk {
         }
         file.set_len(0)?;
         file.write_all(format!("{holder}\n").as_bytes())?;
-        Ok(Box::new(RealLock { _file: file }))
+        Ok(Box::new(RealLock { file, path: path.to_owned() }))
     }
 }
 
@@ -124,7 +124,13 @@ fn write_vectored(mut file: &fs::File, slices: &[IoSlice<'_>]) -> io::Result<usi
 /// The system takes the lock back when the file is closed.
 #[derive(Debug)]
 struct RealLock {
-    _file: fs::File,
+    file: fs::File,
+    path: PathBuf,
 }
 
-impl Lock for RealLock {}
+impl Lock for RealLock {
+    fn is_in_place(&self) -> bool {
+        let (Ok(own), Ok(there)) = (self.file.metadata(), fs::metadata(&self.path)) else { return false };
+        (own.dev(), own.ino()) == (there.dev(), there.ino())
+    }
+}

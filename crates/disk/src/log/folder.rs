@@ -33,7 +33,9 @@ pub enum OpenError {
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            OpenError::Disk(what, error) => write!(f, "cannot {what}: {error}"),
+            OpenError::Disk(what, error) => {
+                write!(f, "cannot {what}: {error}. Look after the disk and the permissions, or use another folder")
+            }
             OpenError::Held(error) => {
                 write!(f, "the append-only log is in use: {error}. Stop that process, or use another folder")
             }
@@ -53,6 +55,15 @@ impl fmt::Display for OpenError {
 }
 
 impl std::error::Error for OpenError {}
+
+/// A log that could not be begun.
+#[derive(Debug)]
+pub struct NotBegun {
+    /// Where it was to be.
+    pub folder: Folder,
+    /// Why not.
+    pub error: OpenError,
+}
 
 /// An increment, and the salt and the next number of its blocks where they are known.
 type Begun = (Increment, Option<(Salt, u64)>);
@@ -74,18 +85,11 @@ impl Folder {
     /// # Errors
     /// What is wrong, with a remedy.
     pub fn open(disk: Arc<dyn Disk>, options: Options, process: u32) -> Result<Folder, OpenError> {
-        let folder = options.folder.clone();
-        let failed = |what: &str, error| OpenError::Disk(format!("{what} {}", folder.display()), error);
-        let made = disk.make_folder(&folder).and_then(|()| disk.sync_folder(&parent(&folder)));
-        made.map_err(|error| failed("make the folder", error))?;
-        let lock = disk.lock(&options.path(format!("{}.lock", options.name)), process);
-        let lock = lock.map_err(|error| match error.kind() {
-            io::ErrorKind::ResourceBusy => OpenError::Held(error),
-            _ => failed("lock the folder", error),
-        })?;
+        make_folder(disk.as_ref(), &options.folder)?;
+        let lock = take_lock(disk.as_ref(), &options, process)?;
         let (mut manifest, told) = read_manifest(disk.as_ref(), &manifest_path(&options.folder, &options.name))?;
         let has_taken_over = take_over_old_file(disk.as_ref(), &options, &mut manifest)
-            .map_err(|error| failed("move the log of an older server into", error))?;
+            .map_err(|error| failed("move the log of an older server into", &options.folder, error))?;
         Ok(Folder { disk, options, manifest, told, has_taken_over, lock })
     }
 
@@ -283,33 +287,74 @@ impl Folder {
     /// # Errors
     /// What the system says.
     pub fn wait(mut self, end: u64) -> io::Result<Log> {
+        let begun = self.make_waiting()?;
+        Ok(self.begin_waiting(begun, end))
+    }
+
+    /// As [`Folder::wait`], where somebody may have removed the folder or its lock since it was opened: they are made again.
+    ///
+    /// # Errors
+    /// What the system says, or that another process has the lock now; and the folder, for the next attempt.
+    pub fn wait_anew(mut self, end: u64, process: u32) -> Result<Log, Box<NotBegun>> {
+        let restored = self.restore(process);
+        let begun = restored.and_then(|()| {
+            self.make_waiting().map_err(|error| failed("begin a log in", &self.options.folder, error))
+        });
+        match begun {
+            Ok(begun) => Ok(self.begin_waiting(begun, end)),
+            Err(error) => Err(Box::new(NotBegun { folder: self, error })),
+        }
+    }
+
+    fn restore(&mut self, process: u32) -> Result<(), OpenError> {
+        if !self.lock.is_in_place() {
+            make_folder(self.disk.as_ref(), &self.options.folder)?;
+            self.lock = take_lock(self.disk.as_ref(), &self.options, process)?;
+        }
+        Ok(())
+    }
+
+    fn make_waiting(&mut self) -> io::Result<Begun> {
         let (path, salt) = (self.options.waiting_increment(), self.salt());
         let increment = make_increment(self.disk.as_ref(), path, 0, salt)?;
-        let mut log = self.begin(increment, end, salt.map(|salt| (salt, 0)))?;
+        Ok((increment, salt.map(|salt| (salt, 0))))
+    }
+
+    fn begin_waiting(self, begun: Begun, end: u64) -> Log {
+        // What the base will replace may not be there any more, and does not count.
+        let mut log = self.begin_with((0, 0), begun, end);
         log.is_waiting = true;
-        Ok(log)
+        log
     }
 
     fn begin(self, increment: Increment, end: u64, tail: Option<(Salt, u64)>) -> io::Result<Log> {
         let size = |entry: &Entry| self.disk.size(&self.options.path(entry.path()));
         let base = self.manifest.base.iter().map(size).sum::<io::Result<u64>>()?;
         let between = self.manifest.increments.iter().rev().skip(1).map(size).sum::<io::Result<u64>>()?;
-        let Folder { disk, options, manifest, lock, .. } = self;
-        let (bytes_before, bytes_at_rewrite) = (base + between, base);
-        let is_waiting = false;
-        Ok(Log::new(Beginning {
-            disk,
-            options,
-            manifest,
-            lock,
-            increment,
-            end,
-            tail,
-            bytes_before,
-            bytes_at_rewrite,
-            is_waiting,
-        }))
+        Ok(self.begin_with((base + between, base), (increment, tail), end))
     }
+
+    fn begin_with(self, sizes: (u64, u64), (increment, tail): Begun, end: u64) -> Log {
+        let (bytes_before, bytes_at_rewrite) = sizes;
+        let Folder { disk, options, manifest, lock, .. } = self;
+        Log::new(Beginning { disk, options, manifest, lock, increment, end, tail, bytes_before, bytes_at_rewrite })
+    }
+}
+
+fn failed(what: &str, folder: &Path, error: io::Error) -> OpenError {
+    OpenError::Disk(format!("{what} {}", folder.display()), error)
+}
+
+fn make_folder(disk: &dyn Disk, folder: &Path) -> Result<(), OpenError> {
+    let made = disk.make_folder(folder).and_then(|()| disk.sync_folder(&parent(folder)));
+    made.map_err(|error| failed("make the folder", folder, error))
+}
+
+fn take_lock(disk: &dyn Disk, options: &Options, process: u32) -> Result<Box<dyn Lock>, OpenError> {
+    disk.lock(&options.lock_file(), process).map_err(|error| match error.kind() {
+        io::ErrorKind::ResourceBusy => OpenError::Held(error),
+        _ => failed("lock the folder", &options.folder, error),
+    })
 }
 
 impl Log {

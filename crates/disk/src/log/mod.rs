@@ -30,14 +30,16 @@ mod repair;
 mod rewrite;
 mod rewrite_limit;
 mod sync;
+mod tampering;
 mod writer;
 
 pub use base::BaseWriter;
-pub use folder::{Folder, OpenError};
+pub use folder::{Folder, NotBegun, OpenError};
 pub use heal::{Healed, Healing};
 pub use place::{Options, manifest_path};
 pub use repair::repair;
 pub use rewrite::{History, NewBase, Rewrite, Rewritten, Rotated, Rotation};
 pub use rewrite_limit::RewriteLimit;
 pub use sync::SyncJob;
+pub use tampering::Tampering;
 pub use writer::{Health, Log};

@@ -32,6 +32,11 @@ impl Options {
         self.folder.parent().unwrap_or(Path::new("")).join(&self.name)
     }
 
+    /// The file whose lock says that a process uses the log.
+    pub(super) fn lock_file(&self) -> PathBuf {
+        self.path(format!("{}.lock", self.name))
+    }
+
     /// The increment of a log that is being switched on, until its base is there.
     pub(super) fn waiting_increment(&self) -> PathBuf {
         self.path(format!("temp-{}.incr", self.name))
@@ -49,6 +54,12 @@ impl Options {
 /// The path of the manifest of a log with this name in this folder.
 pub fn manifest_path(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("{name}.manifest"))
+}
+
+/// Whether somebody has removed a file, or a folder on the way to it.
+pub(super) fn is_gone(disk: &dyn Disk, path: &Path) -> bool {
+    let gone = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
+    disk.size(path).is_err_and(|error| gone.contains(&error.kind()))
 }
 
 /// A manifest that was not put in its place.

@@ -87,7 +87,6 @@ pub(super) struct Beginning {
     pub(super) tail: Option<(Salt, u64)>,
     pub(super) bytes_before: u64,
     pub(super) bytes_at_rewrite: u64,
-    pub(super) is_waiting: bool,
 }
 
 /// Slices that a block has at most without an allocation for them.
@@ -101,7 +100,7 @@ impl Log {
             options,
             manifest,
             tail: vec![increment],
-            is_waiting: beginning.is_waiting,
+            is_waiting: false,
             end,
             blocks_end: end,
             synced: end,

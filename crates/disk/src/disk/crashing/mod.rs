@@ -410,7 +410,11 @@ struct CrashingLock {
     path: PathBuf,
 }
 
-impl Lock for CrashingLock {}
+impl Lock for CrashingLock {
+    fn is_in_place(&self) -> bool {
+        true
+    }
+}
 
 impl Drop for CrashingLock {
     fn drop(&mut self) {

@@ -142,11 +142,13 @@ impl LogFile {
         opening
     }
 
-    /// Takes the open log out; its threads end.
-    pub fn take_open(&self) -> Option<OpenLog> {
+    /// Takes the open log out, if it is one to be taken; its threads end.
+    pub fn take_open_if(&self, is_wanted: impl FnOnce(&Log) -> bool) -> Option<OpenLog> {
+        let mut open = self.open.lock();
+        let taken = open.take_if(|open| is_wanted(&open.log))?;
         self.next_opening();
         self.is_open.store(false, Ordering::Release);
-        self.open.lock().take()
+        Some(taken)
     }
 
     /// The open log, whoever else uses it: for the log's threads.

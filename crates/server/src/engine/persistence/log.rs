@@ -26,18 +26,23 @@ impl Engine {
     pub fn open_log(&self, log: Log) -> io::Result<()> {
         let opening = self.durability.log.set_open(OpenLog::new(log, &self.journal));
         self.durability.pass(self.journal.end());
-        threads::start(&self.handle(), opening).inspect_err(|_| _ = self.drop_log())
+        threads::start(&self.handle(), opening).inspect_err(|_| _ = self.drop_log_if(|_| true))
     }
 
-    /// Lets go of the log as it is.
-    pub(super) fn drop_log(&self) -> Option<Log> {
-        let dropped = self.durability.log.take_open();
+    /// Lets go of the log as it is, if it is one to be let go of.
+    pub(super) fn drop_log_if(&self, is_wanted: impl FnOnce(&Log) -> bool) -> Option<Log> {
+        let dropped = self.durability.log.take_open_if(is_wanted)?;
+        self.forget_log();
+        Some(dropped.log)
+    }
+
+    /// What follows from there being no log any more.
+    fn forget_log(&self) {
         self.durability.set_fails(false);
         self.readiness.set(Hindrance::LogFails, false);
         self.durability.pass(u64::MAX);
         self.set_disk_behind(false);
         self.tell_synced();
-        dropped.map(|open| open.log)
     }
 
     /// Writes and syncs all that there is, and ends the log: the server ends, or goes on without.
@@ -45,7 +50,7 @@ impl Engine {
     /// # Errors
     /// What the system says; the log ends all the same.
     pub fn close_log(&self) -> io::Result<()> {
-        let Some(mut open) = self.durability.log.take_open() else { return Ok(()) };
+        let Some(mut open) = self.durability.log.take_open_if(|_| true) else { return Ok(()) };
         let mut closed = open.write(now_s());
         if closed.is_ok()
             && let Some(job) = open.log.sync_job()
@@ -62,13 +67,15 @@ impl Engine {
             self.call_synced(Some(open.written_offset()));
             open.log.close()
         });
-        self.drop_log();
+        self.forget_log();
         closed
     }
 
     /// Writes and syncs what the log does not have yet, when nobody is served any more.
     pub fn end_log(&self) {
         if !self.durability.log.is_open() {
+            // Nor is one begun that could not be until now.
+            self.durability.log.next_opening();
             return;
         }
         log::notice("Calling fsync() on the AOF file.");
@@ -143,14 +150,14 @@ impl Engine {
         is_news
     }
 
-    fn note_log_works(&self) {
+    pub(super) fn note_log_works(&self) {
         if self.durability.set_fails(false) {
             log::warning("AOF write error looks solved, the server can write again.");
             self.readiness.set(Hindrance::LogFails, false);
         }
     }
 
-    fn note_log_fails(&self, doing: &str, error: &io::Error) {
+    pub(super) fn note_log_fails(&self, doing: &str, error: &io::Error) {
         self.readiness.note_log_failure(&crate::config::value::reason(error));
         self.readiness.set(Hindrance::LogFails, true);
         if self.durability.set_fails(true) {

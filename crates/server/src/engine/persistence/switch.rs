@@ -3,15 +3,17 @@
 //! A log that is switched on is none before its first base is there: it begins at the instant of that base, and what it was
 //! before is left alone until then. One that is switched off is written and synced to its end by a thread of its own.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use sleeve_disk::log::{Folder, Log, Options};
 
+use super::threads::TRY_AGAIN;
 use crate::config::Opt;
 use crate::config::value::reason;
 use crate::engine::Engine;
-use crate::engine::durability::snapshots::Purpose;
+use crate::engine::durability::snapshots::{Purpose, WhenDone};
 use crate::engine::readiness::Hindrance;
 use crate::host::clock::Instant;
 use crate::host::log;
@@ -61,6 +63,10 @@ impl Engine {
     pub fn switch_log(self: &Arc<Self>, is_on: bool) -> Result<(), String> {
         let file = &self.durability.log;
         if is_on == (file.is_open() || file.has_starting()) || self.readiness.has(Hindrance::Loading) {
+            if !is_on {
+                // Nor is one begun that could not be until now.
+                file.next_opening();
+            }
             return Ok(());
         }
         if !is_on {
@@ -101,14 +107,66 @@ impl Engine {
 
     /// Gives up a log whose first base could not be written, and has another begin with the next base.
     pub(super) fn begin_log_again(&self) {
-        let Some(log) = self.drop_log() else { return };
-        match log.into_folder().wait(self.journal.end()) {
+        let Some(log) = self.drop_log_if(|_| true) else { return };
+        match log.into_folder().wait_anew(self.journal.end(), std::process::id()) {
             Ok(log) => {
                 if self.keep_starting(log) {
                     self.durability.snapshots.schedule(Purpose::Base);
                 }
             }
-            Err(error) => log::warning(&format!("The append-only file cannot be begun: {error}")),
+            Err(not) => log::warning(&format!("The append-only file cannot be begun: {}", not.error)),
+        }
+    }
+
+    /// Looks whether the log's files are as they were written. Where somebody else has removed or changed one, the next start
+    /// would not find what is written to it: then a new log is begun with all data. For a thread of the log that is open.
+    pub(super) fn look_after_log(&self) {
+        let mut tampering = None;
+        let dropped = self.drop_log_if(|log| {
+            tampering = log.tampering();
+            tampering.is_some()
+        });
+        let (Some(log), Some(tampering)) = (dropped, tampering) else { return };
+        log::warning(&format!("{tampering}. The next start could not read it, so the log is begun anew with all data"));
+        if let Some(log) = self.begin_as_soon_as_possible(log.into_folder())
+            && self.keep_starting(log)
+        {
+            self.write_base_next();
+        }
+    }
+
+    /// Begins a log in this folder, and refuses writes until that can be done; none when it is not wanted any more.
+    fn begin_as_soon_as_possible(&self, mut folder: Folder) -> Option<Log> {
+        let opening = self.durability.log.opening();
+        let begun = loop {
+            let error = match folder.wait_anew(self.journal.end(), std::process::id()) {
+                Ok(log) => break Some(log),
+                Err(not) => {
+                    folder = not.folder;
+                    not.error
+                }
+            };
+            self.note_log_fails("beginning", &io::Error::other(error.to_string()));
+            if !self.durability.log.wait_for_close(opening, TRY_AGAIN) || !self.config.flag(Opt::Appendonly) {
+                break None;
+            }
+        };
+        self.note_log_works();
+        begun
+    }
+
+    /// Has the base of a log written that begins with it. A snapshot that is being written comes first, and may be that base.
+    fn write_base_next(&self) {
+        let engine = self.handle();
+        let mut then: Option<WhenDone> = Some(Box::new(move |_| {
+            if engine.durability.log.has_starting()
+                && engine.start_snapshot(Purpose::Base, Instant::now(), &mut None).is_err()
+            {
+                engine.durability.snapshots.schedule(Purpose::Base);
+            }
+        }));
+        if !self.durability.snapshots.follow(&mut then) {
+            then.into_iter().for_each(|then| then(true));
         }
     }
 

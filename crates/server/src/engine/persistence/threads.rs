@@ -3,7 +3,7 @@
 //! `log` writes what the workers do not write themselves, and under `appendfsync always` syncs behind each write: whoever asks
 //! meanwhile is served by the next round, all together, with those that the last round has let go if they come back soon
 //! ([`Round`]). `log-sync` syncs once a second under `everysec`, without any lock, so
-//! that nobody waits for the disk.
+//! that nobody waits for the disk, and looks whether the log's files are there as they were written.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::engine::Engine;
 use crate::engine::durability::log_file::Policy;
 
 /// How often a log that cannot be written is tried again.
-const TRY_AGAIN: Duration = Duration::from_millis(1_000);
+pub(super) const TRY_AGAIN: Duration = Duration::from_millis(1_000);
 
 /// How often the log is synced under `everysec`.
 const SYNC_EVERY: Duration = Duration::from_millis(1_000);
@@ -80,6 +80,7 @@ impl Round {
 fn sync_now_and_then(engine: &Engine, opening: u64) {
     let durability = &engine.durability;
     while durability.log.wait_for_close(opening, SYNC_EVERY) {
+        engine.look_after_log();
         let is_rewriting = engine.config.flag(Opt::NoAppendfsyncOnRewrite) && durability.snapshots.is_running();
         // What no reply has waited for, such as keys that have expired, is written here too.
         match Policy::of(&engine.config) {

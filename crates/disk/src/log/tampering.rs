@@ -1,0 +1,69 @@
+//! Files of a log that somebody else removes, cuts or exchanges while it is written.
+//!
+//! What is written to such a file is not there at the next start, and no call to the system fails for it. So whoever writes a
+//! log looks now and then whether its files are there, and whether the one that is appended to is as long as it was written:
+//! a call to the system for each file. It tells what is wrong and mends nothing; whoever has the data begins another log
+//! ([`super::Folder::wait_anew`]).
+
+use std::fmt;
+use std::path::PathBuf;
+
+use super::place::{is_gone, manifest_path};
+use super::writer::Log;
+
+/// What has been done to a file.
+#[derive(Debug)]
+pub struct Tampering {
+    path: PathBuf,
+    deed: Deed,
+}
+
+#[derive(Debug)]
+enum Deed {
+    Removed,
+    Exchanged,
+    /// It has so many bytes of so many.
+    Cut(u64, u64),
+    /// It has so many bytes more.
+    Extended(u64),
+}
+
+impl fmt::Display for Tampering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Somebody else has ")?;
+        match self.deed {
+            Deed::Removed => write!(f, "removed {}", self.path.display()),
+            Deed::Exchanged => write!(f, "put another file in the place of {}", self.path.display()),
+            Deed::Cut(is, was) => write!(f, "cut {} from {was} bytes to {is}", self.path.display()),
+            Deed::Extended(bytes) => write!(f, "appended {bytes} bytes to {}", self.path.display()),
+        }
+    }
+}
+
+impl Log {
+    /// What somebody else has done to a file of this log, if anything; nobody looks while a job is out, which changes the files
+    /// itself.
+    pub fn tampering(&self) -> Option<Tampering> {
+        self.take_job()?;
+        let current = self.current();
+        let manifest = manifest_path(&self.options.folder, &self.options.name);
+        let named = self.manifest.base.iter().chain(&self.manifest.increments);
+        let others = named.map(|entry| self.options.path(entry.path())).filter(|path| *path != current.path);
+        // A log that is being switched on has no other file yet: what is there is that of an older one.
+        let others = std::iter::once(manifest).chain(others).filter(|_| !self.is_waiting);
+        for path in others.chain(std::iter::once(current.path.clone())) {
+            if is_gone(self.disk.as_ref(), &path) {
+                return Some(Tampering { path, deed: Deed::Removed });
+            }
+        }
+        // What the system cannot say now it says another time.
+        let (own, named) = (current.file.size().ok()?, self.disk.size(&current.path).ok()?);
+        let deed = match own {
+            _ if named != own => Deed::Exchanged,
+            _ if own < current.length => Deed::Cut(own, current.length),
+            _ if own > current.length && !self.is_torn => Deed::Extended(own - current.length),
+            _ => return None,
+        };
+        Some(Tampering { path: current.path.clone(), deed })
+    }
+}
