@@ -101,11 +101,13 @@ fn systemd_is_told_when_the_server_is_ready_and_when_it_ends() {
         String::from_utf8_lossy(&buffer[..len]).into_owned()
     };
     let port = free_port().to_string();
-    let arguments = ["serve", "--supervised", "systemd", "--bind", "127.0.0.1", "--port", &port];
+    // Its last snapshot is written into its folder.
+    let arguments = ["serve", "--supervised", "systemd", "--bind", "127.0.0.1", "--port", &port, "--dir"];
     // The title is long enough to lie over the environment, which must be readable all the same.
     let title = "x".repeat(3_000);
     let mut server = Command::new(Kind::Sleeve.binary().expect("a binary"))
         .args(arguments)
+        .arg(&folder)
         .args(["--proc-title-template", &title, "--shutdown-on-sigterm", "now"])
         .env("NOTIFY_SOCKET", &path)
         .stdout(Stdio::null())
@@ -116,6 +118,7 @@ fn systemd_is_told_when_the_server_is_ready_and_when_it_ends() {
     assert!(sent.is_ok_and(|status| status.success()));
     assert_eq!(heard(), "STOPPING=1\n");
     assert!(server.wait().expect("it ends").success());
+    assert!(folder.join("dump.rdb").exists(), "it saves, as servers do by default");
     _ = std::fs::remove_dir_all(&folder);
 }
 
