@@ -19,13 +19,13 @@ fn begin(disk: &CrashingDisk, policy: &str) -> Arc<Engine> {
     engine
 }
 
-fn ask(local: &mut Local, request: &str) -> String {
+pub(crate) fn ask(local: &mut Local, request: &str) -> String {
     let mut replies = Vec::new();
     local.exchange(format!("{request}\r\n").as_bytes(), &mut replies).expect("the session lives");
     String::from_utf8(replies).expect("text")
 }
 
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !is_so() {
         assert!(Instant::now() < deadline, "{what} did not come about");

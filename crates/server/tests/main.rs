@@ -18,5 +18,6 @@ mod logged;
 mod migrate;
 mod pause;
 mod pieces;
+mod rewriting;
 mod sockets;
 mod tracking;

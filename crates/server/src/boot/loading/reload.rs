@@ -230,7 +230,7 @@ impl Engine {
             Again::Snapshot { .. } if !self.durability.log.is_open() => {}
             Again::Snapshot { .. } => {
                 if self.start_snapshot(Purpose::Base, Instant::now(), &mut None).is_err() {
-                    self.durability.snapshots.schedule(Purpose::Base);
+                    self.write_next(Purpose::Base);
                 }
             }
         }

@@ -56,7 +56,7 @@ pub fn bg_save(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     match cx.engine.handle().start_snapshot(Purpose::File, cx.now, &mut None) {
         Ok(()) => cx.reply().simple("Background saving started"),
         Err(Refusal::Running(Purpose::Base)) if is_scheduled => {
-            cx.engine.durability.snapshots.schedule(Purpose::File);
+            cx.engine.handle().write_next(Purpose::File);
             cx.reply().simple("Background saving scheduled");
         }
         Err(Refusal::Running(Purpose::Base)) => {
@@ -75,7 +75,7 @@ pub fn bg_rewrite_aof(cx: &mut Cx<'_>) -> Outcome {
     match cx.engine.handle().start_snapshot(Purpose::Base, cx.now, &mut None) {
         Ok(()) => cx.reply().simple("Background append only file rewriting started"),
         Err(Refusal::Running(Purpose::File)) => {
-            cx.engine.durability.snapshots.schedule(Purpose::Base);
+            cx.engine.handle().write_next(Purpose::Base);
             cx.reply().simple("Background append only file rewriting scheduled");
         }
         // One that is being given up, because the log was switched off, is not waited for.

@@ -20,6 +20,9 @@ pub enum Purpose {
     Base,
 }
 
+/// How long after one that failed another begins that was scheduled, in milliseconds.
+const TRY_AGAIN_MS: u64 = 1_000;
+
 /// What is known of snapshots, as INFO and LASTSAVE show it.
 #[derive(Debug, Clone)]
 pub struct SnapshotStatus {
@@ -106,6 +109,8 @@ struct Book {
     is_awaited: bool,
     /// What is done when the running one is over.
     when_done: Vec<WhenDone>,
+    /// When the next may begin that was scheduled, monotonic milliseconds.
+    next_ms: u64,
 }
 
 impl fmt::Debug for Book {
@@ -133,7 +138,7 @@ impl Snapshots {
             last_try_ms: 0,
         };
         Self {
-            book: Mutex::new(Book { status, is_awaited: false, when_done: Vec::new() }),
+            book: Mutex::new(Book { status, is_awaited: false, when_done: Vec::new(), next_ms: 0 }),
             over: Condvar::new(),
             is_aborted: AtomicBool::new(false),
             are_ruled: AtomicBool::new(false),
@@ -262,15 +267,16 @@ impl Snapshots {
         }
     }
 
-    /// What was scheduled, once nothing is running.
-    pub fn due(&self) -> Option<Purpose> {
-        let status = &self.book.lock().status;
-        match status {
-            SnapshotStatus { running: Some(_), .. } => None,
-            SnapshotStatus { base_scheduled: true, .. } => Some(Purpose::Base),
-            SnapshotStatus { file_scheduled: true, .. } => Some(Purpose::File),
-            _ => None,
-        }
+    /// What was scheduled, once nothing is running, and in how many milliseconds it is to begin: what has just failed waits.
+    pub fn due(&self, now: Instant) -> Option<(Purpose, u64)> {
+        let book = self.book.lock();
+        let purpose = match &book.status {
+            SnapshotStatus { running: Some(_), .. } => return None,
+            SnapshotStatus { base_scheduled: true, .. } => Purpose::Base,
+            SnapshotStatus { file_scheduled: true, .. } => Purpose::File,
+            _ => return None,
+        };
+        Some((purpose, book.next_ms.saturating_sub(now.monotonic_ms())))
     }
 
     /// Says how the running one went; a file has all changes up to `changes`. Returns what is to be done now.
@@ -281,6 +287,7 @@ impl Snapshots {
         let took_s = now.monotonic_ms().saturating_sub(began.monotonic_ms()) / 1_000;
         let is_given_up = self.is_aborted.swap(false, Ordering::Relaxed);
         let is_told = is_good || !(is_given_up || book.is_awaited);
+        book.next_ms = if is_good || is_given_up { 0 } else { now.monotonic_ms() + TRY_AGAIN_MS };
         let status = &mut book.status;
         match purpose {
             // That nobody wants it any more says nothing about the disk, and whoever waits for it hears it.

@@ -14,21 +14,34 @@ use crate::host::log;
 const TRY_AGAIN_MS: u64 = 5_000;
 
 impl Engine {
-    /// Begins what is due. Whoever ticks calls it, with no shard locked.
+    /// Begins what a server is to do by itself. Whoever ticks calls it, with no shard locked.
     pub fn follow_file_rules(&self, now: Instant) {
-        let durability = &self.durability;
-        if !durability.snapshots.are_ruled() || self.readiness.has(Hindrance::Loading) {
+        let snapshots = &self.durability.snapshots;
+        if !snapshots.are_ruled() || self.readiness.has(Hindrance::Loading) {
             return;
         }
-        let status = durability.snapshots.status();
+        let status = snapshots.status();
         if status.running.is_some() {
             return;
         }
-        let scheduled = durability.snapshots.due();
-        let purpose = scheduled.or_else(|| self.save_rule(&status, now)).or_else(|| self.rewrite_rule(now));
-        if let Some(purpose) = purpose {
+        // What is scheduled is begun by the thread behind whose snapshot it is, if that could start.
+        let scheduled = snapshots.due(now).filter(|(_, in_ms)| *in_ms == 0).map(|(purpose, _)| purpose);
+        if let Some(purpose) = scheduled.or_else(|| self.save_rule(&status, now)) {
             // Where its thread cannot start it is tried again with the next tick.
             _ = self.handle().start_snapshot(purpose, now, &mut None);
+        }
+    }
+
+    /// Rewrites the log if it has grown enough, in a server and in a program that embeds an engine alike. The log's thread calls
+    /// it, with no shard locked.
+    pub(super) fn rewrite_grown_log(&self) {
+        let now = Instant::now();
+        if self.durability.snapshots.is_running() || self.readiness.has(Hindrance::Loading) {
+            return;
+        }
+        if self.has_log_grown(now) {
+            // Where its thread cannot start it is tried again with the next look.
+            _ = self.handle().start_snapshot(Purpose::Base, now, &mut None);
         }
     }
 
@@ -48,20 +61,20 @@ impl Engine {
     }
 
     /// Whether the log has grown enough to be rewritten.
-    fn rewrite_rule(&self, now: Instant) -> Option<Purpose> {
+    fn has_log_grown(&self, now: Instant) -> bool {
         let percentage = self.config.number(Opt::AutoAofRewritePercentage) as u64;
         let log_status = self.durability.log.status();
         let is_large = log_status.current_bytes > self.config.memory(Opt::AutoAofRewriteMinSize);
         if !log_status.is_open || log_status.is_waiting || percentage == 0 || !is_large {
-            return None;
+            return false;
         }
         let base = log_status.base_bytes.max(1);
         let growth = (u128::from(log_status.current_bytes) * 100 / u128::from(base)) as u64;
         if growth < percentage.saturating_add(100) || !self.durability.log.may_rewrite(now.wall_ms() / 1_000) {
-            return None;
+            return false;
         }
         log::notice(&format!("Starting automatic rewriting of AOF on {}% growth", growth - 100));
-        Some(Purpose::Base)
+        true
     }
 
     /// What the rules say has changed: a snapshot that failed may hinder writes now, or not any more.

@@ -83,6 +83,26 @@ impl Engine {
         now: Instant,
         when_done: &mut Option<WhenDone>,
     ) -> Result<(), Refusal> {
+        self.register_snapshot(purpose, now, when_done)?;
+        let engine = Arc::clone(self);
+        let started = self.start_thread("snapshot", move || {
+            engine.write_snapshot(purpose);
+            engine.write_scheduled();
+            Ok(())
+        });
+        if let Err(error) = started {
+            self.end_snapshot(None);
+            return Err(Refusal::NoThread(error));
+        }
+        Ok(())
+    }
+
+    fn register_snapshot(
+        &self,
+        purpose: Purpose,
+        now: Instant,
+        when_done: &mut Option<WhenDone>,
+    ) -> Result<(), Refusal> {
         self.durability.snapshots.begin(purpose, now, when_done).map_err(Refusal::Running)?;
         let process = std::process::id();
         match purpose {
@@ -93,16 +113,25 @@ impl Engine {
                 log::notice(&format!("Background append only file rewriting started by a thread of pid {process}"));
             }
         }
-        let engine = Arc::clone(self);
-        let started = self.start_thread("snapshot", move || {
-            engine.write_snapshot(purpose);
-            Ok(())
-        });
-        if let Err(error) = started {
-            self.end_snapshot(None);
-            return Err(Refusal::NoThread(error));
-        }
         Ok(())
+    }
+
+    /// Writes what was to follow the snapshot that has just ended in this thread, until nothing is left, or somebody else does.
+    fn write_scheduled(&self) {
+        while let Some((purpose, in_ms)) = self.durability.snapshots.due(Instant::now()) {
+            if in_ms > 0 {
+                let opening = self.durability.log.opening();
+                if !self.durability.log.wait_for_close(opening, Duration::from_millis(in_ms)) {
+                    return;
+                }
+            } else if self.readiness.has(Hindrance::Loading)
+                || self.register_snapshot(purpose, Instant::now(), &mut None).is_err()
+            {
+                return;
+            } else {
+                self.write_snapshot(purpose);
+            }
+        }
     }
 
     /// Has a snapshot written to its file that begins from now on; one that is being written is given up for it, or, if it is
@@ -127,12 +156,22 @@ impl Engine {
         }
     }
 
+    /// Has one follow the one that is being written, or begin if that has ended meanwhile.
+    pub fn write_next(self: &Arc<Self>, purpose: Purpose) {
+        let snapshots = &self.durability.snapshots;
+        snapshots.schedule(purpose);
+        if !snapshots.is_running() {
+            // Where its thread cannot start it stays scheduled.
+            _ = self.start_snapshot(purpose, Instant::now(), &mut None);
+        }
+    }
+
     /// Has the log rewritten as soon as what is being written is over.
     pub fn rewrite_next(self: &Arc<Self>) {
         let engine = Arc::clone(self);
         let mut then: Option<WhenDone> = Some(Box::new(move |_| {
             if engine.start_snapshot(Purpose::Base, Instant::now(), &mut None).is_err() {
-                engine.durability.snapshots.schedule(Purpose::Base);
+                engine.write_next(Purpose::Base);
             }
         }));
         if !self.durability.snapshots.follow(&mut then) {
@@ -211,13 +250,23 @@ impl Engine {
     }
 
     fn write_base(&self) -> Result<u64, String> {
-        let file = &self.durability.log;
-        if !file.is_open() && !file.has_starting() {
+        let starting = self.take_starting_log()?;
+        if starting.is_none() && !self.durability.log.is_open() {
             return self.write_lone_base();
         }
+        let is_first = starting.is_some();
+        self.write_base_of_log(starting).inspect_err(|_| {
+            if is_first {
+                self.begin_log_again();
+            }
+        })
+    }
+
+    /// Writes a new base of the log that is open, or the first one of this log.
+    fn write_base_of_log(&self, mut starting: Option<Log>) -> Result<u64, String> {
+        let file = &self.durability.log;
         let failed = |doing: &str, error: io::Error| format!("cannot {doing}: {}", reason(&error));
         let gone = || "the log was closed meanwhile".to_owned();
-        let mut starting = file.take_starting();
         // `dir` may be another by now.
         let own_folder = |log: &Log| log.folder().to_owned();
         let folder = starting.as_ref().map(own_folder).or_else(|| file.with(|open| own_folder(&open.log)));
@@ -241,6 +290,10 @@ impl Engine {
             self.keep_starting(log);
         }
         let begun = begun?;
+        if is_first && !self.config.flag(Opt::Appendonly) {
+            // Whoever switched it off may have found no log yet.
+            return Err(gone());
+        }
         let (changes, stands_for) = (begun.changes, begun.offset);
         let is_snapshot = self.config.flag(Opt::AofUseRdbPreamble);
         let (form, format) = match is_snapshot {
@@ -250,11 +303,7 @@ impl Engine {
                 (Form::Requests(options), BaseFormat::Aof)
             }
         };
-        let written = self.write_to(&temporary, begun, form);
-        if written.is_err() && is_first {
-            self.begin_log_again();
-        }
-        written?;
+        self.write_to(&temporary, begun, form)?;
         let since = if is_first { 0 } else { self.wait_for_switch()? };
         let base = NewBase { file: temporary.clone(), format, stands_for };
         let rewrite = file.with(|open| open.log.rewrite(base, since)).ok_or_else(gone)?;

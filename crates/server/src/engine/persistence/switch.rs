@@ -84,7 +84,7 @@ impl Engine {
         let waiting = folder.wait(self.journal.end()).map_err(|error| reason(&error))?;
         file.set_starting(waiting);
         if self.start_snapshot(Purpose::Base, Instant::now(), &mut None).is_err() {
-            self.durability.snapshots.schedule(Purpose::Base);
+            self.write_next(Purpose::Base);
         }
         Ok(())
     }
@@ -105,17 +105,33 @@ impl Engine {
         Err("The append-only file cannot be begun: its first base could not be written".into())
     }
 
-    /// Gives up a log whose first base could not be written, and has another begin with the next base.
+    /// Where the first base of a log could not be written: has the log begin with the next one, which is to be written soon.
     pub(super) fn begin_log_again(&self) {
-        let Some(log) = self.drop_log_if(|_| true) else { return };
-        match log.into_folder().wait_anew(self.journal.end(), std::process::id()) {
-            Ok(log) => {
-                if self.keep_starting(log) {
-                    self.durability.snapshots.schedule(Purpose::Base);
-                }
+        if let Some(log) = self.drop_log_if(|_| true) {
+            match log.into_folder().wait_anew(self.journal.end(), std::process::id()) {
+                Ok(log) => self.keep_starting(log),
+                Err(not) => log::warning(&format!("The append-only file cannot be begun: {}", not.error)),
             }
-            Err(not) => log::warning(&format!("The append-only file cannot be begun: {}", not.error)),
         }
+        if self.config.flag(Opt::Appendonly) {
+            self.durability.snapshots.schedule(Purpose::Base);
+        }
+    }
+
+    /// The log that begins with the base which is to be written, if one does: also one that could not be begun before.
+    ///
+    /// # Errors
+    /// Why it cannot be begun now. It is to be tried again.
+    pub(super) fn take_starting_log(&self) -> Result<Option<Log>, String> {
+        let file = &self.durability.log;
+        let starting = file.take_starting();
+        if starting.is_some() || file.is_open() || !self.config.flag(Opt::Appendonly) {
+            return Ok(starting);
+        }
+        let begun = self.open_log_folder().and_then(|folder| {
+            folder.wait(self.journal.end()).map_err(|error| reason(&error))
+        });
+        begun.map(Some).inspect_err(|_| self.durability.snapshots.schedule(Purpose::Base))
     }
 
     /// Looks whether the log's files are as they were written. Where somebody else has removed or changed one, the next start
@@ -128,9 +144,8 @@ impl Engine {
         });
         let (Some(log), Some(tampering)) = (dropped, tampering) else { return };
         log::warning(&format!("{tampering}. The next start could not read it, so the log is begun anew with all data"));
-        if let Some(log) = self.begin_as_soon_as_possible(log.into_folder())
-            && self.keep_starting(log)
-        {
+        if let Some(log) = self.begin_as_soon_as_possible(log.into_folder()) {
+            self.keep_starting(log);
             self.write_base_next();
         }
     }
@@ -162,7 +177,7 @@ impl Engine {
             if engine.durability.log.has_starting()
                 && engine.start_snapshot(Purpose::Base, Instant::now(), &mut None).is_err()
             {
-                engine.durability.snapshots.schedule(Purpose::Base);
+                engine.write_next(Purpose::Base);
             }
         }));
         if !self.durability.snapshots.follow(&mut then) {
@@ -170,13 +185,14 @@ impl Engine {
         }
     }
 
-    /// Has a log begin with the next base, unless it has been switched off meanwhile; whether it does.
-    pub(super) fn keep_starting(&self, log: Log) -> bool {
-        let is_wanted = self.config.flag(Opt::Appendonly);
-        if is_wanted {
-            self.durability.log.set_starting(log);
+    /// Has a log begin with the next base, unless it has been switched off meanwhile.
+    pub(super) fn keep_starting(&self, log: Log) {
+        let file = &self.durability.log;
+        file.set_starting(log);
+        // Whoever switches it off sets the option first, and looks for this log then.
+        if !self.config.flag(Opt::Appendonly) {
+            drop(file.take_starting());
         }
-        is_wanted
     }
 
     /// Has a thread write and sync the log to its end. Nothing waits for that.

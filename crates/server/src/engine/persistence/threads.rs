@@ -81,6 +81,7 @@ fn sync_now_and_then(engine: &Engine, opening: u64) {
     let durability = &engine.durability;
     while durability.log.wait_for_close(opening, SYNC_EVERY) {
         engine.look_after_log();
+        engine.rewrite_grown_log();
         let is_rewriting = engine.config.flag(Opt::NoAppendfsyncOnRewrite) && durability.snapshots.is_running();
         // What no reply has waited for, such as keys that have expired, is written here too.
         match Policy::of(&engine.config) {

@@ -1,0 +1,86 @@
+//! An engine that serves nobody but the program it is in: its log is begun and rewritten as a server's is.
+
+use std::sync::Arc;
+
+use sleeve_disk::disk::memory::MemoryDisk;
+use sleeve_server::engine::origin::Origin;
+use sleeve_server::{Config, Engine, Local, Opt};
+
+use crate::healing::{ask, wait_until};
+
+/// An engine that has loaded what is on this disk.
+fn begin(disk: &MemoryDisk, options: &[(Opt, &str)]) -> Arc<Engine> {
+    let config = Config::default();
+    for (option, value) in options.iter().chain(&[(Opt::EnableDebugCommand, "yes")]) {
+        config.assign(*option, &[value.as_bytes()]).expect("an option of the table");
+    }
+    let engine = Engine::begin(config, Origin::of_machine().on(Arc::new(disk.clone())));
+    engine.load().expect("what was left can be loaded");
+    engine
+}
+
+/// A number of INFO.
+fn info(local: &mut Local, name: &str) -> u64 {
+    let text = ask(local, "INFO persistence");
+    let number = text.lines().find_map(|line| line.strip_prefix(&format!("{name}:")));
+    number.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{name} is not in {text}"))
+}
+
+/// Whether nothing is being written, nothing is to be, and this many bases have been.
+fn is_over(local: &mut Local, bases: u64) -> bool {
+    let names = ["rdb_bgsave_in_progress", "aof_rewrite_in_progress", "aof_rewrite_scheduled"];
+    names.iter().all(|name| info(local, name) == 0) && info(local, "aof_rewrites") == bases
+}
+
+/// Has a snapshot take until it is let go.
+fn hold_snapshot(local: &mut Local) {
+    assert_eq!(ask(local, "MSET a 1 b 2"), "+OK\r\n");
+    assert_eq!(ask(local, "CONFIG SET rdb-key-save-delay 100000000"), "+OK\r\n");
+    assert_eq!(ask(local, "BGSAVE"), "+Background saving started\r\n");
+}
+
+fn assert_is_there_again(disk: &MemoryDisk, engine: Arc<Engine>, options: &[(Opt, &str)]) {
+    let digest = ask(&mut engine.connect(|| {}), "DEBUG DIGEST");
+    engine.end_log();
+    let again = begin(disk, options);
+    assert_eq!(ask(&mut again.connect(|| {}), "DEBUG DIGEST"), digest);
+    again.end_log();
+}
+
+#[test]
+fn a_log_that_has_grown_is_rewritten_by_itself() {
+    let disk = MemoryDisk::new();
+    let options = [(Opt::Appendonly, "yes"), (Opt::AutoAofRewriteMinSize, "10kb")];
+    let engine = begin(&disk, &options);
+    let mut local = engine.connect(|| {});
+    write_much(&mut local);
+    assert!(info(&mut local, "aof_current_size") > 20_000);
+    wait_until("the rewrite", || is_over(&mut local, 2));
+    assert!(info(&mut local, "aof_current_size") < 1_000);
+    assert_is_there_again(&disk, engine, &options);
+}
+
+#[test]
+fn a_log_is_begun_and_rewritten_behind_the_snapshot_that_is_being_written() {
+    let disk = MemoryDisk::new();
+    let engine = begin(&disk, &[]);
+    let mut local = engine.connect(|| {});
+    hold_snapshot(&mut local);
+    assert_eq!(ask(&mut local, "CONFIG SET appendonly yes"), "+OK\r\n");
+    assert_eq!(info(&mut local, "aof_rewrite_scheduled"), 1);
+    assert_eq!(ask(&mut local, "CONFIG SET rdb-key-save-delay 0"), "+OK\r\n");
+    wait_until("the first base", || is_over(&mut local, 1));
+    assert_eq!(ask(&mut local, "SET later 1"), "+OK\r\n");
+    hold_snapshot(&mut local);
+    assert_eq!(ask(&mut local, "BGREWRITEAOF"), "+Background append only file rewriting scheduled\r\n");
+    assert_eq!(ask(&mut local, "CONFIG SET rdb-key-save-delay 0"), "+OK\r\n");
+    wait_until("the rewrite", || is_over(&mut local, 2));
+    assert_is_there_again(&disk, engine, &[(Opt::Appendonly, "yes")]);
+}
+
+/// Puts many values in, of which little is left.
+fn write_much(local: &mut Local) {
+    for number in 0..200 {
+        assert_eq!(ask(local, &format!("SET key {}{number}", "v".repeat(100))), "+OK\r\n");
+    }
+}
