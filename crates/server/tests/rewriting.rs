@@ -1,4 +1,4 @@
-//! An engine that serves nobody but the program it is in: its log is begun and rewritten as a server's is.
+//! An engine that serves nobody but the program it is in: its log is begun and rewritten as a server's is, also over an older one.
 
 use std::sync::Arc;
 
@@ -83,4 +83,45 @@ fn write_much(local: &mut Local) {
     for number in 0..200 {
         assert_eq!(ask(local, &format!("SET key {}{number}", "v".repeat(100))), "+OK\r\n");
     }
+}
+
+#[test]
+fn a_log_over_an_older_one_that_was_not_read_goes_on_where_that_ended() {
+    let logged = [(Opt::Appendonly, "yes"), (Opt::AofDisableAutoGc, "yes")];
+    for begins in ["CONFIG SET appendonly yes", "BGREWRITEAOF"] {
+        let disk = MemoryDisk::new();
+        let first = begin(&disk, &logged);
+        write_much(&mut first.connect(|| {}));
+        let end = first.journal.end();
+        first.end_log();
+        let second = begin(&disk, &logged[1..]);
+        let mut local = second.connect(|| {});
+        assert_eq!(ask(&mut local, "SET other 1"), "+OK\r\n");
+        assert!(ask(&mut local, begins).starts_with('+'));
+        wait_until("the base", || is_over(&mut local, 1));
+        assert!(second.journal.end() >= end, "{begins}");
+        if begins != "BGREWRITEAOF" {
+            assert_eq!(ask(&mut local, "SET later 1"), "+OK\r\n");
+        }
+        // The files of the first are still there, and called history.
+        assert_is_there_again(&disk, second, &logged);
+    }
+}
+
+#[test]
+fn an_old_base_in_requests_is_history_however_long_it_is() {
+    let disk = MemoryDisk::new();
+    let first = begin(&disk, &[]);
+    let mut local = first.connect(|| {});
+    assert_eq!(ask(&mut local, &format!("SET key {}", "v".repeat(10_000))), "+OK\r\n");
+    assert_eq!(ask(&mut local, "BGSAVE"), "+Background saving started\r\n");
+    wait_until("the snapshot", || is_over(&mut local, 0));
+    let logged = [(Opt::Appendonly, "yes"), (Opt::AofDisableAutoGc, "yes"), (Opt::AofUseRdbPreamble, "no")];
+    // Its journal is much shorter than the base that it begins with.
+    let second = begin(&disk, &logged);
+    let mut local = second.connect(|| {});
+    assert_eq!(ask(&mut local, "SET other 1"), "+OK\r\n");
+    assert!(ask(&mut local, "BGREWRITEAOF").starts_with('+'));
+    wait_until("the rewrite", || is_over(&mut local, 2));
+    assert_is_there_again(&disk, second, &logged);
 }

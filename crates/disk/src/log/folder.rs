@@ -71,9 +71,11 @@ type Begun = (Increment, Option<(Salt, u64)>);
 /// The folder of a log.
 #[derive(Debug)]
 pub struct Folder {
-    disk: Arc<dyn Disk>,
-    options: Options,
-    manifest: Manifest,
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) options: Options,
+    pub(super) manifest: Manifest,
+    /// Where the journal ends that has written what is here, if it is the one of this process.
+    pub(super) known_end: Option<u64>,
     told: Vec<String>,
     has_taken_over: bool,
     lock: Box<dyn Lock>,
@@ -90,7 +92,7 @@ impl Folder {
         let (mut manifest, told) = read_manifest(disk.as_ref(), &manifest_path(&options.folder, &options.name))?;
         let has_taken_over = take_over_old_file(disk.as_ref(), &options, &mut manifest)
             .map_err(|error| failed("move the log of an older server into", &options.folder, error))?;
-        Ok(Folder { disk, options, manifest, told, has_taken_over, lock })
+        Ok(Folder { disk, options, manifest, known_end: None, told, has_taken_over, lock })
     }
 
     /// Whether there is no log yet.
@@ -336,8 +338,8 @@ impl Folder {
 
     fn begin_with(self, sizes: (u64, u64), (increment, tail): Begun, end: u64) -> Log {
         let (bytes_before, bytes_at_rewrite) = sizes;
-        let Folder { disk, options, manifest, lock, .. } = self;
-        Log::new(Beginning { disk, options, manifest, lock, increment, end, tail, bytes_before, bytes_at_rewrite })
+        let Folder { disk, options, manifest, known_end, lock, .. } = self;
+        Log::new(Beginning { disk, options, manifest, known_end, lock, increment, end, tail, bytes_before, bytes_at_rewrite })
     }
 }
 
@@ -371,8 +373,8 @@ impl Log {
 
     /// Gives the log up and keeps its folder, where it is to be begun again.
     pub fn into_folder(self) -> Folder {
-        let Log { disk, options, manifest, lock, .. } = self;
-        Folder { disk, options, manifest, told: Vec::new(), has_taken_over: false, lock }
+        let Log { disk, options, manifest, lock, end, .. } = self;
+        Folder { disk, options, manifest, known_end: Some(end), told: Vec::new(), has_taken_over: false, lock }
     }
 }
 

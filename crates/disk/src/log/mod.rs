@@ -25,6 +25,7 @@
 mod base;
 mod folder;
 mod heal;
+mod past;
 mod place;
 mod repair;
 mod rewrite;

@@ -40,6 +40,8 @@ pub struct Log {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) options: Options,
     pub(super) manifest: Manifest,
+    /// As in the folder that it was begun in.
+    pub(super) known_end: Option<u64>,
     /// Increments that are not synced whole, in order; the last is appended to.
     pub(super) tail: Vec<Increment>,
     /// Whether the increment is one that no manifest names yet.
@@ -81,6 +83,7 @@ pub(super) struct Beginning {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) options: Options,
     pub(super) manifest: Manifest,
+    pub(super) known_end: Option<u64>,
     pub(super) lock: Box<dyn Lock>,
     pub(super) increment: Increment,
     pub(super) end: u64,
@@ -94,11 +97,12 @@ const SLICES: usize = 16;
 
 impl Log {
     pub(super) fn new(beginning: Beginning) -> Log {
-        let Beginning { disk, options, manifest, lock, increment, end, tail, .. } = beginning;
+        let Beginning { disk, options, manifest, known_end, lock, increment, end, tail, .. } = beginning;
         Log {
             disk,
             options,
             manifest,
+            known_end,
             tail: vec![increment],
             is_waiting: false,
             end,

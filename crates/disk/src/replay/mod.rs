@@ -22,7 +22,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use self::damage::{Damage, What};
-use self::part::{Claims, Got, Part, Place, claims};
+use self::part::claims;
+use self::part::{Claims, Got, Part, Place};
 use crate::disk::{Disk, File, Open, read_full};
 use crate::format::annotation::{self, Line, Salt};
 use crate::format::manifest::{Entry, Manifest};
@@ -415,7 +416,7 @@ impl Replay {
             let Ok(file) = self.disk.open(&self.folder.join(entry.path()), Open::Read) else { continue };
             let held = claims(file, 0, None).map_err(|error| Damage::new(entry, 0, What::Unreadable(error)))?;
             let is_known = self.manifest.base.is_none() || self.base_offset.is_some();
-            if held.blocks > 0 && is_known && held.to > self.base_offset.unwrap_or(0) {
+            if held.blocks > 0 && !held.is_base && is_known && held.to > self.base_offset.unwrap_or(0) {
                 return Err(Damage::new(entry, 0, What::NotHistory));
             }
         }

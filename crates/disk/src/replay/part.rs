@@ -391,6 +391,8 @@ pub struct Claims {
     pub to: u64,
     /// How many there are.
     pub blocks: u64,
+    /// Whether the file is a base, whose blocks count from its beginning.
+    pub is_base: bool,
 }
 
 /// Looks for whole blocks from byte `at` on, past anything else.
@@ -421,6 +423,7 @@ pub fn claims(file: Arc<dyn File>, at: u64, mut salt: Option<Salt>) -> io::Resul
         let line = annotation::parse(&seen[..=end], salt);
         match line {
             Line::Salt(given) => salt = Some(given),
+            Line::StandsFor(_) => claims.is_base = true,
             Line::Block(block, sums) if window.remaining() >= end as u64 + 1 + block.length => {
                 let start = window.position();
                 window.pass(end + 1);

@@ -84,6 +84,14 @@ impl Journal {
         }
     }
 
+    /// Has the journal go on at an offset, unless it is further already. Nobody reads yet, and whoever calls this while clients
+    /// are served holds the locks of all shards.
+    pub fn skip_to(&self, offset: u64) {
+        if self.end() < offset {
+            self.set_end(offset);
+        }
+    }
+
     /// Whether anybody reads: if not, an effect need not even be put into words.
     #[inline]
     pub fn is_read(&self) -> bool {

@@ -239,7 +239,7 @@ impl Engine {
 
     fn write_file(&self) -> Result<u64, String> {
         let (path, beside) = (self.snapshot_path(), self.unfinished_snapshot_path());
-        let begun = self.begin_snapshot(|_| Ok(()))?;
+        let begun = self.begin_snapshot(0, |_| Ok(()))?;
         let changes = begun.changes;
         self.write_to(&beside, begun, Form::File)?;
         put_in_place(&*self.disk, &beside, &path).map_err(|error| {
@@ -277,7 +277,8 @@ impl Engine {
             let rotation = file.with(|open| open.log.rotation()).ok_or_else(gone)?;
             rotated = Some(rotation.run().map_err(|error| failed("begin a new increment", error))?);
         }
-        let begun = self.begin_snapshot(|offset| match (starting.take(), rotated.take()) {
+        let past_end = starting.as_ref().map_or(Ok(0), Log::past_end).map_err(|error| unreadable(&error))?;
+        let begun = self.begin_snapshot(past_end, |offset| match (starting.take(), rotated.take()) {
             (Some(mut log), _) => {
                 log.begin_at(offset);
                 self.open_log(log).map_err(|error| failed("start the log's threads", error))
@@ -325,9 +326,9 @@ impl Engine {
     fn write_lone_base(&self) -> Result<u64, String> {
         self.durability.log.wait_until_closed();
         // The folder is there, and nobody else's.
-        drop(self.open_log_folder()?);
+        let past_end = self.open_log_folder()?.past_end().map_err(|error| unreadable(&error))?;
         let temporary = self.log_folder().join(format!("temp-rewriteaof-bg-{}.aof", std::process::id()));
-        let begun = self.begin_snapshot(|_| Ok(()))?;
+        let begun = self.begin_snapshot(past_end, |_| Ok(()))?;
         let (changes, stands_for) = (begun.changes, begun.offset);
         let (form, format) = match self.config.flag(Opt::AofUseRdbPreamble) {
             true => (Form::Base, BaseFormat::Rdb),
@@ -359,8 +360,13 @@ impl Engine {
         }
     }
 
-    /// Begins a snapshot; `at_instant` is called with its offset while all shards are locked.
-    fn begin_snapshot(&self, at_instant: impl FnOnce(u64) -> Result<(), String>) -> Result<Begun, String> {
+    /// Begins a snapshot, at this offset of the journal or behind it; `at_instant` is called with its offset while all shards
+    /// are locked.
+    fn begin_snapshot(
+        &self,
+        not_before: u64,
+        at_instant: impl FnOnce(u64) -> Result<(), String>,
+    ) -> Result<Begun, String> {
         self.finish_aborted_snapshot();
         let spare = Spare::default();
         let recorder = Recorder::new(&self.journal, &self.offsets, &spare);
@@ -375,6 +381,7 @@ impl Engine {
         let waiting_bytes = Arc::clone(&self.durability.snapshots.progress.waiting_bytes);
         let mut snapshot = locks.begin_snapshot(waiting_bytes).map_err(|unfinished| unfinished.to_string())?;
         snapshot.measure_by(clock::ticks);
+        self.journal.skip_to(not_before);
         let offset = self.journal.forget_database();
         let functions = self.scripts.libraries().iter().map(|library| library.code.clone()).collect();
         at_instant(offset)?;
@@ -488,6 +495,10 @@ impl Engine {
 pub fn test_delay(delay_us: i64, keys: u64) -> Duration {
     let each = delay_us.unsigned_abs();
     Duration::from_micros(if delay_us < 0 { keys / each } else { keys.saturating_mul(each) })
+}
+
+fn unreadable(error: &io::Error) -> String {
+    format!("cannot read how far the log goes that is there already: {}", reason(error))
 }
 
 const ABORTED: &str = "it was given up for another";

@@ -1,0 +1,57 @@
+//! How far the journal was that has been written to a folder before, by whatever process.
+//!
+//! A process that begins a log over an older one, which it has not read, has a journal of its own. It goes on where the older one
+//! ended, so that offsets never go back within a folder: nothing that is history by then claims to be behind the new base.
+
+use std::io;
+
+use crate::disk::{Disk, Open};
+use crate::format::manifest::Manifest;
+use crate::replay::part::claims;
+
+use super::folder::Folder;
+use super::place::Options;
+use super::writer::Log;
+
+/// The journal's offset behind all that increments have, those that are history included.
+fn past_end(disk: &dyn Disk, options: &Options, manifest: &Manifest) -> io::Result<u64> {
+    let mut end = 0;
+    for entry in manifest.increments.iter().chain(&manifest.history) {
+        match disk.open(&options.path(entry.path()), Open::Read) {
+            Ok(file) => {
+                let claims = claims(file, 0, None)?;
+                end = end.max(if claims.is_base { 0 } else { claims.to });
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(end)
+}
+
+impl Folder {
+    /// The journal's offset behind all that was ever written here. Reads the files, unless the journal is the one that has
+    /// written them.
+    ///
+    /// # Errors
+    /// What the system says of a file that is there.
+    pub fn past_end(&self) -> io::Result<u64> {
+        match self.known_end {
+            Some(end) => Ok(end),
+            None => past_end(self.disk.as_ref(), &self.options, &self.manifest),
+        }
+    }
+}
+
+impl Log {
+    /// As [`Folder::past_end`], of a log that is being switched on, about what was there before.
+    ///
+    /// # Errors
+    /// What the system says of a file that is there.
+    pub fn past_end(&self) -> io::Result<u64> {
+        match self.known_end {
+            Some(end) => Ok(end),
+            None => past_end(self.disk.as_ref(), &self.options, &self.manifest),
+        }
+    }
+}
