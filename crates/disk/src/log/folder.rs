@@ -299,9 +299,8 @@ impl Folder {
     /// What the system says, or that another process has the lock now; and the folder, for the next attempt.
     pub fn wait_anew(mut self, end: u64, process: u32) -> Result<Log, Box<NotBegun>> {
         let restored = self.restore(process);
-        let begun = restored.and_then(|()| {
-            self.make_waiting().map_err(|error| failed("begin a log in", &self.options.folder, error))
-        });
+        let begun = restored
+            .and_then(|()| self.make_waiting().map_err(|error| failed("begin a log in", &self.options.folder, error)));
         match begun {
             Ok(begun) => Ok(self.begin_waiting(begun, end)),
             Err(error) => Err(Box::new(NotBegun { folder: self, error })),
@@ -339,7 +338,18 @@ impl Folder {
     fn begin_with(self, sizes: (u64, u64), (increment, tail): Begun, end: u64) -> Log {
         let (bytes_before, bytes_at_rewrite) = sizes;
         let Folder { disk, options, manifest, known_end, lock, .. } = self;
-        Log::new(Beginning { disk, options, manifest, known_end, lock, increment, end, tail, bytes_before, bytes_at_rewrite })
+        Log::new(Beginning {
+            disk,
+            options,
+            manifest,
+            known_end,
+            lock,
+            increment,
+            end,
+            tail,
+            bytes_before,
+            bytes_at_rewrite,
+        })
     }
 }
 

@@ -13,22 +13,6 @@ use super::folder::Folder;
 use super::place::Options;
 use super::writer::Log;
 
-/// The journal's offset behind all that increments have, those that are history included.
-fn past_end(disk: &dyn Disk, options: &Options, manifest: &Manifest) -> io::Result<u64> {
-    let mut end = 0;
-    for entry in manifest.increments.iter().chain(&manifest.history) {
-        match disk.open(&options.path(entry.path()), Open::Read) {
-            Ok(file) => {
-                let claims = claims(file, 0, None)?;
-                end = end.max(if claims.is_base { 0 } else { claims.to });
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(end)
-}
-
 impl Folder {
     /// The journal's offset behind all that was ever written here. Reads the files, unless the journal is the one that has
     /// written them.
@@ -36,10 +20,7 @@ impl Folder {
     /// # Errors
     /// What the system says of a file that is there.
     pub fn past_end(&self) -> io::Result<u64> {
-        match self.known_end {
-            Some(end) => Ok(end),
-            None => past_end(self.disk.as_ref(), &self.options, &self.manifest),
-        }
+        self.known_end.map_or_else(|| read_end(self.disk.as_ref(), &self.options, &self.manifest), Ok)
     }
 }
 
@@ -49,9 +30,22 @@ impl Log {
     /// # Errors
     /// What the system says of a file that is there.
     pub fn past_end(&self) -> io::Result<u64> {
-        match self.known_end {
-            Some(end) => Ok(end),
-            None => past_end(self.disk.as_ref(), &self.options, &self.manifest),
+        self.known_end.map_or_else(|| read_end(self.disk.as_ref(), &self.options, &self.manifest), Ok)
+    }
+}
+
+/// The journal's offset behind all that increments have, those that are history included.
+fn read_end(disk: &dyn Disk, options: &Options, manifest: &Manifest) -> io::Result<u64> {
+    let mut end = 0;
+    for entry in manifest.increments.iter().chain(&manifest.history) {
+        match disk.open(&options.path(entry.path()), Open::Read) {
+            Ok(file) => {
+                let held = claims(file, 0, None)?;
+                end = end.max(if held.is_base { 0 } else { held.to });
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
         }
     }
+    Ok(end)
 }

@@ -11,6 +11,7 @@
 //! | `threads` | The two threads of a log. |
 //! | `switch` | Switching the log on and off. |
 //! | `save` | The thread that writes a snapshot, to a file or as a new base of the log. |
+//! | `base` | The same as a base of the log: its increments around it. |
 //! | `sheet` | How a snapshot is put into bytes. |
 //! | `requests` | A base of the log in words of requests. |
 //! | `rules` | What is begun by itself: `save`, and rewrites of a log that has grown. |
@@ -18,6 +19,7 @@
 //!
 //! [`Engine::passes`]: crate::engine::Engine::passes
 
+mod base;
 mod log;
 mod passing;
 mod requests;

@@ -34,8 +34,7 @@ impl Engine {
 
     /// Rewrites the log if it has grown enough, in a server and in a program that embeds an engine alike. The log's thread calls
     /// it, with no shard locked.
-    pub(super) fn rewrite_grown_log(&self) {
-        let now = Instant::now();
+    pub(super) fn rewrite_grown_log(&self, now: Instant) {
         if self.durability.snapshots.is_running() || self.readiness.has(Hindrance::Loading) {
             return;
         }

@@ -128,9 +128,8 @@ impl Engine {
         if starting.is_some() || file.is_open() || !self.config.flag(Opt::Appendonly) {
             return Ok(starting);
         }
-        let begun = self.open_log_folder().and_then(|folder| {
-            folder.wait(self.journal.end()).map_err(|error| reason(&error))
-        });
+        let begun =
+            self.open_log_folder().and_then(|folder| folder.wait(self.journal.end()).map_err(|error| reason(&error)));
         begun.map(Some).inspect_err(|_| self.durability.snapshots.schedule(Purpose::Base))
     }
 

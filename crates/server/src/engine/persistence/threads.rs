@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use crate::config::Opt;
 use crate::engine::Engine;
 use crate::engine::durability::log_file::Policy;
+use crate::host::clock;
 
 /// How often a log that cannot be written is tried again.
 pub(super) const TRY_AGAIN: Duration = Duration::from_millis(1_000);
@@ -81,7 +82,7 @@ fn sync_now_and_then(engine: &Engine, opening: u64) {
     let durability = &engine.durability;
     while durability.log.wait_for_close(opening, SYNC_EVERY) {
         engine.look_after_log();
-        engine.rewrite_grown_log();
+        engine.rewrite_grown_log(clock::Instant::now());
         let is_rewriting = engine.config.flag(Opt::NoAppendfsyncOnRewrite) && durability.snapshots.is_running();
         // What no reply has waited for, such as keys that have expired, is written here too.
         match Policy::of(&engine.config) {

@@ -1,0 +1,134 @@
+//! A snapshot as a base of the log: the first one of a log that is switched on, a new one of the log that is open, or one that
+//! stands alone, because there is no log.
+//!
+//! The journal goes into a new increment from the base's instant on. What is in the folder already stays as it is until the base
+//! is in its place.
+
+use std::io;
+
+use sleeve_disk::format::manifest::Format as BaseFormat;
+use sleeve_disk::log::{Log, NewBase};
+
+use super::save::{ABORTED, PATIENCE};
+use super::sheet::Form;
+use crate::config::Opt;
+use crate::config::value::reason;
+use crate::engine::Engine;
+
+impl Engine {
+    /// Writes a base of the log, whatever there is of one.
+    pub(super) fn write_base(&self) -> Result<u64, String> {
+        let starting = self.take_starting_log()?;
+        if starting.is_none() && !self.durability.log.is_open() {
+            return self.write_lone_base();
+        }
+        let is_first = starting.is_some();
+        self.write_base_of_log(starting).inspect_err(|_| {
+            if is_first {
+                self.begin_log_again();
+            }
+        })
+    }
+
+    /// Writes a new base of the log that is open, or the first one of this log.
+    fn write_base_of_log(&self, mut starting: Option<Log>) -> Result<u64, String> {
+        let file = &self.durability.log;
+        let failed = |doing: &str, error: io::Error| format!("cannot {doing}: {}", reason(&error));
+        let gone = || "the log was closed meanwhile".to_owned();
+        // `dir` may be another by now.
+        let own_folder = |log: &Log| log.folder().to_owned();
+        let folder = starting.as_ref().map(own_folder).or_else(|| file.with(|open| own_folder(&open.log)));
+        let temporary = folder.ok_or_else(gone)?.join(format!("temp-rewriteaof-bg-{}.aof", std::process::id()));
+        let is_first = starting.is_some();
+        let mut rotated = None;
+        if !is_first {
+            let rotation = file.with(|open| open.log.rotation()).ok_or_else(gone)?;
+            rotated = Some(rotation.run().map_err(|error| failed("begin a new increment", error))?);
+        }
+        let past_end = starting.as_ref().map_or(Ok(0), Log::past_end).map_err(|error| unreadable(&error))?;
+        let begun = self.begin_snapshot(past_end, |offset| match (starting.take(), rotated.take()) {
+            (Some(mut log), _) => {
+                log.begin_at(offset);
+                self.open_log(log).map_err(|error| failed("start the log's threads", error))
+            }
+            (None, Some(rotated)) => file.with(|open| open.switch_at(offset, rotated)).ok_or_else(gone),
+            (None, None) => Ok(()),
+        });
+        if let Some(log) = starting {
+            // The instant has not come: it begins with the next base.
+            self.keep_starting(log);
+        }
+        let begun = begun?;
+        if is_first && !self.config.flag(Opt::Appendonly) {
+            // Whoever switched it off may have found no log yet.
+            return Err(gone());
+        }
+        let (changes, stands_for) = (begun.changes, begun.offset);
+        let is_snapshot = self.config.flag(Opt::AofUseRdbPreamble);
+        let (form, format) = match is_snapshot {
+            true => (Form::Base, BaseFormat::Rdb),
+            false => {
+                let options = file.with(|open| open.log.base_options()).ok_or_else(gone)?;
+                (Form::Requests(options), BaseFormat::Aof)
+            }
+        };
+        self.write_to(&temporary, begun, form)?;
+        let since = if is_first { 0 } else { self.wait_for_switch()? };
+        let base = NewBase { file: temporary.clone(), format, stands_for };
+        let rewrite = file.with(|open| open.log.rewrite(base, since)).ok_or_else(gone)?;
+        let rewritten = rewrite.and_then(|rewrite| rewrite.run());
+        let rewritten = rewritten.map_err(|error| {
+            _ = self.disk.remove(&temporary);
+            failed("put the new base in its place", error)
+        })?;
+        file.with(|open| {
+            open.log.rewritten(rewritten);
+            file.note_base();
+        });
+        self.tell_synced();
+        self.remove_history();
+        Ok(changes)
+    }
+
+    /// Writes a base that nothing is appended to, because the log is switched off.
+    fn write_lone_base(&self) -> Result<u64, String> {
+        self.durability.log.wait_until_closed();
+        // The folder is there, and nobody else's.
+        let past_end = self.open_log_folder()?.past_end().map_err(|error| unreadable(&error))?;
+        let temporary = self.log_folder().join(format!("temp-rewriteaof-bg-{}.aof", std::process::id()));
+        let begun = self.begin_snapshot(past_end, |_| Ok(()))?;
+        let (changes, stands_for) = (begun.changes, begun.offset);
+        let (form, format) = match self.config.flag(Opt::AofUseRdbPreamble) {
+            true => (Form::Base, BaseFormat::Rdb),
+            false => (Form::Requests(self.log_options()), BaseFormat::Aof),
+        };
+        self.write_to(&temporary, begun, form)?;
+        let base = NewBase { file: temporary.clone(), format, stands_for };
+        let replaced = self.open_log_folder().and_then(|folder| {
+            folder.replace(&base, self.config.flag(Opt::AofDisableAutoGc)).map_err(|error| reason(&error))
+        });
+        replaced.map_err(|why| {
+            _ = self.disk.remove(&temporary);
+            format!("cannot put the new base in its place: {why}")
+        })?;
+        Ok(changes)
+    }
+
+    /// Waits until the journal goes into the new increment; its number.
+    fn wait_for_switch(&self) -> Result<i64, String> {
+        loop {
+            self.write_log();
+            match self.durability.log.with(|open| open.take_switched()) {
+                None => return Err("the log was closed meanwhile".into()),
+                Some(Some(switched)) => return switched.map_err(|error| reason(&error)),
+                Some(None) if self.durability.snapshots.is_aborted() => return Err(ABORTED.into()),
+                // The log cannot be written for now.
+                Some(None) => std::thread::sleep(PATIENCE),
+            }
+        }
+    }
+}
+
+fn unreadable(error: &io::Error) -> String {
+    format!("cannot read how far the log goes that is there already: {}", reason(error))
+}
