@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::context::disk;
+use crate::context::others::Nobody;
 use crate::context::tracking_delivery;
 use crate::context::tracking_delivery::Delivery;
 use crate::engine::Engine;
@@ -28,7 +29,6 @@ use crate::session::Session;
 pub struct Local {
     session: Session,
     desk: Desk,
-    output: Output,
     mailbox: Arc<Mailbox>,
     expiry: Expiry,
     next_tick_ms: u64,
@@ -57,7 +57,6 @@ impl Engine {
         Local {
             session: Session::new(self, peer),
             desk,
-            output: Output::default(),
             mailbox,
             expiry: Expiry::new(0, 1),
             next_tick_ms: 0,
@@ -124,14 +123,14 @@ impl Local {
         }));
         if let Err(panic) = ran {
             self.desk.engine.fail(&format!("a command panicked: {}", panics::message(&*panic)));
-            self.output = Output::default();
+            self.desk.output = Output::default();
             self.end();
         }
-        if self.output.shown != 0 && !self.desk.engine.wait_to_pass(self.output.shown) {
+        if self.desk.output.shown != 0 && !self.desk.engine.wait_to_pass(self.desk.output.shown) {
             let error = disk::check(&self.desk.engine).err();
-            self.output.refuse_writes(error.as_ref().map_or(b"MISCONF", Error::text));
+            self.desk.output.refuse_writes(error.as_ref().map_or(b"MISCONF", Error::text));
         }
-        self.output.copy_to(replies);
+        self.desk.output.copy_to(replies);
         if self.closed { Err(Closed) } else { Ok(()) }
     }
 
@@ -164,10 +163,10 @@ impl Local {
 
     fn run(&mut self, requests: &[u8]) {
         if self.session.is_paused() && self.desk.engine.pause.held(self.desk.now.monotonic_ms()).is_none() {
-            self.session.resume(&mut self.desk, &mut self.output);
+            self.session.resume(&mut self.desk, &mut Nobody);
         }
-        self.session.time_out(&mut self.desk, &mut self.output);
-        self.session.receive(requests, &mut self.desk, &mut self.output);
+        self.session.time_out(&mut self.desk, &mut Nobody);
+        self.session.receive(requests, &mut self.desk, &mut Nobody);
         self.tick();
         if self.session.state.closing {
             self.end();
@@ -186,19 +185,20 @@ impl Local {
             match letter {
                 Letter::Close(_) | Letter::Stop => return self.end(),
                 Letter::Unblock { ticket, mut reply, .. } => {
-                    self.session.unblock(ticket, &mut reply, &mut self.desk, &mut self.output);
+                    self.session.unblock(ticket, &mut reply, &mut self.desk, &mut Nobody);
                 }
                 Letter::Users if !self.session.may_listen() => return self.end(),
-                Letter::Resume => self.session.resume(&mut self.desk, &mut self.output),
+                Letter::Resume => self.session.resume(&mut self.desk, &mut Nobody),
                 Letter::Message(message) => self.hear(&message),
-                Letter::Push { bytes, .. } => self.output.push_shared(&bytes),
+                Letter::Push { bytes, .. } => self.desk.output.push_shared(&bytes),
                 Letter::Invalidate { keys, .. } => self.invalidate(keys),
                 Letter::Redirected { keys, .. } => {
                     let bytes = tracking_delivery::forwarded(&self.session.state, &keys);
-                    self.output.bytes.extend(bytes.unwrap_or_default());
+                    self.desk.output.bytes.extend(bytes.unwrap_or_default());
                 }
-                // Replies of this session wait in its own thread, and it follows no journal.
+                // Replies of this session wait in its own thread, which runs it alone, and it follows no journal.
                 Letter::Adopt(_)
+                | Letter::Returned
                 | Letter::Listen
                 | Letter::Users
                 | Letter::Durable
@@ -212,7 +212,7 @@ impl Local {
     fn invalidate(&mut self, keys: Option<Arc<Vec<u8>>>) {
         match tracking_delivery::deliver(&self.desk.engine, &mut self.session.state, keys) {
             Delivery::Nothing => {}
-            Delivery::Push(bytes) => self.output.bytes.extend_from_slice(&bytes),
+            Delivery::Push(bytes) => self.desk.output.bytes.extend_from_slice(&bytes),
             Delivery::Forward(peer, keys) => peer.mailbox.post(Letter::Redirected { id: peer.id, keys }),
         }
     }
@@ -224,7 +224,7 @@ impl Local {
             && let Some(subscriptions) = &state.subscriptions
         {
             let forms = subscriptions.forms(message);
-            forms.for_each(|form| self.output.push_shared(form.bytes(message, state.protocol)));
+            forms.for_each(|form| self.desk.output.push_shared(form.bytes(message, state.protocol)));
         }
     }
 

@@ -321,3 +321,135 @@ fn messages_reach_those_who_listen_and_the_client_of_the_script_itself() {
         runner.ask(&["PING"], "+PONG\r\n");
     });
 }
+
+fn with_one_and_four_workers(test: impl Fn(&dyn Fn(&str) -> Served)) {
+    for workers in [1, 4] {
+        test(&|threshold_ms| Served::new(workers, threshold_ms));
+    }
+}
+
+#[test]
+fn one_within_a_transaction_is_as_any_other() {
+    with_one_and_four_workers(|serve| {
+        let served = serve("20");
+        let (mut runner, mut other) = (served.open(), served.open());
+        runner.ask(&["MULTI"], "+OK\r\n");
+        for request in [&["SET", "k", "1"][..], ENDLESS, &["INCR", "k"]] {
+            runner.ask(request, "+QUEUED\r\n");
+        }
+        runner.send(&["EXEC"]);
+        other.until_busy();
+        other.ask(&["GET", "k"], BUSY);
+        other.ask(&["SCRIPT", "KILL"], "+OK\r\n");
+        runner.expect("*3\r\n+OK\r\n");
+        runner.killed("SCRIPT KILL");
+        runner.expect(":2\r\n");
+        other.ask(&["GET", "k"], "$1\r\n2\r\n");
+    });
+}
+
+#[test]
+fn who_waits_for_a_key_is_told_in_time_while_one_runs() {
+    with_one_and_four_workers(|serve| {
+        let served = serve("20");
+        let (mut runner, mut waiting) = (served.open(), served.open());
+        waiting.send(&["BLPOP", "q", "0.3"]);
+        let mut list = Vec::new();
+        let mut local = served.engine.connect(|| {});
+        while !String::from_utf8_lossy(&list).contains(" flags=b ") {
+            list.clear();
+            local.exchange(b"CLIENT LIST\r\n", &mut list).expect("the session lives");
+        }
+        runner.send(ENDLESS);
+        // Nothing but time can have answered: the script is ended after that.
+        waiting.expect("*-1\r\n");
+        let mut other = served.open();
+        other.until_busy();
+        other.ask(&["SCRIPT", "KILL"], "+OK\r\n");
+        runner.killed("SCRIPT KILL");
+    });
+}
+
+#[test]
+fn several_in_one_batch_and_those_of_others_run_one_after_the_other() {
+    with_one_and_four_workers(|serve| {
+        let served = serve("5");
+        let (mut killer, mut killed) = (served.open(), 0);
+        let batch = || {
+            let mut runner = served.open();
+            (0..3).for_each(|_| runner.send(ENDLESS));
+            runner.send(&["SET", "k", "v"]);
+            let lines: Vec<_> = (0..4).map(|_| runner.line()).collect();
+            (runner, lines)
+        };
+        let ends = std::thread::scope(|scope| {
+            let runners: Vec<_> = (0..3).map(|_| scope.spawn(batch)).collect();
+            while !runners.iter().all(|runner| runner.is_finished()) {
+                killer.send(&["SCRIPT", "KILL"]);
+                killed += usize::from(killer.line() == "+OK\r\n");
+            }
+            runners.into_iter().map(|runner| runner.join().expect("all lines came")).collect::<Vec<_>>()
+        });
+        let mut ended = 0;
+        for (mut runner, lines) in ends {
+            for line in &lines[..3] {
+                let is_killed = line.starts_with("-ERR Script killed by user with SCRIPT KILL.");
+                assert!(is_killed || line == BUSY, "{line}");
+                ended += usize::from(is_killed);
+            }
+            assert!(lines[3] == "+OK\r\n" || lines[3] == BUSY, "{}", lines[3]);
+            runner.ask(&["PING"], "+PONG\r\n");
+        }
+        assert!((1..=killed).contains(&ended), "{ended} of {killed}");
+    });
+}
+
+#[test]
+fn the_end_of_the_server_ends_all_that_stand_in_one_batch() {
+    with_one_and_four_workers(|serve| {
+        let served = serve("20");
+        let (mut runner, _other) = served.run_for_ever(ENDLESS);
+        (0..3).for_each(|_| runner.send(ENDLESS));
+        let (mut batched, mut other) = (served.open(), served.open());
+        other.ask(&["SCRIPT", "KILL"], "+OK\r\n");
+        runner.killed("SCRIPT KILL");
+        (0..3).for_each(|_| batched.send(ENDLESS));
+        other.until_busy();
+        served.server.stop();
+        assert_eq!(served.engine.failure(), None);
+        let mut rest = Vec::new();
+        // What was not read by the server makes the end a reset.
+        _ = runner.0.read_to_end(&mut rest);
+    });
+}
+
+#[test]
+fn a_panic_of_its_thread_ends_the_engine_and_leaves_nobody_waiting() {
+    let endless = "*3\r\n$4\r\nEVAL\r\n$17\r\nwhile true do end\r\n$1\r\n0\r\n";
+    let patient =
+        "while redis.call('config', 'get', 'maxclients')[2] ~= '77' do end return redis.call('debug', 'panic')";
+    let within = format!("*3\r\n$4\r\nEVAL\r\n${}\r\n{patient}\r\n$1\r\n0\r\n", patient.len());
+    for (workers, batch) in [(1, &within), (4, &within), (1, &format!("{endless}DEBUG PANIC\r\n"))] {
+        let config = Config::default();
+        config.assign(Opt::Workers, &[workers.to_string().as_bytes()]).expect("a number of workers");
+        config.assign(Opt::EnableDebugCommand, &[b"yes"]).expect("an option");
+        let engine = Engine::new(config);
+        let server = engine.listen("127.0.0.1:0".parse().expect("an address")).expect("a free port");
+        let served = Served { engine, server };
+        served.set_threshold("20");
+        let (mut runner, mut other) = (served.open(), served.open());
+        other.ask(&["DEBUG", "SET-DISABLE-DENY-SCRIPTS", "1"], "+OK\r\n");
+        runner.0.write_all(batch.as_bytes()).expect("connected");
+        other.until_busy();
+        served.engine.config.assign(Opt::Maxclients, &[b"77"]).expect("a number");
+        if *batch != within {
+            other.ask(&["SCRIPT", "KILL"], "+OK\r\n");
+        }
+        for peer in [&mut other, &mut runner] {
+            _ = peer.0.read_to_end(&mut Vec::new());
+        }
+        let reason = served.engine.failure().expect("the engine is over").to_owned();
+        assert!(reason.contains("DEBUG PANIC asked for it"), "{reason}");
+        served.server.stop();
+    }
+}

@@ -13,7 +13,6 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread::JoinHandle;
 
 use crate::config::load::LoadError;
 use crate::config::{Config, Opt, arguments, load, value};
@@ -36,7 +35,7 @@ use crate::worker::{Team, Worker};
 pub struct Server {
     engine: Arc<Engine>,
     mailboxes: Vec<Arc<Mailbox>>,
-    threads: Vec<JoinHandle<()>>,
+    team: Arc<Team>,
     addresses: Vec<SocketAddr>,
 }
 
@@ -64,17 +63,13 @@ impl Server {
     }
 
     /// Waits until the workers have ended for another reason, such as SHUTDOWN.
-    fn wait(mut self) {
-        for thread in self.threads.drain(..) {
-            _ = thread.join();
-        }
+    fn wait(self) {
+        self.team.wait();
     }
 
     fn end(&mut self) {
         self.mailboxes.iter().for_each(|mailbox| mailbox.post(crate::messaging::mail::Letter::Stop));
-        for thread in self.threads.drain(..) {
-            _ = thread.join();
-        }
+        self.team.wait();
         self.mailboxes.iter().for_each(|mailbox| self.engine.leave_mailbox(mailbox));
         self.engine.port.store(0, Ordering::Relaxed);
     }
@@ -101,7 +96,7 @@ fn start(engine: &Arc<Engine>, listeners: Vec<Arc<Listener>>) -> io::Result<Serv
     engine.port.store(addresses.first().map_or(0, |address| u32::from(address.port())), Ordering::Relaxed);
     let team = Team::new(mailboxes.clone());
     // From here on whatever fails drops the server, which stops the workers that run already.
-    let mut server = Server { engine: Arc::clone(engine), mailboxes, threads: Vec::with_capacity(count), addresses };
+    let server = Server { engine: Arc::clone(engine), mailboxes, team: Arc::clone(&team), addresses };
     let mut workers = Vec::with_capacity(count);
     for (number, driver) in drivers.into_iter().enumerate() {
         let mut worker = Worker::new(engine, Arc::clone(&team), number, driver);
@@ -111,7 +106,7 @@ fn start(engine: &Arc<Engine>, listeners: Vec<Arc<Listener>>) -> io::Result<Serv
         workers.push(worker);
     }
     for worker in workers {
-        server.threads.push(worker.spawn()?);
+        worker.spawn()?;
     }
     Ok(server)
 }
@@ -353,8 +348,9 @@ mod tests {
         let waker = driver.waker();
         let mailbox = Arc::new(Mailbox::new(move || waker.wake()));
         driver.break_wait();
-        let worker = Worker::new(&engine, Team::new(vec![mailbox]), 0, driver);
-        worker.spawn().expect("a thread").join().expect("it does not panic");
+        let team = Team::new(vec![mailbox]);
+        Worker::new(&engine, Arc::clone(&team), 0, driver).spawn().expect("a thread");
+        team.wait();
         let reason = engine.failure().expect("the engine is over");
         assert!(reason.starts_with("worker-0 cannot wait for its clients: "), "{reason}");
         assert!(local.exchange(b"PING\r\n", &mut Vec::new()).is_err(), "nobody is served by half an engine");

@@ -2,12 +2,11 @@
 //! soon.
 //!
 //! A script has all shards. One that has run for `busy-reply-threshold` has become known to run for long, and whoever
-//! needs a shard is told so instead of waiting, on this thread and on others: so every thread goes on serving its clients,
-//! and with them the one that sends SCRIPT KILL.
+//! needs a shard is told so instead of waiting: so every thread goes on serving its clients, and with them the one that sends
+//! SCRIPT KILL.
 
 use std::time::Duration;
 
-use super::script_attendant;
 use crate::config::Opt;
 use crate::engine::Engine;
 use crate::host::clock;
@@ -37,7 +36,5 @@ pub fn check(engine: &Engine) -> Result<(), Error> {
     let running = &engine.scripts.running;
     let Some(elapsed_ms) = running.elapsed_ms(clock::monotonic_ms) else { return Ok(()) };
     let threshold_ms = engine.config.number(Opt::BusyReplyThreshold);
-    let is_long = threshold_ms > 0 && elapsed_ms as i64 >= threshold_ms;
-    // A thread that serves others while its own script runs would wait for itself.
-    if is_long || script_attendant::is_attending() { Err(running.busy()) } else { Ok(()) }
+    if threshold_ms > 0 && elapsed_ms as i64 >= threshold_ms { Err(running.busy()) } else { Ok(()) }
 }

@@ -12,10 +12,10 @@ pub mod lock_timeout;
 pub mod lookahead;
 pub mod monitor_line;
 pub mod notifications;
+pub mod others;
 mod output_limit;
 pub mod permission;
 pub mod publish;
-pub mod script_attendant;
 pub mod session_state;
 mod timing;
 pub mod tracking_delivery;
@@ -48,6 +48,7 @@ use crate::request::{Key, Request};
 use field_expiry::FIELDS_A_LOOK;
 use key_change::{Cause, Pending};
 use notifications::Class;
+use others::Others;
 use session_state::State;
 
 /// What whoever runs a command has at hand: the engine, and what is the running thread's own.
@@ -90,6 +91,8 @@ pub struct Cx<'a> {
     pub locks: Locks<'a>,
     /// Runs another command inside the running one (EXEC), with the locks that are held.
     pub call: fn(&mut Cx<'_>, Request<'_>),
+    /// Whom the executing thread serves besides; none while a script has been lent them, or where nobody can be.
+    pub(crate) others: Option<&'a mut dyn Others>,
     /// The row whose time is being taken, since `ticks`.
     timed: Option<&'static Row>,
     /// How often it has run meanwhile.
@@ -140,6 +143,7 @@ impl<'a> Cx<'a> {
             dice,
             locks: Locks::new(&engine.store, &engine.all_or_each, at_hand.recorder()),
             call,
+            others: None,
             timed: None,
             timed_calls: 0,
             is_within: false,

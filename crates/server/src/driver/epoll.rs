@@ -25,8 +25,6 @@ use super::batched_send::Bundle;
 use super::{Event, Listener, Sending, Token, Waker};
 use crate::request::output::Output;
 
-/// Bytes that one receive takes at most.
-const BUFFER_LEN: usize = 64 * 1024;
 /// Events that one wait returns at most.
 const EVENTS_MAX: usize = 1024;
 /// Connections of one listener that are accepted at most before the other events have their turn.
@@ -43,7 +41,6 @@ pub struct Driver {
     events: Events,
     /// How many of the events have been looked at.
     looked_at: usize,
-    buffer: Box<[u8]>,
     listeners: Vec<Arc<Listener>>,
     /// The listeners are not watched, because accepting has failed.
     is_resting: bool,
@@ -107,7 +104,6 @@ impl Driver {
             waker: Waker(wake),
             events: Events(Vec::with_capacity(EVENTS_MAX)),
             looked_at: 0,
-            buffer: vec![0; BUFFER_LEN].into_boxed_slice(),
             listeners: Vec::new(),
             is_resting: false,
             connections: Vec::new(),
@@ -187,8 +183,8 @@ impl Driver {
         rustix::io::dup2(&other, &mut self.poll).expect("a descriptor in place of another");
     }
 
-    /// What event `index` of this wake-up was. Bytes that arrived are at the start of the buffer that [`Driver::take_buffer`] gives.
-    pub fn event(&mut self, index: usize) -> Event {
+    /// What event `index` of this wake-up was. Bytes that arrived are at the start of the buffer then.
+    pub fn event(&mut self, index: usize, buffer: &mut [u8]) -> Event {
         let Some(&epoll::Event { flags, data }) = self.events.0.get(index) else { return Event::Nothing };
         self.looked_at = index + 1;
         match data.u64() {
@@ -197,37 +193,21 @@ impl Driver {
                 Event::Woken
             }
             data if data & LISTENERS != 0 => self.accept((data & !LISTENERS) as usize),
-            token => self.connection_event(token as Token, flags),
+            token => self.connection_event(token as Token, flags, buffer),
         }
     }
 
-    /// Forgets the events of this wake-up that have not been looked at; what is still so is reported by the next one.
-    pub fn forget_events(&mut self) {
+    /// Forgets the events of the last wake-up. Some have not been looked at where the driver has changed hands since: the
+    /// kernel is to report these again, though it has done so before.
+    fn forget_events(&mut self) {
         for index in self.looked_at..self.events.0.len() {
-            let data = self.events.0[index].data;
-            self.report_again(data.u64() as Token);
+            let token = self.events.0[index].data.u64() as Token;
+            if let Some(connection) = self.connections.get(token).and_then(Option::as_ref) {
+                _ = modify(&self.poll, token, connection);
+            }
         }
         self.events.0.clear();
         self.looked_at = 0;
-    }
-
-    /// Has the kernel report a connection again if there is something to report, though that was done before.
-    pub fn report_again(&self, token: Token) {
-        if let Some(connection) = self.connections.get(token).and_then(Option::as_ref) {
-            _ = modify(&self.poll, token, connection);
-        }
-    }
-
-    /// Takes the buffer with the bytes of the last [`Event::Received`]; what is received meanwhile has another one.
-    #[inline]
-    pub fn take_buffer(&mut self) -> Box<[u8]> {
-        std::mem::take(&mut self.buffer)
-    }
-
-    /// Puts the buffer back.
-    #[inline]
-    pub fn put_buffer(&mut self, buffer: Box<[u8]>) {
-        self.buffer = buffer;
     }
 
     fn accept(&mut self, index: usize) -> Event {
@@ -273,7 +253,7 @@ impl Driver {
     }
 
     #[inline]
-    fn connection_event(&mut self, token: Token, flags: EventFlags) -> Event {
+    fn connection_event(&mut self, token: Token, flags: EventFlags, buffer: &mut [u8]) -> Event {
         let Some(connection) = &mut self.connections[token] else { return Event::Nothing };
         if flags.contains(EventFlags::OUT) {
             return match flush(connection) {
@@ -293,14 +273,11 @@ impl Driver {
         if connection.held && flags.contains(EventFlags::RDHUP) {
             return Event::Closed(token);
         }
-        if self.buffer.is_empty() {
-            self.buffer = vec![0; BUFFER_LEN].into_boxed_slice();
-        }
-        match net::recv(&connection.socket, &mut *self.buffer, RecvFlags::empty()) {
+        match net::recv(&connection.socket, &mut *buffer, RecvFlags::empty()) {
             Ok((0, _)) => Event::Closed(token),
             Ok((received, _)) => {
                 let is_end = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
-                if received == self.buffer.len() || is_end {
+                if received == buffer.len() || is_end {
                     _ = modify(&self.poll, token, connection);
                 }
                 Event::Received(token, received)

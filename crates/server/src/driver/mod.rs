@@ -27,7 +27,7 @@ pub enum Event {
     Accepted(Vec<Accepted>),
     /// A connection came and could not be accepted: nothing is, until the driver is told to try again.
     AcceptFailed(std::io::Error),
-    /// So many bytes of this connection are in the driver's buffer.
+    /// So many bytes of this connection are at the start of the buffer.
     Received(Token, usize),
     /// Replies that had to wait have left this connection; so many bytes still wait.
     Sent(Token, usize),

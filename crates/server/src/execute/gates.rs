@@ -1,6 +1,6 @@
 //! The reasons to refuse, queue or hold a command, in the order in which Redis tries them.
 
-use sleeve_wire::commands::{Command, Flags, Reach, Row};
+use sleeve_wire::commands::{Command, Flags, Row};
 use sleeve_wire::reply::Protocol;
 use sleeve_wire::request::Args;
 
@@ -104,31 +104,20 @@ fn writes(cx: &Cx<'_>, request: &Request<'_>) -> bool {
 }
 
 /// While a script has all shards for longer than `busy-reply-threshold`, only what ends it or needs no data may run.
-/// Before that, who needs a shard waits for its lock; who takes one after the other, and could not be told meanwhile that
-/// they will not come free, waits for the script.
+/// Before that, who needs a shard waits for its lock.
 #[inline]
 fn busy(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
-    if cx.engine.scripts.running.is_any() { wait_for_script(cx, request) } else { Ok(()) }
+    if cx.engine.scripts.running.is_any() { beside_script(cx, request) } else { Ok(()) }
 }
 
 #[cold]
-fn wait_for_script(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
+fn beside_script(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
+    let Err(busy) = lock_timeout::check(cx.engine) else { return Ok(()) };
     let is_allowed = request.row.flags.contains(Flags::ALLOW_BUSY) && request.key_places().is_empty();
     let is_gentle_end =
         request.row.id == Command::Shutdown && !request.args.iter().any(|word| word.eq_ignore_ascii_case(b"nosave"));
-    loop {
-        if let Err(busy) = lock_timeout::check(cx.engine) {
-            return if is_allowed && !is_gentle_end { Ok(()) } else { Err(busy) };
-        }
-        if is_allowed || request.row.reach != Reach::Each || !cx.engine.scripts.running.is_any() {
-            return Ok(());
-        }
-        std::thread::sleep(LOOK_AGAIN);
-    }
+    if is_allowed && !is_gentle_end { Ok(()) } else { Err(busy) }
 }
-
-/// How often a script is looked at that such a request waits for.
-const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(1);
 
 /// `maxmemory` guards against what may grow. Room is made for whatever comes, because clients take memory too.
 #[inline]

@@ -12,26 +12,27 @@ pub mod serve_blocked;
 use std::sync::Arc;
 
 use sleeve_wire::commands::{Command, Reach, Row};
-use sleeve_wire::request::{Args, Batch};
+use sleeve_wire::request::Args;
 
 use crate::commands as families;
 use crate::commands::transaction;
 use crate::context::Cx;
 use crate::context::lock_timeout;
 use crate::context::lookahead::Found;
+use crate::context::others::Others;
 use crate::context::session_state::{Replies, State};
 use crate::host::log;
 use crate::request::error;
 use crate::request::error::Error;
-use crate::request::output::Output;
 use crate::request::{KeyAt, Request};
 use scratch::Desk;
 
-/// Runs the requests of `batch`, which lie in `buffer`, and appends their replies to `output`. Returns how many were
-/// run: fewer than all when the peer is to be closed, when it waits for a key, or when a pause holds the next one.
-pub fn batch(state: &mut State, desk: &mut Desk, batch: &Batch, buffer: &[u8], output: &mut Output) -> usize {
-    let mut prepared = std::mem::take(&mut desk.prepared);
-    let mut cx = Cx::new(desk.at_hand(), state, output, call);
+/// Runs the requests of the desk's batch, which lie in `buffer`, and appends their replies to its output. Returns how many
+/// were run: fewer than all when the peer is to be closed, when it waits for a key, or when a pause holds the next one.
+pub fn batch(state: &mut State, desk: &mut Desk, buffer: &[u8], others: &mut dyn Others) -> usize {
+    let (at_hand, batch, prepared, output) = desk.parts();
+    let mut cx = Cx::new(at_hand, state, output, call);
+    cx.others = Some(others);
     let mut run = 0;
     'groups: while run < batch.len() {
         if run != 0 {
@@ -59,8 +60,6 @@ pub fn batch(state: &mut State, desk: &mut Desk, batch: &Batch, buffer: &[u8], o
     cx.locks.clear();
     cx.state.shown_offset = cx.state.shown_offset.max(cx.locks.recorder.shown_offset());
     cx.out.shown = cx.out.shown.max(cx.locks.recorder.shown_offset());
-    drop(cx);
-    desk.prepared = prepared;
     run
 }
 

@@ -1,7 +1,7 @@
 //! What a thread has at hand while it runs sessions.
 //!
 //! One for each worker and one for each embedded session: buffers that every batch reuses, the thread's counters and its
-//! reading of the clock. Nothing here outlives a batch but memory and sums.
+//! reading of the clock. Nothing here outlives a batch but memory, sums, and replies that have not been sent.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::engine::Engine;
 use crate::engine::journal::Spare;
 use crate::host::clock::{Clock, Instant};
 use crate::host::dice::Dice;
-use crate::messaging::local_subscribers::Audience;
 use crate::observe::stats::Counters;
+use crate::request::output::Output;
 
 /// Buffers and counters of a thread that runs sessions, reused from batch to batch.
 #[derive(Debug)]
@@ -29,14 +29,14 @@ pub struct Desk {
     pub clock: Clock,
     /// What this thread draws from.
     pub dice: Dice,
-    /// Who of this thread's clients listens to what.
-    pub audience: Audience,
     /// The requests that are being executed.
     pub batch: Batch,
     /// What was found out about them ahead.
     pub prepared: Prepared,
     /// Where their effects are put into words.
     pub spare: Spare,
+    /// What they are answered.
+    pub output: Output,
 }
 
 impl Desk {
@@ -48,10 +48,10 @@ impl Desk {
             now,
             clock: Clock::Machine,
             dice: engine.dice(),
-            audience: Audience::default(),
             batch: Batch::new(),
             prepared: Prepared::default(),
             spare: Spare::default(),
+            output: Output::default(),
         }
     }
 }
@@ -62,6 +62,13 @@ impl Desk {
     pub fn at_hand(&self) -> AtHand<'_> {
         let Self { engine, counters, dice, now, clock, spare, .. } = self;
         AtHand { engine, counters, dice, now: *now, clock: *clock, spare }
+    }
+
+    /// The same, and what a batch is run with: its requests, what is found out about them, and where the replies go.
+    #[inline]
+    pub fn parts(&mut self) -> (AtHand<'_>, &Batch, &mut Prepared, &mut Output) {
+        let Self { engine, counters, dice, now, clock, spare, batch, prepared, output } = self;
+        (AtHand { engine, counters, dice, now: *now, clock: *clock, spare }, batch, prepared, output)
     }
 }
 

@@ -5,6 +5,7 @@
 //! protocol ends with it. The reply is what it returned; an error that it did not catch is answered with where it was
 //! raised. Runs on the thread that got the request.
 
+use std::cell::RefCell;
 use std::panic;
 
 use mlua::{Lua, Value};
@@ -29,6 +30,7 @@ use super::native::raw_call::{Given, Returned, Seen};
 use crate::config::Opt;
 use crate::context::Cx;
 use crate::context::disk;
+use crate::context::others::{Nobody, Others};
 use crate::engine::scripts::flags;
 use crate::engine::scripts::flags::ScriptFlags;
 use crate::engine::scripts::running::Kind;
@@ -235,11 +237,18 @@ fn play<'r>(
     let Run { request, name, kind, permits } = run;
     engine.scripts.running.begin(kind, clock::monotonic_ms());
     interrupt::begin(realm.bytes_max);
-    let is_sound = current_invocation::announce(&Playbill { engine, request, name, kind }, || {
+    let (mut others, mut nobody) = (cx.others.take(), Nobody);
+    let lent: &mut dyn Others = match &mut others {
+        Some(others) => *others,
+        None => &mut nobody,
+    };
+    let lent = RefCell::new(lent);
+    let is_sound = current_invocation::announce(&Playbill { engine, request, name, kind, others: lent }, || {
         let (returned, protocol) = perform(cx, permits, memory, || call(realm));
         realm.weigh();
         reply(cx, &realm.lua, returned, (protocol, name, request))
     });
+    cx.others = others;
     engine.scripts.running.end();
     interrupt::end();
     if let Some(panic) = interrupt::take_panic() {

@@ -62,6 +62,8 @@ pub enum Letter {
     Users,
     /// Paused clients may go on, if nothing holds them any more.
     Resume,
+    /// A session that another thread was running is back.
+    Returned,
     /// More of the journal has outlived the process: replies that waited for that may leave.
     Durable,
     /// The disk has more of the journal, or nobody knows any more how much it has: who follows the journal may be told.
@@ -73,7 +75,8 @@ pub enum Letter {
 impl Letter {
     /// Whether its kind is all that it says.
     fn is_bare(&self) -> bool {
-        matches!(self, Self::Listen | Self::Users | Self::Resume | Self::Durable | Self::Synced | Self::Stop)
+        use Letter::{Durable, Listen, Resume, Returned, Stop, Synced, Users};
+        matches!(self, Listen | Users | Resume | Returned | Durable | Synced | Stop)
     }
 }
 

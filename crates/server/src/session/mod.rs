@@ -12,6 +12,7 @@ use sleeve_wire::reply::Writer;
 use sleeve_wire::request::{Batch, Limits, Parser};
 
 use crate::config::{Class, Opt, OutputLimit};
+use crate::context::others::Others;
 use crate::context::session_state::{Input, Replies, State};
 use crate::engine::Engine;
 use crate::engine::clients::blocking::Waiter;
@@ -64,16 +65,16 @@ impl Session {
         }
     }
 
-    /// Executes every request that these bytes complete and appends the replies to `output`.
-    pub fn receive(&mut self, bytes: &[u8], desk: &mut Desk, output: &mut Output) {
+    /// Executes every request that these bytes complete and appends the replies to the desk's output.
+    pub fn receive(&mut self, bytes: &[u8], desk: &mut Desk, others: &mut dyn Others) {
         desk.counters.input_bytes.add(bytes.len() as u64);
         if self.pending.is_empty() && !self.is_held() {
-            let used = self.run(bytes, desk, output);
+            let used = self.run(bytes, desk, others);
             self.pending.extend_from_slice(&bytes[used..]);
         } else {
             self.pending.extend_from_slice(bytes);
             if !self.is_held() && self.pending.len() >= self.parser.wanted() {
-                self.run_pending(desk, output);
+                self.run_pending(desk, others);
             }
         }
         self.check_pending(desk);
@@ -81,17 +82,17 @@ impl Session {
     }
 
     /// Goes on after a pause, if nothing holds the peer any more.
-    pub fn resume(&mut self, desk: &mut Desk, output: &mut Output) {
+    pub fn resume(&mut self, desk: &mut Desk, others: &mut dyn Others) {
         if !self.paused {
             return;
         }
         self.set_paused(false);
-        self.run_pending(desk, output);
+        self.run_pending(desk, others);
         self.state.publish(self.input(), desk.now.wall_ms());
     }
 
     /// Ends the waiting for a key with this reply, if it is still this ticket that the peer waits with, and goes on.
-    pub fn unblock(&mut self, ticket: u64, reply: &mut Output, desk: &mut Desk, output: &mut Output) {
+    pub fn unblock(&mut self, ticket: u64, reply: &mut Output, desk: &mut Desk, others: &mut dyn Others) {
         if self.state.blocked.take_if(|waiter| waiter.ticket == ticket).is_none() {
             return;
         }
@@ -100,17 +101,17 @@ impl Session {
         self.state.shown_offset = self.state.shown_offset.max(reply.shown);
         self.state.has_written |= reply.shown != 0;
         match self.state.replies {
-            Replies::On | Replies::SkipNext => reply.move_to(output),
+            Replies::On | Replies::SkipNext => reply.move_to(&mut desk.output),
             Replies::Off => {}
             Replies::Skip => self.state.replies = Replies::On,
         }
-        self.run_pending(desk, output);
+        self.run_pending(desk, others);
         self.state.publish(self.input(), desk.now.wall_ms());
     }
 
     /// Ends the waiting for a key if its time is over. Where it has just ended in another way, a letter says how, and the
     /// time means nothing any more: whoever looks at [`Session::deadline_ms`] is not sent back here until it comes.
-    pub fn time_out(&mut self, desk: &mut Desk, output: &mut Output) {
+    pub fn time_out(&mut self, desk: &mut Desk, others: &mut dyn Others) {
         let now_ms = desk.now.monotonic_ms();
         let is_due = |waiter: &&Arc<Waiter>| waiter.deadline_ms.is_some_and(|deadline_ms| deadline_ms <= now_ms);
         let Some(waiter) = self.state.blocked.as_ref().filter(is_due).map(Arc::clone) else { return };
@@ -121,7 +122,7 @@ impl Session {
         claim.finish(&self.engine.blocking);
         let mut reply = Output::default();
         waiter.on_timeout.write(&mut reply.bytes, waiter.protocol, self.engine.synced_offset());
-        self.unblock(waiter.ticket, &mut reply, desk, output);
+        self.unblock(waiter.ticket, &mut reply, desk, others);
     }
 
     /// What the peer waits with, if it waits for a key.
@@ -181,9 +182,9 @@ impl Session {
         self.engine.peers.leave(self.state.peer.id);
     }
 
-    fn run_pending(&mut self, desk: &mut Desk, output: &mut Output) {
+    fn run_pending(&mut self, desk: &mut Desk, others: &mut dyn Others) {
         let mut pending = std::mem::take(&mut self.pending);
-        let used = self.run(&pending, desk, output);
+        let used = self.run(&pending, desk, others);
         if used == pending.len() {
             pending = Vec::new();
         } else {
@@ -197,25 +198,19 @@ impl Session {
     }
 
     /// Executes what is complete in `bytes`; returns how many bytes that was.
-    fn run(&mut self, bytes: &[u8], desk: &mut Desk, output: &mut Output) -> usize {
+    fn run(&mut self, bytes: &[u8], desk: &mut Desk, others: &mut dyn Others) -> usize {
         let mut used = 0;
         while used < bytes.len() && !self.state.closing && !self.is_held() {
             let rest = &bytes[used..];
-            let mut batch = std::mem::take(&mut desk.batch);
-            batch.clear();
+            desk.batch.clear();
             let limits = self.limits();
-            output.bound(self.output_max(limits.authenticated));
-            let parsed = self.parser.parse(rest, &limits, &mut batch);
-            let run = execute::batch(&mut self.state, desk, &batch, rest, output);
-            let held_at = (run < batch.len()).then(|| batch.start(run));
-            let was_empty = batch.is_empty();
-            desk.batch = batch;
-            if let Some(start) = held_at
-                && !self.state.closing
-            {
+            desk.output.bound(self.output_max(limits.authenticated));
+            let parsed = self.parser.parse(rest, &limits, &mut desk.batch);
+            let run = execute::batch(&mut self.state, desk, rest, others);
+            if run < desk.batch.len() && !self.state.closing {
                 self.parser = Parser::new();
                 self.set_paused(self.state.blocked.is_none());
-                return used + start;
+                return used + desk.batch.start(run);
             }
             if parsed.is_err() && self.state.blocked.is_some() {
                 // What cannot be understood is answered in its turn.
@@ -223,10 +218,10 @@ impl Session {
                 return used + end_of(run, rest, self.limits());
             }
             match parsed {
-                Ok(0) if was_empty => break,
+                Ok(0) if desk.batch.is_empty() => break,
                 Ok(count) => used += count,
                 Err(error) if self.state.closing => _ = error,
-                Err(error) => self.refuse(error, desk, output),
+                Err(error) => self.refuse(error, desk),
             }
         }
         if self.state.closing { bytes.len() } else { used }
@@ -274,10 +269,10 @@ impl Session {
         }
     }
 
-    fn refuse(&mut self, error: ProtocolError, desk: &Desk, output: &mut Output) {
+    fn refuse(&mut self, error: ProtocolError, desk: &mut Desk) {
         if self.state.replies == Replies::On {
             let text = [b"ERR ".as_slice(), &error.message()].concat();
-            Writer::new(&mut output.bytes, self.state.protocol).error(&text);
+            Writer::new(&mut desk.output.bytes, self.state.protocol).error(&text);
         }
         desk.counters.errors_replied.add(1);
         self.engine.stats.count_error("ERR");
@@ -308,6 +303,7 @@ fn end_of(count: usize, bytes: &[u8], limits: Limits) -> usize {
 mod tests {
     use super::*;
     use crate::config::Config;
+    use crate::context::others::Nobody;
     use crate::engine::clients::client_info::Arrival;
     use crate::messaging::mail::Mailbox;
 
@@ -332,14 +328,13 @@ mod tests {
     #[test]
     fn the_room_of_a_large_request_is_given_back_although_another_is_always_incomplete() {
         let engine = Engine::new(Config::default());
-        let (mut session, mut desk, mut output) =
-            (session(&engine), Desk::new(&engine, Instant::now()), Output::default());
+        let (mut session, mut desk) = (session(&engine), Desk::new(&engine, Instant::now()));
         let large = [b"*2\r\n$4\r\nECHO\r\n$4000000\r\n".as_slice(), &[b'x'; 4_000_000], b"\r\nPI"].concat();
-        large.chunks(50_000).for_each(|chunk| session.receive(chunk, &mut desk, &mut output));
+        large.chunks(50_000).for_each(|chunk| session.receive(chunk, &mut desk, &mut Nobody));
         for _ in 0..3 {
-            session.receive(b"NG\r\nPI", &mut desk, &mut output);
+            session.receive(b"NG\r\nPI", &mut desk, &mut Nobody);
         }
         assert!(session.pending.capacity() <= KEPT_BYTES, "{} are held", session.pending.capacity());
-        assert!(output.bytes.ends_with(b"x\r\n+PONG\r\n+PONG\r\n+PONG\r\n"));
+        assert!(desk.output.bytes.ends_with(b"x\r\n+PONG\r\n+PONG\r\n+PONG\r\n"));
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::Worker;
 use crate::context::disk;
 use crate::driver::Token;
+use crate::execute::scratch::Desk;
 use crate::messaging::mail::Letter;
 use crate::request::error::Error;
 use crate::request::output::Output;
@@ -12,10 +13,10 @@ use crate::request::output::Output;
 impl Worker {
     /// Holds back what may not leave yet.
     #[cold]
-    pub(super) fn hold_departures(&mut self, waiting: &mut Vec<(Token, Output)>) {
+    pub(super) fn hold_departures(&mut self, waiting: &mut Vec<(Token, Output)>, desk: &mut Desk) {
         for (token, mut output) in std::mem::take(waiting) {
             if self.must_hold(token, &output) {
-                self.hold(token, output);
+                self.hold(token, output, desk);
             } else {
                 self.cover(token, &mut output);
                 waiting.push((token, output));
@@ -24,19 +25,19 @@ impl Worker {
     }
 
     /// Sends what the session of this connection has just written, or holds it back.
-    pub(super) fn send_unless_held(&mut self, token: Token) {
-        let mut output = std::mem::take(&mut self.output);
+    pub(super) fn send_unless_held(&mut self, token: Token, desk: &mut Desk) {
+        let mut output = std::mem::take(&mut desk.output);
         if self.must_hold(token, &output) {
-            return self.hold(token, output);
+            return self.hold(token, output, desk);
         }
         self.cover(token, &mut output);
-        self.output = output;
-        self.send_now(token);
+        desk.output = output;
+        self.send_now(token, desk);
     }
 
     /// Whether these replies show something that has not outlived the process yet, or stand behind such replies.
     fn must_hold(&self, token: Token, output: &Output) -> bool {
-        let engine = &self.desk.engine;
+        let engine = &self.engine;
         // Asked also where nobody waits for a reply: what has been done goes to the log all the same.
         let passes = engine.passes(output.shown);
         if !passes && output.is_empty() {
@@ -47,26 +48,26 @@ impl Worker {
 
     /// Holds replies back until what they show has outlived the process.
     #[cold]
-    fn hold(&mut self, token: Token, output: Output) {
+    fn hold(&mut self, token: Token, output: Output, desk: &mut Desk) {
         let shown = output.shown;
         self.held.push(token, output);
-        let (engine, mailbox) = (&self.desk.engine, &self.team.members[self.number].0);
-        if engine.durability.tell_when_passed(shown, mailbox) {
+        let mailbox = &self.home.mailbox;
+        if self.engine.durability.tell_when_passed(shown, mailbox) {
             mailbox.post_unheard(Letter::Durable);
         }
-        self.after_sending(token, self.driver.waiting(token));
+        self.after_sending(token, self.driver.waiting(token), desk);
     }
 
     /// Sends the replies that had been held back and may leave now.
-    pub(super) fn release_replies(&mut self) {
-        let engine = Arc::clone(&self.desk.engine);
+    pub(super) fn release_replies(&mut self, desk: &mut Desk) {
+        let engine = Arc::clone(&self.engine);
         loop {
             let failure = engine.durability.fails().then(|| disk::check(&engine).err()).flatten();
             let mut released = self.held.release(engine.durability.passed(), failure.as_ref().map(Error::text));
             released.iter_mut().for_each(|(token, output)| self.cover(*token, output));
-            self.send_together(&mut released);
+            self.send_together(&mut released, desk);
             let Some(least) = self.held.least_shown() else { return };
-            if !engine.durability.tell_when_passed(least, &self.team.members[self.number].0) {
+            if !engine.durability.tell_when_passed(least, &self.home.mailbox) {
                 return;
             }
         }

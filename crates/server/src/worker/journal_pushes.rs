@@ -15,6 +15,7 @@ use std::sync::atomic::Ordering;
 use super::Worker;
 use super::journal_followers::Follower;
 use crate::driver::Token;
+use crate::execute::scratch::Desk;
 use crate::messaging::mail::Letter;
 use crate::request::output::Output;
 
@@ -27,13 +28,13 @@ impl Worker {
         if self.held.followers.get_mut(token).is_some() || !peer.follows_journal.load(Ordering::Relaxed) {
             return;
         }
-        let follower = Follower { peer, shown, synced: self.desk.engine.known_synced_offset(), is_owed: false };
+        let follower = Follower { peer, shown, synced: self.engine.known_synced_offset(), is_owed: false };
         let mut bytes = Vec::new();
         follower.message(&mut bytes);
         let (waits, synced) = (follower.waits(), follower.synced);
         self.held.followers.insert(token, follower);
         self.held.count_uses();
-        self.channels.queue((&mut self.held, &mut self.driver), token, &Arc::new(bytes));
+        self.queue(token, &Arc::new(bytes));
         if waits {
             self.listen_for_sync(synced);
         }
@@ -55,7 +56,7 @@ impl Worker {
             self.held.followers.has_late = true;
             return;
         }
-        follower.synced = self.desk.engine.known_synced_offset();
+        follower.synced = self.engine.known_synced_offset();
         follower.is_owed = false;
         follower.message(&mut output.bytes);
         if follower.waits() {
@@ -66,7 +67,7 @@ impl Worker {
 
     /// Tells those who wait for it that the disk has got further. What is told leaves with what the mail brings.
     pub(super) fn tell_synced(&mut self) {
-        let synced = self.desk.engine.known_synced_offset();
+        let synced = self.engine.known_synced_offset();
         let mut waits = false;
         for token in self.held.followers.tokens().to_vec() {
             let (has_held, is_behind) = (self.held.has(token), self.driver.waiting(token) != 0);
@@ -88,7 +89,7 @@ impl Worker {
             follower.synced = synced;
             let mut bytes = Vec::new();
             follower.message(&mut bytes);
-            self.channels.queue((&mut self.held, &mut self.driver), token, &Arc::new(bytes));
+            self.queue(token, &Arc::new(bytes));
         }
         if waits {
             self.listen_for_sync(synced);
@@ -96,10 +97,10 @@ impl Worker {
     }
 
     /// Tells those who were not told because they had not read what came before.
-    pub(super) fn tell_late_readers(&mut self) {
+    pub(super) fn tell_late_readers(&mut self, desk: &mut Desk) {
         if std::mem::take(&mut self.held.followers.has_late) {
             self.tell_synced();
-            self.send_queued();
+            self.send_queued(desk);
         }
     }
 
@@ -108,7 +109,7 @@ impl Worker {
         if std::mem::replace(&mut self.held.followers.is_listening, true) {
             return;
         }
-        let (engine, mailbox) = (&self.desk.engine, &self.team.members[self.number].0);
+        let (engine, mailbox) = (&self.engine, &self.home.mailbox);
         if engine.tell_when_synced(synced, mailbox) {
             mailbox.post_unheard(Letter::Synced);
         }

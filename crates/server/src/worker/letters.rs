@@ -1,12 +1,12 @@
 //! What the mail brings to a worker's clients.
 //!
-//! Letters are read in the order in which they came. One for a client whose session is just running something is put
-//! off until that is over, because the session is not in its place: nothing that a client is owed is lost while
-//! others are served during a long script, and it gets it in its order.
+//! Letters are read in the order in which they came, but those for a client whose session is away (`away`).
 
 use std::sync::Arc;
 
-use super::{Worker, forget_deadline};
+use super::Worker;
+use super::connections::forget_deadline;
+use crate::context::others::Others;
 use crate::context::tracking_delivery;
 use crate::context::tracking_delivery::Delivery;
 use crate::driver::{Sending, Token};
@@ -15,72 +15,54 @@ use crate::host::clock::Instant;
 use crate::host::log;
 use crate::messaging::mail::Letter;
 use crate::messaging::message::Message;
-use crate::request::output::Output;
 use crate::session::Session;
 
 impl Worker {
-    pub(super) fn read_mail(&mut self) {
-        if self.running.is_empty() {
-            for (id, letter) in std::mem::take(&mut self.put_off) {
-                match letter {
-                    Letter::Message(message) => self.hear(&message, Some(id)),
-                    letter => self.open(letter),
-                }
-            }
-        }
-        self.letters.extend(self.team.members[self.number].0.collect());
+    pub(super) fn read_mail(mut self: Box<Self>, desk: &mut Desk) -> Option<Box<Self>> {
+        self.letters.extend(self.home.mailbox.collect());
         while let Some(letter) = self.letters.pop_front() {
-            match addressee(&letter) {
-                Some(id) if self.is_busy(id) => self.put_off.push((id, letter)),
-                _ => self.open(letter),
+            if let Some(letter) = self.keep_for_away(letter) {
+                self = self.open(letter, desk)?;
             }
         }
-        self.send_queued();
+        self = self.take_back_all(desk)?;
+        self.send_queued(desk);
+        Some(self)
     }
 
-    /// Whether there is anything to read.
-    pub(super) fn has_mail(&self) -> bool {
-        !self.team.members[self.number].0.is_empty() || !self.put_off.is_empty()
-    }
-
-    fn open(&mut self, letter: Letter) {
+    /// Does what a letter says.
+    pub(super) fn open(mut self: Box<Self>, letter: Letter, desk: &mut Desk) -> Option<Box<Self>> {
         match letter {
-            Letter::Message(message) => {
-                self.hear(&message, None);
-                let busy = self.running.iter().map(|&(_, id)| (id, Letter::Message(Arc::clone(&message))));
-                self.put_off.extend(busy);
-            }
+            Letter::Message(message) => self.hear(&message, None, desk),
             Letter::Invalidate { id, keys } => self.invalidate(id, keys),
             Letter::Redirected { id, keys } => {
                 if let Some((token, session)) = self.session_of(id)
                     && let Some(bytes) = tracking_delivery::forwarded(&session.state, &keys)
                 {
-                    self.channels.queue((&mut self.held, &mut self.driver), token, &Arc::new(bytes));
+                    self.queue(token, &Arc::new(bytes));
                 }
             }
             Letter::Push { id, bytes } => {
                 if let Some(&token) = self.tokens.get(&id) {
-                    self.channels.queue((&mut self.held, &mut self.driver), token, &bytes);
+                    self.queue(token, &bytes);
                 }
             }
-            Letter::Adopt(accepted) => self.adopt(accepted),
+            Letter::Adopt(accepted) => self.adopt(accepted, desk),
             Letter::Close(id) => {
                 if let Some(&token) = self.tokens.get(&id) {
                     self.close(token);
                 }
             }
             Letter::Unblock { id, ticket, mut reply } => {
-                self.release(id, |session, desk, output| session.unblock(ticket, &mut reply, desk, output));
+                return self
+                    .release(id, desk, |session, desk, others| session.unblock(ticket, &mut reply, desk, others));
             }
             Letter::Listen => self.watch_doors(),
-            Letter::Users => {
-                self.close_forbidden();
-                if !self.running.is_empty() {
-                    self.put_off.push((0, Letter::Users));
-                }
-            }
-            Letter::Resume => self.resume(),
-            Letter::Durable => self.release_replies(),
+            Letter::Users => self.close_forbidden(),
+            Letter::Resume => return self.resume(desk),
+            // It is looked for behind all letters.
+            Letter::Returned => {}
+            Letter::Durable => self.release_replies(desk),
             Letter::FollowJournal(id) => self.follow_journal(id),
             Letter::Synced => {
                 self.held.followers.is_listening = false;
@@ -88,6 +70,7 @@ impl Worker {
             }
             Letter::Stop => self.stopping = true,
         }
+        Some(self)
     }
 
     /// The session of a client, and where it is.
@@ -96,16 +79,12 @@ impl Worker {
         Some((token, self.sessions.get_mut(token)?.as_mut()?))
     }
 
-    fn is_busy(&self, id: u64) -> bool {
-        self.running.iter().any(|&(_, running)| running == id)
-    }
-
     /// Gives a message to those of this worker's clients that listen, or to one of them. It leaves with all else that the
     /// mail brings them.
-    fn hear(&mut self, message: &Message, only: Option<u64>) {
-        let (driver, sessions, counters) = (&mut self.driver, &self.sessions, &self.desk.counters);
+    pub(super) fn hear(&mut self, message: &Message, only: Option<u64>, desk: &Desk) {
+        let (driver, sessions, counters) = (&mut self.driver, &self.sessions, &desk.counters);
         let (held, channels) = (&mut self.held, &mut self.channels);
-        self.desk.audience.for_each(message, |seat, form| {
+        self.audience.for_each(message, |seat, form| {
             let Some(session) = &sessions[seat.place] else { return };
             let is_meant = only.is_none_or(|id| id == seat.id);
             if is_meant && session.state.peer.id == seat.id && !session.state.closing {
@@ -118,22 +97,27 @@ impl Worker {
 
     /// Tells a client that keys have changed which it has read.
     fn invalidate(&mut self, id: u64, keys: Option<Arc<Vec<u8>>>) {
-        let engine = Arc::clone(&self.desk.engine);
+        let engine = Arc::clone(&self.engine);
         let Some((token, session)) = self.session_of(id) else { return };
         match tracking_delivery::deliver(&engine, &mut session.state, keys) {
             Delivery::Nothing => {}
-            Delivery::Push(bytes) => self.channels.queue((&mut self.held, &mut self.driver), token, &Arc::new(bytes)),
+            Delivery::Push(bytes) => self.queue(token, &Arc::new(bytes)),
             Delivery::Forward(peer, keys) => peer.mailbox.post(Letter::Redirected { id: peer.id, keys }),
         }
     }
 
+    /// Has bytes leave with all else that the mail brings to a connection.
+    pub(super) fn queue(&mut self, token: Token, bytes: &Arc<Vec<u8>>) {
+        self.channels.queue((&mut self.held, &mut self.driver), token, bytes);
+    }
+
     /// Sends what the mail has brought to clients.
-    pub(super) fn send_queued(&mut self) {
+    pub(super) fn send_queued(&mut self, desk: &mut Desk) {
         for token in self.driver.take_queued() {
-            self.desk.counters.writes.add(1);
+            desk.counters.writes.add(1);
             match self.driver.send_queued(token) {
-                Sending::Done => self.after_sending(token, 0),
-                Sending::Waiting(count) => self.after_sending(token, count),
+                Sending::Done => self.after_sending(token, 0, desk),
+                Sending::Waiting(count) => self.after_sending(token, count, desk),
                 Sending::Broken => self.close(token),
             }
         }
@@ -142,7 +126,7 @@ impl Worker {
     /// Accepts from the doors that the engine has now, and from no others.
     fn watch_doors(&mut self) {
         self.driver.stop_listening();
-        for listener in self.desk.engine.doors.listeners() {
+        for listener in self.engine.doors.listeners() {
             if let Err(error) = self.driver.listen(listener) {
                 log::warning(&format!("A worker cannot watch a listening socket: {error}"));
             }
@@ -150,48 +134,44 @@ impl Worker {
     }
 
     /// Ends the waiting of those whose time is over.
-    pub(super) fn time_out(&mut self) {
-        self.desk.now = Instant::now();
+    pub(super) fn time_out(mut self: Box<Self>, desk: &mut Desk) -> Option<Box<Self>> {
+        desk.now = Instant::now();
         while let Some(&(deadline_ms, id)) = self.deadlines.first()
-            && deadline_ms <= self.desk.now.monotonic_ms()
+            && deadline_ms <= desk.now.monotonic_ms()
         {
             self.deadlines.pop_first();
-            self.release(id, Session::time_out);
+            self = self.release(id, desk, Session::time_out)?;
         }
+        Some(self)
     }
 
     /// Does with the session of a client what may end its waiting, and sends what it is owed.
-    fn release(&mut self, id: u64, end: impl FnOnce(&mut Session, &mut Desk, &mut Output)) {
-        let Some(&token) = self.tokens.get(&id) else { return };
-        let Some(session) = &self.sessions[token] else { return };
+    fn release(
+        mut self: Box<Self>,
+        id: u64,
+        desk: &mut Desk,
+        end: impl FnOnce(&mut Session, &mut Desk, &mut dyn Others),
+    ) -> Option<Box<Self>> {
+        let Some(&token) = self.tokens.get(&id) else { return Some(self) };
+        let Some(session) = &self.sessions[token] else { return Some(self) };
         forget_deadline(&mut self.deadlines, session);
-        self.with_session(token, |session, _, desk, output| end(session, desk, output));
+        self = self.with_session(token, desk, end)?;
         let is_held = self.sessions[token].as_ref().is_some_and(|session| session.is_held());
         self.driver.hold(token, is_held);
-        self.send(token);
+        self.send(token, desk);
+        Some(self)
     }
 
-    /// Lets paused sessions try again.
-    pub(super) fn resume(&mut self) {
-        self.desk.now = Instant::now();
+    /// Lets paused sessions try again. Those behind one that goes on for long try at the next tick.
+    pub(super) fn resume(mut self: Box<Self>, desk: &mut Desk) -> Option<Box<Self>> {
+        desk.now = Instant::now();
         for token in 0..self.sessions.len() {
             if self.sessions[token].as_ref().is_some_and(|session| session.is_paused()) {
-                self.with_session(token, |session, _, desk, output| session.resume(desk, output));
+                self = self.with_session(token, desk, Session::resume)?;
                 self.driver.hold(token, false);
-                self.send(token);
+                self.send(token, desk);
             }
         }
-    }
-}
-
-/// The client that a letter is for, if its session has to be in its place for it.
-fn addressee(letter: &Letter) -> Option<u64> {
-    match letter {
-        Letter::Unblock { id, .. }
-        | Letter::Push { id, .. }
-        | Letter::Invalidate { id, .. }
-        | Letter::Redirected { id, .. }
-        | Letter::FollowJournal(id) => Some(*id),
-        _ => None,
+        Some(self)
     }
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use super::Worker;
 use crate::config::Opt;
 use crate::driver::Token;
+use crate::execute::scratch::Desk;
 use crate::host::allocator;
 use crate::host::log;
 use crate::messaging::mail::Letter;
@@ -19,12 +20,12 @@ const LARGE_BYTES: usize = 4 * 1024 * 1024;
 impl Worker {
     /// Closes clients that have been silent for longer than `timeout`, where that is set. Who waits for a key or listens
     /// to a channel is meant to be silent.
-    pub(super) fn close_idle(&mut self) {
-        let timeout_s = self.desk.engine.config.number(Opt::Timeout);
+    pub(super) fn close_idle(&mut self, desk: &Desk) {
+        let timeout_s = self.engine.config.number(Opt::Timeout);
         if timeout_s == 0 {
             return;
         }
-        let oldest_ms = self.desk.now.wall_ms() - timeout_s * 1_000;
+        let oldest_ms = desk.now.wall_ms() - timeout_s * 1_000;
         self.close_where(|session| {
             let is_silent = session.state.peer.active_ms.load(Ordering::Relaxed) < oldest_ms;
             is_silent && session.waiter().is_none() && !session.state.is_listening()
@@ -45,68 +46,67 @@ impl Worker {
     }
 
     /// Closes clients that have left too much unread for too long.
-    pub(super) fn close_unread(&mut self) {
+    pub(super) fn close_unread(&mut self, desk: &Desk) {
         for token in 0..self.sessions.len() {
             let Some(session) = &self.sessions[token] else { continue };
             let waiting = session.state.peer.output_bytes.load(Ordering::Relaxed);
-            self.close_if_unread(token, waiting);
+            self.close_if_unread(token, waiting, desk);
         }
     }
 
     /// Closes a client if `waiting` bytes are more than may lie unread.
     #[inline]
-    pub(super) fn close_if_unread(&mut self, token: Token, waiting: usize) {
-        let now = self.desk.now;
+    pub(super) fn close_if_unread(&mut self, token: Token, waiting: usize, desk: &Desk) {
         if let Some(session) = &mut self.sessions[token]
-            && session.is_output_exceeded(waiting, now)
+            && session.is_output_exceeded(waiting, desk.now)
         {
-            self.close_for_output(token);
+            self.close_for_output(token, desk);
         }
     }
 
     /// Closes a client that is owed too much.
     #[cold]
-    pub(super) fn close_for_output(&mut self, token: Token) {
+    pub(super) fn close_for_output(&mut self, token: Token, desk: &Desk) {
         let Some(session) = &self.sessions[token] else { return };
         log::warning(&format!(
             "Client {} is closed for overcoming of output buffer limits.",
-            session.state.peer.line(self.desk.now.wall_ms()).trim_end()
+            session.state.peer.line(desk.now.wall_ms()).trim_end()
         ));
-        self.desk.counters.output_buffer_closed.add(1);
+        desk.counters.output_buffer_closed.add(1);
         self.close(token);
     }
 
     /// Weighs all clients of this worker, if that is asked for.
-    pub(super) fn weigh_all(&mut self) {
-        let engine = &self.desk.engine;
+    pub(super) fn weigh_all(&mut self, desk: &Desk) {
+        let engine = &self.engine;
         if engine.weighs_clients() {
             self.sessions.iter().flatten().for_each(|session| engine.client_memory.weigh(&session.state.peer));
-            self.make_room();
+            self.make_room(desk);
         }
     }
 
     /// Weighs one client that has just been worked for, if that is asked for.
     #[inline]
-    pub(super) fn weigh(&self, token: Token) {
-        let engine = &self.desk.engine;
+    pub(super) fn weigh(&self, token: Token, desk: &Desk) {
+        let engine = &self.engine;
         if engine.weighs_clients()
             && let Some(session) = &self.sessions[token]
         {
             engine.client_memory.weigh(&session.state.peer);
-            self.make_room();
+            self.make_room(desk);
         }
     }
 
     /// Closes the largest clients, whosever they are, while all together have too much memory.
-    fn make_room(&self) {
-        let engine = &self.desk.engine;
+    fn make_room(&self, desk: &Desk) {
+        let engine = &self.engine;
         let bytes_max = engine.config.client_bytes_max();
         if bytes_max == 0 || !engine.client_memory.exceeds(bytes_max) {
             return;
         }
         for peer in engine.client_memory.choose(&engine.peers, bytes_max) {
-            log::notice(&format!("Evicting client: {}", peer.line(self.desk.now.wall_ms()).trim_end()));
-            self.desk.counters.clients_evicted.add(1);
+            log::notice(&format!("Evicting client: {}", peer.line(desk.now.wall_ms()).trim_end()));
+            desk.counters.clients_evicted.add(1);
             engine.peers.leave(peer.id);
             peer.mailbox.post(Letter::Close(peer.id));
         }

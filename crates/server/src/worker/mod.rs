@@ -1,90 +1,95 @@
-//! One worker: a thread with its own driver and its own sessions, equal to every other.
+//! One worker: connections with their sessions, a driver that carries their bytes, and the thread that serves them.
 //!
 //! A worker waits, serves everything that the wait brought, and reads its mail; between times it takes its share of the
 //! background work in short slices. It executes where the bytes arrive: no request is ever handed to another thread.
-//! A new connection goes to the worker that has the fewest.
+//!
+//! A session that runs is out of its place, in the hands of the thread that runs it, which lends it the worker meanwhile
+//! ([`Lent`]). Where a script runs for long, the worker goes to a fresh thread, which goes on serving; the thread of the
+//! script keeps the session and its locks, brings the session back when it is done (`away`), and ends. So whatever may run a
+//! session takes the worker by value, and gives it back unless it has gone.
+//!
+//! Replies leave one after the other when all that one wake-up has brought has been executed. Sent at once, each would wake
+//! its peer by itself; sent together, they find it awake, which saves the kernel's work. What is long, or shares values, is
+//! sent at once all the same: it would be held for nothing.
 
+mod away;
+mod connections;
 mod held_replies;
 mod holding;
 mod journal_followers;
 mod journal_pushes;
 mod letters;
 mod limits;
-mod reentry;
-mod send_queue;
+mod team;
 mod tls;
 mod tls_channels;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::JoinHandle;
+use std::sync::atomic::Ordering;
 
-use crate::config::Opt;
+use parking_lot::Mutex;
+
+use crate::context::others::Others;
 use crate::driver::{Driver, Event, Listener, Sending, Token};
 use crate::engine::Engine;
-use crate::engine::clients::client_info::Arrival;
 use crate::execute::active_expiry::Expiry;
 use crate::execute::scratch::Desk;
 use crate::host::clock::Instant;
 use crate::host::crash;
 use crate::host::log;
-use crate::messaging::mail::{Accepted, Letter, Mailbox};
+use crate::messaging::local_subscribers::Audience;
+use crate::messaging::mail::Letter;
 use crate::request::output::Output;
 use crate::session::Session;
 use held_replies::HeldReplies;
-use send_queue::Departures;
+use team::{Away, Member, Returned};
 use tls_channels::Channels;
 
-/// All workers of one engine, as they see each other.
-#[derive(Debug)]
-pub struct Team {
-    /// Each worker's mailbox and how many clients it has.
-    members: Vec<(Arc<Mailbox>, AtomicUsize)>,
-}
+pub use team::Team;
 
-impl Team {
-    /// A team whose members read these mailboxes, in the order of their numbers.
-    pub fn new(mailboxes: Vec<Arc<Mailbox>>) -> Arc<Self> {
-        Arc::new(Self { members: mailboxes.into_iter().map(|mailbox| (mailbox, AtomicUsize::new(0))).collect() })
-    }
+/// Bytes that one receive takes at most.
+const BUFFER_LEN: usize = 64 * 1024;
 
-    fn least_busy(&self) -> usize {
-        let clients = |&member: &usize| self.members[member].1.load(Ordering::Relaxed);
-        (0..self.members.len()).min_by_key(clients).unwrap_or(0)
-    }
-}
+/// As many replies wait at most for the end of a wake-up, and as many buffers are kept.
+const DEPARTURES_MAX: usize = 64;
 
-/// One thread with its driver and the sessions of its connections. Made by one thread, then moved to the thread that
-/// [`Worker::spawn`] starts.
+/// Replies that are longer do not wait, and longer buffers are not kept.
+const WAITING_BYTES_MAX: usize = 16 * 1024;
+
+/// Connections with their sessions, and what a thread needs to serve them but what it has at hand itself.
 #[derive(Debug)]
 pub struct Worker {
     number: usize,
+    engine: Arc<Engine>,
     team: Arc<Team>,
+    home: Arc<Member>,
     driver: Driver,
+    /// By token; one that runs is not in its place.
     sessions: Vec<Option<Box<Session>>>,
     channels: Channels,
     /// Where the session of a client is, by the client's id.
     tokens: HashMap<u64, Token>,
     /// When clients stop waiting for keys, monotonic milliseconds, each with its id.
     deadlines: BTreeSet<(u64, u64)>,
-    desk: Box<Desk>,
-    /// The desk that is used while the other one is in use further down the stack.
-    spare: Option<Box<Desk>>,
-    output: Output,
-    departures: Departures,
+    /// Which of its clients listens to what.
+    audience: Audience,
+    /// Connections whose replies are to be sent at the end of the wake-up.
+    departures: Vec<(Token, Output)>,
+    /// The largest offset of the journal that any of these replies shows.
+    departures_shown: u64,
+    /// Empty outputs, to be used again.
+    spare_outputs: Vec<Output>,
     held: HeldReplies,
-    /// Whose sessions are running something, and are not in their places: where, and the client's id.
-    running: Vec<(Token, u64)>,
-    /// Those of them that are to be closed when they are done.
-    doomed: Vec<Token>,
-    /// Other clients were served while a session ran.
-    has_attended: bool,
+    /// Sessions that another thread still runs.
+    away: Vec<Away>,
+    /// Letters for their clients, by id.
+    kept: VecDeque<(u64, Letter)>,
     /// Mail that has not been read yet.
     letters: VecDeque<Letter>,
-    /// Letters to clients whose sessions were running something, by id; 0 where it is about all of them.
-    put_off: Vec<(u64, Letter)>,
+    /// There is mail that has come while other mail was read.
+    is_mail_left: bool,
     expiry: Expiry,
     next_tick_ms: u64,
     next_idle_check_ms: u64,
@@ -92,37 +97,42 @@ pub struct Worker {
     owes_purge: bool,
     /// Accepting has failed, and the log says so.
     is_refusing: bool,
+    /// No thread could take it over, and the log says so.
+    is_alone: bool,
     stopping: bool,
 }
 
+/// Its beginning, and the thread that serves it.
 impl Worker {
     /// Worker `number` of its team.
     pub fn new(engine: &Arc<Engine>, team: Arc<Team>, number: usize, driver: Driver) -> Self {
-        let workers = team.members.len();
-        engine.enter_mailbox(&team.members[number].0);
+        let (workers, home) = (team.len(), Arc::clone(team.member(number)));
+        engine.enter_mailbox(&home.mailbox);
         Self {
             number,
+            engine: Arc::clone(engine),
             team,
+            home,
             driver,
             sessions: Vec::new(),
             channels: Channels::default(),
             tokens: HashMap::new(),
             deadlines: BTreeSet::new(),
-            desk: Box::new(Desk::new(engine, Instant::now())),
-            spare: None,
-            output: Output::default(),
-            departures: Departures::default(),
+            audience: Audience::default(),
+            departures: Vec::new(),
+            departures_shown: 0,
+            spare_outputs: Vec::new(),
             held: HeldReplies::default(),
-            running: Vec::new(),
-            doomed: Vec::new(),
-            has_attended: false,
+            away: Vec::new(),
+            kept: VecDeque::new(),
             letters: VecDeque::new(),
-            put_off: Vec::new(),
+            is_mail_left: false,
             expiry: Expiry::new(number, workers),
             next_tick_ms: 0,
             next_idle_check_ms: 0,
             owes_purge: false,
             is_refusing: false,
+            is_alone: false,
             stopping: false,
         }
     }
@@ -135,78 +145,126 @@ impl Worker {
         self.driver.listen(listener)
     }
 
-    /// Starts the thread that serves until a letter says stop. When it ends for another reason, so does the engine: a team
-    /// that lacks a worker would give every new connection to the one that never looks.
+    /// Starts the thread that serves until a letter says stop; [`Team::wait`] waits for its end. When it ends for another
+    /// reason, so does the engine: a team that lacks a worker would give every new connection to the one that never looks.
     ///
     /// # Errors
     /// What the kernel says: too many threads.
-    pub fn spawn(self) -> io::Result<JoinHandle<()>> {
-        let (name, engine) = (format!("worker-{}", self.number), Arc::clone(&self.desk.engine));
-        let serve = move || self.run().map_err(|error| format!("cannot wait for its clients: {error}"));
-        engine.start_thread(&name, serve)
+    pub fn spawn(self) -> io::Result<()> {
+        Box::new(self).start().map_err(|(_, error)| error)
     }
 
-    fn run(mut self) -> io::Result<()> {
-        crash::prepare_thread();
-        let mut has_mail = false;
-        while !self.stopping {
-            let first_deadline_ms = self.deadlines.first().map_or(u64::MAX, |(deadline_ms, _)| *deadline_ms);
-            let wakes_ms = self.next_tick_ms.min(first_deadline_ms);
-            let timeout_ms = if has_mail { 0 } else { wakes_ms.saturating_sub(self.desk.now.monotonic_ms()) };
-            let count = self.driver.wait(timeout_ms)?;
-            self.desk.now = Instant::now();
-            for index in 0..count {
-                if index != 0 {
-                    // What ran since the wake-up may have taken long, and a relative deadline counts from now.
-                    self.desk.now = Instant::now();
-                }
-                let event = self.driver.event(index);
-                self.handle(event);
-            }
-            self.depart();
-            if self.desk.now.monotonic_ms() >= first_deadline_ms {
-                self.time_out();
-            }
-            if self.desk.now.monotonic_ms() >= self.next_tick_ms {
-                self.tick();
-            }
-            // What this thread has posted to itself has woken nobody. What comes while it reads waits until it has looked
-            // after its connections: others may post without end.
-            has_mail = self.has_mail();
-            if has_mail {
-                self.read_mail();
-                has_mail = self.has_mail();
-            }
-        }
-        self.driver.stop_listening();
-        for token in 0..self.sessions.len() {
-            self.close(token);
+    /// Has a fresh thread serve it, or gives it back.
+    fn start(self: Box<Self>) -> Result<(), (Box<Self>, io::Error)> {
+        let (engine, team) = (Arc::clone(&self.engine), Arc::clone(&self.team));
+        let name = format!("worker-{}", self.number);
+        // What has been moved into a thread that does not start is lost.
+        let place = Arc::new(Mutex::new(Some(self)));
+        let taken = Arc::clone(&place);
+        let serve = move || {
+            let worker = taken.lock().take();
+            let served = worker.map_or(Ok(()), Self::serve);
+            served.map_err(|error| format!("cannot wait for its clients: {error}"))
+        };
+        match engine.start_thread(&name, serve) {
+            Ok(thread) => team.enter(thread),
+            Err(error) => return place.lock().take().map_or(Ok(()), |worker| Err((worker, error))),
         }
         Ok(())
     }
 
-    fn handle(&mut self, event: Event) {
+    fn serve(mut self: Box<Self>) -> io::Result<()> {
+        crash::prepare_thread();
+        let mut desk = Desk::new(&self.engine, Instant::now());
+        let mut buffer = vec![0; BUFFER_LEN].into_boxed_slice();
+        // Another thread may have left it in the middle of anything.
+        self.depart(&mut desk);
+        let mut served = self.read_mail(&mut desk);
+        while let Some(worker) = served {
+            self = worker;
+            if self.stopping && !self.waits_for_away() {
+                self.end();
+                break;
+            }
+            served = self.round(&mut desk, &mut buffer)?;
+        }
+        Ok(())
+    }
+
+    /// Closes everything.
+    fn end(&mut self) {
+        self.driver.stop_listening();
+        for token in 0..self.sessions.len() {
+            self.close(token);
+        }
+    }
+
+    /// Waits for whatever comes first, and serves it.
+    fn round(mut self: Box<Self>, desk: &mut Desk, buffer: &mut [u8]) -> io::Result<Option<Box<Self>>> {
+        let first_deadline_ms = self.deadlines.first().map_or(u64::MAX, |(deadline_ms, _)| *deadline_ms);
+        let wakes_ms = self.next_tick_ms.min(first_deadline_ms);
+        let timeout_ms = if self.is_mail_left { 0 } else { wakes_ms.saturating_sub(desk.now.monotonic_ms()) };
+        let count = self.driver.wait(timeout_ms)?;
+        desk.now = Instant::now();
+        Ok(self.wake_up(count, first_deadline_ms, desk, buffer))
+    }
+
+    #[inline]
+    fn wake_up(
+        mut self: Box<Self>,
+        count: usize,
+        first_deadline_ms: u64,
+        desk: &mut Desk,
+        buffer: &mut [u8],
+    ) -> Option<Box<Self>> {
+        for index in 0..count {
+            if index != 0 {
+                // What ran since the wake-up may have taken long, and a relative deadline counts from now.
+                desk.now = Instant::now();
+            }
+            let event = self.driver.event(index, buffer);
+            self = self.handle(event, desk, buffer)?;
+        }
+        self.depart(desk);
+        if desk.now.monotonic_ms() >= first_deadline_ms {
+            self = self.time_out(desk)?;
+        }
+        if desk.now.monotonic_ms() >= self.next_tick_ms {
+            self = self.tick(desk)?;
+        }
+        // What this thread has posted to itself has woken nobody. What comes while it reads waits until it has looked
+        // after its connections: others may post without end.
+        self.is_mail_left = !self.home.mailbox.is_empty();
+        if self.is_mail_left {
+            self = self.read_mail(desk)?;
+            self.is_mail_left = !self.home.mailbox.is_empty();
+        }
+        Some(self)
+    }
+
+    #[inline]
+    fn handle(mut self: Box<Self>, event: Event, desk: &mut Desk, buffer: &[u8]) -> Option<Box<Self>> {
         match event {
-            Event::Received(token, count) if self.channels.has(token) => self.receive_sealed(token, count),
+            Event::Received(token, count) if self.is_sealed(token) => {
+                return self.receive_sealed(token, &buffer[..count], desk);
+            }
             Event::Received(token, count) => {
-                let received = self.with_session(token, |session, bytes, desk, output| {
-                    desk.counters.reads.add(1);
-                    session.receive(&bytes[..count], desk, output);
-                });
-                if received.is_some() {
-                    self.send_later(token);
-                }
+                desk.counters.reads.add(1);
+                self = self.with_session(token, desk, |session, desk, others| {
+                    session.receive(&buffer[..count], desk, others);
+                })?;
+                self.send_later(token, desk);
             }
             Event::Sent(token, waiting) => {
                 if let Some(session) = &self.sessions[token] {
-                    session.state.peer.active_ms.store(self.desk.now.wall_ms(), Ordering::Relaxed);
+                    session.state.peer.active_ms.store(desk.now.wall_ms(), Ordering::Relaxed);
                 }
-                self.after_sending(token, waiting);
+                self.after_sending(token, waiting, desk);
             }
             Event::Closed(token) => self.close(token),
             Event::Accepted(accepted) => {
                 self.is_refusing = false;
-                accepted.into_iter().for_each(|accepted| self.place(accepted));
+                accepted.into_iter().for_each(|accepted| self.place(accepted, desk));
             }
             Event::AcceptFailed(error) => {
                 if !std::mem::replace(&mut self.is_refusing, true) {
@@ -214,86 +272,194 @@ impl Worker {
                 }
             }
             Event::Woken => {
-                self.depart();
-                self.read_mail();
+                self.depart(desk);
+                return self.read_mail(desk);
             }
             Event::Nothing => {}
         }
+        Some(self)
+    }
+
+    /// The background work between two waits.
+    fn tick(mut self: Box<Self>, desk: &mut Desk) -> Option<Box<Self>> {
+        let engine = Arc::clone(&self.engine);
+        let now = desk.now;
+        self.driver.accept_again();
+        let period_ms = 1_000 / u64::from(engine.config.rounds_a_second(engine.peers.len()));
+        engine.sample(now);
+        engine.follow_file_rules(now);
+        let expiry_in_ms = self.expiry.step(desk.at_hand());
+        self.next_tick_ms = now.monotonic_ms() + expiry_in_ms.min(period_ms);
+        if engine.pause.is_begun() {
+            if engine.pause.held(now.monotonic_ms()).is_none() {
+                self = self.resume(desk)?;
+            } else {
+                let pause_left_ms = engine.pause.until_ms().saturating_sub(now.monotonic_ms()).max(1);
+                self.next_tick_ms = self.next_tick_ms.min(now.monotonic_ms() + pause_left_ms);
+            }
+        } else if self.sessions.iter().flatten().any(|session| session.is_paused()) {
+            self = self.resume(desk)?;
+        }
+        self.tell_late_readers(desk);
+        self.weigh_all(desk);
+        if now.monotonic_ms() >= self.next_idle_check_ms {
+            self.next_idle_check_ms = now.monotonic_ms() + 1_000;
+            self.close_idle(desk);
+            self.close_unread(desk);
+            self.give_back();
+        }
+        Some(self)
+    }
+}
+
+/// A worker while one of its sessions runs, whose connection this is; or whom the session is to be brought back to, once
+/// another thread has taken the worker over.
+enum Lent {
+    Here(Box<Worker>, Token),
+    Gone(Arc<Member>),
+}
+
+impl Others for Lent {
+    #[cold]
+    fn hand_over(&mut self) {
+        let Self::Here(worker, _) = self else { return };
+        let gone = Self::Gone(Arc::clone(&worker.home));
+        let Self::Here(mut worker, token) = std::mem::replace(self, gone) else { return };
+        worker.leave_behind(token);
+        if let Err((mut worker, error)) = worker.start() {
+            worker.stay_with(token);
+            if !std::mem::replace(&mut worker.is_alone, true) {
+                log::warning(&format!(
+                    "No thread can be had to serve others while a script runs, so they wait: {error}"
+                ));
+            }
+            *self = Self::Here(worker, token);
+        }
+    }
+}
+
+/// Running sessions, and sending what they have written.
+impl Worker {
+    /// Has a session run something; nothing where there is no session. None when the worker has gone on without it, and
+    /// whatever is to be done about what it has written is done there.
+    #[inline]
+    fn with_session(
+        mut self: Box<Self>,
+        token: Token,
+        desk: &mut Desk,
+        run: impl FnOnce(&mut Session, &mut Desk, &mut dyn Others),
+    ) -> Option<Box<Self>> {
+        let Some(mut session) = self.sessions[token].take() else { return Some(self) };
+        let mut lent = Lent::Here(self, token);
+        run(&mut session, desk, &mut lent);
+        match lent {
+            Lent::Here(mut worker, _) => {
+                worker.sessions[token] = Some(session);
+                worker.close_if_cut(token, desk);
+                Some(worker)
+            }
+            Lent::Gone(home) => {
+                home.bring_back(Returned { token, session, output: std::mem::take(&mut desk.output) });
+                None
+            }
+        }
+    }
+
+    /// Closes a client that is owed more than it may be, so much that it was forgotten.
+    #[inline]
+    fn close_if_cut(&mut self, token: Token, desk: &mut Desk) {
+        if desk.output.take_cut() {
+            desk.output.clear();
+            self.close_for_output(token, desk);
+        }
+    }
+
+    /// Whether a connection speaks TLS: one look into a table that is empty where none does.
+    #[inline]
+    fn is_sealed(&self, token: Token) -> bool {
+        self.channels.0.get(token).is_some_and(Option::is_some)
     }
 
     /// Has what the session of this connection has just written leave with the others.
     #[inline]
-    fn send_later(&mut self, token: Token) {
-        if !self.departures.add(token, &mut self.output) {
-            self.send(token);
-        } else if self.departures.is_full() {
-            self.depart();
+    fn send_later(&mut self, token: Token, desk: &mut Desk) {
+        let output = &mut desk.output;
+        if !output.plain().is_some_and(|bytes| (1..=WAITING_BYTES_MAX).contains(&bytes.len())) {
+            return self.send(token, desk);
+        }
+        self.departures_shown = self.departures_shown.max(output.shown);
+        let spare = self.spare_outputs.pop().unwrap_or_default();
+        self.departures.push((token, std::mem::replace(output, spare)));
+        if self.departures.len() >= DEPARTURES_MAX {
+            self.depart(desk);
         }
     }
 
     /// Sends what waits to leave.
-    fn depart(&mut self) {
-        let mut waiting = self.departures.take();
-        if self.departures.take_shown() != 0 || !self.held.is_unused() {
-            self.hold_departures(&mut waiting);
+    fn depart(&mut self, desk: &mut Desk) {
+        let mut waiting = std::mem::take(&mut self.departures);
+        if std::mem::take(&mut self.departures_shown) != 0 || !self.held.is_unused() {
+            self.hold_departures(&mut waiting, desk);
         }
-        self.send_together(&mut waiting);
-        self.departures.give_back(waiting);
+        self.send_together(&mut waiting, desk);
+        self.departures = waiting;
     }
 
     /// Sends what may leave, of several connections with one system call, and leaves the list empty.
-    fn send_together(&mut self, waiting: &mut Vec<(Token, Output)>) {
+    fn send_together(&mut self, waiting: &mut Vec<(Token, Output)>, desk: &mut Desk) {
         if waiting.len() > 1 {
             let (sends, bytes) = self.driver.send_together(waiting);
-            self.desk.counters.writes.add(sends as u64);
-            self.desk.counters.output_bytes.add(bytes as u64);
+            desk.counters.writes.add(sends as u64);
+            desk.counters.output_bytes.add(bytes as u64);
         }
         for (token, output) in waiting.drain(..) {
-            let unused = std::mem::replace(&mut self.output, output);
-            self.send_now(token);
-            self.departures.keep(std::mem::replace(&mut self.output, unused));
+            let unused = std::mem::replace(&mut desk.output, output);
+            self.send_now(token, desk);
+            let mut sent = std::mem::replace(&mut desk.output, unused);
+            sent.bytes.shrink_to(WAITING_BYTES_MAX);
+            self.spare_outputs.push(sent);
         }
     }
 
     /// Sends what the session of this connection has just written, or holds it back.
-    fn send(&mut self, token: Token) {
-        if self.output.shown == 0 && self.held.is_unused() {
-            self.send_now(token)
+    fn send(&mut self, token: Token, desk: &mut Desk) {
+        if desk.output.shown == 0 && self.held.is_unused() {
+            self.send_now(token, desk)
         } else {
-            self.send_unless_held(token)
+            self.send_unless_held(token, desk)
         }
     }
 
     /// Sends what the session of this connection has written.
-    fn send_now(&mut self, token: Token) {
+    fn send_now(&mut self, token: Token, desk: &mut Desk) {
         if let Some(session) = &mut self.sessions[token]
             && let Some(subscriptions) = &mut session.state.subscriptions
         {
-            self.desk.audience.update(token, session.state.peer.id, subscriptions);
+            self.audience.update(token, session.state.peer.id, subscriptions);
         }
-        if self.channels.has(token) {
-            self.seal(token);
+        if self.is_sealed(token) {
+            self.seal(token, &mut desk.output);
         }
-        let sending = if self.output.is_empty() {
+        let sending = if desk.output.is_empty() {
             // Nothing new, but what was written before may still wait.
-            self.output.shown = 0;
+            desk.output.shown = 0;
             Sending::Waiting(self.driver.waiting(token))
         } else {
-            self.desk.counters.writes.add(1);
-            let len = self.output.len();
-            self.desk.counters.output_bytes.add(len as u64);
+            desk.counters.writes.add(1);
+            let len = desk.output.len();
+            desk.counters.output_bytes.add(len as u64);
             self.note_large(len);
-            self.driver.send(token, &mut self.output)
+            self.driver.send(token, &mut desk.output)
         };
-        debug_assert!(self.output.is_empty(), "the replies of one client would reach another");
+        debug_assert!(desk.output.is_empty(), "the replies of one client would reach another");
         match sending {
-            Sending::Done => self.after_sending(token, 0),
-            Sending::Waiting(count) => self.after_sending(token, count),
+            Sending::Done => self.after_sending(token, 0, desk),
+            Sending::Waiting(count) => self.after_sending(token, count, desk),
             Sending::Broken => self.close(token),
         }
     }
 
-    fn after_sending(&mut self, token: Token, waiting: usize) {
+    fn after_sending(&mut self, token: Token, waiting: usize, desk: &mut Desk) {
         let waiting = waiting + self.held.len(token);
         let Some(session) = &mut self.sessions[token] else { return };
         let peer = &session.state.peer;
@@ -308,140 +474,13 @@ impl Worker {
         if session.state.closing || session.is_held() {
             self.driver.hold(token, true);
         }
-        self.close_if_unread(token, waiting);
-        self.weigh(token);
-    }
-
-    /// Gives a new connection to the worker that has the fewest.
-    fn place(&mut self, accepted: Accepted) {
-        let chosen = self.team.least_busy();
-        let (mailbox, clients) = &self.team.members[chosen];
-        clients.fetch_add(1, Ordering::Relaxed);
-        if chosen == self.number {
-            self.adopt(accepted);
-        } else {
-            mailbox.post(Letter::Adopt(accepted));
-        }
-    }
-
-    fn adopt(&mut self, accepted: Accepted) {
-        let engine = Arc::clone(&self.desk.engine);
-        let (mailbox, clients) = &self.team.members[self.number];
-        let refusal = refusal_of(&engine, &accepted);
-        if let Some(text) = refusal {
-            self.desk.counters.connections_rejected.add(1);
-            if !accepted.is_tls {
-                _ = rustix::net::send(&accepted.socket, text.as_bytes(), rustix::net::SendFlags::NOSIGNAL);
-            }
-            clients.fetch_sub(1, Ordering::Relaxed);
-            return;
-        }
-        let channel = if accepted.is_tls { engine.tls.channel() } else { None };
-        let adopted = if accepted.is_tls && channel.is_none() { None } else { self.driver.adopt(accepted.socket).ok() };
-        let Some(token) = adopted else {
-            clients.fetch_sub(1, Ordering::Relaxed);
-            return;
-        };
-        if let Some(channel) = channel {
-            self.channels.insert(token, channel);
-        }
-        self.desk.counters.connections.add(1);
-        let arrival = Arrival {
-            address: accepted.address,
-            local_address: accepted.local_address,
-            descriptor: self.driver.descriptor(token),
-        };
-        let peer = engine.peers.enter(arrival, Arc::clone(mailbox), self.desk.now.wall_ms());
-        if self.sessions.len() <= token {
-            self.sessions.resize_with(token + 1, || None);
-        }
-        self.tokens.insert(peer.id, token);
-        self.sessions[token] = Some(Box::new(Session::new(&engine, peer)));
-    }
-
-    fn close(&mut self, token: Token) {
-        if self.is_running(token) {
-            return self.doomed.push(token);
-        }
-        if self.channels.has(token) {
-            self.take_leave(token);
-        }
-        if let Some(mut session) = self.sessions[token].take() {
-            self.note_large(session.state.peer.bytes());
-            self.tokens.remove(&session.state.peer.id);
-            forget_deadline(&mut self.deadlines, &session);
-            if let Some(subscriptions) = &mut session.state.subscriptions {
-                self.desk.audience.update(token, session.state.peer.id, subscriptions);
-                self.desk.audience.forget(session.state.peer.id, subscriptions);
-            }
-            session.close();
-            self.team.members[self.number].1.fetch_sub(1, Ordering::Relaxed);
-        }
-        self.held.forget(token);
-        self.held.forget_follower(token);
-        // Last, because who sees the end of the connection may rely on nothing being done for it any more.
-        self.driver.close(token);
-    }
-
-    /// The background work between two waits.
-    fn tick(&mut self) {
-        let engine = Arc::clone(&self.desk.engine);
-        let now = self.desk.now;
-        self.driver.accept_again();
-        let period_ms = 1_000 / u64::from(engine.config.rounds_a_second(engine.peers.len()));
-        engine.sample(now);
-        engine.follow_file_rules(now);
-        let expiry_in_ms = self.expiry.step(self.desk.at_hand());
-        self.next_tick_ms = now.monotonic_ms() + expiry_in_ms.min(period_ms);
-        if engine.pause.is_begun() {
-            if engine.pause.held(now.monotonic_ms()).is_none() {
-                self.resume();
-            } else {
-                let pause_left_ms = engine.pause.until_ms().saturating_sub(now.monotonic_ms()).max(1);
-                self.next_tick_ms = self.next_tick_ms.min(now.monotonic_ms() + pause_left_ms);
-            }
-        } else if self.sessions.iter().flatten().any(|session| session.is_paused()) {
-            self.resume();
-        }
-        self.tell_late_readers();
-        self.weigh_all();
-        if now.monotonic_ms() >= self.next_idle_check_ms {
-            self.next_idle_check_ms = now.monotonic_ms() + 1_000;
-            self.close_idle();
-            self.close_unread();
-            self.give_back();
-        }
+        self.close_if_unread(token, waiting, desk);
+        self.weigh(token, desk);
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        self.desk.engine.leave_mailbox(&self.team.members[self.number].0);
+        self.engine.leave_mailbox(&self.home.mailbox);
     }
 }
-
-/// Strikes out when this session stops waiting for a key, if it does.
-fn forget_deadline(deadlines: &mut BTreeSet<(u64, u64)>, session: &Session) {
-    if let Some(waiter) = session.waiter()
-        && let Some(deadline_ms) = waiter.deadline_ms
-    {
-        deadlines.remove(&(deadline_ms, waiter.peer.id));
-    }
-}
-
-/// Why a connection is not served, as the reply that says so.
-fn refusal_of(engine: &Engine, accepted: &Accepted) -> Option<&'static str> {
-    if engine.peers.len() as i64 >= engine.config.number(Opt::Maxclients) {
-        return Some("-ERR max number of clients reached\r\n");
-    }
-    let from_elsewhere = match accepted.address.parse::<std::net::SocketAddr>() {
-        Ok(address) => !address.ip().is_loopback(),
-        Err(_) => false,
-    };
-    let protects = engine.config.flag(Opt::ProtectedMode) && engine.acl.default_user().no_password;
-    (from_elsewhere && protects).then_some(PROTECTED)
-}
-
-const PROTECTED: &str = "-DENIED Sleeve is in protected mode: it has no password, so it serves clients of its own machine \
-only. To connect from elsewhere set one with 'requirepass', or, where every host that can reach the port may be trusted, \
-say 'protected-mode no' in the configuration file.\r\n";

@@ -8,15 +8,9 @@ use crate::driver::{Driver, Token};
 
 /// The channels of a worker's connections, by token.
 #[derive(Debug, Default)]
-pub(super) struct Channels(Vec<Option<Box<Channel>>>);
+pub(super) struct Channels(pub Vec<Option<Box<Channel>>>);
 
 impl Channels {
-    /// Whether a connection speaks TLS.
-    #[inline]
-    pub fn has(&self, token: Token) -> bool {
-        self.0.get(token).is_some_and(Option::is_some)
-    }
-
     /// Puts a channel between a connection and its session.
     pub fn insert(&mut self, token: Token, channel: Box<Channel>) {
         if self.0.len() <= token {

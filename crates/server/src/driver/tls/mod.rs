@@ -75,6 +75,17 @@ impl Channel {
         Ok(&self.plain)
     }
 
+    /// Takes what the last [`Channel::open`] has given away; whoever has read it keeps the room for the next one with
+    /// [`Channel::keep`].
+    pub fn take_plain(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.plain)
+    }
+
+    /// See [`Channel::take_plain`].
+    pub fn keep(&mut self, plain: Vec<u8>) {
+        self.plain = plain;
+    }
+
     /// Turns replies into what is to be sent, with what the channel itself has to say, and appends it to `sealed`.
     pub fn seal<'a>(&mut self, replies: impl IntoIterator<Item = &'a [u8]>, sealed: &mut Vec<u8>) {
         for piece in replies {

@@ -5,10 +5,11 @@
 //! of the thread while a script runs. This is the one place that turns it back into a reference. What may be looked at while
 //! the scene itself is in use, its [`Playbill`], stands beside it.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ptr;
 
 use super::invocation::Scene;
+use crate::context::others::Others;
 use crate::engine::Engine;
 use crate::engine::scripts::running::Kind;
 use crate::request::Request;
@@ -28,6 +29,17 @@ pub struct Playbill<'s> {
     pub name: &'s [u8],
     /// What runs.
     pub kind: Kind,
+    /// Whom the thread serves besides.
+    pub others: RefCell<&'s mut dyn Others>,
+}
+
+impl Playbill<'_> {
+    /// Has another thread serve the others.
+    pub fn hand_over(&self) {
+        if let Ok(mut others) = self.others.try_borrow_mut() {
+            others.hand_over();
+        }
+    }
 }
 
 /// Puts back what was on the playbill before.

@@ -2,9 +2,9 @@
 //!
 //! Whatever a script can make last comes here again and again: Lua's own code by the hook of its state (`hook`), the
 //! functions of its libraries and the conversion of replies by the work that they count ([`spend`]). Once the script has
-//! run for longer than `busy-reply-threshold`, what runs is published, and the thread's own clients are served by the
-//! function that its worker has left for that ([`crate::context::script_attendant`]): with one worker nobody else could. A pulse that has
-//! stopped stays so until the next script begins: whoever catches the error meets it again. Runs on the script's thread.
+//! run for longer than `busy-reply-threshold`, what runs is published, and the thread's other clients are handed over to
+//! another thread ([`crate::context::others`]): with one worker nobody else would serve them. A pulse that has stopped stays
+//! so until the next script begins: whoever catches the error meets it again. Runs on the script's thread.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -16,7 +16,6 @@ use sleeve_wire::arguments::OwnedArgs;
 use super::current_invocation;
 use super::current_invocation::Playbill;
 use crate::config::Opt;
-use crate::context::script_attendant;
 use crate::engine::scripts::running::{Facts, Kind};
 use crate::host::clock;
 use crate::host::log;
@@ -47,7 +46,7 @@ thread_local! {
     static IS_ENDED: Cell<bool> = const { Cell::new(false) };
     static BYTES_MAX: Cell<usize> = const { Cell::new(usize::MAX) };
     static WHY: RefCell<String> = const { RefCell::new(String::new()) };
-    /// A defect that came up while others were served.
+    /// A defect that came up while it was looked at.
     static PANIC: RefCell<Option<Box<dyn Any + Send>>> = const { RefCell::new(None) };
     /// When the library that is being loaded has taken too long, monotonic milliseconds; 0 while none is.
     static LOADED_BY_MS: Cell<u64> = const { Cell::new(0) };
@@ -115,7 +114,7 @@ pub fn check() -> Result<(), Ended> {
     if IS_ENDED.get() { Err(Ended) } else { Ok(()) }
 }
 
-/// Looks at the clock and serves others if it is time.
+/// Looks at the clock and has others served if it is time.
 ///
 /// # Errors
 /// The script has to end.
@@ -125,14 +124,14 @@ pub fn feel() -> Result<(), Ended> {
     FELT.set(FELT.get() + 1);
     check()?;
     LEFT.set(UNITS);
-    // A defect in what serves others must not unwind through Lua; it goes on when Lua has returned.
+    // A defect must not unwind through Lua; it goes on when Lua has returned.
     let looked = panic::catch_unwind(|| current_invocation::announced(look).unwrap_or_else(look_at_load));
     let why = match looked {
         Ok(Ok(())) => return Ok(()),
         Ok(Err(why)) => why,
         Err(panic) => {
             PANIC.set(Some(panic));
-            "ERR serving others has failed".to_owned()
+            "ERR handing others over has failed".to_owned()
         }
     };
     WHY.set(why);
@@ -170,7 +169,7 @@ fn look(playbill: &Playbill<'_>) -> Result<(), String> {
                 String::from_utf8_lossy(playbill.name)
             ));
         }
-        script_attendant::attend();
+        playbill.hand_over();
     }
     if running.is_killed() {
         return Err(format!("ERR Script killed by user with {}.", killer(playbill.kind)));

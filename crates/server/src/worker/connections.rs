@@ -1,0 +1,116 @@
+//! How connections come to a worker, and how they go: each goes to the worker that has the fewest, and is told why where it
+//! is not served.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::Worker;
+use crate::config::Opt;
+use crate::driver::Token;
+use crate::engine::Engine;
+use crate::engine::clients::client_info::Arrival;
+use crate::execute::scratch::Desk;
+use crate::messaging::mail::{Accepted, Letter};
+use crate::session::Session;
+
+impl Worker {
+    /// Gives a new connection to the worker that has the fewest.
+    pub(super) fn place(&mut self, accepted: Accepted, desk: &Desk) {
+        let chosen = self.team.least_busy();
+        let member = self.team.member(chosen);
+        member.clients.fetch_add(1, Ordering::Relaxed);
+        if chosen == self.number {
+            self.adopt(accepted, desk);
+        } else {
+            member.mailbox.post(Letter::Adopt(accepted));
+        }
+    }
+
+    /// Takes over a connection that was counted as this worker's.
+    pub(super) fn adopt(&mut self, accepted: Accepted, desk: &Desk) {
+        let engine = Arc::clone(&self.engine);
+        let clients = &self.home.clients;
+        let refusal = refusal_of(&engine, &accepted);
+        if let Some(text) = refusal {
+            desk.counters.connections_rejected.add(1);
+            if !accepted.is_tls {
+                _ = rustix::net::send(&accepted.socket, text.as_bytes(), rustix::net::SendFlags::NOSIGNAL);
+            }
+            clients.fetch_sub(1, Ordering::Relaxed);
+            return;
+        }
+        let channel = if accepted.is_tls { engine.tls.channel() } else { None };
+        let adopted = if accepted.is_tls && channel.is_none() { None } else { self.driver.adopt(accepted.socket).ok() };
+        let Some(token) = adopted else {
+            clients.fetch_sub(1, Ordering::Relaxed);
+            return;
+        };
+        if let Some(channel) = channel {
+            self.channels.insert(token, channel);
+        }
+        desk.counters.connections.add(1);
+        let arrival = Arrival {
+            address: accepted.address,
+            local_address: accepted.local_address,
+            descriptor: self.driver.descriptor(token),
+        };
+        let peer = engine.peers.enter(arrival, Arc::clone(&self.home.mailbox), desk.now.wall_ms());
+        if self.sessions.len() <= token {
+            self.sessions.resize_with(token + 1, || None);
+        }
+        self.tokens.insert(peer.id, token);
+        self.sessions[token] = Some(Box::new(Session::new(&engine, peer)));
+    }
+
+    /// Closes a connection and lets go of all that is known of its client; later, if its session is away.
+    pub(super) fn close(&mut self, token: Token) {
+        if self.close_when_back(token) {
+            return;
+        }
+        if self.is_sealed(token) {
+            self.take_leave(token);
+        }
+        if let Some(mut session) = self.sessions[token].take() {
+            self.note_large(session.state.peer.bytes());
+            self.tokens.remove(&session.state.peer.id);
+            forget_deadline(&mut self.deadlines, &session);
+            if let Some(subscriptions) = &mut session.state.subscriptions {
+                self.audience.update(token, session.state.peer.id, subscriptions);
+                self.audience.forget(session.state.peer.id, subscriptions);
+            }
+            session.close();
+            self.home.clients.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.held.forget(token);
+        self.held.forget_follower(token);
+        // Last, because who sees the end of the connection may rely on nothing being done for it any more.
+        self.driver.close(token);
+    }
+}
+
+/// Strikes out when this session stops waiting for a key, if it does.
+pub(super) fn forget_deadline(deadlines: &mut BTreeSet<(u64, u64)>, session: &Session) {
+    if let Some(waiter) = session.waiter()
+        && let Some(deadline_ms) = waiter.deadline_ms
+    {
+        deadlines.remove(&(deadline_ms, waiter.peer.id));
+    }
+}
+
+/// Why a connection is not served, as the reply that says so.
+fn refusal_of(engine: &Engine, accepted: &Accepted) -> Option<&'static str> {
+    if engine.peers.len() as i64 >= engine.config.number(Opt::Maxclients) {
+        return Some("-ERR max number of clients reached\r\n");
+    }
+    let from_elsewhere = match accepted.address.parse::<std::net::SocketAddr>() {
+        Ok(address) => !address.ip().is_loopback(),
+        Err(_) => false,
+    };
+    let protects = engine.config.flag(Opt::ProtectedMode) && engine.acl.default_user().no_password;
+    (from_elsewhere && protects).then_some(PROTECTED)
+}
+
+const PROTECTED: &str = "-DENIED Sleeve is in protected mode: it has no password, so it serves clients of its own machine \
+only. To connect from elsewhere set one with 'requirepass', or, where every host that can reach the port may be trusted, \
+say 'protected-mode no' in the configuration file.\r\n";
