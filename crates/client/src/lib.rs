@@ -6,9 +6,9 @@
 //! ```
 //!
 //! A [`Client`] is one cheap handle over one multiplexed connection. Clone it, and use it from any thread and in any async
-//! runtime at the same time; it needs no runtime, because its connection has a thread of its own. A call sends at once and
-//! returns a [`Reply`], which is awaited, waited for, given a callback, forgotten or dropped. So everything is pipelined,
-//! without anyone asking for it:
+//! runtime at the same time; it needs no runtime, because all connections of a process share a thread of their own. A call
+//! sends at once and returns a [`Reply`], which is awaited, waited for, given a callback, forgotten or dropped. So
+//! everything is pipelined, without anyone asking for it:
 //!
 //! ```
 //! # #[cfg(feature = "embedded")] {
@@ -87,10 +87,10 @@
 // commands    one line a command, for all of them
 // pubsub      subscriptions: over a connection of their own, or in the embedded engine
 // route       where requests go: over a connection, or into an engine in this process
-// synced      a reply that waits for the disk too
-// reply       a reply that is on its way: all waiting lives here
+// reply       a reply that is on its way: all waiting lives here, and the waiting for the disk
 // connection  one connection's life: who writes, who reads, whether the server is still there
 // connect     from an endpoint to a connection that has been greeted
+// reactor     one thread for all connections: whose turn it is, and what it waits for
 // pipe        the spine: what is to be written, who waits for which reply, what a broken connection loses
 // request     a command as the bytes that travel; which commands a shared connection cannot carry
 // options     what commands can be told besides keys and values
@@ -110,10 +110,10 @@ mod options;
 mod pipe;
 mod process;
 mod pubsub;
+mod reactor;
 mod reply;
 mod request;
 mod route;
-mod synced;
 mod sys;
 mod values;
 
@@ -144,8 +144,8 @@ pub use crate::options::{
 pub use crate::pubsub::news::{Message, News};
 pub use crate::pubsub::subscription::{Messages, Recv, Subscription};
 pub use crate::reply::Reply;
+pub use crate::reply::synced::Synced;
 pub use crate::request::{Request, ToArg, ToArgs};
-pub use crate::synced::Synced;
 pub use crate::values::decode::FromReply;
 pub use crate::values::number::Number;
 pub use crate::values::value::Value;

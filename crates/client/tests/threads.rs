@@ -23,20 +23,32 @@ fn threads() -> usize {
     names.filter(|name| name.starts_with("sleeve-") && !name.starts_with("sleeve-callback")).count()
 }
 
+/// What this process has open, and how much of it is sockets.
+fn descriptors() -> (usize, usize) {
+    let files = std::fs::read_dir("/proc/self/fd").unwrap();
+    let targets: Vec<_> = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok()).collect();
+    (targets.len(), targets.iter().filter(|target| target.to_string_lossy().starts_with("socket:")).count())
+}
+
 /// Sockets that this process has open.
 fn sockets() -> usize {
-    let files = std::fs::read_dir("/proc/self/fd").unwrap();
-    let targets = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
-    targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count()
+    descriptors().1
+}
+
+/// Whether this is the process that counts; if not, it is started, and has done so when this returns.
+fn is_counting(test: &str) -> bool {
+    if std::env::var_os(COUNTING).is_some() {
+        return true;
+    }
+    let program = std::env::current_exe().unwrap();
+    let status = Command::new(program).args(["--exact", test, "--nocapture"]).env(COUNTING, "yes").status().unwrap();
+    assert!(status.success());
+    false
 }
 
 #[test]
 fn nothing_is_left_of_what_was_dropped() {
-    if std::env::var_os(COUNTING).is_none() {
-        let program = std::env::current_exe().unwrap();
-        let arguments = ["--exact", "threads::nothing_is_left_of_what_was_dropped", "--nocapture"];
-        let status = Command::new(program).args(arguments).env(COUNTING, "yes").status().unwrap();
-        assert!(status.success());
+    if !is_counting("threads::nothing_is_left_of_what_was_dropped") {
         return;
     }
     let port = serve(|_| Some(Vec::new()));
@@ -53,13 +65,16 @@ fn nothing_is_left_of_what_was_dropped() {
 
 /// Commands are on their way, one waits, one was forgotten, a lease is out; all are dropped unanswered.
 fn a_client_of_a_silent_server(port: u16) {
+    let before = sockets();
     let config = config(port).silence_max(Some(Duration::from_millis(500)));
     let client = Client::connect_with(config).unwrap();
     let (reply, waiting) = (client.get::<String>("k"), client.blpop::<(String, String)>("k", Duration::ZERO));
     client.set("k", 1).forget();
     let lease = client.lease().unwrap();
     let watching = lease.watch("k");
-    until("all are on their way", || threads() == 3);
+    // Both ends of each connection are in this process; the connections share a thread.
+    until("all are on their way", || sockets() == before + 6);
+    assert_eq!(threads(), 1);
     drop((reply, waiting, watching, lease, client));
 }
 
@@ -74,4 +89,33 @@ fn a_subscription_whose_change_is_under_way(port: u16, told: &Mutex<Vec<String>>
         assert!(!ready);
     });
     until("the change is under way", || told.lock().unwrap().len() == 2);
+}
+
+/// As many connections as a process of an ordinary limit can have both ends of.
+#[cfg(feature = "embedded")]
+const WAITING: usize = 400;
+
+#[test]
+#[cfg(feature = "embedded")]
+fn commands_that_wait_share_a_thread_and_cost_a_descriptor_each() {
+    if !is_counting("threads::commands_that_wait_share_a_thread_and_cost_a_descriptor_each") {
+        return;
+    }
+    let engine = Client::embedded();
+    let address = engine.listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    // By a name, so that it is looked up for each of them.
+    let client = Client::connect(&format!("redis://localhost:{}", address.port())).unwrap();
+    let (before, before_sockets) = descriptors();
+    let jobs: Vec<_> = (0..WAITING).map(|_| client.blpop::<(String, usize)>("jobs", Duration::ZERO)).collect();
+    let blocked = format!("blocked_clients:{WAITING}\r\n");
+    until("all of them wait", || engine.cmd("INFO clients").send::<String>().wait().unwrap().contains(&blocked));
+    assert!(threads() <= 2, "{} threads", threads());
+    // Both ends of each connection are in this process.
+    let (after, after_sockets) = descriptors();
+    assert_eq!(after_sockets - before_sockets, 2 * WAITING);
+    assert!(after - before <= 2 * WAITING + 10, "{} descriptors", after - before);
+    engine.rpush("jobs", (0..WAITING).collect::<Vec<_>>()).wait().unwrap();
+    let mut done: Vec<usize> = jobs.into_iter().map(|job| job.wait().unwrap().1).collect();
+    done.sort_unstable();
+    assert_eq!(done, (0..WAITING).collect::<Vec<_>>());
 }

@@ -28,21 +28,31 @@ impl Tls {
     }
 }
 
+/// An agreement on keys: none.
+pub(crate) struct Handshake(Infallible);
+
+impl Handshake {
+    /// Nothing to agree on.
+    pub(crate) fn new(tls: &Tls, _host: &str) -> io::Result<Self> {
+        match *tls {}
+    }
+
+    /// Nothing to wait for.
+    pub(crate) fn proceed(&mut self, _stream: impl AsFd) -> io::Result<Option<PollFlags>> {
+        match self.0 {}
+    }
+
+    /// Nothing to encrypt with.
+    pub(crate) fn finish(self, _stream: impl AsFd) -> io::Result<Seal> {
+        match self.0 {}
+    }
+}
+
 /// A stream's encryption: none.
 #[derive(Debug)]
 pub(crate) struct Seal(Infallible);
 
 impl Seal {
-    /// Nothing to shake hands about.
-    pub(crate) fn handshake_with(
-        _stream: impl AsFd,
-        tls: &Tls,
-        _host: &str,
-        _wait: impl FnMut(PollFlags) -> io::Result<()>,
-    ) -> io::Result<Self> {
-        match *tls {}
-    }
-
     /// Sends.
     pub(crate) fn send(&self, _stream: impl AsFd, _bytes: &[u8]) -> io::Result<usize> {
         match self.0 {}

@@ -1,19 +1,19 @@
 //! The time that one attempt to connect may take, and who looks after things meanwhile.
 //!
-//! An attempt never sleeps for long: between two short sleeps its owner is asked whether the connection is still wanted, and
-//! uses the occasion to tell commands that their time is up. One thread has an attempt; what it calls decides.
+//! Before each of its waits its owner is asked whether the connection is still wanted, and uses the occasion to tell
+//! commands that their time is up. One task has an attempt; what it calls decides.
 
 use std::io;
 use std::time::{Duration, Instant};
 
-/// The longest sleep.
-const SLICE: Duration = Duration::from_millis(50);
+use crate::reactor::post::Post;
+use crate::reactor::state::Readiness;
 
 /// The time that is left of one attempt to connect.
 pub(crate) struct Attempt<'a> {
     /// None where it may take for ever.
     deadline: Option<Instant>,
-    /// Says how long to sleep at most; none when nobody wants the connection any more.
+    /// Says how long to wait at most; none when nobody wants the connection any more.
     tick: &'a mut dyn FnMut() -> Option<Duration>,
 }
 
@@ -23,14 +23,26 @@ impl<'a> Attempt<'a> {
         Self { deadline: Instant::now().checked_add(timeout), tick }
     }
 
-    /// How long to sleep now, or why not to: the time is up, or nobody wants it.
-    pub(crate) fn slice(&mut self) -> io::Result<Duration> {
+    /// Waits until something happens, for no longer than there is time; or says why not to: the time is up, or nobody wants it.
+    pub(crate) async fn wait(&mut self, post: &Post) -> io::Result<Readiness> {
+        self.wait_for(post, Duration::MAX).await
+    }
+
+    /// As [`wait`](Attempt::wait), and for no longer than this.
+    pub(crate) async fn wait_for(&mut self, post: &Post, time: Duration) -> io::Result<Readiness> {
+        let slice = self.slice()?.min(time);
+        // A time beyond what the machine can count is never over.
+        Ok(post.wait(Instant::now().checked_add(slice)).await)
+    }
+
+    /// How long to wait now.
+    fn slice(&mut self) -> io::Result<Duration> {
         let wanted = (self.tick)().ok_or_else(|| io::Error::other("nobody wants it any more"))?;
         let left = self.left();
         if left.is_zero() {
             return Err(io::Error::new(io::ErrorKind::TimedOut, "the server did not answer in time"));
         }
-        Ok(wanted.min(left).min(SLICE))
+        Ok(wanted.min(left))
     }
 
     /// What is left of the time.

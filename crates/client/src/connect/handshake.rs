@@ -2,7 +2,8 @@
 //!
 //! HELLO asks for RESP3; a server that does not know it is greeted again in RESP2. The server is asked how many databases
 //! it has, so that a command for one that does not exist fails by itself: a SELECT that failed on a shared connection would
-//! send the commands behind it to the wrong database. Runs on the connection's own thread, before anyone else knows the socket; bounded by a deadline.
+//! send the commands behind it to the wrong database. Runs in the connection's task, before anyone else knows the socket; bounded by a
+//! deadline.
 
 use std::io;
 
@@ -13,6 +14,7 @@ use super::attempt::Attempt;
 use super::socket::Socket;
 use crate::config::{Config, Endpoint, Protocol};
 use crate::error::{Error, ErrorKind};
+use crate::reactor::post::{Post, Watch};
 use crate::request::Request;
 
 /// Databases that are looked for where the server does not say how many it has.
@@ -55,12 +57,18 @@ impl From<io::Error> for Refusal {
 }
 
 /// Greets the server.
-pub(crate) fn greet(socket: &Socket, config: &Config, attempt: &mut Attempt<'_>) -> Result<Greeting, Refusal> {
-    let mut talk = Talk { socket, attempt, received: Vec::new(), scanner: Scanner::new(), start: 0 };
+pub(crate) async fn greet(
+    socket: &Socket,
+    config: &Config,
+    post: &Post,
+    attempt: &mut Attempt<'_>,
+) -> Result<Greeting, Refusal> {
+    let watch = post.watch(socket)?;
+    let mut talk = Talk { watch, post, attempt, received: Vec::new(), scanner: Scanner::new(), start: 0 };
     let mut cluster = false;
     let mut greeted = false;
     if config.protocol == Protocol::Resp3 {
-        let reply = talk.ask(&hello(config))?;
+        let reply = talk.ask(&hello(config)).await?;
         greeted = match decode(&reply) {
             Ok((Frame::Error(text), _)) if is_unknown(text) => false,
             Ok((Frame::Error(text), _)) => return Err(refused(text)),
@@ -72,21 +80,21 @@ pub(crate) fn greet(socket: &Socket, config: &Config, attempt: &mut Attempt<'_>)
         };
     }
     if !greeted {
-        log_in(&mut talk, config)?;
+        log_in(&mut talk, config).await?;
     }
     // These go out together, so that a connection costs two round trips.
     let database = config.database.to_string();
-    talk.send(&["CLIENT", "SETINFO", "LIB-NAME", "sleeve"])?;
-    talk.send(&["CLIENT", "SETINFO", "LIB-VER", env!("CARGO_PKG_VERSION")])?;
-    talk.send(&["CONFIG", "GET", "databases"])?;
-    talk.send(&["SELECT", &database])?;
-    talk.send(&["PING"])?;
+    talk.send(&["CLIENT", "SETINFO", "LIB-NAME", "sleeve"]).await?;
+    talk.send(&["CLIENT", "SETINFO", "LIB-VER", env!("CARGO_PKG_VERSION")]).await?;
+    talk.send(&["CONFIG", "GET", "databases"]).await?;
+    talk.send(&["SELECT", &database]).await?;
+    talk.send(&["PING"]).await?;
     // Servers before 7.2 do not want to know which library this is, and that is fine.
-    talk.reply()?;
-    talk.reply()?;
-    let configured = talk.reply()?;
-    let selected = talk.reply()?;
-    let pong = talk.reply()?;
+    talk.reply().await?;
+    talk.reply().await?;
+    let configured = talk.reply().await?;
+    let selected = talk.reply().await?;
+    let pong = talk.reply().await?;
     // While it loads its data a server answers all of the above as if it were there, and refuses every command after that.
     if pong.starts_with(b"-LOADING") {
         return Err(refused(pong.trim_ascii_end().get(1..).unwrap_or_default()));
@@ -101,7 +109,7 @@ pub(crate) fn greet(socket: &Socket, config: &Config, attempt: &mut Attempt<'_>)
         Some(count) => count,
         // In the middle of a long script, which this connection may be there to end, it does not say.
         None if configured.starts_with(b"-BUSY") => u32::MAX,
-        None => find_databases(&mut talk, &database)?,
+        None => find_databases(&mut talk, &database).await?,
     };
     Ok(Greeting { databases, pings: pong.starts_with(b"+PONG") })
 }
@@ -118,18 +126,18 @@ fn hello(config: &Config) -> Vec<&str> {
 }
 
 /// The greeting of RESP2.
-fn log_in(talk: &mut Talk<'_, '_>, config: &Config) -> Result<(), Refusal> {
+async fn log_in(talk: &mut Talk<'_, '_>, config: &Config) -> Result<(), Refusal> {
     let mut replies = Vec::new();
     if let Some(password) = &config.password {
         let user = config.user.as_deref();
         let words: Vec<&str> = ["AUTH"].into_iter().chain(user).chain([password.as_str()]).collect();
-        replies.push(talk.ask(&words)?);
+        replies.push(talk.ask(&words).await?);
     }
     if let Some(name) = &config.name {
-        replies.push(talk.ask(&["CLIENT", "SETNAME", name])?);
+        replies.push(talk.ask(&["CLIENT", "SETNAME", name]).await?);
     }
     // Any command that needs no key shows whether a password is missing.
-    replies.push(talk.ask(&["PING"])?);
+    replies.push(talk.ask(&["PING"]).await?);
     for reply in replies {
         if let Ok((Frame::Error(text), _)) = decode(&reply) {
             return Err(refused(text));
@@ -146,10 +154,10 @@ fn count_of(reply: &[u8]) -> Option<u32> {
 }
 
 /// How many databases there are, found by trying, because asking is not allowed. Ends in database `home`.
-fn find_databases(talk: &mut Talk<'_, '_>, home: &str) -> Result<u32, Refusal> {
+async fn find_databases(talk: &mut Talk<'_, '_>, home: &str) -> Result<u32, Refusal> {
     // Database `known` exists and `missing` does not.
     let (mut known, mut missing) = (0u32, 1u32);
-    while missing < DATABASES_MAX && selects(talk, missing)? {
+    while missing < DATABASES_MAX && selects(talk, missing).await? {
         known = missing;
         missing *= 2;
     }
@@ -158,14 +166,14 @@ fn find_databases(talk: &mut Talk<'_, '_>, home: &str) -> Result<u32, Refusal> {
     }
     while missing - known > 1 {
         let middle = known + (missing - known) / 2;
-        if selects(talk, middle)? { known = middle } else { missing = middle }
+        if selects(talk, middle).await? { known = middle } else { missing = middle }
     }
-    talk.ask(&["SELECT", home])?;
+    talk.ask(&["SELECT", home]).await?;
     Ok(missing)
 }
 
-fn selects(talk: &mut Talk<'_, '_>, database: u32) -> Result<bool, Refusal> {
-    Ok(talk.ask(&["SELECT", &database.to_string()])? == b"+OK\r\n")
+async fn selects(talk: &mut Talk<'_, '_>, database: u32) -> Result<bool, Refusal> {
+    Ok(talk.ask(&["SELECT", &database.to_string()]).await? == b"+OK\r\n")
 }
 
 fn is_unknown(text: &[u8]) -> bool {
@@ -192,7 +200,8 @@ fn refused(text: &[u8]) -> Refusal {
 
 /// Requests and replies on a socket that nobody else uses yet.
 struct Talk<'a, 'b> {
-    socket: &'a Socket,
+    watch: Watch<&'a Socket>,
+    post: &'a Post,
     attempt: &'a mut Attempt<'b>,
     received: Vec<u8>,
     start: usize,
@@ -200,26 +209,19 @@ struct Talk<'a, 'b> {
 }
 
 impl Talk<'_, '_> {
-    fn ask(&mut self, words: &[&str]) -> Result<Vec<u8>, Refusal> {
-        self.send(words)?;
-        self.reply()
+    async fn ask(&mut self, words: &[&str]) -> Result<Vec<u8>, Refusal> {
+        self.send(words).await?;
+        self.reply().await
     }
 
-    fn send(&mut self, words: &[&str]) -> Result<(), Refusal> {
+    async fn send(&mut self, words: &[&str]) -> Result<(), Refusal> {
         let write = |request: &mut Request| words.iter().for_each(|word| _ = request.word(word));
         let bytes = Request::bytes_of(write).map_err(|error| Refusal { error, permanent: true })?;
-        let mut rest = bytes.as_slice();
-        while !rest.is_empty() {
-            match self.socket.send(rest) {
-                Ok(count) => rest = rest.get(count..).unwrap_or_default(),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait(true)?,
-                Err(error) => return Err(error.into()),
-            }
-        }
+        send_all(&self.watch, &bytes, self.post, self.attempt).await?;
         Ok(())
     }
 
-    fn reply(&mut self) -> Result<Vec<u8>, Refusal> {
+    async fn reply(&mut self) -> Result<Vec<u8>, Refusal> {
         loop {
             let rest = self.received.get(self.start..).unwrap_or_default();
             match self.scanner.scan(rest) {
@@ -230,30 +232,49 @@ impl Talk<'_, '_> {
                         return Ok(reply);
                     }
                 }
-                Ok(None) => self.receive()?,
+                Ok(None) => self.receive().await?,
                 Err(error) => return Err(Refusal::permanent(format!("this is no Redis server: {error}"))),
             }
         }
     }
 
-    fn receive(&mut self) -> Result<(), Refusal> {
+    async fn receive(&mut self) -> Result<(), Refusal> {
         let mut room = [0; 4096];
-        match self.socket.receive(&mut room) {
+        match self.watch.stream().receive(&mut room) {
             Ok(0) => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
             Ok(count) => {
                 self.received.extend_from_slice(room.get(..count).unwrap_or_default());
                 Ok(())
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait(false),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.watch.stream().flush()?;
+                self.watch.arm(self.watch.stream().has_residue())?;
+                self.attempt.wait(self.post).await?;
+                Ok(())
+            }
             Err(error) => Err(error.into()),
         }
     }
+}
 
-    fn wait(&mut self, write: bool) -> Result<(), Refusal> {
-        let slice = self.attempt.slice()?;
-        self.socket.wait(None, write, Some(slice))?;
-        Ok(())
+/// Sends all of it.
+pub(crate) async fn send_all(
+    watch: &Watch<&Socket>,
+    mut rest: &[u8],
+    post: &Post,
+    attempt: &mut Attempt<'_>,
+) -> io::Result<()> {
+    while !rest.is_empty() {
+        match watch.stream().send(rest) {
+            Ok(count) => rest = rest.get(count..).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                watch.arm(true)?;
+                attempt.wait(post).await?;
+            }
+            Err(error) => return Err(error),
+        }
     }
+    Ok(())
 }
 
 #[cfg(test)]

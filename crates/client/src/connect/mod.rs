@@ -3,6 +3,7 @@
 pub(crate) mod attempt;
 pub(crate) mod dial;
 pub(crate) mod handshake;
+mod names;
 pub(crate) mod socket;
 #[cfg(feature = "tls")]
 pub(crate) mod tls_stream;

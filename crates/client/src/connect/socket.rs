@@ -1,10 +1,10 @@
-//! A stream to a server, TCP or Unix, and a bell that wakes the thread which sleeps on it.
+//! A stream to a server, TCP or Unix.
 //!
-//! With `dial`, `tls_stream` and `sys` the only room that makes system calls. Nothing here blocks except the waits,
-//! and each of them is bounded by a time. Any thread.
+//! With `dial`, `tls_stream`, `reactor` and `sys` the only room that makes system calls. Nothing here blocks except the wait
+//! of a caller that reads for itself, which is bounded by a time. Any thread.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -14,25 +14,19 @@ use rustix::net::{RecvFlags, Shutdown};
 use super::tls_stream::Seal;
 #[cfg(not(feature = "tls"))]
 use crate::config::no_tls::Seal;
+use crate::reactor::Bell;
+use crate::reactor::state::Readiness;
 use crate::sys::{Event, SEND_FLAGS, timespec};
 
 /// A connected stream that never blocks.
 pub(crate) struct Socket {
     fd: OwnedFd,
-    /// TLS, with what wakes the thread that sends what waits for room.
+    /// TLS, with the bell of the task that sends what waits for room.
     seal: Option<(Seal, Bell)>,
 }
 
-/// What a wait on a socket ended with.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Readiness {
-    pub(crate) readable: bool,
-    pub(crate) writable: bool,
-    pub(crate) rung: bool,
-}
-
 impl Socket {
-    /// A stream that does not block, with TLS or without; the bell is that of the thread which waits for it.
+    /// A stream that does not block, with TLS or without; the bell is that of the task which waits for it.
     pub(crate) fn new(fd: OwnedFd, seal: Option<(Seal, Bell)>) -> Self {
         Self { fd, seal }
     }
@@ -69,36 +63,33 @@ impl Socket {
         let _ = rustix::net::shutdown(&self.fd, Shutdown::Both);
     }
 
-    /// Sleeps until there is something to read, room to write (if asked for), the bell rings, or the time is up.
-    pub(crate) fn wait(&self, bell: Option<&Bell>, write: bool, timeout: Option<Duration>) -> io::Result<Readiness> {
-        let seal = self.seal.as_ref().map(|(seal, _)| seal);
-        let has_plain = seal.is_some_and(Seal::has_plain);
-        let has_residue = seal.is_some_and(Seal::has_residue);
-        let timeout = if has_plain { Some(Duration::ZERO) } else { timeout };
-        let flags = if write || has_residue { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
-        let stream = PollFd::new(&self.fd, flags);
-        let bell = bell.map(|bell| PollFd::new(&bell.event, PollFlags::IN));
-        let timeout = timeout.map(timespec);
-        let (stream, bell) = match bell {
-            Some(bell) => {
-                let mut fds = [stream, bell];
-                wait_for(&mut fds, timeout.as_ref())?;
-                (fds[0].revents(), fds[1].revents())
-            }
-            None => {
-                let mut fds = [stream];
-                wait_for(&mut fds, timeout.as_ref())?;
-                (fds[0].revents(), PollFlags::empty())
-            }
-        };
-        if has_residue && stream.contains(PollFlags::OUT) {
-            self.flush()?;
-        }
-        Ok(Readiness {
-            readable: has_plain || stream.intersects(PollFlags::IN | PollFlags::ERR | PollFlags::HUP),
-            writable: stream.intersects(PollFlags::OUT | PollFlags::ERR | PollFlags::HUP),
-            rung: !bell.is_empty(),
-        })
+    /// Whether TLS holds bytes back until there is room.
+    pub(crate) fn has_residue(&self) -> bool {
+        self.seal.as_ref().is_some_and(|(seal, _)| seal.has_residue())
+    }
+
+    /// Whether the kernel would take more now. If not, it reports when it does.
+    pub(crate) fn has_room(&self) -> bool {
+        let mut fds = [PollFd::new(&self.fd, PollFlags::OUT)];
+        wait_for(&mut fds, Some(&timespec(Duration::ZERO))).is_err() || !fds[0].revents().is_empty()
+    }
+
+    /// Sleeps until there is something to read, the event is raised, or the time is up.
+    pub(crate) fn wait(&self, event: &Event, timeout: Duration) -> io::Result<Readiness> {
+        let has_plain = self.seal.as_ref().is_some_and(|(seal, _)| seal.has_plain());
+        let timeout = timespec(if has_plain { Duration::ZERO } else { timeout });
+        let mut fds = [PollFd::new(&self.fd, PollFlags::IN), PollFd::new(event, PollFlags::IN)];
+        wait_for(&mut fds, Some(&timeout))?;
+        let [stream, event] = fds.map(|fd| fd.revents());
+        let hung_up = stream.intersects(PollFlags::ERR | PollFlags::HUP);
+        let readable = has_plain || hung_up || stream.contains(PollFlags::IN);
+        Ok(Readiness { readable, hung_up, rung: !event.is_empty(), ..Readiness::default() })
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 }
 
@@ -107,36 +98,5 @@ pub(crate) fn wait_for(fds: &mut [PollFd<'_>], timeout: Option<&Timespec>) -> io
         // An interrupted wait is one that ended early; its owner looks again.
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),
-    }
-}
-
-/// Wakes a thread that waits on a socket, or on nothing but the bell.
-pub(crate) struct Bell {
-    event: Event,
-}
-
-impl Bell {
-    pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self { event: Event::new()? })
-    }
-
-    /// Another handle to the same bell.
-    pub(crate) fn twin(&self) -> io::Result<Self> {
-        Ok(Self { event: self.event.twin()? })
-    }
-
-    /// Rings; the next or present wait ends.
-    pub(crate) fn ring(&self) {
-        self.event.raise();
-    }
-
-    /// Takes all ringing back.
-    pub(crate) fn hear(&self) {
-        self.event.clear();
-    }
-
-    /// Sleeps until it rings or the time is up.
-    pub(crate) fn wait(&self, timeout: Option<Duration>) -> io::Result<()> {
-        wait_for(&mut [PollFd::new(&self.event, PollFlags::IN)], timeout.map(timespec).as_ref())
     }
 }

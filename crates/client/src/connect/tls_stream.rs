@@ -52,41 +52,11 @@ impl Seal {
     /// # Errors
     /// A file that cannot be used, a server that is not believed or does not believe us, or what the stream says.
     pub fn handshake(stream: impl AsFd, tls: &Tls, host: &str, deadline: Instant) -> io::Result<Self> {
-        Self::handshake_with(&stream, tls, host, |flags| wait(&stream, flags, deadline))
-    }
-
-    /// As [`handshake`](Seal::handshake), with the caller's own way to wait for the stream; a wait may end early.
-    pub(crate) fn handshake_with(
-        stream: impl AsFd,
-        tls: &Tls,
-        host: &str,
-        mut wait: impl FnMut(PollFlags) -> io::Result<()>,
-    ) -> io::Result<Self> {
-        let connection = ClientConnection::new(tls.client_config()?, tls.name_of(host)?).map_err(io::Error::other)?;
-        let arrived = vec![0; ARRIVED_BYTES].into_boxed_slice();
-        let mut state = State { connection, sealed: Vec::new(), sent: 0, arrived, filled: 0, fed: 0 };
-        state.connection.set_buffer_limit(None);
-        while state.connection.is_handshaking() {
-            state.collect()?;
-            while state.flush(&stream)? == Flushed::Full {
-                wait(PollFlags::OUT)?;
-            }
-            if state.connection.is_handshaking() {
-                if state.fed == state.filled {
-                    wait(PollFlags::IN)?;
-                }
-                match state.arrive(&stream) {
-                    Ok(Arrived::Bytes) => {}
-                    Ok(Arrived::End) => return Err(hung_up()),
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    Err(error) => return Err(error),
-                }
-            }
+        let mut handshake = Handshake::new(tls, host)?;
+        while let Some(flags) = handshake.proceed(&stream)? {
+            wait(&stream, flags, deadline)?;
         }
-        state.collect()?;
-        let seal = Self { state: Mutex::new(state), residue: AtomicBool::new(true), plain: AtomicBool::new(true) };
-        seal.flush(&stream)?;
-        Ok(seal)
+        handshake.finish(stream)
     }
 
     /// Encrypts and sends; returns how many of the bytes are on their way.
@@ -184,6 +154,51 @@ impl Seal {
         let flushed = state.flush(stream)?;
         self.residue.store(flushed == Flushed::Full, Ordering::Relaxed);
         Ok(flushed)
+    }
+}
+
+/// A stream on whose keys both ends have not agreed yet.
+pub(crate) struct Handshake {
+    state: State,
+}
+
+impl Handshake {
+    /// Begins; nothing is sent yet.
+    pub(crate) fn new(tls: &Tls, host: &str) -> io::Result<Self> {
+        let connection = ClientConnection::new(tls.client_config()?, tls.name_of(host)?).map_err(io::Error::other)?;
+        let arrived = vec![0; ARRIVED_BYTES].into_boxed_slice();
+        let mut state = State { connection, sealed: Vec::new(), sent: 0, arrived, filled: 0, fed: 0 };
+        state.connection.set_buffer_limit(None);
+        Ok(Self { state })
+    }
+
+    /// Goes as far as the stream does without waiting: what to wait for, or nothing when it is done.
+    pub(crate) fn proceed(&mut self, stream: impl AsFd) -> io::Result<Option<PollFlags>> {
+        let state = &mut self.state;
+        while state.connection.is_handshaking() {
+            state.collect()?;
+            if state.flush(&stream)? == Flushed::Full {
+                return Ok(Some(PollFlags::OUT));
+            }
+            if state.connection.is_handshaking() {
+                match state.arrive(&stream) {
+                    Ok(Arrived::Bytes) => {}
+                    Ok(Arrived::End) => return Err(hung_up()),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Some(PollFlags::IN)),
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The stream's seal, when it is done.
+    pub(crate) fn finish(mut self, stream: impl AsFd) -> io::Result<Seal> {
+        self.state.collect()?;
+        let (residue, plain) = (AtomicBool::new(true), AtomicBool::new(true));
+        let seal = Seal { state: Mutex::new(self.state), residue, plain };
+        seal.flush(stream)?;
+        Ok(seal)
     }
 }
 

@@ -1,11 +1,12 @@
 //! Whoever waits, reads: a caller that is alone on its connection needs no thread between itself and the socket.
 //!
-//! When one thread sends a command, waits for it, sends the next, and so on, the reply need not travel over the connection's
+//! When one thread sends a command, waits for it, sends the next, and so on, the reply need not travel over the reactor's
 //! thread: that costs two switches a command (measured on loopback: 26 us a round trip with them, 17 without). So when the
-//! thread has seen such a habit for a while it leaves the socket to the caller and sleeps by the bell. It takes the socket
+//! connection's task has seen such a habit for a while it leaves the socket to the caller and waits for its bell. It takes the socket
 //! back as soon as two commands are on their way at once, as somebody awaits in a task instead of waiting on a thread, as a
 //! reply comes that nobody waits for, or as nothing more is sent: whoever notices rings.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::Link;
@@ -17,25 +18,25 @@ use crate::pipe::slot::{Completions, Driver, Flush, Handle};
 use crate::process::fork::answered_to_parent;
 use crate::request::name::Name;
 
-/// How long the thread leaves the socket alone before it looks whether the habit still holds.
+/// How long the task leaves the socket alone before it looks whether the habit still holds.
 pub(crate) const LONE_TICK: Duration = Duration::from_millis(20);
 
 /// Waits in a row, each for the only reply there was, that make a habit.
 const LONE_AFTER: u32 = 16;
 
-/// What the thread remembers of how replies are waited for.
+/// What the task remembers of how replies are waited for.
 #[derive(Default)]
 pub(crate) struct Habit {
-    /// Waits that had been counted when the thread last looked.
+    /// Waits that had been counted when the task last looked.
     waits: u32,
     /// Replies in a row that came alone and were waited for.
     streak: u32,
-    /// Whether the habit held when the thread last looked.
+    /// Whether the habit held when the task last looked.
     settled: bool,
 }
 
 impl Habit {
-    /// The thread has handed out some replies: were they one, and waited for by a thread?
+    /// The task has handed out some replies: were they one, and waited for by a thread?
     pub(crate) fn watch(&mut self, link: &Link, replies: usize) {
         let mut shared = link.shared.lock();
         // A SELECT may have been answered ahead of it.
@@ -44,11 +45,14 @@ impl Habit {
         self.waits = shared.waits;
         if self.streak >= LONE_AFTER {
             self.streak = 0;
-            shared.leave_to_caller();
+            // Whoever waits on the server for long has nothing to gain.
+            if !link.patient.load(Ordering::Relaxed) && link.has_lone_bell() {
+                shared.leave_to_caller();
+            }
         }
     }
 
-    /// The thread takes the socket back unless the habit still holds.
+    /// The task takes the socket back unless the habit still holds.
     pub(crate) fn review(&mut self, shared: &mut Shared) {
         // A habit that has only just begun is not judged yet.
         if self.settled && shared.is_unattended() {
@@ -96,16 +100,16 @@ impl Driver for Link {
             shared = self.write(shared);
         }
         while shared.is_lone() && !handle.is_done() {
-            let Some(socket) = shared.socket().cloned() else { return };
+            let Some((socket, bell)) = shared.socket().cloned().zip(self.lone_bell.get()) else { return };
             shared.begin_reading();
             drop(shared);
             let left = deadline.map_or(LONE_TICK, |deadline| deadline.saturating_duration_since(Instant::now()));
-            let ready = socket.wait(Some(&self.lone_bell), false, Some(left.min(LONE_TICK)));
+            let ready = socket.wait(bell, left.min(LONE_TICK));
             let mut done = Completions::default();
             let broken = match ready {
-                Ok(ready) if ready.readable => read(self, &socket, &mut done).is_err(),
+                Ok(ready) if ready.readable => read(self, &socket, ready.hung_up, &mut done).is_err(),
                 Ok(ready) if ready.rung => {
-                    self.lone_bell.hear();
+                    bell.clear();
                     false
                 }
                 Ok(_) => false,
@@ -115,7 +119,7 @@ impl Driver for Link {
             shared = self.shared.lock();
             shared.end_reading();
             if broken {
-                // The thread finds the end of the stream as well, and does what is to be done.
+                // The task finds the end of the stream as well, and does what is to be done.
                 self.end_lone(&mut shared);
             }
             if left.is_zero() {

@@ -1,23 +1,23 @@
 //! One connection's life, seen from the callers: requests go in, and somebody writes them.
 //!
-//! A link is shared by every handle of a client and by its own thread (`thread`). It holds the pipe under one short lock. A
+//! A link is shared by every handle of a client and by a task of the reactor (`life`). It holds the pipe under one short lock. A
 //! caller encodes its request beforehand, takes the lock, pushes, and then, by what it finds:
 //!
 //! - nothing is in flight: the caller writes at once, outside the lock, because nobody will be faster;
 //! - much is gathered: the caller writes it, which also slows down a caller that is faster than the network;
 //! - something is in flight and little is gathered: it stays. Whoever waits for a reply writes what is gathered first, and
-//!   the thread writes it after the replies that it is handling; if that thread sleeps, the second request to be gathered
+//!   the task writes it after the replies that it is handling; if that task waits, the second request to be gathered
 //!   wakes it. So a burst costs one system call in many requests, and a lone request is never left lying.
 //!
-//! One thread at a time writes; what is gathered meanwhile, it or the link's thread takes along afterwards.
+//! One thread at a time writes; what is gathered meanwhile, it or the link's task takes along afterwards.
 
 pub(crate) mod inline_reader;
+pub(crate) mod life;
 pub(crate) mod probe;
 pub(crate) mod receive;
 pub(crate) mod shared;
 pub(crate) mod silence;
 pub(crate) mod synced;
-pub(crate) mod thread;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -26,7 +26,6 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::config::{Config, QueueFull};
-use crate::connect::socket::Bell;
 use crate::error::{Effect, Error, ErrorKind};
 use crate::pipe::Pipe;
 use crate::pipe::in_flight::Unit;
@@ -37,14 +36,15 @@ use crate::pipe::timeout::Situation;
 use crate::pipe::transaction_state::Exchange;
 use crate::process::callback;
 use crate::process::fork::{Process, inherited};
+use crate::reactor::Bell;
 use crate::request::Written;
 use crate::request::blocking_commands::Patience;
 use crate::request::name::Name;
-use crate::sys::clock_ms;
+use crate::sys::{Event, clock_ms};
 use probe::Vitals;
 use shared::Shared;
 
-/// Gathered bytes that a caller writes by itself rather than leave them to the thread.
+/// Gathered bytes that a caller writes by itself rather than leave them to the task.
 const BURST_BYTES: usize = 16 * 1024;
 
 /// A connection, or the attempt to have one.
@@ -60,16 +60,16 @@ pub(crate) struct Link {
     pub(crate) pings: AtomicBool,
     /// Whether it is for commands that wait on the server, one at a time.
     pub(crate) patient: AtomicBool,
-    /// Why the thread has ended against its will.
+    /// Why the task has ended against its will.
     pub(crate) collapsed: OnceLock<String>,
     pub(crate) shared: Mutex<Shared>,
     /// The reader's half. Its lock is taken before `shared`, never the other way round.
     pub(crate) intake: Mutex<Intake>,
-    /// Told when the queue has room, when a writer has left, when the first attempt is over, when the thread has ended.
+    /// Told when the queue has room, when a writer has left, when the first attempt is over, when the task has ended.
     pub(crate) changed: Condvar,
     pub(crate) bell: Bell,
-    /// Wakes a lone caller that reads for itself.
-    pub(crate) lone_bell: Bell,
+    /// Wakes a lone caller that reads for itself; made when there is one for the first time.
+    pub(crate) lone_bell: OnceLock<Event>,
     /// The number of the connection that is there, or comes next: as the pipe has it.
     pub(crate) connection: AtomicU32,
     /// Whether anybody may wait until something is synced: see `synced`.
@@ -89,7 +89,7 @@ fn limit_ms(limit: Option<Duration>) -> u32 {
 
 impl Link {
     pub(crate) fn new(config: Config, lasting: bool, vitals: Arc<Vitals>) -> std::io::Result<Arc<Self>> {
-        let (bell, lone_bell) = (Bell::new()?, Bell::new()?);
+        let bell = Bell::new()?;
         Ok(Arc::new_cyclic(|link: &std::sync::Weak<Link>| Self {
             shared: Mutex::new(Shared::new(Pipe::new(config.database, Source::new(link.clone())))),
             lasting,
@@ -101,7 +101,7 @@ impl Link {
             intake: Mutex::new(Intake::default()),
             changed: Condvar::new(),
             bell,
-            lone_bell,
+            lone_bell: OnceLock::new(),
             connection: AtomicU32::new(FIRST_CONNECTION),
             syncs: AtomicBool::new(false),
             databases: AtomicU32::new(0),
@@ -317,27 +317,32 @@ impl Link {
         }
     }
 
-    /// Wakes the thread, without the lock.
+    /// Wakes the task, without the lock.
     pub(crate) fn wake(&self, mut shared: MutexGuard<'_, Shared>) {
         shared.wake_up();
         drop(shared);
         self.bell.ring();
     }
 
-    /// Gives the socket back to the thread, if a lone caller has it.
+    /// Whether a lone caller can be woken.
+    fn has_lone_bell(&self) -> bool {
+        self.lone_bell.get().is_some() || Event::new().is_ok_and(|event| self.lone_bell.set(event).is_ok())
+    }
+
+    /// Gives the socket back to the task, if a lone caller has it.
     pub(crate) fn end_lone(&self, shared: &mut Shared) {
         if shared.is_lone() {
             let is_read = shared.take_back();
             self.bell.ring();
-            if is_read {
-                self.lone_bell.ring();
+            if is_read && let Some(bell) = self.lone_bell.get() {
+                bell.raise();
             }
         }
     }
 
     /// Writes what may be written, with the lock released meanwhile.
     pub(crate) fn write<'a>(&'a self, mut shared: MutexGuard<'a, Shared>) -> MutexGuard<'a, Shared> {
-        // A second round takes along what was gathered during the first; more than that is the thread's, or another's.
+        // A second round takes along what was gathered during the first; more than that is the task's, or another's.
         for _ in 0..2 {
             let Some(socket) = shared.socket().cloned() else { break };
             let Some((bytes, written)) = shared.pipe.lend() else { break };
@@ -365,7 +370,7 @@ impl Link {
                 break;
             }
         }
-        // Whoever gathered while this wrote has left it to this; if it does not write it now, the thread must.
+        // Whoever gathered while this wrote has left it to this; if it does not write it now, the task must.
         if shared.is_asleep() && (shared.is_full() || shared.pipe.can_write()) {
             shared.wake_up();
             self.bell.ring();
@@ -391,7 +396,7 @@ impl Link {
         }
     }
 
-    /// Lets the thread finish the queue and end, and waits for it for at most this long.
+    /// Lets the task finish the queue and end, and waits for it for at most this long.
     pub(crate) fn close(&self, wait: Option<Duration>) -> Result<(), Error> {
         if !self.process.is_this() {
             return wait.map_or(Ok(()), |_| Err(inherited()));

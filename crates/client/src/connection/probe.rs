@@ -1,11 +1,10 @@
 //! Whether a server that is silent on one connection answers on another.
 //!
 //! A server may be silent for good reasons: a long script, a fork, a command that waits. One that answers whoever comes anew
-//! is there, whatever it answers. The question is asked by a thread that lives as long as the question, at most one at a time
+//! is there, whatever it answers. The question is asked by a task that lives as long as the question, at most one at a time
 //! for all connections of a client, and what any of them hears serves all.
 
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -13,7 +12,8 @@ use parking_lot::Mutex;
 use crate::config::Config;
 use crate::connect::attempt::Attempt;
 use crate::connect::dial::dial;
-use crate::connect::socket::Bell;
+use crate::reactor::post::Post;
+use crate::reactor::{Bell, start};
 
 /// Between two tries at a server that refuses.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -63,26 +63,28 @@ impl Vitals {
         }
     }
 
-    /// Has a thread ask until the deadline.
+    /// Has a task ask until the deadline.
     pub(crate) fn ask(self: &Arc<Self>, config: &Config, deadline: Instant) {
         self.state.lock().asking = true;
         let (vitals, config) = (self.clone(), config.clone());
         let asked = Instant::now();
-        let ask = move || {
-            let answered = asks(&config, deadline);
+        let (unasked, failed) = (Arc::clone(&vitals), Arc::clone(&vitals));
+        let ask = async move |post: Post| {
+            let answered = asks(&config, deadline, &post).await;
             let mut state = vitals.state.lock();
             state.asking = false;
             if answered { state.heard = Some(Instant::now()) } else { state.unanswered = Some(asked) }
         };
-        if thread::Builder::new().name("sleeve-probe".to_owned()).spawn(ask).is_err() {
-            // Without a thread nobody is accused.
-            self.state.lock().asking = false;
+        let started = Bell::new().and_then(|bell| start(bell, ask, move |_| failed.state.lock().asking = false));
+        if started.is_err() {
+            // Where nobody can ask, nobody is accused.
+            unasked.state.lock().asking = false;
         }
     }
 }
 
 /// Whether the server says anything on a connection of its own before the deadline.
-fn asks(config: &Config, deadline: Instant) -> bool {
+async fn asks(config: &Config, deadline: Instant, post: &Post) -> bool {
     let mut tick = || Some(PAUSE);
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -90,28 +92,33 @@ fn asks(config: &Config, deadline: Instant) -> bool {
             return false;
         }
         let mut attempt = Attempt::new(left, &mut tick);
-        match ask_once(config, &mut attempt) {
+        match ask_once(config, post, &mut attempt).await {
             Ok(0) => {}
             Ok(_) => return true,
             // Whoever speaks TLS wrongly is there.
             Err(error) if error.kind() == std::io::ErrorKind::InvalidData => return true,
             Err(_) => {}
         }
-        thread::sleep(PAUSE.min(attempt.left()));
+        let again = (Instant::now() + PAUSE).min(deadline);
+        while Instant::now() < again {
+            post.wait(Some(again)).await;
+        }
     }
 }
 
 /// Connects, asks, and says how many bytes came.
-fn ask_once(config: &Config, attempt: &mut Attempt<'_>) -> std::io::Result<usize> {
-    let bell = Bell::new()?;
-    let socket = dial(config, &bell, attempt)?;
+async fn ask_once(config: &Config, post: &Post, attempt: &mut Attempt<'_>) -> std::io::Result<usize> {
+    let socket = dial(config, post, attempt).await?;
+    let watch = post.watch(&socket)?;
     // An ECHO of nothing is refused, and a refusal is an answer: a server gives it before it asks for a password, and while
     // CLIENT PAUSE holds up everything that can be executed. So few bytes always find room on a fresh connection.
     socket.send(b"*1\r\n$4\r\nECHO\r\n")?;
     loop {
-        socket.wait(None, false, Some(attempt.slice()?))?;
         match socket.receive(&mut [0; 64]) {
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                watch.arm(false)?;
+                attempt.wait(post).await?;
+            }
             outcome => return outcome,
         }
     }

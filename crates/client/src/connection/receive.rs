@@ -1,4 +1,4 @@
-//! Taking in what has come on a socket: for the connection's thread, and for a lone caller that reads for itself.
+//! Taking in what has come on a socket: for the connection's task, and for a caller that reads for itself.
 //!
 //! One reader at a time holds the intake's lock, and only while it reads what is there; wake-ups happen after it is released.
 
@@ -27,8 +27,15 @@ impl From<io::Error> for Cause {
     }
 }
 
-/// Reads what has come and answers who asked. Returns how many replies there were.
-pub(crate) fn read(link: &Link, socket: &Socket, done: &mut Completions) -> Result<usize, Cause> {
+/// What was read.
+pub(crate) struct Taken {
+    pub(crate) replies: usize,
+    /// There may be more.
+    pub(crate) is_more: bool,
+}
+
+/// Reads what has come and answers who asked. A stream that has hung up is read to its end: that is not reported again.
+pub(crate) fn read(link: &Link, socket: &Socket, hung_up: bool, done: &mut Completions) -> Result<Taken, Cause> {
     let mut total = 0;
     for _ in 0..READS_MAX {
         let mut intake = link.intake.lock();
@@ -37,7 +44,9 @@ pub(crate) fn read(link: &Link, socket: &Socket, done: &mut Completions) -> Resu
         let count = match socket.receive(room) {
             Ok(0) => return Err(Cause::Broken("the server closed it".to_owned())),
             Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return Ok(Taken { replies: total, is_more: false });
+            }
             Err(error) => return Err(error.into()),
         };
         let broken = |error: Error| Cause::Broken(error.to_string());
@@ -52,11 +61,11 @@ pub(crate) fn read(link: &Link, socket: &Socket, done: &mut Completions) -> Resu
             resume(link, next);
         }
         link.finish(done);
-        if count < room_length {
-            break;
+        if count < room_length && !hung_up {
+            return Ok(Taken { replies: total, is_more: false });
         }
     }
-    Ok(total)
+    Ok(Taken { replies: total, is_more: true })
 }
 
 /// Takes the entries that these replies belong to out of the pipe.

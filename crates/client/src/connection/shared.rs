@@ -1,7 +1,7 @@
 //! What a link has under its lock: the pipe, and the states of the connection, each with its transitions.
 //!
 //! Four things change independently of each other: how far the connection has come (`Wire`), whether anybody still wants it
-//! (`Life`), how its thread sleeps (`Sleep`), and who reads (`Reader`). Whoever has the lock has all of them; nothing here
+//! (`Life`), how its task waits (`Sleep`), and who reads (`Reader`). Whoever has the lock has all of them; nothing here
 //! wakes anybody, which is the caller's part where a transition says so.
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ enum Wire {
     /// Bytes go both ways.
     Up {
         socket: Arc<Socket>,
-        /// The socket takes no more at the moment; the thread waits until it does.
+        /// The socket takes no more at the moment; the task waits until it does.
         is_full: bool,
     },
 }
@@ -38,30 +38,30 @@ enum Life {
     Wanted,
     /// No handle is left, or the client was closed: what is in the queue is finished, and then all ends.
     Closing,
-    /// The thread has ended: nothing can be sent any more.
+    /// The task has ended: nothing can be sent any more.
     Ended,
 }
 
-/// How the connection's thread sleeps.
+/// How the connection's task waits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sleep {
     /// It runs, or was told to.
     Awake,
-    /// It sleeps, or is about to, and must be woken for gathered requests.
+    /// It waits, or is about to, and must be woken for gathered requests.
     Asleep,
-    /// It sleeps without an end, so that it must also be woken to watch over a command timeout.
+    /// It waits without an end, so that it must also be woken to watch over a command timeout.
     Unwatched,
 }
 
 /// Who reads what comes on the socket; see `inline_reader`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reader {
-    Thread,
+    Task,
     /// The socket is left to a caller that is alone here; at the moment none reads.
     Caller,
     /// A caller reads.
     CallerReading,
-    /// A caller reads that is to give the socket back to the thread.
+    /// A caller reads that is to give the socket back to the task.
     CallerLeaving,
 }
 
@@ -87,7 +87,7 @@ impl Shared {
             wire: Wire::Down(None),
             life: Life::Wanted,
             sleep: Sleep::Awake,
-            reader: Reader::Thread,
+            reader: Reader::Task,
             first: None,
             waiting_for_room: 0,
             waits: 0,
@@ -156,14 +156,14 @@ impl Shared {
 
 /// The life.
 impl Shared {
-    /// Nobody wants the connection any more. The thread is to be told.
+    /// Nobody wants the connection any more. The task is to be told.
     pub(crate) fn close(&mut self) {
         if self.life == Life::Wanted {
             self.life = Life::Closing;
         }
     }
 
-    /// The thread has ended.
+    /// The task has ended.
     pub(crate) fn end(&mut self) {
         self.life = Life::Ended;
     }
@@ -184,14 +184,14 @@ impl Shared {
     }
 }
 
-/// The thread's sleep.
+/// The task's waits.
 impl Shared {
-    /// The thread is about to sleep; it must also be woken to watch over a timeout where it would not do so by itself.
+    /// The task is about to wait; it must also be woken to watch over a timeout where it would not do so by itself.
     pub(crate) fn fall_asleep(&mut self, is_unwatched: bool) {
         self.sleep = if is_unwatched { Sleep::Unwatched } else { Sleep::Asleep };
     }
 
-    /// The thread runs, or is to be woken now.
+    /// The task runs, or is to be woken now.
     pub(crate) fn wake_up(&mut self) {
         self.sleep = Sleep::Awake;
     }
@@ -223,15 +223,15 @@ impl Shared {
     /// Leaves the socket to a caller.
     pub(crate) fn leave_to_caller(&mut self) {
         self.reader = match self.reader {
-            Reader::Thread | Reader::Caller => Reader::Caller,
+            Reader::Task | Reader::Caller => Reader::Caller,
             Reader::CallerReading | Reader::CallerLeaving => Reader::CallerReading,
         };
     }
 
-    /// Gives the socket back to the thread, which is to be woken. True when a caller reads, which is to be told as well.
+    /// Gives the socket back to the task, which is to be woken. True when a caller reads, which is to be told as well.
     pub(crate) fn take_back(&mut self) -> bool {
         self.reader = match self.reader {
-            Reader::Thread | Reader::Caller => Reader::Thread,
+            Reader::Task | Reader::Caller => Reader::Task,
             Reader::CallerReading | Reader::CallerLeaving => Reader::CallerLeaving,
         };
         self.wake_up();
@@ -247,7 +247,7 @@ impl Shared {
     pub(crate) fn end_reading(&mut self) {
         self.reader = match self.reader {
             Reader::CallerReading | Reader::Caller => Reader::Caller,
-            Reader::CallerLeaving | Reader::Thread => Reader::Thread,
+            Reader::CallerLeaving | Reader::Task => Reader::Task,
         };
     }
 }

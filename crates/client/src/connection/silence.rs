@@ -3,7 +3,7 @@
 //! Silence is judged by what came, not by what was answered: a long reply on its way is no silence. With a command in flight
 //! a silence of half the time that is allowed raises suspicion, and the server is asked on a second connection; when it
 //! answers there, this one waits on, and when it does not, this one is over. With nothing in flight the server is asked
-//! on this very connection. It takes times and gives advice: no socket. One thread has it.
+//! on this very connection. It takes times and gives advice: no socket. One task has it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

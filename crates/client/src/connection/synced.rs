@@ -72,7 +72,7 @@ impl Link {
         }
     }
 
-    /// Tells those whose time is up that it is, and says how long the next has. For the connection's thread.
+    /// Tells those whose time is up that it is, and says how long the next has. For the connection's task.
     #[inline]
     pub(super) fn review_syncs(&self, done: &mut Completions) -> Option<Duration> {
         if self.syncs.load(Ordering::Relaxed) { self.review_waiting(done) } else { None }

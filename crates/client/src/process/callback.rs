@@ -1,6 +1,6 @@
 //! The thread on which callbacks and error hooks run.
 //!
-//! One for the whole process, started when the first callback is due. So no foreign code runs on a connection's thread or
+//! One for the whole process, started when the first callback is due. So no foreign code runs on the reactor's thread or
 //! under one of its locks: a callback may take its time, may use the client, and may wait for replies; it only holds up
 //! other callbacks. One that panics ends itself, not the thread. A forked child has a thread of its own.
 

@@ -1,6 +1,6 @@
-//! Where the thread of a subscription leaves what has come, and where its readers wait for it.
+//! Where the task of a subscription leaves what has come, and where its readers wait for it.
 //!
-//! It holds a bounded number of bytes: when the readers are slower than the publishers the thread stops reading, and the
+//! It holds a bounded number of bytes: when the readers are slower than the publishers the task stops reading, and the
 //! server's own limit decides what becomes of so slow a subscriber. Any thread.
 
 use std::collections::VecDeque;
@@ -12,12 +12,15 @@ use parking_lot::{Condvar, Mutex};
 use super::news::News;
 use crate::error::Error;
 use crate::pipe::slot::wake_all;
+use crate::reactor::Bell;
 
 /// Messages that wait for their reader, up to a bound.
 pub(crate) struct Inbox {
     state: Mutex<State>,
     changed: Condvar,
     bytes_max: usize,
+    /// Of the task, which waits while it is full.
+    bell: Bell,
 }
 
 #[derive(Default)]
@@ -34,16 +37,19 @@ struct State {
 }
 
 impl Inbox {
-    pub(crate) fn new(bytes_max: usize) -> Self {
-        Self { state: Mutex::default(), changed: Condvar::new(), bytes_max }
+    pub(crate) fn new(bytes_max: usize, bell: Bell) -> Self {
+        Self { state: Mutex::default(), changed: Condvar::new(), bytes_max, bell }
     }
 
-    /// Leaves something for the readers, once there is room; false when nobody reads any more.
+    /// Whether nothing may be left at present. When that is no longer so, the bell rings.
+    pub(crate) fn is_full(&self) -> bool {
+        let state = self.state.lock();
+        state.bytes > self.bytes_max && !state.dropped
+    }
+
+    /// Leaves something for the readers; false when nobody reads any more.
     pub(crate) fn put(&self, news: News) -> bool {
         let mut state = self.state.lock();
-        while state.bytes > self.bytes_max && !state.dropped {
-            self.changed.wait(&mut state);
-        }
         state.bytes += weight(&news);
         state.news.push_back(news);
         let is_wanted = !state.dropped;
@@ -73,7 +79,7 @@ impl Inbox {
     /// Nobody reads any more.
     pub(crate) fn abandon(&self) {
         self.state.lock().dropped = true;
-        self.changed.notify_all();
+        self.bell.ring();
     }
 
     /// Whether nobody reads any more.
@@ -123,8 +129,11 @@ impl Inbox {
     fn take(&self, state: &mut State) -> Option<Result<News, Error>> {
         match state.news.pop_front() {
             Some(news) => {
+                let was_full = state.bytes > self.bytes_max;
                 state.bytes -= weight(&news);
-                self.changed.notify_all();
+                if was_full && state.bytes <= self.bytes_max {
+                    self.bell.ring();
+                }
                 Some(Ok(news))
             }
             None => state.ended.clone().map(Err),

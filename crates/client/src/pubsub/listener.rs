@@ -1,12 +1,10 @@
-//! The thread of a subscription: connects, subscribes to what is wanted, reads, and begins again when the connection is lost.
+//! The task of a subscription: connects, subscribes to what is wanted, reads, and begins again when the connection is lost.
 //!
 //! It has a connection of its own, because what is subscribed on a shared one would come to everybody. It moves frames into
 //! the inbox and decides nothing about them; it ends when nobody reads any more, or when the server refuses for good.
 
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use sleeve_wire::frame::Scanner;
@@ -18,12 +16,15 @@ use super::wanted::{Progress, Wanted};
 use crate::config::Config;
 use crate::connect::attempt::Attempt;
 use crate::connect::dial::dial;
-use crate::connect::handshake::{Refusal, greet};
-use crate::connect::socket::{Bell, Socket};
+use crate::connect::handshake::{Refusal, greet, send_all};
+use crate::connect::socket::Socket;
 use crate::connection::probe::Vitals;
 use crate::connection::silence::{Advice, Flight, Vigil};
 use crate::error::{Error, ErrorKind};
 use crate::process::fork::Process;
+use crate::reactor;
+use crate::reactor::Bell;
+use crate::reactor::post::{Post, Watch};
 
 /// What a reader of a connection shares with the subscription.
 pub(crate) struct Listener {
@@ -49,23 +50,20 @@ impl Listener {
 /// Bytes that one receive takes at most.
 const BUFFER_LEN: usize = 64 * 1024;
 
-/// The pauses that grow are no longer than this while nobody wants a subscription any more.
+/// Until what is to be asked is looked at again.
 const SLICE: Duration = Duration::from_millis(50);
 
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 
-/// Starts the thread. Should it panic, whoever reads is told so, instead of waiting for ever.
+/// Starts the task. Should it panic, whoever reads is told so, instead of waiting for ever.
 pub(crate) fn start(listener: Arc<Listener>) -> io::Result<()> {
-    let live = move || {
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| live(&listener))) {
-            // What was thrown may throw again when it is dropped; the panic hook has already said what happened.
-            std::mem::forget(payload);
-            listener.end(Error::unsent(ErrorKind::Closed, "the subscription's thread panicked"));
-        }
+    let (bell, told) = (listener.bell, Arc::clone(&listener));
+    let task = async move |post| {
+        live(&listener, &post).await;
         // Nobody is left to confirm anything to who waits for it.
         listener.wanted.end(Error::unsent(ErrorKind::Closed, "the subscription was dropped"));
     };
-    thread::Builder::new().name("sleeve-subscription".to_owned()).spawn(live).map(|_| ())
+    reactor::start(bell, task, move |_| told.end(Error::unsent(ErrorKind::Closed, "the subscription's task panicked")))
 }
 
 /// Why a connection is over.
@@ -92,11 +90,11 @@ impl From<io::Error> for Cause {
     }
 }
 
-fn live(listener: &Listener) {
+async fn live(listener: &Listener, post: &Post) {
     let (mut has_begun, mut pause) = (false, listener.config.backoff_min);
     loop {
         let since = Instant::now();
-        match serve(listener, &mut has_begun) {
+        match serve(listener, post, &mut has_begun).await {
             Cause::Abandoned => return,
             Cause::Refused(error) => return listener.end(error),
             // Who subscribes is told at once when that does not work; later on it is tried for ever.
@@ -104,81 +102,73 @@ fn live(listener: &Listener) {
             Cause::Lost(_) if since.elapsed() > pause => pause = listener.config.backoff_min,
             Cause::Turned(_) | Cause::Lost(_) => pause = pause.saturating_mul(2).min(listener.config.backoff_max),
         }
-        if !rest(listener, pause) {
+        if !rest(listener, post, pause).await {
             return;
         }
     }
 }
 
-/// Sleeps before the next attempt, however often somebody changes what is wanted. False when nobody reads any more.
-fn rest(listener: &Listener, pause: Duration) -> bool {
+/// Waits before the next attempt, however often somebody changes what is wanted. False when nobody reads any more.
+async fn rest(listener: &Listener, post: &Post, pause: Duration) -> bool {
     // A time beyond what the machine can count is never over.
     let until = Instant::now().checked_add(pause);
     loop {
-        let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
-        if listener.inbox.is_abandoned() || left.is_zero() {
-            return left.is_zero() && !listener.inbox.is_abandoned();
+        if listener.inbox.is_abandoned() {
+            return false;
         }
-        listener.bell.hear();
-        if listener.bell.wait(Some(left)).is_err() {
-            thread::sleep(left.min(SLICE));
+        if until.is_some_and(|until| until <= Instant::now()) {
+            return true;
         }
+        post.wait(until).await;
     }
 }
 
 /// One connection, from its beginning to its end.
-fn serve(listener: &Listener, has_begun: &mut bool) -> Cause {
-    match subscribe(listener) {
-        Ok((socket, pings)) => {
-            let vigil = Vigil::new(&listener.config, &listener.vitals);
-            let mut reader = Reader {
-                listener,
-                socket: &socket,
-                vigil,
-                pings,
-                asked: false,
-                received_total: 0,
-                unsent: Vec::new(),
-                confirmed_at: Instant::now(),
-                resumes: false,
-            };
-            let cause = reader.read(has_begun);
-            socket.shut();
-            cause.unwrap_or_else(|cause| cause)
-        }
-        Err(_) if listener.inbox.is_abandoned() => Cause::Abandoned,
-        Err(cause) => cause,
-    }
+async fn serve(listener: &Listener, post: &Post, has_begun: &mut bool) -> Cause {
+    let (socket, pings) = match subscribe(listener, post).await {
+        Ok(subscribed) => subscribed,
+        Err(_) if listener.inbox.is_abandoned() => return Cause::Abandoned,
+        Err(cause) => return cause,
+    };
+    let watch = match post.watch(&socket) {
+        Ok(watch) => watch,
+        Err(error) => return error.into(),
+    };
+    let mut reader = Reader {
+        listener,
+        socket: &socket,
+        watch,
+        post,
+        vigil: Vigil::new(&listener.config, &listener.vitals),
+        pings,
+        asked: false,
+        received_total: 0,
+        unsent: Vec::new(),
+        confirmed_at: Instant::now(),
+        resumes: false,
+    };
+    let cause = reader.read(has_begun).await;
+    socket.shut();
+    cause.unwrap_or_else(|cause| cause)
 }
 
 /// Connects and sends the request. Also says whether the server may be asked whether it is still there.
-fn subscribe(listener: &Listener) -> Result<(Socket, bool), Cause> {
-    let mut tick = || (!listener.inbox.is_abandoned()).then_some(SLICE);
+async fn subscribe(listener: &Listener, post: &Post) -> Result<(Socket, bool), Cause> {
+    let mut tick = || (!listener.inbox.is_abandoned()).then_some(Duration::MAX);
     let mut attempt = Attempt::new(listener.config.connect_timeout, &mut tick);
-    let socket = dial(&listener.config, &listener.bell, &mut attempt)?;
-    let greeting = greet(&socket, &listener.config, &mut attempt)?;
+    let socket = dial(&listener.config, post, &mut attempt).await?;
+    let greeting = greet(&socket, &listener.config, post, &mut attempt).await?;
     let request = listener.wanted.restart().map_err(Cause::Refused)?;
-    send(&socket, &request, &mut attempt)?;
+    send_all(&post.watch(&socket)?, &request, post, &mut attempt).await?;
     Ok((socket, greeting.pings))
-}
-
-fn send(socket: &Socket, mut rest: &[u8], attempt: &mut Attempt<'_>) -> io::Result<()> {
-    while !rest.is_empty() {
-        match socket.send(rest) {
-            Ok(count) => rest = rest.get(count..).unwrap_or_default(),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                socket.wait(None, true, Some(attempt.slice()?))?;
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }
 
 /// Reads a connection.
 struct Reader<'a> {
     listener: &'a Listener,
     socket: &'a Socket,
+    watch: Watch<&'a Socket>,
+    post: &'a Post,
     vigil: Vigil,
     pings: bool,
     /// Whether the server was asked whether it is still there, and has not said anything since.
@@ -194,7 +184,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// Reads until the connection is over.
-    fn read(&mut self, has_begun: &mut bool) -> Result<Cause, Cause> {
+    async fn read(&mut self, has_begun: &mut bool) -> Result<Cause, Cause> {
         let listener = self.listener;
         let (mut scanner, mut received) = (Scanner::new(), Vec::new());
         let mut room = vec![0; BUFFER_LEN];
@@ -203,7 +193,6 @@ impl Reader<'_> {
             self.resume();
         }
         loop {
-            self.wait()?;
             if listener.inbox.is_abandoned() {
                 return Ok(Cause::Abandoned);
             }
@@ -214,21 +203,39 @@ impl Reader<'_> {
                     self.received_total += count as u64;
                     self.asked = false;
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.wait().await?;
+                    continue;
+                }
                 Err(error) => return Err(error.into()),
             }
             let mut start = 0;
             while let Some(length) = scanner.scan(received.get(start..).unwrap_or_default()).map_err(broken)? {
+                while listener.inbox.is_full() {
+                    self.post.wait(None).await;
+                }
                 let frame = received.get(start..start + length).unwrap_or_default();
                 start += length;
                 self.take(frame, has_begun)?;
             }
             received.drain(..start);
+            // What comes without a pause leaves the others their turns, and lets what is to be sent be sent.
+            self.prepare()?;
+            self.post.pass().await;
         }
     }
 
-    /// Sleeps until there is something to do.
-    fn wait(&mut self) -> Result<(), Cause> {
+    /// Waits until there is something to do.
+    async fn wait(&mut self) -> Result<(), Cause> {
+        let timeout = self.prepare()?;
+        self.watch.arm(!self.unsent.is_empty() || self.socket.has_residue())?;
+        // A time beyond what the machine can count is never over.
+        self.post.wait(timeout.and_then(|timeout| Instant::now().checked_add(timeout))).await;
+        Ok(())
+    }
+
+    /// Sends what is to be sent, and says how long nothing else is to be done.
+    fn prepare(&mut self) -> Result<Option<Duration>, Cause> {
         let listener = self.listener;
         let patience = match listener.wanted.has_begun() {
             true => None,
@@ -240,13 +247,8 @@ impl Reader<'_> {
         }
         let watched = self.watch()?;
         self.send()?;
-        let timeout = patience.into_iter().chain(watched).min();
-        let ready = self.socket.wait(Some(&listener.bell), !self.unsent.is_empty(), timeout)?;
-        if ready.rung {
-            listener.bell.hear();
-            self.socket.flush()?;
-        }
-        Ok(())
+        self.socket.flush()?;
+        Ok(patience.into_iter().chain(watched).min())
     }
 
     /// Readers are told that messages may be missing, once a connection.

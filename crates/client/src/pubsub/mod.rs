@@ -1,6 +1,6 @@
 //! Channels that are listened to: a connection of its own, or a session of the embedded engine, for each subscription.
 //!
-//! From top to bottom: `subscription` is what callers have; `listener` is its thread over a connection, which leaves what comes
+//! From top to bottom: `subscription` is what callers have; `listener` is its task over a connection, which leaves what comes
 //! in the `inbox` and tells the server what is `wanted`; `seat` is its session in an engine; `news` is what comes, and `names`
 //! is what is subscribed to.
 

@@ -21,11 +21,11 @@ use super::news::News;
 #[cfg(feature = "embedded")]
 use super::seat::Seat;
 use super::wanted::Wanted;
-use crate::connect::socket::Bell;
 use crate::connection::Link;
 use crate::error::{Error, ErrorKind};
 use crate::process::fork::inherited;
 use crate::process::off_thread::apart;
+use crate::reactor::Bell;
 use crate::request::{Request, ToArgs};
 use crate::route::Route;
 
@@ -187,7 +187,8 @@ impl Subscription {
         }
         let (config, vitals, process) = (link.config.clone(), link.vitals.clone(), link.process);
         let failed = |error| Error::unsent(ErrorKind::Connect, format!("cannot start a subscription: {error}"));
-        let (inbox, bell) = (Inbox::new(config.queue_bytes_max), Bell::new().map_err(failed)?);
+        let bell = Bell::new().map_err(failed)?;
+        let inbox = Inbox::new(config.queue_bytes_max, bell);
         let listener = Arc::new(Listener { config, inbox, bell, wanted: Wanted::new(first), process, vitals });
         listener::start(Arc::clone(&listener)).map_err(failed)?;
         let subscription = Self::of(Source::Remote(Arc::clone(&listener)));
@@ -244,10 +245,7 @@ impl Drop for Subscription {
     fn drop(&mut self) {
         match &self.source {
             Source::Remote(listener) if !listener.process.is_this() => {}
-            Source::Remote(listener) => {
-                listener.inbox.abandon();
-                listener.bell.ring();
-            }
+            Source::Remote(listener) => listener.inbox.abandon(),
             #[cfg(feature = "embedded")]
             Source::Local(_) => {}
         }

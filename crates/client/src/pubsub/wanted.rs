@@ -2,7 +2,7 @@
 //!
 //! A change counts at once: whatever becomes of the connection, the next one begins with all names that are wanted then. So
 //! a change is done when the server has confirmed it, or when a fresh connection has confirmed everything. One that the
-//! server refuses is taken back. Callers ask for changes from any thread; the subscription's own thread sends them and takes
+//! server refuses is taken back. Callers ask for changes from any thread; the subscription's own task sends them and takes
 //! the confirmations.
 
 use std::collections::{HashMap, VecDeque};

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use crate::config::{Config, Endpoint, ErrorHook};
 use crate::connection::Link;
+use crate::connection::life;
 use crate::connection::probe::Vitals;
-use crate::connection::thread;
 use crate::error::{Error, ErrorKind};
 use crate::pipe::in_flight::Unit;
 use crate::pipe::queued::Sent;
@@ -61,7 +61,7 @@ impl Route {
     fn remote(config: Config, lasting: bool, vitals: Arc<Vitals>) -> Result<Self, Error> {
         let failed = |error| Error::unsent(ErrorKind::Connect, format!("cannot start a connection: {error}"));
         let link = Link::new(config, lasting, vitals).map_err(failed)?;
-        thread::start(link.clone()).map_err(failed)?;
+        life::start(link.clone()).map_err(failed)?;
         Ok(Self::Remote(link))
     }
 

@@ -21,11 +21,6 @@ impl Event {
         Ok(Self { fd: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)? })
     }
 
-    /// Another handle to the same one.
-    pub(crate) fn twin(&self) -> io::Result<Self> {
-        Ok(Self { fd: self.fd.try_clone()? })
-    }
-
     /// Raises it: its descriptor can be read.
     pub(crate) fn raise(&self) {
         // It fails only when it has been raised 2^64 times without being cleared.

@@ -35,11 +35,6 @@ impl Event {
         Ok(Self { raised, raising })
     }
 
-    /// Another handle to the same one.
-    pub(crate) fn twin(&self) -> io::Result<Self> {
-        Ok(Self { raised: self.raised.try_clone()?, raising: self.raising.try_clone()? })
-    }
-
     /// Raises it: its descriptor can be read.
     pub(crate) fn raise(&self) {
         // It fails when so many bytes lie there that one more says nothing.

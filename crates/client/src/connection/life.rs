@@ -1,17 +1,14 @@
-//! The thread of a connection: connects, reads, and writes what is left for it.
+//! The life of a connection, as a task of the reactor: connects, reads, and writes what is left for it.
 //!
 //! It moves bytes and decides nothing about them: frames and their askers are the intake's, order and loss the pipe's. It
-//! runs no foreign code but wakers, holds no lock while it sleeps, and ends when its client is gone and every command that
+//! runs no foreign code but wakers, holds no lock while it waits, and ends when its client is gone and every command that
 //! was sent is answered. When the connection breaks it waits a little, longer each time, and connects again.
 
-use std::any::Any;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use super::inline_reader::{Habit, LONE_TICK};
@@ -22,10 +19,13 @@ use super::{Link, no_such_database};
 use crate::connect::attempt::Attempt;
 use crate::connect::dial::dial;
 use crate::connect::handshake::{Refusal, greet};
-use crate::connect::socket::{Readiness, Socket};
+use crate::connect::socket::Socket;
 use crate::error::{Error, ErrorKind};
 use crate::pipe::in_flight::Entry;
 use crate::pipe::slot::Completions;
+use crate::reactor;
+use crate::reactor::post::Post;
+use crate::reactor::state::Readiness;
 
 /// How long an attempt to connect goes on when the client is gone that has left something to be sent.
 const FAREWELL_MAX: Duration = Duration::from_secs(5);
@@ -33,8 +33,8 @@ const FAREWELL_MAX: Duration = Duration::from_secs(5);
 /// Between two looks whether anybody still waits on a connection that is to be closed.
 const CLOSING_LOOK: Duration = Duration::from_secs(1);
 
-/// The shortest and the longest sleep while commands wait for a connection.
-const TEND_MS: std::ops::RangeInclusive<u32> = 1..=50;
+/// Between two looks whether a caller that was writing when the connection broke has seen that it did.
+const LENT_LOOK: Duration = Duration::from_millis(1);
 
 /// How long a connection may be silent on which everybody was told that time is up, though the server is there: somebody in
 /// between has lost it.
@@ -42,53 +42,44 @@ const EXPIRED_SILENCE_MAX: Duration = Duration::from_secs(30);
 
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 
-/// Starts the thread of a link.
+/// Starts the task of a link. Should it panic, everybody who waits is told so, instead of waiting for ever.
 pub(crate) fn start(link: Arc<Link>) -> io::Result<()> {
-    let live = move || guard(&link, live);
-    thread::Builder::new().name("sleeve-io".to_owned()).spawn(live).map(|_| ())
+    let (bell, told) = (link.bell, Arc::clone(&link));
+    reactor::start(bell, async move |post| live(&link, &post).await, move |why| collapse(&told, why))
 }
 
-/// Should the thread panic, everybody who waits is told so, instead of waiting for ever.
-fn guard(link: &Link, live: impl FnOnce(&Link)) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| live(link))) {
-        let why = format!("the connection's thread panicked ({})", said(&*payload));
-        // What was thrown may throw again when it is dropped.
-        std::mem::forget(payload);
-        // It is the first to say so, because there is one thread a link.
-        let _ = link.collapsed.set(why.clone());
-        if let Some(socket) = link.shared.lock().socket() {
-            socket.shut();
-        }
-        let mut intake = link.intake.lock();
-        let mut shared = link.shared.lock();
-        shared.end();
-        let lost = shared.pipe.cut(intake.cut());
-        let mut unsynced = link.cut_syncs(&shared, &mut intake.synced, &why);
-        shared.disconnected(why.clone());
-        link.end_lone(&mut shared);
-        drop((shared, intake));
-        link.finish(&mut unsynced);
-        fail(link, lost, &Error::disconnected(&why));
-        end(link);
+/// The task has panicked.
+fn collapse(link: &Link, why: &str) {
+    let why = format!("the connection's task panicked ({why})");
+    // It is the first to say so, because there is one task a link.
+    let _ = link.collapsed.set(why.clone());
+    if let Some(socket) = link.shared.lock().socket() {
+        socket.shut();
     }
-}
-
-fn said(payload: &(dyn Any + Send)) -> &str {
-    let text = payload.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("without a word")
+    let mut intake = link.intake.lock();
+    let mut shared = link.shared.lock();
+    shared.end();
+    let lost = shared.pipe.cut(intake.cut());
+    let mut unsynced = link.cut_syncs(&shared, &mut intake.synced, &why);
+    shared.disconnected(why.clone());
+    link.end_lone(&mut shared);
+    drop((shared, intake));
+    link.finish(&mut unsynced);
+    fail(link, lost, &Error::disconnected(&why));
+    end(link);
 }
 
 /// The whole life: connection after connection until nobody wants one.
-fn live(link: &Link) {
+async fn live(link: &Link, post: &Post) {
     let mut failures = 0u32;
     loop {
-        match establish(link) {
+        match establish(link, post).await {
             Ok(socket) => {
                 let since = Instant::now();
                 let mut done = Completions::default();
-                let cause = serve(link, &socket, &mut done);
+                let cause = serve(link, &socket, post, &mut done).await;
                 link.finish(&mut done);
-                disconnect(link, &socket, &cause);
+                disconnect(link, &socket, post, &cause).await;
                 if matches!(cause, Cause::Closed) {
                     break;
                 }
@@ -100,7 +91,7 @@ fn live(link: &Link) {
             Err(refusal) => refuse(link, refusal),
         }
         failures = failures.saturating_add(1);
-        if !link.lasting || !rest(link, failures) {
+        if !link.lasting || !rest(link, post, failures).await {
             break;
         }
     }
@@ -108,24 +99,26 @@ fn live(link: &Link) {
 }
 
 /// Connects, greets, and lets what is gathered go.
-fn establish(link: &Link) -> Result<Arc<Socket>, Refusal> {
+async fn establish(link: &Link, post: &Post) -> Result<Arc<Socket>, Refusal> {
     let mut closing_since = None;
     let mut tick = || {
         let slice = tend(link);
         let shared = link.shared.lock();
         if shared.is_closing() {
             let since = *closing_since.get_or_insert_with(Instant::now);
-            return slice.filter(|_| !shared.pipe.is_idle() && since.elapsed() < FAREWELL_MAX);
+            let left = FAREWELL_MAX.saturating_sub(since.elapsed());
+            return (!shared.pipe.is_idle() && !left.is_zero()).then(|| slice.min(left));
         }
-        slice
+        Some(slice)
     };
     let mut attempt = Attempt::new(link.config.connect_timeout, &mut tick);
-    let socket = Arc::new(dial(&link.config, &link.bell, &mut attempt)?);
-    let greeting = greet(&socket, &link.config, &mut attempt)?;
+    let socket = Arc::new(dial(&link.config, post, &mut attempt).await?);
+    let greeting = greet(&socket, &link.config, post, &mut attempt).await?;
     link.databases.store(greeting.databases, Ordering::Relaxed);
     link.pings.store(greeting.pings, Ordering::Relaxed);
     let mut done = Completions::default();
     let mut shared = link.shared.lock();
+    shared.wake_up();
     shared.pipe.refuse_databases(greeting.databases, &no_such_database(), &mut done);
     shared.pipe.connect();
     shared.connected(socket.clone());
@@ -136,78 +129,96 @@ fn establish(link: &Link) -> Result<Arc<Socket>, Refusal> {
     Ok(socket)
 }
 
-/// Without a connection: tells commands that their time is up, and says for how long nobody's will be.
-fn tend(link: &Link) -> Option<Duration> {
+/// Without a connection: tells commands that their time is up, and says for how long nobody's will be. Whoever sends the
+/// first one meanwhile rings.
+fn tend(link: &Link) -> Duration {
     let mut done = Completions::default();
     let mut shared = link.shared.lock();
-    let mut slice_ms = *TEND_MS.end();
+    let (mut slice, mut is_unwatched) = (Duration::MAX, false);
     if let Some(limit_ms) = link.limit_ms() {
         let now_ms = link.now_ms();
         link.expire(&mut shared, limit_ms, now_ms, &mut done);
         link.made_room(&shared);
-        let left_ms = shared.pipe.oldest_ms().map(|issued| limit_ms.saturating_sub(now_ms.wrapping_sub(issued)) + 1);
-        // What is sent from now on is not over before its own limit.
-        slice_ms = left_ms.unwrap_or(limit_ms).max(limit_ms / 16).clamp(*TEND_MS.start(), *TEND_MS.end());
+        match shared.pipe.oldest_ms() {
+            Some(issued_ms) => slice = left(limit_ms, now_ms, issued_ms),
+            None => is_unwatched = true,
+        }
     }
+    shared.fall_asleep(is_unwatched);
     drop(shared);
     link.finish(&mut done);
-    Some(Duration::from_millis(slice_ms.into()))
+    slice
+}
+
+/// How long a command has that was issued then; at least so long that looking is not all that is done.
+fn left(limit_ms: u32, now_ms: u32, issued_ms: u32) -> Duration {
+    // One more, so that the coarse clock has passed the limit when the wait ends.
+    let left_ms = limit_ms.saturating_sub(now_ms.wrapping_sub(issued_ms)) + 1;
+    Duration::from_millis(left_ms.max(limit_ms / 16).into())
 }
 
 /// Reads and writes until the connection is over.
-fn serve(link: &Link, socket: &Socket, done: &mut Completions) -> Cause {
+async fn serve(link: &Link, socket: &Socket, post: &Post, done: &mut Completions) -> Cause {
+    let watch = match post.watch(socket) {
+        Ok(watch) => watch,
+        Err(error) => return error.into(),
+    };
     let (mut habit, mut vigil) = (Habit::default(), Vigil::new(&link.config, &link.vitals));
+    // Whether there may be something to read that is not reported again, and whether that may be the end.
+    let (mut unread, mut hung_up) = (false, false);
     loop {
         let sleep = match prepare(link, &mut habit, &mut vigil, done) {
             Ok(sleep) => sleep,
             Err(cause) => return cause,
         };
         link.finish(done);
-        if let Err(error) = socket.flush() {
+        let armed = socket.flush().and_then(|()| match sleep.lone {
+            true => watch.disarm(),
+            false => watch.arm(sleep.blocked || socket.has_residue()),
+        });
+        if let Err(error) = armed {
             return error.into();
         }
-        let ready = if sleep.lone {
-            link.bell.wait(Some(LONE_TICK)).map(|()| Readiness { rung: true, ..Readiness::default() })
+        let ready = if unread && !sleep.lone {
+            post.pass().await;
+            Readiness { readable: true, ..Readiness::default() }
         } else {
-            socket.wait(Some(&link.bell), sleep.blocked, sleep.timeout)
+            post.wait(sleep.timeout.and_then(|timeout| Instant::now().checked_add(timeout))).await
         };
-        let ready = match ready {
-            Ok(ready) => ready,
-            Err(error) => return error.into(),
-        };
-        let mut shared = link.shared.lock();
-        shared.wake_up();
-        if ready.writable {
-            shared.set_full(false);
-        }
-        drop(shared);
-        if ready.rung {
-            link.bell.hear();
-        }
+        link.shared.lock().wake_up();
+        unread = false;
+        hung_up |= ready.hung_up;
         if !ready.readable {
             continue;
         }
-        match read(link, socket, done) {
-            Ok(replies) => habit.watch(link, replies),
+        match read(link, socket, hung_up, done) {
+            Ok(taken) => {
+                habit.watch(link, taken.replies);
+                unread = taken.is_more;
+            }
             Err(cause) => return cause,
         }
     }
 }
 
-/// How the thread sleeps.
+/// How the task waits.
 struct Sleep {
-    /// The socket takes no more; room in it ends the sleep.
+    /// The socket takes no more; room in it ends the wait.
     blocked: bool,
     timeout: Option<Duration>,
-    /// A lone caller reads for itself; only the bell and a short time end the sleep.
+    /// A lone caller reads for itself; only the bell and a short time end the wait.
     lone: bool,
 }
 
-/// Writes what is gathered, tells commands that their time is up, and says how to sleep.
+/// Writes what is gathered, tells commands that their time is up, and says how to wait.
 fn prepare(link: &Link, habit: &mut Habit, vigil: &mut Vigil, done: &mut Completions) -> Result<Sleep, Cause> {
     let sync_left = link.review_syncs(done);
     let mut shared = link.shared.lock();
     let watched = watch(link, &mut shared, vigil)?;
+    // Room may have been made before the one who found the socket full had said so, and is not reported again.
+    if shared.is_full() && shared.socket().is_some_and(|socket| socket.has_room()) {
+        shared.set_full(false);
+    }
     while shared.may_write() {
         shared = link.write(shared);
     }
@@ -220,18 +231,17 @@ fn prepare(link: &Link, habit: &mut Habit, vigil: &mut Vigil, done: &mut Complet
     if !lone {
         link.end_lone(&mut shared);
     }
-    let mut left_ms = None;
+    let mut command_left = None;
     if let Some(limit_ms) = link.limit_ms() {
         let now_ms = link.now_ms();
         link.expire(&mut shared, limit_ms, now_ms, done);
         link.made_room(&shared);
-        // One more, so that the coarse clock has passed the limit when the sleep ends.
-        let left = shared.pipe.oldest_ms().map(|issued| limit_ms.saturating_sub(now_ms.wrapping_sub(issued)) + 1);
-        left_ms = left.map(|left_ms| Duration::from_millis(left_ms.max(limit_ms / 16).into()));
+        command_left = shared.pipe.oldest_ms().map(|issued_ms| left(limit_ms, now_ms, issued_ms));
     }
-    let is_watched = left_ms.is_some() || sync_left.is_some() || !shared.pipe.is_idle();
+    let is_watched = command_left.is_some() || sync_left.is_some() || !shared.pipe.is_idle();
     shared.fall_asleep(!is_watched && !lone && (watched.is_some() || link.limit_ms().is_some()));
-    let timeout = left_ms.into_iter().chain(watched).chain(sync_left).min();
+    let lone_tick = lone.then_some(LONE_TICK);
+    let timeout = command_left.into_iter().chain(watched).chain(sync_left).chain(lone_tick).min();
     Ok(Sleep { blocked: shared.is_full(), timeout, lone })
 }
 
@@ -270,12 +280,16 @@ fn watch(link: &Link, shared: &mut Shared, vigil: &mut Vigil) -> Result<Option<D
 }
 
 /// Keeps what never left, and fails what did.
-fn disconnect(link: &Link, socket: &Socket, cause: &Cause) {
+async fn disconnect(link: &Link, socket: &Socket, post: &Post, cause: &Cause) {
     socket.shut();
+    while link.shared.lock().pipe.is_lent() {
+        post.wait(Some(Instant::now() + LENT_LOOK)).await;
+    }
     let mut intake = link.intake.lock();
     let mut shared = link.shared.lock();
+    // Whoever came in between finds the socket shut: his write ends at once.
     while shared.pipe.is_lent() {
-        link.changed.wait_for(&mut shared, Duration::from_millis(1));
+        link.changed.wait_for(&mut shared, LENT_LOOK);
     }
     let lost = shared.pipe.cut(intake.cut());
     let why = match cause {
@@ -319,9 +333,9 @@ fn pause(link: &Link, failures: u32) -> Duration {
     link.config.backoff_min.saturating_mul(1 << doublings).min(link.config.backoff_max)
 }
 
-/// Sleeps before the next attempt, at random between half the pause and all of it, so that a server that comes back is not
+/// Waits before the next attempt, at random between half the pause and all of it, so that a server that comes back is not
 /// met by all its clients at once. False when nobody needs another connection.
-fn rest(link: &Link, failures: u32) -> bool {
+async fn rest(link: &Link, post: &Post, failures: u32) -> bool {
     // A fresh RandomState is seeded by the system; how seldom this runs makes its cost irrelevant.
     let share = 0.5 + (RandomState::new().hash_one(failures) % 1024) as f64 / 2048.0;
     // A time beyond what the machine can count is never over.
@@ -330,15 +344,11 @@ fn rest(link: &Link, failures: u32) -> bool {
         if link.shared.lock().is_closing() {
             return false;
         }
-        let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
-        if left.is_zero() {
+        let next = Instant::now().checked_add(tend(link));
+        if until.is_some_and(|until| until <= Instant::now()) {
             return true;
         }
-        let Some(slice) = tend(link) else { return false };
-        link.bell.hear();
-        if link.bell.wait(Some(left.min(slice))).is_err() {
-            thread::sleep(slice);
-        }
+        post.wait(until.into_iter().chain(next).min()).await;
     }
 }
 
@@ -370,11 +380,18 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "needs an event descriptor")]
-    fn a_thread_that_panics_fails_what_waits_and_says_why() {
+    fn a_task_that_panics_fails_what_waits_and_says_why() {
         let config = Config::new(Endpoint::Unix("/nonexistent".into()));
         let link = Link::new(config, true, Arc::default()).expect("a bell");
         let Ok(Sent::Slot(waiting)) = link.send(0, ping()) else { panic!("it is queued") };
-        guard(&link, |_| panic!("on purpose"));
+        let (sender, told) = std::sync::mpsc::channel();
+        let collapsing = Arc::clone(&link);
+        let collapsed = move |why: &str| {
+            collapse(&collapsing, why);
+            sender.send(()).expect("the test waits");
+        };
+        reactor::start(link.bell, async move |_| panic!("on purpose"), collapsed).expect("a thread");
+        told.recv().expect("it is told");
         for error in [
             waiting.take().ok().and_then(|payload| payload.into_error()),
             link.send(0, ping()).err(),

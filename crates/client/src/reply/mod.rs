@@ -4,6 +4,8 @@
 //! runtime, waited for on a thread, given a callback, forgotten, or dropped, and none of these reaches back into the
 //! connection except to write what is still gathered. The answer is decoded here, on the thread that takes it.
 
+pub(crate) mod synced;
+
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;

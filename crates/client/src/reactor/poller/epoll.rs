@@ -1,0 +1,101 @@
+//! The twin of Linux: a socket is entered once, and each thing that happens to it is reported once.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+
+use crate::reactor::state::{NOBODY, Readiness};
+use crate::sys::{Event, timespec};
+
+/// Events that one wait returns at most.
+const EVENTS_MAX: usize = 256;
+
+const ARMED: EventFlags = EventFlags::IN.union(EventFlags::OUT).union(EventFlags::RDHUP).union(EventFlags::ET);
+const DISARMED: EventFlags = EventFlags::ET;
+const HUNG_UP: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
+
+/// The sockets of all tasks.
+pub(crate) struct Poller {
+    epoll: OwnedFd,
+    event: Event,
+}
+
+/// What a wait has found: which task, and what happened to it.
+pub(crate) struct Events(Vec<epoll::Event>);
+
+impl Events {
+    pub(crate) fn new() -> Self {
+        Self(Vec::with_capacity(EVENTS_MAX))
+    }
+
+    /// Takes what was found.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = (u64, Readiness)> {
+        self.0.drain(..).filter_map(|event| {
+            let (flags, number) = (event.flags, event.data.u64());
+            let hung_up = flags.intersects(HUNG_UP);
+            let readable = hung_up || flags.contains(EventFlags::IN);
+            let writable = hung_up || flags.contains(EventFlags::OUT);
+            (number != NOBODY).then_some((number, Readiness { readable, writable, hung_up, rung: false }))
+        })
+    }
+}
+
+impl Poller {
+    pub(crate) fn new() -> io::Result<Self> {
+        let (epoll, event) = (epoll::create(CreateFlags::CLOEXEC)?, Event::new()?);
+        // Each time that it is raised is reported once, so it need not be cleared.
+        epoll::add(&epoll, &event, EventData::new_u64(NOBODY), EventFlags::IN | EventFlags::ET)?;
+        Ok(Self { epoll, event })
+    }
+
+    /// Ends the present or the next wait.
+    pub(crate) fn wake(&self) {
+        self.event.raise();
+    }
+
+    /// Reports what happens to this stream under this number. What is there already is reported too.
+    pub(crate) fn add(&self, stream: &impl AsFd, number: u64) -> io::Result<()> {
+        Ok(epoll::add(&self.epoll, stream, EventData::new_u64(number), ARMED)?)
+    }
+
+    /// Goes on reporting what comes. Room in it is always reported, once.
+    pub(crate) fn arm(&self, stream: &impl AsFd, number: u64, was_armed: bool, _writes: bool) -> io::Result<()> {
+        if was_armed {
+            return Ok(());
+        }
+        Ok(epoll::modify(&self.epoll, stream, EventData::new_u64(number), ARMED)?)
+    }
+
+    /// Reports nothing but its end.
+    pub(crate) fn disarm(&self, stream: &impl AsFd, number: u64) -> io::Result<()> {
+        Ok(epoll::modify(&self.epoll, stream, EventData::new_u64(number), DISARMED)?)
+    }
+
+    /// Reports nothing of it any more. A descriptor of the same stream in a forked process would otherwise keep it here.
+    pub(crate) fn remove(&self, stream: &impl AsFd) {
+        // It fails only when it was never entered.
+        let _ = epoll::delete(&self.epoll, stream);
+    }
+
+    /// Waits until something happens, or for this long.
+    pub(crate) fn wait(&self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
+        let mut timeout = timeout.map(timespec);
+        if let Some(short) = timeout.filter(|timeout| timeout.tv_sec == 0 && (1..1_000_000).contains(&timeout.tv_nsec))
+        {
+            // The wait itself counts milliseconds on older kernels.
+            match poll(&mut [PollFd::new(&self.epoll, PollFlags::IN)], Some(&short)) {
+                Ok(_) | Err(Errno::INTR) => timeout = Some(timespec(Duration::ZERO)),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        match epoll::wait(&self.epoll, spare_capacity(&mut events.0), timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! How the system is asked what has happened: twins with the same calls, chosen here.
+
+#[cfg(all(target_os = "linux", not(sleeve_portable)))]
+mod epoll;
+#[cfg(any(not(target_os = "linux"), sleeve_portable, test))]
+pub(super) mod poll;
+
+#[cfg(all(target_os = "linux", not(sleeve_portable)))]
+pub(super) use epoll::{Events, Poller};
+#[cfg(not(all(target_os = "linux", not(sleeve_portable))))]
+pub(super) use poll::{Events, Poller};

@@ -1,0 +1,126 @@
+//! The twin of every Unix but Linux: each wait names all sockets anew, as POSIX has it.
+//!
+//! What was reported of a socket is not looked for again until its task says that it waits for it once more. A task costs a
+//! second descriptor here, so that a wait never names one that is closed.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+
+use crate::reactor::state::Readiness;
+use crate::sys::{Event, timespec};
+
+/// The sockets of all tasks.
+pub(crate) struct Poller {
+    event: Event,
+    entries: Mutex<Vec<Entry>>,
+}
+
+/// A socket that is watched.
+struct Entry {
+    /// As its task knows it.
+    known_as: RawFd,
+    stream: OwnedFd,
+    number: u64,
+    /// What is looked for.
+    flags: PollFlags,
+}
+
+/// What a wait has found: which task, and what happened to it.
+pub(crate) struct Events(Vec<(u64, Readiness)>);
+
+impl Events {
+    pub(crate) fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Takes what was found.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = (u64, Readiness)> {
+        self.0.drain(..)
+    }
+}
+
+impl Poller {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self { event: Event::new()?, entries: Mutex::default() })
+    }
+
+    /// Ends the present or the next wait.
+    pub(crate) fn wake(&self) {
+        self.event.raise();
+    }
+
+    /// Reports what happens to this stream under this number. What is there already is reported too.
+    pub(crate) fn add(&self, stream: &impl AsFd, number: u64) -> io::Result<()> {
+        let stream = stream.as_fd();
+        let entry = Entry {
+            known_as: stream.as_raw_fd(),
+            stream: stream.try_clone_to_owned()?,
+            number,
+            flags: PollFlags::IN | PollFlags::OUT,
+        };
+        self.entries.lock().push(entry);
+        Ok(())
+    }
+
+    /// Goes on reporting what comes, and room in it if `writes`.
+    pub(crate) fn arm(&self, stream: &impl AsFd, _number: u64, _was_armed: bool, writes: bool) -> io::Result<()> {
+        self.look_for(stream, if writes { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN });
+        Ok(())
+    }
+
+    /// Reports nothing but its end.
+    pub(crate) fn disarm(&self, stream: &impl AsFd, _number: u64) -> io::Result<()> {
+        self.look_for(stream, PollFlags::empty());
+        Ok(())
+    }
+
+    fn look_for(&self, stream: &impl AsFd, flags: PollFlags) {
+        let known_as = stream.as_fd().as_raw_fd();
+        if let Some(entry) = self.entries.lock().iter_mut().find(|entry| entry.known_as == known_as) {
+            entry.flags = flags;
+        }
+    }
+
+    /// Reports nothing of it any more.
+    pub(crate) fn remove(&self, stream: &impl AsFd) {
+        let known_as = stream.as_fd().as_raw_fd();
+        self.entries.lock().retain(|entry| entry.known_as != known_as);
+    }
+
+    /// Waits until something happens, or for this long.
+    pub(crate) fn wait(&self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
+        let mut entries = self.entries.lock();
+        let timeout = timeout.map(timespec);
+        // What hung up and was reported is not looked for at all: it would end every wait.
+        let looked_for = || entries.iter().filter(|entry| !entry.flags.is_empty());
+        let mut fds: Vec<PollFd<'_>> = looked_for().map(|entry| PollFd::new(&entry.stream, entry.flags)).collect();
+        fds.push(PollFd::new(&self.event, PollFlags::IN));
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) => {}
+            Err(Errno::INTR) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+        let found: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
+        drop(fds);
+        if found.last().is_some_and(|flags| !flags.is_empty()) {
+            self.event.clear();
+        }
+        let looked_for = entries.iter_mut().filter(|entry| !entry.flags.is_empty());
+        for (entry, flags) in looked_for.zip(found).filter(|(_, flags)| !flags.is_empty()) {
+            let hung_up = flags.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL);
+            let readable = hung_up || flags.contains(PollFlags::IN);
+            let writable = hung_up || flags.contains(PollFlags::OUT);
+            entry.flags -= flags;
+            if hung_up {
+                entry.flags = PollFlags::empty();
+            }
+            events.0.push((entry.number, Readiness { readable, writable, hung_up, rung: false }));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,97 @@
+//! Where a task stands: what it waits for, and what has happened since it looked last.
+//!
+//! On the reactor's thread alone. What a socket reports counts for the whole task, which looks at each of its sockets
+//! itself, and before it waits: something may have come before the socket was watched.
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::io;
+use std::os::fd::AsFd;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Instant;
+
+use super::bell::Bell;
+use super::state::{Readiness, State};
+
+/// A task's own place with the reactor.
+pub(crate) struct Post {
+    pub(super) bell: Bell,
+    pub(super) state: Rc<State>,
+}
+
+impl Post {
+    /// Gives this task a turn, from any thread.
+    pub(crate) fn bell(&self) -> Bell {
+        self.bell
+    }
+
+    /// Waits until something has happened to this task, or until then.
+    pub(crate) async fn wait(&self, until: Option<Instant>) -> Readiness {
+        poll_fn(|_| {
+            let ready = self.state.ready.take();
+            if ready.is_any() || until.is_some_and(|until| until <= Instant::now()) {
+                self.state.until.set(None);
+                return Poll::Ready(ready);
+            }
+            self.state.until.set(until);
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Lets the other tasks have their turns.
+    pub(crate) async fn pass(&self) {
+        let mut has_passed = false;
+        poll_fn(|_| {
+            if has_passed {
+                return Poll::Ready(());
+            }
+            has_passed = true;
+            self.state.passes.set(true);
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Has whatever happens to this stream count as happening to this task. It is armed until it is told otherwise.
+    pub(crate) fn watch<S: AsFd>(&self, stream: S) -> io::Result<Watch<S>> {
+        self.bell.reactor.poller.add(&stream, self.bell.number)?;
+        Ok(Watch { bell: self.bell, stream, is_armed: Cell::new(true) })
+    }
+}
+
+/// A stream that is watched for a task until this is dropped.
+pub(crate) struct Watch<S: AsFd> {
+    bell: Bell,
+    stream: S,
+    is_armed: Cell<bool>,
+}
+
+impl<S: AsFd> Watch<S> {
+    /// The stream.
+    pub(crate) fn stream(&self) -> &S {
+        &self.stream
+    }
+
+    /// Has what comes on it reported from now on, and whether it takes something again if `writes`; to be said before every
+    /// wait.
+    pub(crate) fn arm(&self, writes: bool) -> io::Result<()> {
+        let was_armed = self.is_armed.replace(true);
+        self.bell.reactor.poller.arm(&self.stream, self.bell.number, was_armed, writes)
+    }
+
+    /// Leaves it alone, but for its end: somebody else reads.
+    pub(crate) fn disarm(&self) -> io::Result<()> {
+        if self.is_armed.replace(false) {
+            self.bell.reactor.poller.disarm(&self.stream, self.bell.number)?;
+        }
+        Ok(())
+    }
+}
+
+impl<S: AsFd> Drop for Watch<S> {
+    fn drop(&mut self) {
+        self.bell.reactor.poller.remove(&self.stream);
+    }
+}

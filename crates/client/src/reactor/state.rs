@@ -1,0 +1,48 @@
+//! What the reactor and a task tell each other. On the reactor's thread alone.
+
+use std::cell::Cell;
+use std::time::Instant;
+
+/// The number that no task has.
+pub(super) const NOBODY: u64 = 0;
+
+/// What has happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Readiness {
+    /// Something has come on a socket, or its end.
+    pub(crate) readable: bool,
+    /// A socket takes something again.
+    pub(crate) writable: bool,
+    /// The other end of a socket has closed it: what is left may be less than a receive has room for.
+    pub(crate) hung_up: bool,
+    /// Somebody has rung.
+    pub(crate) rung: bool,
+}
+
+impl Readiness {
+    pub(crate) const RUNG: Self = Self { readable: false, writable: false, hung_up: false, rung: true };
+
+    pub(super) fn is_any(self) -> bool {
+        self != Self::default()
+    }
+
+    /// This, and what happened besides.
+    pub(super) fn with(self, more: Self) -> Self {
+        Self {
+            readable: self.readable || more.readable,
+            writable: self.writable || more.writable,
+            hung_up: self.hung_up || more.hung_up,
+            rung: self.rung || more.rung,
+        }
+    }
+}
+
+/// What the reactor and a task tell each other.
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) ready: Cell<Readiness>,
+    /// When it is to have a turn in any case.
+    pub(super) until: Cell<Option<Instant>>,
+    /// It is to have another turn when the others have had theirs.
+    pub(super) passes: Cell<bool>,
+}

@@ -1,0 +1,137 @@
+//! Tasks from outside: turns, times, bells, panics, and the thread that comes and goes; and the poller of other systems.
+
+use std::io;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use super::poller::poll;
+use super::post::Post;
+use super::state::Readiness;
+use super::{Bell, start};
+
+/// Runs a task to its end, and returns what it makes.
+pub(crate) fn run<R: Send + 'static, F: Future<Output = R> + 'static>(
+    task: impl FnOnce(Post) -> F + Send + 'static,
+) -> R {
+    let (sender, receiver) = channel();
+    let work = async move |post| sender.send(task(post).await).expect("the test waits");
+    start(Bell::new().expect("a reactor"), work, |_| {}).expect("a thread");
+    receiver.recv().expect("it ends")
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "needs an event descriptor")]
+fn a_task_that_panics_is_told_of_and_harms_nobody_else() {
+    let (sender, receiver) = channel();
+    let (going_on, gone_on) = channel();
+    let other = Bell::new().expect("a reactor");
+    let goes_on = async move |post: Post| {
+        while !post.wait(None).await.rung {}
+        going_on.send(()).expect("the test waits");
+    };
+    start(other, goes_on, |_| {}).expect("a thread");
+    let collapsed = move |why: &str| sender.send(why.to_owned()).expect("the test waits");
+    start(Bell::new().expect("a reactor"), async |_| panic!("on purpose"), collapsed).expect("a thread");
+    assert_eq!(receiver.recv().expect("it is told"), "on purpose");
+    other.ring();
+    gone_on.recv().expect("it goes on");
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "needs an event descriptor")]
+fn times_come_in_their_order_and_may_be_moved() {
+    let waited = run(async |post| {
+        let since = Instant::now();
+        let at = |ms| Some(since + Duration::from_millis(ms));
+        // A bell ends a wait before its time, which then no longer counts.
+        post.bell().ring();
+        assert_eq!(post.wait(at(60_000)).await, Readiness::RUNG);
+        for ms in [1, 3, 2, 20] {
+            assert_eq!(post.wait(at(ms)).await, Readiness::default());
+            assert!(since.elapsed() >= Duration::from_millis(ms));
+        }
+        post.pass().await;
+        since.elapsed()
+    });
+    assert!(waited < Duration::from_secs(60), "{waited:?}");
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "needs sockets")]
+fn what_comes_on_a_stream_is_reported_and_its_end() {
+    let (ours, mut theirs) = UnixStream::pair().expect("a pair");
+    ours.set_nonblocking(true).expect("it does not block");
+    let (sender, receiver) = channel();
+    let reader = std::thread::spawn(move || {
+        run(async move |post| {
+            let watch = post.watch(&ours).expect("it is watched");
+            let mut came = Vec::new();
+            loop {
+                let mut room = [0; 2];
+                match (&ours).read(&mut room) {
+                    Ok(0) => return came,
+                    Ok(count) => came.extend_from_slice(&room[..count]),
+                    Err(error) => {
+                        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+                        sender.send(()).expect("the test listens");
+                        watch.arm(false).expect("it is watched");
+                        post.wait(None).await;
+                    }
+                }
+            }
+        })
+    });
+    for word in [b"ab", b"cd"] {
+        receiver.recv().expect("it waits");
+        theirs.write_all(word).expect("it is sent");
+    }
+    drop(theirs);
+    while receiver.recv().is_ok() {}
+    assert_eq!(reader.join().expect("it ends"), b"abcd");
+}
+
+/// What a wait of no time finds on each number.
+fn found(poller: &poll::Poller) -> Vec<(u64, Readiness)> {
+    let mut events = poll::Events::new();
+    poller.wait(&mut events, Some(Duration::ZERO)).expect("it does not fail");
+    let mut found: Vec<_> = events.drain().collect();
+    found.sort_by_key(|(number, _)| *number);
+    found
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "needs sockets")]
+fn the_poller_of_other_systems_reports_each_thing_once_for_each_wait() {
+    let poller = poll::Poller::new().expect("an event");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let mut near = TcpStream::connect(listener.local_addr().expect("its address")).expect("a connection");
+    let far: OwnedFd = listener.accept().expect("a connection").0.into();
+    let nothing = Readiness::default();
+    poller.add(&far, 7).expect("it is entered");
+    assert_eq!(found(&poller), [(7, Readiness { writable: true, ..nothing })]);
+    assert_eq!(found(&poller), []);
+    near.write_all(b"x").expect("it is sent");
+    let came = [(7, Readiness { readable: true, ..nothing })];
+    poller.wait(&mut poll::Events::new(), None).expect("it comes");
+    for _ in 0..2 {
+        poller.arm(&far, 7, true, false).expect("it is entered");
+        assert_eq!(found(&poller), came);
+        assert_eq!(found(&poller), []);
+    }
+    poller.arm(&far, 7, true, true).expect("it is entered");
+    assert_eq!(found(&poller), [(7, Readiness { readable: true, writable: true, ..nothing })]);
+    poller.arm(&far, 7, true, false).expect("it is entered");
+    poller.disarm(&far, 7).expect("it is entered");
+    assert_eq!(found(&poller), []);
+    poller.arm(&far, 7, false, false).expect("it is entered");
+    poller.remove(&far.as_fd());
+    assert_eq!(found(&poller), []);
+    // Woken before the wait, it does not wait, and is not woken twice.
+    poller.wake();
+    poller.wait(&mut poll::Events::new(), None).expect("it is woken");
+    assert_eq!(found(&poller), []);
+}
