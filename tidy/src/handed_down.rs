@@ -43,7 +43,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("crates/server/src/engine/persistence/threads.rs", "Instant::now", OF_THE_DISK),
     ("crates/server/src/context/timing.rs", "ticks", "a measurement; an engine of a seed has a ticker that stands"),
     ("crates/server/src/commands/script/function.rs", "monotonic_ms", "how long a script has really run"),
-    ("crates/server/src/context/lock_timeout.rs", "monotonic_ms", "how long a script has really run"),
+    ("crates/server/src/context/locking.rs", "monotonic_ms", "how long a script has really run"),
     ("crates/server/src/lua/evaluate.rs", "monotonic_ms", "how long a script really runs says when others are served"),
     ("crates/server/src/lua/native/hook.rs", "ticks", "how often a script that runs is looked after"),
     ("crates/server/src/lua/native/interrupt.rs", "monotonic_ms", "how long a script may really take to load"),

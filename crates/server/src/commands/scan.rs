@@ -4,7 +4,6 @@ use sleeve_store::EntryRef;
 use sleeve_wire::request::Args;
 use sleeve_wire::{number, pattern};
 
-use crate::context::Cx;
 use crate::request::error::Error;
 
 /// Which keys a walk shows.
@@ -77,20 +76,6 @@ pub fn parse_walk(options: Args<'_>) -> Result<(Option<&[u8]>, usize), Error> {
 /// Whether a key's time has come.
 pub fn is_due(entry: &EntryRef<'_>, now_ms: i64) -> bool {
     entry.deadline().is_some_and(|deadline_ms| now_ms > deadline_ms)
-}
-
-/// Removes a key of the selected database that a walk found to be due, unless it has been given another life since.
-pub fn remove_due(cx: &mut Cx<'_>, name: &[u8]) {
-    let key = cx.engine.store.key(name);
-    let is_free = cx.locks.is_empty();
-    if is_free {
-        cx.locks.take_one(key.hash);
-    }
-    // Looking is enough: a key that is due does not survive it.
-    cx.peek(key);
-    if is_free {
-        cx.locks.unlock();
-    }
 }
 
 #[cfg(test)]

@@ -4,12 +4,10 @@
 //! one go: no other thread can come between the look and the last command. The effects go to the
 //! journal as one piece.
 
-use sleeve_store::Find;
 use sleeve_wire::commands::{Reach, Row};
 use sleeve_wire::request::Args;
 
 use crate::context::Cx;
-use crate::context::lock_timeout;
 use crate::context::permission;
 use crate::context::session_state::Transaction;
 use crate::request::error::{Error, Outcome};
@@ -44,9 +42,7 @@ pub fn watch(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if !cx.state.watching.is_raised() {
         let database = cx.state.database;
         for key in request.keys() {
-            let shard = cx.locks.shard(key.hash);
-            let found = shard.find(database as usize, key, cx.now.wall_ms());
-            let expired = matches!(found, Find::Expired(_));
+            let expired = cx.is_over(database, key);
             cx.state.watching.add(cx.engine, database, key.name, expired);
         }
     }
@@ -77,7 +73,7 @@ pub fn exec(cx: &mut Cx<'_>) -> Outcome {
         return Ok(());
     }
     cx.state.executing = Some(transaction.queue.len() as i64);
-    cx.locks.recorder.begin_transaction();
+    cx.recorder().begin_transaction();
     cx.reply().array(transaction.queue.len());
     for ((row, args), places) in transaction.queue.iter().zip(&transaction.places) {
         let (mark, has_ended) = (cx.out.mark(), cx.state.closing);
@@ -92,7 +88,7 @@ pub fn exec(cx: &mut Cx<'_>) -> Outcome {
             cx.check_reply(mark);
         }
     }
-    cx.locks.recorder.end_transaction();
+    cx.recorder().end_transaction();
     cx.state.executing = None;
     Ok(())
 }
@@ -103,9 +99,9 @@ pub fn exec(cx: &mut Cx<'_>) -> Outcome {
 /// # Errors
 /// BUSY: a script has them for long.
 pub fn lock(cx: &mut Cx<'_>) -> Outcome {
-    let (engine, locks) = (cx.engine, &mut cx.locks);
+    let engine = cx.engine;
     let Some(transaction) = cx.state.transaction.as_mut().filter(|transaction| !transaction.aborted) else {
-        locks.clear();
+        cx.unlock();
         return Ok(());
     };
     let Transaction { queue, keys, places, .. } = transaction;
@@ -117,21 +113,19 @@ pub fn lock(cx: &mut Cx<'_>) -> Outcome {
     };
     *places = queue.iter().map(hash).collect();
     if queue.iter().any(|(row, _)| row.reach != Reach::Named) {
-        return lock_timeout::until(engine, |patience| locks.take_all_within(patience));
+        return cx.lock_all();
     }
     let watched = cx.state.watching.keys().iter().map(|watched| engine.store.hash(&watched.key));
     let named = keys.iter().map(|key| key.hash);
     let hashes: Vec<_> = named.chain(watched).collect();
-    lock_timeout::until(engine, |patience| locks.take_within(hashes.iter().copied(), patience))
+    cx.lock_keys(hashes.iter().copied())
 }
 
 /// Whether the time of a watched key has come since WATCH. Its removal, seen or not, is a change.
-fn watched_key_expired(cx: &mut Cx<'_>) -> bool {
-    let now_ms = cx.now.wall_ms();
+fn watched_key_expired(cx: &Cx<'_>) -> bool {
     let watching = &cx.state.watching;
     watching.keys().iter().any(|watched| {
         let key = cx.engine.store.key(&watched.key);
-        let found = cx.locks.shard(key.hash).find(watched.database as usize, key, now_ms);
-        matches!(found, Find::Expired(_)) && !watching.was_expired(cx.engine, watched)
+        cx.is_over(watched.database, key) && !watching.was_expired(cx.engine, watched)
     })
 }

@@ -10,7 +10,6 @@ use super::key_change::{Cause, Source};
 use super::notifications;
 use super::notifications::Class;
 use crate::config::Opt;
-use crate::engine::clients::watch::Presence;
 use crate::request::{Key, Request};
 
 /// Elements that one effect names at most, where there could be any number.
@@ -126,19 +125,6 @@ impl Cx<'_> {
     /// Says that `count` changes were made that are told in other ways, or that nobody is told of.
     pub fn changed_many(&mut self, count: u64) {
         self.pending.changes += count;
-    }
-
-    /// Tells that all keys of a database are about to go, and that those of another one, if any, take their place (FLUSHALL,
-    /// SWAPDB). All shards are locked. How many changes that is the caller counts.
-    pub fn database_goes(&mut self, database: usize, successor: Option<usize>) {
-        let (engine, locks, now_ms) = (self.engine, &mut self.locks, self.now.wall_ms());
-        engine.watches.replace_all(database as u32, |name| {
-            let key = engine.store.key(name);
-            let shard = locks.shard(key.hash);
-            let presence = |database| Presence::of(shard.find(database, key, now_ms));
-            (presence(database), successor.map_or(Presence::Missing, presence))
-        });
-        self.pending.marked.extend(engine.blocking.mark_all(database as u32));
     }
 
     /// Tells clients that track that all keys have changed.

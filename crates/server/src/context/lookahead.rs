@@ -11,7 +11,7 @@ use sleeve_store::{EntryRef, MemberPlace, Step, Store};
 use sleeve_wire::commands::{self, Command, Flags, Group, Row};
 use sleeve_wire::request::{Args, Batch};
 
-use crate::engine::Engine;
+use super::Cx;
 use crate::engine::keyspace::locks::Locks;
 use crate::host::dice::Dice;
 use crate::request::renamed_commands::Names;
@@ -81,13 +81,8 @@ impl Prepared {
     /// Looks up and hashes requests from `first` on, until the group is full, and asks for what their keys lead to; returns
     /// where the next group begins. A lone key is not worth that. Nothing is fetched from a shard that another thread has
     /// locked, or a script of this one.
-    pub fn fill(
-        &mut self,
-        (batch, buffer): (&Batch, &[u8]),
-        first: usize,
-        (engine, dice, locks): (&Engine, &Dice, &mut Locks<'_>),
-        database: usize,
-    ) -> usize {
+    pub fn fill(&mut self, (batch, buffer): (&Batch, &[u8]), first: usize, cx: &mut Cx<'_>) -> usize {
+        let (engine, dice, database, locks) = (cx.engine, cx.dice, cx.database(), &mut cx.locks);
         self.requests.clear();
         self.keys.clear();
         // One request may have named a million.

@@ -8,9 +8,9 @@ mod effects;
 mod eviction;
 pub mod field_expiry;
 pub mod key_change;
-pub mod lock_timeout;
+mod keyspace;
+pub mod locking;
 pub mod lookahead;
-pub mod monitor_line;
 pub mod notifications;
 pub mod others;
 mod output_limit;
@@ -26,7 +26,8 @@ pub use eviction::Room;
 use std::sync::Arc;
 
 use sleeve_store::{
-    Collection, Deadline, EntryMut, EntryRef, Find, FindMut, Moment, OtherKind, Previous, Updated, Value,
+    Collection, Deadline, EntryMut, EntryRef, Find, FindMut, Garbage, Moment, OtherKind, Previous, Updated,
+    Value,
 };
 use sleeve_wire::commands::Row;
 use sleeve_wire::reply::Writer;
@@ -88,7 +89,7 @@ pub struct Cx<'a> {
     /// What the executing thread draws from.
     pub dice: &'a Dice,
     /// The locks of the running command.
-    pub locks: Locks<'a>,
+    locks: Locks<'a>,
     /// Runs another command inside the running one (EXEC), with the locks that are held.
     pub call: fn(&mut Cx<'_>, Request<'_>),
     /// Whom the executing thread serves besides; none while a script has been lent them, or where nobody can be.
@@ -474,19 +475,17 @@ impl Cx<'_> {
 
     /// Removes a key; whether it was there. One whose time has come was not.
     pub fn remove(&mut self, key: Key<'_>) -> bool {
-        self.remove_for(Cause::Command, key)
+        self.take_off(Cause::Command, key).is_some()
     }
 
-    /// As [`Cx::remove`], where the removal may be part of something else.
-    pub fn remove_for(&mut self, cause: Cause<'_>, key: Key<'_>) -> bool {
+    /// As [`Cx::remove`], where the removal may be part of something else, and what it leaves is freed elsewhere.
+    pub fn take_off(&mut self, cause: Cause<'_>, key: Key<'_>) -> Option<Garbage> {
         if self.expire_if_due(key) {
-            return false;
+            return None;
         }
-        let database = self.state.database as usize;
-        let removed = self.locks.shard(key.hash).remove(database, key).is_some();
-        if removed {
-            self.tell(cause, self.state.database, key);
-        }
-        removed
+        let database = self.state.database;
+        let garbage = self.locks.shard(key.hash).remove(database as usize, key)?;
+        self.tell(cause, database, key);
+        Some(garbage)
     }
 }

@@ -3,10 +3,10 @@
 use sleeve_wire::commands::{Command, Flags, Group, Row};
 
 use super::Cx;
-use super::monitor_line;
 use super::tracking_delivery;
 use super::tracking_delivery::Delivery;
 use crate::config::{Class as ClientClass, Config, Opt};
+use crate::engine::clients::monitor_line;
 use crate::engine::clients::tracking;
 use crate::messaging::mail::Letter;
 use crate::messaging::message::Kind;

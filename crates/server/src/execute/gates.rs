@@ -6,7 +6,7 @@ use sleeve_wire::request::Args;
 
 use crate::config::Opt;
 use crate::context::disk;
-use crate::context::lock_timeout;
+use crate::context::locking;
 use crate::context::permission;
 use crate::context::{Cx, Room};
 use crate::engine::pause::Held;
@@ -112,7 +112,7 @@ fn busy(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
 
 #[cold]
 fn beside_script(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
-    let Err(busy) = lock_timeout::check(cx.engine) else { return Ok(()) };
+    let Err(busy) = locking::check(cx.engine) else { return Ok(()) };
     let is_allowed = request.row.flags.contains(Flags::ALLOW_BUSY) && request.key_places().is_empty();
     let is_gentle_end =
         request.row.id == Command::Shutdown && !request.args.iter().any(|word| word.eq_ignore_ascii_case(b"nosave"));

@@ -17,7 +17,6 @@ use sleeve_wire::request::Args;
 use crate::commands as families;
 use crate::commands::transaction;
 use crate::context::Cx;
-use crate::context::lock_timeout;
 use crate::context::lookahead::Found;
 use crate::context::others::Others;
 use crate::context::session_state::{Replies, State};
@@ -39,8 +38,7 @@ pub fn batch(state: &mut State, desk: &mut Desk, buffer: &[u8], others: &mut dyn
             cx.look_at_clock();
             cx.check_owed();
         }
-        let database = cx.state.database as usize;
-        let end = prepared.fill((batch, buffer), run, (cx.engine, cx.dice, &mut cx.locks), database);
+        let end = prepared.fill((batch, buffer), run, &mut cx);
         for ((found, keys), index) in prepared.group().zip(run..end) {
             run = index;
             if cx.state.closing || !step(&mut cx, found, batch.get(index, buffer), keys) {
@@ -57,16 +55,17 @@ pub fn batch(state: &mut State, desk: &mut Desk, buffer: &[u8], others: &mut dyn
     cx.settle_time();
     let own = Arc::clone(&cx.state.peer);
     cx.post_letters(Some(&own.mailbox));
-    cx.locks.clear();
-    cx.state.shown_offset = cx.state.shown_offset.max(cx.locks.recorder.shown_offset());
-    cx.out.shown = cx.out.shown.max(cx.locks.recorder.shown_offset());
+    cx.unlock();
+    let shown = cx.recorder().shown_offset();
+    cx.state.shown_offset = cx.state.shown_offset.max(shown);
+    cx.out.shown = cx.out.shown.max(shown);
     run
 }
 
 /// Takes one request through the gates and runs or queues it. False when a pause holds it.
 #[inline]
 fn step(cx: &mut Cx<'_>, found: Found, args: Args<'_>, keys: &[KeyAt]) -> bool {
-    let (mark, pieces) = (cx.out.mark(), cx.locks.recorder.pieces());
+    let (mark, pieces) = (cx.out.mark(), cx.recorder().pieces());
     if cx.state.replies == Replies::SkipNext {
         cx.state.replies = Replies::Skip;
     }
@@ -101,7 +100,7 @@ fn step(cx: &mut Cx<'_>, found: Found, args: Args<'_>, keys: &[KeyAt]) -> bool {
             cx.state.replies = Replies::On;
         }
     }
-    if cx.locks.recorder.pieces() != pieces {
+    if cx.recorder().pieces() != pieces {
         cx.out.note_write(mark);
         cx.state.has_written = true;
     }
@@ -131,34 +130,30 @@ fn run(cx: &mut Cx<'_>, request: Request<'_>) -> bool {
         return true;
     }
     if gates::is_held(cx, &request) {
-        cx.locks.clear();
+        cx.unlock();
         return false;
     }
     call(cx, request);
     if !cx.pending.marked.is_empty() {
         serve_blocked::marked(cx);
     }
-    cx.locks.end_command();
+    cx.end_command();
     true
 }
 
 /// Takes the locks that a request needs: the only place where that is decided, by the row's reach.
 #[inline]
 fn lock(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
-    let (engine, locks) = (cx.engine, &mut cx.locks);
     match (request.row.reach, request.key_places()) {
-        (Reach::Named, [key]) => lock_timeout::until(engine, |patience| locks.take_one_within(key.hash, patience)),
+        (Reach::Named, [key]) => cx.lock_key(key.hash),
         (Reach::Named, []) if request.row.id == Command::Exec => transaction::lock(cx),
         (Reach::Named, []) => {
-            locks.clear();
+            cx.unlock();
             Ok(())
         }
-        (Reach::Each, _) => lock_timeout::until(engine, |patience| locks.begin_each_within(patience)),
-        (Reach::Named, keys) => {
-            let hashes = || keys.iter().map(|key| key.hash);
-            lock_timeout::until(engine, |patience| locks.take_within(hashes(), patience))
-        }
-        (Reach::All, _) => lock_timeout::until(engine, |patience| locks.take_all_within(patience)),
+        (Reach::Each, _) => cx.lock_each(),
+        (Reach::Named, keys) => cx.lock_keys(keys.iter().map(|key| key.hash)),
+        (Reach::All, _) => cx.lock_all(),
     }
 }
 

@@ -158,11 +158,10 @@ impl Replay {
         let Self { engine, state, prepared, output, counters, dice, spare, offset, open, .. } = self;
         let at_hand = AtHand { engine, counters, dice, now, clock: Clock::Machine, spare };
         let mut cx = Cx::new(at_hand, state, output, call);
-        cx.locks.recorder.mute();
+        cx.recorder().mute();
         let mut next = 0;
         while next < batch.len() {
-            let database = cx.state.database as usize;
-            let end = prepared.fill((batch, bytes), next, (cx.engine, cx.dice, &mut cx.locks), database);
+            let end = prepared.fill((batch, bytes), next, &mut cx);
             for ((found, keys), index) in prepared.group().zip(next..end) {
                 let (args, start) = (batch.get(index, bytes), batch.start(index));
                 let at = *offset + start as u64;
@@ -257,5 +256,5 @@ fn end(cx: &mut Cx<'_>) {
     if !cx.pending.marked.is_empty() {
         serve_blocked::marked(cx);
     }
-    cx.locks.end_command();
+    cx.end_command();
 }

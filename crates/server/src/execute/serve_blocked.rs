@@ -49,16 +49,16 @@ fn serve_key(cx: &mut Cx<'_>, place: &Place) {
     let hash = cx.engine.store.hash(&place.name);
     let mut ticket = 0;
     loop {
-        if !cx.locks.holds(hash) {
-            cx.locks.take_one(hash);
+        if !cx.holds(hash) {
+            cx.wait_for_key(hash);
         }
         let kind = kind_of(cx, place);
         let Some((waiter, aim)) = cx.engine.blocking.next(place, ticket, kind) else { return };
         ticket = waiter.ticket;
         let mut keys = Vec::new();
         hash_keys(&cx.engine.store, waiter.row, waiter.request(aim).args(), &mut keys);
-        if !keys.iter().all(|key| cx.locks.holds(key.hash)) {
-            cx.locks.take(keys.iter().map(|key| key.hash).chain([hash]));
+        if !keys.iter().all(|key| cx.holds(key.hash)) {
+            cx.wait_for_keys(keys.iter().map(|key| key.hash).chain([hash]));
             let kind = kind_of(cx, place);
             if !waiter.wants(aim, kind) {
                 continue;
@@ -68,10 +68,8 @@ fn serve_key(cx: &mut Cx<'_>, place: &Place) {
     }
 }
 
-fn kind_of(cx: &mut Cx<'_>, place: &Place) -> Option<Kind> {
-    let (key, now_ms) = (cx.engine.store.key(&place.name), cx.now.wall_ms());
-    let entry = cx.locks.shard(key.hash).get(place.database as usize, key, now_ms);
-    entry.map(|entry| entry.kind())
+fn kind_of(cx: &Cx<'_>, place: &Place) -> Option<Kind> {
+    cx.view(place.database, cx.engine.store.key(&place.name)).map(|entry| entry.kind())
 }
 
 /// Runs the request of a waiter as its own, and posts the reply unless it has to wait on.
@@ -142,11 +140,12 @@ impl Cx<'_> {
         if self.letters.is_empty() && self.pending.outbox.is_empty() {
             return;
         }
-        self.locks.clear();
+        self.unlock();
         self.engine.tracking.broadcast(&mut self.pending.outbox);
+        let shown = self.recorder().shown_offset();
         for (mailbox, mut letter) in self.letters.drain(..) {
             if let Letter::Unblock { reply, .. } = &mut letter {
-                reply.shown = self.locks.recorder.shown_offset();
+                reply.shown = shown;
             }
             let is_own = own.is_some_and(|own| Arc::ptr_eq(own, &mailbox));
             if is_own { mailbox.post_unheard(letter) } else { mailbox.post(letter) }

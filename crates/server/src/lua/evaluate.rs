@@ -267,7 +267,7 @@ fn perform<'r>(
     let is_outermost = cx.state.executing.is_none();
     if is_outermost {
         cx.state.executing = Some(1);
-        cx.locks.recorder.begin_transaction();
+        cx.recorder().begin_transaction();
     }
     let (database, mut outer) = (cx.state.database, Output::default());
     std::mem::swap(cx.out, &mut outer);
@@ -291,7 +291,7 @@ fn perform<'r>(
     cx.state.database = database;
     cx.keep_record(true);
     if is_outermost {
-        cx.locks.recorder.end_transaction();
+        cx.recorder().end_transaction();
         cx.state.executing = None;
     }
     (returned, protocol)

@@ -5,7 +5,6 @@
 
 use std::ops::Range;
 
-use sleeve_store::Flushed;
 use sleeve_wire::commands::Command;
 use sleeve_wire::number;
 
@@ -23,7 +22,7 @@ const ELSEWHERE_KEYS_MIN: usize = 1_000;
 /// DBSIZE
 pub fn dbsize(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
     let (database, mut count) = (cx.database(), 0);
-    cx.locks.for_each(|shard| count += shard.len(database));
+    cx.show_shards(|shard| count += shard.len(database));
     cx.reply().integer(count as i64);
     Ok(())
 }
@@ -74,21 +73,11 @@ fn save_emptiness(cx: &mut Cx<'_>) -> bool {
 
 fn flush(cx: &mut Cx<'_>, request: Request<'_>, databases: Range<usize>) -> Outcome {
     let is_async = parse_async(cx, request)?;
-    for database in databases.clone() {
-        cx.database_goes(database, None);
-    }
-    cx.invalidate_all();
-    let mut flushed: Vec<Flushed> = Vec::new();
-    cx.locks.for_each(|shard| {
-        let written = databases.start..databases.end.min(shard.databases());
-        flushed.extend(written.filter_map(|database| shard.flush(database)));
+    let engine = cx.engine;
+    let count = cx.flush(databases, |flushed, count| {
+        let is_worth_it = is_async && count >= ELSEWHERE_KEYS_MIN;
+        if is_worth_it { engine.lazy_free.hand_over(flushed, count) } else { Err(flushed) }
     });
-    let count: usize = flushed.iter().map(Flushed::len).sum();
-    let is_worth_it = is_async && count >= ELSEWHERE_KEYS_MIN;
-    let left = if is_worth_it { cx.engine.lazy_free.hand_over(flushed, count) } else { Err(flushed) };
-    if let Err(flushed) = left {
-        cx.locks.free_when_unlocked(flushed);
-    }
     cx.changed_many(count as u64);
     if count == 0 {
         // A flush of nothing is recorded too: whoever reads the journal is to be as empty afterwards as we are.
@@ -115,9 +104,7 @@ pub fn swapdb(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let place = |index: i32| usize::try_from(index).ok().filter(|index| *index < databases);
     let (Some(one), Some(other)) = (place(one), place(other)) else { return Err(Error::DATABASE_RANGE) };
     if one != other {
-        cx.database_goes(one, Some(other));
-        cx.database_goes(other, Some(one));
-        cx.locks.for_each(|shard| shard.swap(one, other));
+        cx.swap(one, other);
     }
     cx.changed_many(1);
     cx.reply().ok();

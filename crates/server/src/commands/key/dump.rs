@@ -119,7 +119,7 @@ pub fn restore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         (_, true) => Some(ttl_ms),
         (_, false) => Some(cx.now.wall_ms().saturating_add(ttl_ms)),
     };
-    let was_there = cx.remove_for(Cause::Uncounted, key);
+    let was_there = cx.take_off(Cause::Uncounted, key).is_some();
     let is_over = at_ms.is_some_and(|at_ms| at_ms <= now_ms);
     if is_over || !put(cx, key, loaded) {
         if was_there {

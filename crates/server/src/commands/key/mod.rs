@@ -11,7 +11,7 @@ pub mod migrate;
 pub mod object;
 pub mod sort;
 
-use sleeve_store::{EntryRef, Garbage, Previous};
+use sleeve_store::{EntryRef, Garbage};
 use sleeve_wire::number;
 use sleeve_wire::reply::Writer;
 
@@ -66,7 +66,7 @@ pub fn del(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 pub fn unlink(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (mut removed, mut garbage) = (0, Vec::new());
     for key in request.keys() {
-        if let Some(left) = take_off(cx, key) {
+        if let Some(left) = cx.take_off(Cause::Command, key) {
             cx.notify(Class::Generic, "del", key);
             removed += 1;
             if left.bytes() > 0 {
@@ -79,15 +79,6 @@ pub fn unlink(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     cx.engine.lazy_free.later_if_large(garbage, objects, bytes);
     cx.reply().integer(removed);
     Ok(())
-}
-
-/// Removes a key; what remains to be freed if it was there.
-fn take_off(cx: &mut Cx<'_>, key: Key<'_>) -> Option<Garbage> {
-    cx.peek(key)?;
-    let database = cx.database();
-    let garbage = cx.locks.shard(key.hash).remove(database, key)?;
-    cx.changed(key);
-    Some(garbage)
 }
 
 /// EXISTS key \[key ...\]
@@ -141,20 +132,12 @@ fn put_under(cx: &mut Cx<'_>, from: Key<'_>, to: Key<'_>) {
     // Looking removes and records a destination whose time has come, so that its end is not taken for a replacement.
     cx.peek(to);
     let (engine, dice, now, is_silent) = (cx.engine, cx.dice, cx.now, cx.state.no_touch);
-    let (database, now_ms) = (cx.database(), cx.due_ms);
     let Some(entry) = cx.peek(from) else { return };
     if !is_silent {
         key_clock::touch((&engine.config, dice), &entry, now);
     }
-    let Some(entry) = cx.locks.shard(from.hash).take(database, from) else { return };
-    let (previous, garbage) = cx.locks.shard(to.hash).put(database, to, entry, now_ms);
-    engine.lazy_free.now_or_later(garbage, engine.config.flag(Opt::LazyfreeLazyServerDel));
-    // Redis counts a renaming as one change.
-    cx.tell(Cause::Uncounted, database as u32, from);
-    cx.changed(to);
-    if previous != Previous::Live {
-        cx.notify(Class::New, "new", to);
-    }
+    let database = cx.state.database;
+    cx.relocate((database, from), (database, to));
     cx.notify(Class::Generic, "rename_from", from);
     cx.notify(Class::Generic, "rename_to", to);
 }
@@ -168,14 +151,7 @@ pub fn relocate(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     }
     let moves = cx.peek(key).is_some() && in_database(cx, to, |cx| cx.peek(key).is_none());
     if moves {
-        let now_ms = cx.due_ms;
-        let shard = cx.locks.shard(key.hash);
-        if let Some(entry) = shard.take(from as usize, key) {
-            drop(shard.put(to as usize, key, entry, now_ms));
-        }
-        cx.tell(Cause::Uncounted, from, key);
-        cx.tell(Cause::Command, to, key);
-        cx.notify_in(to, Class::New, "new", key);
+        cx.relocate((from, key), (to, key));
         cx.notify_in(from, Class::Generic, "move_from", key);
         cx.notify_in(to, Class::Generic, "move_to", key);
     }
@@ -206,13 +182,7 @@ pub fn copy(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let copies = source.is_some();
     if let Some(mut entry) = source {
         entry.clock = clock;
-        let now_ms = cx.due_ms;
-        let (previous, garbage) = cx.locks.shard(to.hash).put(database as usize, to, entry, now_ms);
-        cx.engine.lazy_free.now_or_later(garbage, cx.engine.config.flag(Opt::LazyfreeLazyServerDel));
-        cx.tell(Cause::Command, database, to);
-        if previous != Previous::Live {
-            cx.notify_in(database, Class::New, "new", to);
-        }
+        cx.put(database, to, entry);
         cx.notify_in(database, Class::Generic, "copy_to", to);
     }
     cx.reply().integer(i64::from(copies));
@@ -239,18 +209,16 @@ fn database_of(cx: &Cx<'_>, text: &[u8]) -> Result<u32, Error> {
 /// KEYS pattern
 pub fn keys(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let filter = Filter { pattern: Some(request.arg(1)), kind: None };
-    let (engine, database, now_ms) = (cx.engine, cx.database(), cx.due_ms);
+    let (database, now_ms) = (cx.database(), cx.due_ms);
     let (mut names, mut count) = (Vec::new(), 0);
     let mut writer = Writer::bounded(&mut names, cx.state.protocol, cx.out.room());
     if let Some(name) = filter.literal() {
-        let key = engine.store.key(name);
-        let place = engine.store.shard_of(key.hash);
-        if cx.locks.with(place, |shard| shard.get(database, key, now_ms).is_some()) {
+        if cx.show(name, now_ms, |_| ()).is_some() {
             writer.bulk(name);
             count = 1;
         }
     } else {
-        cx.locks.for_each(|shard| {
+        cx.show_shards(|shard| {
             shard.for_each(database, |entry| {
                 if !writer.is_full() && !scan::is_due(&entry, now_ms) && filter.admits(&entry) {
                     writer.bulk(entry.key());
@@ -269,14 +237,14 @@ const RANDOM_TRIES_MAX: usize = 100;
 
 /// RANDOMKEY
 pub fn randomkey(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
-    let (engine, database, now_ms) = (cx.engine, cx.database(), cx.due_ms);
+    let (engine, now_ms) = (cx.engine, cx.due_ms);
     let mut tries_left = RANDOM_TRIES_MAX;
     loop {
         let show = |entry: EntryRef<'_>| (entry.key().to_vec(), scan::is_due(&entry, now_ms));
-        match engine.store.random_in(&mut cx.locks, database, cx.dice.number(), show) {
+        match cx.show_random(show) {
             // Each one removed brings the end nearer; but a pause lets none be removed, and all may be due.
             Some((name, true)) if tries_left > 0 || key_change::may_vanish(engine, cx.now) => {
-                scan::remove_due(cx, &name);
+                cx.remove_due(&name);
                 tries_left = tries_left.saturating_sub(1);
             }
             found => {
@@ -304,10 +272,10 @@ pub fn scan(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
             return Err(Error::SYNTAX);
         }
     }
-    let (engine, database, now_ms) = (cx.engine, cx.database(), cx.due_ms);
+    let now_ms = cx.due_ms;
     let (mut names, mut shown, mut due) = (Vec::new(), 0, Vec::new());
     let mut writer = Writer::bounded(&mut names, cx.state.protocol, cx.out.room());
-    let next = engine.store.scan_in(&mut cx.locks, database, cursor, count, |entry| {
+    let next = cx.walk(cursor, count, |entry| {
         if writer.is_full() || !filter.admits(&entry) {
             return;
         }
@@ -318,7 +286,7 @@ pub fn scan(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
             shown += 1;
         }
     });
-    due.iter().for_each(|name| scan::remove_due(cx, name));
+    due.iter().for_each(|name| cx.remove_due(name));
     cx.reply().array(2);
     cx.reply().bulk(number::Digits::new(next as i64).as_bytes());
     cx.reply().array(shown);

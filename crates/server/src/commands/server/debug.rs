@@ -6,7 +6,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use sleeve_store::{Deadline, EntryRef, Value, ValueRef};
+use sleeve_store::{Deadline, Value, ValueRef};
 use sleeve_wire::number;
 
 use super::config;
@@ -121,7 +121,7 @@ fn digest(cx: &mut Cx<'_>) {
     for database in 0..cx.engine.store.databases() {
         let (mut keys, mut keys_digest) = (0, digest);
         keys_digest.begin_database(database as u32);
-        cx.locks.for_each(|shard| {
+        cx.show_shards(|shard| {
             if database >= shard.databases() {
                 return;
             }
@@ -143,7 +143,7 @@ fn digest_value(cx: &mut Cx<'_>, request: Request<'_>) {
     let names = request.args.from(2);
     cx.reply().array(names.len());
     for name in names {
-        let digest = look(cx, name, cx.now.wall_ms(), |entry| Digest::of_value(&entry)).unwrap_or_default();
+        let digest = cx.show(name, cx.now.wall_ms(), |entry| Digest::of_value(&entry)).unwrap_or_default();
         cx.reply().simple(&digest.to_hex());
     }
 }
@@ -157,7 +157,7 @@ fn log_line(cx: &mut Cx<'_>, message: &[u8]) {
 fn object(cx: &mut Cx<'_>, name: &[u8]) -> Outcome {
     let (config, now) = (&cx.engine.config, cx.now);
     // One whose time has come is shown as long as nobody has removed it.
-    let described = look(cx, name, i64::MIN, |entry| {
+    let described = cx.show(name, i64::MIN, |entry| {
         let is_lfu = config.maxmemory_policy().is_lfu();
         let idle_s = if is_lfu { 0 } else { key_clock::idle_s(entry.clock(), now) };
         format!(
@@ -312,12 +312,4 @@ fn push(cx: &mut Cx<'_>) -> Outcome {
     reply.integer(42);
     reply.bulk(b"Some real reply following the push reply");
     Ok(())
-}
-
-/// Shows one live key of the selected database to `show`, under the lock of its shard.
-fn look<T>(cx: &mut Cx<'_>, name: &[u8], now_ms: i64, show: impl FnOnce(EntryRef<'_>) -> T) -> Option<T> {
-    let key = cx.engine.store.key(name);
-    let database = cx.database();
-    let shard = cx.engine.store.shard_of(key.hash);
-    cx.locks.with(shard, |shard| shard.get(database, key, now_ms).map(show))
 }

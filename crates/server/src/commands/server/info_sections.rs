@@ -361,7 +361,7 @@ const DRAWS_A_SHARD: usize = 8;
 pub fn keyspace(cx: &mut Cx<'_>, lines: &mut Lines) {
     let (now_ms, dice) = (cx.now.wall_ms(), cx.dice);
     let mut databases: Vec<Keys> = Vec::new();
-    cx.locks.for_each(|shard| {
+    cx.show_shards(|shard| {
         databases.resize(databases.len().max(shard.databases()), Keys::default());
         for (number, keys) in databases.iter_mut().enumerate().take(shard.databases()) {
             keys.all += shard.len(number);

@@ -112,7 +112,7 @@ impl Weighed {
         let footprint = cx.footprint();
         let mut keys = 0;
         let databases = cx.engine.store.databases();
-        cx.locks.for_each(|shard| {
+        cx.show_shards(|shard| {
             keys += (0..databases.min(shard.databases())).map(|database| shard.len(database) as u64).sum::<u64>();
         });
         let used_bytes = footprint.total();

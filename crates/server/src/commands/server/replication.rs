@@ -45,7 +45,8 @@ pub fn wait_aof(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if local != 0 && !engine.config.flag(Opt::Appendonly) {
         return Err(Error::NO_LOG_TO_WAIT_FOR);
     }
-    let offset = cx.state.written_offset(cx.locks.recorder.shown_offset());
+    let shown = cx.recorder().shown_offset();
+    let offset = cx.state.written_offset(shown);
     let is_synced = engine.synced_offset().is_some_and(|synced| synced >= offset);
     let lacks_local = local != 0 && !is_synced;
     wait_in_vain(cx, request, replicas > 0 || lacks_local, deadline_ms, OnTimeout::Disks(offset));

@@ -64,7 +64,7 @@ fn count_limit(request: Request<'_>) -> Result<usize, Error> {
 /// SINTERSTORE destination key \[key ...\]
 pub fn sinterstore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let limits = cx.engine.set_limits();
-    let hash_key = cx.locks.shard(request.key(0).hash).hash_key();
+    let hash_key = cx.engine.store.hash_key();
     let sets = read_all(cx, request, 1)?;
     let begins_with_integers = smallest(&sets).is_some_and(|set| set.integers().is_some());
     let (mut result, mut only_integers) = (Set::for_result(hash_key, begins_with_integers), true);
@@ -105,7 +105,7 @@ type Operation = fn(&mut Set, &[Option<SetRef<'_>>], &SetLimits);
 
 fn reply_with(cx: &mut Cx<'_>, request: Request<'_>, operation: Operation) -> Outcome {
     let limits = cx.engine.set_limits();
-    let hash_key = cx.locks.shard(request.key(0).hash).hash_key();
+    let hash_key = cx.engine.store.hash_key();
     let sets = read_all(cx, request, 0)?;
     let mut result = Set::for_result(hash_key, true);
     operation(&mut result, &sets, &limits);
@@ -117,7 +117,7 @@ fn reply_with(cx: &mut Cx<'_>, request: Request<'_>, operation: Operation) -> Ou
 
 fn store_with(cx: &mut Cx<'_>, request: Request<'_>, operation: Operation, event: &'static str) -> Outcome {
     let limits = cx.engine.set_limits();
-    let hash_key = cx.locks.shard(request.key(0).hash).hash_key();
+    let hash_key = cx.engine.store.hash_key();
     let sets = read_all(cx, request, 1)?;
     let mut result = Set::for_result(hash_key, true);
     operation(&mut result, &sets, &limits);
@@ -143,9 +143,8 @@ fn read_all<'c>(cx: &'c mut Cx<'_>, request: Request<'_>, skipped: usize) -> Res
     for key in request.keys().skip(skipped) {
         cx.read_as::<Set>(key)?;
     }
-    let (database, now_ms) = (cx.database(), cx.due_ms);
-    let (locks, keys) = (&cx.locks, request.keys().skip(skipped));
-    let find = |key: Key<'_>| locks.view(key.hash).get(database, key, now_ms)?.collection::<Set>();
+    let (cx, database, keys) = (&*cx, cx.state.database, request.keys().skip(skipped));
+    let find = |key: Key<'_>| cx.view(database, key)?.collection::<Set>();
     Ok(keys.map(find).collect())
 }
 

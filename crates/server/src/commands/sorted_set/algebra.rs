@@ -192,7 +192,7 @@ pub fn zdiffstore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 fn keep(cx: &mut Cx<'_>, request: Request<'_>, operation: Operation, event: &'static str) -> Outcome {
     let keys = key_count(request, 2)?;
     let limits = cx.engine.sorted_set_limits();
-    let hash_key = cx.locks.shard(request.key(0).hash).hash_key();
+    let hash_key = cx.engine.store.hash_key();
     let inputs = read_all(cx, request, 1)?;
     let takes = Takes { weights: operation != Operation::Difference, scores: false, limit: false };
     let options = Options::parse(request, 3 + keys, keys, takes)?;
@@ -243,10 +243,9 @@ fn read_all<'c>(cx: &'c mut Cx<'_>, request: Request<'_>, skipped: usize) -> Res
             return Err(Error::WRONG_TYPE);
         }
     }
-    let (database, now_ms) = (cx.database(), cx.due_ms);
-    let (locks, keys) = (&cx.locks, request.keys().skip(skipped));
+    let (cx, database, keys) = (&*cx, cx.state.database, request.keys().skip(skipped));
     let find = |key: Key<'_>| {
-        let Some(entry) = locks.view(key.hash).get(database, key, now_ms) else { return Members::None };
+        let Some(entry) = cx.view(database, key) else { return Members::None };
         match entry.collection::<SortedSet>() {
             Some(set) => Members::SortedSet(set),
             None => entry.collection::<Set>().map_or(Members::None, Members::Set),

@@ -4,5 +4,6 @@
 pub(crate) mod blocking;
 pub(crate) mod client_info;
 pub(crate) mod client_memory;
+pub(crate) mod monitor_line;
 pub(crate) mod tracking;
 pub(crate) mod watch;

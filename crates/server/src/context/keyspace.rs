@@ -1,0 +1,131 @@
+//! The keyspace beyond the keys of the selected database that a command has named: keys of other databases, whole databases,
+//! walks, looks without a trace.
+//!
+//! What looks here counts, touches and removes nothing: a key whose time has come is hidden, or shown to whoever can tell.
+//! What changes tells of it as a change in the selected database does.
+
+use std::ops::Range;
+
+use sleeve_store::{EntryRef, Find, Flushed, OwnedEntry, Previous, Shard};
+
+use super::Cx;
+use super::key_change::Cause;
+use super::notifications::Class;
+use crate::config::Opt;
+use crate::engine::clients::watch::Presence;
+use crate::request::Key;
+
+/// Looking.
+impl Cx<'_> {
+    /// What is under a key of any database whose shard is held, unless its time has come.
+    pub fn view(&self, database: u32, key: Key<'_>) -> Option<EntryRef<'_>> {
+        self.locks.view(key.hash).get(database as usize, key, self.due_ms)
+    }
+
+    /// Whether the time of a key of any database has come, whose shard is held.
+    pub fn is_over(&self, database: u32, key: Key<'_>) -> bool {
+        matches!(self.locks.view(key.hash).find(database as usize, key, self.now.wall_ms()), Find::Expired(_))
+    }
+
+    /// Shows what is under a key of the selected database, which the command need not have named, unless its time has come
+    /// by `now_ms`.
+    pub fn show<R>(&mut self, name: &[u8], now_ms: i64, show: impl FnOnce(EntryRef<'_>) -> R) -> Option<R> {
+        let (key, database) = (self.engine.store.key(name), self.database());
+        let place = self.engine.store.shard_of(key.hash);
+        self.locks.with(place, |shard| shard.get(database, key, now_ms).map(show))
+    }
+
+    /// Shows each shard.
+    pub fn show_shards(&mut self, mut show: impl FnMut(&Shard)) {
+        self.locks.for_each(|shard| show(shard));
+    }
+
+    /// One step of a walk over the selected database; see [`sleeve_store::Store::scan`].
+    pub fn walk(&mut self, cursor: u64, count: usize, show: impl FnMut(EntryRef<'_>)) -> u64 {
+        let database = self.database();
+        self.engine.store.scan_in(&mut self.locks, database, cursor, count, show)
+    }
+
+    /// Shows a key of the selected database that chance chooses; None if there is none.
+    pub fn show_random<R>(&mut self, show: impl FnOnce(EntryRef<'_>) -> R) -> Option<R> {
+        let (database, random) = (self.database(), self.dice.number());
+        self.engine.store.random_in(&mut self.locks, database, random, show)
+    }
+
+    /// Removes a key of the selected database that a walk found to be due, unless it has been given another life since.
+    pub fn remove_due(&mut self, name: &[u8]) {
+        let key = self.engine.store.key(name);
+        let is_free = self.locks.is_empty();
+        if is_free {
+            self.locks.take_one(key.hash);
+        }
+        // Looking is enough: a key that is due does not survive it.
+        self.peek(key);
+        if is_free {
+            self.locks.unlock();
+        }
+    }
+}
+
+/// Changing keys of any database.
+impl Cx<'_> {
+    /// Puts a value with its deadline and clock under a key of any database, whatever was there.
+    pub fn put(&mut self, database: u32, key: Key<'_>, entry: OwnedEntry) {
+        let (previous, garbage) = self.locks.shard(key.hash).put(database as usize, key, entry, self.due_ms);
+        self.engine.lazy_free.now_or_later(garbage, self.engine.config.flag(Opt::LazyfreeLazyServerDel));
+        self.tell(Cause::Command, database, key);
+        if previous != Previous::Live {
+            self.notify_in(database, Class::New, "new", key);
+        }
+    }
+
+    /// Puts what is under a key under another one, with its deadline, whatever was there. It counts as one change, as in Redis.
+    pub fn relocate(&mut self, (from_database, from): (u32, Key<'_>), (to_database, to): (u32, Key<'_>)) {
+        let Some(entry) = self.locks.shard(from.hash).take(from_database as usize, from) else { return };
+        self.tell(Cause::Uncounted, from_database, from);
+        self.put(to_database, to, entry);
+    }
+}
+
+/// Changing whole databases, with all shards locked. How many changes that is the caller counts.
+impl Cx<'_> {
+    /// Empties databases, and tells so. What was in them is freed when the locks have been given back, unless `elsewhere`
+    /// takes it away; returns how many keys there were.
+    pub fn flush(
+        &mut self,
+        databases: Range<usize>,
+        elsewhere: impl FnOnce(Vec<Flushed>, usize) -> Result<(), Vec<Flushed>>,
+    ) -> usize {
+        databases.clone().for_each(|database| self.tell_database(database, None));
+        self.invalidate_all();
+        let mut flushed = Vec::new();
+        self.locks.for_each(|shard| {
+            let written = databases.start..databases.end.min(shard.databases());
+            flushed.extend(written.filter_map(|database| shard.flush(database)));
+        });
+        let count = flushed.iter().map(Flushed::len).sum();
+        if let Err(flushed) = elsewhere(flushed, count) {
+            self.locks.free_when_unlocked(flushed);
+        }
+        count
+    }
+
+    /// Exchanges two databases, and tells so.
+    pub fn swap(&mut self, one: usize, other: usize) {
+        self.tell_database(one, Some(other));
+        self.tell_database(other, Some(one));
+        self.locks.for_each(|shard| shard.swap(one, other));
+    }
+
+    /// Tells that all keys of a database are about to go, and that those of another one, if any, take their place.
+    fn tell_database(&mut self, database: usize, successor: Option<usize>) {
+        let (engine, locks, now_ms) = (self.engine, &mut self.locks, self.now.wall_ms());
+        engine.watches.replace_all(database as u32, |name| {
+            let key = engine.store.key(name);
+            let shard = locks.shard(key.hash);
+            let presence = |database| Presence::of(shard.find(database, key, now_ms));
+            (presence(database), successor.map_or(Presence::Missing, presence))
+        });
+        self.pending.marked.extend(engine.blocking.mark_all(database as u32));
+    }
+}
