@@ -14,7 +14,7 @@ use crate::keyspace::shard::Shard;
 use crate::memory::prefetch::Step;
 use crate::rdb::file::batch::{Content, Decoded, Made};
 use crate::rdb::file::{Access, Batch, Error, KeyRecord};
-use crate::rdb::read::{Limits, Loaded};
+use crate::rdb::read::{Destination, Limits, Loaded};
 use crate::table::entry::body::{Body, INLINE_MAX};
 use crate::value::Value;
 use crate::value::collection::Collection;
@@ -103,7 +103,7 @@ impl Inserter {
         });
         let is_kept = |record: &Record| {
             let is_over = batch.prefix(record.decoded.at).deadline.is_some_and(|deadline| *now_ms > deadline);
-            !is_over && !matches!(record.decoded.content, Content::Loaded(at) if has_nothing(&made.loaded[at as usize]))
+            !is_over && !matches!(record.decoded.content, Content::Loaded(at) if made.loaded[at as usize].as_ref().is_some_and(has_nothing))
         };
         let read = records.len();
         records.retain(is_kept);
@@ -119,13 +119,13 @@ impl Inserter {
         clock: &dyn Fn(Access) -> u32,
     ) -> Result<Inserted, LoadError> {
         let KeyRecord { database, key, deadline, access, value, offset } = record;
-        let value = Some(value);
         if deadline.is_some_and(|deadline| self.now_ms > deadline) || has_nothing(&value) {
             return Ok(Inserted { keys: 0, expired: 1 });
         }
         let named = store.key(&key);
         let mut shard = store.lock_of(named.hash);
-        match add(&mut shard, database, named, value, deadline, clock(access)) {
+        let clock = clock(access);
+        match value.put(UnderKey { shard: &mut shard, database, key: named, deadline, clock }) {
             true => Ok(Inserted { keys: 1, expired: 0 }),
             false => Err(LoadError::Twice { offset, database, key }),
         }
@@ -191,7 +191,9 @@ impl Inserter {
             };
             let key = Key { name: batch.text(made, decoded.key), hash };
             let is_new = match decoded.content {
-                Content::Loaded(_) => add(shard, database, key, loaded, deadline, clock),
+                Content::Loaded(_) => {
+                    loaded.is_none_or(|value| value.put(UnderKey { shard, database, key, deadline, clock }))
+                }
                 Content::Short(text) => {
                     let value = Value::Plain(batch.text(made, text));
                     shard.add(database, key, Body::new(&value), deadline, clock)
@@ -207,30 +209,31 @@ impl Inserter {
 }
 
 /// Whether a value is a hash without fields.
-fn has_nothing(value: &Option<Loaded>) -> bool {
-    matches!(value, Some(Loaded::Hash(map)) if map.as_ref().is_empty())
+fn has_nothing(value: &Loaded) -> bool {
+    matches!(value, Loaded::Hash(map) if map.as_ref().is_empty())
 }
 
-/// Adds a key with a value that was read whole; false if it is there.
-fn add(
-    shard: &mut Shard,
+/// Where a value goes that was read whole: under a new key. False if it is there.
+struct UnderKey<'a> {
+    shard: &'a mut Shard,
     database: usize,
-    key: Key<'_>,
-    value: Option<Loaded>,
+    key: Key<'a>,
     deadline: Option<i64>,
     clock: u32,
-) -> bool {
-    let Some(value) = value else { return true };
-    match value {
-        Loaded::String(bytes) if bytes.len() <= INLINE_MAX => {
-            shard.add(database, key, Body::new(&Value::Plain(&bytes)), deadline, clock)
+}
+
+impl Destination for UnderKey<'_> {
+    fn string(self, bytes: Vec<u8>) -> bool {
+        let Self { shard, database, key, deadline, clock } = self;
+        match bytes.len() <= INLINE_MAX {
+            true => shard.add(database, key, Body::new(&Value::Plain(&bytes)), deadline, clock),
+            false => shard.add(database, key, Body::Shared(Arc::new(bytes)), deadline, clock),
         }
-        Loaded::String(bytes) => shard.add(database, key, Body::Shared(Arc::new(bytes)), deadline, clock),
-        Loaded::List(list) => shard.add_collection(database, key, list, deadline, clock),
-        Loaded::Set(set) => shard.add_collection(database, key, set, deadline, clock),
-        Loaded::Hash(map) => shard.add_collection(database, key, map, deadline, clock),
-        Loaded::SortedSet(set) => shard.add_collection(database, key, set, deadline, clock),
-        Loaded::Stream(stream) => shard.add_collection(database, key, stream, deadline, clock),
+    }
+
+    fn collection<C: Collection>(self, collection: C) -> bool {
+        let Self { shard, database, key, deadline, clock } = self;
+        shard.add_collection(database, key, collection, deadline, clock)
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use sleeve_server::REDIS_VERSION;
 use sleeve_store::HashKey;
 use sleeve_store::rdb::file::{Error, Event, KeyRecord, Reader};
-use sleeve_store::rdb::{Limits, Loaded, Origin};
+use sleeve_store::rdb::{Limits, Origin};
 
 use crate::output;
 
@@ -72,18 +72,7 @@ impl Census {
         database.keys += 1;
         database.volatile += u64::from(record.deadline.is_some());
         database.over += u64::from(record.deadline.is_some_and(|deadline| now_ms > deadline));
-        *self.types.entry(type_of(&record.value)).or_default() += 1;
-    }
-}
-
-fn type_of(value: &Loaded) -> &'static str {
-    match value {
-        Loaded::String(_) => "string",
-        Loaded::List(_) => "list",
-        Loaded::Set(_) => "set",
-        Loaded::Hash(_) => "hash",
-        Loaded::SortedSet(_) => "zset",
-        Loaded::Stream(_) => "stream",
+        *self.types.entry(record.value.kind().name()).or_default() += 1;
     }
 }
 

@@ -28,7 +28,7 @@ pub mod scan;
 pub use bad::Bad;
 pub use crc64::crc64;
 pub use encoder::{Encoder, Version, push_len};
-pub use read::{Limits, Loaded, Origin, read};
+pub use read::{Destination, Limits, Loaded, Origin, read};
 pub use record::{Record, write};
 pub use scan::{Input, Source};
 

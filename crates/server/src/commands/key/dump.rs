@@ -1,8 +1,8 @@
 //! DUMP and RESTORE: a value as bytes, in Redis's form: the value as in its snapshot files, the version of that format
 //! in 16 bits, and a CRC-64 of all that stands before.
 
-use sleeve_store::rdb::{self, Input, Loaded, Origin, Version};
-use sleeve_store::{Deadline, EntryRef, Kind, Value};
+use sleeve_store::rdb::{self, Destination, Input, Origin, Version};
+use sleeve_store::{Collection, Deadline, EntryRef, Kind, Value};
 use sleeve_wire::number;
 
 use crate::commands::hash;
@@ -121,7 +121,7 @@ pub fn restore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     };
     let was_there = cx.take_off(Cause::Uncounted, key).is_some();
     let is_over = at_ms.is_some_and(|at_ms| at_ms <= now_ms);
-    if is_over || !put(cx, key, loaded) {
+    if is_over || !loaded.put(UnderKey(cx, key)) {
         if was_there {
             cx.changed_many(1);
             cx.notify(Class::Generic, "del", key);
@@ -153,18 +153,17 @@ fn record_restored(cx: &mut Cx<'_>, key: Key<'_>, payload: &[u8], at_ms: Option<
     cx.record(&[b"RESTORE", key.name, digits.as_bytes(), payload, b"REPLACE", b"ABSTTL"]);
 }
 
-/// Puts what was loaded under a key; false if there is nothing in it, because all its fields were over.
-fn put(cx: &mut Cx<'_>, key: Key<'_>, loaded: Loaded) -> bool {
-    match loaded {
-        Loaded::String(bytes) => {
-            cx.set(key, &Value::Plain(&bytes), Deadline::Clear);
-            true
-        }
-        Loaded::List(list) => cx.set_collection(key, list),
-        Loaded::Set(set) => cx.set_collection(key, set),
-        Loaded::Hash(map) => cx.set_collection(key, map),
-        Loaded::SortedSet(set) => cx.set_collection(key, set),
-        Loaded::Stream(stream) => cx.set_collection(key, stream),
+/// Where a value goes: under a key of the selected database. False if there is nothing in it, because all its fields were over.
+struct UnderKey<'c, 'a, 'k>(&'c mut Cx<'a>, Key<'k>);
+
+impl Destination for UnderKey<'_, '_, '_> {
+    fn string(self, bytes: Vec<u8>) -> bool {
+        self.0.set(self.1, &Value::Plain(&bytes), Deadline::Clear);
+        true
+    }
+
+    fn collection<C: Collection>(self, collection: C) -> bool {
+        self.0.set_collection(self.1, collection)
     }
 }
 

@@ -13,18 +13,6 @@ use sleeve_wire::number;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Digest([u8; 20]);
 
-/// Redis's number for a type.
-fn type_number(kind: Kind) -> u32 {
-    match kind {
-        Kind::String => 0,
-        Kind::List => 1,
-        Kind::Set => 2,
-        Kind::SortedSet => 3,
-        Kind::Hash => 4,
-        Kind::Stream => 6,
-    }
-}
-
 impl Digest {
     /// Begins another database.
     pub fn begin_database(&mut self, number: u32) {
@@ -52,18 +40,24 @@ impl Digest {
     }
 
     fn mix_entry(&mut self, entry: &EntryRef<'_>) {
-        self.mix(&type_number(entry.kind()).to_be_bytes());
-        match entry.kind() {
-            Kind::String => self.mix(entry.value().bytes(&mut Digits::default())),
-            Kind::List => self.mix_list(entry),
-            Kind::Set => self.add_members(entry),
-            Kind::Hash => self.add_fields(entry),
-            Kind::SortedSet => self.add_scored(entry),
-            Kind::Stream => self.mix_entries(entry),
-        }
+        // Redis's number for the type, and what the value adds.
+        let (number, value): (u32, fn(&mut Self, &EntryRef<'_>)) = match entry.kind() {
+            Kind::String => (0, Self::mix_string),
+            Kind::List => (1, Self::mix_list),
+            Kind::Set => (2, Self::add_members),
+            Kind::SortedSet => (3, Self::add_scored),
+            Kind::Hash => (4, Self::add_fields),
+            Kind::Stream => (6, Self::mix_entries),
+        };
+        self.mix(&number.to_be_bytes());
+        value(self, entry);
         if entry.deadline().is_some() {
             self.add(b"!!expire!!");
         }
+    }
+
+    fn mix_string(&mut self, entry: &EntryRef<'_>) {
+        self.mix(entry.value().bytes(&mut Digits::default()));
     }
 
     /// Fields count in any order, each with its value and with a mark if it has a deadline.

@@ -20,7 +20,7 @@ use crate::types::set::intset::IntegerSet;
 use crate::types::sorted_set::SortedSet;
 use crate::types::stream::Stream;
 use crate::value::collection::Collection;
-use crate::value::{Deadline, ValueRef};
+use crate::value::{Deadline, Kind, ValueRef};
 pub use limits::Limits;
 use packed::{for_each_group, for_each_group_of, for_each_of_ziplist, packed};
 
@@ -39,6 +39,41 @@ pub enum Loaded {
     SortedSet(SortedSet),
     /// A stream.
     Stream(Stream),
+}
+
+/// Where a value goes that was read. What it answers says whether the value is there now.
+pub trait Destination {
+    /// Puts a string there.
+    fn string(self, bytes: Vec<u8>) -> bool;
+
+    /// Puts a collection there, in which there is nothing if it is a hash whose fields were all over.
+    fn collection<C: Collection>(self, collection: C) -> bool;
+}
+
+impl Loaded {
+    /// The type.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::String(_) => Kind::String,
+            Self::List(_) => Kind::List,
+            Self::Set(_) => Kind::Set,
+            Self::Hash(_) => Kind::Hash,
+            Self::SortedSet(_) => Kind::SortedSet,
+            Self::Stream(_) => Kind::Stream,
+        }
+    }
+
+    /// Puts the value where it goes, whatever its type; what came of it.
+    pub fn put(self, destination: impl Destination) -> bool {
+        match self {
+            Self::String(bytes) => destination.string(bytes),
+            Self::List(list) => destination.collection(list),
+            Self::Set(set) => destination.collection(set),
+            Self::Hash(map) => destination.collection(map),
+            Self::SortedSet(set) => destination.collection(set),
+            Self::Stream(stream) => destination.collection(stream),
+        }
+    }
 }
 
 /// Reads the type and the bytes of one value as this server writes them. A collection without elements is [`Bad`], except for a
