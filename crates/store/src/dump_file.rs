@@ -103,7 +103,8 @@ impl Inserter {
         });
         let is_kept = |record: &Record| {
             let is_over = batch.prefix(record.decoded.at).deadline.is_some_and(|deadline| *now_ms > deadline);
-            !is_over && !matches!(record.decoded.content, Content::Loaded(at) if made.loaded[at as usize].as_ref().is_some_and(has_nothing))
+            !is_over
+                && !matches!(record.decoded.content, Content::Loaded(at) if made.loaded[at as usize].as_ref().is_some_and(has_nothing))
         };
         let read = records.len();
         records.retain(is_kept);

@@ -237,8 +237,16 @@ impl Model {
             _ => Some(self.now_ms + self.random.below(200) as i64),
         };
         let named = self.store.key(key);
-        let found = self.store.lock_of(named.hash).set_deadline(db, named, deadline);
-        assert_eq!(found, self.twin[db].contains_key(key));
+        let mut shard = self.store.lock_of(named.hash);
+        let is_there = match shard.find_mut(db, named, i64::MIN) {
+            FindMut::Live(mut entry) => {
+                entry.set_deadline(deadline);
+                true
+            }
+            FindMut::Expired(_) | FindMut::Missing => false,
+        };
+        drop(shard);
+        assert_eq!(is_there, self.twin[db].contains_key(key));
         if let Some(twin) = self.twin[db].get_mut(key) {
             twin.deadline = deadline;
         }

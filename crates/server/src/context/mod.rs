@@ -26,8 +26,7 @@ pub use eviction::Room;
 use std::sync::Arc;
 
 use sleeve_store::{
-    Collection, Deadline, EntryMut, EntryRef, Find, FindMut, Garbage, Moment, OtherKind, Previous, Updated,
-    Value,
+    Collection, Deadline, EntryMut, EntryRef, Find, FindMut, Garbage, Moment, OtherKind, Previous, Updated, Value,
 };
 use sleeve_wire::commands::Row;
 use sleeve_wire::reply::Writer;

@@ -39,7 +39,7 @@ impl Shard {
 
     /// Hands over more keys; false if none is owed.
     pub(crate) fn hand_over(&mut self, budget: &mut Budget) -> bool {
-        let table = self.tables.iter_mut().find(|table| table.owed.is_some());
+        let table = self.tables.iter_mut().find(|table| table.owes());
         table.is_some_and(|table| {
             table.hand_over(budget);
             true

@@ -163,16 +163,11 @@ impl Shard {
     /// The entry of a key, to be changed; a key that is missing or has expired is first set to `value`.
     pub fn entry_or_insert(&mut self, db: usize, key: Key<'_>, value: &Value<'_>, moment: Moment) -> EntryMut<'_> {
         let position = self.placement.position(key.hash);
-        let table = self.table_mut(db);
-        // The search is repeated because a borrow that is returned on one path only lasts on all of them.
-        if table.find(position, key.name).is_some_and(|entry| !is_expired(entry.deadline(), moment.now_ms)) {
-            return table.find_mut(position, key.name).expect("the key was there a moment ago");
+        let found = self.table_mut(db).find(position, key.name);
+        if found.is_none_or(|entry| is_expired(entry.deadline(), moment.now_ms)) {
+            drop(self.store(db, key, Body::new(value), Deadline::Clear, moment));
         }
-        if let Some(mut entry) = table.find_mut(position, key.name) {
-            drop(entry.assign(Body::new(value), None, moment.clock));
-            return table.find_mut(position, key.name).expect("the key was there a moment ago");
-        }
-        table.insert(position, key.name, Body::new(value), None, moment.clock)
+        self.table_mut(db).find_mut(position, key.name).expect("the key was there a moment ago")
     }
 
     /// Sets a key to a value, whatever was there. Where the sizes allow it, the entry is overwritten in place.
@@ -321,18 +316,6 @@ impl Shard {
         let moment = Moment { now_ms, clock: entry.clock };
         let body = Self::followed(entry.body(), key.name);
         self.store(db, key, body, deadline, moment)
-    }
-
-    /// Sets or removes a key's deadline (milliseconds since the epoch). False if there is no such key.
-    pub fn set_deadline(&mut self, db: usize, key: Key<'_>, deadline: Option<i64>) -> bool {
-        let position = self.placement.position(key.hash);
-        match self.tables.get_mut(db).and_then(|table| table.find_mut(position, key.name)) {
-            Some(mut entry) => {
-                entry.set_deadline(deadline);
-                true
-            }
-            None => false,
-        }
     }
 
     /// Keys in a database, expired ones that were not removed yet included.

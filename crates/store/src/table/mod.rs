@@ -55,13 +55,13 @@ impl Placement {
 
 /// The keys of one database in one shard.
 pub(crate) struct Table {
-    pub(crate) directory: Vec<Segment>,
+    directory: Vec<Segment>,
     /// The directory has two to the power of this many places, or none while the table was never used.
-    pub(crate) bits: u8,
+    bits: u8,
     /// The epoch of all entries but those that a snapshot is still owed.
-    pub(crate) epoch: u8,
+    epoch: u8,
     /// What is owed to a snapshot, while anything is.
-    pub(crate) owed: Option<Box<Owed>>,
+    owed: Option<Box<Owed>>,
     /// The segments whose depth is `bits`: when there are none, the directory can be halved.
     deepest: usize,
     len: usize,
@@ -69,9 +69,9 @@ pub(crate) struct Table {
     segment_bytes: usize,
     arena: Arena,
     /// Where the next step of active expiry begins.
-    pub(crate) expiry_position: u64,
-    pub(crate) placement: Placement,
-    pub(crate) heap: Heap,
+    expiry_position: u64,
+    placement: Placement,
+    heap: Heap,
 }
 
 // SAFETY: the table owns everything that its addresses refer to, and shares none of it.
@@ -119,20 +119,20 @@ impl Table {
     }
 
     #[inline]
-    pub fn index_of(&self, position: u64) -> usize {
+    fn index_of(&self, position: u64) -> usize {
         // Two shifts, because the one by 64 that an empty prefix asks for does not exist.
         ((position >> 1) >> (63 - self.bits)) as usize
     }
 
     /// The first of the places in the directory that lead to the same segment as this one.
     #[inline]
-    pub fn first_index(&self, index: usize) -> usize {
+    fn first_index(&self, index: usize) -> usize {
         index >> (self.bits - self.directory[index].depth) << (self.bits - self.directory[index].depth)
     }
 
     /// How many places in the directory lead to the segment at `index`.
     #[inline]
-    pub fn spread(&self, index: usize) -> usize {
+    fn spread(&self, index: usize) -> usize {
         1 << (self.bits - self.directory[index].depth)
     }
 
@@ -233,6 +233,17 @@ impl Table {
         Some(entry)
     }
 
+    /// The secret with which the keys are hashed.
+    pub fn hash_key(&self) -> HashKey {
+        self.placement.hash_key
+    }
+
+    /// Whether some entries are owed to a snapshot.
+    #[inline]
+    pub fn owes(&self) -> bool {
+        self.owed.is_some()
+    }
+
     /// The position of a key that has not been hashed yet.
     #[inline]
     pub fn position(&self, key: &[u8]) -> u64 {
@@ -241,7 +252,7 @@ impl Table {
 
     /// Takes the entry at `place` out, whose segment is given by its first index. The table stays as large as it is, and the
     /// entry is the caller's to destroy, in this table's heap.
-    pub fn remove_at(&mut self, place: Place) -> Entry {
+    fn remove_at(&mut self, place: Place) -> Entry {
         if self.owed.is_some() {
             self.take_down(place);
         }
@@ -268,7 +279,7 @@ impl Table {
     }
 
     /// Gives memory back after removals: a smaller array, a merge, a smaller directory.
-    pub fn settle(&mut self, first: usize) {
+    fn settle(&mut self, first: usize) {
         let mut first = first;
         while self.directory[first].is_sparse() {
             let segment = self.directory[first];

@@ -71,7 +71,7 @@ impl Segment {
     ///
     /// # Safety
     /// The segment was made in `arena`. Neither it nor a copy of it is used afterwards.
-    pub unsafe fn free(self, arena: &mut Arena) {
+    pub(super) unsafe fn free(self, arena: &mut Arena) {
         // SAFETY: the array came from this arena with the same length.
         unsafe { arena.release(self.buckets, self.length()) };
     }
@@ -115,7 +115,7 @@ impl Segment {
     /// # Safety
     /// No copy of this segment lends its buckets meanwhile.
     #[inline]
-    pub unsafe fn buckets_mut(&mut self) -> &mut [Bucket] {
+    pub(super) unsafe fn buckets_mut(&mut self) -> &mut [Bucket] {
         // SAFETY: as above, and as the caller promises.
         unsafe { std::slice::from_raw_parts_mut(self.buckets.as_ptr(), self.length()) }
     }
@@ -162,7 +162,7 @@ impl Segment {
     /// # Safety
     /// As for [`Segment::buckets_mut`].
     #[inline]
-    pub unsafe fn place(&mut self, slot: Slot) -> (usize, usize) {
+    pub(super) unsafe fn place(&mut self, slot: Slot) -> (usize, usize) {
         let mut at = self.home(slot.tag());
         loop {
             // SAFETY: as the caller promises.
@@ -181,7 +181,7 @@ impl Segment {
     ///
     /// # Safety
     /// As for [`Segment::buckets_mut`].
-    pub unsafe fn remove(&mut self, bucket: usize, index: usize) {
+    pub(super) unsafe fn remove(&mut self, bucket: usize, index: usize) {
         self.count -= 1;
         let mut segment = *self;
         // SAFETY: as the caller promises; `self` lends nothing meanwhile.

@@ -330,7 +330,9 @@ impl World {
     fn set_deadline(&mut self, db: usize, key: &[u8]) {
         let deadline = (!self.random.one_in(3)).then(|| self.now_ms + self.random.below(400) as i64);
         let named = self.store.key(key);
-        self.store.lock_of(named.hash).set_deadline(db, named, deadline);
+        if let FindMut::Live(mut entry) = self.store.lock_of(named.hash).find_mut(db, named, i64::MIN) {
+            entry.set_deadline(deadline);
+        }
     }
 
     /// RENAME, MOVE and COPY.

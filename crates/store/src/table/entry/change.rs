@@ -3,6 +3,10 @@
 //! An [`Entry`] is an address that anyone may have copied, so the compiler sees neither who else has it nor what it has lent.
 //! So every change of what can be lent, and every end, is unsafe: whoever asks for it says that nobody is left who looks. The
 //! clock and the epoch are never lent, and can be written at any time.
+//!
+//! Nothing of it is seen outside of `table`, where an entry is made by [`Table::insert`](crate::table::Table::insert) alone,
+//! changed through the [`EntryMut`](super::handle::EntryMut) that a search gave, and ended by what takes it out: so whoever is
+//! owed an entry as it was hears of every change.
 
 use std::mem::ManuallyDrop;
 use std::ops::Range;
@@ -21,7 +25,14 @@ use crate::value::form::Form;
 
 impl Entry {
     /// Builds an entry of this epoch in `heap`.
-    pub fn create(heap: &mut Heap, key: &[u8], body: Body<'_>, deadline: Option<i64>, clock: u32, epoch: u8) -> Self {
+    pub(in crate::table) fn create(
+        heap: &mut Heap,
+        key: &[u8],
+        body: Body<'_>,
+        deadline: Option<i64>,
+        clock: u32,
+        epoch: u8,
+    ) -> Self {
         let body = match body {
             Body::Member if key.len() > MEMBER_MAX || deadline.is_some() => Body::Whole(&[]),
             Body::Scored(score) if key.len() > MEMBER_MAX || deadline.is_some() => Body::Integer(score),
@@ -77,7 +88,7 @@ impl Entry {
     ///
     /// # Safety
     /// The entry was made in `heap`. Neither it nor a copy of it nor what these have lent is used any more.
-    pub unsafe fn destroy(self, heap: &mut Heap) -> Outside {
+    pub(in crate::table) unsafe fn destroy(self, heap: &mut Heap) -> Outside {
         let mut outside = Outside::Nothing;
         // SAFETY: as the caller promises.
         unsafe { self.destroy_with(heap, |_, owned| outside = owned) };
@@ -88,7 +99,7 @@ impl Entry {
     ///
     /// # Safety
     /// As for [`Entry::destroy`].
-    pub unsafe fn destroy_with(self, heap: &mut Heap, last: impl FnOnce(&[u8], Outside)) {
+    pub(in crate::table) unsafe fn destroy_with(self, heap: &mut Heap, last: impl FnOnce(&[u8], Outside)) {
         // SAFETY: nobody reads the value any more, as the caller promises.
         let outside = unsafe { self.release_outside(heap) };
         last(self.key(), outside);
@@ -100,7 +111,7 @@ impl Entry {
     ///
     /// # Safety
     /// As for [`Entry::destroy`]; what was taken out may refer to the block no more either.
-    pub unsafe fn destroy_taken(self, heap: &mut Heap) {
+    pub(in crate::table) unsafe fn destroy_taken(self, heap: &mut Heap) {
         // SAFETY: the block came from this heap with this size, and the entry ends here.
         unsafe { heap.release(self.block(), self.size()) };
     }
@@ -131,7 +142,7 @@ impl Entry {
     /// # Safety
     /// The entry was made in `heap`. Its value is not read again, and what it has lent of it is not used any more; the block
     /// lives for as long as the result is used.
-    pub unsafe fn take_body<'a>(self, heap: &mut Heap) -> Body<'a> {
+    pub(in crate::table) unsafe fn take_body<'a>(self, heap: &mut Heap) -> Body<'a> {
         // SAFETY: as the caller promises.
         match unsafe { self.release_outside(heap) } {
             Outside::Buffer(buffer) => Body::Shared(buffer),
@@ -145,7 +156,13 @@ impl Entry {
     /// # Safety
     /// The entry was made in `heap`, and `body` does not refer to it. From here on only the result is used, and nothing that
     /// the entry or a copy of it has lent.
-    pub unsafe fn assign(self, heap: &mut Heap, body: Body<'_>, deadline: Option<i64>, clock: u32) -> (Self, Outside) {
+    pub(in crate::table) unsafe fn assign(
+        self,
+        heap: &mut Heap,
+        body: Body<'_>,
+        deadline: Option<i64>,
+        clock: u32,
+    ) -> (Self, Outside) {
         // SAFETY: nobody reads the old value any more, as the caller promises.
         let outside = unsafe { self.release_outside(heap) };
         let (header, key) = (self.header(), self.key());
@@ -180,7 +197,7 @@ impl Entry {
     /// # Safety
     /// `body` does not refer to the entry, and nothing that the entry or a copy of it has lent is used any more.
     #[inline]
-    pub unsafe fn overwrite(self, body: &Body<'_>, deadline: Option<i64>, clock: u32) -> bool {
+    pub(in crate::table) unsafe fn overwrite(self, body: &Body<'_>, deadline: Option<i64>, clock: u32) -> bool {
         let header = self.header();
         let fits = match body {
             Body::Integer(_) => header.form() == Form::Integer,
@@ -217,7 +234,7 @@ impl Entry {
     /// # Safety
     /// The value is a number or a score. Nobody reads it meanwhile; numbers are not lent.
     #[inline]
-    pub unsafe fn overwrite_number(self, number: i64) {
+    pub(in crate::table) unsafe fn overwrite_number(self, number: i64) {
         debug_assert!(matches!(self.header().form(), Form::Integer | Form::Scored));
         // SAFETY: the tail of these forms has eight bytes.
         unsafe { self.tail().cast::<i64>().write_unaligned(number) };
@@ -228,7 +245,7 @@ impl Entry {
     /// # Safety
     /// The entry was made in `heap`. From here on only the result is used, and nothing that the entry or a copy of it has
     /// lent.
-    pub unsafe fn set_deadline(self, heap: &mut Heap, deadline: Option<i64>) -> Self {
+    pub(in crate::table) unsafe fn set_deadline(self, heap: &mut Heap, deadline: Option<i64>) -> Self {
         let header = self.header();
         match deadline {
             None if !header.has(HAS_DEADLINE) => self,
@@ -253,7 +270,7 @@ impl Entry {
     /// # Safety
     /// The value is an inline string. The entry was made in `heap`. From here on only the result is used, and nothing that the
     /// entry or a copy of it has lent.
-    pub unsafe fn grow_inline(self, heap: &mut Heap, extra: usize) -> Self {
+    pub(in crate::table) unsafe fn grow_inline(self, heap: &mut Heap, extra: usize) -> Self {
         let (header, old_size) = (self.header(), self.size());
         debug_assert!(matches!(header.form(), Form::Whole | Form::Edited));
         let changed = Header::new(
@@ -282,7 +299,7 @@ impl Entry {
     ///
     /// # Safety
     /// Nothing else refers to the entry while the result lives.
-    pub unsafe fn inline_mut<'a>(self) -> Option<&'a mut [u8]> {
+    pub(in crate::table) unsafe fn inline_mut<'a>(self) -> Option<&'a mut [u8]> {
         let header = self.header();
         match header.form() {
             Form::Whole | Form::Edited => {
@@ -297,7 +314,7 @@ impl Entry {
     ///
     /// # Safety
     /// The entry was made in `heap`. Nothing that the entry or a copy of it has lent of its value is used any more.
-    pub unsafe fn change_shared(
+    pub(in crate::table) unsafe fn change_shared(
         self,
         heap: &mut Heap,
         touched: &[Range<usize>],
@@ -318,7 +335,11 @@ impl Entry {
     ///
     /// # Safety
     /// The entry was made in `heap`. Nothing that the entry or a copy of it has lent of its value is used any more.
-    pub unsafe fn change_object<R>(self, heap: &mut Heap, change: impl FnOnce(&mut Object) -> R) -> Option<R> {
+    pub(in crate::table) unsafe fn change_object<R>(
+        self,
+        heap: &mut Heap,
+        change: impl FnOnce(&mut Object) -> R,
+    ) -> Option<R> {
         // SAFETY: the object lives as long as the entry owns it, which it does afterwards as well.
         let mut object = ManuallyDrop::new(unsafe { Object::from_address(self.object_address()?) });
         heap.disown(object.memory());
@@ -328,7 +349,7 @@ impl Entry {
     }
 
     #[inline]
-    pub fn set_clock(self, clock: u32) {
+    pub(in crate::table) fn set_clock(self, clock: u32) {
         if self.header().is_member() {
             return;
         }
@@ -337,7 +358,7 @@ impl Entry {
         unsafe { self.0.add(1).cast::<[u8; 3]>().write([low, middle, high]) };
     }
 
-    pub fn set_epoch(self, epoch: u8) {
+    pub(in crate::table) fn set_epoch(self, epoch: u8) {
         let header = self.header();
         // SAFETY: the first byte of the block is form and flags, and no reference is ever kept to it.
         unsafe { self.0.write(header.0 as u8 & !EPOCH | epoch) };

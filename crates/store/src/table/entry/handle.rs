@@ -264,6 +264,16 @@ impl<'a> EntryMut<'a> {
         self.assign(Body::Integer(number), deadline, clock)
     }
 
+    /// Replaces a score where it lies: the entry stays where it is.
+    ///
+    /// # Safety
+    /// The value is a number or a score.
+    #[inline]
+    pub(crate) unsafe fn overwrite_score(&mut self, score: i64) {
+        // SAFETY: as the caller promises; numbers are not lent.
+        unsafe { self.entry().overwrite_number(score) };
+    }
+
     /// Changes a collection where it lies, or takes a packed one out and puts it back. `scratch` is a buffer to use for
     /// that. None, and nothing is done, if the value is of another type.
     pub(crate) fn update<C: Collection, R>(

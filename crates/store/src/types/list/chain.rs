@@ -5,16 +5,18 @@
 //! which the way back to a packed list depends. An insertion in the middle of a full pack splits it, and neighbours that
 //! then fit into one are joined. Only `list` speaks to it. Plain data, usable from any thread.
 
-use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::items::{Items, ItemsBack};
 use super::limit::ListLimit;
 use super::node::{Node, Opened, give_back_spare};
-use super::owed::Owed;
+use super::nodes::Nodes;
 use crate::packed::listpack::Packed;
 use crate::packed::pack::Pack;
 use crate::value::ValueRef;
+use crate::value::handover::opening::Opening;
+use crate::value::handover::owing::{Budget, Owing};
 
 /// One of the two ends of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,26 +30,17 @@ pub enum End {
 /// A list that is too large for one pack.
 #[derive(Default)]
 pub struct Chain {
-    pub(super) nodes: VecDeque<Node>,
-    pub(super) len: usize,
-    /// What the packs have asked for, in bytes.
-    pack_bytes: usize,
+    nodes: Nodes,
     /// As the last growth was told: so many nodes at each end stay as they are, others are compressed. 0: all stay.
     depth: usize,
     /// What readers have opened of compressed nodes.
     opened: Opened,
-    /// What is owed to a snapshot, while anything is.
-    pub(super) owed: Option<Box<Owed>>,
 }
 
 impl Clone for Chain {
     fn clone(&self) -> Self {
         let opened = Opened::default();
-        let nodes = self.nodes.iter().map(|node| node.copy(&opened)).collect();
-        // A copied buffer has nothing in reserve.
-        let mut chain = Self { nodes, len: self.len, pack_bytes: 0, depth: self.depth, opened, owed: None };
-        chain.pack_bytes = chain.nodes.iter().map(Node::memory_bytes).sum();
-        chain
+        Self { nodes: self.nodes.iter().map(|node| node.copy(&opened)).collect(), depth: self.depth, opened }
     }
 }
 
@@ -63,7 +56,7 @@ impl Chain {
     pub(crate) fn from_pack(pack: Pack) -> Self {
         let mut chain = Self::default();
         if !pack.is_empty() {
-            chain.insert_node(0, pack);
+            chain.nodes.insert(0, pack);
         }
         chain
     }
@@ -71,12 +64,27 @@ impl Chain {
     /// The number of elements.
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.len
+        self.nodes.elements()
     }
 
     /// The bytes that it owns.
     pub(crate) fn memory(&self) -> usize {
-        self.nodes.capacity() * size_of::<Node>() + self.pack_bytes
+        self.nodes.memory()
+    }
+
+    /// From now on all packs are owed to what was opened for a snapshot.
+    pub(crate) fn owe(&mut self, opening: &Arc<Opening>) {
+        self.nodes.owe(opening);
+    }
+
+    /// What was opened for a snapshot, while anything is owed.
+    pub(crate) fn opening(&self) -> Option<&Arc<Opening>> {
+        self.nodes.opening()
+    }
+
+    /// Hands over what is owed, from the front on.
+    pub(crate) fn hand_over(&mut self, budget: &mut Budget) {
+        self.nodes.hand_over(budget);
     }
 
     /// The packs in order, for files and for peers.
@@ -99,20 +107,20 @@ impl Chain {
 
     /// Adds a pack behind the last.
     pub(crate) fn push_pack(&mut self, pack: Pack) {
-        self.insert_node(self.nodes.len(), pack);
+        self.nodes.insert(self.nodes.len(), pack);
     }
 
     /// Puts `value` before the first element.
     pub(crate) fn push_front(&mut self, value: ValueRef<'_>, limit: ListLimit) {
         match self.nodes.front() {
-            Some(node) if node.takes(value, limit) => self.edit(0, |pack| pack.push_front(value)),
+            Some(node) if node.takes(value, limit) => self.nodes.edit(0, |pack| pack.push_front(value)),
             full => {
                 if full.is_some() {
-                    self.edit(0, give_back_spare);
+                    self.nodes.edit(0, give_back_spare);
                 }
                 let mut pack = Pack::with_room_in_front(0);
                 pack.push_front(value);
-                self.insert_node(0, pack);
+                self.nodes.insert(0, pack);
                 self.compress_near(End::Front, limit);
             }
         }
@@ -122,10 +130,10 @@ impl Chain {
     pub(crate) fn push_back(&mut self, value: ValueRef<'_>, limit: ListLimit) {
         let last = self.nodes.len().saturating_sub(1);
         match self.nodes.back() {
-            Some(node) if node.takes(value, limit) => self.edit(last, |pack| pack.push_back(value)),
+            Some(node) if node.takes(value, limit) => self.nodes.edit(last, |pack| pack.push_back(value)),
             full => {
                 if full.is_some() {
-                    self.edit(last, give_back_spare);
+                    self.nodes.edit(last, give_back_spare);
                 }
                 self.push_pack([value].into_iter().collect());
                 self.compress_near(End::Back, limit);
@@ -148,7 +156,7 @@ impl Chain {
     /// Removes the first element.
     pub(crate) fn pop_front(&mut self) {
         if !self.nodes.is_empty() {
-            self.edit(0, Pack::pop_front);
+            self.nodes.edit(0, Pack::pop_front);
             self.drop_if_empty(0);
         }
     }
@@ -156,7 +164,7 @@ impl Chain {
     /// Removes the last element.
     pub(crate) fn pop_back(&mut self) {
         if let Some(last) = self.nodes.len().checked_sub(1) {
-            self.edit(last, Pack::pop_back);
+            self.nodes.edit(last, Pack::pop_back);
             self.drop_if_empty(last);
         }
     }
@@ -166,7 +174,7 @@ impl Chain {
         while let Some(node) = self.nodes.front() {
             if node.count() > count {
                 if count > 0 {
-                    self.edit(0, |pack| pack.remove_range(pack.as_packed().iter().offset(), count));
+                    self.nodes.edit(0, |pack| pack.remove_range(pack.as_packed().iter().offset(), count));
                 }
                 return;
             }
@@ -178,9 +186,9 @@ impl Chain {
     /// Removes all but the first `keep` elements.
     pub(crate) fn truncate(&mut self, keep: usize) {
         while let Some(node) = self.nodes.back() {
-            let (last, before) = (self.nodes.len() - 1, self.len - node.count());
+            let (last, before) = (self.nodes.len() - 1, self.len() - node.count());
             if before < keep {
-                self.edit(last, |pack| pack.truncate(keep - before));
+                self.nodes.edit(last, |pack| pack.truncate(keep - before));
                 return;
             }
             self.remove_node(last);
@@ -196,10 +204,10 @@ impl Chain {
 
     /// The node of the element at `index`, and its index there.
     fn node_of(&self, index: usize) -> Option<(usize, usize)> {
-        if index >= self.len {
+        if index >= self.len() {
             return None;
         }
-        if index < self.len / 2 {
+        if index < self.len() / 2 {
             let mut before = 0;
             for (number, node) in self.nodes.iter().enumerate() {
                 if index < before + node.count() {
@@ -209,7 +217,7 @@ impl Chain {
             }
             return None;
         }
-        let mut behind = self.len;
+        let mut behind = self.len();
         for (number, node) in self.nodes.iter().enumerate().rev() {
             behind -= node.count();
             if index >= behind {
@@ -261,19 +269,19 @@ impl Chain {
     fn put(&mut self, place: Place, value: ValueRef<'_>, limit: ListLimit) {
         let Place { node, offset } = place;
         match (limit.is_large(value), self.nodes[node].is_alone(limit)) {
-            (true, true) | (false, false) => _ = self.edit(node, |pack| pack.replace_at(offset, value)),
+            (true, true) | (false, false) => _ = self.nodes.edit(node, |pack| pack.replace_at(offset, value)),
             (false, true) => {
                 self.insert_at(self.behind(place), End::Back, value, limit);
                 self.remove_node(node);
             }
             (true, false) => {
-                let tail = self.edit(node, |pack| {
+                let tail = self.nodes.edit(node, |pack| {
                     pack.remove_range(offset, 1);
                     pack.split_off(offset)
                 });
-                self.insert_node(node + 1, [value].into_iter().collect());
+                self.nodes.insert(node + 1, [value].into_iter().collect());
                 if !tail.is_empty() {
-                    self.insert_node(node + 2, tail);
+                    self.nodes.insert(node + 2, tail);
                 }
                 self.drop_if_empty(node);
             }
@@ -289,18 +297,18 @@ impl Chain {
     fn insert_at(&mut self, place: Place, side: End, value: ValueRef<'_>, limit: ListLimit) {
         let Place { node, offset } = place;
         if self.nodes[node].takes(value, limit) {
-            self.edit(node, |pack| pack.insert_at(offset, value));
+            self.nodes.edit(node, |pack| pack.insert_at(offset, value));
             return;
         }
         let packed = self.nodes[node].as_packed();
         let at_front = offset == packed.iter().offset();
         let at_back = offset == packed.bytes_len();
         if at_front && node > 0 && self.nodes[node - 1].takes(value, limit) {
-            self.edit(node - 1, |pack| pack.push_back(value));
+            self.nodes.edit(node - 1, |pack| pack.push_back(value));
         } else if at_back && self.nodes.get(node + 1).is_some_and(|next| next.takes(value, limit)) {
-            self.edit(node + 1, |pack| pack.push_front(value));
+            self.nodes.edit(node + 1, |pack| pack.push_front(value));
         } else if at_front || at_back {
-            self.insert_node(node + usize::from(at_back), [value].into_iter().collect());
+            self.nodes.insert(node + usize::from(at_back), [value].into_iter().collect());
         } else {
             self.split_and_insert(place, side, value, limit);
         }
@@ -310,16 +318,16 @@ impl Chain {
     /// inserted, as in Redis.
     fn split_and_insert(&mut self, place: Place, side: End, value: ValueRef<'_>, limit: ListLimit) {
         let Place { node, offset } = place;
-        let tail = self.edit(node, |pack| pack.split_off(offset));
-        self.edit(node, give_back_spare);
-        self.insert_node(node + 1, tail);
+        let tail = self.nodes.edit(node, |pack| pack.split_off(offset));
+        self.nodes.edit(node, give_back_spare);
+        self.nodes.insert(node + 1, tail);
         if limit.is_large(value) {
-            self.insert_node(node + 1, [value].into_iter().collect());
+            self.nodes.insert(node + 1, [value].into_iter().collect());
             return;
         }
         match side {
-            End::Front => self.edit(node, |pack| pack.push_back(value)),
-            End::Back => self.edit(node + 1, |pack| pack.push_front(value)),
+            End::Front => self.nodes.edit(node, |pack| pack.push_back(value)),
+            End::Back => self.nodes.edit(node + 1, |pack| pack.push_front(value)),
         }
         self.join_around(node + usize::from(side == End::Front), limit);
     }
@@ -346,7 +354,7 @@ impl Chain {
         let fits = limit.allows(bytes - Packed::EMPTY.redis_bytes(), one.count() + next.count());
         if fits {
             let next = self.remove_node(node + 1).into_pack();
-            self.edit(node, |pack| pack.append(next.as_packed()));
+            self.nodes.edit(node, |pack| pack.append(next.as_packed()));
         }
         fits
     }
@@ -359,7 +367,7 @@ impl Chain {
                 removed += self.edit_if(node, value, |pack| pack.remove_equal(value, count - removed));
             }
         }
-        self.drop_empty();
+        self.nodes.remove_empty();
         removed
     }
 
@@ -371,14 +379,14 @@ impl Chain {
                 removed += self.edit_if(node, value, |pack| pack.remove_equal_back(value, count - removed));
             }
         }
-        self.drop_empty();
+        self.nodes.remove_empty();
         removed
     }
 
     fn edit_if(&mut self, node: usize, value: ValueRef<'_>, change: impl FnOnce(&mut Pack) -> usize) -> usize {
         match self.nodes[node].as_packed().find(value, 0) {
             Some(_) => {
-                let removed = self.edit(node, change);
+                let removed = self.nodes.edit(node, change);
                 if (self.depth..self.nodes.len().saturating_sub(self.depth)).contains(&node) && self.depth > 0 {
                     self.compress(node);
                 }
@@ -388,35 +396,8 @@ impl Chain {
         }
     }
 
-    /// Changes a pack and keeps the sums right.
-    #[inline]
-    fn edit<R>(&mut self, node: usize, change: impl FnOnce(&mut Pack) -> R) -> R {
-        self.take_down(node);
-        let node = &mut self.nodes[node];
-        let (count, bytes) = (node.count(), node.memory_bytes());
-        let result = node.edit(change);
-        self.len = self.len - count + node.count();
-        self.pack_bytes = self.pack_bytes - bytes + node.memory_bytes();
-        result
-    }
-
-    fn insert_node(&mut self, at: usize, pack: Pack) {
-        let node = Node::new(pack);
-        self.len += node.count();
-        self.pack_bytes += node.memory_bytes();
-        self.nodes.insert(at, node);
-        self.note(|owed| owed.insert(at));
-    }
-
     fn remove_node(&mut self, at: usize) -> Node {
-        self.take_down(at);
-        let node = self.nodes.remove(at).expect("the caller has just seen the node");
-        self.note(|owed| owed.remove(at));
-        self.len -= node.count();
-        self.pack_bytes -= node.memory_bytes();
-        if self.nodes.capacity() > 64 && self.nodes.len() < self.nodes.capacity() / 4 {
-            self.nodes.shrink_to(self.nodes.len() * 2);
-        }
+        let node = self.nodes.remove(at);
         self.decompress_ends();
         node
     }
@@ -442,11 +423,8 @@ impl Chain {
         }
     }
 
-    fn compress(&mut self, node: usize) {
-        let node = &mut self.nodes[node];
-        let bytes = node.memory_bytes();
-        node.compress(&self.opened);
-        self.pack_bytes = self.pack_bytes - bytes + node.memory_bytes();
+    fn compress(&mut self, at: usize) {
+        self.nodes.reform(at, |node| node.compress(&self.opened));
     }
 
     /// Gives back what readers have opened: they mostly read near the ends.
@@ -456,8 +434,8 @@ impl Chain {
                 return;
             }
             let behind = self.nodes.len() - 1 - step;
-            self.nodes[step].close();
-            self.nodes[behind].close();
+            self.nodes.reform(step, Node::close);
+            self.nodes.reform(behind, Node::close);
         }
         // What is left was removed with its node.
         self.opened.store(0, Ordering::Relaxed);
@@ -467,10 +445,8 @@ impl Chain {
     fn decompress_ends(&mut self) {
         let ends = [self.depth.checked_sub(1), self.nodes.len().checked_sub(self.depth)];
         for node in ends.into_iter().flatten() {
-            if let Some(node) = self.nodes.get_mut(node).filter(|node| node.is_compressed()) {
-                let bytes = node.memory_bytes();
-                node.decompress();
-                self.pack_bytes = self.pack_bytes - bytes + node.memory_bytes();
+            if self.nodes.get(node).is_some_and(Node::is_compressed) {
+                self.nodes.reform(node, Node::decompress);
             }
         }
     }
@@ -479,18 +455,5 @@ impl Chain {
         if self.nodes[node].count() == 0 {
             self.remove_node(node);
         }
-    }
-
-    fn drop_empty(&mut self) {
-        if let Some(owed) = &mut self.owed {
-            owed.retain(|node| self.nodes[node].count() != 0);
-        }
-        let bytes = &mut self.pack_bytes;
-        self.nodes.retain(|node| {
-            if node.count() == 0 {
-                *bytes -= node.memory_bytes();
-            }
-            node.count() != 0
-        });
     }
 }

@@ -5,11 +5,11 @@
 //! are no keys and no commands; indexes count from the front, and negative ones are the caller's to translate.
 
 pub mod chain;
-pub mod hand_over;
 pub mod items;
 pub mod limit;
 pub mod lzf;
 pub mod node;
+mod nodes;
 pub mod owed;
 
 use crate::packed::listpack::Packed;

@@ -1,7 +1,7 @@
 //! A part of a long list: a pack, or the same pack compressed while it lies far from both ends (`list-compress-depth`).
 //!
 //! A reader finds a pack in any case. What reading has unpacked stays so until the list changes next: a counter that all
-//! nodes of a list share says that there is something to close. Only `chain` speaks to it. Plain data; nodes may be read
+//! nodes of a list share says that there is something to close. Only `nodes` changes one. Plain data; nodes may be read
 //! by several threads at once.
 
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -2,7 +2,7 @@
 //!
 //! A pack's place at the instant stands beside the packs, in a deque that is changed as theirs is; a pack that was handed
 //! over, and one that came later, has none. So a pack is handed over once, before it changes or goes, and whoever writes
-//! the list down puts them in order. Only `chain` speaks to it, under the shard's lock.
+//! the list down puts them in order. Only `nodes` speaks to it, under the shard's lock.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

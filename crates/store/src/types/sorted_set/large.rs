@@ -72,7 +72,7 @@ impl Ranked {
     pub fn set(&mut self, name: &[u8], score: f64) -> Option<f64> {
         let Self { table, order } = self;
         let position = table.position(name);
-        if let Some(entry) = table.find_mut(position, name) {
+        if let Some(mut entry) = table.find_mut(position, name) {
             let old = score_of(&entry.view());
             if sortable(old) == sortable(score) {
                 return Some(old);
@@ -82,7 +82,7 @@ impl Ranked {
             unsafe {
                 let member = Member::new(entry.view().entry());
                 order.remove(member);
-                entry.view().entry().overwrite_number(score.to_bits() as i64);
+                entry.overwrite_score(score.to_bits() as i64);
                 order.insert(member);
             }
             return Some(old);
@@ -169,7 +169,7 @@ impl Ranked {
 
 impl Clone for Ranked {
     fn clone(&self) -> Self {
-        let mut copy = Self::new(self.table.placement.hash_key);
+        let mut copy = Self::new(self.table.hash_key());
         self.visit(Span { start: 0, count: usize::MAX, is_reverse: false }, &mut |name, score| {
             copy.set(name, score);
         });

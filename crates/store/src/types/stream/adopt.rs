@@ -24,7 +24,7 @@ impl Stream {
     /// The block itself, where it is not what it would be had it been written here.
     pub(crate) fn adopt(&mut self, first: StreamId, pack: Pack) -> Result<(), Pack> {
         let is_behind = self.len == 0 || first > self.last_id;
-        let Some(contents) = contents(pack.as_packed(), first).filter(|_| is_behind && self.owed.is_none()) else {
+        let Some(contents) = contents(pack.as_packed(), first).filter(|_| is_behind) else {
             return Err(pack);
         };
         let block = Block::from_pack(pack);

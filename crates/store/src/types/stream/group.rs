@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use super::by_id::ById;
 use super::id::StreamId;
-use super::owed::{Owed, Owes};
+use super::owed::Owes;
 use crate::value::handover::opening::Opening;
 use crate::value::handover::owing::{Budget, Owing};
 
@@ -20,12 +21,10 @@ pub struct StreamGroup {
     pub last_id: StreamId,
     /// How many entries were read since the stream began, if that can be told.
     pub entries_read: Option<u64>,
-    pending: BTreeMap<StreamId, Pending>,
+    pending: ById<Pending>,
     names: BTreeMap<Box<[u8]>, ConsumerId>,
     consumers: Vec<Option<Consumer>>,
     names_bytes: usize,
-    /// What is owed to a snapshot, while anything is.
-    owed: Option<Box<Owed>>,
 }
 
 /// The number of a consumer in its group.
@@ -131,12 +130,8 @@ impl StreamGroup {
         let number = self.names.remove(name)?;
         let consumer = self.consumers[number as usize].take()?;
         for id in &consumer.pending {
-            let pending = self.pending.remove(id);
-            if let (Some(owed), Some(pending)) = (&mut self.owed, pending) {
-                owed.take(*id, &pending);
-            }
+            self.pending.remove(*id);
         }
-        self.settle_owed();
         self.names_bytes -= 2 * name.len();
         while let Some(None) = self.consumers.last() {
             self.consumers.pop();
@@ -164,12 +159,6 @@ impl StreamGroup {
     /// Makes an entry pending, or changes what is known of one that is.
     pub fn set_pending(&mut self, id: StreamId, pending: Pending) {
         let before = self.pending.insert(id, pending);
-        if let Some(owed) = &mut self.owed {
-            match &before {
-                Some(before) => owed.take(id, before),
-                None => owed.insert(id),
-            }
-        }
         if before.is_none_or(|before| before.consumer != pending.consumer) {
             if let Some(before) = before {
                 self.consumer_mut(before.consumer).pending.remove(&id);
@@ -180,10 +169,7 @@ impl StreamGroup {
 
     /// Strikes out a pending entry; whether it was one.
     pub fn acknowledge(&mut self, id: StreamId) -> bool {
-        let Some(pending) = self.pending.remove(&id) else { return false };
-        if let Some(owed) = &mut self.owed {
-            owed.take(id, &pending);
-        }
+        let Some(pending) = self.pending.remove(id) else { return false };
         self.consumer_mut(pending.consumer).pending.remove(&id);
         true
     }
@@ -239,44 +225,34 @@ impl StreamGroup {
         Self {
             last_id: self.last_id,
             entries_read: self.entries_read,
-            pending: BTreeMap::new(),
+            pending: ById::default(),
             names: self.names.clone(),
             consumers: self.consumers.iter().map(|consumer| consumer.as_ref().map(bare)).collect(),
             names_bytes: self.names_bytes,
-            owed: None,
         }
     }
 
     /// From now on every pending entry is handed over before it changes.
     pub(crate) fn owe(&mut self, number: u32, opening: &Arc<Opening>) {
-        self.owed = Owed::of(&self.pending, number, opening);
+        self.pending.owe(number, opening);
     }
 
     /// What was opened, while anything is owed.
     pub(crate) fn opening(&self) -> Option<&Arc<Opening>> {
-        self.owed.as_ref().map(|owed| owed.opening())
-    }
-
-    fn settle_owed(&mut self) {
-        if let Some(owed) = self.owed.take_if(|owed| owed.is_done()) {
-            owed.opening().finish();
-        }
+        self.pending.opening()
     }
 }
 
 impl Owing for StreamGroup {
     fn hand_over(&mut self, budget: &mut Budget) {
-        if let Some(owed) = &mut self.owed {
-            owed.hand_over(&self.pending, budget);
-        }
-        self.settle_owed();
+        self.pending.hand_over(budget, |_, _| ());
     }
 }
 
 impl Drop for StreamGroup {
     fn drop(&mut self) {
         if let Some(opening) = self.opening().map(Arc::clone) {
-            opening.end_of(self, |group| group.owed.take().is_some());
+            opening.end_of(self, |group| group.pending.forget());
         }
     }
 }
@@ -284,7 +260,7 @@ impl Drop for StreamGroup {
 impl Clone for StreamGroup {
     fn clone(&self) -> Self {
         let mut copy = self.without_pending();
-        copy.pending.clone_from(&self.pending);
+        copy.pending = self.pending.clone();
         copy.consumers.clone_from(&self.consumers);
         copy
     }

@@ -7,6 +7,7 @@
 
 mod adopt;
 pub mod block;
+mod by_id;
 pub mod group;
 pub mod hand_over;
 pub mod id;
@@ -24,14 +25,14 @@ use crate::value::handover::owing::{Budget, Owing};
 use crate::value::key_hash::HashKey;
 use crate::value::{Encoding, Kind};
 use block::{Block, BlockLimits, Cursor, StreamEntry};
+use by_id::ById;
 use group::StreamGroup;
 use id::StreamId;
-use owed::Owed;
 
 /// A stream: its blocks, its counters and its groups.
 #[derive(Debug, Default)]
 pub struct Stream {
-    blocks: BTreeMap<StreamId, Block>,
+    blocks: ById<Block>,
     /// The bytes of all blocks.
     blocks_bytes: usize,
     len: u64,
@@ -42,8 +43,6 @@ pub struct Stream {
     groups: BTreeMap<Box<[u8]>, StreamGroup>,
     /// The bytes of all groups.
     groups_bytes: usize,
-    /// What is owed to a snapshot, while anything is.
-    owed: Option<Box<Owed>>,
 }
 
 /// What is kept when a stream is trimmed.
@@ -194,31 +193,24 @@ impl Stream {
     ) {
         debug_assert!(id > self.last_id, "ids only grow");
         let bytes = fields.clone().map(<[u8]>::len).sum();
-        let mut before = 0;
-        if self.owed.is_some() {
-            self.take_last_down();
-        }
-        let last = self.blocks.last_entry().and_then(|mut last| {
-            if last.get().is_full_for(bytes, limits) {
-                self.blocks_bytes -= last.get().memory_bytes();
-                last.get_mut().shrink_to_fit();
-                self.blocks_bytes += last.get().memory_bytes();
-                return None;
+        match self.blocks.last_mut() {
+            Some((first, block)) if !block.is_full_for(bytes, limits) => {
+                let before = block.memory_bytes();
+                block.push(first, id, fields);
+                self.blocks_bytes += block.memory_bytes() - before;
             }
-            before = last.get().memory_bytes();
-            Some((*last.key(), last.into_mut()))
-        });
-        let (first, block) = match last {
-            Some(last) => last,
-            None => {
-                if let Some(owed) = &mut self.owed {
-                    owed.insert(id);
+            full => {
+                if let Some((_, block)) = full {
+                    self.blocks_bytes -= block.memory_bytes();
+                    block.shrink_to_fit();
+                    self.blocks_bytes += block.memory_bytes();
                 }
-                (id, self.blocks.entry(id).or_insert(Block::new(fields.clone().step_by(2))))
+                let mut block = Block::new(fields.clone().step_by(2));
+                block.push(id, id, fields);
+                self.blocks_bytes += block.memory_bytes();
+                self.blocks.insert(id, block);
             }
-        };
-        block.push(first, id, fields);
-        self.blocks_bytes += block.memory_bytes() - before;
+        }
         self.len += 1;
         self.entries_added = self.entries_added.saturating_add(1);
         self.last_id = id;
@@ -229,16 +221,14 @@ impl Stream {
 
     /// Deletes the entry with this id; whether it was there.
     pub fn delete(&mut self, id: StreamId) -> bool {
-        let Some((&first, block)) = self.blocks.range_mut(..=id).next_back() else { return false };
-        if let Some(owed) = &mut self.owed {
-            owed.take(first, block);
-        }
+        let Some((&first, _)) = self.blocks.range(..=id).next_back() else { return false };
+        let Some(block) = self.blocks.get_mut(first) else { return false };
         let before = block.memory_bytes();
         if !block.delete(first, id) {
             return false;
         }
         if block.counts().0 == 0 {
-            self.blocks.remove(&first);
+            self.blocks.remove(first);
             self.blocks_bytes -= before;
         } else {
             self.blocks_bytes = self.blocks_bytes - before + block.memory_bytes();
@@ -248,7 +238,6 @@ impl Stream {
         if id == self.first_id || self.len == 0 {
             self.find_first();
         }
-        self.settle_owed();
         true
     }
 
@@ -256,38 +245,32 @@ impl Stream {
     /// `in_blocks` goes by whole blocks, so that more than was asked for may stay.
     pub fn trim(&mut self, keep: Keep, in_blocks: bool, removed_max: Option<u64>) -> u64 {
         let mut removed = 0;
-        while let Some(mut entry) = self.blocks.first_entry() {
+        while let Some((&first, block)) = self.blocks.first_key_value() {
             if matches!(keep, Keep::Last(count) if self.len <= count) {
                 break;
             }
-            let (first, live) = (*entry.key(), entry.get().counts().0);
+            let live = block.counts().0;
             if removed_max.is_some_and(|removed_max| removed + live > removed_max) {
                 break;
             }
             let goes_whole = match keep {
                 Keep::Last(count) => self.len - live >= count,
-                Keep::From(id) => entry.get().last_id(first) < id,
+                Keep::From(id) => block.last_id(first) < id,
             };
-            if let Some(owed) = &mut self.owed
-                && (goes_whole || !in_blocks)
-            {
-                owed.take(first, entry.get());
-            }
-            let before = entry.get().memory_bytes();
             if goes_whole {
-                entry.remove();
-                self.blocks_bytes -= before;
+                let block = self.blocks.remove(first);
+                self.blocks_bytes -= block.map_or(0, |block| block.memory_bytes());
                 self.len -= live;
                 removed += live;
                 continue;
             }
-            if !in_blocks {
-                let len = self.len;
-                let gone = entry.get_mut().delete_while(first, |id, gone| match keep {
+            if !in_blocks && let Some(block) = self.blocks.get_mut(first) {
+                let (len, before) = (self.len, block.memory_bytes());
+                let gone = block.delete_while(first, |id, gone| match keep {
                     Keep::Last(count) => len - gone > count,
                     Keep::From(from) => id < from,
                 });
-                self.blocks_bytes = self.blocks_bytes - before + entry.get().memory_bytes();
+                self.blocks_bytes = self.blocks_bytes - before + block.memory_bytes();
                 self.len -= gone;
                 removed += gone;
             }
@@ -296,7 +279,6 @@ impl Stream {
         if removed != 0 {
             self.find_first();
         }
-        self.settle_owed();
         removed
     }
 
@@ -393,7 +375,6 @@ impl Clone for Stream {
             blocks_bytes: blocks.values().map(Block::memory_bytes).sum(),
             blocks,
             groups: self.groups.clone(),
-            owed: None,
             ..*self
         }
     }

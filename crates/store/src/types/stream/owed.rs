@@ -1,7 +1,7 @@
 //! What a stream still owes to a snapshot: which of its blocks, and which of the pending entries of a group, by their ids.
 //!
 //! The walk goes up the ids; what is ahead of it and was handed over early, or has come since, is noted until the walk has
-//! passed. Only the stream and its groups speak to it, under the shard's lock.
+//! passed. Only `by_id` speaks to it, under the shard's lock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
