@@ -18,7 +18,7 @@ use rig::{Allowance, End, Rig, take_beside};
 use sleeve_disk::disk::memory::MemoryDisk;
 use sleeve_server::{Engine, Opt};
 use sleeve_tests::{Kind, Server, soak};
-use slow_disk::SlowDisk;
+use slow_disk::slow_disk;
 use writers::{ACCOUNTS, change_large, fill_large, random_commands, sum, transfers};
 
 /// Threads that write.
@@ -135,7 +135,7 @@ fn overwrite(engine: &Arc<Engine>, number: u64, (allowance, held): (&Allowance, 
 #[test]
 fn what_waits_for_a_slow_disk_stays_below_its_bound() {
     for workers in WORKERS {
-        let (disk, bound) = (Arc::new(SlowDisk::new(5_000_000)), WAIT_MAX.to_string());
+        let (disk, bound) = (Arc::new(slow_disk(5_000_000)), WAIT_MAX.to_string());
         let options = [(Opt::Workers, workers), (Opt::SnapshotMaxMemory, &bound), (Opt::Rdbcompression, "no")];
         let mut rig = Rig::new(&options, disk.clone());
         (0..KEYS).for_each(|key| _ = rig.ask(&format!("SET key:{key} {}", "v".repeat(1_000))));
@@ -147,7 +147,7 @@ fn what_waits_for_a_slow_disk_stays_below_its_bound() {
                 scope.spawn(move || overwrite(engine, number, told));
             }
             for _ in 0..snapshots(1, 10) {
-                disk.stop(true);
+                disk.between().stop(true);
                 rig.begin_snapshot();
                 allowance.set(2 * KEYS, false);
                 // Nothing moves any more: the snapshot waits for its disk, and whoever writes for the snapshot.
@@ -155,7 +155,7 @@ fn what_waits_for_a_slow_disk_stays_below_its_bound() {
                     assert_ne!(allowance.left(), (0, false), "nobody was held");
                     thread::sleep(Duration::from_millis(1));
                 }
-                disk.stop(false);
+                disk.between().stop(false);
                 rig.end_snapshot();
                 let most: u64 = rig.info("rdb_last_cow_size").parse().expect("bytes");
                 assert!((WAIT_MAX..WAIT_MAX + SLACK).contains(&most), "{most} bytes have waited");

@@ -11,11 +11,10 @@ use std::time::Duration;
 use sleeve::prelude::*;
 use sleeve::{Client, ClientFilter, Config, Effect, Error, ErrorKind, Protocol, Reply, Synced};
 use sleeve_disk::disk::gated::{Gate, GatedDisk};
-use sleeve_disk::disk::real::RealDisk;
-use sleeve_disk::log::{Folder, Options};
+use sleeve_disk::disk::memory::MemoryDisk;
 use sleeve_server::boot::Server as Served;
-use sleeve_server::config::table::find;
-use sleeve_server::{Config as EngineConfig, Engine};
+use sleeve_server::engine::origin::Origin;
+use sleeve_server::{Config as EngineConfig, Engine, Opt};
 use sleeve_tests::{Kind, Server};
 
 /// A folder that goes with its test.
@@ -46,24 +45,19 @@ struct Gated {
     gate: GatedDisk,
     engine: Arc<Engine>,
     served: Served,
-    _folder: Scratch,
 }
 
 impl Gated {
-    fn new(options: &[(&str, &str)]) -> Self {
-        let (folder, config) = (Scratch::new(), EngineConfig::default());
-        for (name, value) in [("dir", folder.name()), ("appendonly", "yes")].iter().chain(options) {
-            let (row, _) = find(name.as_bytes()).expect("an option");
-            config.assign(row.option, &[value.as_bytes()]).expect("a value");
+    fn new(options: &[(Opt, &str)]) -> Self {
+        let config = EngineConfig::default();
+        for &(option, value) in [(Opt::Appendonly, "yes")].iter().chain(options) {
+            config.assign(option, &[value.as_bytes()]).expect("a value");
         }
-        let engine = Engine::new(config);
-        let gate = GatedDisk::new(Arc::new(RealDisk));
-        let name = "appendonly.aof".to_owned();
-        let options = Options { folder: engine.log_folder(), name, checksums: true, timestamps: false, salt: 1 };
-        let log = Folder::open(Arc::new(gate.clone()), options, std::process::id()).expect("an empty folder");
-        engine.write_first_base(log.wait(0).expect("a log")).expect("a base");
+        let gate = GatedDisk::gated(Arc::new(MemoryDisk::new()));
+        let engine = Engine::begin(config, Origin::of_machine().on(Arc::new(gate.clone())));
+        engine.load().expect("a log begins");
         let served = engine.listen("127.0.0.1:0".parse().expect("an address")).expect("a port");
-        Self { gate, engine, served, _folder: folder }
+        Self { gate, engine, served }
     }
 
     fn url(&self) -> String {
@@ -99,7 +93,7 @@ fn still_waits<T: sleeve::FromReply>(synced: &mut Synced<T>, client: &Client) {
 #[test]
 fn nothing_is_called_synced_before_it_is() {
     for workers in ["1", "2"] {
-        let gated = Gated::new(&[("workers", workers)]);
+        let gated = Gated::new(&[(Opt::Workers, workers)]);
         let (client, other) = (gated.connect(), gated.connect());
         gated.gate.set(Gate::Closed);
         // What was sent, and what was answered, before the server was asked to tell anything.

@@ -1,14 +1,14 @@
 //! CLIENT JOURNAL: what a connection is told about its replies and the disk, and what it is not.
 
 use sleeve_disk::disk::gated::Gate;
-use sleeve_server::{Config, Engine};
+use sleeve_server::{Config, Engine, Opt};
 
 use crate::logged::Logged;
 
 #[test]
 fn nobody_is_told_that_something_is_synced_before_it_is() {
     for workers in ["1", "3"] {
-        let logged = Logged::new(&[("workers", workers)]);
+        let logged = Logged::new(&[(Opt::Workers, workers)]);
         let mut writers = [(); 4].map(|()| logged.follow());
         logged.gate.set(Gate::Closed);
         let mut shown = Vec::new();
@@ -40,7 +40,7 @@ fn nobody_is_told_that_something_is_synced_before_it_is() {
 
 #[test]
 fn a_reply_is_covered_whoever_made_what_it_shows() {
-    let logged = Logged::new(&[("workers", "2")]);
+    let logged = Logged::new(&[(Opt::Workers, "2")]);
     logged.gate.set(Gate::Closed);
     let (mut writer, mut reader, mut popper) = (logged.follow(), logged.follow(), logged.follow());
     writer.ask("SET key value");
@@ -78,7 +78,7 @@ fn a_reply_is_covered_whoever_made_what_it_shows() {
 
 #[test]
 fn there_is_one_message_for_a_wake_up() {
-    let logged = Logged::new(&[("workers", "1")]);
+    let logged = Logged::new(&[(Opt::Workers, "1")]);
     let mut client = logged.follow();
     client.send(&vec!["INCR n"; 200].join("\r\n"));
     let (mut replies, mut messages) = (0, 0);
@@ -94,7 +94,7 @@ fn there_is_one_message_for_a_wake_up() {
 
 #[test]
 fn where_replies_wait_for_the_disk_they_and_what_is_told_of_them_come_together() {
-    let logged = Logged::new(&[("workers", "1"), ("appendfsync", "always")]);
+    let logged = Logged::new(&[(Opt::Workers, "1"), (Opt::Appendfsync, "always")]);
     let (mut first, mut second) = (logged.follow(), logged.follow());
     logged.gate.set(Gate::Closed);
     first.send("SET a 1");
@@ -116,7 +116,7 @@ fn where_replies_wait_for_the_disk_they_and_what_is_told_of_them_come_together()
 #[test]
 fn who_does_not_read_is_told_once_when_it_reads_again() {
     const BIG_LEN: usize = 30_000_000;
-    let logged = Logged::new(&[("workers", "1")]);
+    let logged = Logged::new(&[(Opt::Workers, "1")]);
     let (mut writer, mut slow) = (logged.open(), logged.follow());
     writer.ask(&format!("SETRANGE big {} x", BIG_LEN - 1));
     while logged.engine.synced_offset() < Some(logged.engine.journal.end()) {
@@ -150,7 +150,7 @@ fn who_does_not_read_is_told_once_when_it_reads_again() {
 #[test]
 fn who_wants_no_replies_and_does_not_read_is_told_once_for_many_wake_ups() {
     const BIG_LEN: usize = 30_000_000;
-    let logged = Logged::new(&[("workers", "1")]);
+    let logged = Logged::new(&[(Opt::Workers, "1")]);
     let (mut observer, mut silent) = (logged.open(), logged.follow());
     observer.ask(&format!("SETRANGE big {} x", BIG_LEN - 1));
     silent.send("CLIENT SETNAME silent\r\nGET big\r\nCLIENT REPLY OFF");
@@ -185,7 +185,7 @@ fn who_wants_no_replies_and_does_not_read_is_told_once_for_many_wake_ups() {
 
 #[test]
 fn where_nobody_knows_what_is_synced_that_is_told() {
-    let logged = Logged::new(&[("workers", "1")]);
+    let logged = Logged::new(&[(Opt::Workers, "1")]);
     let (mut client, mut admin) = (logged.follow(), logged.open());
     logged.gate.set(Gate::Closed);
     client.ask("SET key value");
@@ -209,7 +209,7 @@ fn where_nobody_knows_what_is_synced_that_is_told() {
 
 #[test]
 fn a_sync_that_failed_is_told_of_when_it_was_made_good() {
-    let logged = Logged::new(&[("workers", "1")]);
+    let logged = Logged::new(&[(Opt::Workers, "1")]);
     let mut client = logged.follow();
     logged.gate.set(Gate::Failing);
     client.ask("SET key value");
@@ -239,7 +239,7 @@ fn a_sync_that_failed_is_told_of_when_it_was_made_good() {
 
 #[test]
 fn it_is_for_connections_that_speak_resp3_and_ends_with_that() {
-    let logged = Logged::new(&[("workers", "1")]);
+    let logged = Logged::new(&[(Opt::Workers, "1")]);
     let (mut client, mut observer) = (logged.open(), logged.open());
     let refused =
         "-ERR CLIENT JOURNAL needs RESP3, in which a message cannot be taken for a reply: say HELLO 3 first\r\n";
@@ -286,7 +286,7 @@ fn a_session_in_the_same_process_is_told_to_ask_the_engine() {
 
 #[test]
 fn whoever_embeds_the_engine_is_called_when_the_disk_has_what_was_done() {
-    let logged = Logged::new(&[("workers", "1")]);
+    let logged = Logged::new(&[(Opt::Workers, "1")]);
     let (mut local, mut replies) = (logged.engine.connect(|| ()), Vec::new());
     logged.gate.set(Gate::Closed);
     local.exchange(b"SET key value\r\n", &mut replies).expect("the session lives");

@@ -2,47 +2,34 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use sleeve_disk::disk::gated::GatedDisk;
-use sleeve_disk::disk::real::RealDisk;
-use sleeve_disk::log::{Folder, Options};
+use sleeve_disk::disk::gated::{Gate, GatedDisk};
+use sleeve_disk::disk::memory::MemoryDisk;
 use sleeve_server::boot::Server;
-use sleeve_server::config::table::find;
-use sleeve_server::{Config, Engine};
+use sleeve_server::engine::origin::Origin;
+use sleeve_server::{Config, Engine, Opt};
 use sleeve_wire::frame::Scanner;
 
 pub(crate) struct Logged {
     pub engine: Arc<Engine>,
     pub gate: GatedDisk,
     server: Server,
-    folder: PathBuf,
 }
 
 impl Logged {
     /// One with these options.
-    pub(crate) fn new(options: &[(&str, &str)]) -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("sleeve-logged-{}-{number}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a folder");
+    pub(crate) fn new(options: &[(Opt, &str)]) -> Self {
         let config = Config::default();
-        let own = [("dir", folder.to_str().expect("a name")), ("appendonly", "yes")];
-        for (name, value) in own.iter().chain(options) {
-            let (row, _) = find(name.as_bytes()).expect("an option");
-            config.assign(row.option, &[value.as_bytes()]).expect("a value");
+        for &(option, value) in [(Opt::Appendonly, "yes")].iter().chain(options) {
+            config.assign(option, &[value.as_bytes()]).expect("a value");
         }
-        let engine = Engine::new(config);
-        let gate = GatedDisk::new(Arc::new(RealDisk));
-        let name = "appendonly.aof".to_owned();
-        let options = Options { folder: engine.log_folder(), name, checksums: true, timestamps: false, salt: 1 };
-        let log = Folder::open(Arc::new(gate.clone()), options, std::process::id()).expect("an empty folder");
-        engine.write_first_base(log.wait(0).expect("a log")).expect("a base");
+        let gate = GatedDisk::gated(Arc::new(MemoryDisk::new()));
+        let engine = Engine::begin(config, Origin::of_machine().on(Arc::new(gate.clone())));
+        engine.load().expect("a log begins");
         let server = engine.listen("127.0.0.1:0".parse().expect("an address")).expect("a free port");
-        Self { engine, gate, server, folder }
+        Self { engine, gate, server }
     }
 
     pub(crate) fn open(&self) -> Conversation {
@@ -64,9 +51,8 @@ impl Logged {
 
 impl Drop for Logged {
     fn drop(&mut self) {
-        self.gate.set(sleeve_disk::disk::gated::Gate::Open);
+        self.gate.set(Gate::Open);
         self.engine.end_log();
-        std::fs::remove_dir_all(&self.folder).expect("it was there");
     }
 }
 

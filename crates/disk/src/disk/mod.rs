@@ -1,8 +1,9 @@
 //! The few calls that are made to a file system, and nothing else of it.
 //!
 //! [`Disk`] and [`File`] have four twins: [`real`] passes the calls on, [`memory`] keeps everything in a map, [`crashing`]
-//! forgets, on demand, whatever a power cut may take, and [`gated`] makes whoever syncs wait until a test lets it. Whoever writes to a disk is handed one of them, so the
-//! same code runs in a server and in a simulation. What a call promises is said here, once:
+//! forgets, on demand, whatever a power cut may take, and [`passing`] lets a test stand between, as [`gated`] does, which makes
+//! whoever syncs wait until the test lets it. Whoever writes to a disk is handed one of them, so the same code runs in a server
+//! and in a simulation. What a call promises is said here, once:
 //!
 //! - bytes are durable when [`File::sync`] has returned well after they were appended;
 //! - a name (of a new file, of a renamed one, the absence of a removed one) is durable when [`Disk::sync_folder`] of its
@@ -14,6 +15,7 @@
 pub mod crashing;
 pub mod gated;
 pub mod memory;
+pub mod passing;
 pub mod real;
 
 use std::fmt::Debug;

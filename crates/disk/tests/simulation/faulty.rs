@@ -1,11 +1,12 @@
 //! Disks that do less than they say: each is a fault that somebody could write into a log, done from below.
 
+use std::collections::HashSet;
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use sleeve_disk::disk::{Disk, File, Lock, Open, read_small};
+use sleeve_disk::disk::passing::{Between, PassingDisk};
+use sleeve_disk::disk::{Disk, File, read_small};
 
 /// What is not done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,68 +25,32 @@ const LENGTH: &str = " length ";
 /// A name that is to be given, and the name before.
 type LateName = (PathBuf, PathBuf);
 
-#[derive(Clone, Debug)]
-pub struct FaultyDisk {
+/// What makes a disk a faulty one.
+#[derive(Debug)]
+pub struct Fault {
     disk: Arc<dyn Disk>,
     lapse: Lapse,
-    /// The place of a manifest, which is put off.
-    late: Arc<Mutex<Option<LateName>>>,
+    late: Mutex<Late>,
 }
 
-impl FaultyDisk {
-    pub fn new(disk: Arc<dyn Disk>, lapse: Lapse) -> FaultyDisk {
-        FaultyDisk { disk, lapse, late: Arc::default() }
-    }
+/// What is put off.
+#[derive(Debug, Default)]
+struct Late {
+    /// The place of a manifest.
+    name: Option<LateName>,
+    /// The files that were cut and not synced since.
+    cut: HashSet<PathBuf>,
 }
 
-impl Disk for FaultyDisk {
-    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>> {
-        let file = self.disk.open(path, how)?;
-        let is_manifest = path.extension().is_some_and(|extension| extension == "manifest");
-        Ok(Arc::new(FaultyFile { file, disk: self.clone(), is_manifest, is_cut: AtomicBool::new(false) }))
-    }
-
-    fn size(&self, path: &Path) -> io::Result<u64> {
-        self.disk.size(path)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let bytes = read_small(self.disk.as_ref(), from, 1 << 20).unwrap_or_default();
-        if self.lapse == Lapse::CutFirst && String::from_utf8_lossy(&bytes).contains(LENGTH) {
-            *self.late.lock().expect("nobody fails with it") = Some((from.to_owned(), to.to_owned()));
-            return Ok(());
-        }
-        self.disk.rename(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove(path)
-    }
-
-    fn list(&self, folder: &Path) -> io::Result<Vec<String>> {
-        self.disk.list(folder)
-    }
-
-    fn make_folder(&self, folder: &Path) -> io::Result<()> {
-        self.disk.make_folder(folder)
-    }
-
-    fn sync_folder(&self, folder: &Path) -> io::Result<()> {
-        if self.lapse == Lapse::NoFolderSync { Ok(()) } else { self.disk.sync_folder(folder) }
-    }
-
-    fn lock(&self, path: &Path, holder: u32) -> io::Result<Box<dyn Lock>> {
-        self.disk.lock(path, holder)
-    }
+/// This disk, with a fault.
+pub fn faulty(disk: Arc<dyn Disk>, lapse: Lapse) -> PassingDisk<Fault> {
+    PassingDisk::new(Arc::clone(&disk), Fault { disk, lapse, late: Mutex::default() })
 }
 
-#[derive(Debug)]
-struct FaultyFile {
-    file: Arc<dyn File>,
-    disk: FaultyDisk,
-    is_manifest: bool,
-    /// Whether it was cut and not synced since.
-    is_cut: AtomicBool,
+impl Fault {
+    fn late(&self) -> MutexGuard<'_, Late> {
+        self.late.lock().expect("nobody fails with it")
+    }
 }
 
 /// The lines of a manifest without the word for how much counts.
@@ -93,34 +58,39 @@ fn without_lengths(text: &str) -> String {
     text.lines().map(|line| format!("{}\n", line.split(LENGTH).next().unwrap_or_default())).collect()
 }
 
-impl File for FaultyFile {
-    fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<usize> {
-        self.file.read_at(at, into)
-    }
-
-    fn append(&self, slices: &[IoSlice<'_>]) -> io::Result<()> {
-        if self.disk.lapse == Lapse::NoLength && self.is_manifest {
-            let text: String = slices.iter().map(|slice| String::from_utf8_lossy(slice)).collect();
-            return self.file.append(&[IoSlice::new(without_lengths(&text).as_bytes())]);
-        }
-        self.file.append(slices)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.file.sync()?;
-        if !self.is_cut.swap(false, Ordering::Relaxed) {
+impl Between for Fault {
+    fn rename(&self, disk: &dyn Disk, from: &Path, to: &Path) -> io::Result<()> {
+        let bytes = read_small(disk, from, 1 << 20).unwrap_or_default();
+        if self.lapse == Lapse::CutFirst && String::from_utf8_lossy(&bytes).contains(LENGTH) {
+            self.late().name = Some((from.to_owned(), to.to_owned()));
             return Ok(());
         }
-        let late = self.disk.late.lock().expect("nobody fails with it").take();
-        late.map_or(Ok(()), |(from, to)| self.disk.disk.rename(&from, &to))
+        disk.rename(from, to)
     }
 
-    fn truncate(&self, length: u64) -> io::Result<()> {
-        self.is_cut.store(true, Ordering::Relaxed);
-        self.file.truncate(length)
+    fn sync_folder(&self, disk: &dyn Disk, folder: &Path) -> io::Result<()> {
+        if self.lapse == Lapse::NoFolderSync { Ok(()) } else { disk.sync_folder(folder) }
     }
 
-    fn size(&self) -> io::Result<u64> {
-        self.file.size()
+    fn append(&self, file: &dyn File, path: &Path, slices: &[IoSlice<'_>]) -> io::Result<()> {
+        if self.lapse == Lapse::NoLength && path.extension().is_some_and(|extension| extension == "manifest") {
+            let text: String = slices.iter().map(|slice| String::from_utf8_lossy(slice)).collect();
+            return file.append(&[IoSlice::new(without_lengths(&text).as_bytes())]);
+        }
+        file.append(slices)
+    }
+
+    fn sync(&self, file: &dyn File, path: &Path) -> io::Result<()> {
+        file.sync()?;
+        let name = {
+            let mut late = self.late();
+            if late.cut.remove(path) { late.name.take() } else { None }
+        };
+        name.map_or(Ok(()), |(from, to)| self.disk.rename(&from, &to))
+    }
+
+    fn truncate(&self, file: &dyn File, path: &Path, length: u64) -> io::Result<()> {
+        self.late().cut.insert(path.to_owned());
+        file.truncate(length)
     }
 }

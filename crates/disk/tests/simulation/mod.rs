@@ -19,7 +19,7 @@ use sleeve_disk::disk::crashing::{CrashingDisk, Fault, Plan, Side};
 use sleeve_tests::random::{Random, seed};
 use sleeve_tests::soak;
 
-use faulty::{FaultyDisk, Lapse};
+use faulty::{Lapse, faulty};
 use manner::{Manner, SOUND};
 use owed::{Owed, check};
 use server::{Done, Life, Server, options, read_back};
@@ -32,7 +32,7 @@ const LIVES: usize = 3;
 
 fn wrapped(disk: &CrashingDisk, lapse: Option<Lapse>) -> Arc<dyn Disk> {
     match lapse {
-        Some(lapse) => Arc::new(FaultyDisk::new(Arc::new(disk.clone()), lapse)),
+        Some(lapse) => Arc::new(faulty(Arc::new(disk.clone()), lapse)),
         None => Arc::new(disk.clone()),
     }
 }
