@@ -64,7 +64,8 @@ fn a_reply_is_covered_whoever_made_what_it_shows() {
     late.ask("HELLO 3");
     late.ask("GET key");
     assert_eq!(late.ask("CLIENT JOURNAL ON"), "+OK\r\n");
-    assert_eq!(late.told().0, shown);
+    let told = late.told().0;
+    assert!(told == shown || told == pushed, "{told}: the last write to the key's shard, in which the list may be too");
     let mut served = logged.open();
     served.ask("HELLO 3");
     served.send("BLPOP list 0");
