@@ -1,9 +1,10 @@
 //! `sleeve bench`: the load generator.
 //!
 //! It speaks to a socket itself, with requests that were built beforehand, so that it costs less than the server it
-//! measures. It refuses to be a client library: `--workload` is where the client is measured. From top to bottom:
-//! `options` → here (which tests, in which order) → `generator` (threads, clock, meters) → `lane` (one thread) →
-//! `template`, `pace`; `cases` is the table of tests, `report` prints, `halt` tells the threads of an early end.
+//! measures. It refuses to be a client library: `--workload`, for which `workload` is asked instead, is where the client is
+//! measured. From top to bottom: `options` → here (which tests, in which order) → `generator` (threads, clock, meters) →
+//! `lane` (one thread) → `template`, `pace`; `cases` is the table of tests, `report` prints, `halt` tells the threads of an
+//! early end.
 
 pub mod affinity;
 pub mod cases;
@@ -34,7 +35,7 @@ use template::Numbers;
 
 use crate::endpoint::{Endpoint, Login, cannot_connect, encode};
 use crate::interrupt::{INTERRUPTED, Interrupt};
-use crate::{output, workload};
+use crate::output;
 
 /// Requests in flight per connection while keys are filled in.
 const FILL_PIPELINE: usize = 64;
@@ -61,10 +62,6 @@ pub fn run(options: &Options) -> ExitCode {
 
 fn try_run(options: &Options) -> Result<ExitCode, String> {
     options.address.login(None).check()?;
-    if let Some(name) = &options.workload {
-        let is_whole = workload::run(name, options)?;
-        return Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(INTERRUPTED) });
-    }
     if let Some(list) = &options.cpu {
         affinity::confine(list)?;
     }

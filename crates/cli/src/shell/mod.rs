@@ -1,31 +1,20 @@
 //! `sleeve cli`: redis-cli's command line, formats and exit codes.
 //!
-//! From top to bottom: `options` → `modes` (which of them, and what belongs to it) → here → a file for each mode: `repl`,
-//! `pipe`, `scan`, `census`, `hotkeys`, `stat`, `latency`, `spectrum`, `intrinsic` → `session` (state and printing) →
-//! `connection` (`embedded` for an engine in this process). `walk` is SCAN for those that look at all keys; `format`, `json`
-//! and `text` print frames, `editor` and `help` read wire's table, `input` splits lines.
+//! From top to bottom: `options` → `modes` (which of them, and what belongs to it) → here → a mode: `prompt` (commands line by
+//! line), `pipe`, `keys` (those that look at all keys), `stat`, `latency` (those that measure time) → `session` (state and
+//! printing) → `connection` (a socket, or an engine in this process). `format` prints frames; `help` reads wire's table.
 
-mod census;
 mod connection;
-mod editor;
-mod embedded;
 mod format;
 mod help;
-mod hotkeys;
-mod input;
-mod intrinsic;
-mod json;
+mod keys;
 mod latency;
 mod modes;
 pub mod options;
 mod pipe;
-mod repl;
-mod scan;
+mod prompt;
 mod session;
-mod spectrum;
 mod stat;
-mod text;
-mod walk;
 
 use std::io::{self, IsTerminal, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -40,13 +29,15 @@ use sleeve_server::{Config, Engine};
 use crate::endpoint::{Login, without_number};
 use crate::interrupt::{INTERRUPTED, Interrupt};
 use crate::output;
-use census::Measure;
 use connection::{Connection, Target};
 use format::Format;
+use keys::census::Measure;
+use keys::{Listing, census, hotkeys, scan};
+use latency::{intrinsic, spectrum};
 use modes::Mode;
 use options::Options;
+use prompt::input;
 use session::{Manner, Outcome, Session};
-use walk::Listing;
 
 /// The time between two lines of `--stat`, unless `-i` says.
 const TIME_OF_STAT: Duration = Duration::from_secs(1);
@@ -82,9 +73,9 @@ fn try_run(options: &Options, typed: &ArgMatches) -> Result<ExitCode, String> {
             repeat(&mut session, &words, options)
         }
         Mode::Prompt => {
-            repl::run_interactive(&mut session).map_err(|error| error.to_string()).map(|()| ExitCode::SUCCESS)
+            prompt::run_interactive(&mut session).map_err(|error| error.to_string()).map(|()| ExitCode::SUCCESS)
         }
-        Mode::Lines => repl::run_plain(&mut session, options.exit_error).map_err(|error| error.to_string()),
+        Mode::Lines => prompt::run_plain(&mut session, options.exit_error).map_err(|error| error.to_string()),
         _ => observe(&mut session, mode, options),
     }
 }

@@ -14,12 +14,14 @@ mod sample;
 mod step;
 pub mod table;
 
+use std::process::ExitCode;
+
 use sleeve::{Client, Config};
 
 use crate::bench::affinity;
 use crate::bench::options::Options;
 use crate::endpoint::{Endpoint, Login, cannot_connect};
-use crate::interrupt::Interrupt;
+use crate::interrupt::{INTERRUPTED, Interrupt};
 use proxy::Proxy;
 use raw::Raw;
 use sample::Sample;
@@ -31,8 +33,22 @@ use table::Table;
 pub static WORKLOADS: [&Workload; 4] =
     [&booksleeve::BOOKSLEEVE, &pipelining::PIPELINING, &mass_set::MASS_SET, &lookup::LOOKUP];
 
-/// `bench --workload NAME`: runs one of them, or all; false when Ctrl-C ended it.
-pub fn run(name: &str, options: &Options) -> Result<bool, String> {
+/// `bench --workload NAME`: runs one of them, or all; the exit code is 1 when one could not be completed, and 130 when Ctrl-C
+/// ended it.
+pub fn run(options: &Options) -> ExitCode {
+    match try_run(options) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(INTERRUPTED),
+        Err(text) => {
+            eprintln!("{text}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn try_run(options: &Options) -> Result<bool, String> {
+    options.address.login(None).check()?;
+    let name = options.workload.as_deref().unwrap_or("all");
     let chosen: Vec<&Workload> = WORKLOADS.into_iter().filter(|w| name == "all" || w.name == name).collect();
     if chosen.is_empty() {
         let names = WORKLOADS.map(|workload| workload.name).join(", ");

@@ -3,10 +3,10 @@
 use std::io;
 
 use super::census::quoted;
-use super::connection::{Connection, error_of, number_of};
-use super::walk::{self, Listing};
+use super::{Listing, sample};
 use crate::interrupt::Interrupt;
 use crate::output;
+use crate::shell::connection::{Connection, error_of, number_of};
 
 /// How many keys are named.
 const HOTTEST_COUNT: usize = 16;
@@ -35,7 +35,7 @@ pub fn run(connection: &mut Connection, listing: &Listing, interrupt: &Interrupt
         }
         Ok(())
     };
-    let progress = walk::sample(connection, listing, interrupt, "those that are used the most", look)?;
+    let progress = sample(connection, listing, interrupt, "those that are used the most", look)?;
     progress.summarize();
     for (count, key) in &hottest {
         output::line(format_args!("hot key found with counter: {count}\tkeyname: {}", quoted(key)));

@@ -4,10 +4,10 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::latency::{PAUSE, sample};
-use super::session::Session;
+use super::{PAUSE, sample};
 use crate::interrupt::Interrupt;
 use crate::output;
+use crate::shell::session::Session;
 
 /// The time of a line, unless `-i` says.
 const TIME: Duration = Duration::from_secs(1);

@@ -1,5 +1,8 @@
 //! Commands read line by line: with editing and a prompt on a terminal, plainly from a file or a pipe.
 
+mod editor;
+pub mod input;
+
 use std::io::{self, BufRead};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,12 +14,11 @@ use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};
 
-use super::editor::Assistant;
 use super::format::Format;
-use super::input;
 use super::session::{Outcome, Session};
 use crate::interrupt::Interrupt;
 use crate::output;
+use editor::Assistant;
 
 /// A command that took longer says so.
 const NOTABLE: Duration = Duration::from_millis(500);

@@ -4,11 +4,13 @@
 //! of reply and compared with it again by `tests/formats.rs`. JSON stands in `json`. Pure functions of a frame; nesting
 //! beyond a bound is an error, so that no reply can exhaust the stack.
 
+mod json;
+mod text;
+
 use sleeve_wire::frame::{Frame, FrameError, Items};
 use sleeve_wire::inline::quote;
 
-use super::json;
-use super::text::{UNKNOWN_TYPE, check_depth};
+use text::{UNKNOWN_TYPE, check_depth};
 
 /// One of redis-cli's output formats.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,11 +4,11 @@ use std::io;
 
 use sleeve_wire::inline::quote;
 
-use super::connection::Connection;
-use super::format::Format;
-use super::walk::{Listing, Walk};
+use super::{Listing, Walk};
 use crate::interrupt::Interrupt;
 use crate::output;
+use crate::shell::connection::Connection;
+use crate::shell::format::Format;
 
 /// Prints the names, in quotes where the format is for people; false when Ctrl-C came before the last.
 pub fn run(connection: &mut Connection, listing: &Listing, format: &Format, interrupt: &Interrupt) -> io::Result<bool> {

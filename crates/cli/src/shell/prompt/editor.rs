@@ -11,8 +11,8 @@ use rustyline::{Context, Helper};
 use sleeve_wire::commands::{self, Row};
 use sleeve_wire::grammar::{self, Argument, Kind};
 
-use super::help;
 use super::input;
+use crate::shell::help;
 
 /// What the editor asks while a line is typed.
 #[derive(Clone, Copy, Debug)]

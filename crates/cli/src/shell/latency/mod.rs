@@ -3,6 +3,9 @@
 //! A hundred PINGs a second, one after the other, each timed from its write to its reply in whole milliseconds, because
 //! that is what scripts read. On a terminal one line is kept up to date; elsewhere a line is printed when it is whole.
 
+pub mod intrinsic;
+pub mod spectrum;
+
 use std::io;
 use std::time::{Duration, Instant};
 

@@ -4,10 +4,10 @@ use std::io;
 
 use sleeve_wire::inline::quote;
 
-use super::connection::{Connection, error_of, number_of};
-use super::walk::{self, Listing};
+use super::{Listing, sample};
 use crate::interrupt::Interrupt;
 use crate::output;
+use crate::shell::connection::{Connection, error_of, number_of};
 
 /// How large a key is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ struct Census {
 pub fn run(connection: &mut Connection, listing: &Listing, measure: Measure, interrupt: &Interrupt) -> io::Result<()> {
     let mut census = Census::new(measure);
     let look = |connection: &mut Connection, keys: &[Vec<u8>], percent: f64| census.look(connection, keys, percent);
-    let progress = walk::sample(connection, listing, interrupt, "the biggest of each type", look)?;
+    let progress = sample(connection, listing, interrupt, "the biggest of each type", look)?;
     progress.summarize();
     census.summarize(progress.sampled);
     Ok(())

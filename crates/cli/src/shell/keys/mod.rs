@@ -1,6 +1,10 @@
 //! A walk through all keys with SCAN, and what the modes that look at every key have in common: how far they are, their
 //! pauses, and their end by Ctrl-C.
 
+pub mod census;
+pub mod hotkeys;
+pub mod scan;
+
 use std::io;
 use std::time::Duration;
 

@@ -3,6 +3,8 @@
 //! The shell shows what the server sent, so replies stay frames and nothing is decoded into types. Messages that the
 //! server pushes in between are handed to the caller as they come. One thread; no queue.
 
+mod embedded;
+
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
@@ -11,9 +13,9 @@ use rustix::fs::Timespec;
 use sleeve_server::Engine;
 use sleeve_wire::frame::{Frame, Scanner, decode};
 
-use super::embedded::Embedded;
 use crate::endpoint::{Endpoint, Stream, encode};
 use crate::interrupt::Interrupt;
+use embedded::Embedded;
 
 /// Bytes asked for by one read.
 const READ_LENGTH: usize = 16 * 1024;
