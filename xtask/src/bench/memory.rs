@@ -2,17 +2,18 @@
 
 use super::builds::Builds;
 use super::effort::Effort;
+use super::filling::write;
 use super::fleet::Contender;
 use super::plan::BEST_PEER;
+use super::process;
 use super::report::{Bar, Line, Table};
-use sleeve_tests::connection::request;
-use sleeve_tests::{Connection, Server};
+use sleeve_tests::Server;
 
 /// The name that `--only` takes.
 pub const NAME: &str = "memory";
 
-/// Requests that are sent at once; their replies fit into any socket buffer.
-const CHUNK: u64 = 1000;
+/// Requests that come first, and are taken back.
+const WARM: u64 = 1_000;
 
 /// What is written.
 struct Shape {
@@ -131,38 +132,10 @@ pub fn measure(builds: &Builds, effort: Effort) -> Result<Table, String> {
 fn growth(server: &Server, shape: &Shape) -> Result<f64, String> {
     let mut connection = server.connect();
     // What the first requests touch of the program itself is none of the data's.
-    write(&mut connection, 0..CHUNK, shape.words).map_err(|error| error.to_string())?;
+    write(&mut connection, 0..WARM, shape.words)?;
     connection.command(&["FLUSHALL", "SYNC"]).map_err(|error| error.to_string())?;
-    let before = resident_bytes(server.process_id())?;
-    for first in (0..shape.requests).step_by(CHUNK as usize) {
-        let numbers = first..(first + CHUNK).min(shape.requests);
-        write(&mut connection, numbers, shape.words).map_err(|error| error.to_string())?;
-    }
-    let after = resident_bytes(server.process_id())?;
+    let before = process::resident_bytes(server.process_id())?;
+    write(&mut connection, 0..shape.requests, shape.words)?;
+    let after = process::resident_bytes(server.process_id())?;
     Ok((after.saturating_sub(before)) as f64 / (shape.requests * shape.each) as f64)
-}
-
-fn write(
-    connection: &mut Connection,
-    numbers: std::ops::Range<u64>,
-    words: fn(u64) -> Vec<String>,
-) -> std::io::Result<()> {
-    let count = numbers.end - numbers.start;
-    let bytes: Vec<u8> = numbers.flat_map(|number| request(&words(number))).collect();
-    connection.send(&bytes)?;
-    for _ in 0..count {
-        let reply = connection.reply()?;
-        if reply.starts_with(b"-") {
-            return Err(std::io::Error::other(String::from_utf8_lossy(&reply).into_owned()));
-        }
-    }
-    Ok(())
-}
-
-/// `VmRSS` of `/proc/PID/status`, which Linux gives in KiB (proc(5)).
-fn resident_bytes(process_id: u32) -> Result<u64, String> {
-    let status = std::fs::read_to_string(format!("/proc/{process_id}/status")).map_err(|error| error.to_string())?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("the process has no VmRSS")?;
-    let kib: u64 = line.trim().trim_end_matches(" kB").parse().map_err(|_| "VmRSS is no number")?;
-    Ok(kib * 1024)
 }

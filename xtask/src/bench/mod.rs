@@ -7,13 +7,16 @@
 
 mod builds;
 mod effort;
+mod filling;
 mod fleet;
 mod generator;
 mod machine;
 mod memory;
 mod plan;
+mod process;
 mod report;
 mod restart;
+mod snapshot;
 mod subscribers;
 mod synced;
 mod workloads;
@@ -89,6 +92,9 @@ pub fn run(options: &Options) -> Result<(), String> {
     }
     if wanted(restart::NAME) {
         tables.push(show(restart::measure(&builds, effort)?));
+    }
+    if wanted(snapshot::NAME) {
+        tables.push(show(snapshot::measure(&builds, effort)?));
     }
     if wanted(workloads::NAME) {
         tables.push(show(workloads::measure(&builds, effort)?));

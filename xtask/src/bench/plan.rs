@@ -7,8 +7,20 @@ use super::generator::{Figure, Load, State, measure};
 use super::report::{Bar, Line, Ratio, Table};
 
 /// The names that `--only` takes.
-pub const NAMES: [&str; 11] =
-    ["depth", "types", "unpipelined", "workers", "single", "log", "sync", "subscribers", "memory", "restart", "client"];
+pub const NAMES: [&str; 12] = [
+    "depth",
+    "types",
+    "unpipelined",
+    "workers",
+    "single",
+    "log",
+    "sync",
+    "subscribers",
+    "memory",
+    "restart",
+    "snapshot",
+    "client",
+];
 
 /// One table: the same loads sent to several servers.
 #[derive(Debug)]

@@ -7,22 +7,18 @@ use std::time::{Duration, Instant};
 
 use super::builds::{Builds, bound_to};
 use super::effort::Effort;
+use super::filling::{Noise, ask, key, string, write};
 use super::fleet::Contender;
 use super::plan::BEST_PEER;
+use super::process;
 use super::report::{Bar, Line, Table};
-use sleeve_tests::connection::request;
 use sleeve_tests::{Connection, Server};
 
 /// The name that `--only` takes.
 pub const NAME: &str = "restart";
 
-/// Requests that are sent at once; their replies fit into any socket buffer.
-const CHUNK: u64 = 500;
-
 /// The bar for the elapsed time of a start with an RDB of strings.
 const RATIO_MAX: f64 = 0.45;
-
-const VALUE_BYTES: usize = 200;
 
 const LOGGED: &[&str] = &["--appendonly", "yes", "--appendfsync", "no"];
 
@@ -41,47 +37,30 @@ const SHAPES: [Shape; 3] = [
     Shape {
         label: "4,000,000 keys of 16 bytes, 200-byte values, RDB",
         requests: 4_000_000,
-        words: |number, noise| string(number, noise),
+        words: string,
         is_logged: false,
         ratio_max: Some(RATIO_MAX),
     },
     Shape {
         label: "250,000 hashes, sets, sorted sets, lists and streams of 10 elements, 2,500 of 1,000, RDB",
         requests: 250_000,
-        words: |number, noise| collection(number, noise),
+        words: collection,
         is_logged: false,
         ratio_max: None,
     },
     Shape {
         label: "1,000,000 keys of 16 bytes, 200-byte values, half in a log's base, half in its increment",
         requests: 1_000_000,
-        words: |number, noise| string(number, noise),
+        words: string,
         is_logged: true,
         ratio_max: None,
     },
 ];
 
-/// Bytes that cannot be compressed, the same in every run (SplitMix64).
-struct Noise(u64);
-
-impl Noise {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-}
-
-fn string(number: u64, noise: &mut Noise) -> Vec<Vec<u8>> {
-    let value = (0..VALUE_BYTES / 8).flat_map(|_| noise.next().to_le_bytes()).collect();
-    vec![b"SET".to_vec(), format!("key:{number:012}").into_bytes(), value]
-}
-
 /// One of five types in turn, and one in a hundred large.
 fn collection(number: u64, noise: &mut Noise) -> Vec<Vec<u8>> {
     let size = if (number / 5).is_multiple_of(100) { 1_000 } else { 10 };
-    let key = format!("key:{number:012}");
+    let key = key(number);
     let command = ["HSET", "SADD", "ZADD", "RPUSH", "EVAL"][(number % 5) as usize];
     if command == "EVAL" {
         // The entries of a stream come by a script: a request for each would be another load.
@@ -148,7 +127,7 @@ fn start(server: &mut Server, cpus: &[usize]) -> Result<(f64, f64), String> {
     let begun = Instant::now();
     bound_to(cpus, || server.restart())??;
     let seconds = begun.elapsed().as_secs_f64();
-    let cpu = cpu_seconds(server.process_id())?;
+    let cpu = process::cpu_seconds(server.process_id())?;
     server.kill();
     Ok((seconds, cpu))
 }
@@ -159,45 +138,17 @@ fn filled(contender: &Contender, builds: &Builds, shape: &Shape, effort: Effort)
     let mut connection = server.connect();
     let (requests, mut noise) = (shape.requests / effort.divisor, Noise(7));
     let half = requests / 2;
-    write(&mut connection, 0..half, shape, &mut noise)?;
+    write(&mut connection, 0..half, |number| (shape.words)(number, &mut noise))?;
     if shape.is_logged {
         ask(&mut connection, &["BGREWRITEAOF"])?;
         wait_for_rewrite(&mut connection)?;
     }
-    write(&mut connection, half..requests, shape, &mut noise)?;
+    write(&mut connection, half..requests, |number| (shape.words)(number, &mut noise))?;
     if !shape.is_logged {
         ask(&mut connection, &["SAVE"])?;
     }
     server.kill();
     Ok(server)
-}
-
-fn write(
-    connection: &mut Connection,
-    numbers: std::ops::Range<u64>,
-    shape: &Shape,
-    noise: &mut Noise,
-) -> Result<(), String> {
-    let (mut next, end) = (numbers.start, numbers.end);
-    while next < end {
-        let count = CHUNK.min(end - next);
-        let bytes: Vec<u8> = (next..next + count).flat_map(|number| request(&(shape.words)(number, noise))).collect();
-        connection.send(&bytes).map_err(|error| error.to_string())?;
-        for _ in 0..count {
-            refuse_error(connection.reply().map_err(|error| error.to_string())?)?;
-        }
-        next += count;
-    }
-    Ok(())
-}
-
-fn ask(connection: &mut Connection, words: &[&str]) -> Result<String, String> {
-    refuse_error(connection.command(words).map_err(|error| error.to_string())?)
-}
-
-fn refuse_error(reply: Vec<u8>) -> Result<String, String> {
-    let text = String::from_utf8_lossy(&reply).into_owned();
-    if text.starts_with('-') { Err(text) } else { Ok(text) }
 }
 
 fn wait_for_rewrite(connection: &mut Connection) -> Result<(), String> {
@@ -208,12 +159,4 @@ fn wait_for_rewrite(connection: &mut Connection) -> Result<(), String> {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-}
-
-/// CPU time of all threads that a process has had: fields 14 and 15 of `stat`, in hundredths (proc(5)).
-fn cpu_seconds(process_id: u32) -> Result<f64, String> {
-    let text = std::fs::read_to_string(format!("/proc/{process_id}/stat")).map_err(|error| error.to_string())?;
-    let fields = text.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace();
-    let ticks: Vec<u64> = fields.skip(11).take(2).filter_map(|field| field.parse().ok()).collect();
-    if ticks.len() == 2 { Ok(ticks.iter().sum::<u64>() as f64 / 100.0) } else { Err("no times in stat".to_owned()) }
 }

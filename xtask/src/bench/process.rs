@@ -1,0 +1,47 @@
+//! What the system says of a server's process (proc(5)).
+
+use std::fs;
+
+/// CPU time of all threads that it has had: fields 14 and 15 of `stat`, in hundredths.
+///
+/// # Errors
+/// When there is no such process.
+pub fn cpu_seconds(process_id: u32) -> Result<f64, String> {
+    let text = fs::read_to_string(format!("/proc/{process_id}/stat")).map_err(|error| error.to_string())?;
+    let fields = text.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace();
+    let ticks: Vec<u64> = fields.skip(11).take(2).filter_map(|field| field.parse().ok()).collect();
+    if ticks.len() == 2 { Ok(ticks.iter().sum::<u64>() as f64 / 100.0) } else { Err("no times in stat".to_owned()) }
+}
+
+/// Its resident memory.
+///
+/// # Errors
+/// As [`cpu_seconds`].
+pub fn resident_bytes(process_id: u32) -> Result<u64, String> {
+    status(process_id, "VmRSS:")
+}
+
+/// The most that its resident memory has been since [`forget_peak`].
+///
+/// # Errors
+/// As [`cpu_seconds`].
+pub fn peak_bytes(process_id: u32) -> Result<u64, String> {
+    status(process_id, "VmHWM:")
+}
+
+/// Has the peak begin anew.
+///
+/// # Errors
+/// When the system does not allow it.
+pub fn forget_peak(process_id: u32) -> Result<(), String> {
+    fs::write(format!("/proc/{process_id}/clear_refs"), "5").map_err(|error| error.to_string())
+}
+
+/// A line of `status`, which Linux gives in KiB.
+fn status(process_id: u32, name: &str) -> Result<u64, String> {
+    let text = fs::read_to_string(format!("/proc/{process_id}/status")).map_err(|error| error.to_string())?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    let line = line.ok_or_else(|| format!("the process has no {name}"))?;
+    let kib: u64 = line.trim().trim_end_matches(" kB").parse().map_err(|_| format!("{name} is no number"))?;
+    Ok(kib * 1024)
+}
