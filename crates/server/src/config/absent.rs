@@ -11,6 +11,7 @@ const SYSTEM_LOG: &str = "log lines go to 'logfile' only";
 const PROCESS: &str = "this server steers its process in other ways";
 const PROCESSORS: &str = "threads run where the system puts them; taskset or systemd's CPUAffinity says otherwise";
 const CHILDREN: &str = "there are no threads or processes for that";
+const LOADING: &str = "loading never keeps those waiting who ask meanwhile";
 const TABLES: &str = "tables grow with the commands that fill them";
 
 /// Names, and why they have no effect.
@@ -51,6 +52,7 @@ const ABSENT: &[(&str, &str)] = &[
     ("tls-client-cert-file", REPLICAS),
     ("tls-client-key-file", REPLICAS),
     ("tls-client-key-file-pass", REPLICAS),
+    ("loading-process-events-interval-bytes", LOADING),
     ("tls-cluster", CLUSTER),
     ("cluster-allow-pubsubshard-when-down", CLUSTER),
     ("cluster-allow-reads-when-down", CLUSTER),
