@@ -47,8 +47,9 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// What is copied while a shard is held: some 150 us of work.
-const STEP: Budget = Budget { bytes: 256 << 10, pieces: 500 };
+/// What is copied while a shard is held: a few microseconds of work, so that a worker that wants the shard has not even gone
+/// to sleep for it when it comes free. What was copied is encoded before the next shard is taken, and others get their turn.
+const STEP: Budget = Budget { bytes: 8 << 10, pieces: 16 };
 
 /// Bytes that are encoded before they are written.
 const WRITE_BYTES: usize = 1 << 20;
@@ -342,9 +343,13 @@ impl Engine {
 
     /// Waits behind so many keys of a snapshot, as long as a test asks for that.
     fn delay_save(&self, keys: u64) {
+        let delay_us = || self.config.number(Opt::RdbKeySaveDelay);
+        if delay_us() == 0 {
+            return;
+        }
         let began_ms = clock::monotonic_ms();
         let left = || {
-            let delay = test_delay(self.config.number(Opt::RdbKeySaveDelay), keys);
+            let delay = test_delay(delay_us(), keys);
             delay > Duration::from_millis(clock::monotonic_ms() - began_ms)
         };
         while left() && !self.durability.snapshots.is_aborted() {
