@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::absent::{self, Absent};
+use crate::unsupported::{self, Unsupported};
 use crate::{bench, check, output, serve, shell, tour};
 
 /// A Redis-compatible engine, its command line and its load generator in one binary.
@@ -52,8 +52,8 @@ pub fn read() -> Result<(Command, ArgMatches), ExitCode> {
 /// Prints what was asked for (help, the version) or what is wrong.
 fn refuse(error: &clap::Error, tool: &str) -> ExitCode {
     let table = match tool {
-        "cli" => absent::OF_CLI,
-        "bench" => absent::OF_BENCH,
+        "cli" => unsupported::OF_CLI,
+        "bench" => unsupported::OF_BENCH,
         _ => &[],
     };
     if let Some(absent) = not_there(error, table) {
@@ -69,10 +69,10 @@ fn refuse(error: &clap::Error, tool: &str) -> ExitCode {
 }
 
 /// The option that is unknown here, if Redis's or Valkey's program knows it.
-fn not_there(error: &clap::Error, table: &'static [Absent]) -> Option<&'static Absent> {
+fn not_there(error: &clap::Error, table: &'static [Unsupported]) -> Option<&'static Unsupported> {
     let unknown = error.kind() == ErrorKind::UnknownArgument;
     match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::String(typed)) if unknown => absent::find(table, typed),
+        Some(ContextValue::String(typed)) if unknown => unsupported::find(table, typed),
         _ => None,
     }
 }

@@ -3,7 +3,6 @@
 //! One sub-command per file or folder. Nothing here knows how a command works: facts come from wire's table, data from
 //! the server, replies from the client.
 
-mod absent;
 mod address;
 mod allocator;
 mod arguments;
@@ -17,6 +16,7 @@ mod sealed;
 mod serve;
 mod shell;
 mod tour;
+mod unsupported;
 mod workload;
 
 use std::process::ExitCode;

@@ -12,7 +12,7 @@ use crate::context::others::Nobody;
 use crate::context::tracking_delivery;
 use crate::context::tracking_delivery::Delivery;
 use crate::engine::Engine;
-use crate::engine::clients::client_info::Arrival;
+use crate::engine::clients::client_info::NewClient;
 use crate::execute::active_expiry::Expiry;
 use crate::execute::scratch::Desk;
 use crate::host::clock;
@@ -50,7 +50,7 @@ impl Engine {
         if self.failure().is_some() {
             mailbox.post(Letter::Stop);
         }
-        let arrival = Arrival { address: "embedded:0".into(), local_address: "embedded:0".into(), descriptor: -1 };
+        let arrival = NewClient { address: "embedded:0".into(), local_address: "embedded:0".into(), descriptor: -1 };
         let desk = Desk::new(self, now);
         desk.counters.connections.add(1);
         let peer = self.peers.enter(arrival, Arc::clone(&mailbox), desk.now.wall_ms());

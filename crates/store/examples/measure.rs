@@ -1,7 +1,7 @@
 //! Measures the store alone: nanoseconds for each operation on random keys, with and without the two prefetch passes,
 //! and resident memory for each key. `cargo run --release -p sleeve-store --example measure [KEYS [SHARDS [SCENARIO]]]`
 
-use sleeve_store::{Deadline, FindMut, Key, Moment, Options, SHARDS_DEFAULT, Step, Store, Value};
+use sleeve_store::{Deadline, FindMut, Key, Moment, Options, PrefetchStep, SHARDS_DEFAULT, Store, Value};
 use std::hint::black_box;
 use std::ops::Range;
 
@@ -80,7 +80,7 @@ fn run(name: &str, store: &Store, keys: Range<u64>, batch: usize, mut act: impl 
             hashed.clear();
             hashed.extend(keys.iter().map(|key| store.key(key)));
             if batch > 1 {
-                for step in [Step::Segment, Step::Bucket, Step::Entry] {
+                for step in [PrefetchStep::Segment, PrefetchStep::Bucket, PrefetchStep::Entry] {
                     hashed.iter().for_each(|key| store.lock_of(key.hash).prefetch(0, key.hash, step));
                 }
             }

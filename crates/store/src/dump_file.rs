@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::keyspace::Store;
 use crate::keyspace::locks::ShardGuard;
 use crate::keyspace::shard::Shard;
-use crate::memory::prefetch::Step;
+use crate::memory::prefetch::PrefetchStep;
 use crate::rdb::file::batch::{Content, Decoded, Made};
 use crate::rdb::file::{Access, Batch, Error, KeyRecord};
 use crate::rdb::read::{Destination, Limits, Loaded};
@@ -173,16 +173,16 @@ impl Inserter {
         let Self { records, made, order, ends, .. } = self;
         let begin = index.checked_sub(1).map_or(0, |before| ends[before]);
         let (group, database) = (&order[begin..ends[index]], batch.database());
-        let prefetch = |shard: &Shard, place: usize, step: Step| {
+        let prefetch = |shard: &Shard, place: usize, step: PrefetchStep| {
             if let Some(&later) = group.get(place) {
                 shard.prefetch(database, records[later as usize].hash, step);
             }
         };
-        (0..AHEAD).for_each(|place| prefetch(shard, place, Step::Segment));
-        (0..AHEAD / 2).for_each(|place| prefetch(shard, place, Step::Bucket));
+        (0..AHEAD).for_each(|place| prefetch(shard, place, PrefetchStep::Segment));
+        (0..AHEAD / 2).for_each(|place| prefetch(shard, place, PrefetchStep::Bucket));
         for (place, &at) in group.iter().enumerate() {
-            prefetch(shard, place + AHEAD, Step::Segment);
-            prefetch(shard, place + AHEAD / 2, Step::Bucket);
+            prefetch(shard, place + AHEAD, PrefetchStep::Segment);
+            prefetch(shard, place + AHEAD / 2, PrefetchStep::Bucket);
             let Record { hash, decoded } = records[at as usize];
             let prefix = batch.prefix(decoded.at);
             let (deadline, clock) = (prefix.deadline, clock(prefix.access));

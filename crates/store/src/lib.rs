@@ -43,7 +43,7 @@ pub use crate::keyspace::field_expiry::ExpiredFields;
 pub use crate::keyspace::locks::{Locked, SHARDS_MAX, ShardGuard, ShardSet};
 pub use crate::keyspace::shard::{Find, FindMut, Flushed, Moment, OtherKind, Previous, Shard, Updated};
 pub use crate::keyspace::{Options, SHARDS_DEFAULT, Shards, Store};
-pub use crate::memory::prefetch::Step;
+pub use crate::memory::prefetch::PrefetchStep;
 pub use crate::packed::listpack::{Elements, Packed, packed_size};
 pub use crate::packed::pack::Pack;
 pub use crate::table::entry::body::INLINE_MAX;

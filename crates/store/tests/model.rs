@@ -4,7 +4,8 @@
 //! randomness comes from a seed, which a failure prints.
 
 use sleeve_store::{
-    Deadline, Digits, EMBEDDED_MAX, EntryRef, Find, FindMut, INLINE_MAX, Moment, Options, Previous, Step, Store, Value,
+    Deadline, Digits, EMBEDDED_MAX, EntryRef, Find, FindMut, INLINE_MAX, Moment, Options, PrefetchStep, Previous,
+    Store, Value,
 };
 use std::collections::HashMap;
 
@@ -168,7 +169,9 @@ impl Model {
     fn find(&mut self, db: usize, key: &[u8]) {
         let named = self.store.key(key);
         let shard = self.store.lock_of(named.hash);
-        [Step::Segment, Step::Bucket, Step::Entry].into_iter().for_each(|step| shard.prefetch(db, named.hash, step));
+        [PrefetchStep::Segment, PrefetchStep::Bucket, PrefetchStep::Entry]
+            .into_iter()
+            .for_each(|step| shard.prefetch(db, named.hash, step));
         let (found, expected) = match shard.find(db, named, self.now_ms) {
             Find::Missing => (None, Previous::Missing),
             Find::Expired(entry) => (Some(entry), Previous::Expired),

@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use crate::absent;
 use crate::address::Address;
+use crate::unsupported;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,7 +32,7 @@ Examples:
 ";
 
 fn after_help() -> String {
-    format!("{EXAMPLES}\n{}", absent::listing(absent::OF_BENCH))
+    format!("{EXAMPLES}\n{}", unsupported::listing(unsupported::OF_BENCH))
 }
 
 /// What a workload does not look at: it brings its own commands, and speaks through the client library.

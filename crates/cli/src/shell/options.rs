@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::absent;
 use crate::address::Address;
+use crate::unsupported;
 
 const EXAMPLES: &str = "\
 When no command is given, an interactive shell starts; `help` explains it.
@@ -25,7 +25,7 @@ Examples:
 ";
 
 fn after_help() -> String {
-    format!("{EXAMPLES}\n{}", absent::listing(absent::OF_CLI))
+    format!("{EXAMPLES}\n{}", unsupported::listing(unsupported::OF_CLI))
 }
 
 /// A command-line client with redis-cli's options, output formats and exit codes.

@@ -14,7 +14,7 @@ use super::{Disk, File};
 pub enum Gate {
     /// It runs.
     Open,
-    /// It waits until the gate is another.
+    /// It waits until the gate is no longer closed.
     Closed,
     /// It fails.
     Failing,

@@ -97,7 +97,7 @@ impl Log {
     ///
     /// # Errors
     /// After a sync or an append that failed: what was written before must be whole. Where the log was healed or rewritten
-    /// since, or is: its manifest is another. The increment stays, empty.
+    /// meanwhile, or is being rewritten: its manifest has changed. The increment stays, empty.
     pub fn switch(&mut self, rotated: Rotated) -> io::Result<i64> {
         if let Health::WriteFailed(reason) | Health::SyncFailed(reason) = &self.health {
             return Err(io::Error::other(format!("the log is not whole: {reason}")));

@@ -75,7 +75,7 @@ pub struct Part {
 }
 
 /// Why reading stops: in the outer value the disk, in the inner one the file.
-type Step<T> = Result<T, What>;
+type Parsed<T> = Result<T, What>;
 
 impl From<io::Error> for What {
     fn from(error: io::Error) -> What {
@@ -181,7 +181,7 @@ impl Part {
     }
 
     /// Reads a piece or a line; false at the end.
-    fn step(&mut self, into: &mut Vec<u8>) -> Step<bool> {
+    fn step(&mut self, into: &mut Vec<u8>) -> Parsed<bool> {
         if self.stopped_at.is_some() {
             return Ok(false);
         }
@@ -213,7 +213,7 @@ impl Part {
         }
     }
 
-    fn end(&self) -> Step<()> {
+    fn end(&self) -> Parsed<()> {
         // A base that begins as ours do has to end so.
         let is_ours = self.salt.is_some() || self.stands_for.is_some();
         let is_cut_off = self.is_base && is_ours && !self.has_end;
@@ -221,7 +221,7 @@ impl Part {
     }
 
     /// Appends one piece, which ends before byte `end` of the file.
-    fn piece(&mut self, end: u64, into: &mut Vec<u8>) -> Step<()> {
+    fn piece(&mut self, end: u64, into: &mut Vec<u8>) -> Parsed<()> {
         let database = self.database;
         self.is_in_transaction = false;
         loop {
@@ -246,7 +246,7 @@ impl Part {
     }
 
     /// Appends a request; true where the piece ends with it.
-    fn request(&mut self, limit: u64, into: &mut Vec<u8>) -> Step<bool> {
+    fn request(&mut self, limit: u64, into: &mut Vec<u8>) -> Parsed<bool> {
         let (length, meaning) = self.requests.next(&mut self.window, limit)??;
         match meaning {
             Meaning::Multi if self.is_in_transaction => {
@@ -266,7 +266,7 @@ impl Part {
     }
 
     /// The line that begins here, its end included.
-    fn whole_line(&mut self, limit: u64) -> Step<usize> {
+    fn whole_line(&mut self, limit: u64) -> Parsed<usize> {
         self.window.fill(LINE_BYTES_MAX)?;
         let rest = self.window.rest();
         let seen = rest.get(..LINE_BYTES_MAX.min(usize::try_from(limit).unwrap_or(usize::MAX))).unwrap_or(rest);
@@ -278,7 +278,7 @@ impl Part {
     }
 
     /// A line between the requests of a piece, or within a block.
-    fn time_line(&mut self, limit: u64) -> Step<()> {
+    fn time_line(&mut self, limit: u64) -> Parsed<()> {
         let length = self.whole_line(limit)?;
         let line = annotation::parse(self.window.rest().get(..length).unwrap_or_default(), self.salt);
         match line {
@@ -301,7 +301,7 @@ impl Part {
     }
 
     /// A line between pieces and blocks.
-    fn line(&mut self) -> Step<()> {
+    fn line(&mut self) -> Parsed<()> {
         let length = self.whole_line(u64::MAX)?;
         let line = annotation::parse(self.window.rest().get(..length).unwrap_or_default(), self.salt);
         match line {
@@ -342,7 +342,7 @@ impl Part {
     }
 
     /// Whether a block goes on where the one before it stopped.
-    fn check_order(&self, block: &Block) -> Step<()> {
+    fn check_order(&self, block: &Block) -> Parsed<()> {
         let Place { offset: expected, is_exact, is_base } = self.place;
         let found = block.from;
         if is_base {

@@ -6,7 +6,7 @@
 /// What an event about a key is about. Its number is its bit in the option's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Class {
+pub enum EventClass {
     /// Commands on keys of any type: `g`.
     Generic = 1 << 2,
     /// Strings: `$`.
@@ -39,17 +39,17 @@ pub const KEYSPACE: u32 = 1 << 0;
 pub const KEYEVENT: u32 = 1 << 1;
 
 /// The letters that `A` stands for, in the order in which they are shown.
-const ALL: [(u8, Class); 10] = [
-    (b'g', Class::Generic),
-    (b'$', Class::String),
-    (b'l', Class::List),
-    (b's', Class::Set),
-    (b'h', Class::Hash),
-    (b'z', Class::Zset),
-    (b'x', Class::Expired),
-    (b'e', Class::Evicted),
-    (b't', Class::Stream),
-    (b'd', Class::Module),
+const ALL: [(u8, EventClass); 10] = [
+    (b'g', EventClass::Generic),
+    (b'$', EventClass::String),
+    (b'l', EventClass::List),
+    (b's', EventClass::Set),
+    (b'h', EventClass::Hash),
+    (b'z', EventClass::Zset),
+    (b'x', EventClass::Expired),
+    (b'e', EventClass::Evicted),
+    (b't', EventClass::Stream),
+    (b'd', EventClass::Module),
 ];
 
 const fn all_bits() -> u32 {
@@ -72,8 +72,8 @@ pub fn parse(letters: &[u8]) -> Result<u32, String> {
             b'A' => all_bits(),
             b'K' => KEYSPACE,
             b'E' => KEYEVENT,
-            b'm' => Class::KeyMiss as u32,
-            b'n' => Class::New as u32,
+            b'm' => EventClass::KeyMiss as u32,
+            b'n' => EventClass::New as u32,
             _ => match ALL.iter().find(|(known, _)| known == letter) {
                 Some((_, class)) => *class as u32,
                 None => return Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".into()),
@@ -90,11 +90,11 @@ pub fn show(bits: u32) -> String {
         letters.push('A');
     } else {
         letters.extend(ALL.iter().filter(|(_, class)| bits & *class as u32 != 0).map(|(letter, _)| *letter as char));
-        if bits & Class::New as u32 != 0 {
+        if bits & EventClass::New as u32 != 0 {
             letters.push('n');
         }
     }
-    let more = [(KEYSPACE, 'K'), (KEYEVENT, 'E'), (Class::KeyMiss as u32, 'm')];
+    let more = [(KEYSPACE, 'K'), (KEYEVENT, 'E'), (EventClass::KeyMiss as u32, 'm')];
     letters.extend(more.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, letter)| letter));
     letters
 }

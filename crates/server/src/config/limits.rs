@@ -8,7 +8,7 @@ use super::size;
 /// The class of a client, as `client-output-buffer-limit` names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Class {
+pub enum ClientClass {
     /// Every client that is neither of the others.
     Normal,
     /// A replica of this server.
@@ -40,7 +40,7 @@ impl OutputLimit {
     }
 }
 
-/// The limits of all classes, in the order of [`Class`].
+/// The limits of all classes, in the order of [`ClientClass`].
 pub type OutputLimits = [OutputLimit; 3];
 
 /// Reads `CLASS HARD SOFT SECONDS ...`; classes that are not named keep what `old` says. A single word is split first,
@@ -75,11 +75,11 @@ pub fn show(limits: &OutputLimits) -> String {
     ["normal", "slave", "pubsub"].into_iter().zip(limits).map(one).collect::<Vec<_>>().join(" ")
 }
 
-fn class_of(word: &[u8]) -> Option<Class> {
+fn class_of(word: &[u8]) -> Option<ClientClass> {
     match word.to_ascii_lowercase().as_slice() {
-        b"normal" => Some(Class::Normal),
-        b"slave" | b"replica" => Some(Class::Replica),
-        b"pubsub" => Some(Class::Pubsub),
+        b"normal" => Some(ClientClass::Normal),
+        b"slave" | b"replica" => Some(ClientClass::Replica),
+        b"pubsub" => Some(ClientClass::Pubsub),
         _ => None,
     }
 }

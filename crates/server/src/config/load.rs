@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 
 use std::os::unix::ffi::OsStrExt;
 
-use super::absent;
 use super::arguments::Arguments;
 use super::file;
 use super::file::{BadLine, Directive};
 use super::state::Config;
 use super::table::{Kind, Opt, find};
+use super::unsupported;
 use super::value::reason;
 
 /// How deep files may include files; more is taken for a circle.
@@ -133,8 +133,8 @@ impl Reading<'_> {
             return Ok(());
         };
         let text = &directive.text;
-        if let Some(why) = absent::reason(name) {
-            let shown = String::from_utf8_lossy(if absent::is_secret(name) { name } else { text });
+        if let Some(why) = unsupported::reason(name) {
+            let shown = String::from_utf8_lossy(if unsupported::is_secret(name) { name } else { text });
             let line = directive.line;
             self.warnings.push(format!("'{shown}', line {line} of the configuration, has no effect: {why}"));
             return Ok(());

@@ -5,9 +5,8 @@
 //! `arguments` makes the command line part of it, `load` gives both to the options, and `rewrite` writes a file back.
 //! This file only names them; the arrows run between the others.
 
-mod absent;
 pub mod arguments;
-pub mod choice;
+pub mod enums;
 pub mod events;
 pub mod file;
 pub mod limits;
@@ -19,10 +18,11 @@ pub mod shutdown;
 pub mod size;
 pub mod state;
 pub mod table;
-pub mod template;
+pub mod title_template;
+mod unsupported;
 pub mod value;
 
-pub use choice::{Access, ClientCertificates, LogLevel, MaxmemoryPolicy};
-pub use limits::{Class, OutputLimit};
+pub use enums::{Access, ClientCertificates, LogLevel, MaxmemoryPolicy};
+pub use limits::{ClientClass, OutputLimit};
 pub use state::Config;
 pub use table::Opt;

@@ -16,16 +16,16 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use parking_lot::{Mutex, RwLock};
 use sleeve_wire::pattern;
 
-use super::absent;
-use super::choice::{Access, ClientCertificates, LogLevel, MaxmemoryPolicy};
-use super::limits::{Class, OutputLimit, OutputLimits};
+use super::enums::{Access, ClientCertificates, LogLevel, MaxmemoryPolicy};
+use super::limits::{ClientClass, OutputLimit, OutputLimits};
 use super::table::{COUNT, Change, Kind, Opt, ROWS, Row, find, names};
+use super::unsupported;
 use super::value;
 use super::value::Value;
 use crate::acl;
 use crate::acl::Defaults;
 use crate::request::error::Error;
-use crate::request::renamed_commands::Names;
+use crate::request::renamed_commands::RenamedCommands;
 
 /// All options of one engine.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub struct Config {
     file: RwLock<Option<PathBuf>>,
     /// The words behind each `user` of the configuration file.
     users: Mutex<Vec<Vec<Vec<u8>>>>,
-    names: Mutex<Names>,
+    names: Mutex<RenamedCommands>,
     changing: Mutex<()>,
 }
 
@@ -116,7 +116,7 @@ impl Config {
     }
 
     /// When clients of this class have too many unread bytes.
-    pub fn output_limit(&self, class: Class) -> OutputLimit {
+    pub fn output_limit(&self, class: ClientClass) -> OutputLimit {
         let [hard_bytes, soft_bytes, soft_seconds] =
             self.limits[class as usize].each_ref().map(|number| number.load(Ordering::Relaxed));
         OutputLimit { hard_bytes, soft_bytes, soft_seconds }
@@ -141,7 +141,7 @@ impl Config {
     }
 
     /// The names that the configuration file gives to commands.
-    pub fn names(&self) -> Names {
+    pub fn names(&self) -> RenamedCommands {
         self.names.lock().clone()
     }
 
@@ -221,9 +221,9 @@ impl Config {
     /// The value as it is kept.
     pub fn value(&self, option: Opt) -> Value {
         match option.row().kind {
-            Kind::OutputLimits => {
-                Value::Limits([Class::Normal, Class::Replica, Class::Pubsub].map(|class| self.output_limit(class)))
-            }
+            Kind::OutputLimits => Value::Limits(
+                [ClientClass::Normal, ClientClass::Replica, ClientClass::Pubsub].map(|class| self.output_limit(class)),
+            ),
             Kind::Text
             | Kind::Words { .. }
             | Kind::Percentiles
@@ -302,7 +302,7 @@ impl Config {
         self.names.lock().rename(old, new)
     }
 
-    /// CONFIG SET: takes all pairs or none, and returns the options whose value is another now. `local` says whether the
+    /// CONFIG SET: takes all pairs or none, and returns the options whose values have changed. `local` says whether the
     /// peer counts as local for protected options. `apply` is called for each changed option once all are set; when it
     /// refuses one, the old values come back and it is called again for those already applied.
     ///
@@ -418,7 +418,7 @@ fn parsed(row: &Row, words: &[&[u8]], old: &Value) -> Result<Value, String> {
 }
 
 fn unknown(name: &[u8]) -> Error {
-    if let Some(why) = absent::reason(name) {
+    if let Some(why) = unsupported::reason(name) {
         return failed(name, why);
     }
     Error::naming("ERR Unknown option or number of arguments for CONFIG SET - '{}'", &[name])

@@ -16,7 +16,7 @@ use super::save_points;
 use super::shutdown;
 use super::size;
 use super::table::Kind;
-use super::template;
+use super::title_template;
 
 /// A checked value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,7 +75,7 @@ fn parse_one(kind: Kind, word: &[u8]) -> Result<Value, String> {
         Kind::Octal { max } => parse_octal(word, max),
         Kind::Choice(choices) => parse_choice(word, choices),
         Kind::Named(names) => parse_named(word, names),
-        Kind::Template => template::check(word).map(|()| Value::Text(word.to_vec())),
+        Kind::Template => title_template::check(word).map(|()| Value::Text(word.to_vec())),
         Kind::Folder => parse_folder(word),
         Kind::FileName { path, empty } => parse_file_name(word, path, empty),
         Kind::Events => events::parse(word).map(|bits| Value::Number(i64::from(bits))),

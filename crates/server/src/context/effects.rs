@@ -8,7 +8,7 @@ use super::Cx;
 use super::key_change;
 use super::key_change::{Cause, Source};
 use super::notifications;
-use super::notifications::Class;
+use super::notifications::EventClass;
 use crate::config::Opt;
 use crate::request::{Key, Request};
 
@@ -137,13 +137,13 @@ impl Cx<'_> {
 
     /// Publishes an event about a key of the selected database, in Redis's words, behind the change.
     #[inline]
-    pub fn notify(&mut self, class: Class, event: &'static str, key: Key<'_>) {
+    pub fn notify(&mut self, class: EventClass, event: &'static str, key: Key<'_>) {
         self.notify_in(self.state.database, class, event, key);
     }
 
     /// Publishes an event about a key of another database.
     #[inline]
-    pub fn notify_in(&mut self, database: u32, class: Class, event: &'static str, key: Key<'_>) {
+    pub fn notify_in(&mut self, database: u32, class: EventClass, event: &'static str, key: Key<'_>) {
         let by = (self.engine, self.state.own(), &mut self.pending.outbox);
         notifications::publish(by, database, (class, event), key.name);
     }
@@ -157,7 +157,7 @@ mod tests {
     use crate::config::Config;
     use crate::context::session_state::State;
     use crate::engine::Engine;
-    use crate::engine::clients::client_info::Arrival;
+    use crate::engine::clients::client_info::NewClient;
     use crate::execute::scratch::Desk;
     use crate::host::clock::Instant;
     use crate::messaging::mail::Mailbox;
@@ -167,7 +167,7 @@ mod tests {
     fn who_begins_to_read_while_a_transaction_runs_never_sees_half_of_it() {
         let engine = Engine::new(Config::default());
         let (desk, mut output) = (Desk::new(&engine, Instant::now()), Output::default());
-        let arrival = Arrival { address: "test:0".into(), local_address: "test:0".into(), descriptor: -1 };
+        let arrival = NewClient { address: "test:0".into(), local_address: "test:0".into(), descriptor: -1 };
         let mut state =
             State::new(engine.peers.enter(arrival, Arc::new(Mailbox::new(|| ())), 0), engine.acl.default_user());
         let mut cx = Cx::new(desk.at_hand(), &mut state, &mut output, |_, _| ());

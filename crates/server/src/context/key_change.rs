@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use sleeve_store::ExpiredFields;
 
 use super::notifications;
-use super::notifications::Class;
+use super::notifications::EventClass;
 use super::session_state::State;
 use crate::config::Opt;
 use crate::engine::Engine;
@@ -25,7 +25,7 @@ use crate::messaging::wakeups::Outbox;
 use crate::observe::stats::Counters;
 use crate::request::Key;
 
-/// Why a key is another now, or gone.
+/// Why a key has changed, or is gone.
 #[derive(Debug, Clone, Copy)]
 pub enum Cause<'a> {
     /// A command changed or removed it.
@@ -98,7 +98,7 @@ pub fn tell(source: Source<'_, '_>, cause: Cause<'_>, database: u32, key: Key<'_
 fn tell_unasked(source: Source<'_, '_>, cause: Cause<'_>, database: u32, name: &[u8]) {
     let Source { engine, counters, state, pending, recorder } = source;
     let is_recording = recorder.is_recording();
-    let mut publish = |class: Class, event: &'static str| {
+    let mut publish = |class: EventClass, event: &'static str| {
         let by = (engine, state.and_then(State::own), &mut pending.outbox);
         notifications::publish(by, database, (class, event), name);
     };
@@ -106,16 +106,16 @@ fn tell_unasked(source: Source<'_, '_>, cause: Cause<'_>, database: u32, name: &
         Cause::Command | Cause::Uncounted | Cause::GroupRemoved => return,
         Cause::Expired => {
             counters.expired.add(1);
-            publish(Class::Expired, "expired");
+            publish(EventClass::Expired, "expired");
         }
         Cause::Evicted => {
             counters.evicted.add(1);
-            publish(Class::Evicted, "evicted");
+            publish(EventClass::Evicted, "evicted");
         }
         Cause::FieldsExpired(expired) => {
-            publish(Class::Hash, "hexpired");
+            publish(EventClass::Hash, "hexpired");
             if expired.emptied {
-                publish(Class::Generic, "del");
+                publish(EventClass::Generic, "del");
             }
             if is_recording {
                 let mut words = recorder.effect(database, 2 + expired.fields.len());

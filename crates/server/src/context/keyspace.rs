@@ -10,7 +10,7 @@ use sleeve_store::{EntryRef, Find, Flushed, OwnedEntry, Previous, Shard};
 
 use super::Cx;
 use super::key_change::Cause;
-use super::notifications::Class;
+use super::notifications::EventClass;
 use crate::config::Opt;
 use crate::engine::clients::watch::Presence;
 use crate::request::Key;
@@ -75,7 +75,7 @@ impl Cx<'_> {
         self.engine.lazy_free.now_or_later(garbage, self.engine.config.flag(Opt::LazyfreeLazyServerDel));
         self.tell(Cause::Command, database, key);
         if previous != Previous::Live {
-            self.notify_in(database, Class::New, "new", key);
+            self.notify_in(database, EventClass::New, "new", key);
         }
     }
 

@@ -17,7 +17,7 @@ use crate::host::clock;
 use crate::request::error::Error;
 
 /// How long a lock is waited for before the question is asked who has it.
-const PATIENCE: Duration = Duration::from_millis(10);
+const LOCK_TIMEOUT: Duration = Duration::from_millis(10);
 
 /// Whether a script has run for so long that nobody waits for it.
 ///
@@ -35,7 +35,7 @@ impl<'a> Cx<'a> {
     /// Tries to take locks until that succeeds.
     #[inline]
     fn lock_by(&mut self, mut take: impl FnMut(&mut Locks<'a>, Duration) -> bool) -> Result<(), Error> {
-        while !take(&mut self.locks, PATIENCE) {
+        while !take(&mut self.locks, LOCK_TIMEOUT) {
             check(self.engine)?;
         }
         Ok(())
@@ -47,7 +47,7 @@ impl<'a> Cx<'a> {
     /// BUSY: a script has it for long, as for all that follow.
     #[inline]
     pub fn lock_key(&mut self, hash: Hash) -> Result<(), Error> {
-        self.lock_by(|locks, patience| locks.take_one_within(hash, patience))
+        self.lock_by(|locks, timeout| locks.take_one_within(hash, timeout))
     }
 
     /// Takes the shards of these keys instead of what is held.
@@ -55,7 +55,7 @@ impl<'a> Cx<'a> {
     /// # Errors
     /// BUSY.
     pub fn lock_keys(&mut self, hashes: impl Iterator<Item = Hash> + Clone) -> Result<(), Error> {
-        self.lock_by(|locks, patience| locks.take_within(hashes.clone(), patience))
+        self.lock_by(|locks, timeout| locks.take_within(hashes.clone(), timeout))
     }
 
     /// Says that single shards will be taken one after the other.

@@ -7,14 +7,14 @@
 
 use std::ops::Range;
 
-use sleeve_store::{EntryRef, MemberPlace, Step, Store};
+use sleeve_store::{EntryRef, MemberPlace, PrefetchStep, Store};
 use sleeve_wire::commands::{self, Command, Flags, Group, Row};
 use sleeve_wire::request::{Args, Batch};
 
 use super::Cx;
 use crate::engine::keyspace::locks::Locks;
 use crate::host::dice::Dice;
-use crate::request::renamed_commands::Names;
+use crate::request::renamed_commands::RenamedCommands;
 use crate::request::{Key, KeyAt, hash_keys};
 
 /// Keys whose buckets and entries are fetched ahead together: what the caches of a core hold without loss.
@@ -33,7 +33,7 @@ pub struct Prepared {
 }
 
 /// Each step reads what the one before has asked for.
-const STEPS: [Step; 3] = [Step::Segment, Step::Bucket, Step::Entry];
+const STEPS: [PrefetchStep; 3] = [PrefetchStep::Segment, PrefetchStep::Bucket, PrefetchStep::Entry];
 
 /// A member or field that a request is about.
 #[derive(Debug, Clone, Copy)]
@@ -152,7 +152,7 @@ impl Prepared {
     }
 
     #[inline]
-    fn look_up(&mut self, names: &Names, store: &Store, args: Args<'_>) -> Ready {
+    fn look_up(&mut self, names: &RenamedCommands, store: &Store, args: Args<'_>) -> Ready {
         let found = find(names, args);
         let first = self.keys.len() as u32;
         if let Found::Command(row) = found {
@@ -193,7 +193,7 @@ fn entry_of<'l>(locks: &'l mut Locks<'_>, database: usize, args: Args<'_>, key: 
 
 /// What the name of a request stands for.
 #[inline]
-pub fn find(names: &Names, args: Args<'_>) -> Found {
+pub fn find(names: &RenamedCommands, args: Args<'_>) -> Found {
     let Some(row) = args.get(0).and_then(|name| names.find(name)) else { return Found::Unknown };
     let row = match args.get(1) {
         Some(name) if row.is_container() => match commands::find_sub(row.id, name) {

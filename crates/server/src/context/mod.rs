@@ -47,7 +47,7 @@ use crate::request::output::Output;
 use crate::request::{Key, Request};
 use field_expiry::FIELDS_A_LOOK;
 use key_change::{Cause, Pending};
-use notifications::Class;
+use notifications::EventClass;
 use others::Others;
 use session_state::State;
 
@@ -231,7 +231,7 @@ impl Cx<'_> {
         let Some(entry) = self.locks.shard(key.hash).get(database, key, due_ms) else {
             self.counters.misses.add(1);
             let by = (self.engine, self.state.own(), &mut self.pending.outbox);
-            notifications::publish(by, self.state.database, (Class::KeyMiss, "keymiss"), key.name);
+            notifications::publish(by, self.state.database, (EventClass::KeyMiss, "keymiss"), key.name);
             return None;
         };
         self.counters.hits.add(1);
@@ -274,7 +274,7 @@ impl Cx<'_> {
         let Some(entry) = shard.get(database, key, self.due_ms) else {
             self.counters.misses.add(1);
             let by = (self.engine, self.state.own(), &mut self.pending.outbox);
-            notifications::publish(by, self.state.database, (Class::KeyMiss, "keymiss"), key.name);
+            notifications::publish(by, self.state.database, (EventClass::KeyMiss, "keymiss"), key.name);
             return Ok(false);
         };
         self.counters.hits.add(1);
@@ -333,7 +333,7 @@ impl Cx<'_> {
         let updated = self.locks.shard(key.hash).update(database, key, moment, renew, change);
         let updated = updated.map_err(|OtherKind| Error::WRONG_TYPE)?;
         if updated.created && !updated.emptied {
-            self.notify(Class::New, "new", key);
+            self.notify(EventClass::New, "new", key);
         }
         Ok(updated)
     }
@@ -354,8 +354,8 @@ impl Cx<'_> {
     #[inline]
     pub fn edit_or_insert(&mut self, key: Key<'_>, value: &Value<'_>) -> EntryMut<'_> {
         self.expire_if_due(key);
-        if notifications::is_wanted(&self.engine.config, Class::New) && self.peek(key).is_none() {
-            self.notify(Class::New, "new", key);
+        if notifications::is_wanted(&self.engine.config, EventClass::New) && self.peek(key).is_none() {
+            self.notify(EventClass::New, "new", key);
         }
         let (database, moment) = (self.state.database as usize, self.moment());
         let entry = self.locks.shard(key.hash).entry_or_insert(database, key, value, moment);
@@ -450,7 +450,7 @@ impl Cx<'_> {
         }
         self.changed(key);
         if previous != Previous::Live {
-            self.notify(Class::New, "new", key);
+            self.notify(EventClass::New, "new", key);
         }
     }
 
@@ -467,7 +467,7 @@ impl Cx<'_> {
         drop(shard.set_collection(database, key, collection, Deadline::Clear, moment));
         self.changed(key);
         if is_new {
-            self.notify(Class::New, "new", key);
+            self.notify(EventClass::New, "new", key);
         }
         true
     }

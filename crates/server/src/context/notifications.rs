@@ -4,9 +4,9 @@
 //! under which of the two names, is the option `notify-keyspace-events`; while it is empty an event costs one relaxed
 //! load. An event is published under the lock of its key's shard, so the events of one key come in their true order.
 
-pub use crate::config::events::Class;
+pub use crate::config::events::EventClass;
 use crate::config::events::{KEYEVENT, KEYSPACE};
-use crate::config::{Class as ClientClass, Config, Opt};
+use crate::config::{ClientClass, Config, Opt};
 use crate::engine::Engine;
 use crate::messaging::message::Kind;
 use crate::messaging::pubsub::Own;
@@ -18,14 +18,14 @@ pub type By<'a> = (&'a Engine, Option<Own<'a>>, &'a mut Outbox);
 
 /// Whether events of this class are published at all.
 #[inline]
-pub fn is_wanted(config: &Config, class: Class) -> bool {
+pub fn is_wanted(config: &Config, class: EventClass) -> bool {
     let bits = config.number(Opt::NotifyKeyspaceEvents) as u32;
     bits & class as u32 != 0 && bits & (KEYSPACE | KEYEVENT) != 0
 }
 
 /// Publishes an event about a key, if anybody wants events of its class.
 #[inline]
-pub fn publish(by: By<'_>, database: u32, (class, event): (Class, &'static str), key: &[u8]) {
+pub fn publish(by: By<'_>, database: u32, (class, event): (EventClass, &'static str), key: &[u8]) {
     if is_wanted(&by.0.config, class) {
         publish_wanted(by, database, event, key);
     }

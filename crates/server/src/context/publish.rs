@@ -5,7 +5,7 @@ use sleeve_wire::commands::{Command, Flags, Group, Row};
 use super::Cx;
 use super::tracking_delivery;
 use super::tracking_delivery::Delivery;
-use crate::config::{Class as ClientClass, Config, Opt};
+use crate::config::{ClientClass, Config, Opt};
 use crate::engine::clients::monitor_line;
 use crate::engine::clients::tracking;
 use crate::messaging::mail::Letter;

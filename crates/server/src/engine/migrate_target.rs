@@ -43,7 +43,7 @@ pub struct Address {
 
 /// At which step a connection has failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
+pub enum Phase {
     /// Before it was one.
     Connecting,
     /// While something was sent.
@@ -56,7 +56,7 @@ pub enum Stage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Broken {
     /// Where it broke.
-    pub stage: Stage,
+    pub phase: Phase,
     /// Because the time was over; the other side may be there.
     pub is_late: bool,
 }
@@ -76,7 +76,7 @@ pub struct Target {
     address: Address,
     stream: TcpStream,
     /// For how long one step is waited for.
-    patience: Duration,
+    timeout: Duration,
     /// The database that it has selected, if that is known.
     database: Option<i64>,
     /// It was used before and has been kept.
@@ -90,22 +90,22 @@ impl Target {
     ///
     /// # Errors
     /// The name has no address, or nobody answers there in time.
-    pub fn connect(address: Address, patience: Duration) -> Result<Self, Broken> {
+    pub fn connect(address: Address, timeout: Duration) -> Result<Self, Broken> {
         let failed = |kind: ErrorKind| match kind {
             // Redis finds out about a closed port when it writes.
-            ErrorKind::ConnectionRefused => Broken { stage: Stage::Writing, is_late: false },
-            kind => Broken { stage: Stage::Connecting, is_late: is_late(kind) },
+            ErrorKind::ConnectionRefused => Broken { phase: Phase::Writing, is_late: false },
+            kind => Broken { phase: Phase::Connecting, is_late: is_late(kind) },
         };
         let begun = Instant::now();
         let mut last = ErrorKind::NotFound;
         for socket_address in addresses(&address).map_err(failed)? {
-            let left = patience.saturating_sub(begun.elapsed()).max(LEAST);
+            let left = timeout.saturating_sub(begun.elapsed()).max(LEAST);
             match TcpStream::connect_timeout(&socket_address, left) {
                 Ok(stream) => {
                     _ = stream.set_nodelay(true);
                     let (written, read) = (Vec::new(), Vec::new());
                     let database = Some(0);
-                    return Ok(Self { address, stream, patience, database, is_kept: false, written, read });
+                    return Ok(Self { address, stream, timeout, database, is_kept: false, written, read });
                 }
                 Err(error) => last = error.kind(),
             }
@@ -167,18 +167,18 @@ impl Target {
     /// The connection is broken, or what is at its other end is no server of this kind.
     pub fn answer(&mut self) -> Result<Answer, Broken> {
         self.flush()?;
-        let line = self.line().map_err(|kind| Broken { stage: Stage::Reading, is_late: is_late(kind) })?;
+        let line = self.line().map_err(|kind| Broken { phase: Phase::Reading, is_late: is_late(kind) })?;
         match line.split_first() {
             Some((b'+', _)) => Ok(Answer::Done),
             Some((b'-', reason)) => Ok(Answer::Refused(String::from_utf8_lossy(reason).into_owned())),
-            _ => Err(Broken { stage: Stage::Reading, is_late: false }),
+            _ => Err(Broken { phase: Phase::Reading, is_late: false }),
         }
     }
 
     fn flush(&mut self) -> Result<(), Broken> {
         let written = std::mem::take(&mut self.written);
         let all = written.chunks(CHUNK_BYTES).try_for_each(|chunk| self.write(chunk));
-        all.map_err(|kind| Broken { stage: Stage::Writing, is_late: is_late(kind) })
+        all.map_err(|kind| Broken { phase: Phase::Writing, is_late: is_late(kind) })
     }
 
     fn write(&mut self, mut chunk: &[u8]) -> Result<(), ErrorKind> {
@@ -220,7 +220,7 @@ impl Target {
 
     /// What is left of the time for a step.
     fn left(&self, begun: Instant) -> Result<Duration, ErrorKind> {
-        let left = self.patience.saturating_sub(begun.elapsed());
+        let left = self.timeout.saturating_sub(begun.elapsed());
         if left.is_zero() { Err(ErrorKind::TimedOut) } else { Ok(left.max(LEAST)) }
     }
 }
@@ -252,15 +252,15 @@ impl Targets {
     ///
     /// # Errors
     /// As [`Target::connect`].
-    pub fn open(&self, address: &Address, patience: Duration) -> Result<Target, Broken> {
+    pub fn open(&self, address: &Address, timeout: Duration) -> Result<Target, Broken> {
         let kept = {
             let mut kept = self.kept.lock();
             let at = kept.iter().rposition(|(_, target)| target.address == *address);
             at.and_then(|at| kept.remove(at))
         };
         match kept {
-            Some((_, target)) => Ok(Target { patience, is_kept: true, ..target }),
-            None => Target::connect(address.clone(), patience),
+            Some((_, target)) => Ok(Target { timeout, is_kept: true, ..target }),
+            None => Target::connect(address.clone(), timeout),
         }
     }
 
@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn only_lines_of_status_and_errors_are_answers() {
-        let broken = |is_late| Err(Broken { stage: Stage::Reading, is_late });
+        let broken = |is_late| Err(Broken { phase: Phase::Reading, is_late });
         assert_eq!(against(b"+OK\r\n").0, Ok(Answer::Done));
         assert_eq!(against(b"-BUSYKEY no\r\n").0, Ok(Answer::Refused("BUSYKEY no".into())));
         for strange in [b"$1000000000\r\n".as_slice(), b"HTTP/1.1 400\r\n", b"\n", &[b'+'; 1_100], b"", b"+O"] {
@@ -333,7 +333,7 @@ mod tests {
         let port = listener.local_addr().expect("an address").port().to_string().into_bytes();
         let address = Address { host: b"127.0.0.1".to_vec(), port, credentials: vec![b"word".to_vec()] };
         let mut target = Target::connect(address, Duration::from_millis(5)).expect("a connection");
-        assert_eq!(target.enter(0), Err(Broken { stage: Stage::Reading, is_late: true }));
+        assert_eq!(target.enter(0), Err(Broken { phase: Phase::Reading, is_late: true }));
     }
 
     #[test]

@@ -36,7 +36,7 @@ use crate::observe::latency::Latency;
 use crate::observe::rates::Gauges;
 use crate::observe::slowlog::SlowLog;
 use crate::observe::stats::Stats;
-use crate::request::renamed_commands::Names;
+use crate::request::renamed_commands::RenamedCommands;
 use clients::blocking::Blocking;
 use clients::client_info::Peers;
 use clients::client_memory::ClientMemory;
@@ -62,7 +62,7 @@ pub struct Engine {
     /// The options.
     pub config: Config,
     /// What the commands are called.
-    pub names: Names,
+    pub names: RenamedCommands,
     /// The log of effects.
     pub journal: Arc<Journal>,
     /// How far the log goes about each shard.

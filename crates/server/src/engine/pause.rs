@@ -14,7 +14,7 @@ pub struct Pause {
 
 /// Whom a pause holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Held {
+pub enum PauseScope {
     /// Every command.
     All,
     /// Commands that may change the data.
@@ -23,8 +23,8 @@ pub enum Held {
 
 impl Pause {
     /// Begins a pause, or prolongs the one that runs: an end never moves closer, and ALL never weakens to WRITE.
-    pub fn begin(&self, held: Held, until_ms: u64) {
-        let all = u64::from(held == Held::All);
+    pub fn begin(&self, scope: PauseScope, until_ms: u64) {
+        let all = u64::from(scope == PauseScope::All);
         let until_ms = until_ms.min(u64::MAX >> 1);
         let longer = |word: u64| Some((word >> 1).max(until_ms) << 1 | (word & 1) | all);
         _ = self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, longer);
@@ -47,7 +47,7 @@ impl Pause {
     }
 
     /// Whom the pause holds now. Ends a pause whose time is over, but none that another thread begins meanwhile.
-    pub fn held(&self, now_ms: u64) -> Option<Held> {
+    pub fn held(&self, now_ms: u64) -> Option<PauseScope> {
         let mut word = self.word.load(Ordering::Relaxed);
         while word != 0 && word >> 1 <= now_ms {
             match self.word.compare_exchange(word, 0, Ordering::Relaxed, Ordering::Relaxed) {
@@ -57,8 +57,8 @@ impl Pause {
         }
         match word {
             0 => None,
-            word if word & 1 == 1 => Some(Held::All),
-            _ => Some(Held::Writes),
+            word if word & 1 == 1 => Some(PauseScope::All),
+            _ => Some(PauseScope::Writes),
         }
     }
 }
@@ -71,16 +71,16 @@ mod tests {
     fn a_pause_only_grows_until_its_time_is_over() {
         let pause = Pause::default();
         assert_eq!((pause.held(0), pause.is_begun()), (None, false));
-        pause.begin(Held::Writes, 100);
-        assert_eq!(pause.held(99), Some(Held::Writes));
-        pause.begin(Held::All, 50);
-        pause.begin(Held::Writes, 70);
-        assert_eq!((pause.held(99), pause.until_ms()), (Some(Held::All), 100));
+        pause.begin(PauseScope::Writes, 100);
+        assert_eq!(pause.held(99), Some(PauseScope::Writes));
+        pause.begin(PauseScope::All, 50);
+        pause.begin(PauseScope::Writes, 70);
+        assert_eq!((pause.held(99), pause.until_ms()), (Some(PauseScope::All), 100));
         assert_eq!((pause.held(100), pause.is_begun()), (None, false));
-        pause.begin(Held::Writes, 200);
-        assert_eq!(pause.held(100), Some(Held::Writes), "what the last pause held is forgotten");
-        pause.begin(Held::All, u64::MAX);
-        assert_eq!(pause.held(u64::MAX >> 2), Some(Held::All), "no length turns into a short one");
+        pause.begin(PauseScope::Writes, 200);
+        assert_eq!(pause.held(100), Some(PauseScope::Writes), "what the last pause held is forgotten");
+        pause.begin(PauseScope::All, u64::MAX);
+        assert_eq!(pause.held(u64::MAX >> 2), Some(PauseScope::All), "no length turns into a short one");
         pause.end();
         assert_eq!(pause.held(0), None);
     }
@@ -95,12 +95,12 @@ mod tests {
                 }
             });
             for _ in 0..10_000 {
-                pause.begin(Held::All, 1);
-                pause.begin(Held::Writes, 2);
+                pause.begin(PauseScope::All, 1);
+                pause.begin(PauseScope::Writes, 2);
                 assert!(pause.held(1).is_some());
                 pause.end();
             }
-            pause.begin(Held::All, u64::MAX);
+            pause.begin(PauseScope::All, u64::MAX);
             looks.join().expect("it ends");
         });
     }

@@ -163,7 +163,7 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
-    use crate::engine::pause::Held;
+    use crate::engine::pause::PauseScope;
     use crate::execute::scratch::Desk;
     use crate::host::clock::Instant;
 
@@ -176,7 +176,7 @@ mod tests {
         let expiry = Expiry::new(shard, 1);
         let desk = Desk::new(&engine, Instant { wall_us: 1_000_000, monotonic_us: 0 });
         // The slice has begun, and asks again for each shard.
-        engine.pause.begin(Held::Writes, 1_000);
+        engine.pause.begin(PauseScope::Writes, 1_000);
         assert!(expiry.step_shard(desk.at_hand(), &mut VecDeque::new()).is_none());
         assert_eq!(engine.store.len(0), 1, "nothing changes during a pause");
         engine.pause.end();

@@ -9,7 +9,7 @@ use crate::context::disk;
 use crate::context::locking;
 use crate::context::permission;
 use crate::context::{Cx, Room};
-use crate::engine::pause::Held;
+use crate::engine::pause::PauseScope;
 use crate::engine::readiness::Hindrance;
 use crate::request::Request;
 use crate::request::error::Error;
@@ -194,15 +194,15 @@ fn is_held_now(cx: &Cx<'_>, request: &Request<'_>) -> bool {
     }
     let is_behind = readiness.has(Hindrance::DiskBehind)
         || (readiness.has(Hindrance::SnapshotRuns) && cx.engine.is_snapshot_behind());
-    let held = cx.engine.pause.held(cx.now.monotonic_ms()).or(is_behind.then_some(Held::Writes));
+    let held = cx.engine.pause.held(cx.now.monotonic_ms()).or(is_behind.then_some(PauseScope::Writes));
     match held {
         None => false,
-        Some(Held::All) => true,
-        Some(Held::Writes) if request.row.id == Command::Exec => {
+        Some(PauseScope::All) => true,
+        Some(PauseScope::Writes) if request.row.id == Command::Exec => {
             let mut queue = cx.state.transaction.iter().flat_map(|transaction| transaction.queue.iter());
             queue.any(|(row, args)| may_write(cx, row, args))
         }
-        Some(Held::Writes) => may_write(cx, request.row, request.args),
+        Some(PauseScope::Writes) => may_write(cx, request.row, request.args),
     }
 }
 

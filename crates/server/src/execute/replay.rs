@@ -21,7 +21,7 @@ use crate::context::lookahead::{Found, Prepared};
 use crate::context::session_state::{State, Transaction};
 use crate::context::{AtHand, Cx};
 use crate::engine::Engine;
-use crate::engine::clients::client_info::Arrival;
+use crate::engine::clients::client_info::NewClient;
 use crate::engine::journal::Spare;
 use crate::host::clock::{Clock, Instant};
 use crate::host::dice::Dice;
@@ -89,7 +89,7 @@ impl Replay {
     /// Begins to apply what stands from this offset on. Nothing expires in the engine until this is dropped.
     pub fn begin(engine: &Arc<Engine>, offset: u64) -> Self {
         engine.is_replaying.store(true, Ordering::Relaxed);
-        let arrival = Arrival { address: "log:0".into(), local_address: "log:0".into(), descriptor: -1 };
+        let arrival = NewClient { address: "log:0".into(), local_address: "log:0".into(), descriptor: -1 };
         // Nobody lists it.
         let peer = engine.peers.enter(arrival, Arc::new(Mailbox::new(|| ())), 0);
         engine.peers.leave(peer.id);

@@ -17,7 +17,7 @@ use sleeve_wire::commands::Row;
 use crate::context::permission;
 use crate::context::session_state::State;
 use crate::context::{AtHand, Cx};
-use crate::engine::clients::blocking::{Arrival, Block, Place, Waiter};
+use crate::engine::clients::blocking::{Block, NewWaiter, Place, Waiter};
 use crate::messaging::mail::{Letter, Mailbox};
 use crate::request::output::{Mark, Output};
 use crate::request::{KeyAt, Request, hash_keys};
@@ -116,7 +116,7 @@ impl Cx<'_> {
             return;
         }
         let left_ms = |deadline_ms: i64| deadline_ms.saturating_sub(self.now.wall_ms()).max(0) as u64;
-        let arrival = Arrival {
+        let arrival = NewWaiter {
             peer: &state.peer,
             row,
             database: state.database,

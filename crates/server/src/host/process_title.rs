@@ -16,8 +16,8 @@ use std::sync::OnceLock;
 
 use parking_lot::Mutex;
 
-use crate::config::template;
-use crate::config::template::Facts;
+use crate::config::title_template;
+use crate::config::title_template::Facts;
 use crate::config::{Config, Opt};
 
 /// The kernel shows one page of a title at most.
@@ -54,7 +54,7 @@ pub fn claim() {
 /// Shows the title that the options ask for, if the process has one to write.
 pub fn show(config: &Config) {
     let Some(title) = TITLE.get() else { return };
-    if let Some(text) = template::fill(&config.text(Opt::ProcTitleTemplate), &facts(title, config)) {
+    if let Some(text) = title_template::fill(&config.text(Opt::ProcTitleTemplate), &facts(title, config)) {
         write(*title.place.lock(), &text);
     }
 }

@@ -130,8 +130,8 @@ impl Mailbox {
         Self { is_bounded: true, ..Self::new(wake) }
     }
 
-    /// Posts a letter and wakes the owner; unless it says nothing that a letter does not say which still lies there, so
-    /// that an owner who seldom looks does not find a heap.
+    /// Posts a letter and wakes the owner. A letter that carries nothing is dropped while another of its kind lies there, so that
+    /// an owner who seldom looks does not find a heap.
     pub fn post(&self, letter: Letter) {
         let mut pile = self.pile.lock();
         if letter.is_bare() && pile.letters.iter().any(|other| discriminant(other) == discriminant(&letter)) {

@@ -12,7 +12,7 @@ use sleeve_wire::request::Args;
 
 /// The names of one engine's commands.
 #[derive(Debug, Clone, Default)]
-pub struct Names {
+pub struct RenamedCommands {
     changes: Option<Box<Changes>>,
 }
 
@@ -24,7 +24,7 @@ struct Changes {
     gone: Vec<Command>,
 }
 
-impl Names {
+impl RenamedCommands {
     /// Gives a command that is called `old` by now another name; an empty one takes the command away.
     ///
     /// # Errors
@@ -100,13 +100,13 @@ impl Changes {
 mod tests {
     use super::*;
 
-    fn found(names: &Names, name: &str) -> Option<&'static str> {
+    fn found(names: &RenamedCommands, name: &str) -> Option<&'static str> {
         names.find_full(name.as_bytes()).map(|row| row.full_name)
     }
 
     #[test]
     fn names_are_given_one_after_the_other() {
-        let mut names = Names::default();
+        let mut names = RenamedCommands::default();
         assert!(names.are_own());
         for (old, new) in [("FlushDB", "badger"), ("config", "Cfg"), ("get", ""), ("set", "put"), ("PUT", "get")] {
             names.rename(old.as_bytes(), new.as_bytes()).expect(old);
@@ -130,12 +130,12 @@ mod tests {
 
     #[test]
     fn a_name_that_is_taken_or_unknown_is_refused() {
-        let mut names = Names::default();
+        let mut names = RenamedCommands::default();
         assert_eq!(names.rename(b"get", b"SET"), Err("Target command name already exists".into()));
         for unknown in ["nosuch", "config|get", ""] {
-            let refused = Names::default().rename(unknown.as_bytes(), b"x");
+            let refused = RenamedCommands::default().rename(unknown.as_bytes(), b"x");
             assert_eq!(refused, Err("No such command in rename-command".into()));
         }
-        assert_eq!(Names::default().rename(b"get", b"GET"), Ok(()), "its own name is free by then");
+        assert_eq!(RenamedCommands::default().rename(b"get", b"GET"), Ok(()), "its own name is free by then");
     }
 }

@@ -11,7 +11,7 @@ use sleeve_wire::protocol_error::ProtocolError;
 use sleeve_wire::reply::Writer;
 use sleeve_wire::request::{Batch, Limits, Parser};
 
-use crate::config::{Class, Opt, OutputLimit};
+use crate::config::{ClientClass, Opt, OutputLimit};
 use crate::context::others::Others;
 use crate::context::session_state::{Input, Replies, State};
 use crate::engine::Engine;
@@ -249,7 +249,7 @@ impl Session {
         if !authenticated {
             return OutputLimit { hard_bytes: UNAUTHENTICATED_OUTPUT_MAX, ..OutputLimit::default() };
         }
-        let class = if self.state.is_listening() { Class::Pubsub } else { Class::Normal };
+        let class = if self.state.is_listening() { ClientClass::Pubsub } else { ClientClass::Normal };
         self.engine.config.output_limit(class)
     }
 
@@ -304,11 +304,11 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::context::others::Nobody;
-    use crate::engine::clients::client_info::Arrival;
+    use crate::engine::clients::client_info::NewClient;
     use crate::messaging::mail::Mailbox;
 
     fn session(engine: &Arc<Engine>) -> Session {
-        let arrival = Arrival { address: "test:0".into(), local_address: "test:0".into(), descriptor: -1 };
+        let arrival = NewClient { address: "test:0".into(), local_address: "test:0".into(), descriptor: -1 };
         let peer = engine.peers.enter(arrival, Arc::new(Mailbox::new(|| ())), 0);
         Session::new(engine, peer)
     }

@@ -9,7 +9,7 @@ use super::Worker;
 use crate::config::Opt;
 use crate::driver::Token;
 use crate::engine::Engine;
-use crate::engine::clients::client_info::Arrival;
+use crate::engine::clients::client_info::NewClient;
 use crate::execute::scratch::Desk;
 use crate::messaging::mail::{Accepted, Letter};
 use crate::session::Session;
@@ -50,7 +50,7 @@ impl Worker {
             self.channels.insert(token, channel);
         }
         desk.counters.connections.add(1);
-        let arrival = Arrival {
+        let arrival = NewClient {
             address: accepted.address,
             local_address: accepted.local_address,
             descriptor: self.driver.descriptor(token),

@@ -36,8 +36,8 @@ impl ShardCell {
     }
 
     #[inline]
-    pub fn lock_within(&self, patience: Duration) -> Option<ShardGuard<'_>> {
-        self.0.try_lock_for(patience)
+    pub fn lock_within(&self, timeout: Duration) -> Option<ShardGuard<'_>> {
+        self.0.try_lock_for(timeout)
     }
 }
 
@@ -112,10 +112,10 @@ impl<'a> Locked<'a> {
     }
 
     /// Locks them all unless one of them takes longer to come free than that; then none is locked.
-    pub(crate) fn within(cells: &'a [ShardCell], set: ShardSet, patience: Duration) -> Option<Self> {
+    pub(crate) fn within(cells: &'a [ShardCell], set: ShardSet, timeout: Duration) -> Option<Self> {
         let mut locked = Self { cells, set: ShardSet::default(), guards: PhantomData };
         for shard in set.iter() {
-            std::mem::forget(cells[shard].lock_within(patience)?);
+            std::mem::forget(cells[shard].lock_within(timeout)?);
             locked.set.insert(shard);
         }
         Some(locked)

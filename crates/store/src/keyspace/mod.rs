@@ -138,8 +138,8 @@ impl Store {
 
     /// Locks one shard unless it takes longer than that to come free.
     #[inline]
-    pub fn lock_within(&self, shard: usize, patience: Duration) -> Option<ShardGuard<'_>> {
-        self.shards[shard].lock_within(patience)
+    pub fn lock_within(&self, shard: usize, timeout: Duration) -> Option<ShardGuard<'_>> {
+        self.shards[shard].lock_within(timeout)
     }
 
     /// Locks the shard that has the keys with this hash.
@@ -154,8 +154,8 @@ impl Store {
     }
 
     /// Locks several shards unless one of them takes longer than that to come free.
-    pub fn lock_set_within(&self, set: ShardSet, patience: Duration) -> Option<Locked<'_>> {
-        Locked::within(&self.shards, set, patience)
+    pub fn lock_set_within(&self, set: ShardSet, timeout: Duration) -> Option<Locked<'_>> {
+        Locked::within(&self.shards, set, timeout)
     }
 
     /// Locks those of several shards that no thread has.

@@ -7,7 +7,7 @@
 //! found.
 
 use super::due::DueKeys;
-use crate::memory::prefetch::Step;
+use crate::memory::prefetch::PrefetchStep;
 use crate::table::entry::body::Body;
 use crate::table::entry::handle::{Change, EntryMut, EntryRef, Garbage, OwnedEntry};
 use crate::table::walk::ExpireReport;
@@ -426,7 +426,7 @@ impl Shard {
 
     /// Takes a step towards the entry of a key, ahead of looking for it.
     #[inline]
-    pub fn prefetch(&self, db: usize, hash: Hash, step: Step) {
+    pub fn prefetch(&self, db: usize, hash: Hash, step: PrefetchStep) {
         if let Some(table) = self.table(db) {
             table.prefetch(self.placement.position(hash), step);
         }
@@ -450,7 +450,7 @@ impl Shard {
     }
 }
 
-/// When some of what `body` is is to go; see [`Collection::due_ms`].
+/// When the first part of a value is due to be removed: the next field of a hash that expires; see [`Collection::due_ms`].
 #[inline]
 pub(super) fn due_ms(body: &Body<'_>) -> Option<i64> {
     match body {

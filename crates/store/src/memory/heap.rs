@@ -51,14 +51,14 @@ struct Slab {
 
 /// The slabs of one size.
 #[derive(Clone, Copy)]
-struct Class {
+struct SizeClass {
     partial: *mut Slab,
     full: *mut Slab,
 }
 
 /// The cells of one table.
 pub(crate) struct Heap {
-    classes: [Class; CLASSES],
+    classes: [SizeClass; CLASSES],
     bytes: usize,
     /// The bytes of blocks that could be cells and are not.
     small_bytes: usize,
@@ -120,7 +120,7 @@ fn block_layout(size: usize) -> Layout {
 
 impl Heap {
     pub const fn new() -> Self {
-        let classes = [Class { partial: ptr::null_mut(), full: ptr::null_mut() }; CLASSES];
+        let classes = [SizeClass { partial: ptr::null_mut(), full: ptr::null_mut() }; CLASSES];
         Self { classes, bytes: 0, small_bytes: 0, watch: None }
     }
 

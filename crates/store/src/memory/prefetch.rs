@@ -2,7 +2,7 @@
 
 /// A step towards an entry. Each asks for what the next one reads, so each is taken for many entries before the next is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum PrefetchStep {
     /// Where the bucket is.
     Segment,
     /// The bucket where the entry should be.

@@ -178,7 +178,7 @@ impl<'a> Packed<'a> {
         offset < self.bytes.len() && Encoded::new(value.into()).is_at(self.bytes, offset)
     }
 
-    /// Whether every `stride`-th element, from the first on, is another. Hashes of them are compared and not each with each;
+    /// Whether the first of every `stride` elements are distinct. Hashes of them are compared and not each with each;
     /// where nobody can foresee them, nobody can choose elements that take long.
     pub(crate) fn are_distinct(self, stride: usize, hash: impl Fn(&[u8]) -> u64) -> bool {
         let hash_at = |at: usize| (hash(&self.bytes[at..self.after(at)]), at);

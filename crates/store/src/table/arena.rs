@@ -1,11 +1,11 @@
-//! Where the arrays of buckets live: 64 KiB regions, one set of them for each table.
+//! Where the arrays of buckets live: 64 KiB pools, one set of them for each table.
 //!
 //! A growing table frees arrays of one length and asks for arrays of the next, at every time some of each. With a
 //! general allocator, which keeps blocks of one size together, a fifth of the table's memory would be such remains.
-//! Here all lengths share the regions: a region has 128 units of eight buckets, a word with one bit for each unit, and
+//! Here all lengths share the pools: a pool has 128 units of eight buckets, a word with one bit for each unit, and
 //! an array takes the first run of units that is free. Arrays that are shorter than 24 buckets belong to small tables,
-//! and those longer than a region do not occur in practice; both go to the global allocator, and so do the first few of
-//! each table, because a whole region would be too much for a table of some hundred keys.
+//! and those longer than a pool do not occur in practice; both go to the global allocator, and so do the first few of
+//! each table, because a whole pool would be too much for a table of some hundred keys.
 //!
 //! Used by the table that owns it, under its shard's lock.
 
@@ -16,29 +16,29 @@ use super::bucket::Bucket;
 use crate::memory::pages::{CHUNK_BYTES, allocate_chunk, release_chunk};
 
 const UNIT_BUCKETS: usize = 8;
-const REGION_BYTES: usize = 128 * UNIT_BUCKETS * size_of::<Bucket>();
-const _: () = assert!(REGION_BYTES == CHUNK_BYTES, "a region is a chunk");
+const POOL_BYTES: usize = 128 * UNIT_BUCKETS * size_of::<Bucket>();
+const _: () = assert!(POOL_BYTES == CHUNK_BYTES, "a pool is a chunk");
 
-/// A table begins to use regions when this much lies in arrays of the global allocator.
+/// A table begins to use pools when this much lies in arrays of the global allocator.
 const SMALL_BYTES: usize = 16 * 1024;
 
-/// The lengths, in buckets, of the arrays that regions hold.
+/// The lengths, in buckets, of the arrays that pools hold.
 const POOLED: std::ops::RangeInclusive<usize> = 24..=64;
 
 const UNITS_MAX: u32 = (*POOLED.end() / UNIT_BUCKETS) as u32;
 
-struct Region {
+struct Pool {
     start: NonNull<Bucket>,
     /// One bit for each unit that is in use.
     used: u128,
 }
 
-/// The regions of one table, in the order of their addresses.
+/// The pools of one table, in the order of their addresses.
 pub(crate) struct Arena {
-    regions: Vec<Region>,
-    /// The bytes of arrays outside of the regions.
+    pools: Vec<Pool>,
+    /// The bytes of arrays outside of the pools.
     outside_bytes: usize,
-    /// By units: no region before this one has a run of so many free units.
+    /// By units: no pool before this one has a run of so many free units.
     first_with_room: [usize; UNITS_MAX as usize + 1],
 }
 
@@ -64,7 +64,7 @@ fn first_run(used: u128, units: u32) -> Option<u32> {
 
 impl Arena {
     pub const fn new() -> Self {
-        Self { regions: Vec::new(), outside_bytes: 0, first_with_room: [0; UNITS_MAX as usize + 1] }
+        Self { pools: Vec::new(), outside_bytes: 0, first_with_room: [0; UNITS_MAX as usize + 1] }
     }
 
     /// Returns an array of empty buckets. `length` is not zero.
@@ -86,24 +86,24 @@ impl Arena {
     fn allocate_units(&mut self, units: u32) -> NonNull<Bucket> {
         let start = self.first_with_room[units as usize];
         let found =
-            (start..self.regions.len()).find_map(|index| Some((index, first_run(self.regions[index].used, units)?)));
+            (start..self.pools.len()).find_map(|index| Some((index, first_run(self.pools[index].used, units)?)));
         let Some((index, first)) = found else {
-            self.first_with_room[units as usize] = self.regions.len();
+            self.first_with_room[units as usize] = self.pools.len();
             return self.add_region(run(units));
         };
         self.first_with_room[units as usize] = index;
-        let region = &mut self.regions[index];
-        region.used |= run(units) << first;
-        // SAFETY: a region has 128 units, and the run ends inside it.
-        unsafe { region.start.add(first as usize * UNIT_BUCKETS) }
+        let pool = &mut self.pools[index];
+        pool.used |= run(units) << first;
+        // SAFETY: a pool has 128 units, and the run ends inside it.
+        unsafe { pool.start.add(first as usize * UNIT_BUCKETS) }
     }
 
-    /// Lets searches begin at the region `index` again for as many units as it has room for.
+    /// Lets searches begin at the pool `index` again for as many units as it has room for.
     fn offer(&mut self, index: usize) {
         for units in 1..=UNITS_MAX {
             let first = &mut self.first_with_room[units as usize];
             if index < *first {
-                if first_run(self.regions[index].used, units).is_none() {
+                if first_run(self.pools[index].used, units).is_none() {
                     return;
                 }
                 *first = index;
@@ -114,9 +114,9 @@ impl Arena {
     #[cold]
     fn add_region(&mut self, used: u128) -> NonNull<Bucket> {
         let start: NonNull<Bucket> = allocate_chunk().cast();
-        let index = self.regions.partition_point(|region| region.start < start);
-        self.regions.insert(index, Region { start, used });
-        // The regions behind it have moved one place on, so that a search begins one place early at worst.
+        let index = self.pools.partition_point(|pool| pool.start < start);
+        self.pools.insert(index, Pool { start, used });
+        // The pools behind it have moved one place on, so that a search begins one place early at worst.
         self.offer(index);
         start
     }
@@ -126,20 +126,20 @@ impl Arena {
     /// # Safety
     /// `array` came from `allocate` of this arena with the same length and is not used again.
     pub unsafe fn release(&mut self, array: NonNull<Bucket>, length: usize) {
-        let behind = self.regions.partition_point(|region| region.start <= array);
-        let inside = self.regions[..behind].last().map(|region| array.addr().get() - region.start.addr().get());
-        let Some(bytes) = inside.filter(|&bytes| bytes < REGION_BYTES) else {
+        let behind = self.pools.partition_point(|pool| pool.start <= array);
+        let inside = self.pools[..behind].last().map(|pool| array.addr().get() - pool.start.addr().get());
+        let Some(bytes) = inside.filter(|&bytes| bytes < POOL_BYTES) else {
             let layout = array_layout(length);
             self.outside_bytes -= layout.size();
-            // SAFETY: an array that is in no region came from `alloc` with this layout.
+            // SAFETY: an array that is in no pool came from `alloc` with this layout.
             return unsafe { dealloc(array.as_ptr().cast(), layout) };
         };
         let index = behind - 1;
-        let region = &mut self.regions[index];
-        region.used &= !(run(units(length)) << (bytes / size_of::<Bucket>() / UNIT_BUCKETS));
-        if region.used == 0 && self.regions.len() > 1 {
-            self.regions.remove(index).free();
-            // The regions behind it have moved one place back.
+        let pool = &mut self.pools[index];
+        pool.used &= !(run(units(length)) << (bytes / size_of::<Bucket>() / UNIT_BUCKETS));
+        if pool.used == 0 && self.pools.len() > 1 {
+            self.pools.remove(index).free();
+            // The pools behind it have moved one place back.
             self.first_with_room.iter_mut().filter(|first| **first > index).for_each(|first| *first -= 1);
         } else {
             self.offer(index);
@@ -147,17 +147,17 @@ impl Arena {
     }
 }
 
-impl Region {
+impl Pool {
     fn free(&self) {
-        // SAFETY: the region is a chunk, and its owner has let go of it.
+        // SAFETY: the pool is a chunk, and its owner has let go of it.
         unsafe { release_chunk(self.start.cast()) };
     }
 }
 
 impl Drop for Arena {
-    /// Frees the regions with whatever is in them; other arrays must have been released.
+    /// Frees the pools with whatever is in them; other arrays must have been released.
     fn drop(&mut self) {
-        self.regions.iter().for_each(Region::free);
+        self.pools.iter().for_each(Pool::free);
     }
 }
 
@@ -197,6 +197,6 @@ mod tests {
             // SAFETY: as above.
             unsafe { arena.release(array, length) };
         }
-        assert!(arena.regions.len() == 1 && arena.regions[0].used == 0);
+        assert!(arena.pools.len() == 1 && arena.pools[0].used == 0);
     }
 }

@@ -17,7 +17,7 @@ pub mod segment;
 pub mod walk;
 
 use crate::memory::heap::Heap;
-use crate::memory::prefetch::{Step, prefetch};
+use crate::memory::prefetch::{PrefetchStep, prefetch};
 use crate::value::key_hash::{Hash, HashKey};
 use arena::Arena;
 use bucket::{Bucket, OUTSIDE, SPANS, Slot, VOLATILE};
@@ -388,14 +388,14 @@ impl Table {
 
     /// Takes a step towards the entry of a key, ahead of looking for it.
     #[inline]
-    pub fn prefetch(&self, position: u64, step: Step) {
+    pub fn prefetch(&self, position: u64, step: PrefetchStep) {
         let index = self.index_of(position);
-        if step == Step::Segment {
+        if step == PrefetchStep::Segment {
             return prefetch(self.directory.as_ptr().wrapping_add(index).cast());
         }
         let Some(segment) = self.directory.get(index) else { return };
         let tag = tag_of(position, segment.depth);
-        if step == Step::Bucket {
+        if step == PrefetchStep::Bucket {
             return prefetch(segment.home_address(tag));
         }
         let mut at = segment.home(tag);

@@ -19,7 +19,7 @@ use crate::memory::prefetch::prefetch;
 
 /// What one step of a walk did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Step {
+pub(crate) struct WalkStep {
     /// Where the next step begins; nothing when the table has been walked to its end.
     pub next: Option<u64>,
     /// Entries that were shown.
@@ -56,10 +56,10 @@ impl ExpireReport {
 
 impl Table {
     /// Shows the entries from `position` on: some `wanted` of them, from at most one segment.
-    pub fn walk<'a>(&'a self, position: u64, wanted: usize, mut show: impl FnMut(EntryRef<'a>)) -> Step {
+    pub fn walk<'a>(&'a self, position: u64, wanted: usize, mut show: impl FnMut(EntryRef<'a>)) -> WalkStep {
         let index = self.index_of(position);
         let Some(segment) = self.directory.get(index) else {
-            return Step { next: None, shown: 0, buckets: 0 };
+            return WalkStep { next: None, shown: 0, buckets: 0 };
         };
         let count = self.directory[self.first_index(index)].count as usize;
         let tag = tag_of(position, segment.depth);
@@ -69,7 +69,7 @@ impl Table {
         let interval = fraction(tag, segment.depth)..boundary(segment, end);
         // A merge may have left the beginning in the middle of a tag: then the hash decides.
         let is_exact = position << (segment.depth & !3) << 16 == 0;
-        let mut step = Step { next: end_position(segment, position, end), shown: 0, buckets: 0 };
+        let mut step = WalkStep { next: end_position(segment, position, end), shown: 0, buckets: 0 };
         let mut at = start;
         loop {
             let bucket = &segment.buckets()[at];
@@ -134,14 +134,14 @@ impl Table {
     }
 
     /// Takes a step towards the entry that [`Table::random`] will choose, ahead of that.
-    pub fn prefetch_random(&self, random: u64, step: prefetch::Step) {
+    pub fn prefetch_random(&self, random: u64, step: prefetch::PrefetchStep) {
         let looks = self.draws(random).take(LOOKS_AHEAD);
         match step {
-            prefetch::Step::Segment => {
+            prefetch::PrefetchStep::Segment => {
                 prefetch(self.directory.as_ptr().wrapping_add(self.index_of(scramble(random))).cast())
             }
-            prefetch::Step::Bucket => looks.for_each(|(bucket, _)| prefetch(ptr::from_ref(bucket).cast())),
-            prefetch::Step::Entry => {
+            prefetch::PrefetchStep::Bucket => looks.for_each(|(bucket, _)| prefetch(ptr::from_ref(bucket).cast())),
+            prefetch::PrefetchStep::Entry => {
                 let slot = looks.map(|(bucket, index)| bucket.slots[index]).find(|slot| !slot.is_empty());
                 if let Some(slot) = slot {
                     prefetch(slot.address() as *const u8);

@@ -18,7 +18,7 @@ use super::handover::opening::{Frame, Opening};
 use super::handover::owing::Budget;
 use super::key_hash::HashKey;
 use super::{Encoding, Kind};
-use crate::memory::prefetch::Step;
+use crate::memory::prefetch::PrefetchStep;
 
 /// One type of collection.
 pub trait Collection: Clone + Send + 'static {
@@ -61,9 +61,9 @@ pub trait Collection: Clone + Send + 'static {
     }
 
     /// Takes a step towards a member, ahead of looking for it.
-    fn prefetch(&self, _place: MemberPlace, _step: Step) {}
+    fn prefetch(&self, _place: MemberPlace, _step: PrefetchStep) {}
 
-    /// The time in milliseconds since the epoch when some of it is to go, if some of it is: a field with a deadline.
+    /// When the next part of it is due to be removed, a field with a deadline: milliseconds since the epoch, if there is any.
     fn due_ms(&self) -> Option<i64> {
         None
     }
@@ -109,7 +109,7 @@ struct Abilities {
     due_ms: fn(ObjectRef<'_>) -> Option<i64>,
     packed: for<'a> fn(ObjectRef<'a>) -> Option<Packed<'a>>,
     place_of: fn(ObjectRef<'_>, &[u8]) -> Option<MemberPlace>,
-    prefetch: fn(ObjectRef<'_>, MemberPlace, Step),
+    prefetch: fn(ObjectRef<'_>, MemberPlace, PrefetchStep),
     copy: fn(ObjectRef<'_>) -> Object,
     frame: fn(ObjectRef<'_>) -> Frame,
     open: fn(&mut Object, &Arc<Opening>),
@@ -263,7 +263,7 @@ impl<'a> ObjectRef<'a> {
     }
 
     /// See [`Collection::prefetch`].
-    pub fn prefetch(self, place: MemberPlace, step: Step) {
+    pub fn prefetch(self, place: MemberPlace, step: PrefetchStep) {
         (self.abilities().prefetch)(self, place, step);
     }
 
@@ -283,7 +283,7 @@ impl<'a> ObjectRef<'a> {
         (self.abilities().memory)(self)
     }
 
-    /// When some of it is to go; see [`Collection::due_ms`].
+    /// When the next part of it is due to be removed; see [`Collection::due_ms`].
     pub fn due_ms(self) -> Option<i64> {
         (self.abilities().due_ms)(self)
     }

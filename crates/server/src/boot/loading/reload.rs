@@ -30,7 +30,7 @@ use crate::host::clock::Instant;
 use crate::host::log;
 
 /// How long all shards are waited for before others get a turn.
-const PATIENCE: Duration = Duration::from_millis(5);
+const LOCK_TIMEOUT: Duration = Duration::from_millis(5);
 
 /// What has stepped aside.
 struct Aside {
@@ -89,7 +89,7 @@ impl Engine {
     fn lock_all<'s>(&'s self, spare: &'s Spare) -> Locks<'s> {
         let recorder = Recorder::new(&self.journal, &self.offsets, spare);
         let mut locks = Locks::new(&self.store, &self.all_or_each, recorder);
-        while !locks.take_all_within(PATIENCE) {
+        while !locks.take_all_within(LOCK_TIMEOUT) {
             std::thread::yield_now();
         }
         locks

@@ -16,7 +16,7 @@ use sleeve_wire::request::Args;
 use crate::context::Cx;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
-use crate::request::renamed_commands::Names;
+use crate::request::renamed_commands::RenamedCommands;
 
 /// COMMAND
 pub fn command(cx: &mut Cx<'_>) -> Outcome {
@@ -91,7 +91,7 @@ pub fn get_keys_and_flags(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 }
 
 /// The commands that are no subcommands.
-pub fn top_level(names: &Names) -> impl Iterator<Item = &'static Row> {
+pub fn top_level(names: &RenamedCommands) -> impl Iterator<Item = &'static Row> {
     names.rows().filter(|row| row.parent.is_none())
 }
 
@@ -124,7 +124,7 @@ impl<'a> Filter<'a> {
 }
 
 /// The keys of the command line that follows, with what would be done to each.
-fn keys_of<'a>(names: &Names, request: Request<'a>) -> Result<Vec<(&'a [u8], KeyFlags)>, Error> {
+fn keys_of<'a>(names: &RenamedCommands, request: Request<'a>) -> Result<Vec<(&'a [u8], KeyFlags)>, Error> {
     let args = request.args.from(2);
     let row = names.find_line(args).ok_or(Error::fixed("ERR Invalid command specified"))?;
     if row.keys.is_empty() {

@@ -9,7 +9,7 @@ use super::client_filter::{Filter, skip_of};
 use crate::context::Cx;
 use crate::context::session_state::{Input, Replies};
 use crate::engine::clients::client_info::Peer;
-use crate::engine::pause::Held;
+use crate::engine::pause::PauseScope;
 use crate::messaging::mail::Letter;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
@@ -153,9 +153,9 @@ pub fn close(cx: &mut Cx<'_>, peer: &Peer) {
 pub fn pause(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let held = match request.args.get(3) {
         _ if request.len() > 4 => return Err(Error::subcommand_syntax("CLIENT", request.arg(1))),
-        None => Held::All,
-        Some(mode) if mode.eq_ignore_ascii_case(b"all") => Held::All,
-        Some(mode) if mode.eq_ignore_ascii_case(b"write") => Held::Writes,
+        None => PauseScope::All,
+        Some(mode) if mode.eq_ignore_ascii_case(b"all") => PauseScope::All,
+        Some(mode) if mode.eq_ignore_ascii_case(b"write") => PauseScope::Writes,
         Some(_) => return Err(Error::fixed("ERR CLIENT PAUSE mode must be WRITE or ALL")),
     };
     let timeout_ms =

@@ -185,7 +185,7 @@ impl Wanted {
         (self.centre, self.has_centre) = (centre, true);
     }
 
-    /// Reads an option that all forms have; says of how many arguments it is, none if it is another.
+    /// Reads an option that all forms have; returns how many arguments it has taken, none if it is not one of them.
     fn parse_common(&mut self, request: Request<'_>, at: usize) -> Result<usize, Error> {
         match request.arg(at).to_ascii_lowercase().as_slice() {
             b"withdist" => self.with_distance = true,

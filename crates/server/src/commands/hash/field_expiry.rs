@@ -8,8 +8,8 @@ use sleeve_store::{Collection, Digits, Map, MapRef};
 use sleeve_wire::number;
 
 use super::{record_deadline, removed};
-use crate::commands::string::deadline::Unit;
-use crate::context::notifications::Class;
+use crate::commands::string::set_expiry::Unit;
+use crate::context::notifications::EventClass;
 use crate::context::{Cx, ELEMENTS_MAX};
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
@@ -164,7 +164,7 @@ fn with_code<'a>(fields: &[&'a [u8]], codes: &[i64], wanted: i64) -> Vec<&'a [u8
 /// Says and records that fields of a key have been given a deadline.
 pub fn given(cx: &mut Cx<'_>, key: Key<'_>, at_ms: i64, fields: &[&[u8]]) {
     cx.changed(key);
-    cx.notify(Class::Hash, "hexpire", key);
+    cx.notify(EventClass::Hash, "hexpire", key);
     record_deadline(cx, key, at_ms, fields);
 }
 
@@ -218,7 +218,7 @@ pub fn persist(map: &mut Map, field: &[u8], now_ms: i64) -> bool {
 /// deadline is past when it loads its log, and then loses the field.
 pub fn persisted(cx: &mut Cx<'_>, key: Key<'_>, fields: &[&[u8]]) {
     cx.changed(key);
-    cx.notify(Class::Hash, "hpersist", key);
+    cx.notify(EventClass::Hash, "hpersist", key);
     if !cx.is_recording() {
         return;
     }

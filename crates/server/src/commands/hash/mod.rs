@@ -14,7 +14,7 @@ use sleeve_wire::number;
 use sleeve_wire::reply::Writer;
 
 use crate::context::Cx;
-use crate::context::notifications::Class;
+use crate::context::notifications::EventClass;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
@@ -51,7 +51,7 @@ fn set_pairs(cx: &mut Cx<'_>, request: Request<'_>) -> Result<i64, Error> {
         created
     })?;
     cx.changed(key);
-    cx.notify(Class::Hash, "hset", key);
+    cx.notify(EventClass::Hash, "hset", key);
     Ok(updated.result)
 }
 
@@ -68,7 +68,7 @@ pub fn hsetnx(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     })?;
     if is_set.result {
         cx.changed(key);
-        cx.notify(Class::Hash, "hset", key);
+        cx.notify(EventClass::Hash, "hset", key);
     }
     cx.reply().integer(i64::from(is_set.result));
     Ok(())
@@ -192,9 +192,9 @@ pub fn hdel(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 /// Says that fields of a key were removed, and the key with the last of them.
 pub fn removed<R>(cx: &mut Cx<'_>, key: Key<'_>, updated: &Updated<R>) {
     cx.changed(key);
-    cx.notify(Class::Hash, "hdel", key);
+    cx.notify(EventClass::Hash, "hdel", key);
     if updated.emptied {
-        cx.notify(Class::Generic, "del", key);
+        cx.notify(EventClass::Generic, "del", key);
     }
 }
 
@@ -220,7 +220,7 @@ pub fn hincrby(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     })?;
     let sum = updated.result?;
     cx.changed(key);
-    cx.notify(Class::Hash, "hincrby", key);
+    cx.notify(EventClass::Hash, "hincrby", key);
     cx.reply().integer(sum);
     Ok(())
 }
@@ -247,7 +247,7 @@ pub fn hincrbyfloat(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     })?;
     let (text, deadline) = updated.result?;
     cx.changed(key);
-    cx.notify(Class::Hash, "hincrbyfloat", key);
+    cx.notify(EventClass::Hash, "hincrbyfloat", key);
     cx.record(&[b"HSET", key.name, field, &text]);
     if let Some(at_ms) = deadline {
         // HSET has taken it away.

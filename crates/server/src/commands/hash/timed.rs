@@ -9,8 +9,8 @@ use sleeve_wire::reply::Writer;
 
 use super::field_expiry::{BAD_COUNT, fields_at, given, instant, persist, persisted, record_fields};
 use super::{read, record_deadline, removed, write_or_null};
-use crate::commands::string::deadline::Unit;
-use crate::context::notifications::Class;
+use crate::commands::string::set_expiry::Unit;
+use crate::context::notifications::EventClass;
 use crate::context::{Cx, ELEMENTS_MAX};
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
@@ -234,9 +234,9 @@ fn set(cx: &mut Cx<'_>, key: Key<'_>, options: &SetOptions<'_>) -> Outcome {
         timed
     })?;
     cx.changed(key);
-    cx.notify(Class::Hash, "hset", key);
+    cx.notify(EventClass::Hash, "hset", key);
     if matches!(deadline, Deadline::At(_)) {
-        cx.notify(Class::Hash, "hexpire", key);
+        cx.notify(EventClass::Hash, "hexpire", key);
     }
     record_set(cx, key, &options.pairs, &updated.result);
     Ok(())
@@ -287,10 +287,10 @@ fn set_and_delete(cx: &mut Cx<'_>, key: Key<'_>, pairs: &[(&[u8], &[u8])]) -> Ou
         pairs.iter().for_each(|(field, _)| _ = map.remove(field, now_ms));
     })?;
     cx.changed(key);
-    cx.notify(Class::Hash, "hset", key);
-    cx.notify(Class::Hash, "hdel", key);
+    cx.notify(EventClass::Hash, "hset", key);
+    cx.notify(EventClass::Hash, "hdel", key);
     if updated.is_none_or(|updated| updated.emptied) {
-        cx.notify(Class::Generic, "del", key);
+        cx.notify(EventClass::Generic, "del", key);
     }
     let fields: Vec<&[u8]> = pairs.iter().map(|(field, _)| *field).collect();
     record_fields(cx, &[b"HDEL", key.name], &fields);

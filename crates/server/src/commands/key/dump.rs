@@ -9,7 +9,7 @@ use crate::commands::hash;
 use crate::config::Opt;
 use crate::context::Cx;
 use crate::context::key_change::Cause;
-use crate::context::notifications::Class;
+use crate::context::notifications::EventClass;
 use crate::engine::keyspace::key_clock;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
@@ -124,14 +124,14 @@ pub fn restore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if is_over || !loaded.put(UnderKey(cx, key)) {
         if was_there {
             cx.changed_many(1);
-            cx.notify(Class::Generic, "del", key);
+            cx.notify(EventClass::Generic, "del", key);
             cx.record(&[cx.removal(Opt::LazyfreeLazyServerDel), key.name]);
         }
         cx.reply().ok();
         return Ok(());
     }
     set_clock_and_deadline(cx, key, &options, at_ms);
-    cx.notify(Class::Generic, "restore", key);
+    cx.notify(EventClass::Generic, "restore", key);
     record_restored(cx, key, request.arg(3), at_ms);
     cx.reply().ok();
     Ok(())

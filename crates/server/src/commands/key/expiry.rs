@@ -8,7 +8,7 @@ use sleeve_wire::number;
 use super::look;
 use crate::config::Opt;
 use crate::context::Cx;
-use crate::context::notifications::Class;
+use crate::context::notifications::EventClass;
 use crate::engine::keyspace::key_clock;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
@@ -64,13 +64,13 @@ fn set_deadline(cx: &mut Cx<'_>, key: Key<'_>, deadline_ms: i64, condition: Cond
     }
     if deadline_ms <= due_ms {
         cx.remove(key);
-        cx.notify(Class::Generic, "del", key);
+        cx.notify(EventClass::Generic, "del", key);
         cx.record(&[cx.removal(Opt::LazyfreeLazyExpire), key.name]);
         return true;
     }
     entry.set_deadline(Some(deadline_ms));
     cx.changed(key);
-    cx.notify(Class::Generic, "expire", key);
+    cx.notify(EventClass::Generic, "expire", key);
     cx.record(&[b"PEXPIREAT", key.name, number::Digits::new(deadline_ms).as_bytes()]);
     true
 }
@@ -87,7 +87,7 @@ pub fn persist(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     });
     if had_deadline {
         cx.changed(key);
-        cx.notify(Class::Generic, "persist", key);
+        cx.notify(EventClass::Generic, "persist", key);
     }
     cx.reply().integer(i64::from(had_deadline));
     Ok(())

@@ -12,8 +12,8 @@ use sleeve_wire::number;
 
 use super::dump;
 use crate::context::Cx;
-use crate::context::notifications::Class;
-use crate::engine::migrate_target::{Address, Answer, Broken, Stage, Target};
+use crate::context::notifications::EventClass;
+use crate::engine::migrate_target::{Address, Answer, Broken, Phase, Target};
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
@@ -159,7 +159,7 @@ fn remove(cx: &mut Cx<'_>, taken: &[Key<'_>]) {
     for key in taken {
         // A key that is named twice is gone by now.
         if cx.remove(*key) {
-            cx.notify(Class::Generic, "del", *key);
+            cx.notify(EventClass::Generic, "del", *key);
             effect.push(key.name);
         }
     }
@@ -169,9 +169,9 @@ fn remove(cx: &mut Cx<'_>, taken: &[Key<'_>]) {
 }
 
 fn refusal_of(broken: Broken) -> Error {
-    Error::fixed(match broken.stage {
-        Stage::Connecting => "IOERR error or timeout connecting to the client",
-        Stage::Writing => "IOERR error or timeout writing to target instance",
-        Stage::Reading => "IOERR error or timeout reading to target instance",
+    Error::fixed(match broken.phase {
+        Phase::Connecting => "IOERR error or timeout connecting to the client",
+        Phase::Writing => "IOERR error or timeout writing to target instance",
+        Phase::Reading => "IOERR error or timeout reading to target instance",
     })
 }

@@ -21,7 +21,7 @@ use crate::config::Opt;
 use crate::context::Cx;
 use crate::context::key_change;
 use crate::context::key_change::Cause;
-use crate::context::notifications::Class;
+use crate::context::notifications::EventClass;
 use crate::engine::keyspace::key_clock;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
@@ -33,7 +33,7 @@ const SAME_OBJECT: Error = Error::fixed("ERR source and destination objects are 
 pub(super) fn look<T>(cx: &mut Cx<'_>, key: Key<'_>, see: impl FnOnce(EntryRef<'_>) -> T) -> Option<T> {
     let seen = look_quietly(cx, key, see);
     if seen.is_none() {
-        cx.notify(Class::KeyMiss, "keymiss", key);
+        cx.notify(EventClass::KeyMiss, "keymiss", key);
     }
     seen
 }
@@ -54,7 +54,7 @@ pub fn del(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let mut removed = 0;
     for key in request.keys() {
         if cx.remove(key) {
-            cx.notify(Class::Generic, "del", key);
+            cx.notify(EventClass::Generic, "del", key);
             removed += 1;
         }
     }
@@ -67,7 +67,7 @@ pub fn unlink(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (mut removed, mut garbage) = (0, Vec::new());
     for key in request.keys() {
         if let Some(left) = cx.take_off(Cause::Command, key) {
-            cx.notify(Class::Generic, "del", key);
+            cx.notify(EventClass::Generic, "del", key);
             removed += 1;
             if left.bytes() > 0 {
                 garbage.push(left);
@@ -138,8 +138,8 @@ fn put_under(cx: &mut Cx<'_>, from: Key<'_>, to: Key<'_>) {
     }
     let database = cx.state.database;
     cx.relocate((database, from), (database, to));
-    cx.notify(Class::Generic, "rename_from", from);
-    cx.notify(Class::Generic, "rename_to", to);
+    cx.notify(EventClass::Generic, "rename_from", from);
+    cx.notify(EventClass::Generic, "rename_to", to);
 }
 
 /// MOVE key db
@@ -152,8 +152,8 @@ pub fn relocate(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let moves = cx.peek(key).is_some() && in_database(cx, to, |cx| cx.peek(key).is_none());
     if moves {
         cx.relocate((from, key), (to, key));
-        cx.notify_in(from, Class::Generic, "move_from", key);
-        cx.notify_in(to, Class::Generic, "move_to", key);
+        cx.notify_in(from, EventClass::Generic, "move_from", key);
+        cx.notify_in(to, EventClass::Generic, "move_to", key);
     }
     cx.reply().integer(i64::from(moves));
     Ok(())
@@ -183,7 +183,7 @@ pub fn copy(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if let Some(mut entry) = source {
         entry.clock = clock;
         cx.put(database, to, entry);
-        cx.notify_in(database, Class::Generic, "copy_to", to);
+        cx.notify_in(database, EventClass::Generic, "copy_to", to);
     }
     cx.reply().integer(i64::from(copies));
     Ok(())

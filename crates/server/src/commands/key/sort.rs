@@ -10,7 +10,7 @@ use sleeve_store::{Digits, EntryRef, Kind, List, ListRef, Map, Set, SortedSet, V
 use sleeve_wire::number;
 
 use crate::acl::may_access_all_keys;
-use crate::context::notifications::Class;
+use crate::context::notifications::EventClass;
 use crate::context::{Cx, ELEMENTS_MAX};
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
@@ -297,11 +297,11 @@ fn store(cx: &mut Cx<'_>, key: Key<'_>, rows: &[Row]) {
     }
     if rows.is_empty() {
         if cx.remove(key) {
-            cx.notify(Class::Generic, "del", key);
+            cx.notify(EventClass::Generic, "del", key);
         }
     } else {
         cx.set_collection(key, list);
-        cx.notify(Class::List, "sortstore", key);
+        cx.notify(EventClass::List, "sortstore", key);
     }
     cx.reply().integer(rows.len() as i64);
 }

@@ -12,7 +12,7 @@ use sleeve_wire::number;
 use sleeve_wire::reply::Writer;
 
 use crate::context::Cx;
-use crate::context::notifications::Class;
+use crate::context::notifications::EventClass;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
@@ -63,7 +63,7 @@ fn push_all(list: &mut List, request: Request<'_>, end: End, limit: ListLimit) -
 
 fn pushed(cx: &mut Cx<'_>, key: Key<'_>, end: End, length: usize) {
     cx.changed(key);
-    cx.notify(Class::List, push_event(end), key);
+    cx.notify(EventClass::List, push_event(end), key);
     cx.reply().integer(length as i64);
 }
 
@@ -185,9 +185,9 @@ pub fn pop_event(end: End) -> &'static str {
 /// Reports that elements of a list are gone, and perhaps with them the list.
 pub fn removed(cx: &mut Cx<'_>, key: Key<'_>, event: &'static str, emptied: bool) {
     cx.changed(key);
-    cx.notify(Class::List, event, key);
+    cx.notify(EventClass::List, event, key);
     if emptied {
-        cx.notify(Class::Generic, "del", key);
+        cx.notify(EventClass::Generic, "del", key);
     }
 }
 
@@ -261,7 +261,7 @@ pub fn lset(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         return Err(Error::fixed("ERR index out of range"));
     }
     cx.changed(key);
-    cx.notify(Class::List, "lset", key);
+    cx.notify(EventClass::List, "lset", key);
     cx.reply().ok();
     Ok(())
 }
@@ -283,7 +283,7 @@ pub fn linsert(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Some(Updated { result: None, .. }) => -1,
         Some(Updated { result: Some(length), .. }) => {
             cx.changed(key);
-            cx.notify(Class::List, "linsert", key);
+            cx.notify(EventClass::List, "linsert", key);
             length as i64
         }
     };

@@ -6,7 +6,7 @@ use sleeve_wire::number;
 use super::{pop_event, pop_many, push_event, record_pop, removed};
 use crate::commands::list;
 use crate::context::Cx;
-use crate::context::notifications::Class;
+use crate::context::notifications::EventClass;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
@@ -66,7 +66,7 @@ pub fn relocate(
 
 fn moved(cx: &mut Cx<'_>, (source, destination): (Key<'_>, Key<'_>), (from, to): (End, End), emptied: bool) {
     cx.changed(destination);
-    cx.notify(Class::List, push_event(to), destination);
+    cx.notify(EventClass::List, push_event(to), destination);
     removed(cx, source, pop_event(from), emptied);
 }
 

@@ -12,7 +12,7 @@ use sleeve_wire::reply::Writer;
 
 use super::{write, write_within};
 use crate::context::Cx;
-use crate::context::notifications::Class;
+use crate::context::notifications::EventClass;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
@@ -131,9 +131,9 @@ fn store(cx: &mut Cx<'_>, key: Key<'_>, mut result: Set, event: &'static str) {
     let count = result.as_ref().len();
     if count > 0 {
         cx.set_collection(key, result);
-        cx.notify(Class::Set, event, key);
+        cx.notify(EventClass::Set, event, key);
     } else if cx.remove(key) {
-        cx.notify(Class::Generic, "del", key);
+        cx.notify(EventClass::Generic, "del", key);
     }
     cx.reply().integer(count as i64);
 }

@@ -12,7 +12,7 @@ use sleeve_wire::{number, pattern};
 
 use super::scan;
 use crate::context::Cx;
-use crate::context::notifications::Class;
+use crate::context::notifications::EventClass;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
@@ -26,7 +26,7 @@ pub fn sadd(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let added = added.result;
     if added > 0 {
         cx.changed(key);
-        cx.notify(Class::Set, "sadd", key);
+        cx.notify(EventClass::Set, "sadd", key);
     }
     cx.reply().integer(added as i64);
     Ok(())
@@ -108,7 +108,7 @@ pub fn smove(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         })?;
         if added.result {
             cx.changed(to);
-            cx.notify(Class::Set, "sadd", to);
+            cx.notify(EventClass::Set, "sadd", to);
         }
     }
     cx.reply().integer(i64::from(is_member));
@@ -162,9 +162,9 @@ fn scan_options(request: Request<'_>) -> Result<(Option<&[u8]>, usize), Error> {
 /// Reports that members were taken out of a set, and that it has gone with the last of them.
 pub fn changed(cx: &mut Cx<'_>, key: Key<'_>, event: &'static str, emptied: bool) {
     cx.changed(key);
-    cx.notify(Class::Set, event, key);
+    cx.notify(EventClass::Set, event, key);
     if emptied {
-        cx.notify(Class::Generic, "del", key);
+        cx.notify(EventClass::Generic, "del", key);
     }
 }
 

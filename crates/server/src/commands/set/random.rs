@@ -13,7 +13,7 @@ use sleeve_wire::reply::Writer;
 use super::{changed, reply_members, write, write_within};
 use crate::commands::draws;
 use crate::config::Opt;
-use crate::context::notifications::Class;
+use crate::context::notifications::EventClass;
 use crate::context::{Cx, ELEMENTS_MAX};
 use crate::host::dice::Dice;
 use crate::request::error::{Error, Outcome};
@@ -126,8 +126,8 @@ fn pop_all(cx: &mut Cx<'_>, key: Key<'_>) -> Outcome {
     reply_members(cx, key)?;
     cx.remove(key);
     cx.record(&[cx.removal(Opt::LazyfreeLazyServerDel), key.name]);
-    cx.notify(Class::Set, "spop", key);
-    cx.notify(Class::Generic, "del", key);
+    cx.notify(EventClass::Set, "spop", key);
+    cx.notify(EventClass::Generic, "del", key);
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use sleeve_wire::number;
 use sleeve_wire::reply::{Protocol, Writer};
 
 use crate::context::Cx;
-use crate::context::notifications::Class;
+use crate::context::notifications::EventClass;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
@@ -165,7 +165,7 @@ pub fn add<'a>(
     let result = result.result;
     if result.added + result.changed > 0 {
         cx.changed(key);
-        cx.notify(Class::Zset, if options.increments { "zincr" } else { "zadd" }, key);
+        cx.notify(EventClass::Zset, if options.increments { "zincr" } else { "zadd" }, key);
     }
     if result.is_undefined {
         return Err(NOT_A_NUMBER);
@@ -201,9 +201,9 @@ pub fn reply_removed(cx: &mut Cx<'_>, key: Key<'_>, event: &'static str, (count,
 /// Reports that members were taken out of a sorted set, and that it has gone with the last of them.
 pub fn changed(cx: &mut Cx<'_>, key: Key<'_>, event: &'static str, emptied: bool) {
     cx.changed(key);
-    cx.notify(Class::Zset, event, key);
+    cx.notify(EventClass::Zset, event, key);
     if emptied {
-        cx.notify(Class::Generic, "del", key);
+        cx.notify(EventClass::Generic, "del", key);
     }
 }
 

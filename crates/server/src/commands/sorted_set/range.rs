@@ -10,7 +10,7 @@ use sleeve_wire::number;
 
 use super::{read, reply_head, reply_removed, reply_within};
 use crate::commands::set;
-use crate::context::notifications::Class;
+use crate::context::notifications::EventClass;
 use crate::context::{Cx, ELEMENTS_MAX};
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
@@ -237,9 +237,9 @@ pub fn store(cx: &mut Cx<'_>, key: Key<'_>, mut result: SortedSet, event: &'stat
     }
     if count > 0 {
         cx.set_collection(key, result);
-        cx.notify(Class::Zset, event, key);
+        cx.notify(EventClass::Zset, event, key);
     } else if cx.remove(key) {
-        cx.notify(Class::Generic, "del", key);
+        cx.notify(EventClass::Generic, "del", key);
     }
     cx.reply().integer(count as i64);
 }

@@ -10,7 +10,7 @@ use super::parse_ids;
 use super::reply;
 use crate::context::Cx;
 use crate::context::key_change::Cause;
-use crate::context::notifications::Class;
+use crate::context::notifications::EventClass;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
@@ -90,7 +90,7 @@ pub fn create(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     } else {
         cx.changed_many(1);
     }
-    cx.notify(Class::Stream, "xgroup-create", key);
+    cx.notify(EventClass::Stream, "xgroup-create", key);
     cx.reply().ok();
     Ok(())
 }
@@ -108,7 +108,7 @@ pub fn set_id(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     })?;
     set?;
     cx.changed_many(1);
-    cx.notify(Class::Stream, "xgroup-setid", key);
+    cx.notify(EventClass::Stream, "xgroup-setid", key);
     cx.reply().ok();
     Ok(())
 }
@@ -120,7 +120,7 @@ pub fn destroy(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let is_gone = updated.ok_or(NO_STREAM)?.result;
     if is_gone {
         cx.tell(Cause::GroupRemoved, cx.state.database, key);
-        cx.notify(Class::Stream, "xgroup-destroy", key);
+        cx.notify(EventClass::Stream, "xgroup-destroy", key);
     }
     cx.reply().integer(i64::from(is_gone));
     Ok(())
@@ -138,7 +138,7 @@ pub fn create_consumer(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     })?;
     if is_new {
         cx.changed_many(1);
-        cx.notify(Class::Stream, "xgroup-createconsumer", key);
+        cx.notify(EventClass::Stream, "xgroup-createconsumer", key);
     }
     cx.reply().integer(i64::from(is_new));
     Ok(())
@@ -150,7 +150,7 @@ pub fn delete_consumer(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let pending = change(cx, request, |group, _| group.remove(name))?;
     if pending.is_some() {
         cx.changed_many(1);
-        cx.notify(Class::Stream, "xgroup-delconsumer", key);
+        cx.notify(EventClass::Stream, "xgroup-delconsumer", key);
     }
     cx.reply().integer(pending.unwrap_or(0) as i64);
     Ok(())

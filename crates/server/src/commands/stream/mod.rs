@@ -15,7 +15,7 @@ use sleeve_store::{Keep, Stream, StreamCounters, StreamId};
 use sleeve_wire::number;
 
 use crate::context::Cx;
-use crate::context::notifications::Class;
+use crate::context::notifications::EventClass;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 use trim::Options;
@@ -68,9 +68,9 @@ pub fn xadd(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         cx.update::<Stream, _>(key, add)?.result?
     };
     cx.changed(key);
-    cx.notify(Class::Stream, "xadd", key);
+    cx.notify(EventClass::Stream, "xadd", key);
     if added.trimmed != 0 {
-        cx.notify(Class::Stream, "xtrim", key);
+        cx.notify(EventClass::Stream, "xtrim", key);
     }
     let trim_words = if added.kept.is_some() { trim::WORDS } else { 0 };
     if let Some(mut words) = cx.effect(2 + trim_words + 1 + fields.len()) {
@@ -96,7 +96,7 @@ pub fn xtrim(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if removed != 0 {
         cx.changed(key);
         cx.changed_many(removed - 1);
-        cx.notify(Class::Stream, "xtrim", key);
+        cx.notify(EventClass::Stream, "xtrim", key);
         if let Some(mut words) = cx.effect(2 + trim::WORDS) {
             words.bulks(&[b"XTRIM", key.name]);
             trim::write(&mut words, kept);
@@ -159,7 +159,7 @@ pub fn xdel(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if deleted != 0 {
         cx.changed(key);
         cx.changed_many(deleted as u64 - 1);
-        cx.notify(Class::Stream, "xdel", key);
+        cx.notify(EventClass::Stream, "xdel", key);
     }
     cx.reply().integer(deleted as i64);
     Ok(())
@@ -197,7 +197,7 @@ pub fn xsetid(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let set = cx.update_present::<Stream, _>(key, |stream| set_id(stream, last_id, entries_added, max_deleted_id))?;
     set.ok_or(Error::NO_SUCH_KEY)?.result?;
     cx.changed_many(1);
-    cx.notify(Class::Stream, "xsetid", key);
+    cx.notify(EventClass::Stream, "xsetid", key);
     cx.reply().ok();
     Ok(())
 }

@@ -8,7 +8,7 @@ use super::group::{no_group, record_pending};
 use super::id;
 use super::reply;
 use crate::context::Cx;
-use crate::context::notifications::Class;
+use crate::context::notifications::EventClass;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
@@ -264,7 +264,7 @@ impl Claim<'_> {
 fn end(cx: &mut Cx<'_>, request: Request<'_>, claim: &Claim<'_>, claimed: Claimed) {
     let key = request.key(0);
     if claimed.is_new_consumer {
-        cx.notify(Class::Stream, "xgroup-createconsumer", key);
+        cx.notify(EventClass::Stream, "xgroup-createconsumer", key);
     }
     let flags = usize::from(claimed.is_new_consumer) + usize::from(claimed.went_on.is_some());
     cx.changed_many((flags + claimed.pending.len() + claimed.gone.len()) as u64);

@@ -14,7 +14,7 @@ use super::id;
 use super::reply;
 use crate::commands::block_timeout;
 use crate::context::Cx;
-use crate::context::notifications::Class;
+use crate::context::notifications::EventClass;
 use crate::engine::clients::blocking::{Block, OnTimeout, Wait};
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
@@ -241,7 +241,7 @@ fn read_as(
     })?;
     let done = updated.and_then(|updated| updated.result).unwrap_or_default();
     if done.is_new_consumer {
-        cx.notify(Class::Stream, "xgroup-createconsumer", key);
+        cx.notify(EventClass::Stream, "xgroup-createconsumer", key);
     }
     record(cx, key, (group_name, consumer), &done);
     Ok(done.is_served)

@@ -11,7 +11,7 @@ use sleeve_wire::number;
 
 use super::bitmap;
 use crate::context::Cx;
-use crate::context::notifications::Class;
+use crate::context::notifications::EventClass;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
@@ -89,12 +89,12 @@ fn read_and_write(cx: &mut Cx<'_>, request: Request<'_>, operations: &[Operation
         let run = |operation: &Operation| operation.run(bytes, &mut changes);
         operations.iter().map(run).collect::<Vec<_>>()
     })?;
-    // A string that grew is another value even when every operation failed, and must not get lost.
+    // A string that grew has changed even where every operation failed, and the change must not get lost.
     if grew || changes != 0 {
         cx.changed(key);
     }
     if changes != 0 {
-        cx.notify(Class::String, "setbit", key);
+        cx.notify(EventClass::String, "setbit", key);
     }
     cx.changed_many(changes.saturating_sub(1));
     let mut reply = cx.reply();

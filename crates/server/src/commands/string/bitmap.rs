@@ -12,7 +12,7 @@ use sleeve_wire::number;
 
 use crate::config::Opt;
 use crate::context::Cx;
-use crate::context::notifications::Class;
+use crate::context::notifications::EventClass;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
@@ -36,7 +36,7 @@ pub fn setbit(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     })?;
     if grew || was_on != on {
         cx.changed(key);
-        cx.notify(Class::String, "setbit", key);
+        cx.notify(EventClass::String, "setbit", key);
     }
     cx.reply().integer(i64::from(was_on));
     Ok(())

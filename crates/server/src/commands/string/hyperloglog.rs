@@ -13,7 +13,7 @@ use sleeve_store::{
 
 use crate::config::Opt;
 use crate::context::Cx;
-use crate::context::notifications::Class;
+use crate::context::notifications::EventClass;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
@@ -56,14 +56,14 @@ pub fn pfadd(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
             }
             sketch.forget_count();
             cx.set(key, &Value::Raw(sketch.as_bytes()), Deadline::Clear);
-            cx.notify(Class::String, "pfadd", key);
+            cx.notify(EventClass::String, "pfadd", key);
             cx.reply().integer(1);
             return Ok(());
         }
     };
     if is_changed {
         cx.changed(key);
-        cx.notify(Class::String, "pfadd", key);
+        cx.notify(EventClass::String, "pfadd", key);
     }
     cx.reply().integer(i64::from(is_changed));
     Ok(())
@@ -124,7 +124,7 @@ pub fn pfmerge(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     } else {
         cx.set(key, &Value::Raw(sketch.as_bytes()), Deadline::Clear);
     }
-    cx.notify(Class::String, "pfadd", key);
+    cx.notify(EventClass::String, "pfadd", key);
     cx.reply().ok();
     Ok(())
 }

@@ -3,11 +3,11 @@
 pub mod bitfield;
 pub mod bitmap;
 pub mod bitop;
-pub mod deadline;
 pub mod hyperloglog;
 pub mod lcs;
 #[cfg(debug_assertions)]
 mod seeded_bug;
+pub mod set_expiry;
 
 use std::slice;
 
@@ -17,10 +17,10 @@ use sleeve_wire::number;
 
 use crate::config::Opt;
 use crate::context::Cx;
-use crate::context::notifications::Class;
+use crate::context::notifications::EventClass;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
-use deadline::{GetOption, SetOptions};
+use set_expiry::{GetOption, SetOptions};
 
 /// GET key
 pub fn get(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
@@ -81,7 +81,7 @@ pub fn set(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (key, value) = (request.key(0), request.arg(2));
     if request.len() == 3 {
         cx.set(key, &Value::Plain(value), Deadline::Clear);
-        cx.notify(Class::String, "set", key);
+        cx.notify(EventClass::String, "set", key);
         cx.reply().ok();
         return Ok(());
     }
@@ -106,9 +106,9 @@ pub fn set(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 /// Sets a key and records it with its absolute deadline.
 fn store(cx: &mut Cx<'_>, key: Key<'_>, value: &[u8], deadline: Deadline) {
     cx.set(key, &Value::Plain(value), deadline);
-    cx.notify(Class::String, "set", key);
+    cx.notify(EventClass::String, "set", key);
     if matches!(deadline, Deadline::At(_)) {
-        cx.notify(Class::Generic, "expire", key);
+        cx.notify(EventClass::Generic, "expire", key);
     }
     match deadline {
         Deadline::Clear => cx.record(&[b"SET", key.name, value]),
@@ -125,7 +125,7 @@ pub fn setnx(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let is_missing = cx.peek(key).is_none();
     if is_missing {
         cx.set(key, &Value::Plain(request.arg(2)), Deadline::Clear);
-        cx.notify(Class::String, "set", key);
+        cx.notify(EventClass::String, "set", key);
     }
     cx.reply().integer(i64::from(is_missing));
     Ok(())
@@ -133,15 +133,15 @@ pub fn setnx(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 /// SETEX key seconds value
 pub fn setex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    set_for(cx, request, deadline::Unit::Seconds)
+    set_for(cx, request, set_expiry::Unit::Seconds)
 }
 
 /// PSETEX key milliseconds value
 pub fn psetex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    set_for(cx, request, deadline::Unit::Milliseconds)
+    set_for(cx, request, set_expiry::Unit::Milliseconds)
 }
 
-fn set_for(cx: &mut Cx<'_>, request: Request<'_>, unit: deadline::Unit) -> Outcome {
+fn set_for(cx: &mut Cx<'_>, request: Request<'_>, unit: set_expiry::Unit) -> Outcome {
     let at_ms = unit.positive_after(request.arg(2), cx.now.wall_ms(), request.row.name)?;
     store(cx, request.key(0), request.arg(3), Deadline::At(at_ms));
     cx.reply().ok();
@@ -163,7 +163,7 @@ pub fn getdel(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let key = request.key(0);
     if cx.reply_value(key)? {
         cx.remove(key);
-        cx.notify(Class::Generic, "del", key);
+        cx.notify(EventClass::Generic, "del", key);
         cx.record(&[b"DEL", key.name]);
     } else {
         cx.reply().null();
@@ -186,7 +186,7 @@ pub fn getex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     match at_ms {
         Some(at_ms) if at_ms <= cx.due_ms => {
             cx.remove(key);
-            cx.notify(Class::Generic, "del", key);
+            cx.notify(EventClass::Generic, "del", key);
             cx.record(&[cx.removal(Opt::LazyfreeLazyExpire), key.name]);
         }
         Some(at_ms) => {
@@ -194,14 +194,14 @@ pub fn getex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
                 entry.set_deadline(Some(at_ms));
             }
             cx.changed(key);
-            cx.notify(Class::Generic, "expire", key);
+            cx.notify(EventClass::Generic, "expire", key);
             cx.record(&[b"PEXPIREAT", key.name, number::Digits::new(at_ms).as_bytes()]);
         }
         None if matches!(option, Some(GetOption::Persist)) => {
             if let Some(mut entry) = cx.edit(key).filter(|entry| entry.deadline().is_some()) {
                 entry.set_deadline(None);
                 cx.changed(key);
-                cx.notify(Class::Generic, "persist", key);
+                cx.notify(EventClass::Generic, "persist", key);
                 cx.record(&[b"PERSIST", key.name]);
             }
         }
@@ -236,7 +236,7 @@ fn check_pairs(request: Request<'_>) -> Outcome {
 fn set_pairs(cx: &mut Cx<'_>, request: Request<'_>) {
     for (index, key) in request.keys().enumerate() {
         cx.set(key, &Value::Plain(request.arg(2 * index + 2)), Deadline::Clear);
-        cx.notify(Class::String, "set", key);
+        cx.notify(EventClass::String, "set", key);
     }
 }
 
@@ -271,7 +271,7 @@ fn add(cx: &mut Cx<'_>, key: Key<'_>, increment: i64) -> Outcome {
     let sum = match cx.edit_string(key)? {
         None => {
             cx.set(key, &Value::Integer(increment), Deadline::Clear);
-            cx.notify(Class::String, "incrby", key);
+            cx.notify(EventClass::String, "incrby", key);
             cx.reply().integer(increment);
             return Ok(());
         }
@@ -283,7 +283,7 @@ fn add(cx: &mut Cx<'_>, key: Key<'_>, increment: i64) -> Outcome {
         }
     };
     cx.changed(key);
-    cx.notify(Class::String, "incrby", key);
+    cx.notify(EventClass::String, "incrby", key);
     cx.reply().integer(sum);
     Ok(())
 }
@@ -301,7 +301,7 @@ pub fn incrbyfloat(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let mut text = Vec::new();
     sum.push_human(&mut text);
     cx.set(key, &Value::Bytes(&text), Deadline::Keep);
-    cx.notify(Class::String, "incrbyfloat", key);
+    cx.notify(EventClass::String, "incrbyfloat", key);
     cx.record(&[b"SET", key.name, &text, b"KEEPTTL"]);
     cx.reply().bulk(&text);
     Ok(())
@@ -318,13 +318,13 @@ pub fn append(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         }
         None => {
             cx.set(key, &Value::Plain(tail), Deadline::Clear);
-            cx.notify(Class::String, "append", key);
+            cx.notify(EventClass::String, "append", key);
             cx.reply().integer(tail.len() as i64);
             return Ok(());
         }
     };
     cx.changed(key);
-    cx.notify(Class::String, "append", key);
+    cx.notify(EventClass::String, "append", key);
     cx.reply().integer(length as i64);
     Ok(())
 }
@@ -347,7 +347,7 @@ pub fn setrange(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         bytes.len()
     });
     cx.changed(key);
-    cx.notify(Class::String, "setrange", key);
+    cx.notify(EventClass::String, "setrange", key);
     cx.reply().integer(length as i64);
     Ok(())
 }

@@ -221,7 +221,7 @@ impl Default for Blocking {
 
 /// Who begins to wait: what a [`Waiter`] keeps of it.
 #[derive(Debug)]
-pub struct Arrival<'a> {
+pub struct NewWaiter<'a> {
     /// The client.
     pub peer: &'a Arc<Peer>,
     /// The user that it is in.
@@ -240,7 +240,7 @@ pub struct Arrival<'a> {
 
 impl Blocking {
     /// Enters a client that waits. The shards of all its keys are locked.
-    pub fn enter(&self, arrival: Arrival<'_>, block: Block<'_>) -> Arc<Waiter> {
+    pub fn enter(&self, arrival: NewWaiter<'_>, block: Block<'_>) -> Arc<Waiter> {
         let database = arrival.database;
         let aim = |wait: Wait<'_>| Aim {
             place: Place { database, name: wait.key.name.into() },

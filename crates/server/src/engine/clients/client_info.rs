@@ -12,7 +12,7 @@ use crate::messaging::mail::Mailbox;
 
 /// What a client calls itself.
 #[derive(Debug, Clone, Default)]
-pub struct Names {
+pub struct ClientNames {
     /// The user that it is in.
     pub user: Box<[u8]>,
     /// CLIENT SETNAME, or empty.
@@ -39,7 +39,7 @@ pub struct Peer {
     /// Where letters for its owner go.
     pub mailbox: Arc<Mailbox>,
     /// What it calls itself.
-    pub names: Mutex<Names>,
+    pub names: Mutex<ClientNames>,
     /// Wall clock at the last request, milliseconds.
     pub active_ms: AtomicI64,
     /// The selected database.
@@ -105,7 +105,7 @@ pub struct Peers {
 
 /// What is known of a client when it comes.
 #[derive(Debug)]
-pub struct Arrival {
+pub struct NewClient {
     /// See [`Peer::address`].
     pub address: String,
     /// See [`Peer::local_address`].
@@ -194,7 +194,7 @@ impl Peer {
 
 impl Peers {
     /// Enters a client that has just come.
-    pub fn enter(&self, arrival: Arrival, mailbox: Arc<Mailbox>, now_ms: i64) -> Arc<Peer> {
+    pub fn enter(&self, arrival: NewClient, mailbox: Arc<Mailbox>, now_ms: i64) -> Arc<Peer> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed) + 1;
         let peer = Arc::new(Peer {
             id,

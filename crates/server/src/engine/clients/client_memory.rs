@@ -75,14 +75,14 @@ impl ClientMemory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::clients::client_info::Arrival;
+    use crate::engine::clients::client_info::NewClient;
     use crate::messaging::mail::Mailbox;
 
     #[test]
     fn the_largest_go_until_the_others_fit() {
         let (peers, memory) = (Peers::default(), ClientMemory::default());
         let enter = |bytes: usize, stays: bool| {
-            let arrival = Arrival { address: "a:1".into(), local_address: "b:1".into(), descriptor: -1 };
+            let arrival = NewClient { address: "a:1".into(), local_address: "b:1".into(), descriptor: -1 };
             let peer = peers.enter(arrival, Arc::new(Mailbox::new(|| ())), 0);
             peer.input_bytes.store(bytes, Ordering::Relaxed);
             peer.no_evict.store(stays, Ordering::Relaxed);

@@ -81,11 +81,11 @@ impl<'s> Locks<'s> {
 
     /// Gives back what is held, and says that single shards will be taken one after the other; false when somebody has all
     /// of them and does not give them back in time.
-    pub fn begin_each_within(&mut self, patience: Duration) -> bool {
+    pub fn begin_each_within(&mut self, timeout: Duration) -> bool {
         self.give_back();
         if !matches!(self.turn, Turn::Each { .. }) {
             self.turn = Turn::Neither;
-            let Some(guard) = self.all_or_each.try_read_for(patience) else { return false };
+            let Some(guard) = self.all_or_each.try_read_for(timeout) else { return false };
             self.turn = Turn::Each { _guard: guard };
         }
         true
@@ -104,11 +104,11 @@ impl<'s> Locks<'s> {
     /// Takes the one shard of a key, or keeps it if it is held alone; false, and nothing is held, when it does not come
     /// free in time.
     #[inline]
-    pub fn take_one_within(&mut self, hash: Hash, patience: Duration) -> bool {
+    pub fn take_one_within(&mut self, hash: Hash, timeout: Duration) -> bool {
         let index = self.store.shard_of(hash);
         if !matches!(self.held, Held::One(held, _) if held == index) {
             self.give_back();
-            let Some(guard) = self.store.lock_within(index, patience) else { return false };
+            let Some(guard) = self.store.lock_within(index, timeout) else { return false };
             self.held = Held::One(index, guard);
         }
         true
@@ -127,31 +127,31 @@ impl<'s> Locks<'s> {
 
     /// Takes the shards of these keys instead of what is held; false, and nothing is held, when they do not come free in
     /// time.
-    pub fn take_within(&mut self, hashes: impl Iterator<Item = Hash>, patience: Duration) -> bool {
+    pub fn take_within(&mut self, hashes: impl Iterator<Item = Hash>, timeout: Duration) -> bool {
         let set = hashes.map(|hash| self.store.shard_of(hash)).collect();
-        self.take_set_within(set, patience)
+        self.take_set_within(set, timeout)
     }
 
     /// Takes all shards instead of the one that is held, as [`Locks::take_within`]; if several are, they must be all of
     /// them.
-    pub fn take_all_within(&mut self, patience: Duration) -> bool {
+    pub fn take_all_within(&mut self, timeout: Duration) -> bool {
         if matches!(self.held, Held::Several(..)) {
             return true;
         }
         self.clear();
-        let Some(guard) = self.all_or_each.try_write_for(patience) else { return false };
-        let is_taken = self.take_set_within(ShardSet::all(self.store.shards()), patience);
+        let Some(guard) = self.all_or_each.try_write_for(timeout) else { return false };
+        let is_taken = self.take_set_within(ShardSet::all(self.store.shards()), timeout);
         // Who holds a shard may be waiting for its turn to go on to another.
         self.turn = if is_taken { Turn::All { _guard: guard } } else { Turn::Neither };
         is_taken
     }
 
-    fn take_set_within(&mut self, set: ShardSet, patience: Duration) -> bool {
+    fn take_set_within(&mut self, set: ShardSet, timeout: Duration) -> bool {
         self.give_back();
         if set.is_empty() {
             return true;
         }
-        let Some(locked) = self.store.lock_set_within(set, patience) else { return false };
+        let Some(locked) = self.store.lock_set_within(set, timeout) else { return false };
         self.held = Held::Several(locked, Vec::new());
         true
     }

@@ -5,15 +5,19 @@
 //! is in its place.
 
 use std::io;
+use std::time::Duration;
 
 use sleeve_disk::format::manifest::Format as BaseFormat;
 use sleeve_disk::log::{Log, NewBase};
 
-use super::save::{ABORTED, PATIENCE};
+use super::save::ABORTED;
 use super::sheet::Form;
 use crate::config::Opt;
 use crate::config::value::reason;
 use crate::engine::Engine;
+
+/// How long a log that cannot be written is left alone.
+const SWITCH_RETRY: Duration = Duration::from_millis(5);
 
 impl Engine {
     /// Writes a base of the log, whatever there is of one.
@@ -123,7 +127,7 @@ impl Engine {
                 Some(Some(switched)) => return switched.map_err(|error| reason(&error)),
                 Some(None) if self.durability.snapshots.is_aborted() => return Err(ABORTED.into()),
                 // The log cannot be written for now.
-                Some(None) => std::thread::sleep(PATIENCE),
+                Some(None) => std::thread::sleep(SWITCH_RETRY),
             }
         }
     }

@@ -58,7 +58,7 @@ const WRITE_BYTES: usize = 1 << 20;
 const SYNC_BYTES: u64 = 4 << 20;
 
 /// How long all shards are waited for before others get a turn.
-pub(super) const PATIENCE: Duration = Duration::from_millis(5);
+const LOCK_TIMEOUT: Duration = Duration::from_millis(5);
 
 /// A snapshot that has begun.
 pub(super) struct Begun {
@@ -259,7 +259,7 @@ impl Engine {
         let spare = Spare::default();
         let recorder = Recorder::new(&self.journal, &self.offsets, &spare);
         let mut locks = Locks::new(&self.store, &self.all_or_each, recorder);
-        while !locks.take_all_within(PATIENCE) {
+        while !locks.take_all_within(LOCK_TIMEOUT) {
             if self.durability.snapshots.is_aborted() {
                 return Err(ABORTED.into());
             }

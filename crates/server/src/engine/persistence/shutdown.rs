@@ -10,7 +10,7 @@ use crate::config::Opt;
 use crate::engine::Engine;
 use crate::engine::clients::blocking::Waiter;
 use crate::engine::durability::snapshots::{Purpose, WhenDone};
-use crate::engine::pause::Held;
+use crate::engine::pause::PauseScope;
 use crate::engine::readiness::Hindrance;
 use crate::host::clock::Instant;
 use crate::host::log;
@@ -46,7 +46,7 @@ impl Engine {
         if !self.has_last_words(wish) {
             return self.end_now();
         }
-        self.pause.begin(Held::All, u64::MAX);
+        self.pause.begin(PauseScope::All, u64::MAX);
         log::notice("Saving the final RDB snapshot before exiting.");
         let engine = Arc::clone(self);
         let mut ended: Option<WhenDone> =

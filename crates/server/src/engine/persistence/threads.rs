@@ -40,7 +40,7 @@ fn write_when_asked(engine: &Engine, opening: u64) {
     let (durability, journal) = (&engine.durability, &engine.journal);
     let mut round = Round::default();
     while durability.log.wait_to_be_asked(opening, durability.fails().then_some(TRY_AGAIN)) {
-        let until = Instant::now() + round.patience;
+        let until = Instant::now() + round.wait_max;
         while !round.is_whole(journal.pieces()) && Instant::now() < until {
             durability.log.wait_to_be_asked(opening, Some(until.saturating_duration_since(Instant::now())));
         }
@@ -64,13 +64,13 @@ struct Round {
     /// Where this one is whole.
     whole_at: u64,
     /// How long that may take.
-    patience: Duration,
+    wait_max: Duration,
 }
 
 impl Round {
     /// The round after a sync that went up to `covered`, ended when `appended` pieces were there, and took this long.
     fn next(self, covered: u64, appended: u64, took: Duration) -> Self {
-        Self { covered, whole_at: appended + (covered - self.covered), patience: took }
+        Self { covered, whole_at: appended + (covered - self.covered), wait_max: took }
     }
 
     fn is_whole(&self, appended: u64) -> bool {
@@ -106,7 +106,7 @@ mod tests {
         assert!(begun.is_whole(0), "nobody is known yet");
         let took = Duration::from_millis(1);
         let lone = begun.next(1, 1, took).next(2, 2, took);
-        assert!(lone.is_whole(3) && !lone.is_whole(2) && lone.patience == took);
+        assert!(lone.is_whole(3) && !lone.is_whole(2) && lone.wait_max == took);
         // 30 pieces came while 20 were synced, whose clients are about to write again.
         let round = begun.next(20, 50, took);
         assert!(!round.is_whole(69) && round.is_whole(70));

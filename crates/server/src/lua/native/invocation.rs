@@ -17,7 +17,7 @@ use crate::context::lookahead;
 use crate::context::lookahead::Found;
 use crate::context::permission;
 use crate::request::error::Error;
-use crate::request::renamed_commands::Names;
+use crate::request::renamed_commands::RenamedCommands;
 use crate::request::{KeyAt, Request, hash_keys};
 
 /// One run of a script, as the functions that it calls see it.
@@ -140,7 +140,7 @@ impl Scene<'_, '_> {
     }
 }
 
-fn find(names: &Names, args: Args<'_>) -> Result<&'static Row, Error> {
+fn find(names: &RenamedCommands, args: Args<'_>) -> Result<&'static Row, Error> {
     match lookahead::find(names, args) {
         Found::Command(row) => Ok(row),
         Found::Unknown | Found::UnknownSubcommand(_) => {

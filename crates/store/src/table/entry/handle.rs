@@ -13,7 +13,7 @@ use super::Entry;
 use super::body::{Body, INLINE_MAX};
 use super::owned::Outside;
 use crate::memory::heap::Heap;
-use crate::memory::prefetch::Step;
+use crate::memory::prefetch::PrefetchStep;
 use crate::table::bucket::{Slot, VOLATILE};
 use crate::value::collection::{Collection, MemberPlace, Object, ObjectRef};
 use crate::value::form::Form;
@@ -41,7 +41,7 @@ pub(crate) struct Change<R> {
     pub result: R,
     /// Nothing is left: the key must go.
     pub is_empty: bool,
-    /// When some of what is left is to go; see [`Collection::due_ms`].
+    /// When the first part of what is left is due to be removed; see [`Collection::due_ms`].
     pub due_ms: Option<i64>,
 }
 
@@ -110,7 +110,7 @@ impl<'a> EntryRef<'a> {
     }
 
     /// Takes a step towards a member; see [`Collection::prefetch`].
-    pub fn prefetch(&self, place: MemberPlace, step: Step) {
+    pub fn prefetch(&self, place: MemberPlace, step: PrefetchStep) {
         if let Some(object) = self.entry.object() {
             object.prefetch(place, step);
         }

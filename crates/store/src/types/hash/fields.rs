@@ -6,7 +6,7 @@
 //! not found, but still counted. Used by `hash` alone, under the shard's lock.
 
 use super::packed::Item;
-use crate::memory::prefetch::Step;
+use crate::memory::prefetch::PrefetchStep;
 use crate::table::entry::body::Body;
 use crate::table::entry::handle::EntryRef;
 use crate::table::owed::Recipient;
@@ -65,7 +65,7 @@ impl Fields {
     }
 
     /// Takes a step towards a field, ahead of looking for it.
-    pub fn prefetch(&self, position: u64, step: Step) {
+    pub fn prefetch(&self, position: u64, step: PrefetchStep) {
         self.table.prefetch(position, step);
     }
 

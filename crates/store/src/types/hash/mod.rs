@@ -9,7 +9,7 @@
 pub mod fields;
 pub mod packed;
 
-use crate::memory::prefetch::Step;
+use crate::memory::prefetch::PrefetchStep;
 use crate::packed::listpack::Packed;
 use crate::packed::pack::Pack;
 use crate::value::collection::{Collection, MemberPlace};
@@ -113,7 +113,7 @@ impl Collection for Map {
         }
     }
 
-    fn prefetch(&self, place: MemberPlace, step: Step) {
+    fn prefetch(&self, place: MemberPlace, step: PrefetchStep) {
         if let (Inner::Table(fields), MemberPlace::At(position)) = (&self.inner, place) {
             fields.prefetch(position, step);
         }

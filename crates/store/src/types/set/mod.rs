@@ -7,7 +7,7 @@
 
 pub mod intset;
 
-use crate::memory::prefetch::Step;
+use crate::memory::prefetch::PrefetchStep;
 use crate::packed::listpack::Packed;
 use crate::packed::pack::Pack;
 use crate::table::entry::body::Body;
@@ -135,7 +135,7 @@ impl Collection for Set {
         }
     }
 
-    fn prefetch(&self, place: MemberPlace, step: Step) {
+    fn prefetch(&self, place: MemberPlace, step: PrefetchStep) {
         let Members::Table(table) = &self.members else { return };
         match place {
             MemberPlace::At(position) => table.prefetch(position, step),

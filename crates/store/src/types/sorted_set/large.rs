@@ -6,7 +6,7 @@
 
 use super::leaf::{Member, Target, sortable};
 use super::order::{Order, Span};
-use crate::memory::prefetch::Step;
+use crate::memory::prefetch::PrefetchStep;
 use crate::table::entry::body::Body;
 use crate::table::entry::handle::EntryRef;
 use crate::table::owed::Recipient;
@@ -60,7 +60,7 @@ impl Ranked {
     }
 
     /// Takes a step towards a member, ahead of looking for it.
-    pub fn prefetch(&self, position: u64, step: Step) {
+    pub fn prefetch(&self, position: u64, step: PrefetchStep) {
         self.table.prefetch(position, step);
     }
 

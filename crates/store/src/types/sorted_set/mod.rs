@@ -14,7 +14,7 @@ use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::memory::prefetch::Step;
+use crate::memory::prefetch::PrefetchStep;
 use crate::packed::listpack::Packed;
 use crate::packed::pack::Pack;
 use crate::value::collection::{Collection, MemberPlace};
@@ -412,7 +412,7 @@ impl Collection for SortedSet {
         }
     }
 
-    fn prefetch(&self, place: MemberPlace, step: Step) {
+    fn prefetch(&self, place: MemberPlace, step: PrefetchStep) {
         if let (Members::Ranked(ranked), MemberPlace::At(position)) = (&self.members, place) {
             ranked.prefetch(position, step);
         }

@@ -6,15 +6,15 @@
 
 /// An option that is not there.
 #[derive(Debug)]
-pub struct Absent {
+pub struct Unsupported {
     /// As it is typed.
     pub name: &'static str,
     /// Why it is not there, or what there is instead.
     pub why: &'static str,
 }
 
-const fn absent(name: &'static str, why: &'static str) -> Absent {
-    Absent { name, why }
+const fn absent(name: &'static str, why: &'static str) -> Unsupported {
+    Unsupported { name, why }
 }
 
 const CLUSTER: &str = "redirections of a cluster are not followed yet";
@@ -27,7 +27,7 @@ const LIBRARY: &str = "the tests are those of --list; give the command itself fo
 const FUZZ: &str = "hostile commands are a test of the project, not of its load generator";
 
 /// Those of redis-cli 7.0 and valkey-cli 9.
-pub static OF_CLI: &[Absent] = &[
+pub static OF_CLI: &[Unsupported] = &[
     absent("-c", CLUSTER),
     absent("--cluster", "clusters are not managed from here"),
     absent("--verbose", "it belongs to --cluster, which is not there"),
@@ -48,7 +48,7 @@ pub static OF_CLI: &[Absent] = &[
 ];
 
 /// Those of redis-benchmark 7.0 and valkey-benchmark 9.
-pub static OF_BENCH: &[Absent] = &[
+pub static OF_BENCH: &[Unsupported] = &[
     absent("--cluster", CLUSTER),
     absent("--rfr", CLUSTER),
     absent("--tls-ciphers", CIPHERS),
@@ -66,13 +66,13 @@ pub static OF_BENCH: &[Absent] = &[
 ];
 
 /// The entry of an option as it was typed, with or without `=value`.
-pub fn find(table: &'static [Absent], typed: &str) -> Option<&'static Absent> {
+pub fn find(table: &'static [Unsupported], typed: &str) -> Option<&'static Unsupported> {
     let name = typed.split_once('=').map_or(typed, |(name, _)| name);
     table.iter().find(|absent| absent.name == name)
 }
 
 /// What `--help` says of them.
-pub fn listing(table: &[Absent]) -> String {
+pub fn listing(table: &[Unsupported]) -> String {
     let names: Vec<&str> = table.iter().map(|absent| absent.name).collect();
     format!("Not there, and refused with the reason: {}.", names.join(" "))
 }
