@@ -1,8 +1,8 @@
 //! The drivers: how bytes reach a worker and leave it.
 //!
-//! A driver is completion-shaped: the worker is told *bytes arrived*, *a connection came*, *this one has gone*, and hands
-//! back bytes to send. It never sees readiness, registration or a partial write. Variants are twins with the same
-//! calls; the one that is built is chosen here.
+//! The worker is told what has happened (bytes arrived, a connection came, this one has gone) and hands back bytes to send. It
+//! sees no registration and no partial write; it may say that it takes nothing from a connection for now. There is one driver,
+//! on epoll; another would have the same calls and be chosen here.
 
 mod batched_send;
 mod epoll;
