@@ -36,6 +36,33 @@ pub struct Peers {
     pub skipped: Vec<(&'static str, String)>,
 }
 
+/// Installs a client library that is only measured, or that is measured by another program than its check; how that is started.
+///
+/// # Errors
+/// When it cannot be had.
+pub fn set_up_bench(name: &str) -> Result<Vec<PathBuf>, String> {
+    let folder = workspace_root().join("bench/clients");
+    match name {
+        "rueidis" => build_with_go(&folder.join("rueidis"), "rueidis-bench"),
+        "lettuce" => build_with_maven(&folder, "lettuce", "lettuce-bench", "Bench"),
+        "ioredis" => {
+            set_up_ioredis()?;
+            // Modules are looked for beside the program.
+            let program = peers_folder().join("ioredis/bench.mjs");
+            copy(&folder.join("ioredis.mjs"), &program)?;
+            Ok(vec!["node".into(), program])
+        }
+        "redis-py" | "glide" => {
+            set_up_python()?;
+            let python = peers_folder().join("venv/bin/python");
+            let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"];
+            output_of(Command::new(&python).args(pip).arg(folder.join("python/requirements.txt")))?;
+            Ok(vec![python, folder.join("python/bench.py"), name.into()])
+        }
+        other => Err(format!("{other} has no program")),
+    }
+}
+
 /// Installs everything that is missing.
 ///
 /// # Errors
@@ -149,7 +176,7 @@ fn set_up_bullmq() -> Result<Vec<PathBuf>, String> {
 fn set_up_node(name: &str, files: &[&str], install: &[&str]) -> Result<Vec<PathBuf>, String> {
     need(&["node", "npm"])?;
     let folder = peers_folder().join(name);
-    copy_all(name, &folder, files)?;
+    copy_all(&clients_folder().join(name), &folder, files)?;
     let wanted = clients_folder().join(name).join("package.json");
     if !is_fresh(&wanted, &folder.join("installed.txt")) {
         println!("    installing {name} from npm");
@@ -161,28 +188,37 @@ fn set_up_node(name: &str, files: &[&str], install: &[&str]) -> Result<Vec<PathB
 }
 
 fn set_up_go_redis() -> Result<Vec<PathBuf>, String> {
+    build_with_go(&clients_folder().join("go-redis"), "go-redis-check")
+}
+
+/// Builds a program of Go's. Go's own cache makes a second build free.
+fn build_with_go(folder: &Path, name: &str) -> Result<Vec<PathBuf>, String> {
     need(&["go"])?;
-    let program = peers_folder().join("go-redis-check");
-    // Go's own cache makes a second build free.
-    let folder = clients_folder().join("go-redis");
+    let program = peers_folder().join(name);
     output_of(Command::new("go").args(["build", "-o"]).arg(&program).arg(".").current_dir(folder))?;
     Ok(vec![program])
 }
 
 fn set_up_lettuce() -> Result<Vec<PathBuf>, String> {
+    build_with_maven(&clients_folder(), "lettuce", "lettuce", "Check")
+}
+
+/// Builds the program of this class, which is all that the folder `library` of `from` has, in a folder of `.peers`.
+fn build_with_maven(from: &Path, library: &str, name: &str, class: &str) -> Result<Vec<PathBuf>, String> {
     need(&["mvn", "java", "javac"])?;
-    let folder = peers_folder().join("lettuce");
-    copy_all("lettuce", &folder, &["pom.xml", "src/main/java/Check.java"])?;
-    let source = clients_folder().join("lettuce/src/main/java/Check.java");
+    let folder = peers_folder().join(name);
+    let source = format!("src/main/java/{class}.java");
+    copy_all(&from.join(library), &folder, &["pom.xml", &source])?;
+    let source = from.join(library).join(source);
     if !is_fresh(&source, &folder.join("installed.txt")) {
-        println!("    building the Lettuce check with Maven");
+        println!("    building {name} with Maven");
         let maven = ["--batch-mode", "--quiet", "package"];
         output_of(Command::new("mvn").args(maven).current_dir(&folder))?;
         mark_installed(&source, &folder.join("installed.txt"))?;
     }
     let target = folder.join("target");
-    let class_path = format!("{0}/check.jar:{0}/lib/*", target.display());
-    Ok(vec!["java".into(), "-cp".into(), class_path.into(), "Check".into()])
+    let class_path = format!("{0}/{1}.jar:{0}/lib/*", target.display(), class.to_lowercase());
+    Ok(vec!["java".into(), "-cp".into(), class_path.into(), class.into()])
 }
 
 fn need(programs: &[&str]) -> Result<(), String> {
@@ -224,14 +260,13 @@ fn clients_folder() -> PathBuf {
     workspace_root().join("tests/clients")
 }
 
-fn copy_all(library: &str, folder: &Path, files: &[&str]) -> Result<(), String> {
-    for file in files {
-        let (from, to) = (clients_folder().join(library).join(file), folder.join(file));
-        let above = to.parent().unwrap_or(folder);
-        let copied = std::fs::create_dir_all(above).and_then(|()| std::fs::copy(&from, &to));
-        copied.map_err(|error| format!("cannot copy {library}/{file}: {error}"))?;
-    }
-    Ok(())
+fn copy_all(from: &Path, folder: &Path, files: &[&str]) -> Result<(), String> {
+    files.iter().try_for_each(|file| copy(&from.join(file), &folder.join(file)))
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), String> {
+    let copied = to.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::copy(from, to));
+    copied.map(drop).map_err(|error| format!("cannot copy {}: {error}", from.display()))
 }
 
 /// Whether the last installation was made from just this list.

@@ -6,6 +6,7 @@
 //! `plan`, and it never fails because of one: figures are printed and written, people read them.
 
 mod builds;
+mod clients;
 mod effort;
 mod filling;
 mod fleet;
@@ -36,13 +37,17 @@ Examples:
   cargo xtask bench --quick             every table with a tenth of the requests, one round, five minutes
   cargo xtask bench --only depth        one table; see --help for their names
   cargo xtask bench --rounds 9 --only unpipelined --no-write
+  cargo xtask bench clients --help      client libraries side by side
   SLEEVE_BIN=other/sleeve cargo xtask bench --only depth --no-write
 ";
 
 /// What is measured, and how thoroughly.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Options {
+    #[command(subcommand)]
+    other: Option<Other>,
     /// A tenth of the requests, one round
     #[arg(long)]
     quick: bool,
@@ -57,12 +62,22 @@ pub struct Options {
     no_write: bool,
 }
 
+/// What else can be measured.
+#[derive(Debug, clap::Subcommand)]
+enum Other {
+    /// Client libraries side by side
+    Clients(clients::Options),
+}
+
 /// Builds, measures, prints and writes.
 ///
 /// # Errors
 /// When a server cannot be had or a measurement fails.
 pub fn run(options: &Options) -> Result<(), String> {
     fleet::need_two_cpus()?;
+    if let Some(Other::Clients(options)) = &options.other {
+        return clients::run(options);
+    }
     peers::set_up_servers()?;
     let sleeve = match std::env::var_os("SLEEVE_BIN") {
         Some(path) => PathBuf::from(path),
