@@ -1,5 +1,6 @@
 //! The client from outside, in one program: what it does in tasks, with an engine inside, and with the worst around it.
 
+mod awake;
 mod changes;
 mod embedded_settings;
 mod endless;

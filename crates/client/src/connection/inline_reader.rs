@@ -76,13 +76,21 @@ impl Driver for Link {
         let mut shared = self.shared.lock();
         self.end_lone(&mut shared);
         if shared.may_write() {
-            if may_yield {
-                // Other tasks are about to gather more, and one system call will do for all.
+            if may_yield && (shared.in_company || shared.pipe.is_burst()) {
+                // Other tasks are about to gather more, and one system call will do for all. One comes again to make it; should
+                // it not, the connection's task does.
+                if std::mem::replace(&mut shared.will_be_written, true) && shared.looks_soon() {
+                    return Flush::Done;
+                }
                 return Flush::Yield;
             }
             drop(self.write(shared));
         }
         Flush::Done
+    }
+
+    fn read(&self) {
+        self.read_left();
     }
 
     fn wait_for_room(&self, deadline: Option<Instant>, is_task: bool) {
@@ -94,6 +102,7 @@ impl Driver for Link {
     }
 
     fn attend(&self, handle: &Handle, deadline: Option<Instant>) {
+        self.read_left();
         let mut shared = self.shared.lock();
         shared.waits = shared.waits.wrapping_add(1);
         if shared.may_write() {
@@ -106,22 +115,21 @@ impl Driver for Link {
             let left = deadline.map_or(LONE_TICK, |deadline| deadline.saturating_duration_since(Instant::now()));
             let ready = socket.wait(bell, left.min(LONE_TICK));
             let mut done = Completions::default();
-            let broken = match ready {
-                Ok(ready) if ready.readable => read(self, &socket, ready.hung_up, &mut done).is_err(),
+            let outcome = match ready {
+                Ok(ready) if ready.readable => read(self, &socket, ready.hung_up, &mut done).map(drop),
                 Ok(ready) if ready.rung => {
                     bell.clear();
-                    false
+                    Ok(())
                 }
-                Ok(_) => false,
-                Err(_) => true,
+                Ok(_) => Ok(()),
+                Err(error) => Err(error.into()),
             };
             self.finish(&mut done);
+            if let Err(cause) = outcome {
+                self.report(cause);
+            }
             shared = self.shared.lock();
             shared.end_reading();
-            if broken {
-                // The task finds the end of the stream as well, and does what is to be done.
-                self.end_lone(&mut shared);
-            }
             if left.is_zero() {
                 return;
             }

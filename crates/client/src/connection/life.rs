@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use super::awake_reader::Calls;
 use super::inline_reader::{Habit, LONE_TICK};
 use super::receive::{Cause, read};
 use super::shared::Shared;
@@ -164,10 +165,13 @@ async fn serve(link: &Link, socket: &Socket, post: &Post, done: &mut Completions
         Err(error) => return error.into(),
     };
     let (mut habit, mut vigil) = (Habit::default(), Vigil::new(&link.config, &link.vitals));
+    let mut calls = Calls::default();
+    // What was left on another connection is gone with it.
+    link.take_left();
     // Whether there may be something to read that is not reported again, and whether that may be the end.
     let (mut unread, mut hung_up) = (false, false);
     loop {
-        let sleep = match prepare(link, &mut habit, &mut vigil, done) {
+        let sleep = match prepare(link, &mut habit, &mut vigil, calls.until().is_some(), done) {
             Ok(sleep) => sleep,
             Err(cause) => return cause,
         };
@@ -183,12 +187,19 @@ async fn serve(link: &Link, socket: &Socket, post: &Post, done: &mut Completions
             post.pass().await;
             Readiness { readable: true, ..Readiness::default() }
         } else {
-            post.wait(sleep.timeout.and_then(|timeout| Instant::now().checked_add(timeout))).await
+            let until = sleep.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+            post.wait(until.into_iter().chain(calls.until()).min()).await
         };
-        link.shared.lock().wake_up();
-        unread = false;
+        let mut shared = link.shared.lock();
+        shared.wake_up();
+        if let Some(why) = shared.fault.take() {
+            return Cause::Broken(why);
+        }
+        unread = std::mem::take(&mut shared.is_unread);
+        drop(shared);
         hung_up |= ready.hung_up;
-        if !ready.readable {
+        unread |= calls.take_back(link) || hung_up;
+        if !unread && (!ready.readable || calls.leave_to_task(link)) {
             continue;
         }
         match read(link, socket, hung_up, done) {
@@ -211,7 +222,13 @@ struct Sleep {
 }
 
 /// Writes what is gathered, tells commands that their time is up, and says how to wait.
-fn prepare(link: &Link, habit: &mut Habit, vigil: &mut Vigil, done: &mut Completions) -> Result<Sleep, Cause> {
+fn prepare(
+    link: &Link,
+    habit: &mut Habit,
+    vigil: &mut Vigil,
+    leaves_to_tasks: bool,
+    done: &mut Completions,
+) -> Result<Sleep, Cause> {
     let sync_left = link.review_syncs(done);
     let mut shared = link.shared.lock();
     let watched = watch(link, &mut shared, vigil)?;
@@ -219,7 +236,7 @@ fn prepare(link: &Link, habit: &mut Habit, vigil: &mut Vigil, done: &mut Complet
     if shared.is_full() && shared.socket().is_some_and(|socket| socket.has_room()) {
         shared.set_full(false);
     }
-    while shared.may_write() {
+    while shared.may_write() && !leaves_to_tasks {
         shared = link.write(shared);
     }
     let answered = || link.intake.try_lock().is_none_or(|intake| intake.pending.is_empty());
@@ -239,7 +256,11 @@ fn prepare(link: &Link, habit: &mut Habit, vigil: &mut Vigil, done: &mut Complet
         command_left = shared.pipe.oldest_ms().map(|issued_ms| left(limit_ms, now_ms, issued_ms));
     }
     let is_watched = command_left.is_some() || sync_left.is_some() || !shared.pipe.is_idle();
-    shared.fall_asleep(!is_watched && !lone && (watched.is_some() || link.limit_ms().is_some()));
+    if leaves_to_tasks {
+        shared.doze();
+    } else {
+        shared.fall_asleep(!is_watched && !lone && (watched.is_some() || link.limit_ms().is_some()));
+    }
     let lone_tick = lone.then_some(LONE_TICK);
     let timeout = command_left.into_iter().chain(watched).chain(sync_left).chain(lone_tick).min();
     Ok(Sleep { blocked: shared.is_full(), timeout, lone })

@@ -3,7 +3,8 @@
 //! A link is shared by every handle of a client and by a task of the reactor (`life`). It holds the pipe under one short lock. A
 //! caller encodes its request beforehand, takes the lock, pushes, and then, by what it finds:
 //!
-//! - nothing is in flight: the caller writes at once, outside the lock, because nobody will be faster;
+//! - nothing is in flight: the caller writes at once, outside the lock, because nobody will be faster; unless tasks have
+//!   just been woken together (`awake_reader`), whose requests leave together too;
 //! - much is gathered: the caller writes it, which also slows down a caller that is faster than the network;
 //! - something is in flight and little is gathered: it stays. Whoever waits for a reply writes what is gathered first, and
 //!   the task writes it after the replies that it is handling; if that task waits, the second request to be gathered
@@ -11,6 +12,7 @@
 //!
 //! One thread at a time writes; what is gathered meanwhile, it or the link's task takes along afterwards.
 
+pub(crate) mod awake_reader;
 pub(crate) mod inline_reader;
 pub(crate) mod life;
 pub(crate) mod probe;
@@ -74,6 +76,8 @@ pub(crate) struct Link {
     pub(crate) connection: AtomicU32,
     /// Whether anybody may wait until something is synced: see `synced`.
     pub(crate) syncs: AtomicBool,
+    /// Whether what has come is left to whoever is awake: see `awake_reader`.
+    left: AtomicBool,
     /// Databases that the server has; 0 while nobody knows.
     pub(crate) databases: AtomicU32,
     /// How long a command may take, in milliseconds; 0 for as long as it takes.
@@ -104,6 +108,7 @@ impl Link {
             lone_bell: OnceLock::new(),
             connection: AtomicU32::new(FIRST_CONNECTION),
             syncs: AtomicBool::new(false),
+            left: AtomicBool::new(false),
             databases: AtomicU32::new(0),
             limit_ms: AtomicU32::new(limit_ms(config.command_timeout)),
             config,
@@ -305,7 +310,7 @@ impl Link {
             self.end_lone(&mut shared);
         }
         if shared.may_write() {
-            if shared.pipe.in_flight() == 0 || shared.pipe.gathered() >= BURST_BYTES {
+            if (shared.pipe.in_flight() == 0 && !shared.looks_soon()) || shared.pipe.gathered() >= BURST_BYTES {
                 shared = self.write(shared);
             }
             if shared.is_asleep() && shared.pipe.is_burst() && shared.pipe.can_write() {
@@ -342,6 +347,7 @@ impl Link {
 
     /// Writes what may be written, with the lock released meanwhile.
     pub(crate) fn write<'a>(&'a self, mut shared: MutexGuard<'a, Shared>) -> MutexGuard<'a, Shared> {
+        shared.will_be_written = false;
         // A second round takes along what was gathered during the first; more than that is the task's, or another's.
         for _ in 0..2 {
             let Some(socket) = shared.socket().cloned() else { break };

@@ -71,6 +71,7 @@ pub(crate) fn read(link: &Link, socket: &Socket, hung_up: bool, done: &mut Compl
 /// Takes the entries that these replies belong to out of the pipe.
 fn take(link: &Link, intake: &mut Intake, replies: usize) -> bool {
     let mut shared = link.shared.lock();
+    shared.in_company = replies > 1;
     let enough = shared.pipe.take(replies, &mut intake.pending, &mut intake.expected);
     link.made_room(&shared);
     enough

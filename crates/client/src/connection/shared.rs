@@ -49,6 +49,8 @@ enum Sleep {
     Awake,
     /// It waits, or is about to, and must be woken for gathered requests.
     Asleep,
+    /// It waits for no longer than a moment, and then writes what was gathered.
+    Soon,
     /// It waits without an end, so that it must also be woken to watch over a command timeout.
     Unwatched,
 }
@@ -78,6 +80,14 @@ pub(crate) struct Shared {
     pub(crate) waiting_for_room: usize,
     /// How often a thread has waited for a reply.
     pub(crate) waits: u32,
+    /// Whether the last replies came together: those who wait for them are about to go on together.
+    pub(crate) in_company: bool,
+    /// A task is about to come again, to write what others have gathered by then.
+    pub(crate) will_be_written: bool,
+    /// A caller that reads has left something.
+    pub(crate) is_unread: bool,
+    /// Why the connection is broken, as a caller that reads has found.
+    pub(crate) fault: Option<String>,
 }
 
 impl Shared {
@@ -91,6 +101,10 @@ impl Shared {
             first: None,
             waiting_for_room: 0,
             waits: 0,
+            in_company: false,
+            will_be_written: false,
+            is_unread: false,
+            fault: None,
         }
     }
 
@@ -109,6 +123,7 @@ impl Shared {
     /// What is gathered goes here from now on.
     pub(crate) fn connected(&mut self, socket: Arc<Socket>) {
         self.wire = Wire::Up { socket, is_full: false };
+        (self.in_company, self.is_unread, self.fault) = (false, false, None);
     }
 
     /// There is no connection, and why.
@@ -191,6 +206,17 @@ impl Shared {
         self.sleep = if is_unwatched { Sleep::Unwatched } else { Sleep::Asleep };
     }
 
+    /// The task is about to wait, but for no longer than a moment.
+    pub(crate) fn doze(&mut self) {
+        self.sleep = Sleep::Soon;
+    }
+
+    /// Whether the task writes what is gathered in a moment, unless somebody does before.
+    #[inline]
+    pub(crate) fn looks_soon(&self) -> bool {
+        self.sleep == Sleep::Soon
+    }
+
     /// The task runs, or is to be woken now.
     pub(crate) fn wake_up(&mut self) {
         self.sleep = Sleep::Awake;
@@ -198,7 +224,7 @@ impl Shared {
 
     #[inline]
     pub(crate) fn is_asleep(&self) -> bool {
-        self.sleep != Sleep::Awake
+        matches!(self.sleep, Sleep::Asleep | Sleep::Unwatched)
     }
 
     #[inline]

@@ -2,13 +2,21 @@
 //!
 //! Pure data; whoever has the pipe or the intake has its entries.
 
+use std::collections::VecDeque;
 use std::mem;
+use std::task::Waker;
 
 use super::raw_reply::Payload;
 use super::slot::{Completions, Target};
 use super::transaction_state::Exchange;
 use crate::error::Error;
 use crate::request::name::Name;
+
+/// How many requests are unanswered at least when a task is called to read for the others.
+const COMPANY_MIN: usize = 4;
+
+/// Among how many of the oldest requests a task is looked for that may read.
+const CALLED_MAX: usize = 8;
 
 /// Who gets the replies of an entry.
 pub(crate) enum Asker {
@@ -30,6 +38,11 @@ impl Asker {
             Self::Exchange(_) => false,
             Self::Follow | Self::Nobody => true,
         }
+    }
+
+    /// The waker of the task that waits for the answer, if a task does: see [`Target::call`].
+    pub(crate) fn call(&self) -> Option<Waker> {
+        if let Self::Slot(target) = self { target.call() } else { None }
     }
 
     /// Which command was asked for; none when nobody asked.
@@ -82,4 +95,13 @@ pub(crate) struct Unit {
     pub(crate) target: Target,
     /// How many bytes of the unit's buffer are this request's.
     pub(crate) length: usize,
+}
+
+/// The waker of a task that waits for one of the oldest replies, if one does, and others wait too: woken by it, the task comes
+/// to read. So many at the front were told that time is up.
+pub(crate) fn call_task(in_flight: &VecDeque<Entry>, expired: usize) -> Option<Waker> {
+    if in_flight.len() - expired < COMPANY_MIN {
+        return None;
+    }
+    in_flight.iter().skip(expired).take(CALLED_MAX).find_map(|entry| entry.asker.call())
 }

@@ -27,15 +27,16 @@ pub(crate) mod transaction_state;
 
 use std::collections::VecDeque;
 use std::mem;
+use std::task::Waker;
 
 use crate::error::Error;
 use crate::request::Written;
 use crate::request::name::Name;
-use in_flight::{Asker, Entry, Unit};
+use in_flight::{Asker, Entry, Unit, call_task};
 use segment::{SELECT_LENGTH_MAX, Segment, select_length, write_select};
 use slot::{Completions, FIRST_CONNECTION, Handle, Source, Target};
 use synced::FOLLOW;
-use timeout::{Phase, Situation, Verdict};
+use timeout::{Phase, Situation, Verdict, is_before};
 use transaction_state::Exchange;
 
 /// An emptied out-buffer larger than this is given back to the allocator.
@@ -435,6 +436,11 @@ impl Pipe {
         self.backlog.push_front(Segment { bytes, ..alone });
     }
 
+    /// See [`call_task`].
+    pub(crate) fn call_task(&self) -> Option<Waker> {
+        call_task(&self.in_flight, self.expired)
+    }
+
     /// Tells the requests that were issued before `before_ms` that their time is up.
     ///
     /// What has left, or may be leaving, keeps its place, because its reply will still come. What never left is taken out
@@ -485,11 +491,6 @@ impl Pipe {
         self.database = self.home;
         entries
     }
-}
-
-/// Whether one time of a wrapping clock of milliseconds is before another.
-fn is_before(time_ms: u32, other_ms: u32) -> bool {
-    (time_ms.wrapping_sub(other_ms) as i32) < 0
 }
 
 /// The failure of a request whose database could not be selected.

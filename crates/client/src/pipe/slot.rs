@@ -12,6 +12,8 @@
 //! How the two ends agree, in one byte a slot: the handle moves `EMPTY` to `WAITING` after it has stored a waker, and
 //! back before it touches the waker again; it leaves by moving `EMPTY` to `DROPPED` or `FORGOTTEN`. The target stores
 //! the payload first and then swaps in `DONE`; what it finds there says whether the waker, or the payload, is now its own.
+//! A target that wants its asker's task to come and read moves `WAITING` to `CALLING`, takes the waker, and moves on to `EMPTY`;
+//! the handle waits for those few instructions.
 //! Either end may be on any thread; nothing here blocks.
 
 #[cfg(test)]
@@ -19,16 +21,16 @@ mod tests;
 
 use std::cell::UnsafeCell;
 use std::mem::{ManuallyDrop, MaybeUninit};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Weak;
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicUsize, Ordering, fence};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use super::raw_reply::Payload;
 use crate::config::ErrorHook;
 use crate::error::{Effect, Error, ErrorKind};
+use crate::process::wake::wake_all;
 use crate::request::name::Name;
 
 /// What an asker that waits may ask of the connection that will answer.
@@ -36,6 +38,9 @@ pub(crate) trait Driver: Send + Sync {
     /// Writes what is gathered, because a task is about to wait for it; but while `may_yield`, where that would take a
     /// system call, rather has the task come again when others have had their turn.
     fn flush(&self, may_yield: bool) -> Flush;
+
+    /// Reads what has come, if it was left to whoever is awake, because a task is about to wait for it.
+    fn read(&self) {}
 
     /// Writes what is gathered, because a thread is about to sleep until `handle` is done. May do the waiting itself, or
     /// part of it.
@@ -91,6 +96,7 @@ const WAITING: u8 = 1;
 const DONE: u8 = 2;
 const DROPPED: u8 = 3;
 const FORGOTTEN: u8 = 4;
+const CALLING: u8 = 5;
 
 /// In the place of a connection's number: no connection yet.
 const UNSENT: u32 = 0;
@@ -103,6 +109,8 @@ const SLOTS_MAX: usize = 256;
 
 struct Slot {
     state: AtomicU8,
+    /// Whether a task waits, and no thread: written before `WAITING`, read behind it.
+    is_task: AtomicBool,
     /// Which command it is for: written before the ends are handed out, and read by either.
     name: AtomicU16,
     payload: UnsafeCell<MaybeUninit<Payload>>,
@@ -219,6 +227,7 @@ impl Source {
         let slots = (0..self.length)
             .map(|_| Slot {
                 state: AtomicU8::new(EMPTY),
+                is_task: AtomicBool::new(false),
                 name: AtomicU16::new(Name::UNKNOWN.number()),
                 payload: UnsafeCell::new(MaybeUninit::uninit()),
                 waker: UnsafeCell::new(None),
@@ -313,8 +322,9 @@ impl Handle {
         Ok(payload)
     }
 
-    /// Leaves a waker to be woken when the answer comes. `Ready` when it is there already.
-    pub(crate) fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
+    /// Leaves a waker to be woken when the answer comes. `Ready` when it is there already. The waker of a task may also be
+    /// woken so that the task reads what has come.
+    pub(crate) fn poll_ready(&mut self, context: &mut Context<'_>, is_task: bool) -> Poll<()> {
         if !self.recall() {
             return Poll::Ready(());
         }
@@ -325,6 +335,7 @@ impl Handle {
             Some(waker) => waker.clone_from(context.waker()),
             None => *waker = Some(context.waker().clone()),
         }
+        slot.is_task.store(is_task, Ordering::Relaxed);
         match slot.state.compare_exchange(EMPTY, WAITING, Ordering::Release, Ordering::Acquire) {
             Ok(_) => Poll::Pending,
             Err(_) => {
@@ -349,9 +360,12 @@ impl Handle {
 
     /// Takes the waker back, if one is out. False when the slot is done.
     fn recall(&mut self) -> bool {
-        match self.place.slot().state.compare_exchange(WAITING, EMPTY, Ordering::Acquire, Ordering::Acquire) {
-            Ok(_) => true,
-            Err(state) => state != DONE,
+        loop {
+            match self.place.slot().state.compare_exchange(WAITING, EMPTY, Ordering::Acquire, Ordering::Acquire) {
+                Ok(_) => return true,
+                Err(CALLING) => std::thread::yield_now(),
+                Err(state) => return state != DONE,
+            }
         }
     }
 
@@ -401,6 +415,20 @@ impl Target {
         matches!(self.place.slot().state.load(Ordering::Relaxed), DROPPED | FORGOTTEN)
     }
 
+    /// The waker of the task that waits for the answer, if a task does. Woken by it, the task comes and leaves another.
+    pub(crate) fn call(&self) -> Option<Waker> {
+        let slot = self.place.slot();
+        slot.state.compare_exchange(WAITING, CALLING, Ordering::Acquire, Ordering::Relaxed).ok()?;
+        if !slot.is_task.load(Ordering::Relaxed) {
+            slot.state.store(WAITING, Ordering::Release);
+            return None;
+        }
+        // SAFETY: between `WAITING`, which was found, and what is stored next, the handle leaves the waker alone.
+        let waker = unsafe { (*slot.waker.get()).take() };
+        slot.state.store(EMPTY, Ordering::Release);
+        waker
+    }
+
     /// Stores the answer. The wake-up, if any, happens when `done` is finished.
     #[inline]
     pub(crate) fn complete(self, payload: Payload, done: &mut Completions) {
@@ -444,15 +472,6 @@ unsafe fn settle(place: &Place, payload: Payload, done: &mut Completions) {
             done.forgotten(unsafe { (*slot.payload.get()).assume_init_read() });
         }
         _ => {}
-    }
-}
-
-/// Wakes one after the other. A waker that panics has woken nobody, but the others are woken all the same, and the thread
-/// that answers them goes on.
-pub(crate) fn wake_all(mut wakers: impl Iterator<Item = Waker>) {
-    while let Err(payload) = catch_unwind(AssertUnwindSafe(|| wakers.by_ref().for_each(Waker::wake))) {
-        // The panic hook has already said what happened. What was thrown may throw again when it is dropped.
-        std::mem::forget(payload);
     }
 }
 

@@ -108,3 +108,8 @@ impl<'a> Verdict<'a> {
         self.said = Some((name, phase, error));
     }
 }
+
+/// Whether one time of a wrapping clock of milliseconds is before another.
+pub(crate) fn is_before(time_ms: u32, other_ms: u32) -> bool {
+    (time_ms.wrapping_sub(other_ms) as i32) < 0
+}

@@ -1,5 +1,6 @@
-//! What concerns the process: whether it was forked, and threads for what must not run on the caller's.
+//! What concerns the process: whether it was forked, threads for what must not run on the caller's, and wakers.
 
 pub(crate) mod callback;
 pub(crate) mod fork;
 pub(crate) mod off_thread;
+pub(crate) mod wake;

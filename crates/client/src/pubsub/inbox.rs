@@ -11,7 +11,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::news::News;
 use crate::error::Error;
-use crate::pipe::slot::wake_all;
+use crate::process::wake::wake_all;
 use crate::reactor::Bell;
 
 /// Messages that wait for their reader, up to a bound.

@@ -16,7 +16,7 @@ use super::names::{Change, Names};
 use super::news;
 use super::news::{News, Word};
 use crate::error::{Error, ErrorKind};
-use crate::pipe::slot::wake_all;
+use crate::process::wake::wake_all;
 
 /// Between two looks at the clock of a reader that waits long, so that keys expire in an engine that has no other thread.
 const WAIT_SLICE: Duration = Duration::from_millis(50);

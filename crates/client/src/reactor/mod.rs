@@ -27,6 +27,9 @@ use bell::{Arrival, Begin};
 use post::Post;
 use state::State;
 
+/// Whether the system reports once what has come, and not for as long as it was not read: then somebody else may read it.
+pub(crate) const REPORTS_ONCE: bool = poller::REPORTS_ONCE;
+
 /// Starts the task of this bell, and the thread if there is none. `collapsed` is told why it has panicked, should it panic.
 pub(crate) fn start<F: Future<Output = ()> + 'static>(
     bell: Bell,

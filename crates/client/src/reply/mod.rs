@@ -126,9 +126,9 @@ impl<T: FromReply> Reply<T> {
     }
 
     /// Asks to be woken when the answer is there, or when it is time to look again. Ready when there is nothing to wait for.
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
+    fn poll_ready(&mut self, context: &mut Context<'_>, is_task: bool) -> Poll<()> {
         let (State::Slot(handle) | State::Apart(handle, _)) = &mut self.state else { return Poll::Ready(()) };
-        poll(handle, &mut self.has_yielded, context)
+        poll(handle, &mut self.has_yielded, context, is_task)
     }
 
     /// Whether nobody has sent the command yet.
@@ -238,7 +238,7 @@ impl<T: FromReply> Future for Reply<T> {
         if let State::Queued(_) = self.state {
             self.settle(|queued| queued.into_handle(true));
         }
-        if self.poll_ready(context).is_pending() && !self.is_unsent() {
+        if self.poll_ready(context, true).is_pending() && !self.is_unsent() {
             return Poll::Pending;
         }
         match std::mem::replace(&mut self.state, State::Taken) {
@@ -269,18 +269,25 @@ fn forget_apart(handle: Handle, turn: Turn) {
 
 /// Asks to be woken when the slot is done, or when it is time to look again. Ready when there is nothing to wait for.
 #[inline]
-pub(crate) fn poll(handle: &mut Handle, has_yielded: &mut bool, context: &mut Context<'_>) -> Poll<()> {
+pub(crate) fn poll(handle: &mut Handle, has_yielded: &mut bool, context: &mut Context<'_>, is_task: bool) -> Poll<()> {
     if handle.is_done() {
         return Poll::Ready(());
     }
-    match handle.driver().map(|driver| driver.flush(!*has_yielded)) {
+    let driver = handle.driver();
+    if let Some(driver) = driver.as_ref().filter(|_| is_task) {
+        driver.read();
+        if handle.is_done() {
+            return Poll::Ready(());
+        }
+    }
+    match driver.map(|driver| driver.flush(!*has_yielded)) {
         Some(Flush::Yield) => {
             *has_yielded = true;
             context.waker().wake_by_ref();
             Poll::Pending
         }
         Some(Flush::Lost) => Poll::Ready(()),
-        Some(Flush::Done) | None => handle.poll_ready(context),
+        Some(Flush::Done) | None => handle.poll_ready(context, is_task),
     }
 }
 
@@ -311,8 +318,9 @@ fn park(handle: &mut Handle, deadline: Option<Instant>) {
     thread_local! {
         static WAKER: Waker = Waker::from(Arc::new(Parked(thread::current())));
     }
-    let pending =
-        |handle: &mut Handle| WAKER.with(|waker| handle.poll_ready(&mut Context::from_waker(waker)).is_pending());
+    let pending = |handle: &mut Handle| {
+        WAKER.with(|waker| handle.poll_ready(&mut Context::from_waker(waker), false).is_pending())
+    };
     if !pending(handle) {
         return;
     }
@@ -352,8 +360,9 @@ where
     fn proceed(self: Arc<Self>) {
         let waker = Waker::from(self.clone());
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        let ready =
-            pending.as_mut().is_some_and(|(reply, _)| reply.poll_ready(&mut Context::from_waker(&waker)).is_ready());
+        let ready = pending
+            .as_mut()
+            .is_some_and(|(reply, _)| reply.poll_ready(&mut Context::from_waker(&waker), false).is_ready());
         drop(pending);
         if ready {
             waker.wake();

@@ -200,7 +200,7 @@ impl<T: FromReply> Future for Synced<T> {
 impl<T> Synced<T> {
     /// Ready when there is an answer, or none can come.
     fn poll_handle(&mut self, handle: &mut Handle, context: &mut Context<'_>) -> Poll<()> {
-        let is_pending = poll(handle, &mut self.has_yielded, context).is_pending();
+        let is_pending = poll(handle, &mut self.has_yielded, context, true).is_pending();
         if is_pending && !handle.is_unsent() {
             return Poll::Pending;
         }

@@ -56,8 +56,8 @@ fn neighbours_of_one_task_share_one_wake_up() {
     let mut context = Context::from_waker(&waker);
     let (targets, mut handles): (Vec<_>, Vec<_>) = (0..10).map(|_| source.pair(Name::UNKNOWN)).unzip();
     for handle in &mut handles {
-        assert!(handle.poll_ready(&mut context).is_pending());
-        assert!(handle.poll_ready(&mut context).is_pending());
+        assert!(handle.poll_ready(&mut context, true).is_pending());
+        assert!(handle.poll_ready(&mut context, true).is_pending());
     }
     let mut done = Completions::default();
     for target in targets {
@@ -73,10 +73,32 @@ fn neighbours_of_one_task_share_one_wake_up() {
 fn a_target_that_is_dropped_answers() {
     let (target, mut handle) = source().pair(Name::UNKNOWN);
     let count = Arc::new(Count::default());
-    assert!(handle.poll_ready(&mut Context::from_waker(&Waker::from(count.clone()))).is_pending());
+    assert!(handle.poll_ready(&mut Context::from_waker(&Waker::from(count.clone())), true).is_pending());
     drop(target);
     assert_eq!(count.0.load(Ordering::SeqCst), 1);
     assert!(handle.take().ok().unwrap().frame().is_err());
+}
+
+#[test]
+fn a_task_is_called_and_waits_again() {
+    let (target, mut handle) = source().pair(Name::UNKNOWN);
+    let count = Arc::new(Count::default());
+    let waker = Waker::from(count.clone());
+    assert!(target.call().is_none(), "nobody waits");
+    assert!(handle.poll_ready(&mut Context::from_waker(&waker), false).is_pending());
+    assert!(target.call().is_none(), "a thread cannot be called");
+    for calls in 1..3 {
+        assert!(handle.poll_ready(&mut Context::from_waker(&waker), true).is_pending());
+        target.call().expect("a task waits").wake();
+        assert_eq!(count.0.load(Ordering::SeqCst), calls);
+        assert!(target.call().is_none(), "it is called already");
+    }
+    let mut done = Completions::default();
+    target.complete(Payload::of(b"+OK\r\n"), &mut done);
+    done.finish();
+    // It was called, so it looks anyway.
+    assert_eq!(count.0.load(Ordering::SeqCst), 2);
+    assert!(handle.is_done());
 }
 
 #[test]
@@ -107,6 +129,11 @@ fn both_ends_may_act_at_the_same_time() {
         let mut errors = 0;
         for (index, target) in targets.into_iter().enumerate() {
             let long = format!("-ERR {}\r\n", "x".repeat(index % 80));
+            if index % 3 != 0
+                && let Some(waker) = target.call()
+            {
+                waker.wake();
+            }
             target.complete(Payload::of(long.as_bytes()), &mut done);
             if index % 7 == 0 {
                 errors += done.finish().len();
@@ -123,15 +150,15 @@ fn both_ends_may_act_at_the_same_time() {
             0 => drop(handle),
             1 => forgotten += usize::from(handle.forget().is_none()),
             2 => {
-                let _ = handle.poll_ready(&mut context);
+                let _ = handle.poll_ready(&mut context, index % 2 == 0);
                 drop(handle);
             }
             3 => {
-                let _ = handle.poll_ready(&mut context);
+                let _ = handle.poll_ready(&mut context, true);
                 forgotten += usize::from(handle.forget().is_none());
             }
             _ => {
-                while handle.poll_ready(&mut context).is_pending() {
+                while handle.poll_ready(&mut context, true).is_pending() {
                     thread::yield_now();
                 }
                 heard += usize::from(handle.take().ok().unwrap().frame().is_err());

@@ -89,7 +89,8 @@ impl Poller {
         {
             // The wait itself counts milliseconds on older kernels.
             match poll(&mut [PollFd::new(&self.epoll, PollFlags::IN)], Some(&short)) {
-                Ok(_) | Err(Errno::INTR) => timeout = Some(timespec(Duration::ZERO)),
+                Ok(0) | Err(Errno::INTR) => return Ok(()),
+                Ok(_) => timeout = Some(timespec(Duration::ZERO)),
                 Err(error) => return Err(error.into()),
             }
         }

@@ -9,3 +9,6 @@ pub(super) mod poll;
 pub(super) use epoll::{Events, Poller};
 #[cfg(not(all(target_os = "linux", not(sleeve_portable))))]
 pub(super) use poll::{Events, Poller};
+
+/// Whether what has come is reported once, and not for as long as it was not read.
+pub(super) const REPORTS_ONCE: bool = cfg!(all(target_os = "linux", not(sleeve_portable)));
