@@ -136,6 +136,33 @@ fn a_sync_that_fails_is_healed_into_a_file_that_can_be_read_by_itself() {
 }
 
 #[test]
+fn a_cut_that_failed_is_remembered_over_the_next_healing() {
+    let (disk, mut log) = begin();
+    for (key, skipped) in [("first", Some(6)), ("second", None)] {
+        let bytes = words(&["SET", key, "1"]);
+        let end = log.end() + bytes.len() as u64;
+        log.append(end, &[IoSlice::new(&bytes)], 0).expect("it is appended");
+        fail(&disk, 0, &[Fault::Broken]);
+        let error = log.sync_job().expect("there is something").run().expect_err("the disk is broken");
+        log.sync_failed(&error);
+        let mut healing = log.healing().expect("it is hurt");
+        healing.append(end, &[IoSlice::new(&bytes)]).expect("it is appended");
+        if let Some(skipped) = skipped {
+            // Behind the sync of the new file, and the five calls that put a manifest in its place, the old file is cut.
+            fail(&disk, skipped, &[Fault::Broken]);
+        }
+        log.healed(healing.run().expect("what cannot be cut now is later"));
+        let lengths: Vec<_> = manifest(&disk).increments.iter().map(|entry| entry.length.is_some()).collect();
+        assert!(lengths[0], "the manifest says how much of the first file counts: {lengths:?}");
+        // What the manifest says is what the log goes on with.
+        let rotated = log.rotation().run().expect("an increment");
+        log.switch(rotated).expect("it is switched to");
+    }
+    drop(log);
+    assert_eq!(read(&disk), ["SET base 0", "SELECT 0", "SET first 1", "SELECT 0", "SET second 1"]);
+}
+
+#[test]
 fn a_log_that_is_switched_on_is_none_before_its_first_base() {
     let (disk, mut log) = begin();
     append(&mut log, &[&["SET", "before", "1"]], 0);

@@ -195,7 +195,9 @@ impl Healing {
         if let Some(first) = old.first()
             && first.file.truncate(first.synced_length).and_then(|()| first.file.sync()).is_ok()
         {
-            manifest.increments.iter_mut().for_each(|entry| entry.length = None);
+            // That of another file, whose cut failed in an earlier healing, stays.
+            let cut = manifest.increments.iter_mut().filter(|entry| entry.number == first.number);
+            cut.for_each(|entry| entry.length = None);
         }
         for part in old.iter().skip(1) {
             // Nothing names it; where it cannot be removed it stays.
