@@ -115,6 +115,51 @@ fn where_replies_wait_for_the_disk_they_and_what_is_told_of_them_come_together()
 }
 
 #[test]
+fn a_message_behind_replies_that_wait_comes_behind_them_and_covers_them() {
+    let logged = Logged::new(&[(Opt::Workers, "1"), (Opt::Appendfsync, "always")]);
+    let (mut client, mut late, mut observer) = (logged.follow(), logged.open(), logged.open());
+    late.ask("HELLO 3");
+    logged.gate.set(Gate::Closed);
+    let mut ends = Vec::new();
+    for request in ["SET a 1", "SET b 2\r\nGET b", "SET c 3"] {
+        client.send(request);
+        // When the journal has it, its replies wait, and what is to be told behind them does.
+        let end = ends.last().copied().unwrap_or_default();
+        while logged.engine.journal.end() == end {
+            std::thread::yield_now();
+        }
+        logged.gate.wait_for_sync();
+        ends.extend(vec![logged.engine.journal.end(); request.lines().count()]);
+    }
+    // Who begins to follow while its replies wait is told by a letter.
+    late.send("SET d 4\r\nCLIENT JOURNAL ON");
+    while !observer.ask("CLIENT LIST").contains(" cmd=client|journal ") {}
+    observer.ask("PING");
+    assert!(!client.is_answered() && !late.is_answered());
+    let end = logged.engine.journal.end();
+    logged.gate.set(Gate::Open);
+    assert_eq!([late.frame(), late.frame()].join(""), "+OK\r\n+OK\r\n");
+    let mut told = late.told();
+    assert!(told.0 >= end, "{told:?} and {end}");
+    while told.1 < Some(end) {
+        told = late.told();
+    }
+    let (mut replies, mut told) = (Vec::new(), (0, None));
+    while replies.len() < ends.len() || told.1 < ends.last().copied() {
+        let frame = client.frame();
+        if frame.starts_with('>') {
+            told = crate::logged::numbers(&frame);
+            let answered = replies.len().checked_sub(1).expect("a reply comes before what is told of it");
+            assert!(told.0 >= ends[answered], "{told:?} behind {} of {ends:?}", replies.len());
+        } else {
+            replies.push(frame);
+        }
+    }
+    assert_eq!(replies.join(""), "+OK\r\n+OK\r\n$1\r\n2\r\n+OK\r\n");
+    assert_eq!(client.ask("PING"), "+PONG\r\n", "nothing else was told");
+}
+
+#[test]
 fn who_does_not_read_is_told_once_when_it_reads_again() {
     const BIG_LEN: usize = 30_000_000;
     let logged = Logged::new(&[(Opt::Workers, "1")]);

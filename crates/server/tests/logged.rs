@@ -82,6 +82,14 @@ impl Conversation {
         }
     }
 
+    /// Whether something has come that was not read yet.
+    pub(crate) fn is_answered(&mut self) -> bool {
+        self.stream.set_nonblocking(true).expect("a socket");
+        let is_there = self.stream.peek(&mut [0]).is_ok();
+        self.stream.set_nonblocking(false).expect("a socket");
+        is_there || !self.received.is_empty()
+    }
+
     pub(crate) fn ask(&mut self, text: &str) -> String {
         self.send(text);
         self.frame()
