@@ -20,4 +20,5 @@ mod pause;
 mod pieces;
 mod rewriting;
 mod sockets;
+mod switching;
 mod tracking;

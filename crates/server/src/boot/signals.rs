@@ -51,7 +51,10 @@ pub fn catch(engine: &Arc<Engine>) -> io::Result<()> {
                 bits if bits & shutdown::NO_SAVE != 0 => Wish::NoSave,
                 _ => Wish::AsConfigured,
             };
-            stopping.shut_down(wish, bits & shutdown::FORCE != 0, None);
+            let force = bits & shutdown::FORCE != 0;
+            if stopping.may_end(force) {
+                stopping.shut_down(wish, force, None);
+            }
         }
         Ok(())
     })?;

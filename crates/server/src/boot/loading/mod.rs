@@ -50,7 +50,10 @@ impl Engine {
     pub fn end_loading(self: &Arc<Self>) {
         self.readiness.set(Hindrance::Loading, false);
         self.post_resume();
-        if let Err(why) = self.switch_log(self.config.flag(Opt::Appendonly)) {
+        let is_on = self.config.flag(Opt::Appendonly);
+        if is_on != self.has_log()
+            && let Err(why) = self.switch_log(is_on)
+        {
             log::warning(&format!("The append-only file cannot be begun: {why}"));
         }
     }

@@ -155,7 +155,7 @@ impl Engine {
             Some(Some((replay, bytes))) => (replay, bytes, None),
             Some(None) => return Err(NO_LOG.into()),
             None => {
-                file.wait_until_closed();
+                file.end.wait_until_closed();
                 let folder = self.open_log_folder()?;
                 if folder.is_empty() {
                     return Err(NO_LOG.into());

@@ -38,6 +38,10 @@ pub fn shutdown(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     log::warning("User requested shutdown...");
     let engine = cx.engine.handle();
     let (locks_are_free, force) = (cx.may_block(), options.force);
+    let failed = Error::fixed("ERR Errors trying to SHUTDOWN. Check logs.");
+    if !engine.may_end(force) {
+        return Err(failed);
+    }
     if !engine.has_last_words(wish) || !locks_are_free {
         cx.state.closing = true;
         engine.end_now();
@@ -46,7 +50,6 @@ pub fn shutdown(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let nothing = Block { deadline_ms: None, waits: Vec::new(), on_timeout: OnTimeout::Null };
     cx.block(request.row, nothing);
     let Some(waiter) = cx.state.blocked.clone() else { return Ok(()) };
-    let failed = Error::fixed("ERR Errors trying to SHUTDOWN. Check logs.");
     engine.shut_down(wish, force, Some((waiter, failed)));
     Ok(())
 }

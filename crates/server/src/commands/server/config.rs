@@ -5,11 +5,14 @@
 
 use std::sync::atomic::Ordering;
 
+use sleeve_wire::commands::Command;
+
 use crate::config::rewrite as write_back;
 use crate::config::rewrite::Added;
 use crate::config::{Opt, value};
 use crate::context::Cx;
 use crate::driver::tls;
+use crate::engine::clients::blocking::{Block, OnTimeout};
 use crate::host::crash;
 use crate::host::facts;
 use crate::host::log;
@@ -45,8 +48,31 @@ pub fn set(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if is_tighter && bytes_max != 0 && cx.state.executing.is_none() {
         cx.make_room(bytes_max);
     }
-    cx.reply().ok();
+    if !changed.contains(&Opt::Appendonly) || !waits_for_end_of_log(cx) {
+        cx.reply().ok();
+    }
     Ok(())
+}
+
+/// Whether the client is answered when the log that was switched off is whole and nobody writes it any more, as in Redis.
+fn waits_for_end_of_log(cx: &mut Cx<'_>) -> bool {
+    let engine = cx.engine;
+    let end = &engine.durability.log.end;
+    if !cx.may_block() {
+        // In a transaction everybody waits for it, as in Redis.
+        end.wait_until_closed();
+        return false;
+    }
+    if !end.is_begun() {
+        return false;
+    }
+    let nothing = Block { deadline_ms: None, waits: Vec::new(), on_timeout: OnTimeout::Null };
+    cx.block(Command::ConfigSet.row(), nothing);
+    if let Some(waiter) = cx.state.blocked.clone() {
+        let answering = engine.handle();
+        end.when_over(Box::new(move || answering.answer(&waiter, |reply| reply.ok())));
+    }
+    true
 }
 
 /// CONFIG RESETSTAT

@@ -6,13 +6,13 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use sleeve_disk::log::{Health, Log, RewriteLimit, Rotated};
 
 use crate::config::{Config, Opt};
+use crate::engine::durability::closing::Closing;
 use crate::engine::durability::sync_waiters::SyncWaiters;
 use crate::engine::journal::{Journal, Reader};
 use crate::host::log;
@@ -50,8 +50,8 @@ pub struct LogFile {
     delayed_syncs: AtomicU64,
     /// A log that begins with the base that is being written, or is to be.
     starting: Mutex<Option<Log>>,
-    /// The thread that ends the log which was open before.
-    closing_thread: Mutex<Option<JoinHandle<()>>>,
+    /// The end of the log which was open before.
+    pub end: Closing,
     /// The open log's first base is not in its place yet: a crash would find what was before.
     lacks_base: AtomicBool,
     /// Who waits for the disk.
@@ -228,19 +228,6 @@ impl LogFile {
     /// Takes the log out that begins with the base which is being written.
     pub fn take_starting(&self) -> Option<Log> {
         self.starting.lock().take()
-    }
-
-    /// Which thread ends the log that was open.
-    pub fn set_closing(&self, thread: JoinHandle<()>) {
-        *self.closing_thread.lock() = Some(thread);
-    }
-
-    /// Waits until the log that was open has ended.
-    pub fn wait_until_closed(&self) {
-        if let Some(thread) = self.closing_thread.lock().take() {
-            // Where it has panicked the engine is over.
-            _ = thread.join();
-        }
     }
 
     /// Has the log's thread write, and sync if the options say so.

@@ -1,6 +1,7 @@
 //! What is known of the files behind an engine: how far the journal has outlived the process and who waits for it to go
 //! further, the open log, the snapshots, the loading. What is done about them is in `engine/persistence`.
 
+pub mod closing;
 pub mod loading;
 pub mod log_file;
 pub mod snapshots;

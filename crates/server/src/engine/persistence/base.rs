@@ -96,7 +96,7 @@ impl Engine {
 
     /// Writes a base that nothing is appended to, because the log is switched off.
     fn write_lone_base(&self) -> Result<u64, String> {
-        self.durability.log.wait_until_closed();
+        self.durability.log.end.wait_until_closed();
         // The folder is there, and nobody else's.
         let past_end = self.open_log_folder()?.past_end().map_err(|error| unreadable(&error))?;
         let temporary = self.log_folder().join(format!("temp-rewriteaof-bg-{}.aof", std::process::id()));

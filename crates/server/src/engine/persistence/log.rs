@@ -73,11 +73,17 @@ impl Engine {
 
     /// Writes and syncs what the log does not have yet, when nobody is served any more.
     pub fn end_log(&self) {
-        if !self.durability.log.is_open() {
+        // Another thread may be about it already.
+        self.durability.log.end.wait_until_closed();
+        if self.durability.log.is_open() {
+            self.close_log_and_tell();
+        } else {
             // Nor is one begun that could not be until now.
             self.durability.log.next_opening();
-            return;
         }
+    }
+
+    pub(super) fn close_log_and_tell(&self) {
         log::notice("Calling fsync() on the AOF file.");
         if let Err(error) = self.close_log() {
             log::warning(&format!("The end of the append-only file is not on the disk: {error}"));

@@ -27,6 +27,8 @@ pub enum Wish {
     NoSave,
 }
 
+const GOES_ON: &str = "Errors trying to shut down the server. Check the logs for more information.";
+
 /// Who is told that the server goes on, and how.
 pub type Client = (Arc<Waiter>, Error);
 
@@ -39,6 +41,19 @@ impl Engine {
             Wish::Save => true,
             Wish::NoSave => false,
         }
+    }
+
+    /// Whether the engine may end, or is to by force. While the first base of its log is not there the data may be nowhere else,
+    /// and the server goes on, as Redis does.
+    pub fn may_end(&self, force: bool) -> bool {
+        if !self.lacks_first_base() {
+            return true;
+        }
+        log::warning(if force { "Writing initial AOF. Exit anyway." } else { "Writing initial AOF, can't exit." });
+        if !force {
+            log::warning(GOES_ON);
+        }
+        force
     }
 
     /// Ends the engine, behind a last snapshot if that is wished; `force` ends it even when that fails.
@@ -81,7 +96,7 @@ impl Engine {
             return self.post_stop();
         }
         log::warning("Error trying to save the DB, can't exit.");
-        log::warning("Errors trying to shut down the server. Check the logs for more information.");
+        log::warning(GOES_ON);
         self.pause.end();
         self.post_resume();
         if let Some((waiter, error)) = client {

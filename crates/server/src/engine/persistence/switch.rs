@@ -1,11 +1,12 @@
 //! Switching the log on and off while the server runs, and its folder.
 //!
 //! A log that is switched on is none before its first base is there: it begins at the instant of that base, and what it was
-//! before is left alone until then. One that is switched off is written and synced to its end by a thread of its own.
+//! before is left alone until then. One that is switched off is written and synced to its end by a thread of its own, and whoever
+//! has switched it off waits for that.
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 use sleeve_disk::log::{Folder, Log, Options};
 
@@ -13,10 +14,20 @@ use super::threads::TRY_AGAIN;
 use crate::config::Opt;
 use crate::config::value::reason;
 use crate::engine::Engine;
+use crate::engine::durability::log_file::LogFile;
 use crate::engine::durability::snapshots::{Purpose, WhenDone};
 use crate::engine::readiness::Hindrance;
 use crate::host::clock::Instant;
 use crate::host::log;
+
+/// Whoever waits for the end of a log goes on, also where its thread has panicked.
+struct End<'a>(&'a LogFile);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.end.end();
+    }
+}
 
 impl Engine {
     /// The folder of the log.
@@ -56,30 +67,42 @@ impl Engine {
         }
     }
 
-    /// Switches the log on or off; while the data is loaded, as soon as it is there.
+    /// Whether there is a log, or is to be as soon as it has its base.
+    pub fn has_log(&self) -> bool {
+        self.durability.log.is_open() || self.durability.log.has_starting()
+    }
+
+    /// Waits until the first base of the log is in its place, if it is being written.
+    pub fn wait_for_first_base(&self) {
+        if self.lacks_first_base() {
+            self.durability.snapshots.wait_until_over();
+        }
+    }
+
+    /// Whether there is to be a log and its first base is not in its place yet.
+    pub(super) fn lacks_first_base(&self) -> bool {
+        let file = &self.durability.log;
+        let is_wanted = self.config.flag(Opt::Appendonly) && !self.readiness.has(Hindrance::Loading);
+        is_wanted && (!file.is_open() || file.lacks_base())
+    }
+
+    /// Switches the log on or off; while the data is loaded, as soon as it is there. One that is switched off may be open
+    /// still: its `end` says when it is whole.
     ///
     /// # Errors
     /// Why it cannot be begun.
     pub fn switch_log(self: &Arc<Self>, is_on: bool) -> Result<(), String> {
         let file = &self.durability.log;
-        if is_on == (file.is_open() || file.has_starting()) || self.readiness.has(Hindrance::Loading) {
-            if !is_on {
-                // Nor is one begun that could not be until now.
-                file.next_opening();
-            }
+        if self.readiness.has(Hindrance::Loading) {
             return Ok(());
         }
         if !is_on {
-            self.refuse_sync_waiters();
-            if self.durability.snapshots.abort(Purpose::Base, &mut None) {
-                log::notice(&format!("Killing running AOF rewrite child: a thread of {}", std::process::id()));
-            }
-            // One that was to begin with the next base does not.
-            drop(file.take_starting());
-            self.durability.snapshots.unschedule(Purpose::Base);
-            return self.end_log_apart();
+            return self.switch_log_off();
         }
-        file.wait_until_closed();
+        file.end.wait_until_closed();
+        if file.is_open() || file.has_starting() {
+            return Ok(());
+        }
         let folder = self.open_log_folder()?;
         let waiting = folder.wait(self.journal.end()).map_err(|error| reason(&error))?;
         file.set_starting(waiting);
@@ -194,16 +217,41 @@ impl Engine {
         }
     }
 
-    /// Has a thread write and sync the log to its end. Nothing waits for that.
-    fn end_log_apart(self: &Arc<Self>) -> Result<(), String> {
+    /// Has a thread write and sync the log to its end, and wait for a base that is given up.
+    fn switch_log_off(self: &Arc<Self>) -> Result<(), String> {
+        let (file, snapshots) = (&self.durability.log, &self.durability.snapshots);
+        self.refuse_sync_waiters();
+        let (over, is_over) = mpsc::channel();
+        let mut tell: Option<WhenDone> = Some(Box::new(move |_| _ = over.send(())));
+        if snapshots.abort(Purpose::Base, &mut tell) {
+            log::notice(&format!("Killing running AOF rewrite child: a thread of {}", std::process::id()));
+        }
+        // Where no base is given up nobody tells.
+        drop(tell);
+        // One that was to begin with the next base does not, nor one that could not be begun until now.
+        drop(file.take_starting());
+        snapshots.unschedule(Purpose::Base);
+        if !file.is_open() {
+            file.next_opening();
+        }
+        file.end.begin();
         let engine = Arc::clone(self);
-        let ended = self.start_thread("log-close", move || {
-            engine.end_log();
+        let started = self.start_thread("log-close", move || {
+            let file = &engine.durability.log;
+            let _end = End(file);
+            if file.is_open() {
+                engine.close_log_and_tell();
+            }
+            file.end.note_closed();
+            _ = is_over.recv();
             Ok(())
         });
-        let ended = ended.map_err(|error| reason(&error))?;
-        self.durability.log.set_closing(ended);
-        Ok(())
+        started.map(|_| ()).map_err(|error| {
+            file.end.end();
+            // It stays switched on.
+            snapshots.schedule(Purpose::Base);
+            reason(&error)
+        })
     }
 
     /// Takes over what the options say about how the log is written.

@@ -1,0 +1,112 @@
+//! A log that is switched off while the engine is in use.
+
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use sleeve_disk::disk::gated::Gate;
+use sleeve_disk::disk::read_small;
+use sleeve_disk::log::{Folder, OpenError};
+use sleeve_disk::replay::Step;
+use sleeve_server::Opt;
+
+use crate::logged::Logged;
+
+impl Logged {
+    /// The folder of its log, as another process finds it.
+    fn folder(&self) -> Result<Folder, OpenError> {
+        Folder::open(Arc::new(self.gate.clone()), self.engine.log_options(), 0)
+    }
+}
+
+/// Whether this stands in the increments of a log that can be read to its end.
+fn is_there(folder: &Folder, text: &str) -> bool {
+    let (mut replay, mut bytes) = (folder.replay(sleeve_disk::replay::Options::default()), Vec::new());
+    while !matches!(replay.next(&mut bytes).unwrap_or_else(|damage| panic!("{damage}")), Step::End(_)) {}
+    String::from_utf8_lossy(&bytes).contains(text)
+}
+
+#[test]
+fn a_log_that_is_switched_off_is_whole_when_that_is_answered() {
+    let logged = Logged::new(&[(Opt::Workers, "1")]);
+    let (mut local, mut replies) = (logged.engine.connect(|| {}), Vec::new());
+    logged.gate.set(Gate::Closed);
+    let (mut waiting, mut observer) = (logged.open(), logged.open());
+    waiting.send("SET key value\r\nWAITAOF 1 0 0");
+    assert_eq!(waiting.frame(), "+OK\r\n");
+    while !observer.ask("INFO clients").contains("blocked_clients:1\r\n") {}
+    local.exchange_now(b"CONFIG SET appendonly no\r\n", &mut replies).expect("the session lives");
+    assert!(waiting.frame().starts_with("-ERR WAITAOF cannot be used"), "nobody syncs any more");
+    logged.gate.wait_for_sync();
+    local.wait(Duration::from_millis(1), &mut replies).expect("the session lives");
+    assert_eq!(String::from_utf8_lossy(&replies), "", "the disk does not have it");
+    assert!(matches!(logged.folder(), Err(OpenError::Held(_))));
+    logged.gate.set(Gate::Open);
+    while replies.is_empty() {
+        local.wait(Duration::from_millis(10), &mut replies).expect("the session lives");
+    }
+    assert_eq!(String::from_utf8_lossy(&replies), "+OK\r\n");
+    let folder = logged.folder().expect("nobody has it any more");
+    assert!(is_there(&folder, "value"));
+    drop(folder);
+    assert_eq!(observer.ask("SET key other"), "+OK\r\n");
+    assert!(!is_there(&logged.folder().expect("still nobody"), "other"));
+    // Nothing is closed a second time.
+    assert_eq!(observer.ask("CONFIG SET appendonly no"), "+OK\r\n");
+}
+
+#[test]
+fn in_a_transaction_too() {
+    let logged = Logged::new(&[(Opt::Workers, "2")]);
+    logged.gate.set(Gate::Closed);
+    assert_eq!(logged.open().ask("SET key value"), "+OK\r\n");
+    let mut local = logged.engine.connect(|| {});
+    let (tell, told) = mpsc::channel();
+    let switching = thread::spawn(move || {
+        let mut replies = Vec::new();
+        let transaction = b"MULTI\r\nCONFIG SET appendonly no\r\nCONFIG SET appendonly no\r\nEXEC\r\n";
+        local.exchange(transaction, &mut replies).expect("the session lives");
+        while !replies.ends_with(b"*2\r\n+OK\r\n+OK\r\n") {
+            local.wait(Duration::from_millis(10), &mut replies).expect("the session lives");
+        }
+        tell.send(()).expect("somebody listens");
+    });
+    logged.gate.wait_for_sync();
+    assert!(told.recv_timeout(Duration::from_millis(50)).is_err(), "the disk does not have it");
+    assert!(matches!(logged.folder(), Err(OpenError::Held(_))));
+    logged.gate.set(Gate::Open);
+    told.recv().expect("it is answered");
+    switching.join().expect("it ends well");
+    assert!(is_there(&logged.folder().expect("nobody has it any more"), "value"));
+}
+
+#[test]
+fn while_the_first_base_is_written_replies_wait_for_the_disk_as_ever_and_the_server_does_not_end() {
+    let logged = Logged::new(&[(Opt::Workers, "1"), (Opt::Appendfsync, "always")]);
+    let (mut admin, mut writer, mut observer) = (logged.open(), logged.open(), logged.open());
+    assert_eq!(admin.ask("MSET a 1 b 2"), "+OK\r\n");
+    for words in ["appendonly no", "rdb-key-save-delay 100000000", "appendonly yes"] {
+        assert_eq!(admin.ask(&format!("CONFIG SET {words}")), "+OK\r\n");
+    }
+    while !logged.engine.durability.log.is_open() {
+        thread::yield_now();
+    }
+    logged.gate.set(Gate::Closed);
+    writer.send("SET key value");
+    // The base is not synced yet: it waits for its keys.
+    logged.gate.wait_for_sync();
+    let file = logged.engine.log_folder().join("temp-appendonly.aof.incr");
+    let bytes = read_small(&logged.gate, &file, 1 << 20).expect("a file");
+    assert!(String::from_utf8_lossy(&bytes).contains("value"), "it is written");
+    assert!(!writer.is_answered(), "and not synced");
+    logged.gate.set(Gate::Open);
+    assert_eq!(writer.frame(), "+OK\r\n");
+    writer.send("WAITAOF 1 0 0");
+    while !observer.ask("INFO clients").contains("blocked_clients:1\r\n") {}
+    // Its data is nowhere else yet.
+    assert_eq!(admin.ask("SHUTDOWN"), "-ERR Errors trying to SHUTDOWN. Check logs.\r\n");
+    assert!(!logged.engine.may_end(false) && logged.engine.may_end(true));
+    assert_eq!(admin.ask("CONFIG SET rdb-key-save-delay 0"), "+OK\r\n");
+    assert_eq!(writer.frame(), "*2\r\n:1\r\n:0\r\n", "the base is in its place");
+    assert!(logged.engine.may_end(false));
+}
