@@ -1,11 +1,12 @@
 //! Servers that misbehave: silent, late, talkative, gone. Nobody hangs, and each caller is told what is known.
 
 use std::net::TcpListener;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::scripted::{config, echo, serve};
+use crate::scripted::{config, echo, greet, serve, serve_all};
 use sleeve::prelude::*;
 use sleeve::{Client, Effect, ErrorKind, QueueFull};
 
@@ -153,4 +154,28 @@ fn one_large_command_goes_through_an_empty_queue_whatever_its_policy() {
         batch.send();
         assert_eq!(set.wait(), Ok(()));
     }
+}
+
+#[test]
+fn leases_and_commands_that_wait_share_their_connections() {
+    let greetings = Arc::new(AtomicUsize::new(0));
+    let greeted = Arc::clone(&greetings);
+    let port = serve_all(move |words| match words[0].as_str() {
+        "HELLO" => {
+            greeted.fetch_add(1, Ordering::SeqCst);
+            greet(words)
+        }
+        "BLPOP" => Some(b"*2\r\n$4\r\njobs\r\n$5\r\nsweep\r\n".to_vec()),
+        "WATCH" | "UNWATCH" => Some(b"+OK\r\n".to_vec()),
+        _ => greet(words).or_else(|| echo(words)),
+    });
+    let client = Client::connect_with(config(port)).unwrap();
+    for _ in 0..3 {
+        let job = client.blpop::<(String, String)>("jobs", Duration::ZERO).wait().unwrap();
+        assert_eq!(job.1, "sweep");
+        let lease = client.lease().unwrap();
+        lease.watch("k").wait().unwrap();
+        assert_eq!(lease.echo::<String>("leased").wait().unwrap(), "leased");
+    }
+    assert_eq!(greetings.load(Ordering::SeqCst), 2, "one for all, and one for each in turn");
 }

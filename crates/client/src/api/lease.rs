@@ -1,6 +1,6 @@
 //! A connection of one's own for a while, for what cannot be shared: WATCH in a program's own hands, and WAIT.
 //!
-//! Leases come from a small pool that each client keeps; a lease that is dropped goes back to it, clean, or is closed if
+//! Leases come from the small pool that each client keeps (`route/pool`); a lease that is dropped goes back to it, clean, or is closed if
 //! something is still on its way. Its connection is never made again behind the caller's back: what was watched would be
 //! forgotten. A lease may be used from any thread.
 
@@ -19,9 +19,6 @@ use crate::request::{Request, ToArgs};
 use crate::route::Route;
 use crate::route::origin::Origin;
 use crate::values::decode::FromReply;
-
-/// Connections that a client keeps for the next lease.
-pub(crate) const IDLE_LEASES_MAX: usize = 16;
 
 /// A connection that nobody else uses until it is dropped.
 ///
@@ -55,17 +52,7 @@ pub struct Lease {
 impl Lease {
     pub(crate) fn new(origin: Arc<Origin>, database: u32) -> Result<Self, Error> {
         origin.route.check_process()?;
-        let idle = loop {
-            match origin.leases.lock().pop() {
-                // One whose connection was lost meanwhile is of no use.
-                Some(route) if !route.is_open() => _ = route.close(None),
-                other => break other,
-            }
-        };
-        let route = match idle {
-            Some(route) => route,
-            None => origin.route.separate()?,
-        };
+        let route = origin.pool.take(&origin.route, false)?;
         Ok(Self { origin, route, database, watched: AtomicBool::new(false), waited: AtomicBool::new(false) })
     }
 
@@ -109,17 +96,13 @@ impl Ask for Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let clean = self.route.is_idle();
-        let mut idle = self.origin.leases.lock();
-        if clean && idle.len() < IDLE_LEASES_MAX {
+        if self.route.is_idle() {
             if self.watched.load(Ordering::Relaxed) {
                 self.unwatch().forget();
             }
-            idle.push(self.route.clone());
-            return;
+            return self.origin.pool.give_back(self.route.clone());
         }
-        drop(idle);
-        if !clean && self.waited.load(Ordering::Relaxed) {
+        if self.waited.load(Ordering::Relaxed) {
             // It may wait for ever, and would take what nobody hears of.
             return self.route.abort();
         }

@@ -92,11 +92,20 @@ async fn live(link: &Link, post: &Post) {
             Err(refusal) => refuse(link, refusal),
         }
         failures = failures.saturating_add(1);
-        if !link.lasting || !rest(link, post, failures).await {
+        if ends_with_it(link) || !rest(link, post, failures).await {
             break;
         }
     }
     end(link);
+}
+
+/// Whether nobody wants another connection when this one is lost; then nobody is given it any more.
+fn ends_with_it(link: &Link) -> bool {
+    let mut shared = link.shared.lock();
+    if !link.is_lasting() {
+        shared.end();
+    }
+    !link.is_lasting()
 }
 
 /// Connects, greets, and lets what is gathered go.
@@ -339,7 +348,7 @@ fn fail(link: &Link, entries: Vec<Entry>, error: &Error) {
 /// An attempt to connect has failed.
 fn refuse(link: &Link, refusal: Refusal) {
     let mut shared = link.shared.lock();
-    let refused = if refusal.permanent || !link.lasting { shared.pipe.clear() } else { Vec::new() };
+    let refused = if refusal.permanent || !link.is_lasting() { shared.pipe.clear() } else { Vec::new() };
     shared.disconnected(refusal.error.message().to_owned());
     let error = refusal.at(&link.config.endpoint);
     shared.first.get_or_insert(Err(error.clone()));

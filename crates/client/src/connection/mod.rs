@@ -14,6 +14,7 @@
 
 pub(crate) mod awake_reader;
 pub(crate) mod inline_reader;
+mod leased;
 pub(crate) mod life;
 pub(crate) mod probe;
 pub(crate) mod receive;
@@ -40,7 +41,6 @@ use crate::process::callback;
 use crate::process::fork::{Process, inherited};
 use crate::reactor::Bell;
 use crate::request::Written;
-use crate::request::blocking_commands::Patience;
 use crate::request::name::Name;
 use crate::sys::{Event, clock_ms};
 use probe::Vitals;
@@ -52,8 +52,8 @@ const BURST_BYTES: usize = 16 * 1024;
 /// A connection, or the attempt to have one.
 pub(crate) struct Link {
     pub(crate) config: Config,
-    /// Whether a lost connection is made again.
-    pub(crate) lasting: bool,
+    /// Whether a lost connection is made again. Changes under the lock of `shared`.
+    pub(crate) lasting: AtomicBool,
     /// Where it was made, and where alone it may be used.
     pub(crate) process: Process,
     /// What is known of the server by all of a client's connections.
@@ -96,7 +96,7 @@ impl Link {
         let bell = Bell::new()?;
         Ok(Arc::new_cyclic(|link: &std::sync::Weak<Link>| Self {
             shared: Mutex::new(Shared::new(Pipe::new(config.database, Source::new(link.clone())))),
-            lasting,
+            lasting: AtomicBool::new(lasting),
             process: Process::this(),
             vitals,
             pings: AtomicBool::new(false),
@@ -205,20 +205,6 @@ impl Link {
     pub(crate) fn give_up(&self, name: Name) -> Error {
         let shared = self.shared.lock();
         self.situation(shared.trouble(), None).timed_out(name, shared.phase(), Effect::Unknown)
-    }
-
-    /// The next command may wait on the server for this long, beside the command timeout.
-    pub(crate) fn be_patient(&self, patience: Patience) {
-        let limit = match patience {
-            Patience::Endless => None,
-            Patience::For(time) => self.config.command_timeout.and_then(|timeout| timeout.checked_add(time)),
-        };
-        self.patient.store(true, Ordering::Relaxed);
-        // What is longer than the clock can watch over is not watched.
-        let limit_ms = limit_ms(limit.filter(|limit| limit.as_millis() < u128::from(LIMIT_MS_MAX)));
-        if self.limit_ms.swap(limit_ms, Ordering::Relaxed) != limit_ms {
-            self.bell.ring();
-        }
     }
 
     /// Whether a request of this length may be queued at once.
@@ -446,6 +432,11 @@ impl Link {
         self.finish(&mut done);
     }
 
+    /// Whether a lost connection is made again.
+    pub(crate) fn is_lasting(&self) -> bool {
+        self.lasting.load(Ordering::Relaxed)
+    }
+
     /// Whether nothing is on its way and the connection is still there, or still to be made.
     pub(crate) fn is_idle(&self) -> bool {
         if !self.process.is_this() {
@@ -466,7 +457,7 @@ impl Link {
     pub(crate) fn ended(&self) -> String {
         match self.collapsed.get() {
             Some(why) => why.clone(),
-            None if self.lasting => "the client was closed".to_owned(),
+            None if self.is_lasting() => "the client was closed".to_owned(),
             None => "the leased connection was lost".to_owned(),
         }
     }

@@ -25,7 +25,7 @@ impl Link {
         if !self.process.is_this() {
             return Err(inherited());
         }
-        if !self.lasting {
+        if !self.is_lasting() {
             return self.wait_aof(sent_on);
         }
         if self.patient.load(Ordering::Relaxed) {

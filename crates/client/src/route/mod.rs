@@ -5,7 +5,7 @@
 #[cfg(feature = "embedded")]
 pub(crate) mod embedded;
 pub(crate) mod origin;
-pub(crate) mod turn;
+pub(crate) mod pool;
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -73,21 +73,30 @@ impl Route {
         }
     }
 
-    /// A way of one's own to the same place, for what cannot be shared. Its connection is not made again when it is lost.
-    pub(crate) fn separate(&self) -> Result<Self, Error> {
+    /// A way of one's own to the same place, for what cannot be shared. `lasting` says whether a lost connection is made again.
+    pub(crate) fn separate(&self, lasting: bool) -> Result<Self, Error> {
         match self {
-            Self::Remote(link) => Self::remote(link.config.clone(), false, link.vitals.clone()),
+            Self::Remote(link) => Self::remote(link.config.clone(), lasting, link.vitals.clone()),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => Ok(Self::Local(embedded.separate())),
         }
     }
 
-    /// As [`separate`](Route::separate), but a lost connection is made again.
-    pub(crate) fn twin(&self) -> Result<Self, Error> {
+    /// Whether it may wait in a pool for whoever needs one: then it is not made again when it is lost.
+    pub(crate) fn enter_pool(&self) -> bool {
         match self {
-            Self::Remote(link) => Self::remote(link.config.clone(), true, link.vitals.clone()),
+            Self::Remote(link) => link.enter_pool(),
             #[cfg(feature = "embedded")]
-            Self::Local(embedded) => Ok(Self::Local(embedded.separate())),
+            Self::Local(embedded) => embedded.is_open(),
+        }
+    }
+
+    /// Somebody has it for himself from now on, and it is made again when it is lost if it is `lasting`. False when it was lost.
+    pub(crate) fn leave_pool(&self, lasting: bool) -> bool {
+        match self {
+            Self::Remote(link) => link.leave_pool(lasting),
+            #[cfg(feature = "embedded")]
+            Self::Local(embedded) => embedded.is_open(),
         }
     }
 

@@ -1,14 +1,12 @@
-//! What all handles of one client share: the way to its server, and connections kept for leases.
+//! What all handles of one client share: the way to its server, and connections for those who need one for themselves.
 //!
 //! When the last handle is dropped, what was sent is still answered, and then the connections are closed. Any thread.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
-
 use super::Route;
-use super::turn::{Turn, Waiters};
+use super::pool::{Pool, Turn};
 use crate::error::Error;
 use crate::pipe::queued::Sent;
 use crate::reply::Reply;
@@ -20,25 +18,20 @@ use crate::values::decode::FromReply;
 /// What the handles of one client share.
 pub(crate) struct Origin {
     pub(crate) route: Route,
-    /// Connections for the next leases.
-    pub(crate) leases: Mutex<Vec<Route>>,
-    /// Connections for the next commands that wait.
-    waiters: Arc<Waiters>,
+    /// Connections for the next leases and commands that wait.
+    pub(crate) pool: Arc<Pool>,
 }
 
 impl Drop for Origin {
     fn drop(&mut self) {
-        // Without a wait these cannot fail.
+        // Without a wait it cannot fail.
         let _ = self.route.close(None);
-        for route in self.leases.get_mut().drain(..) {
-            let _ = route.close(None);
-        }
     }
 }
 
 impl Origin {
     pub(crate) fn new(route: Route) -> Arc<Self> {
-        Arc::new(Self { route, leases: Mutex::default(), waiters: Arc::default() })
+        Arc::new(Self { route, pool: Arc::default() })
     }
 
     /// Refuses further commands, and waits for the answers to those that were sent: on the shared connection, and on those
@@ -46,7 +39,7 @@ impl Origin {
     pub(crate) fn close(&self, timeout: Duration) -> Result<(), Error> {
         let deadline = Instant::now().checked_add(timeout);
         self.route.close(Some(timeout))?;
-        self.waiters.close(deadline)
+        self.pool.close(deadline)
     }
 
     /// Sends a command that may wait on the server.
@@ -66,7 +59,7 @@ impl Origin {
         if !self.route.is_open() {
             return Err(Error::closed("the client was closed"));
         }
-        let turn = Turn::take(&self.waiters, &self.route)?;
+        let turn = Turn::take(&self.pool, &self.route)?;
         turn.route.be_patient(patience);
         match Request::with(|out| *out = request, |request| turn.route.send(database, request))?? {
             Sent::Slot(handle) => Ok(Reply::apart(handle, Box::new(turn))),

@@ -1,0 +1,110 @@
+//! Connections that one caller has for itself for a while: a lease, or a command that waits on the server.
+//!
+//! Each client keeps a few of them for the next who needs one. Whoever takes one says whether it is made again when it is
+//! lost: a command that waits is then sent on the next one if it had not left, while a lease would forget what was watched. In
+//! the pool none is made again. Commands that wait come here by themselves, so that nobody on the shared connection waits
+//! with them; one that is answered gives its connection back, and one whose reply is dropped before gives it up, and with the
+//! connection the server forgets the command. Any thread.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::Route;
+use crate::error::Error;
+
+/// Connections that a client keeps for those who need one next.
+const IDLE_MAX: usize = 16;
+
+/// Connections that nobody has at the moment, and those on which commands wait. They are closed when neither a client nor a
+/// waiting command is left.
+#[derive(Default)]
+pub(crate) struct Pool {
+    idle: Mutex<Vec<Route>>,
+    waiting: Mutex<Waiting>,
+}
+
+/// Connections on which commands wait now.
+#[derive(Default)]
+struct Waiting {
+    /// The number that the next command gets.
+    next: u64,
+    routes: Vec<(u64, Route)>,
+}
+
+impl Pool {
+    /// One that is free, or another one to the same place as `route`. `lasting` says whether it is made again when it is lost.
+    pub(crate) fn take(&self, route: &Route, lasting: bool) -> Result<Route, Error> {
+        loop {
+            let Some(idle) = self.idle.lock().pop() else { return route.separate(lasting) };
+            // One that was lost meanwhile is of no use.
+            if idle.leave_pool(lasting) {
+                return Ok(idle);
+            }
+            close(&idle);
+        }
+    }
+
+    /// Keeps one for the next, or closes it. What was sent on it last may still be unanswered.
+    pub(crate) fn give_back(&self, route: Route) {
+        let mut idle = self.idle.lock();
+        if idle.len() < IDLE_MAX && route.enter_pool() {
+            return idle.push(route);
+        }
+        drop(idle);
+        close(&route);
+    }
+
+    /// Waits until what waits is answered, or the time is over. The connections take nothing else.
+    pub(crate) fn close(&self, deadline: Option<Instant>) -> Result<(), Error> {
+        let waiting: Vec<Route> = self.waiting.lock().routes.iter().map(|(_, route)| route.clone()).collect();
+        waiting.into_iter().try_for_each(|route| {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            // A time beyond what the machine can count is never over.
+            route.close(Some(left.unwrap_or(Duration::MAX)))
+        })
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.idle.get_mut().drain(..).for_each(|route| close(&route));
+    }
+}
+
+/// Has it end when it has nothing more to do.
+fn close(route: &Route) {
+    // Without a wait it cannot fail.
+    let _ = route.close(None);
+}
+
+/// A connection on which one command waits.
+pub(crate) struct Turn {
+    pool: Arc<Pool>,
+    number: u64,
+    pub(crate) route: Route,
+}
+
+impl Turn {
+    /// A connection for a command that waits.
+    pub(crate) fn take(pool: &Arc<Pool>, route: &Route) -> Result<Self, Error> {
+        let route = pool.take(route, true)?;
+        let mut waiting = pool.waiting.lock();
+        let number = waiting.next;
+        waiting.next += 1;
+        waiting.routes.push((number, route.clone()));
+        drop(waiting);
+        Ok(Self { pool: pool.clone(), number, route })
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.pool.waiting.lock().routes.retain(|(number, _)| *number != self.number);
+        if !self.route.is_idle() {
+            return self.route.abort();
+        }
+        self.pool.give_back(self.route.clone());
+    }
+}
