@@ -6,12 +6,16 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair, KeyUsagePurpose};
 use sleeve::prelude::*;
 use sleeve::{Client, Config, Endpoint, ErrorKind, Tls};
 use sleeve_tests::server::free_port;
 use sleeve_tests::{Kind, Server};
+
+/// How long nobody may have to wait, on a machine that is very busy.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An authority with a certificate for the server and one for a client, in a folder of its own.
 struct Authority {
@@ -106,6 +110,25 @@ fn bytes_of_any_length_go_both_ways() {
         let many: Vec<_> = (0..20).map(|_| client.get::<Vec<u8>>("large")).collect();
         assert!(many.into_iter().all(|reply| reply.wait().unwrap() == large));
     }
+}
+
+#[test]
+fn a_large_request_needs_nothing_to_go_on_but_room() {
+    let authority = Authority::new("large");
+    let (_server, port) = authority.serve(Kind::Sleeve, &[]);
+    // Nothing has a time here, so that none wakes whoever forgot what is to be written.
+    let endpoint = Endpoint::Tcp { host: "localhost".to_owned(), port };
+    let config = Config::new(endpoint).tls(authority.showing()).command_timeout(None).silence_max(None);
+    let client = Client::connect_with(config).unwrap();
+    let large = vec![7_u8; 1_000_000];
+    client.set("large", &large).wait_for(PATIENCE).unwrap();
+    assert!(client.get::<Vec<u8>>("large").wait_for(PATIENCE).unwrap() == large);
+    // A caller that is alone reads and writes by itself.
+    for _ in 0..50 {
+        client.set("small", 1).wait_for(PATIENCE).unwrap();
+    }
+    client.set("large", &large).wait_for(PATIENCE).unwrap();
+    assert!(client.get::<Vec<u8>>("large").wait_for(PATIENCE).unwrap() == large);
 }
 
 #[test]

@@ -68,6 +68,12 @@ impl Socket {
         self.seal.as_ref().is_some_and(|(seal, _)| seal.has_residue())
     }
 
+    /// Whether a send that took less than all did so because the kernel takes no more now: TLS takes no more than it encrypts
+    /// at a time.
+    pub(crate) fn was_full(&self) -> bool {
+        self.seal.as_ref().is_none_or(|(seal, _)| seal.has_residue())
+    }
+
     /// Whether the kernel would take more now. If not, it reports when it does.
     pub(crate) fn has_room(&self) -> bool {
         let mut fds = [PollFd::new(&self.fd, PollFlags::OUT)];

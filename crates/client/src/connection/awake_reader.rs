@@ -101,13 +101,17 @@ impl Link {
         self.finish(&mut done);
         match outcome {
             Ok(taken) if !taken.is_more => {}
-            Ok(_) => {
-                let mut shared = self.shared.lock();
-                shared.is_unread = true;
-                self.wake(shared);
-            }
+            Ok(_) => self.leave_rest(),
             Err(cause) => self.report(cause),
         }
+    }
+
+    /// A caller that reads leaves the rest to the task, whom nothing else would tell of what TLS has decrypted.
+    pub(super) fn leave_rest(&self) {
+        let mut shared = self.shared.lock();
+        shared.is_unread = true;
+        self.end_lone(&mut shared);
+        self.wake(shared);
     }
 
     /// A caller that reads has found the connection broken: its task does what is to be done.

@@ -116,17 +116,19 @@ impl Driver for Link {
             let ready = socket.wait(bell, left.min(LONE_TICK));
             let mut done = Completions::default();
             let outcome = match ready {
-                Ok(ready) if ready.readable => read(self, &socket, ready.hung_up, &mut done).map(drop),
+                Ok(ready) if ready.readable => read(self, &socket, ready.hung_up, &mut done).map(|taken| taken.is_more),
                 Ok(ready) if ready.rung => {
                     bell.clear();
-                    Ok(())
+                    Ok(false)
                 }
-                Ok(_) => Ok(()),
+                Ok(_) => Ok(false),
                 Err(error) => Err(error.into()),
             };
             self.finish(&mut done);
-            if let Err(cause) = outcome {
-                self.report(cause);
+            match outcome {
+                Ok(false) => {}
+                Ok(true) => self.leave_rest(),
+                Err(cause) => self.report(cause),
             }
             shared = self.shared.lock();
             shared.end_reading();

@@ -204,7 +204,9 @@ async fn serve(link: &Link, socket: &Socket, post: &Post, done: &mut Completions
         if let Some(why) = shared.fault.take() {
             return Cause::Broken(why);
         }
-        unread = std::mem::take(&mut shared.is_unread);
+        // What a lone caller was to read, and may not have, is still there.
+        unread &= sleep.lone;
+        unread |= std::mem::take(&mut shared.is_unread);
         drop(shared);
         hung_up |= ready.hung_up;
         unread |= calls.take_back(link) || hung_up;
@@ -245,7 +247,7 @@ fn prepare(
     if shared.is_full() && shared.socket().is_some_and(|socket| socket.has_room()) {
         shared.set_full(false);
     }
-    while shared.may_write() && !leaves_to_tasks {
+    if shared.may_write() && !leaves_to_tasks {
         shared = link.write(shared);
     }
     let answered = || link.intake.try_lock().is_none_or(|intake| intake.pending.is_empty());
@@ -253,7 +255,8 @@ fn prepare(
         return Err(Cause::Closed);
     }
     habit.review(&mut shared);
-    let lone = shared.is_lone() && !shared.is_full() && !shared.is_closing();
+    let has_residue = || shared.socket().is_some_and(|socket| socket.has_residue());
+    let lone = shared.is_lone() && !shared.is_full() && !has_residue() && !shared.is_closing();
     if !lone {
         link.end_lone(&mut shared);
     }
@@ -271,7 +274,9 @@ fn prepare(
         shared.fall_asleep(!is_watched && !lone && (watched.is_some() || link.limit_ms().is_some()));
     }
     let lone_tick = lone.then_some(LONE_TICK);
-    let timeout = command_left.into_iter().chain(watched).chain(sync_left).chain(lone_tick).min();
+    // What is left of something large waits for no more than the others' turns.
+    let rest = (shared.may_write() && !leaves_to_tasks).then_some(Duration::ZERO);
+    let timeout = command_left.into_iter().chain(watched).chain(sync_left).chain(lone_tick).chain(rest).min();
     Ok(Sleep { blocked: shared.is_full(), timeout, lone })
 }
 
@@ -312,20 +317,24 @@ fn watch(link: &Link, shared: &mut Shared, vigil: &mut Vigil) -> Result<Option<D
 /// Keeps what never left, and fails what did.
 async fn disconnect(link: &Link, socket: &Socket, post: &Post, cause: &Cause) {
     socket.shut();
-    while link.shared.lock().pipe.is_lent() {
-        post.wait(Some(Instant::now() + LENT_LOOK)).await;
-    }
-    let mut intake = link.intake.lock();
-    let mut shared = link.shared.lock();
-    // Whoever came in between finds the socket shut: his write ends at once.
-    while shared.pipe.is_lent() {
-        link.changed.wait_for(&mut shared, LENT_LOOK);
-    }
-    let lost = shared.pipe.cut(intake.cut());
     let why = match cause {
         Cause::Closed => "it was closed",
         Cause::Broken(why) => why,
     };
+    // Whoever writes finds the socket shut and gives the bytes back, as soon as his thread has the processor again.
+    while !cut(link, why) {
+        post.wait(Some(Instant::now() + LENT_LOOK)).await;
+    }
+}
+
+/// Keeps and fails what is to be, unless somebody is still writing.
+fn cut(link: &Link, why: &str) -> bool {
+    let mut intake = link.intake.lock();
+    let mut shared = link.shared.lock();
+    if shared.pipe.is_lent() {
+        return false;
+    }
+    let lost = shared.pipe.cut(intake.cut());
     let mut unsynced = link.cut_syncs(&shared, &mut intake.synced, why);
     shared.disconnected(format!("the last one was lost: {why}"));
     link.end_lone(&mut shared);
@@ -333,6 +342,7 @@ async fn disconnect(link: &Link, socket: &Socket, post: &Post, cause: &Cause) {
     drop(intake);
     link.finish(&mut unsynced);
     fail(link, lost, &Error::disconnected(why));
+    true
 }
 
 /// Gives an error to whoever asked for these.

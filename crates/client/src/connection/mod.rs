@@ -357,8 +357,9 @@ impl Link {
             if !shared.pipe.is_connected() || shared.is_closing() {
                 self.changed.notify_all();
             }
-            shared.set_full(count < length);
-            if count < length {
+            let is_full = count < length && socket.was_full();
+            shared.set_full(is_full);
+            if is_full {
                 break;
             }
         }
