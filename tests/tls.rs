@@ -224,6 +224,25 @@ fn certificates_are_read_anew_when_they_are_set_again() {
 }
 
 #[test]
+fn a_file_that_cannot_be_read_to_its_end_holds_up_nobody_else() {
+    let authority = Authority::new("endless");
+    let (_server, port) = authority.serve(Kind::Sleeve, &[]);
+    let client = connect(port, authority.showing()).unwrap();
+    let pipe = authority.file("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let endpoint = Endpoint::Tcp { host: "localhost".to_owned(), port };
+    let held_up = Config::new(endpoint).tls(Tls::new().ca_file(&pipe)).connect_timeout(Duration::from_millis(300));
+    let connecting = std::thread::spawn(move || Client::connect_with(held_up).map(drop).unwrap_err());
+    while !connecting.is_finished() {
+        client.set("k", 1).wait_for(PATIENCE).unwrap();
+    }
+    let error = connecting.join().unwrap();
+    assert!(error.to_string().contains("did not answer in time"), "{error}");
+    // Whoever still reads it finds its end.
+    std::fs::write(&pipe, "").unwrap();
+}
+
+#[test]
 fn a_plain_request_is_no_handshake() {
     let authority = Authority::new("plain");
     let (server, port) = authority.serve(Kind::Sleeve, &[]);

@@ -5,6 +5,7 @@ mod changes;
 mod embedded_settings;
 mod endless;
 mod forks;
+mod neighbours;
 mod scripted;
 mod silence;
 mod tasks;

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::Error;
+use crate::process::callback::Foreign;
 #[cfg(not(feature = "tls"))]
 use no_tls::Tls;
 #[cfg(feature = "tls")]
@@ -234,7 +235,9 @@ impl Config {
     ///
     /// It runs on the callback thread, so it may take its time and may use the client.
     pub fn on_error(mut self, hook: impl Fn(&Error) + Send + Sync + 'static) -> Self {
-        self.error_hook = Some(Arc::new(hook));
+        // What it has captured is the application's code as well, and a connection's task may be the last to have it.
+        let hook = Foreign::new(hook);
+        self.error_hook = Some(Arc::new(move |error| hook.get().into_iter().for_each(|hook| hook(error))));
         self
     }
 }

@@ -33,7 +33,7 @@ pub(crate) struct Handshake(Infallible);
 
 impl Handshake {
     /// Nothing to agree on.
-    pub(crate) fn new(tls: &Tls, _host: &str) -> io::Result<Self> {
+    pub(crate) fn new(tls: &Tls, _files: Infallible, _host: &str) -> io::Result<Self> {
         match *tls {}
     }
 

@@ -1,6 +1,6 @@
 //! What a connection with TLS begins with: whom to believe, and what to show.
 //!
-//! Plain data, made into rustls's own form when a connection is made, so that files are read anew each time. Any thread.
+//! Plain data, made into rustls's own form when a connection is made, so that files are read anew each time. Reading them blocks, so no connection's task does it. Any thread.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use crate::error::{Error, ErrorKind};
 /// let config = Config::from_url("rediss://localhost:6380")?.tls(tls);
 /// # Ok::<(), sleeve::Error>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Tls {
     pub(crate) ca_file: Option<PathBuf>,
     pub(crate) ca_folder: Option<PathBuf>,

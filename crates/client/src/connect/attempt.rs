@@ -35,6 +35,13 @@ impl<'a> Attempt<'a> {
         Ok(post.wait(Instant::now().checked_add(slice)).await)
     }
 
+    /// Lets the other tasks have their turns, if there is time.
+    pub(crate) async fn pass(&mut self, post: &Post) -> io::Result<()> {
+        self.slice()?;
+        post.pass().await;
+        Ok(())
+    }
+
     /// How long to wait now.
     fn slice(&mut self) -> io::Result<Duration> {
         let wanted = (self.tick)().ok_or_else(|| io::Error::other("nobody wants it any more"))?;

@@ -15,9 +15,10 @@ use rustix::net::{AddressFamily, SocketAddrUnix, connect, sockopt};
 
 use super::attempt::Attempt;
 use super::names;
+use super::questions::Answer;
 use super::socket::{Socket, wait_for};
 #[cfg(feature = "tls")]
-use super::tls_stream::Handshake;
+use super::tls_stream::{Handshake, read_files};
 #[cfg(not(feature = "tls"))]
 use crate::config::no_tls::{Handshake, Tls};
 #[cfg(feature = "tls")]
@@ -64,9 +65,16 @@ async fn tcp(host: &str, port: u16, post: &Post, attempt: &mut Attempt<'_>) -> i
     Ok(stream)
 }
 
+/// What a handshake takes from files where there is none: nothing.
+#[cfg(not(feature = "tls"))]
+fn read_files(tls: &Tls, _bell: crate::reactor::Bell) -> io::Result<Answer<std::convert::Infallible>> {
+    match *tls {}
+}
+
 /// TLS on a stream.
 async fn seal(fd: OwnedFd, tls: &Tls, host: &str, post: &Post, attempt: &mut Attempt<'_>) -> io::Result<Socket> {
-    let mut handshake = Handshake::new(tls, host)?;
+    let files = hear(&read_files(tls, post.bell())?, post, attempt).await?;
+    let mut handshake = Handshake::new(tls, files, host)?;
     let watch = post.watch(&fd)?;
     while let Some(flags) = handshake.proceed(&fd)? {
         watch.arm(flags.contains(PollFlags::OUT))?;
@@ -96,9 +104,15 @@ async fn look_up(host: &str, port: u16, post: &Post, attempt: &mut Attempt<'_>) 
     if let Ok(address) = host.parse::<IpAddr>() {
         return Ok(vec![(address, port).into()]);
     }
-    let answer = names::look_up(host, post.bell())?;
+    let mut addresses = hear(&names::look_up(host, post.bell())?, post, attempt).await?;
+    addresses.iter_mut().for_each(|address| address.set_port(port));
+    Ok(addresses)
+}
+
+/// Waits for an answer.
+async fn hear<V>(answer: &Answer<V>, post: &Post, attempt: &mut Attempt<'_>) -> io::Result<V> {
     loop {
-        if let Some(found) = answer.take(port) {
+        if let Some(found) = answer.take() {
             return found;
         }
         attempt.wait(post).await?;

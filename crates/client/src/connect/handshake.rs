@@ -20,6 +20,9 @@ use crate::request::Request;
 /// Databases that are looked for where the server does not say how many it has.
 const DATABASES_MAX: u32 = 1 << 20;
 
+/// Bytes that one reply to the first words has at most.
+const REPLY_LENGTH_MAX: usize = 1024 * 1024;
+
 /// What a server's greeting told.
 pub(crate) struct Greeting {
     /// Databases that exist: those below this number.
@@ -243,7 +246,15 @@ impl Talk<'_, '_> {
         match self.watch.stream().receive(&mut room) {
             Ok(0) => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
             Ok(count) => {
+                self.received.drain(..std::mem::take(&mut self.start));
                 self.received.extend_from_slice(room.get(..count).unwrap_or_default());
+                if self.received.len() > REPLY_LENGTH_MAX {
+                    let message =
+                        format!("this is no Redis server: its greeting is longer than {REPLY_LENGTH_MAX} bytes");
+                    return Err(Refusal::permanent(message));
+                }
+                // What comes without a pause leaves the others their turns, and takes no longer than there is time.
+                self.attempt.pass(self.post).await?;
                 Ok(())
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

@@ -4,6 +4,7 @@ pub(crate) mod attempt;
 pub(crate) mod dial;
 pub(crate) mod handshake;
 mod names;
+pub(crate) mod questions;
 pub(crate) mod socket;
 #[cfg(feature = "tls")]
 pub(crate) mod tls_stream;

@@ -7,15 +7,19 @@
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{RecvFlags, SendFlags};
-use rustls::ClientConnection;
+use rustls::{ClientConfig, ClientConnection};
 
+use super::questions::{Answer, Questions};
 use crate::config::tls::Tls;
+use crate::process::fork::PerProcess;
+use crate::reactor::Bell;
 use crate::sys::{SEND_FLAGS, timespec};
 
 /// The TLS state of one stream.
@@ -52,7 +56,7 @@ impl Seal {
     /// # Errors
     /// A file that cannot be used, a server that is not believed or does not believe us, or what the stream says.
     pub fn handshake(stream: impl AsFd, tls: &Tls, host: &str, deadline: Instant) -> io::Result<Self> {
-        let mut handshake = Handshake::new(tls, host)?;
+        let mut handshake = Handshake::new(tls, tls.client_config()?, host)?;
         while let Some(flags) = handshake.proceed(&stream)? {
             wait(&stream, flags, deadline)?;
         }
@@ -157,15 +161,27 @@ impl Seal {
     }
 }
 
+/// Connections for which files are read at the same time at most, each with other files. A file may stand on a disk that
+/// does not answer.
+const THREADS_MAX: usize = 16;
+
+/// Begins to read the files that a handshake takes: whoever must not block asks for them. All who ask while they are read
+/// have the same.
+pub(crate) fn read_files(tls: &Tls, bell: Bell) -> io::Result<Answer<Arc<ClientConfig>>> {
+    static QUESTIONS: PerProcess<Questions<Tls, Arc<ClientConfig>>> =
+        PerProcess::new(|| Questions::new("sleeve-files", THREADS_MAX, Tls::client_config));
+    QUESTIONS.get().ask(tls, bell)
+}
+
 /// A stream on whose keys both ends have not agreed yet.
 pub(crate) struct Handshake {
     state: State,
 }
 
 impl Handshake {
-    /// Begins; nothing is sent yet.
-    pub(crate) fn new(tls: &Tls, host: &str) -> io::Result<Self> {
-        let connection = ClientConnection::new(tls.client_config()?, tls.name_of(host)?).map_err(io::Error::other)?;
+    /// Begins with what the files say; nothing is sent yet.
+    pub(crate) fn new(tls: &Tls, files: Arc<ClientConfig>, host: &str) -> io::Result<Self> {
+        let connection = ClientConnection::new(files, tls.name_of(host)?).map_err(io::Error::other)?;
         let arrived = vec![0; ARRIVED_BYTES].into_boxed_slice();
         let mut state = State { connection, sealed: Vec::new(), sent: 0, arrived, filled: 0, fed: 0 };
         state.connection.set_buffer_limit(None);

@@ -386,6 +386,8 @@ async fn rest(link: &Link, post: &Post, failures: u32) -> bool {
         }
         let next = Instant::now().checked_add(tend(link));
         if until.is_some_and(|until| until <= Instant::now()) {
+            // A pause of nothing at all leaves the others their turns.
+            post.pass().await;
             return true;
         }
         post.wait(until.into_iter().chain(next).min()).await;

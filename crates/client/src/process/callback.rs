@@ -1,39 +1,159 @@
-//! The thread on which callbacks and error hooks run.
+//! The thread on which callbacks and error hooks run, and where what they have captured is dropped.
 //!
 //! One for the whole process, started when the first callback is due. So no foreign code runs on the reactor's thread or
 //! under one of its locks: a callback may take its time, may use the client, and may wait for replies; it only holds up
-//! other callbacks. One that panics ends itself, not the thread. A forked child has a thread of its own.
+//! other callbacks. Where the system gives no thread they wait until it does: whoever brings the next one tries again, and the
+//! reactor does. One that panics ends itself, not the thread. A forked child has a thread of its own.
 
+use std::collections::VecDeque;
+use std::io;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+
+use parking_lot::{Condvar, Mutex};
 
 use super::fork::PerProcess;
 
 type Job = Box<dyn FnOnce() + Send>;
 
+/// What is to be run, and whether anybody runs it.
+struct Jobs {
+    queue: Mutex<Queue>,
+    came: Condvar,
+    /// Starts the thread.
+    start: fn(&'static Self) -> io::Result<()>,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    /// The thread is there, which lives as long as the process.
+    is_served: bool,
+}
+
+static JOBS: PerProcess<Jobs> = PerProcess::new(|| Jobs::new(start));
+
+/// Whether callbacks wait for a thread that could not be started.
+static IS_LATE: AtomicBool = AtomicBool::new(false);
+
 /// Has `job` run soon, after the jobs that were given before it.
 pub(crate) fn run(job: impl FnOnce() + Send + 'static) {
-    static JOBS: PerProcess<Option<Sender<Job>>> = PerProcess::new(start);
-    match JOBS.get() {
-        // The receiver lives as long as the process.
-        Some(jobs) => drop(jobs.send(Box::new(job))),
-        // No thread could be started; being late is worse than being in the wrong place.
-        None => job(),
+    if !JOBS.get().put(Box::new(job)) {
+        IS_LATE.store(true, Ordering::Relaxed);
     }
 }
 
-fn start() -> Option<Sender<Job>> {
-    let (sender, receiver) = channel();
-    thread::Builder::new().name("sleeve-callbacks".to_owned()).spawn(move || serve(receiver)).ok().map(|_| sender)
+/// Tries again to start the thread, if callbacks wait for one. False when they still do.
+#[inline]
+pub(crate) fn catch_up() -> bool {
+    !IS_LATE.load(Ordering::Relaxed) || try_again()
 }
 
-fn serve(jobs: Receiver<Job>) {
-    for job in jobs {
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(job)) {
+#[cold]
+fn try_again() -> bool {
+    let is_served = JOBS.get().is_served();
+    if is_served {
+        IS_LATE.store(false, Ordering::Relaxed);
+    }
+    is_served
+}
+
+/// Something of the application's that is dropped where its code runs, whoever has it last.
+pub(crate) struct Foreign<T: Send + 'static>(Option<T>);
+
+impl<T: Send + 'static> Foreign<T> {
+    pub(crate) fn new(thing: T) -> Self {
+        Self(Some(thing))
+    }
+
+    /// The thing; none only while it is dropped.
+    pub(crate) fn get(&self) -> Option<&T> {
+        self.0.as_ref()
+    }
+}
+
+impl<T: Send + 'static> Drop for Foreign<T> {
+    fn drop(&mut self) {
+        if let Some(thing) = self.0.take() {
+            run(move || drop(thing));
+        }
+    }
+}
+
+impl Jobs {
+    fn new(start: fn(&'static Self) -> io::Result<()>) -> Self {
+        Self { queue: Mutex::default(), came: Condvar::new(), start }
+    }
+
+    /// Adds a job. False when it has to wait for a thread.
+    fn put(&'static self, job: Job) -> bool {
+        self.queue.lock().jobs.push_back(job);
+        self.came.notify_one();
+        self.is_served()
+    }
+
+    /// Whether there is a thread, which is started if there is none.
+    fn is_served(&'static self) -> bool {
+        let mut queue = self.queue.lock();
+        queue.is_served = queue.is_served || (self.start)(self).is_ok();
+        queue.is_served
+    }
+
+    fn next(&self) -> Job {
+        let mut queue = self.queue.lock();
+        loop {
+            match queue.jobs.pop_front() {
+                Some(job) => return job,
+                None => self.came.wait(&mut queue),
+            }
+        }
+    }
+}
+
+fn start(jobs: &'static Jobs) -> io::Result<()> {
+    thread::Builder::new().name("sleeve-callbacks".to_owned()).spawn(move || serve(jobs)).map(drop)
+}
+
+fn serve(jobs: &Jobs) {
+    loop {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(jobs.next())) {
             // The panic hook has already said what happened. What was thrown may throw again when it is dropped.
             mem::forget(payload);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn without_a_thread_jobs_wait_for_one_and_run_in_their_order() {
+        static REFUSALS: AtomicUsize = AtomicUsize::new(2);
+        let start = |jobs| match REFUSALS.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)) {
+            Ok(_) => Err(io::ErrorKind::WouldBlock.into()),
+            Err(_) => start(jobs),
+        };
+        let jobs: &'static Jobs = Box::leak(Box::new(Jobs::new(start)));
+        let (sender, receiver) = channel();
+        let job = |number: u32| {
+            let sender = sender.clone();
+            Box::new(move || sender.send((number, thread::current().id())).expect("the test waits"))
+        };
+        assert!(!jobs.put(job(1)));
+        assert!(!jobs.put(job(2)));
+        assert!(receiver.try_recv().is_err());
+        assert!(jobs.is_served());
+        assert!(jobs.put(job(3)));
+        for expected in 1..=3 {
+            let (number, thread) = receiver.recv().expect("it runs");
+            assert_eq!(number, expected);
+            assert_ne!(thread, thread::current().id());
         }
     }
 }

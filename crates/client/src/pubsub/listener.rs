@@ -117,6 +117,8 @@ async fn rest(listener: &Listener, post: &Post, pause: Duration) -> bool {
             return false;
         }
         if until.is_some_and(|until| until <= Instant::now()) {
+            // A pause of nothing at all leaves the others their turns.
+            post.pass().await;
             return true;
         }
         post.wait(until).await;

@@ -60,7 +60,7 @@ impl Reactor {
         Ok(reactor)
     }
 
-    fn new() -> io::Result<Self> {
+    pub(super) fn new() -> io::Result<Self> {
         Ok(Self {
             process: Process::this(),
             poller: Poller::new()?,

@@ -26,15 +26,19 @@ impl Post {
         self.bell
     }
 
-    /// Waits until something has happened to this task, or until then.
+    /// Waits until something has happened to this task, or until then. Where that has passed already the others have their turns.
     pub(crate) async fn wait(&self, until: Option<Instant>) -> Readiness {
+        let mut has_waited = false;
         poll_fn(|_| {
             let ready = self.state.ready.take();
-            if ready.is_any() || until.is_some_and(|until| until <= Instant::now()) {
+            let is_over = until.is_some_and(|until| until <= Instant::now());
+            if ready.is_any() || (is_over && has_waited) {
                 self.state.until.set(None);
                 return Poll::Ready(ready);
             }
-            self.state.until.set(until);
+            has_waited = true;
+            self.state.passes.set(is_over);
+            self.state.until.set(until.filter(|_| !is_over));
             Poll::Pending
         })
         .await

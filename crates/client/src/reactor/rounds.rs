@@ -14,9 +14,13 @@ use super::bell::{Arrival, Collapsed, Mail, Reactor, Work};
 use super::poller::Events;
 use super::state::{Readiness, State};
 use super::timers::Timers;
+use crate::process::callback;
 
 /// How long is slept where the system does not say what has happened: then everybody looks.
 const BLIND_PAUSE: Duration = Duration::from_millis(10);
+
+/// Between two tries to start the thread for callbacks, where the system gave none.
+const LATE_PAUSE: Duration = Duration::from_millis(50);
 
 /// A task and what it waits for.
 struct Task {
@@ -41,18 +45,46 @@ struct Rounds {
 
 /// Goes on until no task is left.
 pub(super) fn run(reactor: &'static Reactor) {
-    let (tasks, queue, timers, mail) = Default::default();
-    let mut rounds = Rounds { reactor, tasks, queue, timers, mail };
-    let mut events = Events::new();
-    while rounds.take_mail() {
-        for number in mem::take(&mut rounds.queue) {
-            rounds.turn(number);
-        }
-        rounds.sleep(&mut events);
+    let mut rounds = Rounds::new(reactor);
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| rounds.go_on())) {
+        rounds.give_up(&reason(payload));
     }
 }
 
 impl Rounds {
+    fn new(reactor: &'static Reactor) -> Self {
+        let (tasks, queue, timers, mail) = Default::default();
+        Self { reactor, tasks, queue, timers, mail }
+    }
+
+    fn go_on(&mut self) {
+        let (mut events, mut turns) = (Events::new(), Vec::new());
+        while self.take_mail() {
+            mem::swap(&mut turns, &mut self.queue);
+            for number in turns.drain(..) {
+                self.turn(number);
+            }
+            self.sleep(&mut events);
+        }
+    }
+
+    /// The rounds themselves have panicked. Whoever comes next has a thread of his own, and all who are here are told.
+    fn give_up(&mut self, why: &str) {
+        let mut mail = self.reactor.mail.lock();
+        mail.is_read = false;
+        mail.rung.clear();
+        let arrivals = mem::take(&mut mail.arrivals);
+        drop(mail);
+        for (_, task) in self.tasks.drain() {
+            tell(task.collapsed, why);
+            _ = drop_caught(task.work);
+        }
+        for Arrival { begin, collapsed, .. } in self.mail.arrivals.drain(..).chain(arrivals) {
+            tell(collapsed, why);
+            _ = drop_caught(begin);
+        }
+    }
+
     /// Reads the mail. False when there is nothing to be done any more, and whoever comes next needs another thread.
     fn take_mail(&mut self) -> bool {
         let mut mail = self.reactor.mail.lock();
@@ -64,12 +96,10 @@ impl Rounds {
             return false;
         }
         drop(mail);
-        for arrival in mem::take(&mut self.mail.arrivals) {
-            self.admit(arrival);
-        }
-        for number in mem::take(&mut self.mail.rung) {
-            self.report(number, Readiness::RUNG);
-        }
+        let Mail { mut arrivals, mut rung, .. } = mem::take(&mut self.mail);
+        arrivals.drain(..).for_each(|arrival| self.admit(arrival));
+        rung.drain(..).for_each(|number| self.report(number, Readiness::RUNG));
+        self.mail = Mail { arrivals, rung, is_read: false };
         true
     }
 
@@ -82,7 +112,7 @@ impl Rounds {
                 self.tasks.insert(number, task);
                 self.queue.push(number);
             }
-            Err(payload) => collapse(payload, collapsed),
+            Err(payload) => tell(collapsed, &reason(payload)),
         }
     }
 
@@ -115,10 +145,11 @@ impl Rounds {
             return;
         }
         if let Some(Task { work, collapsed, .. }) = self.tasks.remove(&number) {
-            // What a task leaves behind may panic when it is dropped.
-            let dropped = catch_unwind(AssertUnwindSafe(|| drop(work)));
-            if let Err(payload) = outcome.map(drop).and(dropped) {
-                collapse(payload, collapsed);
+            // What a task leaves behind may panic when it is dropped, and so may what would have told of it.
+            let dropped = drop_caught(work);
+            match outcome.map_err(reason).and(dropped) {
+                Err(why) => tell(collapsed, &why),
+                Ok(()) => _ = drop_caught(collapsed),
             }
         }
     }
@@ -130,6 +161,10 @@ impl Rounds {
             self.timers.next().map(|at| at.saturating_duration_since(Instant::now()))
         } else {
             Some(Duration::ZERO)
+        };
+        let timeout = match callback::catch_up() {
+            true => timeout,
+            false => Some(timeout.map_or(LATE_PAUSE, |timeout| timeout.min(LATE_PAUSE))),
         };
         let outcome = self.reactor.poller.wait(events, timeout);
         self.reactor.sleeps.store(false, Ordering::SeqCst);
@@ -175,13 +210,53 @@ impl Rounds {
     }
 }
 
-/// Tells whoever started a task why it is over.
-fn collapse(payload: Box<dyn Any + Send>, collapsed: Collapsed) {
+/// Why something has panicked.
+fn reason(payload: Box<dyn Any + Send>) -> String {
     let text = payload.downcast_ref::<String>().map(String::as_str);
     let why = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("without a word").to_owned();
     // What was thrown may throw again when it is dropped.
     mem::forget(payload);
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| collapsed(&why))) {
+    why
+}
+
+/// Tells whoever started a task why it is over.
+fn tell(collapsed: Collapsed, why: &str) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| collapsed(why))) {
         mem::forget(payload);
+    }
+}
+
+/// Drops it. An error is why it panicked.
+fn drop_caught<T>(thing: T) -> Result<(), String> {
+    catch_unwind(AssertUnwindSafe(|| drop(thing))).map_err(reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "needs an event descriptor")]
+    fn when_the_rounds_panic_all_are_told_and_the_next_has_a_thread() {
+        let reactor: &'static Reactor = Box::leak(Box::new(Reactor::new().expect("a reactor")));
+        let (sender, receiver) = channel();
+        let arrive = |number: u32| {
+            let sender = sender.clone();
+            let collapsed = Box::new(move |why: &str| sender.send((number, why.to_owned())).expect("the test waits"));
+            let mut mail = reactor.mail.lock();
+            let begin = Box::new(|_| Box::pin(std::future::pending()) as Work);
+            mail.arrivals.push(Arrival { number: number.into(), begin, collapsed });
+            mail.is_read = true;
+        };
+        let mut rounds = Rounds::new(reactor);
+        arrive(1);
+        assert!(rounds.take_mail());
+        arrive(2);
+        rounds.give_up("on purpose");
+        let told: Vec<_> = receiver.try_iter().collect();
+        assert_eq!(told, [(1, "on purpose".to_owned()), (2, "on purpose".to_owned())]);
+        assert!(!reactor.mail.lock().is_read);
     }
 }

@@ -43,6 +43,55 @@ fn a_task_that_panics_is_told_of_and_harms_nobody_else() {
 
 #[test]
 #[cfg_attr(miri, ignore = "needs an event descriptor")]
+fn what_a_task_leaves_behind_may_panic_and_harms_nobody_else() {
+    struct Panicking;
+
+    impl Drop for Panicking {
+        fn drop(&mut self) {
+            panic!("on purpose");
+        }
+    }
+
+    let (going_on, gone_on) = channel();
+    let other = Bell::new().expect("a reactor");
+    let goes_on = async move |post: Post| {
+        while !post.wait(None).await.rung {}
+        going_on.send(()).expect("the test waits");
+    };
+    start(other, goes_on, |_| {}).expect("a thread");
+    let panicking = Panicking;
+    let (ending, ended) = channel();
+    let ends = async move |_| ending.send(()).expect("the test waits");
+    start(Bell::new().expect("a reactor"), ends, move |_| drop(panicking)).expect("a thread");
+    ended.recv().expect("it ends");
+    other.ring();
+    gone_on.recv().expect("it goes on");
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "needs an event descriptor")]
+fn who_waits_for_a_time_that_has_passed_leaves_the_others_their_turns() {
+    let since = Instant::now();
+    let (sender, receiver) = channel();
+    let busy = async move |post: Post| {
+        // Bounded, so that it ends even where the other never has a turn.
+        for _ in 0..1_000_000 {
+            assert_eq!(post.wait(Some(since)).await, Readiness::default());
+            if receiver.try_recv().is_ok() {
+                return;
+            }
+        }
+        panic!("the other had no turn");
+    };
+    let (telling, told) = channel();
+    let collapsed = move |why: &str| telling.send(why.to_owned()).expect("the test waits");
+    start(Bell::new().expect("a reactor"), busy, collapsed).expect("a thread");
+    run(async move |_| _ = sender.send(()));
+    assert_eq!(told.recv().ok(), None);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "needs an event descriptor")]
 fn times_come_in_their_order_and_may_be_moved() {
     let waited = run(async |post| {
         let since = Instant::now();

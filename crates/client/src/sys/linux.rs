@@ -11,6 +11,9 @@ use rustix::time::{ClockId, clock_gettime};
 /// How to send so that a peer who has gone is an error, and no signal that ends the process.
 pub(crate) const SEND_FLAGS: SendFlags = SendFlags::NOSIGNAL;
 
+/// The longest wait that is asked of the system, which counts milliseconds in 31 bits before Linux 5.11.
+const WAIT_MAX: Duration = Duration::from_secs(1_000_000);
+
 /// Something that may be raised from any thread, and that a wait on descriptors ends with.
 pub(crate) struct Event {
     fd: OwnedFd,
@@ -54,5 +57,6 @@ pub(crate) fn clock_ms() -> u32 {
 
 /// How long a wait on descriptors may take, for the system. A wait may end early, so what is too long for it is shortened.
 pub(crate) fn timespec(duration: Duration) -> Timespec {
-    Timespec::try_from(duration).unwrap_or(Timespec { tv_sec: i32::MAX.into(), tv_nsec: 0 })
+    let duration = duration.min(WAIT_MAX);
+    Timespec { tv_sec: duration.as_secs() as _, tv_nsec: duration.subsec_nanos().into() }
 }

@@ -35,6 +35,8 @@ macro_rules! twin {
         thread::scope(|scope| {
             scope.spawn(|| event.raise());
             let mut fds = [PollFd::new(&event, PollFlags::IN)];
+            // Older systems count milliseconds in 31 bits.
+            assert!(twin::timespec(Duration::MAX).tv_sec < i64::from(i32::MAX / 1000));
             assert_eq!(poll(&mut fds, Some(&twin::timespec(Duration::MAX))), Ok(1));
         });
 

@@ -17,6 +17,7 @@ use crate::sys::{Event, timespec};
 /// The sockets of all tasks.
 pub(crate) struct Poller {
     event: Event,
+    /// Locked during a wait: whoever enters and removes sockets is on the thread that waits.
     entries: Mutex<Vec<Entry>>,
 }
 
