@@ -89,6 +89,22 @@ fn a_signal_ends_the_server_as_its_option_says() {
 }
 
 #[test]
+fn a_signal_ends_the_server_although_a_script_runs_for_ever() {
+    for save in ["", "3600 1"] {
+        let arguments = ["--busy-reply-threshold", "20", "--save", save];
+        let mut server = Server::start_with(Kind::Sleeve, &arguments);
+        let (mut runner, mut other) = (server.connect(), server.connect());
+        assert_eq!(ask(&mut other, &["SET", "a", "1"]), "+OK\r\n");
+        runner.send(b"*3\r\n$4\r\nEVAL\r\n$17\r\nwhile true do end\r\n$1\r\n0\r\n").expect("connected");
+        while !ask(&mut other, &["PING"]).starts_with("-BUSY ") {}
+        let sent = Command::new("kill").args(["-TERM".to_owned(), server.process_id().to_string()]).status();
+        assert!(sent.is_ok_and(|status| status.success()));
+        assert!(server.wait_for_exit(Duration::from_secs(30)).expect("it ends").success());
+        assert_eq!(server.log().contains("DB saved on disk"), !save.is_empty(), "{}", server.log());
+    }
+}
+
+#[test]
 fn systemd_is_told_when_the_server_is_ready_and_when_it_ends() {
     let folder = std::env::temp_dir().join(format!("sleeve-notify-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder of our own");

@@ -8,17 +8,17 @@ use std::time::Duration;
 use sleeve_server::boot::Server;
 use sleeve_server::{Config, Engine, Opt};
 
-const ENDLESS: &[&str] = &["EVAL", "while true do end", "0"];
+pub(crate) const ENDLESS: &[&str] = &["EVAL", "while true do end", "0"];
 const BUSY: &str = "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n";
 
-struct Served {
-    engine: Arc<Engine>,
-    server: Server,
+pub(crate) struct Served {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) server: Server,
 }
 
 impl Served {
     /// With a threshold in milliseconds.
-    fn new(workers: usize, threshold_ms: &str) -> Self {
+    pub(crate) fn new(workers: usize, threshold_ms: &str) -> Self {
         let config = Config::default();
         config.assign(Opt::Workers, &[workers.to_string().as_bytes()]).expect("a number of workers");
         let served = Engine::new(config);
@@ -28,11 +28,11 @@ impl Served {
         served
     }
 
-    fn set_threshold(&self, threshold_ms: &str) {
+    pub(crate) fn set_threshold(&self, threshold_ms: &str) {
         self.engine.config.assign(Opt::BusyReplyThreshold, &[threshold_ms.as_bytes()]).expect("a threshold");
     }
 
-    fn open(&self) -> Peer {
+    pub(crate) fn open(&self) -> Peer {
         let stream = TcpStream::connect(self.server.addresses()[0]).expect("listening");
         // Only a test that fails waits for so long.
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time");
@@ -48,17 +48,17 @@ impl Served {
     }
 
     /// Waits until a script has all shards.
-    fn until_locked(&self) {
+    pub(crate) fn until_locked(&self) {
         while self.engine.store.try_lock(0).is_some() {
             std::thread::yield_now();
         }
     }
 }
 
-struct Peer(TcpStream);
+pub(crate) struct Peer(pub(crate) TcpStream);
 
 impl Peer {
-    fn send(&mut self, words: &[&str]) {
+    pub(crate) fn send(&mut self, words: &[&str]) {
         let mut request = format!("*{}\r\n", words.len());
         words.iter().for_each(|word| request.push_str(&format!("${}\r\n{word}\r\n", word.len())));
         self.0.write_all(request.as_bytes()).expect("connected");
@@ -74,7 +74,7 @@ impl Peer {
         assert_eq!(String::from_utf8_lossy(&bytes[..length]), reply);
     }
 
-    fn ask(&mut self, words: &[&str], reply: &str) {
+    pub(crate) fn ask(&mut self, words: &[&str], reply: &str) {
         self.send(words);
         self.expect(reply);
     }
@@ -90,7 +90,7 @@ impl Peer {
     }
 
     /// The next line.
-    fn line(&mut self) -> String {
+    pub(crate) fn line(&mut self) -> String {
         let mut line = Vec::new();
         while !line.ends_with(b"\n") {
             let mut byte = [0];
@@ -100,7 +100,7 @@ impl Peer {
         String::from_utf8_lossy(&line).into_owned()
     }
 
-    fn until_busy(&mut self) {
+    pub(crate) fn until_busy(&mut self) {
         loop {
             self.send(&["PING"]);
             match self.line().as_str() {

@@ -9,6 +9,7 @@ mod config;
 mod effects;
 mod embedded;
 mod encodings;
+mod ending;
 mod eviction;
 mod healing;
 mod journal_pushes;

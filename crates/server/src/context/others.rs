@@ -7,6 +7,10 @@
 pub trait Others {
     /// Has another thread serve them from now on, if that has not been done. Where there is none, they wait.
     fn hand_over(&mut self);
+
+    /// Whether the one that serves them has been told to stop, so that nothing may run on for it: what runs for long
+    /// (`is_long`), and anything in a thread that has handed them over.
+    fn is_stopping(&self, is_long: bool) -> bool;
 }
 
 /// Nobody.
@@ -15,4 +19,8 @@ pub struct Nobody;
 
 impl Others for Nobody {
     fn hand_over(&mut self) {}
+
+    fn is_stopping(&self, _: bool) -> bool {
+        false
+    }
 }

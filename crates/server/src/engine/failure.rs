@@ -36,7 +36,6 @@ impl Engine {
     pub fn fail(&self, reason: &str) {
         log::warning(&format!("The engine is over: {reason}"));
         _ = self.failure.set(reason.to_owned());
-        self.scripts.running.end_at_once();
         self.call_synced(None);
         self.post_stop();
     }

@@ -113,10 +113,15 @@ fn busy(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
 #[cold]
 fn beside_script(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     let Err(busy) = locking::check(cx.engine) else { return Ok(()) };
+    if may_run_beside(request) { Ok(()) } else { Err(busy) }
+}
+
+/// Whether a request ends a script that runs for long, or needs no data.
+fn may_run_beside(request: &Request<'_>) -> bool {
     let is_allowed = request.row.flags.contains(Flags::ALLOW_BUSY) && request.key_places().is_empty();
     let is_gentle_end =
         request.row.id == Command::Shutdown && !request.args.iter().any(|word| word.eq_ignore_ascii_case(b"nosave"));
-    if is_allowed && !is_gentle_end { Ok(()) } else { Err(busy) }
+    is_allowed && !is_gentle_end
 }
 
 /// `maxmemory` guards against what may grow. Room is made for whatever comes, because clients take memory too.
@@ -197,7 +202,8 @@ fn is_held_now(cx: &Cx<'_>, request: &Request<'_>) -> bool {
     let held = cx.engine.pause.held(cx.now.monotonic_ms()).or(is_behind.then_some(PauseScope::Writes));
     match held {
         None => false,
-        Some(PauseScope::All) => true,
+        // The end of the server holds all, and waits for a script: who may end that is heard.
+        Some(PauseScope::All) => !(cx.engine.scripts.running.is_any() && may_run_beside(request)),
         Some(PauseScope::Writes) if request.row.id == Command::Exec => {
             let mut queue = cx.state.transaction.iter().flat_map(|transaction| transaction.queue.iter());
             queue.any(|(row, args)| may_write(cx, row, args))

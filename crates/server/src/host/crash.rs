@@ -79,12 +79,37 @@ fn install() -> [libc::sigaction; SIGNALS.len()] {
     })
 }
 
-/// Gives the calling thread a stack for the handler. It stays until the process ends.
-pub fn prepare_thread() {
-    let stack = Box::leak(vec![0_u8; STACK_BYTES].into_boxed_slice());
-    let stack = libc::stack_t { ss_sp: stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: STACK_BYTES };
-    // SAFETY: the memory is the thread's alone, for ever.
-    unsafe { libc::sigaltstack(&raw const stack, ptr::null_mut()) };
+/// A stack for the handler, which the thread that has made it has until this is dropped. It stays with its thread.
+#[derive(Debug)]
+pub struct HandlerStack {
+    /// What the thread had before: Rust gives its threads a small one.
+    before: libc::stack_t,
+    /// Freed when the thread has let go of it.
+    _memory: Box<[u8]>,
+}
+
+impl HandlerStack {
+    /// Gives the calling thread one.
+    pub fn give() -> Self {
+        let mut memory = vec![0_u8; STACK_BYTES].into_boxed_slice();
+        let stack = libc::stack_t { ss_sp: memory.as_mut_ptr().cast(), ss_flags: 0, ss_size: STACK_BYTES };
+        let mut before = MaybeUninit::<libc::stack_t>::zeroed();
+        // SAFETY: the memory is the thread's alone until it has its former stack again; what was before is written if it
+        // can be, and zero is a description too.
+        let before = unsafe {
+            libc::sigaltstack(&raw const stack, before.as_mut_ptr());
+            before.assume_init()
+        };
+        Self { before, _memory: memory }
+    }
+}
+
+impl Drop for HandlerStack {
+    fn drop(&mut self) {
+        // SAFETY: what the thread had before is its own still: it is given back behind this, when the thread ends. A
+        // pointer makes this no value that could be sent to another thread.
+        unsafe { libc::sigaltstack(&raw const self.before, ptr::null_mut()) };
+    }
 }
 
 /// The handler.

@@ -248,6 +248,10 @@ fn play<'r>(
         realm.weigh();
         reply(cx, &realm.lua, returned, (protocol, name, request))
     });
+    if interrupt::is_ended() && others.as_ref().is_some_and(|others| others.is_stopping(true)) {
+        // What stands behind it would hold up the end of the server, and its replies reach nobody.
+        cx.state.closing = true;
+    }
     cx.others = others;
     engine.scripts.running.end();
     interrupt::end();

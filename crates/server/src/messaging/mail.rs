@@ -8,6 +8,7 @@ use std::fmt;
 use std::mem::discriminant;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -98,6 +99,8 @@ pub struct Mailbox {
     pile: Mutex<Pile>,
     /// The owner reads seldom: what may wait for it is bounded.
     is_bounded: bool,
+    /// A letter has said stop, whether or not it has been read.
+    is_stopped: AtomicBool,
     /// Wakes an owner that waits in [`Mailbox::wait`].
     arrival: Condvar,
     wake: Box<dyn Fn() + Send + Sync>,
@@ -121,7 +124,13 @@ impl fmt::Debug for Mailbox {
 impl Mailbox {
     /// A mailbox whose owner is woken by `wake`, which must not block.
     pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
-        Self { pile: Mutex::default(), is_bounded: false, arrival: Condvar::new(), wake: Box::new(wake) }
+        Self {
+            pile: Mutex::default(),
+            is_bounded: false,
+            is_stopped: AtomicBool::new(false),
+            arrival: Condvar::new(),
+            wake: Box::new(wake),
+        }
     }
 
     /// The same for an owner that may not look for long: one client, which is closed when too many bytes of published
@@ -130,9 +139,17 @@ impl Mailbox {
         Self { is_bounded: true, ..Self::new(wake) }
     }
 
+    /// Whether the owner has been told to stop, for those who run something for it while it cannot read.
+    pub fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::Relaxed)
+    }
+
     /// Posts a letter and wakes the owner. A letter that carries nothing is dropped while another of its kind lies there, so that
     /// an owner who seldom looks does not find a heap.
     pub fn post(&self, letter: Letter) {
+        if matches!(letter, Letter::Stop) {
+            self.is_stopped.store(true, Ordering::Relaxed);
+        }
         let mut pile = self.pile.lock();
         if letter.is_bare() && pile.letters.iter().any(|other| discriminant(other) == discriminant(&letter)) {
             return;

@@ -61,14 +61,10 @@ impl Worker {
         Some(self)
     }
 
-    /// Whether somebody runs a session of this worker, which stops. Scripts are to end; where the engine has failed, what is
-    /// away may never come back.
+    /// Whether somebody runs a session of this worker, which stops. Their scripts see that and end; where the engine has failed,
+    /// what is away may never come back.
     pub(super) fn waits_for_away(&self) -> bool {
-        let waits = !self.away.is_empty() && self.engine.failure().is_none();
-        if waits {
-            self.engine.scripts.running.end_at_once();
-        }
-        waits
+        !self.away.is_empty() && self.engine.failure().is_none()
     }
 
     fn take_back(&mut self, returned: Returned, desk: &mut Desk) {

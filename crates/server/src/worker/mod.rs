@@ -174,7 +174,7 @@ impl Worker {
     }
 
     fn serve(mut self: Box<Self>) -> io::Result<()> {
-        crash::prepare_thread();
+        let _handler_stack = crash::HandlerStack::give();
         let mut desk = Desk::new(&self.engine, Instant::now());
         let mut buffer = vec![0; BUFFER_LEN].into_boxed_slice();
         // Another thread may have left it in the middle of anything.
@@ -334,6 +334,14 @@ impl Others for Lent {
                 ));
             }
             *self = Self::Here(worker, token);
+        }
+    }
+
+    #[cold]
+    fn is_stopping(&self, is_long: bool) -> bool {
+        match self {
+            Self::Here(worker, _) => is_long && worker.home.mailbox.is_stopped(),
+            Self::Gone(home) => home.mailbox.is_stopped(),
         }
     }
 }

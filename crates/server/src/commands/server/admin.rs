@@ -44,7 +44,7 @@ pub fn shutdown(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     }
     if !engine.has_last_words(wish) || !locks_are_free {
         cx.state.closing = true;
-        engine.end_now();
+        engine.end_now(wish);
         return Ok(());
     }
     let nothing = Block { deadline_ms: None, waits: Vec::new(), on_timeout: OnTimeout::Null };

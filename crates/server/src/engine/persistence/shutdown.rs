@@ -2,6 +2,9 @@
 //!
 //! While it is written every client is held, so that nothing is answered which it does not have. Where it cannot be written
 //! the server goes on, unless it was told to end all the same.
+//!
+//! A script that runs for long would keep the shards from the snapshot: it is ended, unless it has written. Then it is waited
+//! for, and whoever does not want that says SHUTDOWN NOSAVE.
 
 use std::sync::Arc;
 
@@ -59,8 +62,9 @@ impl Engine {
     /// Ends the engine, behind a last snapshot if that is wished; `force` ends it even when that fails.
     pub fn shut_down(self: &Arc<Self>, wish: Wish, force: bool, client: Option<Client>) {
         if !self.has_last_words(wish) {
-            return self.end_now();
+            return self.end_now(wish);
         }
+        self.scripts.running.set_spares_writers(true);
         self.pause.begin(PauseScope::All, u64::MAX);
         log::notice("Saving the final RDB snapshot before exiting.");
         let engine = Arc::clone(self);
@@ -79,8 +83,9 @@ impl Engine {
         }
     }
 
-    /// Ends the engine as it is.
-    pub fn end_now(&self) {
+    /// Ends the engine as it is. A script that has written is waited for, unless nothing is wished to be kept.
+    pub fn end_now(&self, wish: Wish) {
+        self.scripts.running.set_spares_writers(wish != Wish::NoSave);
         if self.readiness.has(Hindrance::Loading) {
             log::warning("Received shutdown signal during loading, exiting now.");
             self.durability.loading.give_up();
@@ -97,6 +102,7 @@ impl Engine {
         }
         log::warning("Error trying to save the DB, can't exit.");
         log::warning(GOES_ON);
+        self.scripts.running.set_spares_writers(false);
         self.pause.end();
         self.post_resume();
         if let Some((waiter, error)) = client {

@@ -39,6 +39,8 @@ pub struct Running {
     is_function: AtomicBool,
     has_written: AtomicBool,
     is_killed: AtomicBool,
+    /// The server is to end, and takes along what a script has written.
+    spares_writers: AtomicBool,
     is_published: AtomicBool,
     /// Known once the script has run for as long as makes others wait.
     facts: Mutex<Option<Facts>>,
@@ -79,9 +81,16 @@ impl Running {
         }
     }
 
-    /// Has it end whatever it has done: the server stops.
-    pub fn end_at_once(&self) {
-        self.is_killed.store(true, Ordering::Relaxed);
+    /// The server is to end, or goes on after all: while it ends, scripts that run for long and have written nothing end, and
+    /// those that have written are waited for.
+    pub fn set_spares_writers(&self, spares: bool) {
+        self.spares_writers.store(spares, Ordering::Relaxed);
+    }
+
+    /// What an end of the server that waits for scripts which have written means for the one that runs: whether it is
+    /// to end. None where the server does not end so.
+    pub fn ends_gently(&self) -> Option<bool> {
+        self.spares_writers.load(Ordering::Relaxed).then(|| !self.has_written.load(Ordering::Relaxed))
     }
 
     /// Whether one runs.

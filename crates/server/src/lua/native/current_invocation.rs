@@ -40,6 +40,11 @@ impl Playbill<'_> {
             others.hand_over();
         }
     }
+
+    /// Whether whoever serves the client of this script is told to stop.
+    pub fn is_stopping(&self, is_long: bool) -> bool {
+        self.others.try_borrow().is_ok_and(|others| others.is_stopping(is_long))
+    }
 }
 
 /// Puts back what was on the playbill before.

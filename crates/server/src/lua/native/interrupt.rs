@@ -81,6 +81,11 @@ pub fn bytes_max() -> usize {
     BYTES_MAX.get()
 }
 
+/// Whether the script has to end.
+pub fn is_ended() -> bool {
+    IS_ENDED.get()
+}
+
 /// Why the script has to end, once it has to.
 pub fn ended() -> Option<String> {
     IS_ENDED.get().then(|| WHY.with_borrow(String::clone))
@@ -160,7 +165,8 @@ fn look(playbill: &Playbill<'_>) -> Result<(), String> {
     let running = &playbill.engine.scripts.running;
     let threshold_ms = playbill.engine.config.number(Opt::BusyReplyThreshold);
     let elapsed_ms = running.elapsed_ms(clock::monotonic_ms).unwrap_or(0);
-    if threshold_ms > 0 && elapsed_ms as i64 >= threshold_ms {
+    let is_long = threshold_ms > 0 && elapsed_ms as i64 >= threshold_ms;
+    if is_long {
         if running.publish(|| facts(playbill)) {
             log::warning(&format!(
                 "Slow script detected: still in execution after {elapsed_ms} milliseconds. You can try killing the script \
@@ -174,7 +180,19 @@ fn look(playbill: &Playbill<'_>) -> Result<(), String> {
     if running.is_killed() {
         return Err(format!("ERR Script killed by user with {}.", killer(playbill.kind)));
     }
-    Ok(())
+    if has_to_stop(playbill, is_long) { Err("ERR Script ended because the server stops.".to_owned()) } else { Ok(()) }
+}
+
+/// Whether it ends because of what becomes of the server.
+fn has_to_stop(playbill: &Playbill<'_>, is_long: bool) -> bool {
+    if playbill.engine.failure().is_some() {
+        return true;
+    }
+    let is_stopping = playbill.is_stopping(is_long);
+    match playbill.engine.scripts.running.ends_gently() {
+        Some(ends) => ends && (is_long || is_stopping),
+        None => is_stopping,
+    }
 }
 
 /// The command that ends what runs.
