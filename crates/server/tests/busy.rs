@@ -453,3 +453,24 @@ fn a_panic_of_its_thread_ends_the_engine_and_leaves_nobody_waiting() {
         served.server.stop();
     }
 }
+
+#[test]
+fn what_stands_behind_one_lives_later_than_it() {
+    let served = Served::new(1, "3600000");
+    let mut runner = served.open();
+    // It answers when it began and ends a twentieth of a second later.
+    let lasting = "local t = redis.call('time') local began = t[1] * 1000 + math.floor(t[2] / 1000) \
+                   repeat t = redis.call('time') until t[1] * 1000 + t[2] / 1000 > began + 50 return began";
+    for [before, behind] in [["", ""], ["MULTI\r\n", "EXEC\r\n"]] {
+        let script = format!("*3\r\n$4\r\nEVAL\r\n${}\r\n{lasting}\r\n$1\r\n0\r\n", lasting.len());
+        let batch = [before, &script, behind, "SET k v PX 1000000\r\nPEXPIRETIME k\r\n"].concat();
+        runner.0.write_all(batch.as_bytes()).expect("connected");
+        let mut number = || loop {
+            if let Some(number) = runner.line().strip_prefix(':') {
+                return number.trim_end().parse::<i64>().expect("milliseconds");
+            }
+        };
+        let (began_ms, ends_ms) = (number(), number());
+        assert!(ends_ms >= began_ms + 1_000_050, "{began_ms} {ends_ms}");
+    }
+}

@@ -322,6 +322,20 @@ fn it_is_for_connections_that_speak_resp3_and_ends_with_that() {
 }
 
 #[test]
+fn who_begins_to_listen_behind_a_reply_that_is_held_misses_no_message() {
+    let logged = Logged::new(&[(Opt::Workers, "1"), (Opt::Appendfsync, "always")]);
+    let (mut listener, mut publisher) = (logged.open(), logged.open());
+    assert_eq!(publisher.ask("PING"), "+PONG\r\n");
+    logged.gate.set(Gate::Closed);
+    listener.send("SET key value\r\nSUBSCRIBE c");
+    while publisher.ask("PUBLISH c first") != ":1\r\n" {}
+    logged.gate.set(Gate::Open);
+    assert_eq!(listener.frame(), "+OK\r\n");
+    assert_eq!(listener.frame(), "*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n");
+    assert_eq!(listener.frame(), "*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$5\r\nfirst\r\n");
+}
+
+#[test]
 fn a_session_in_the_same_process_is_told_to_ask_the_engine() {
     let engine = Engine::new(Config::default());
     let mut local = engine.connect(|| ());

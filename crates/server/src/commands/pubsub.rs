@@ -1,6 +1,7 @@
 //! SUBSCRIBE, PUBLISH and their family, and PUBSUB, which looks at what there is.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use sleeve_wire::reply::Writer;
 
@@ -50,6 +51,8 @@ fn listen(cx: &mut Cx<'_>, request: Request<'_>, kind: Kind) -> Outcome {
         if !subscriptions.contains(kind, name) {
             let (shared, since) = cx.engine.pubsub.subscribe(kind, name, &cx.state.peer.mailbox);
             subscriptions.enter(kind, shared, since);
+            // Others may have to know it before this batch is over: a script behind it may last.
+            cx.state.peer.listened[kind as usize].store(subscriptions.len(kind), Ordering::Relaxed);
         }
         confirm(cx, request.row.name, kind, Some(name));
     }

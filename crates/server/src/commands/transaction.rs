@@ -90,6 +90,8 @@ pub fn exec(cx: &mut Cx<'_>) -> Outcome {
     }
     cx.recorder().end_transaction();
     cx.state.executing = None;
+    // A script in it may have lasted.
+    cx.look_at_clock();
     Ok(())
 }
 

@@ -35,10 +35,19 @@ impl<'a> Cx<'a> {
     /// Tries to take locks until that succeeds.
     #[inline]
     fn lock_by(&mut self, mut take: impl FnMut(&mut Locks<'a>, Duration) -> bool) -> Result<(), Error> {
-        while !take(&mut self.locks, LOCK_TIMEOUT) {
+        if take(&mut self.locks, LOCK_TIMEOUT) { Ok(()) } else { self.lock_late(take) }
+    }
+
+    /// Goes on trying. It has become later when that succeeds, and what runs then lives now.
+    #[cold]
+    fn lock_late(&mut self, mut take: impl FnMut(&mut Locks<'a>, Duration) -> bool) -> Result<(), Error> {
+        loop {
             check(self.engine)?;
+            if take(&mut self.locks, LOCK_TIMEOUT) {
+                self.look_at_clock();
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
     /// Takes the shard of a key, or keeps it if it is held alone.

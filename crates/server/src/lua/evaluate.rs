@@ -255,6 +255,10 @@ fn play<'r>(
     cx.others = others;
     engine.scripts.running.end();
     interrupt::end();
+    if cx.state.executing.is_none() {
+        // It may have lasted, and what stands behind it lives later. What stands in one transaction sees one instant.
+        cx.look_at_clock();
+    }
     if let Some(panic) = interrupt::take_panic() {
         panic::resume_unwind(panic);
     }

@@ -4,18 +4,22 @@
 //! it gets it in its order. When its session is back, the client goes on as all others do.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::Worker;
 use super::team::{Away, Returned};
+use crate::config::ClientClass;
 use crate::driver::Token;
 use crate::execute::scratch::Desk;
+use crate::host::log;
 use crate::messaging::mail::Letter;
+use crate::messaging::message::Kind;
 
 impl Worker {
     /// Strikes out the session of this connection, which is being run, until it is back.
     pub(super) fn leave_behind(&mut self, token: Token) {
         let id = self.tokens.iter().find(|(_, other)| **other == token).map_or(0, |(id, _)| *id);
-        self.away.push(Away { token, id, is_doomed: false });
+        self.away.push(Away { token, id, has_ended: false, is_killed: false, kept_bytes: 0 });
         self.driver.hold(token, true);
     }
 
@@ -27,22 +31,63 @@ impl Worker {
 
     /// Remembers that a connection is to be closed, if its session is away; whether it is.
     pub(super) fn close_when_back(&mut self, token: Token) -> bool {
-        let away = self.away.iter_mut().find(|away| away.token == token);
-        away.map(|away| away.is_doomed = true).is_some()
+        let Some(away) = self.away.iter_mut().find(|away| away.token == token) else { return false };
+        away.is_killed = true;
+        let id = away.id;
+        self.kept.retain(|(other, _)| *other != id);
+        true
     }
 
-    /// Keeps a letter for a client whose session is away; gives any other back. What is for everybody is kept for them too.
+    /// Remembers that the peer of a connection says nothing more, if its session is away; whether it is.
+    pub(super) fn end_when_back(&mut self, token: Token) -> bool {
+        let away = self.away.iter_mut().find(|away| away.token == token);
+        away.map(|away| away.has_ended = true).is_some()
+    }
+
+    /// Keeps a letter for a client whose session is away; gives any other back. A message is kept for those who listen. To
+    /// MONITOR none of them does: no script runs for a client that is shown the commands of others.
     pub(super) fn keep_for_away(&mut self, letter: Letter) -> Option<Letter> {
         if let Some(id) = addressee(&letter)
-            && self.away.iter().any(|away| away.id == id)
+            && let Some(index) = self.away.iter().position(|away| away.id == id)
         {
-            self.kept.push_back((id, letter));
+            self.keep(index, letter);
             return None;
         }
-        if let Letter::Message(message) = &letter {
-            self.kept.extend(self.away.iter().map(|away| (away.id, Letter::Message(Arc::clone(message)))));
+        if let Letter::Message(message) = &letter
+            && message.kind != Kind::Monitor
+        {
+            for index in 0..self.away.len() {
+                // Whether it listens it says itself: what it has begun to listen to in this batch is not known here yet.
+                if self.engine.peers.find(self.away[index].id).is_some_and(|peer| peer.is_listening()) {
+                    self.keep(index, Letter::Message(Arc::clone(message)));
+                }
+            }
         }
         Some(letter)
+    }
+
+    /// Keeps a letter, unless its client is owed more than who listens to channels may be: it is closed then, as if its session
+    /// were here.
+    fn keep(&mut self, index: usize, letter: Letter) {
+        let away = &mut self.away[index];
+        if away.is_killed {
+            return;
+        }
+        away.kept_bytes += match &letter {
+            Letter::Message(message) => message.len(),
+            Letter::Push { bytes, .. } => bytes.len(),
+            Letter::Invalidate { keys, .. } => keys.as_ref().map_or(0, |keys| keys.len()),
+            Letter::Redirected { keys, .. } => keys.len(),
+            _ => 0,
+        };
+        let bytes_max = self.engine.config.output_limit(ClientClass::Pubsub).hard_bytes;
+        if bytes_max != 0 && away.kept_bytes as u64 > bytes_max {
+            let (id, token) = (away.id, away.token);
+            log::warning(&format!("Client id={id} is closed for overcoming of output buffer limits."));
+            self.close_when_back(token);
+        } else {
+            self.kept.push_back((away.id, letter));
+        }
     }
 
     /// Takes in the sessions that are back, with what was kept for them.
@@ -50,6 +95,12 @@ impl Worker {
         while let Some(returned) = self.home.take_returned() {
             self.take_back(returned, desk);
         }
+        self.open_kept(desk)
+    }
+
+    /// Opens what was kept for clients that are back, before anything newer. Where such a letter has a script run for long,
+    /// whoever takes the worker over goes on with the rest.
+    pub(super) fn open_kept(mut self: Box<Self>, desk: &mut Desk) -> Option<Box<Self>> {
         let is_here = |worker: &Self, id| worker.away.iter().all(|away| away.id != id);
         while let Some(index) = self.kept.iter().position(|&(id, _)| is_here(&self, id)) {
             let Some((id, letter)) = self.kept.remove(index) else { break };
@@ -69,10 +120,16 @@ impl Worker {
 
     fn take_back(&mut self, returned: Returned, desk: &mut Desk) {
         let Returned { token, mut session, output } = returned;
-        let is_doomed = self.away.iter().any(|away| away.token == token && away.is_doomed);
-        self.away.retain(|away| away.token != token);
+        let Some(index) = self.away.iter().position(|away| away.token == token) else { return };
+        let away = self.away.remove(index);
         let has_ended = self.channels.get(token).is_some_and(|channel| channel.has_ended());
-        session.state.closing |= is_doomed || has_ended || !session.may_listen();
+        session.state.closing |= away.has_ended || has_ended || !session.may_listen();
+        // It has been busy until now, and not silent.
+        session.state.peer.active_ms.store(desk.now.wall_ms(), Ordering::Relaxed);
+        if away.is_killed {
+            self.sessions[token] = Some(session);
+            return self.close(token);
+        }
         let is_held = session.is_held();
         self.sessions[token] = Some(session);
         self.driver.hold(token, is_held);
@@ -101,13 +158,15 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     use super::*;
-    use crate::config::Config;
-    use crate::context::others::Others;
+    use crate::config::{Config, Opt};
+    use crate::context::others::{Nobody, Others};
     use crate::driver::Driver;
     use crate::engine::Engine;
     use crate::host::clock::Instant;
     use crate::host::threads::refusal;
     use crate::messaging::mail::{Accepted, Mailbox};
+    use crate::messaging::message::Message;
+    use crate::request::output::Output;
     use crate::worker::Team;
 
     fn connected(worker: &mut Worker, desk: &Desk) -> UnixStream {
@@ -116,6 +175,76 @@ mod tests {
         let (address, local_address) = ("test:0".to_owned(), "test:0".to_owned());
         worker.adopt(Accepted { socket: near.into(), address, local_address, is_tls: false }, desk);
         far
+    }
+
+    /// A worker with two clients, in the hands of this thread.
+    fn lone() -> (Box<Worker>, Desk, [UnixStream; 2]) {
+        let engine = Engine::new(Config::default());
+        let driver = Driver::new().expect("a driver");
+        let team = Team::new(vec![Arc::new(Mailbox::new(|| ()))]);
+        let mut worker = Box::new(Worker::new(&engine, team, 0, driver));
+        let desk = Desk::new(&engine, Instant::now());
+        let peers = [(); 2].map(|()| connected(&mut worker, &desk));
+        (worker, desk, peers)
+    }
+
+    /// Brings the first session of a worker back, with this output.
+    fn bring_back(mut worker: Box<Worker>, output: &[u8], desk: &mut Desk) -> Box<Worker> {
+        let session = worker.sessions[0].take().expect("it was left behind in its place");
+        let mut returned = Returned { token: 0, session, output: Output::default() };
+        returned.output.bytes.extend_from_slice(output);
+        worker.home.bring_back(returned);
+        worker.read_mail(desk).expect("no script runs")
+    }
+
+    #[test]
+    fn who_was_killed_meanwhile_is_closed_however_much_it_is_owed_and_who_has_said_all_gets_its_replies() {
+        let (mut worker, mut desk, [mut peer, _other]) = lone();
+        worker.leave_behind(0);
+        worker.close(0);
+        let mut worker = bring_back(worker, &vec![b'x'; 8 << 20], &mut desk);
+        assert!(worker.sessions[0].is_none(), "it waits for a peer that does not read");
+        assert_eq!(peer.read(&mut [0; 8]).expect("an end"), 0);
+        worker.leave_behind(1);
+        assert!(worker.end_when_back(1) && !worker.away[0].is_killed);
+    }
+
+    #[test]
+    fn what_was_kept_comes_before_what_is_newer() {
+        let (mut worker, mut desk, [mut peer, _other]) = lone();
+        let id = worker.sessions[0].as_ref().expect("it is there").state.peer.id;
+        let push = |text: &[u8]| Letter::Push { id, bytes: Arc::new(text.to_vec()) };
+        // So another thread has left it, when a letter of somebody else had a script run for long.
+        worker.kept.push_back((id, push(b"older ")));
+        worker.home.mailbox.post(push(b"newer"));
+        let worker = worker.read_mail(&mut desk).expect("no script runs");
+        let mut bytes = [0; 11];
+        peer.read_exact(&mut bytes).expect("both");
+        assert_eq!(bytes, *b"older newer");
+        drop(worker);
+    }
+
+    #[test]
+    fn messages_are_kept_for_who_listens_and_no_more_of_them_than_an_output_may_have() {
+        let (mut worker, mut desk, _peers) = lone();
+        let message = |kind| {
+            let channel = (kind, Arc::from(b"c".as_slice()));
+            Letter::Message(Arc::new(Message::new(channel, Vec::new(), &[b'x'; 1_000], (1, None))))
+        };
+        worker.leave_behind(0);
+        assert!(worker.keep_for_away(message(Kind::Channel)).is_some() && worker.kept.is_empty());
+        let mut session = worker.sessions[0].take().expect("it is there");
+        session.receive(b"SUBSCRIBE c\r\n", &mut desk, &mut Nobody);
+        desk.output.clear();
+        worker.sessions[0] = Some(session);
+        worker.keep_for_away(message(Kind::Monitor));
+        assert!(worker.kept.is_empty());
+        let limit = b"pubsub 10000 0 0".as_slice();
+        worker.engine.config.assign(Opt::ClientOutputBufferLimit, &[limit]).expect("a limit");
+        worker.keep_for_away(message(Kind::Channel));
+        assert_eq!(worker.kept.len(), 1);
+        (0..20).for_each(|_| drop(worker.keep_for_away(message(Kind::Channel))));
+        assert!(worker.kept.is_empty() && worker.away[0].is_killed);
     }
 
     #[test]

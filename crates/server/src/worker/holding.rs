@@ -51,6 +51,7 @@ impl Worker {
     fn hold(&mut self, token: Token, output: Output, desk: &mut Desk) {
         let shown = output.shown;
         self.held.push(token, output);
+        self.note_listener(token);
         let mailbox = &self.home.mailbox;
         if self.engine.durability.tell_when_passed(shown, mailbox) {
             mailbox.post_unheard(Letter::Durable);

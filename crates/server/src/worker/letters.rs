@@ -19,6 +19,7 @@ use crate::session::Session;
 
 impl Worker {
     pub(super) fn read_mail(mut self: Box<Self>, desk: &mut Desk) -> Option<Box<Self>> {
+        self = self.open_kept(desk)?;
         self.letters.extend(self.home.mailbox.collect());
         while let Some(letter) = self.letters.pop_front() {
             if let Some(letter) = self.keep_for_away(letter) {
@@ -77,6 +78,16 @@ impl Worker {
     pub(super) fn session_of(&mut self, id: u64) -> Option<(Token, &mut Session)> {
         let token = *self.tokens.get(&id)?;
         Some((token, self.sessions.get_mut(token)?.as_mut()?))
+    }
+
+    /// Has messages reach the session of this connection from now on that it has begun to listen to: behind its replies.
+    #[inline]
+    pub(super) fn note_listener(&mut self, token: Token) {
+        if let Some(session) = &mut self.sessions[token]
+            && let Some(subscriptions) = &mut session.state.subscriptions
+        {
+            self.audience.update(token, session.state.peer.id, subscriptions);
+        }
     }
 
     /// Gives a message to those of this worker's clients that listen, or to one of them. It leaves with all else that the

@@ -180,6 +180,10 @@ impl Worker {
         // Another thread may have left it in the middle of anything.
         self.depart(&mut desk);
         let mut served = self.read_mail(&mut desk);
+        if let Some(worker) = &mut served {
+            // What came meanwhile has woken nobody.
+            worker.is_mail_left = !worker.home.mailbox.is_empty();
+        }
         while let Some(worker) = served {
             self = worker;
             if self.stopping && !self.waits_for_away() {
@@ -261,6 +265,7 @@ impl Worker {
                 }
                 self.after_sending(token, waiting, desk);
             }
+            Event::Closed(token) if self.end_when_back(token) => {}
             Event::Closed(token) => self.close(token),
             Event::Accepted(accepted) => {
                 self.is_refusing = false;
@@ -440,11 +445,7 @@ impl Worker {
 
     /// Sends what the session of this connection has written.
     fn send_now(&mut self, token: Token, desk: &mut Desk) {
-        if let Some(session) = &mut self.sessions[token]
-            && let Some(subscriptions) = &mut session.state.subscriptions
-        {
-            self.audience.update(token, session.state.peer.id, subscriptions);
-        }
+        self.note_listener(token);
         if self.is_sealed(token) {
             self.seal(token, &mut desk.output);
         }

@@ -52,8 +52,12 @@ pub(super) struct Away {
     pub token: Token,
     /// Its client.
     pub id: u64,
-    /// It is to be closed when it is back.
-    pub is_doomed: bool,
+    /// Its peer says nothing more: when it is back it is closed behind its replies.
+    pub has_ended: bool,
+    /// It is closed when it is back, whatever it is owed.
+    pub is_killed: bool,
+    /// Bytes of the letters that are kept for it.
+    pub kept_bytes: usize,
 }
 
 impl Team {
