@@ -1,7 +1,7 @@
 //! What a slot holds when it is answered: the bytes of one reply, or why there are none.
 //!
 //! Most replies are short, so they are kept inside the slot; longer ones are copied once into memory of their own size,
-//! which keeps a small reply from holding on to a large read buffer. Decoding happens elsewhere, on the caller's thread.
+//! which keeps a small reply from holding on to a large read buffer; a very long one is handed over in its buffer. Decoding happens elsewhere, on the caller's thread.
 //! Pure data; any thread.
 
 use sleeve_wire::frame::{self, Frame};
@@ -25,14 +25,15 @@ impl Payload {
     /// Keeps the bytes of one frame.
     #[inline]
     pub(crate) fn of(frame: &[u8]) -> Self {
+        Self::short(frame).unwrap_or_else(|| Self::Long(frame.into()))
+    }
+
+    /// Keeps the bytes of one frame, if they need no memory of their own.
+    #[inline]
+    pub(crate) fn short(frame: &[u8]) -> Option<Self> {
         let mut bytes = [0; INLINE_LENGTH_MAX];
-        match bytes.get_mut(..frame.len()) {
-            Some(part) => {
-                part.copy_from_slice(frame);
-                Self::Short { length: frame.len() as u8, bytes }
-            }
-            None => Self::Long(frame.into()),
-        }
+        bytes.get_mut(..frame.len())?.copy_from_slice(frame);
+        Some(Self::Short { length: frame.len() as u8, bytes })
     }
 
     /// The reply itself.

@@ -21,11 +21,17 @@ use super::transaction_state::Step;
 use super::{UNWATCH, select_failed};
 use crate::error::Error;
 
-/// What an empty buffer is given; it doubles while a reply does not fit.
+/// What an empty buffer is given.
 const BUFFER_LENGTH: usize = 64 * 1024;
 
+/// A buffer which a reply does not fit into doubles, but grows by no more than this: reading into it never takes long.
+const GROWTH_MAX: usize = 256 * 1024;
+
+/// Bytes that a reply has at least which is handed over with the buffer that it stands in instead of being copied.
+const HANDED_OVER_MIN: usize = 256 * 1024;
+
 /// A buffer that grew beyond this shrinks again when it is empty.
-const KEPT_LENGTH_MAX: usize = 1024 * 1024;
+const KEPT_LENGTH_MAX: usize = 256 * 1024;
 
 /// What remains to be sent because of a reply: the second phase of a transaction, or the release of its keys.
 pub(crate) struct Resumption {
@@ -72,7 +78,7 @@ pub(crate) struct Intake {
 }
 
 impl Intake {
-    /// Room to read into: never empty.
+    /// Room to read into: never empty, and never so much that filling it takes long.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
@@ -81,11 +87,16 @@ impl Intake {
             }
         }
         if self.buffer.len() - self.end < BUFFER_LENGTH / 4 {
-            self.buffer.copy_within(self.start..self.end, 0);
-            (self.start, self.end) = (0, self.end - self.start);
-            if self.buffer.len() - self.end < self.buffer.len() / 2 || self.buffer.is_empty() {
-                self.buffer.resize((self.buffer.len() * 2).max(BUFFER_LENGTH), 0);
+            // What is long is moved once: it stands at the front from then on.
+            if self.start > 0 {
+                self.buffer.copy_within(self.start..self.end, 0);
+                (self.start, self.end) = (0, self.end - self.start);
             }
+            if self.buffer.len() - self.end < self.buffer.len() / 2 || self.buffer.is_empty() {
+                let length = self.buffer.len();
+                self.buffer.resize(length + length.clamp(BUFFER_LENGTH, GROWTH_MAX), 0);
+            }
+            self.buffer.truncate(self.end + GROWTH_MAX);
         }
         self.buffer.get_mut(self.end..).unwrap_or_default()
     }
@@ -116,7 +127,8 @@ impl Intake {
     pub(crate) fn deliver(&mut self, done: &mut Completions) -> Result<Option<Resumption>, Error> {
         let mut resumption = None;
         let replies = mem::take(&mut self.replies);
-        for &(start, end) in &replies {
+        let mut rest = replies.iter();
+        while let Some(&(start, end)) = rest.next() {
             let reply = behind_attributes(self.buffer.get(start..end).unwrap_or_default());
             let Some(entry) = self.pending.front_mut() else { break };
             self.expected -= 1;
@@ -137,7 +149,18 @@ impl Intake {
             }
             self.received = 0;
             match (self.pending.pop_front(), step) {
-                (Some(Entry { asker: Asker::Slot(target), .. }), _) => target.complete(Payload::of(reply), done),
+                (Some(Entry { asker: Asker::Slot(target), .. }), _) => {
+                    let payload = match Payload::short(reply) {
+                        Some(short) => short,
+                        None if reply.len() < HANDED_OVER_MIN || reply.len() != end => Payload::Long(reply.into()),
+                        None => {
+                            target.complete(Payload::Long(self.hand_over(end)), done);
+                            self.replies = rest.map(|&(start, other)| (start - end, other - end)).collect();
+                            return self.deliver(done);
+                        }
+                    };
+                    target.complete(payload, done);
+                }
                 (Some(Entry { asker: Asker::Follow, .. }), _) => self.synced.answered(reply, done),
                 (Some(entry), Step::Execute(request)) => resumption = Some(Resumption::execute(entry, request)),
                 (Some(entry), Step::Release) => resumption = Some(Resumption::release(&entry)),
@@ -150,6 +173,17 @@ impl Intake {
             self.hear(done);
         }
         Ok(resumption)
+    }
+
+    /// Gives away the buffer, which begins with a reply that ends here. What lies behind that is moved to another.
+    #[cold]
+    fn hand_over(&mut self, end: usize) -> Box<[u8]> {
+        let tail = self.buffer.get(end..self.end).unwrap_or_default().to_vec();
+        let mut whole = mem::replace(&mut self.buffer, tail);
+        whole.truncate(end);
+        (self.start, self.end) = (self.start - end, self.end - end);
+        self.messages.iter_mut().for_each(|(start, other)| (*start, *other) = (*start - end, *other - end));
+        whole.into_boxed_slice()
     }
 
     /// Whoever waits for a message has had his reply before any of these bytes were read, so their order among replies says

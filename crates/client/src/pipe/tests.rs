@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use sleeve_wire::frame::Frame;
 
+use super::reply_reader::Intake;
 use super::slot::{Driver, Flush};
 use super::transaction_state::{Check, Watch};
 use super::*;
@@ -50,6 +51,40 @@ fn lend_all(pipe: &mut Pipe) -> String {
 
 fn effect(handle: Handle) -> Effect {
     handle.take().ok().expect("it is done").frame().expect_err("it failed").effect()
+}
+
+/// A reply of a string of this length.
+fn bulk(length: usize) -> Vec<u8> {
+    let text: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();
+    [format!("${length}\r\n").as_bytes(), &text, b"\r\n"].concat()
+}
+
+/// They are moved once at most, and whoever reads them is never long at it.
+#[test]
+fn large_replies_come_whole_in_reads_of_bounded_length() {
+    let lengths = [3, 700_000, 5, 0, 300_000, 300_000, 250_000, 1, 3_000_000, 2_000_000, 7];
+    let lengths = if cfg!(miri) { &[3, 300_000, 5][..] } else { &lengths };
+    let (mut pipe, mut intake, mut done) = (pipe(), Intake::default(), Completions::default());
+    pipe.connect();
+    let handles: Vec<Handle> = lengths.iter().map(|_| pipe.push(0, unnamed(b"*1\r\n$1\r\nA\r\n"), 0)).collect();
+    lend_all(&mut pipe);
+    let replies: Vec<Vec<u8>> = lengths.iter().map(|&length| bulk(length)).collect();
+    let bytes = replies.join(&b">1\r\n+message\r\n"[..]);
+    let mut rest = bytes.as_slice();
+    while !rest.is_empty() {
+        let room = intake.room();
+        assert!((1..=320 * 1024).contains(&room.len()), "{}", room.len());
+        let count = room.len().min(rest.len());
+        room[..count].copy_from_slice(&rest[..count]);
+        rest = &rest[count..];
+        let replies = intake.filled(count).expect("they are replies");
+        assert!(pipe.take(replies, &mut intake.pending, &mut intake.expected));
+        assert!(intake.deliver(&mut done).expect("they are asked for").is_none());
+    }
+    for (handle, reply) in handles.into_iter().zip(&replies) {
+        let payload = handle.take().ok().expect("it is done");
+        assert!(payload.frame() == sleeve_wire::frame::decode(reply).map(|(frame, _)| frame).map_err(Error::protocol));
+    }
 }
 
 /// Removing one after the other moved all bytes behind it each time, which took minutes.
