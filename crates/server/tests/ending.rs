@@ -3,9 +3,11 @@
 use std::io::Read;
 use std::path::PathBuf;
 
+use sleeve_disk::disk::read_small;
 use sleeve_server::Opt;
 
 use crate::busy::{ENDLESS, Peer, Served};
+use crate::logged::Logged;
 
 /// A server that one client asks to end with a snapshot while a script of another runs, before anybody knows that it runs
 /// for long; with the file that it writes.
@@ -62,4 +64,22 @@ fn the_end_of_the_server_with_a_snapshot_waits_for_one_that_has_written_and_who_
     _ = other.0.read_to_end(&mut Vec::new());
     served.server.stop();
     _ = std::fs::remove_dir_all(folder);
+}
+
+#[test]
+fn nothing_is_logged_of_a_script_that_is_ended_with_the_server() {
+    for form in ["EVAL \"{}\" 0", "MULTI\r\nSET before yes\r\nEVAL \"{}\" 0\r\nEXEC"] {
+        let logged = Logged::new(&[(Opt::BusyReplyThreshold, "20")]);
+        let (mut runner, mut other) = (logged.open(), logged.open());
+        other.ask("SET whole yes");
+        runner.send(&form.replace("{}", "redis.call('set', 'half', 'no') while true do end"));
+        while !other.ask("PING").starts_with("-BUSY ") {}
+        other.send("SHUTDOWN NOSAVE");
+        runner.until_closed();
+        logged.engine.end_log();
+        let increment = logged.engine.config.resolve(b"appendonlydir/appendonly.aof.1.incr.aof");
+        let bytes = read_small(&logged.gate, &increment, 1 << 20).expect("the log");
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(text.contains("whole") && !text.contains("half") && !text.contains("before"), "{text}");
+    }
 }

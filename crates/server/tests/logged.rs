@@ -67,6 +67,11 @@ impl Conversation {
         self.stream.write_all(format!("{text}\r\n").as_bytes()).expect("connected");
     }
 
+    /// Reads on until the connection is closed.
+    pub(crate) fn until_closed(&mut self) {
+        _ = self.stream.read_to_end(&mut self.received);
+    }
+
     /// The next frame, a message or a reply.
     pub(crate) fn frame(&mut self) -> String {
         loop {

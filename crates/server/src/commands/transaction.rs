@@ -88,7 +88,7 @@ pub fn exec(cx: &mut Cx<'_>) -> Outcome {
             cx.check_reply(mark);
         }
     }
-    cx.recorder().end_transaction();
+    cx.end_transaction();
     cx.state.executing = None;
     // A script in it may have lasted.
     cx.look_at_clock();

@@ -75,6 +75,14 @@ impl Cx<'_> {
         self.is_unrecorded = !is_kept;
     }
 
+    /// Ends a transaction or a script, whose effects are one piece: none where the server's end has cut it short.
+    pub fn end_transaction(&mut self) {
+        if self.engine.scripts.running.has_left_half() {
+            self.locks.recorder.drop_piece();
+        }
+        self.locks.recorder.end_transaction();
+    }
+
     /// Begins a command: nothing is changed and nothing recorded yet.
     #[inline]
     pub(crate) fn begin(&mut self) {

@@ -299,7 +299,7 @@ fn perform<'r>(
     cx.state.database = database;
     cx.keep_record(true);
     if is_outermost {
-        cx.recorder().end_transaction();
+        cx.end_transaction();
         cx.state.executing = None;
     }
     (returned, protocol)

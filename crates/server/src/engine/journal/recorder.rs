@@ -100,6 +100,11 @@ impl<'s> Recorder<'s> {
         self.transaction = self.is_mute.then_some(false);
     }
 
+    /// Forgets what the transaction that runs has recorded.
+    pub fn drop_piece(&mut self) {
+        self.stage.drop_open();
+    }
+
     /// Records nothing from now on: what runs stands in a log already.
     pub fn mute(&mut self) {
         self.end_piece();

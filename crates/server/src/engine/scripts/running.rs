@@ -41,6 +41,7 @@ pub struct Running {
     is_killed: AtomicBool,
     /// The server is to end, and takes along what a script has written.
     spares_writers: AtomicBool,
+    has_left_half: AtomicBool,
     is_published: AtomicBool,
     /// Known once the script has run for as long as makes others wait.
     facts: Mutex<Option<Facts>>,
@@ -91,6 +92,17 @@ impl Running {
     /// to end. None where the server does not end so.
     pub fn ends_gently(&self) -> Option<bool> {
         self.spares_writers.load(Ordering::Relaxed).then(|| !self.has_written.load(Ordering::Relaxed))
+    }
+
+    /// The one that runs is ended with the server.
+    pub fn break_off(&self) {
+        self.has_left_half.fetch_or(self.has_written.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// Whether one was ended with the server that had written: nothing of that is for the journal, which has pieces whole or
+    /// not at all.
+    pub fn has_left_half(&self) -> bool {
+        self.has_left_half.load(Ordering::Relaxed)
     }
 
     /// Whether one runs.

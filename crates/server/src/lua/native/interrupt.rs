@@ -180,7 +180,11 @@ fn look(playbill: &Playbill<'_>) -> Result<(), String> {
     if running.is_killed() {
         return Err(format!("ERR Script killed by user with {}.", killer(playbill.kind)));
     }
-    if has_to_stop(playbill, is_long) { Err("ERR Script ended because the server stops.".to_owned()) } else { Ok(()) }
+    if has_to_stop(playbill, is_long) {
+        running.break_off();
+        return Err("ERR Script ended because the server stops.".to_owned());
+    }
+    Ok(())
 }
 
 /// Whether it ends because of what becomes of the server.
