@@ -58,7 +58,7 @@ pub fn write<A: AsRef<[u8]>>(
 /// Sends one request; its reply.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn ask(connection: &mut Connection, words: &[&str]) -> Result<String, String> {
     refuse_error(connection.command(words).map_err(|error| error.to_string())?)
 }
