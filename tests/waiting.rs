@@ -180,15 +180,15 @@ fn tasks_wait_too() {
 fn the_command_timeout_counts_on_top() {
     let server = Server::start(Kind::Sleeve);
     let config = Config::from_url(&format!("redis://{}", server.address())).unwrap();
-    let client = Client::connect_with(config.command_timeout(Some(Duration::from_millis(40)))).unwrap();
-    assert_eq!(client.blpop::<Popped>("no", Duration::from_millis(300)).wait(), Ok(None));
+    let client = Client::connect_with(config.command_timeout(Some(Duration::from_millis(400)))).unwrap();
+    assert_eq!(client.blpop::<Popped>("no", Duration::from_millis(600)).wait(), Ok(None));
     let endless = client.blpop::<Popped>("jobs", FOR_EVER);
-    assert_eq!(client.blpop::<Popped>("no", Duration::from_millis(300)).wait(), Ok(None));
+    assert_eq!(client.blpop::<Popped>("no", Duration::from_millis(600)).wait(), Ok(None));
     client.rpush("jobs", "sweep").wait().unwrap();
     assert_eq!(endless.wait(), Ok(Some(("jobs".into(), "sweep".into()))));
     // A server that does not answer in time is not waited for, even so. (CLIENT PAUSE holds BLPOP's own time up.)
     let lease = client.lease().unwrap();
-    lease.cmd("CLIENT PAUSE").arg((2_000, "ALL")).send::<()>().wait().unwrap();
+    lease.cmd("CLIENT PAUSE").arg((4_000, "ALL")).send::<()>().wait().unwrap();
     let late = client.blpop::<Popped>("no", Duration::from_millis(50)).wait().unwrap_err();
     assert_eq!((late.kind(), late.effect()), (ErrorKind::Timeout, Effect::Unknown));
 }
