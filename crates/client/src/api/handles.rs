@@ -117,7 +117,8 @@ impl Client {
         Ok(Self { origin: Origin::new(route), database })
     }
 
-    /// An engine of its own in this process: no socket, no thread, no other process. It is gone with its last handle.
+    /// An engine of its own in this process: no socket, no other process, and a call runs in the thread that makes it. It is gone
+    /// with its last handle.
     ///
     /// The URL `embedded://` does the same; `embedded://name` shares the engine of that name within the process.
     ///

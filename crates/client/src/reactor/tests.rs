@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use super::poller::poll;
@@ -23,17 +23,23 @@ pub(crate) fn run<R: Send + 'static, F: Future<Output = R> + 'static>(
     receiver.recv().expect("it ends")
 }
 
+/// A task beside the one that a test is about: it ends when its bell is rung, and tells of that.
+fn neighbour() -> (Bell, Receiver<()>) {
+    let (ending, ended) = channel();
+    let bell = Bell::new().expect("a reactor");
+    let waits = async move |post: Post| {
+        while !post.wait(None).await.rung {}
+        ending.send(()).expect("the test waits");
+    };
+    start(bell, waits, |_| {}).expect("a thread");
+    (bell, ended)
+}
+
 #[test]
 #[cfg_attr(miri, ignore = "needs an event descriptor")]
 fn a_task_that_panics_is_told_of_and_harms_nobody_else() {
     let (sender, receiver) = channel();
-    let (going_on, gone_on) = channel();
-    let other = Bell::new().expect("a reactor");
-    let goes_on = async move |post: Post| {
-        while !post.wait(None).await.rung {}
-        going_on.send(()).expect("the test waits");
-    };
-    start(other, goes_on, |_| {}).expect("a thread");
+    let (other, gone_on) = neighbour();
     let collapsed = move |why: &str| sender.send(why.to_owned()).expect("the test waits");
     start(Bell::new().expect("a reactor"), async |_| panic!("on purpose"), collapsed).expect("a thread");
     assert_eq!(receiver.recv().expect("it is told"), "on purpose");
@@ -52,13 +58,7 @@ fn what_a_task_leaves_behind_may_panic_and_harms_nobody_else() {
         }
     }
 
-    let (going_on, gone_on) = channel();
-    let other = Bell::new().expect("a reactor");
-    let goes_on = async move |post: Post| {
-        while !post.wait(None).await.rung {}
-        going_on.send(()).expect("the test waits");
-    };
-    start(other, goes_on, |_| {}).expect("a thread");
+    let (other, gone_on) = neighbour();
     let panicking = Panicking;
     let (ending, ended) = channel();
     let ends = async move |_| ending.send(()).expect("the test waits");

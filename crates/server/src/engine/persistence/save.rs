@@ -47,8 +47,8 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// What is copied while a shard is held: a few microseconds of work, so that a worker that wants the shard has not even gone
-/// to sleep for it when it comes free. What was copied is encoded before the next shard is taken, and others get their turn.
+/// What is copied while a shard is held: a few microseconds of work. It is encoded before the next shard is taken, so that
+/// workers get their turn.
 const STEP: Budget = Budget { bytes: 8 << 10, pieces: 16 };
 
 /// Bytes that are encoded before they are written.
