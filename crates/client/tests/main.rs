@@ -2,6 +2,7 @@
 
 mod awake;
 mod changes;
+mod closing;
 mod embedded_settings;
 mod endless;
 mod forks;

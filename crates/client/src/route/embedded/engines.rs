@@ -71,6 +71,8 @@ impl House {
 impl Drop for House {
     /// What was done and not synced yet is synced, and the folder is free for another.
     fn drop(&mut self) {
+        // Whoever is served from here on would be told of writes that no log has.
+        self.servers.get_mut().clear();
         // A log that has just been switched on is none without its first base.
         self.engine.wait_for_first_base();
         self.engine.end_log();

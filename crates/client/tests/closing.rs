@@ -1,0 +1,62 @@
+//! The end of an embedded engine with a folder: when its last handle goes, what others were told of it is there again.
+#![cfg(feature = "embedded")]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::thread::JoinHandle;
+
+use sleeve::Client;
+use sleeve::prelude::*;
+
+/// A folder of one's own, removed when the test is over.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        Self(std::env::temp_dir().join(format!("sleeve-closing-{name}-{}", std::process::id())))
+    }
+
+    fn open(&self, query: &str) -> Client {
+        Client::connect(&format!("embedded://{}{query}", self.0.display())).unwrap()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A client of the engine's listener that counts until it is thrown out: how far, as it was told.
+fn count_until_the_end(address: SocketAddr) -> JoinHandle<i64> {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_nodelay(true).unwrap();
+    let mut count_once = move || {
+        stream.write_all(b"INCR counter\r\n").ok()?;
+        let mut reply = Vec::new();
+        while !reply.ends_with(b"\r\n") {
+            let mut byte = [0];
+            reply.push((stream.read(&mut byte).ok()? == 1).then_some(byte[0])?);
+        }
+        std::str::from_utf8(&reply).ok()?.trim().strip_prefix(':')?.parse().ok()
+    };
+    count_once().unwrap();
+    std::thread::spawn(move || std::iter::from_fn(count_once).last().unwrap_or(1))
+}
+
+#[test]
+fn what_clients_of_the_listener_were_told_is_there_when_the_last_handle_has_gone() {
+    for policy in ["always", "everysec"] {
+        let folder = Folder::new(policy);
+        for round in 0..20 {
+            let client = folder.open(&format!("?appendfsync={policy}"));
+            let address = client.listen("127.0.0.1:0".parse().unwrap()).unwrap();
+            let counting: Vec<_> = (0..4).map(|_| count_until_the_end(address)).collect();
+            drop(client);
+            let told = counting.into_iter().map(|client| client.join().unwrap()).max().unwrap();
+            let counted = folder.open("").get::<i64>("counter").wait().unwrap();
+            assert!(counted >= told, "{policy}, {round}: {told} were told of, {counted} are there");
+        }
+    }
+}
