@@ -1,7 +1,7 @@
 //! A blocking connection that sends bytes and reads whole replies as the bytes that came.
 //!
-//! It refuses to decode: a test compares what was on the wire. Replies are cut by their own framing in
-//! RESP2 and RESP3, however long they are, and what has arrived beyond a reply is kept for the next. One thread uses it at a time.
+//! It refuses to decode: a test compares what was on the wire. Replies are cut by their own framing in RESP2 and RESP3,
+//! however long they are, and what has arrived beyond a reply is kept for the next. One thread uses it at a time.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};

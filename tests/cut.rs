@@ -1,7 +1,8 @@
 //! Requests that arrive in pieces: the stream is cut at every byte boundary, over a socket.
 //!
-//! However a conversation is cut, the replies are those that it gets in one piece. The second piece is sent when the server
-//! has read the first, which the kernel knows (the receive queue is empty), so that no two pieces melt into one. Every conversation begins with FLUSHALL and so can be held again and again.
+//! However a conversation is cut, the replies are those that it gets in one piece. The second piece is sent when the
+//! server has read the first, which the kernel knows (the receive queue is empty), so that no two pieces melt into one.
+//! Every conversation begins with FLUSHALL and so can be held again and again.
 
 use std::io;
 use std::net::SocketAddrV4;

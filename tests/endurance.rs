@@ -1,10 +1,10 @@
 //! A server that works on and on: its memory and the time of its slowest replies stay as they are.
 //!
-//! A mixed load runs over all types: keys come, go, expire and are evicted; large values, slow readers, listeners, scripts,
-//! waiting commands, connections that come and go. Meanwhile one connection asks for small things, one at a time, and
-//! measures. The run has three parts; in the first the server fills up. What the last takes must not be above what the middle one took
-//! by more than [`MEMORY_GROWS_MAX`] and [`SLOWEST_GROWS_MAX`]. The short form shows that nothing goes wrong and
-//! compares nothing: a few seconds on a busy machine say nothing about time.
+//! A mixed load runs over all types: keys come, go, expire and are evicted; large values, slow readers, listeners,
+//! scripts, waiting commands, connections that come and go. Meanwhile one connection asks for small things, one at a
+//! time, and measures. The run has three parts; in the first the server fills up. What the last takes must not be above
+//! what the middle one took by more than [`MEMORY_GROWS_MAX`] and [`SLOWEST_GROWS_MAX`]. The short form shows that
+//! nothing goes wrong and compares nothing: a few seconds on a busy machine say nothing about time.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

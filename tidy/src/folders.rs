@@ -19,7 +19,8 @@ pub fn circles(tree: &Tree) -> Vec<Circle> {
     circles
 }
 
-/// How many entries each folder of a crate's sources has, the file that is the folder's own first page (`lib.rs`, `mod.rs`) aside.
+/// How many entries each folder of a crate's sources has, the file that is the folder's own first page (`lib.rs`, `mod.rs`)
+/// aside.
 pub fn pages(tree: &Tree) -> Vec<(String, usize)> {
     let mut entries: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for source in tree.sources.iter().filter(|source| source.path.contains("/src/") && !source.is_test_module()) {
@@ -40,7 +41,7 @@ fn is_folder(tree: &Tree) -> impl Fn(&str) -> bool {
 }
 
 /// For each folder the arrows between its entries.
-fn lifted(arrows: &Arrows) -> BTreeMap<String, Arrows> {
+pub fn lifted(arrows: &Arrows) -> BTreeMap<String, Arrows> {
     let mut by_folder: BTreeMap<String, Arrows> = BTreeMap::new();
     for (file, targets) in arrows {
         for (target, path) in targets {

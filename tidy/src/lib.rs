@@ -9,6 +9,7 @@ mod arrows;
 mod folders;
 mod handed_down;
 mod manifests;
+mod maps;
 mod panics;
 mod ratchet;
 mod source;
@@ -24,6 +25,9 @@ const FUNCTION_LINES_MAX: usize = 70;
 
 /// What a reader takes in at a glance.
 const PAGE_ENTRIES_MAX: usize = 16;
+
+/// Columns of a line of a comment, which rustfmt leaves as it is. A row of a table cannot be parted, and may have more.
+const COMMENT_COLUMNS_MAX: usize = 130;
 
 /// Folders that may have more: their entries are alike, so that a reader looks one up by its name instead of reading all.
 const FAMILIES: &[&str] = &[
@@ -83,6 +87,7 @@ const RULES: &[Rule] = &[
     ("a manifest lacks what a package registry asks for", |_| manifests::missing()),
     ("files of a crate use each other in a circle", files_use_only_files_below_them),
     ("folders of a crate use each other in a circle", folders_use_only_folders_below_them),
+    ("a crate's map is not what the crate is", maps::breaches),
     ("a folder has too many entries to be read as one page", folders_fit_on_a_page),
     ("a file is too long", files_are_short),
     ("a function is too long", functions_are_short),
@@ -93,6 +98,7 @@ const RULES: &[Rule] = &[
     ("a published enum is not `#[non_exhaustive]`", published_enums_may_grow),
     ("time and chance are handed down below the session", time_and_chance_are_handed_down),
     ("unsafe needs a `// SAFETY:` comment", unsafe_blocks_say_why_they_are_sound),
+    ("a line of a comment is too long", comments_fit_beside_code),
     ("left undone", nothing_is_left_undone),
     ("a path of one machine", no_machine_is_named),
 ];
@@ -254,6 +260,25 @@ fn unsafe_blocks_say_why_they_are_sound(tree: &Tree) -> Vec<String> {
     breaches
 }
 
+fn comments_fit_beside_code(tree: &Tree) -> Vec<String> {
+    let mut breaches = Vec::new();
+    for source in &tree.sources {
+        for (index, line) in source.text.lines().enumerate() {
+            let comment = line.trim_start().strip_prefix("//");
+            let is_row = comment.is_some_and(|text| text.trim_start_matches(['/', '!', ' ']).starts_with('|'));
+            let columns = line.chars().count();
+            if comment.is_some() && !is_row && columns > COMMENT_COLUMNS_MAX {
+                breaches.push(format!(
+                    "{}:{}: {columns} columns, at most {COMMENT_COLUMNS_MAX}",
+                    source.path,
+                    index + 1
+                ));
+            }
+        }
+    }
+    breaches
+}
+
 fn nothing_is_left_undone(_: &Tree) -> Vec<String> {
     // Put together here, so that this file does not break its own rule.
     let words = [
@@ -263,7 +288,8 @@ fn nothing_is_left_undone(_: &Tree) -> Vec<String> {
         concat!("allow(dead", "_code)"),
         concat!("TO", "DO"),
         concat!("FIX", "ME"),
-        concat!("See the file", "'s head"),
+        // At the beginning of a sentence and within one.
+        concat!("ee the file", "'s head"),
     ];
     lines_with(&words, |path| path.ends_with(".rs"))
 }

@@ -1,7 +1,8 @@
 //! The address options that `bench` and `cli` share, and the URLs that say the same in one word.
 //!
-//! `redis://[[user:]password@]host[:port][/db]`, `rediss://` for the same with TLS, and `unix://[[user:]password@]/path[?db=n]`. A part that a URL leaves out
-//! is taken from the other options. Whatever cannot be understood is an error that names the part.
+//! `redis://[[user:]password@]host[:port][/db]`, `rediss://` for the same with TLS, and
+//! `unix://[[user:]password@]/path[?db=n]`. A part that a URL leaves out is taken from the other options. Whatever
+//! cannot be understood is an error that names the part.
 
 use std::path::PathBuf;
 

@@ -2,6 +2,28 @@
 //!
 //! One sub-command per file or folder. Nothing here knows how a command works: facts come from wire's table, data from
 //! the server, replies from the client.
+//!
+//! # The rooms, from top to bottom
+//!
+//! A room uses only rooms below it.
+//!
+//! | room | what is in it |
+//! | --- | --- |
+//! | `arguments` | The command line as a sub-command with its options; what cannot be understood is refused. |
+//! | `tour` | `sleeve tour`: the newcomer's first minute. |
+//! | `workload` | The documents' workloads, for `tour` and `bench --workload`. |
+//! | `bench` | `sleeve bench`: the load generator. |
+//! | `shell` | `sleeve cli`: redis-cli's modes. |
+//! | `check` | `sleeve check`: what is in a server's files. |
+//! | `serve` | `sleeve serve`: a server process. |
+//! | `address` | The options and URLs that say where a server is. |
+//! | `endpoint` | Where a server is and how to log in to it. |
+//! | `sealed` | A stream with TLS that blocks or not. |
+//! | `replies` | Whole replies counted in a stream of bytes. |
+//! | `unsupported` | Options of other programs that are not there, each with the reason. |
+//! | `interrupt` | Ctrl-C, heard instead of suffered. |
+//! | `output` | Standard output whose reader may leave. |
+//! | `allocator` | mimalloc, as MEMORY PURGE and MEMORY MALLOC-STATS reach it. |
 
 mod address;
 mod allocator;

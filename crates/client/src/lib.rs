@@ -83,22 +83,24 @@
 
 // The rooms, from top to bottom; a room uses only rooms below it.
 //
-// api         where calls begin: clients, databases, batches, transactions, leases, scans, scripts
-// commands    one line a command, for all of them
-// pubsub      subscriptions: over a connection of their own, or in the embedded engine
-// route       where requests go: over a connection, or into an engine in this process
-// reply       a reply that is on its way: all waiting lives here, and the waiting for the disk
-// connection  one connection's life: who writes, who reads, whether the server is still there
-// connect     from an endpoint to a connection that has been greeted
-// reactor     one thread for all connections: whose turn it is, and what it waits for
-// pipe        the spine: what is to be written, who waits for which reply, what a broken connection loses
-// request     a command as the bytes that travel; which commands a shared connection cannot carry
-// options     what commands can be told besides keys and values
-// config      what a client can be told; URLs
-// values      Rust values as arguments, and replies as Rust values
-// error       what can go wrong, and whether the command may have been executed all the same
-// process     forks, and threads for what must not run on the caller's
-// sys         what differs between Linux and other systems
+// | room | what is in it |
+// | --- | --- |
+// | `api` | Where calls begin: clients, databases, batches, transactions, leases, scans, scripts. |
+// | `commands` | One line a command, for all of them. |
+// | `pubsub` | Subscriptions: over a connection of their own, or in the embedded engine. |
+// | `route` | Where requests go: over a connection, or into an engine in this process. |
+// | `reply` | A reply that is on its way: all waiting lives here, and the waiting for the disk. |
+// | `connection` | One connection's life: who writes, who reads, whether the server is still there. |
+// | `connect` | From an endpoint to a connection that has been greeted. |
+// | `reactor` | One thread for all connections: whose turn it is, and what it waits for. |
+// | `pipe` | The spine: what is to be written, who waits for which reply, what a broken connection loses. |
+// | `options` | What commands can be told besides keys and values. |
+// | `values` | Rust values as arguments, and replies as Rust values. |
+// | `request` | A command as the bytes that travel; which commands a shared connection cannot carry. |
+// | `config` | What a client can be told; URLs. |
+// | `process` | Forks, and threads for what must not run on the caller's. |
+// | `error` | What can go wrong, and whether the command may have been executed all the same. |
+// | `sys` | What differs between Linux and other systems. |
 
 mod api;
 pub mod commands;

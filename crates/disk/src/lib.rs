@@ -1,11 +1,17 @@
 //! What outlives the process: the few calls to a file system with their twins, and the append-only log's folder.
 //!
-//! - [`disk`]: the calls; the machine's own, in memory, and one that forgets what a power cut may take.
-//! - [`mod@format`]: the bytes of a log's files: the manifest, the lines between requests, the sum.
-//! - [`replay`]: a log read back: whole pieces, in order, and what is wrong with the first that is wrong.
-//! - [`log`]: a log written: blocks, syncs, rewrites, healing.
+//! # The rooms, from top to bottom
 //!
-//! A start:
+//! A room uses only rooms below it.
+//!
+//! | room | what is in it |
+//! | --- | --- |
+//! | `log` | A log written: blocks, syncs, rewrites, healing. |
+//! | `replay` | A log read back: whole pieces, in order, and what is wrong with the first that is wrong. |
+//! | `format` | The bytes of a log's files: the manifest, the lines between requests, the sum. |
+//! | `disk` | The calls to a file system: the machine's own, in memory, and one that forgets what a power cut may take. |
+//!
+//! # A start
 //!
 //! ```
 //! use std::io::IoSlice;

@@ -21,10 +21,10 @@
 //! | `driver` | How bytes arrive and leave: epoll, listening sockets, TLS. |
 //! | `messaging` | Who listens to what, and the letters that carry messages between threads. |
 //! | `observe` | What is counted and timed. |
+//! | `host` | What the process and the machine give: time, memory, the log. |
+//! | `config` | The table of options, and configuration files. |
 //! | `acl` | Users and what they may do. |
 //! | `request` | A request as a command sees it, and the reply as it is built; the texts of errors. |
-//! | `config` | The table of options, and configuration files. |
-//! | `host` | What the process and the machine give: time, memory, the log. |
 
 #[cfg(not(target_os = "linux"))]
 compile_error!(

@@ -1,4 +1,5 @@
-//! An engine that serves nobody but the program it is in: its log is begun and rewritten as a server's is, also over an older one.
+//! An engine that serves nobody but the program it is in: its log is begun and rewritten as a server's is, also over an
+//! older one.
 
 use std::sync::Arc;
 

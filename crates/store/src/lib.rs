@@ -15,8 +15,8 @@
 //! | `rdb` | Redis's snapshot format: values as bytes, and whole files. |
 //! | `types` | The types of values, one file or folder each: what a large collection is made of. |
 //! | `table` | The hash table of one database in one shard: segments, buckets, walks; below them `entry`, one key with its value. |
-//! | `value` | What a key can hold as seen from outside, how collections are found in an entry, the keyed hash of keys, and what is handed over to a snapshot. |
 //! | `packed` | Small collections as one run of bytes. |
+//! | `value` | What a key can hold as seen from outside, how collections are found in an entry, the keyed hash of keys, and what is handed over to a snapshot. |
 //! | `memory` | Pages, cells, prefetches. |
 //!
 //! The store returns what happened (what expired, what was replaced, what remains to be freed) and never decides what
@@ -24,7 +24,7 @@
 
 #[cfg(not(target_os = "linux"))]
 compile_error!(
-    "sleeve-store runs on Linux alone: it is built on epoll and on how Linux gives memory. Elsewhere use the client \
+    "sleeve-store runs on Linux alone: it is built on how Linux gives memory. Elsewhere use the client \
      (package `sleeve` without its feature \"embedded\") and a server on a Linux machine, or in a container."
 );
 

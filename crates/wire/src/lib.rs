@@ -1,9 +1,23 @@
 //! What travels: the command table, requests and replies to and from bytes. No I/O, no state.
 //!
-//! - [`commands`]: what a command is, one row each; [`grammar`]: its arguments as a tree.
-//! - [`request`]: a peer's bytes to requests ([`arguments`], [`protocol_error`]); [`inline`]: requests typed as text.
-//! - [`reply`]: values to the bytes of RESP2 or RESP3; [`frame`]: those bytes back to values.
-//! - [`number`], [`long_double`], [`pattern`]: numbers and glob patterns, exactly as Redis reads and writes them.
+//! # The rooms, from top to bottom
+//!
+//! A room uses only rooms below it.
+//!
+//! | room | what is in it |
+//! | --- | --- |
+//! | `grammar` | The arguments of a command as a tree, from the text in its row. |
+//! | `commands` | What a command is, one row each. |
+//! | `request` | A peer's bytes to requests. |
+//! | `protocol_error` | What can be wrong with such bytes, in Redis's words. |
+//! | `inline` | Requests that are typed as text. |
+//! | `arguments` | The arguments of a request: places in somebody's buffer, or a copy. |
+//! | `reply` | Values to the bytes of RESP2 or RESP3. |
+//! | `attribute` | What may stand in front of any of RESP3's frames. |
+//! | `frame` | Those bytes back to values. |
+//! | `number` | Numbers as text, exactly as Redis reads and writes them. |
+//! | `long_double` | The floating point of 80 bits that INCRBYFLOAT is defined by. |
+//! | `pattern` | Glob patterns, exactly as Redis reads them. |
 //!
 //! Nothing here knows a socket, a clock or a database, and nothing keeps anything beyond one connection's unfinished
 //! request. Foreign bytes end in a value or an error, never in a panic, a long loop or an allocation that they chose.

@@ -122,7 +122,7 @@ impl Default for Limits {
     }
 }
 
-/// Reads requests; see the file's head. Holds what is known of the one request that has not fully arrived.
+/// Reads requests. Holds what is known of the one request that has not fully arrived.
 #[derive(Debug, Default)]
 pub struct Parser {
     /// Arguments of the unfinished multibulk that are still to come; 0 when none is open.

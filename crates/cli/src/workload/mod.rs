@@ -1,8 +1,9 @@
 //! The documents' workloads: the work that the client's documents describe, done through the public client interface.
 //!
-//! `tour` runs them on an embedded engine, `bench --workload` against any URL, with a round trip added on demand. Over a
-//! socket each step is also done by a bare socket program ([`raw`]) in turns with the client, so that a ratio comes from
-//! one run. From top to bottom: here → `booksleeve`, `pipelining`, `mass_set`, `lookup` (tables of steps) → `raw`, `proxy`, `sample`.
+//! `tour` runs them on an embedded engine, `bench --workload` against any URL, with a round trip added on demand. Over
+//! a socket each step is also done by a bare socket program ([`raw`]) in turns with the client, so that a ratio comes
+//! from one run. From top to bottom: here → `booksleeve`, `pipelining`, `mass_set`, `lookup` (tables of steps) → `raw`,
+//! `proxy`, `sample`.
 
 mod booksleeve;
 mod lookup;

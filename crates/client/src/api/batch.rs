@@ -37,8 +37,9 @@ use crate::values::decode::FromReply;
 /// # Ok::<(), sleeve::Error>(())
 /// ```
 ///
-/// A reply is answered after the batch was sent; waiting for it before fails with [`ErrorKind::Usage`](crate::ErrorKind::Usage). When the batch is dropped without being sent, its
-/// replies fail with [`ErrorKind::Closed`](crate::ErrorKind::Closed).
+/// A reply is answered after the batch was sent; waiting for it before fails with
+/// [`ErrorKind::Usage`](crate::ErrorKind::Usage). When the batch is dropped without being sent, its replies fail with
+/// [`ErrorKind::Closed`](crate::ErrorKind::Closed).
 #[must_use = "a batch does nothing until it is sent"]
 pub struct Batch {
     origin: Arc<Origin>,

@@ -56,7 +56,8 @@ impl Client {
     /// Connects to the server that the URL names, and waits until that is done; see [`Config::from_url`] for URLs.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration) for a bad URL, [`ErrorKind::Connect`](crate::ErrorKind::Connect) when the server cannot be reached or refuses.
+    /// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration) for a bad URL,
+    /// [`ErrorKind::Connect`](crate::ErrorKind::Connect) when the server cannot be reached or refuses.
     pub fn connect(url: &str) -> Result<Self, Error> {
         Self::connect_with(Config::from_url(url)?)
     }
@@ -102,7 +103,8 @@ impl Client {
     /// A client whose connection is being made: it returns at once, and what is sent meanwhile goes out when it is there.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration) for a bad URL, [`ErrorKind::Connect`](crate::ErrorKind::Connect) when the system gives no thread.
+    /// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration) for a bad URL,
+    /// [`ErrorKind::Connect`](crate::ErrorKind::Connect) when the system gives no thread.
     pub fn open(url: &str) -> Result<Self, Error> {
         Self::open_with(Config::from_url(url)?)
     }

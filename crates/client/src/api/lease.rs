@@ -1,8 +1,8 @@
 //! A connection of one's own for a while, for what cannot be shared: WATCH in a program's own hands, and WAIT.
 //!
-//! Leases come from the small pool that each client keeps (`route/pool`); a lease that is dropped goes back to it, clean, or is closed if
-//! something is still on its way. Its connection is never made again behind the caller's back: what was watched would be
-//! forgotten. A lease may be used from any thread.
+//! Leases come from the small pool that each client keeps (`route/pool`); a lease that is dropped goes back to it,
+//! clean, or is closed if something is still on its way. Its connection is never made again behind the caller's back:
+//! what was watched would be forgotten. A lease may be used from any thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

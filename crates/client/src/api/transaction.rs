@@ -92,8 +92,9 @@ impl Condition {
 /// # Ok::<(), sleeve::Error>(())
 /// ```
 ///
-/// Replies are answered after `exec`; waiting for them before fails with [`ErrorKind::Usage`](crate::ErrorKind::Usage). If the transaction is not executed, they fail with
-/// [`ErrorKind::Aborted`](crate::ErrorKind::Aborted); if it is dropped, with [`ErrorKind::Closed`](crate::ErrorKind::Closed).
+/// Replies are answered after `exec`; waiting for them before fails with [`ErrorKind::Usage`](crate::ErrorKind::Usage).
+/// If the transaction is not executed, they fail with [`ErrorKind::Aborted`](crate::ErrorKind::Aborted); if it is
+/// dropped, with [`ErrorKind::Closed`](crate::ErrorKind::Closed).
 #[must_use = "a transaction does nothing until it is executed"]
 pub struct Transaction {
     route: Route,

@@ -15,8 +15,8 @@ use crate::values::decode::FromReply;
 pub trait Ask {
     /// Takes the request that `write` writes and returns its reply.
     ///
-    /// The commands' own methods are above this; for a command that has none use [`cmd`](crate::Client::cmd), which also makes sure
-    /// that it may travel on a shared connection.
+    /// The commands' own methods are above this; for a command that has none use [`cmd`](crate::Client::cmd), which
+    /// also makes sure that it may travel on a shared connection.
     #[doc(hidden)]
     fn ask<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T>;
 

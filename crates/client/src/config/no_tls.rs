@@ -1,4 +1,5 @@
-//! The twins of `tls` and `tls_stream` in a build without the feature `tls`: there are none, and a URL that asks for one hears why.
+//! The twins of `tls` and `tls_stream` in a build without the feature `tls`: there are none, and a URL that asks for
+//! one hears why.
 //!
 //! Types without values, so that whoever holds one of them need not know which build this is. Any thread.
 

@@ -1,6 +1,7 @@
 //! What a connection with TLS begins with: whom to believe, and what to show.
 //!
-//! Plain data, made into rustls's own form when a connection is made, so that files are read anew each time. Reading them blocks, so no connection's task does it. Any thread.
+//! Plain data, made into rustls's own form when a connection is made, so that files are read anew each time. Reading
+//! them blocks, so no connection's task does it. Any thread.
 
 use std::io;
 use std::path::{Path, PathBuf};

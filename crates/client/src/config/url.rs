@@ -21,15 +21,17 @@ fn bad(what: impl Into<String>) -> Error {
 
 impl Config {
     /// Reads a URL: `redis://[user:password@]host[:port][/database]`, `unix://[user:password@]/path` or
-    /// `embedded://[name]`, or `embedded:///folder` for an engine whose data is kept there, each with query options. `rediss://` is `redis://` with TLS; `valkey://` and `valkeys://` are
-    /// the same two, and `redis+unix://` and `valkey+unix://` are `unix://`.
+    /// `embedded://[name]`, or `embedded:///folder` for an engine whose data is kept there, each with query options.
+    /// `rediss://` is `redis://` with TLS; `valkey://` and `valkeys://` are the same two, and `redis+unix://` and
+    /// `valkey+unix://` are `unix://`.
     ///
     /// The options are `db`, `name` (CLIENT SETNAME), `protocol` (`2` or `3`), `connect_timeout`, `command_timeout`,
-    /// `silence_max`, `backoff_min` and `backoff_max` (such as `250ms` or `5s`; the second and the third may be `none`), `queue` (bytes, such as `16mb`)
-    /// and `queue_full` (`wait` or `fail`); with TLS also `ca` and `ca_folder` (whom to believe instead of the system's
-    /// authorities), `cert` and `key` (what to show a server that asks), `server_name`, and `insecure=yes`. With
-    /// `embedded://` every other option is one of the engine ([`Config::engine`]):
-    /// `embedded://?maxmemory=10mb&databases=64`. A user, a password, a path or a value may be percent-encoded.
+    /// `silence_max`, `backoff_min` and `backoff_max` (such as `250ms` or `5s`; the second and the third may be
+    /// `none`), `queue` (bytes, such as `16mb`) and `queue_full` (`wait` or `fail`); with TLS also `ca` and `ca_folder`
+    /// (whom to believe instead of the system's authorities), `cert` and `key` (what to show a server that asks),
+    /// `server_name`, and `insecure=yes`. With `embedded://` every other option is one of the engine
+    /// ([`Config::engine`]): `embedded://?maxmemory=10mb&databases=64`. A user, a password, a path or a value may be
+    /// percent-encoded.
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration), with a sentence that names the part that cannot be

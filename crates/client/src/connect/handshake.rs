@@ -1,9 +1,9 @@
 //! The first words on a fresh connection: who we are, which protocol, which database.
 //!
-//! HELLO asks for RESP3; a server that does not know it is greeted again in RESP2. The server is asked how many databases
-//! it has, so that a command for one that does not exist fails by itself: a SELECT that failed on a shared connection would
-//! send the commands behind it to the wrong database. Runs in the connection's task, before anyone else knows the socket; bounded by a
-//! deadline.
+//! HELLO asks for RESP3; a server that does not know it is greeted again in RESP2. The server is asked how many
+//! databases it has, so that a command for one that does not exist fails by itself: a SELECT that failed on a shared
+//! connection would send the commands behind it to the wrong database. Runs in the connection's task, before anyone
+//! else knows the socket; bounded by a deadline.
 
 use std::io;
 

@@ -1,10 +1,11 @@
 //! Whoever waits, reads: a caller that is alone on its connection needs no thread between itself and the socket.
 //!
-//! When one thread sends a command, waits for it, sends the next, and so on, the reply need not travel over the reactor's
-//! thread: that costs two switches a command (measured on loopback: 26 us a round trip with them, 17 without). So when the
-//! connection's task has seen such a habit for a while it leaves the socket to the caller and waits for its bell. It takes the socket
-//! back as soon as two commands are on their way at once, as somebody awaits in a task instead of waiting on a thread, as a
-//! reply comes that nobody waits for, or as nothing more is sent: whoever notices rings.
+//! When one thread sends a command, waits for it, sends the next, and so on, the reply need not travel over the
+//! reactor's thread: that costs two switches a command (measured on loopback: 26 us a round trip with them, 17
+//! without). So when the connection's task has seen such a habit for a while it leaves the socket to the caller and
+//! waits for its bell. It takes the socket back as soon as two commands are on their way at once, as somebody awaits in
+//! a task instead of waiting on a thread, as a reply comes that nobody waits for, or as nothing more is sent: whoever
+//! notices rings.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};

@@ -1,4 +1,8 @@
 //! A connection that one caller has for himself for a while, and that others have before and after him.
+//!
+//! The pool of its client (`route/pool`) keeps it in between. How long a reply may take is set by whoever has it, command by
+//! command; its task is rung when that changes. Whether it is still of use is looked at when it enters the pool and when it
+//! leaves it. Any thread.
 
 use std::sync::atomic::Ordering;
 

@@ -1,8 +1,8 @@
 //! What a slot holds when it is answered: the bytes of one reply, or why there are none.
 //!
 //! Most replies are short, so they are kept inside the slot; longer ones are copied once into memory of their own size,
-//! which keeps a small reply from holding on to a large read buffer; a very long one is handed over in its buffer. Decoding happens elsewhere, on the caller's thread.
-//! Pure data; any thread.
+//! which keeps a small reply from holding on to a large read buffer; a very long one is handed over in its buffer.
+//! Decoding happens elsewhere, on the caller's thread. Pure data; any thread.
 
 use sleeve_wire::frame::{self, Frame};
 

@@ -120,8 +120,8 @@ struct Slot {
 struct Chunk {
     /// Ends of slots that are alive, or that have not been handed out yet.
     references: AtomicUsize,
-    /// The number of the connection on which its requests leave first, [`UNSENT`] while they are still gathered where nobody sends
-    /// them by himself.
+    /// The number of the connection on which its requests leave first, [`UNSENT`] while they are still gathered where
+    /// nobody sends them by himself.
     sent_on: AtomicU32,
     driver: Weak<dyn Driver>,
     slots: Box<[Slot]>,

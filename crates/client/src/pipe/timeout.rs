@@ -1,4 +1,4 @@
-//! What is said to whom time was up: which command, at which server, what it waited for, and why that did not come.
+//! The error for a command whose time is up: which command, at which server, what it waited for, and why that did not come.
 //!
 //! A command is told by its name and never by its arguments, which may be secrets. Pure functions; whoever has the lock on
 //! the pipe calls them, so many commands that fail for the same reason share one sentence.

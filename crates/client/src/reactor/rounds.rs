@@ -1,4 +1,8 @@
 //! The reactor's thread: round after round it takes its mail, gives turns to those who have something to do, and sleeps.
+//!
+//! A turn polls a task once. Within a round nobody has two turns, so a task that always has something to do holds up no other.
+//! A panic ends the task that it came from; one of the rounds themselves ends all tasks, and the next to come starts a new
+//! thread. The reactor's thread alone.
 
 use std::any::Any;
 use std::collections::HashMap;

@@ -1,4 +1,7 @@
-//! What the reactor and a task tell each other. On the reactor's thread alone.
+//! What the reactor and a task tell each other: what has happened, and when the task is to have its next turn.
+//!
+//! Both write into cells that they share, so a turn takes no argument and returns nothing but whether the task is over. On the
+//! reactor's thread alone.
 
 use std::cell::Cell;
 use std::time::Instant;

@@ -1,10 +1,10 @@
 //! The manifest of a log: which files it has, in which order they are read, and which of them are over.
 //!
-//! A line is `file NAME seq NUMBER type KIND`, where KIND is `b` (the base, at most one), `i` (an increment) or `h` (history:
-//! to be removed). What is read, refused and written is what Redis 7.0 reads, refuses (in its words) and writes, quoting
-//! included. `length BYTES`, which only we write and other servers pass over, says how much of a file counts; it stands there
-//! until the file has been cut to it. What it would read and a server never writes is accepted and told, because it can be the trace of damage.
-//! Takes bytes and gives bytes; any thread.
+//! A line is `file NAME seq NUMBER type KIND`, where KIND is `b` (the base, at most one), `i` (an increment) or `h`
+//! (history: to be removed). What is read, refused and written is what Redis 7.0 reads, refuses (in its words) and
+//! writes, quoting included. `length BYTES`, which only we write and other servers pass over, says how much of a file
+//! counts; it stands there until the file has been cut to it. What it would read and a server never writes is accepted
+//! and told, because it can be the trace of damage. Takes bytes and gives bytes; any thread.
 
 use std::ffi::OsStr;
 use std::fmt;

@@ -1,9 +1,9 @@
 //! CONFIG REWRITE: the running options written back into the configuration file that the engine was started with.
 //!
 //! The file keeps its order, comments and blank lines. A line about an option gets the option's present value; further
-//! lines about the same option go; an option that the file does not name and that differs from its default is added under
-//! a line that says so. Lines about users are replaced by what the users are now. What the file includes is not touched: it would come first when read again, so the differing value
-//! is added here.
+//! lines about the same option go; an option that the file does not name and that differs from its default is added
+//! under a line that says so. Lines about users are replaced by what the users are now. What the file includes is not
+//! touched: it would come first when read again, so the differing value is added here.
 //!
 //! The text is made by a pure function ([`merge`]); [`rewrite`] puts it in place so that a crash leaves the old file or
 //! the new one: written beside it, synced, renamed over it, the folder synced. Any thread, one at a time.

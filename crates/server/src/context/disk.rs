@@ -1,4 +1,7 @@
-//! Whether the disk lets data be changed.
+//! Whether the disk lets data be changed, and what a client is told where it does not.
+//!
+//! Whoever writes a file and fails says so in the engine's `readiness`; here that is put into Redis's words, which are others
+//! for a script than for a command. Any thread, whatever it has locked.
 
 use crate::engine::Engine;
 use crate::engine::readiness::Hindrance;

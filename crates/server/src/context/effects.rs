@@ -1,5 +1,9 @@
-//! Telling what commands do: which keys they change, what is published about it, and their effects, which go to the journal,
-//! in order, under the locks of the keys that they change.
+//! Telling what commands do: which keys they change, what is published about it, and their effects.
+//!
+//! Between `begin` and `end` a command says what it has changed, and puts the effect into words of its own where its request
+//! would not do; otherwise `end` records the request as it came. The effects of one command, transaction or script are one
+//! piece, which goes to the journal before the locks of the changed keys are given back, so the journal has them in the order
+//! in which they happened. The executing thread.
 
 use sleeve_wire::commands::Command;
 use sleeve_wire::reply::Writer;

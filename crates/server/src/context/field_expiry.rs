@@ -1,8 +1,9 @@
 //! Active expiry of the fields of hashes: removing those whose time has come although nobody looks at them.
 //!
 //! The shard knows which hashes are due. They are taken one after the other, a bounded part of each; a large one comes
-//! again until it is done. What is removed is told of (`key_change`) and recorded as an HDEL, under the lock of the shard, and
-//! the key goes with the last field. `active_expiry` calls this as part of its slices; a command that looks at a hash does the same for that one (`context`).
+//! again until it is done. What is removed is told of (`key_change`) and recorded as an HDEL, under the lock of the
+//! shard, and the key goes with the last field. `active_expiry` calls this as part of its slices; a command that looks
+//! at a hash does the same for that one (`context`).
 
 use sleeve_store::Shard;
 

@@ -137,10 +137,11 @@ pub fn removal(engine: &Engine, is_lazy: Opt) -> &'static [u8] {
     if engine.config.flag(is_lazy) { b"UNLINK" } else { b"DEL" }
 }
 
-/// Whether keys and fields may vanish that nobody asked to remove: because their time has come, or to make room. Nothing
-/// does while a log is applied, which says so itself, nor during a pause, for that is what a failover relies on; what is due
-/// only looks gone meanwhile. A pause begins with
-/// all shards locked, so whoever asks under the lock of the key's shard, and acts before giving it back, is not overtaken.
+/// Whether keys and fields may vanish that nobody asked to remove: because their time has come, or to make room.
+///
+/// Nothing vanishes while a log is applied, for the log says itself what did. Nothing does during a pause either: a failover
+/// relies on that. What is due only looks gone meanwhile. A pause begins with all shards locked; so whoever asks under the
+/// lock of the key's shard, and acts before giving it back, is not overtaken by one.
 pub fn may_vanish(engine: &Engine, now: Instant) -> bool {
     !engine.is_replaying.load(Ordering::Relaxed) && engine.pause.held(now.monotonic_ms()).is_none()
 }

@@ -91,7 +91,7 @@ pub struct Cx<'a> {
     locks: Locks<'a>,
     /// Runs another command inside the running one (EXEC), with the locks that are held.
     pub call: fn(&mut Cx<'_>, Request<'_>),
-    /// Whom the executing thread serves besides; none while a script has been lent them, or where nobody can be.
+    /// The other clients of this thread; None while a running script has borrowed them, or when embedded.
     pub(crate) others: Option<&'a mut dyn Others>,
     /// The row whose time is being taken, since `ticks`.
     timed: Option<&'static Row>,

@@ -1,4 +1,7 @@
 //! What a running command may tell others: messages, and which keys a client has read.
+//!
+//! Who listens and who tracks is known elsewhere (`pubsub`, `tracking`); here a command hands them what it has to say, in the
+//! name of its client. What that client is to hear itself waits, and goes behind the command's reply. The executing thread.
 
 use sleeve_wire::commands::{Command, Flags, Group, Row};
 

@@ -1,4 +1,7 @@
-//! One peer's own state: what its session and the commands that it runs share.
+//! One client's own state: what its session and the commands that it runs share.
+//!
+//! Plain data. The session has it and lends it to each command; what other threads may see or change of a client stands in
+//! `client_info` instead. So nothing here needs a lock: whichever thread has the session at the moment has this too.
 
 use std::collections::HashSet;
 use std::ops::Range;

@@ -1,4 +1,7 @@
 //! Listening sockets: bound once, watched by every worker.
+//!
+//! They never block: the kernel wakes workers for a new connection, one of them takes it, and the others find nothing. A socket
+//! is closed by whichever thread ends listening, while workers still hold it. Any thread.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};

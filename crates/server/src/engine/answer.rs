@@ -1,4 +1,7 @@
-//! Answering a client that waits for something else than a key: a snapshot, other servers.
+//! Answering a client that waits for something else than a key: a snapshot, the disk, other servers.
+//!
+//! Whoever answers first claims the waiter, so that a timeout or the end of the client cannot answer once more; the reply
+//! travels by letter to the thread that has the session. Any thread, with no shard locked.
 
 use std::sync::Arc;
 

@@ -149,7 +149,7 @@ pub struct Debug {
     pub log_delay_us: std::sync::atomic::AtomicU64,
     /// From how many bytes on an element of a list stands alone; 0 as the limit of its packs says.
     pub packed_threshold: std::sync::atomic::AtomicUsize,
-    /// Whether INCR and its like have a race (`commands/seeded_bug`). Only builds with debug assertions know of it.
+    /// Whether INCR and its like have a race (`commands/string/seeded_bug`). Only builds with debug assertions know of it.
     #[cfg(debug_assertions)]
     pub seeded_bug: AtomicBool,
 }
@@ -260,8 +260,8 @@ impl Engine {
         self.config.rounds_a_second(self.peers.len())
     }
 
-    /// Closes connections that nobody uses, and samples rates and peaks if that is due; whoever ticks calls it, with no shard locked. A shard that is in use is not
-    /// waited for: what it weighed last will do.
+    /// Closes connections that nobody uses, and samples rates and peaks if that is due; whoever ticks calls it, with no
+    /// shard locked. A shard that is in use is not waited for: what it weighed last will do.
     pub fn sample(&self, now: Instant) {
         let now_ms = now.monotonic_ms();
         self.targets.sweep(now_ms);

@@ -1,8 +1,8 @@
 //! What one client listens to.
 //!
-//! The client's own state keeps the names; `pubsub` counts them for the whole engine and `local_subscribers` knows, for one thread,
-//! who listens to what. A change is made here and there at once by the command, and waits here until the thread has taken
-//! it over into its `local_subscribers`. One thread.
+//! The client's own state keeps the names; `pubsub` counts them for the whole engine and `local_subscribers` knows, for
+//! one thread, who listens to what. A change is made here and there at once by the command, and waits here until the
+//! thread has taken it over into its `local_subscribers`. One thread.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ pub struct Subscriptions {
     bytes: usize,
 }
 
-/// What a name takes beside its bytes: entries of the tables here, in `pubsub` and in `local_subscribers`, which are not full, and
-/// lists of listeners.
+/// What a name takes beside its bytes: entries of the tables here, in `pubsub` and in `local_subscribers`, which are
+/// not full, and lists of listeners.
 const NAME_BYTES: usize = 270;
 
 /// What the thread's audience has not heard of yet.

@@ -1,4 +1,4 @@
-//! What a thread still owes others for what it has published: to ring at their doors.
+//! Threads to be woken once the locks are given back.
 //!
 //! Letters are put into boxes under locks, in their true order; their owners are woken later, once for many letters, when
 //! the locks have been given back. What a client has published to itself waits here too, for its own reply comes first.

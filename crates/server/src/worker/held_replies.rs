@@ -1,4 +1,4 @@
-//! Replies that wait until what they show has outlived the process: until it is written to the log's file, or synced.
+//! The queues of replies that the worker holds back, as `holding` decides.
 //!
 //! Each connection has a queue of them, in the order in which they were made, so that one that shows little is not held up
 //! by what its client has asked since. What is pushed to a client that waits for such a reply goes behind it: a client that

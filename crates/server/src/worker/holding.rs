@@ -1,4 +1,8 @@
-//! Replies leave when what they show has outlived the process; until then the worker holds them.
+//! When the worker holds replies back, and when it sends what it has held.
+//!
+//! Each reply says up to which offset it shows the journal. Before it leaves, the engine is asked whether the journal has passed
+//! that; if not, the reply goes into the queue of its connection (`held_replies`), and a letter says when to look again. The
+//! thread that serves the worker.
 
 use std::sync::Arc;
 

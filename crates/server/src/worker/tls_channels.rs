@@ -1,4 +1,7 @@
 //! The channels between connections with TLS and their sessions, by token; an empty table where there is no TLS.
+//!
+//! What comes from the driver goes through a connection's channel before its session sees it, and what goes out is sealed
+//! before the driver has it. The thread that serves the worker.
 
 use std::sync::Arc;
 

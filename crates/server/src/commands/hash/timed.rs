@@ -255,8 +255,9 @@ fn record_set(cx: &mut Cx<'_>, key: Key<'_>, pairs: &[(&[u8], &[u8])], timed: &[
     }
 }
 
-/// Records what makes this hash of what was under the key before, if some of its fields have deadlines; false, and nothing is
-/// recorded, if none has, or if it is no hash. Each server has a form of its own for such a hash, and these words are understood by all.
+/// Records what makes this hash of what was under the key before, if some of its fields have deadlines; false, and
+/// nothing is recorded, if none has, or if it is no hash. Each server has a form of its own for such a hash, and these
+/// words are understood by all.
 pub fn record_whole(cx: &mut Cx<'_>, key: Key<'_>) -> bool {
     let mut fields: Vec<(Vec<u8>, Vec<u8>, Option<i64>)> = Vec::new();
     let due_ms = cx.due_ms;

@@ -218,7 +218,8 @@ pub(super) fn bit_offset(cx: &Cx<'_>, argument: &[u8], width: Option<u32>) -> Re
     }
 }
 
-/// Makes a string at least `len_min` bytes long and lets `change` work on those of its bytes that are `touched`; whether it came to be or grew.
+/// Makes a string at least `len_min` bytes long and lets `change` work on those of its bytes that are `touched`;
+/// whether it came to be or grew.
 pub(super) fn edit<R>(
     cx: &mut Cx<'_>,
     key: Key<'_>,

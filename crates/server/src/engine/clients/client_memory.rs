@@ -1,9 +1,10 @@
 //! The memory of all clients together, and who has to go when it is too much (`maxmemory-clients`).
 //!
-//! Each client's requests and replies on their way are weighed by the thread that owns it, when it has worked for it and
-//! at every tick, and only while that option or `maxmemory` is set. The sum is one atomic, to which a thread adds what has changed. When
-//! it is over the limit, whoever notices closes the largest clients that have not asked to stay. A client that is chosen
-//! is taken from the sum at once, so that two threads never choose for the same excess. Any thread.
+//! Each client's requests and replies on their way are weighed by the thread that owns it, when it has worked for it
+//! and at every tick, and only while that option or `maxmemory` is set. The sum is one atomic, to which a thread adds
+//! what has changed. When it is over the limit, whoever notices closes the largest clients that have not asked to stay.
+//! A client that is chosen is taken from the sum at once, so that two threads never choose for the same excess. Any
+//! thread.
 
 use std::cmp::Reverse;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Client-side caching: whom to tell that a key which it has read has changed.
+//! Client-side caching: tells clients when a key that they have read changes.
 //!
 //! A client that tracks is remembered under each key that it reads, under the lock of the key's shard; whoever changes a key
 //! forgets those who are remembered there and posts each a letter. A client that tracks in broadcasting mode is remembered

@@ -1,4 +1,8 @@
 //! Whether a reply may leave: what it shows has to outlive the process. And who hears that the disk has it.
+//!
+//! Both are offsets of the journal. How far it has passed is one atomic, which the log's writers move on; who waits for the
+//! disk is entered in a list first and looks then, so that what comes about in between is not missed. Any thread may ask; what
+//! writes or answers is called with no shard locked.
 
 use std::sync::Arc;
 

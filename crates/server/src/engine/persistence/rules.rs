@@ -1,4 +1,7 @@
 //! What the server does about its files by itself: snapshots and rewrites of the log that are due.
+//!
+//! Looking costs a few loads, and whoever looks begins what is due in a thread of its own: the worker that ticks, for `save`
+//! and what was scheduled; the log's thread, for a log that has grown. What cannot begin is left for the next look.
 
 use std::sync::Arc;
 

@@ -1,4 +1,7 @@
 //! How a snapshot is put into bytes: as a snapshot file, which may be the base of a log, or as requests.
+//!
+//! The two are twins with the same calls: records go in one by one, bytes gather, and the caller takes them out when enough of
+//! them wait. No file is touched here. The thread that writes the snapshot, with no shard locked.
 
 use sleeve_disk::BASE_OFFSET_FIELD;
 use sleeve_disk::log::Options;

@@ -141,7 +141,7 @@ impl Engine {
         }
     }
 
-    /// The log that begins with the base which is to be written, if one does: also one that could not be begun before.
+    /// The log that the coming base will begin, if any, even if an earlier attempt could not start it.
     ///
     /// # Errors
     /// Why it cannot be begun now. It is to be tried again.

@@ -88,8 +88,8 @@ impl Running {
         self.spares_writers.store(spares, Ordering::Relaxed);
     }
 
-    /// What an end of the server that waits for scripts which have written means for the one that runs: whether it is
-    /// to end. None where the server does not end so.
+    /// While the server ends and waits only for scripts that have written: whether the running one is to be ended. None
+    /// at any other time.
     pub fn ends_gently(&self) -> Option<bool> {
         self.spares_writers.load(Ordering::Relaxed).then(|| !self.has_written.load(Ordering::Relaxed))
     }
@@ -99,8 +99,8 @@ impl Running {
         self.has_left_half.fetch_or(self.has_written.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// Whether one was ended with the server that had written: nothing of that is for the journal, which has pieces whole or
-    /// not at all.
+    /// Whether a script that had already written was ended with the server; none of its effects go to the journal, which has
+    /// pieces whole or not at all.
     pub fn has_left_half(&self) -> bool {
         self.has_left_half.load(Ordering::Relaxed)
     }

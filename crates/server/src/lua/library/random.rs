@@ -1,7 +1,7 @@
 //! `math.random` and `math.randomseed`: the same numbers in every process, as in Redis.
 //!
-//! The generator is that of POSIX's `lrand48`: 48 bits, a multiplication and an addition a step. Redis never seeds it, and scripts
-//! that rely on its sequence find the same one here. Runs on the script's thread.
+//! The generator is that of POSIX's `lrand48`: 48 bits, a multiplication and an addition a step. Redis never seeds it,
+//! and scripts that rely on its sequence find the same one here. Runs on the script's thread.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -45,7 +45,8 @@ pub struct Head<'a> {
     pub access: Access,
 }
 
-/// Something was written that the version in the header does not know: a hash with deadlines in version 10. The file is of no use.
+/// Something was written that the version in the header does not know: a hash with deadlines in version 10. The file is
+/// of no use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outdated {
     /// The version that would have been right.

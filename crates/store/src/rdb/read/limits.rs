@@ -1,4 +1,7 @@
-//! What decides how a value that is read is kept.
+//! What decides how a value that is read is kept: packed or large, and which of its fields not at all.
+//!
+//! A file says how its writer kept a value. That is passed over: the reader builds what these limits say, as if commands had
+//! made the value here. Plain data, the same for all threads that read one file.
 
 use crate::types::hash::MapLimits;
 use crate::types::list::limit::ListLimit;
