@@ -17,6 +17,13 @@ impl Folder {
         Self(std::env::temp_dir().join(format!("sleeve-closing-{name}-{}", std::process::id())))
     }
 
+    /// The files that somebody is writing.
+    fn unfinished(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(&self.0).unwrap().chain(std::fs::read_dir(self.0.join("appendonlydir")).unwrap());
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.starts_with("temp-")).collect()
+    }
+
     fn open(&self, query: &str) -> Client {
         Client::connect(&format!("embedded://{}{query}", self.0.display())).unwrap()
     }
@@ -58,5 +65,27 @@ fn what_clients_of_the_listener_were_told_is_there_when_the_last_handle_has_gone
             let counted = folder.open("").get::<i64>("counter").wait().unwrap();
             assert!(counted >= told, "{policy}, {round}: {told} were told of, {counted} are there");
         }
+    }
+}
+
+#[test]
+fn nobody_writes_in_a_folder_any_more_when_the_last_handle_has_gone() {
+    for (begins, file) in [("BGREWRITEAOF", "temp-rewriteaof-bg-"), ("BGSAVE", "temp-")] {
+        let folder = Folder::new(begins);
+        let client = folder.open("?rdb-key-save-delay=100000000");
+        client.cmd("MSET a 1 b 2").send::<()>().wait().unwrap();
+        client.cmd(begins).send::<String>().wait().unwrap();
+        while !folder.unfinished().iter().any(|name| name.starts_with(file)) {
+            std::thread::yield_now();
+        }
+        if begins == "BGSAVE" {
+            // What is to follow does not begin either.
+            client.cmd("BGREWRITEAOF").send::<String>().wait().unwrap();
+        }
+        drop(client);
+        assert_eq!(folder.unfinished(), Vec::<String>::new(), "{begins}");
+        let client = folder.open("");
+        assert_eq!(client.get::<i64>("b").wait(), Ok(2));
+        client.cmd("BGREWRITEAOF").send::<String>().wait().unwrap();
     }
 }

@@ -126,3 +126,38 @@ fn an_old_base_in_requests_is_history_however_long_it_is() {
     wait_until("the rewrite", || is_over(&mut local, 2));
     assert_is_there_again(&disk, second, &logged);
 }
+
+#[test]
+fn two_engines_that_write_the_same_snapshot_at_once_do_not_mix_what_they_write() {
+    let disk = MemoryDisk::new();
+    let engines = [begin(&disk, &[]), begin(&disk, &[])];
+    let digests = engines.each_ref().map(|engine| {
+        let mut local = engine.connect(|| {});
+        assert_eq!(ask(&mut local, &format!("SET name {}", engine.run_id)), "+OK\r\n");
+        hold_snapshot(&mut local);
+        wait_until("the file", || info(&mut local, "current_save_keys_processed") > 0);
+        ask(&mut local, "DEBUG DIGEST")
+    });
+    for engine in &engines {
+        let mut local = engine.connect(|| {});
+        assert_eq!(ask(&mut local, "CONFIG SET rdb-key-save-delay 0"), "+OK\r\n");
+        wait_until("the snapshot", || is_over(&mut local, 0));
+        assert!(ask(&mut local, "INFO persistence").contains("rdb_last_bgsave_status:ok"));
+    }
+    let again = begin(&disk, &[]);
+    assert!(digests.contains(&ask(&mut again.connect(|| {}), "DEBUG DIGEST")));
+}
+
+#[test]
+fn an_engine_that_ends_its_snapshots_writes_neither_what_runs_nor_what_was_to_follow() {
+    let disk = MemoryDisk::new();
+    let options = [(Opt::Appendonly, "yes")];
+    let engine = begin(&disk, &options);
+    let mut local = engine.connect(|| {});
+    hold_snapshot(&mut local);
+    assert_eq!(ask(&mut local, "BGREWRITEAOF"), "+Background append only file rewriting scheduled\r\n");
+    engine.durability.snapshots.close();
+    assert_eq!(ask(&mut local, "BGSAVE"), "-ERR Background saving error: the engine ends\r\n");
+    assert_eq!((info(&mut local, "rdb_saves"), info(&mut local, "aof_rewrites")), (0, 1));
+    assert_is_there_again(&disk, engine, &options);
+}

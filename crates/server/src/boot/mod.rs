@@ -259,7 +259,7 @@ pub fn serve(words: &[Vec<u8>]) -> Result<(), StartError> {
     systemd::tell(&engine.config, systemd::READY);
     server.wait();
     systemd::tell(&engine.config, systemd::STOPPING);
-    engine.durability.snapshots.abort_and_wait();
+    engine.durability.snapshots.close();
     engine.end_log();
     if let Some(path) = pid_file {
         _ = std::fs::remove_file(path);

@@ -16,7 +16,7 @@ pub(crate) mod persistence;
 pub(crate) mod readiness;
 pub(crate) mod scripts;
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
@@ -126,6 +126,8 @@ pub struct Engine {
     /// The port that is served, 0 when none is.
     pub port: AtomicU32,
     mailboxes: Mutex<Vec<Arc<Mailbox>>>,
+    /// How many engines this process had begun before.
+    number: u64,
     /// Itself, for threads that it starts.
     own: Weak<Self>,
     /// Why the engine is over, once it is.
@@ -138,6 +140,9 @@ impl std::fmt::Debug for Engine {
     }
 }
 
+/// How many engines this process has begun.
+static BEGUN: AtomicU64 = AtomicU64::new(0);
+
 /// What DEBUG can turn.
 #[derive(Debug)]
 pub struct Debug {
@@ -146,7 +151,7 @@ pub struct Debug {
     /// Whether scripts may call commands that are not for scripts.
     pub allows_all_to_scripts: AtomicBool,
     /// Microseconds to wait in front of each write to the log.
-    pub log_delay_us: std::sync::atomic::AtomicU64,
+    pub log_delay_us: AtomicU64,
     /// From how many bytes on an element of a list stands alone; 0 as the limit of its packs says.
     pub packed_threshold: std::sync::atomic::AtomicUsize,
     /// Whether INCR and its like have a race (`commands/string/seeded_bug`). Only builds with debug assertions know of it.
@@ -208,6 +213,7 @@ impl Engine {
             tls: Tls::default(),
             port: AtomicU32::new(0),
             mailboxes: Mutex::default(),
+            number: BEGUN.fetch_add(1, Ordering::Relaxed),
             own: Weak::clone(own),
             failure: OnceLock::new(),
         })

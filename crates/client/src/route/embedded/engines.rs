@@ -75,6 +75,8 @@ impl Drop for House {
         self.servers.get_mut().clear();
         // A log that has just been switched on is none without its first base.
         self.engine.wait_for_first_base();
+        // Whoever has the folder next must not find somebody in it who still writes.
+        self.engine.durability.snapshots.close();
         self.engine.end_log();
     }
 }

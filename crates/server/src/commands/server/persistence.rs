@@ -11,8 +11,7 @@ use sleeve_wire::commands::Command;
 use crate::context::Cx;
 use crate::engine::clients::blocking::{Block, OnTimeout};
 use crate::engine::durability::loading::{Again, NotLoaded};
-use crate::engine::durability::snapshots::{Purpose, WhenDone};
-use crate::engine::persistence::save::Refusal;
+use crate::engine::durability::snapshots::{Purpose, Refusal, WhenDone};
 use crate::engine::readiness::Hindrance;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
@@ -140,6 +139,7 @@ fn load_again(cx: &mut Cx<'_>, what: Again, failure: Error) -> Outcome {
 fn refused(refusal: Refusal) -> Error {
     match refusal {
         Refusal::Running(_) => SAVING,
+        Refusal::Closed => Error::fixed("ERR Background saving error: the engine ends"),
         Refusal::NoThread(error) => Error::new(format!("ERR Background saving error: {error}")),
     }
 }

@@ -4,6 +4,7 @@
 //! ([`Snapshots::end`]). One is written at a time, be it a file of its own or a new base of the log. Any thread.
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -18,6 +19,27 @@ pub enum Purpose {
     File,
     /// A new base of the log.
     Base,
+}
+
+/// Why a snapshot is not begun.
+#[derive(Debug)]
+pub enum Refusal {
+    /// Another is being written, for this purpose.
+    Running(Purpose),
+    /// The engine ends, and writes none any more.
+    Closed,
+    /// Its thread cannot start.
+    NoThread(io::Error),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Running(_) => f.write_str("another snapshot is being written"),
+            Self::Closed => f.write_str("the engine ends"),
+            Self::NoThread(error) => write!(f, "its thread cannot start: {error}"),
+        }
+    }
 }
 
 /// How long after one that failed another begins that was scheduled, in milliseconds.
@@ -111,6 +133,8 @@ struct Book {
     when_done: Vec<WhenDone>,
     /// When the next may begin that was scheduled, monotonic milliseconds.
     next_ms: u64,
+    /// Whether none begins any more.
+    is_closed: bool,
 }
 
 impl fmt::Debug for Book {
@@ -138,7 +162,7 @@ impl Snapshots {
             last_try_ms: 0,
         };
         Self {
-            book: Mutex::new(Book { status, is_awaited: false, when_done: Vec::new(), next_ms: 0 }),
+            book: Mutex::new(Book { status, is_awaited: false, when_done: Vec::new(), next_ms: 0, is_closed: false }),
             over: Condvar::new(),
             is_aborted: AtomicBool::new(false),
             are_ruled: AtomicBool::new(false),
@@ -154,6 +178,13 @@ impl Snapshots {
     /// Whether the rules of `save` count.
     pub fn are_ruled(&self) -> bool {
         self.are_ruled.load(Ordering::Relaxed)
+    }
+
+    /// Ends them for good: the running one without a result, and none begins any more, be it scheduled or asked for. Whoever
+    /// gives the folder of the log away does this first.
+    pub fn close(&self) {
+        self.book.lock().is_closed = true;
+        self.abort_and_wait();
     }
 
     /// Has the running one end without a result, and waits until it has.
@@ -223,11 +254,14 @@ impl Snapshots {
     /// Begins one, unless one is being written; `when_done` is taken and done when it is over.
     ///
     /// # Errors
-    /// What the running one is written for.
-    pub fn begin(&self, purpose: Purpose, now: Instant, when_done: &mut Option<WhenDone>) -> Result<(), Purpose> {
+    /// Why not.
+    pub fn begin(&self, purpose: Purpose, now: Instant, when_done: &mut Option<WhenDone>) -> Result<(), Refusal> {
         let mut book = self.book.lock();
         if let Some((running, _)) = book.status.running {
-            return Err(running);
+            return Err(Refusal::Running(running));
+        }
+        if book.is_closed {
+            return Err(Refusal::Closed);
         }
         book.status.running = Some((purpose, now));
         book.is_awaited = when_done.is_some();
@@ -271,6 +305,7 @@ impl Snapshots {
     pub fn due(&self, now: Instant) -> Option<(Purpose, u64)> {
         let book = self.book.lock();
         let purpose = match &book.status {
+            _ if book.is_closed => return None,
             SnapshotStatus { running: Some(_), .. } => return None,
             SnapshotStatus { base_scheduled: true, .. } => Purpose::Base,
             SnapshotStatus { file_scheduled: true, .. } => Purpose::File,

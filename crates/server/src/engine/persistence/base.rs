@@ -42,7 +42,7 @@ impl Engine {
         // `dir` may be another by now.
         let own_folder = |log: &Log| log.folder().to_owned();
         let folder = starting.as_ref().map(own_folder).or_else(|| file.with(|open| own_folder(&open.log)));
-        let temporary = folder.ok_or_else(gone)?.join(format!("temp-rewriteaof-bg-{}.aof", std::process::id()));
+        let temporary = folder.ok_or_else(gone)?.join(format!("temp-rewriteaof-bg-{}.aof", self.mark()));
         let is_first = starting.is_some();
         let mut rotated = None;
         if !is_first {
@@ -99,7 +99,7 @@ impl Engine {
         self.durability.log.end.wait_until_closed();
         // The folder is there, and nobody else's.
         let past_end = self.open_log_folder()?.past_end().map_err(|error| unreadable(&error))?;
-        let temporary = self.log_folder().join(format!("temp-rewriteaof-bg-{}.aof", std::process::id()));
+        let temporary = self.log_folder().join(format!("temp-rewriteaof-bg-{}.aof", self.mark()));
         let begun = self.begin_snapshot(past_end, |_| Ok(()))?;
         let (changes, stands_for) = (begun.changes, begun.offset);
         let (form, format) = match self.config.flag(Opt::AofUseRdbPreamble) {

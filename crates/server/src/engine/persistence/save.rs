@@ -7,7 +7,6 @@
 //! The snapshot becomes the file that `dbfilename` names, or a new base of the log: then the journal goes into a new
 //! increment from the instant on.
 
-use std::fmt;
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,31 +20,13 @@ use super::sheet::Form;
 use crate::config::Opt;
 use crate::config::value::reason;
 use crate::engine::Engine;
-use crate::engine::durability::snapshots::{Purpose, WhenDone};
+use crate::engine::durability::snapshots::{Purpose, Refusal, WhenDone};
 use crate::engine::journal::{Recorder, Spare};
 use crate::engine::keyspace::locks::Locks;
 use crate::engine::readiness::Hindrance;
 use crate::host::clock;
 use crate::host::clock::Instant;
 use crate::host::log;
-
-/// Why a snapshot is not begun.
-#[derive(Debug)]
-pub enum Refusal {
-    /// Another is being written, for this purpose.
-    Running(Purpose),
-    /// Its thread cannot start.
-    NoThread(io::Error),
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Running(_) => f.write_str("another snapshot is being written"),
-            Self::NoThread(error) => write!(f, "its thread cannot start: {error}"),
-        }
-    }
-}
 
 /// What is copied while a shard is held: a few microseconds of work. It is encoded before the next shard is taken, so that
 /// workers get their turn.
@@ -102,7 +83,7 @@ impl Engine {
         now: Instant,
         when_done: &mut Option<WhenDone>,
     ) -> Result<(), Refusal> {
-        self.durability.snapshots.begin(purpose, now, when_done).map_err(Refusal::Running)?;
+        self.durability.snapshots.begin(purpose, now, when_done)?;
         let process = std::process::id();
         match purpose {
             // Whoever waits for one hears what comes of it.
@@ -233,7 +214,14 @@ impl Engine {
 
     /// What it is called while it is written.
     pub fn unfinished_snapshot_path(&self) -> PathBuf {
-        self.snapshot_path().with_file_name(format!("temp-{}.rdb", std::process::id()))
+        self.snapshot_path().with_file_name(format!("temp-{}.rdb", self.mark()))
+    }
+
+    /// What tells the files that this engine is writing from those of any other: the number of its process, as in Redis, and,
+    /// where the process has begun engines before, its own.
+    pub(super) fn mark(&self) -> String {
+        let process = std::process::id();
+        if self.number == 0 { process.to_string() } else { format!("{process}-{}", self.number) }
     }
 
     fn write_file(&self) -> Result<u64, String> {

@@ -8,11 +8,10 @@
 
 use std::sync::Arc;
 
-use super::save::Refusal;
 use crate::config::Opt;
 use crate::engine::Engine;
 use crate::engine::clients::blocking::Waiter;
-use crate::engine::durability::snapshots::{Purpose, WhenDone};
+use crate::engine::durability::snapshots::{Purpose, Refusal, WhenDone};
 use crate::engine::pause::PauseScope;
 use crate::engine::readiness::Hindrance;
 use crate::host::clock::Instant;
