@@ -19,7 +19,8 @@ impl Folder {
 
     /// The files that somebody is writing.
     fn unfinished(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(&self.0).unwrap().chain(std::fs::read_dir(self.0.join("appendonlydir")).unwrap());
+        let entries =
+            std::fs::read_dir(&self.0).unwrap().chain(std::fs::read_dir(self.0.join("appendonlydir")).unwrap());
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
         names.filter(|name| name.starts_with("temp-")).collect()
     }

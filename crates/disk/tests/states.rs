@@ -136,6 +136,20 @@ fn a_sync_that_fails_is_healed_into_a_file_that_can_be_read_by_itself() {
 }
 
 #[test]
+fn a_sync_that_runs_well_beside_one_that_fails_makes_nothing_durable() {
+    let (disk, mut log) = begin();
+    append(&mut log, &[&["SET", "k", "1"]], 0);
+    let (synced, jobs) = (log.synced_end(), [(); 2].map(|()| log.sync_job().expect("there is something")));
+    fail(&disk, 0, &[Fault::Broken]);
+    let error = jobs[0].run().expect_err("the disk is broken");
+    // What it could not write the disk has told already.
+    jobs[1].run().expect("nothing is left to be told");
+    log.sync_failed(&error);
+    log.synced(&jobs[1]);
+    assert_eq!((log.synced_end(), log.healing().expect("it is hurt").next()), (synced, synced));
+}
+
+#[test]
 fn a_cut_that_failed_is_remembered_over_the_next_healing() {
     let (disk, mut log) = begin();
     for (key, skipped) in [("first", Some(6)), ("second", None)] {

@@ -1,15 +1,19 @@
 //! An engine whose disk fails at a sync: what may be lost is written once more, whether the journal still has it or not.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use sleeve_disk::disk::crashing::{CrashingDisk, Fault, Plan};
+use sleeve_disk::disk::passing::{Between, PassingDisk};
+use sleeve_disk::disk::{Disk, File};
 use sleeve_server::engine::origin::Origin;
 use sleeve_server::{Config, Engine, Local, Opt};
 
 /// An engine that has loaded what is on this disk.
-fn begin(disk: &CrashingDisk, policy: &str) -> Arc<Engine> {
+fn begin(disk: &(impl Disk + Clone + 'static), policy: &str) -> Arc<Engine> {
     let config = Config::default();
     for (option, value) in [(Opt::Appendonly, "yes"), (Opt::Appendfsync, policy), (Opt::EnableDebugCommand, "yes")] {
         config.assign(option, &[value.as_bytes()]).expect("an option of the table");
@@ -75,4 +79,63 @@ fn a_sync_that_fails_loses_nothing_of_what_was_written_before() {
 fn what_was_written_under_no_is_healed_when_a_later_sync_fails() {
     heal("no", "everysec");
     heal("no", "always");
+}
+
+/// A disk of which one sync fails, once another is under way: of what could not be written only the first hears.
+#[derive(Debug)]
+struct TellsOnce {
+    disk: CrashingDisk,
+    /// Whether that is due, and how many syncs have begun since.
+    begun: Mutex<(bool, usize)>,
+    more: Condvar,
+}
+
+impl Between for TellsOnce {
+    fn sync(&self, file: &dyn File, _path: &Path) -> io::Result<()> {
+        let mut begun = self.begun.lock().expect("nobody fails with it");
+        if !begun.0 {
+            return file.sync();
+        }
+        begun.1 += 1;
+        self.more.notify_all();
+        if begun.1 > 1 {
+            // The first has heard of it by now.
+            drop(self.more.wait_while(begun, |begun| begun.0));
+            return file.sync();
+        }
+        // Where one waits for the other the second never begins, and this is how long that is looked for.
+        let (mut begun, _) = self.more.wait_timeout_while(begun, SECOND_MAX, |begun| begun.1 < 2).expect("as above");
+        self.disk.fail(BTreeMap::from([(self.disk.calls() + 1, Fault::Broken)]), None);
+        let synced = file.sync();
+        begun.0 = false;
+        self.more.notify_all();
+        synced
+    }
+}
+
+const SECOND_MAX: Duration = Duration::from_millis(300);
+
+#[test]
+fn of_two_who_sync_at_once_none_takes_for_durable_what_the_other_could_not_sync() {
+    let disk = CrashingDisk::new(Plan::default());
+    let (begun, more) = (Mutex::new((false, 0)), Condvar::new());
+    let passing = PassingDisk::new(Arc::new(disk.clone()), TellsOnce { disk: disk.clone(), begun, more });
+    let engine = begin(&passing, "everysec");
+    let mut local = engine.connect(|| {});
+    assert_eq!(ask(&mut local, "SET before 1"), "+OK\r\n");
+    assert_eq!(ask(&mut local, "WAITAOF 1 0 0"), "*2\r\n:1\r\n:0\r\n");
+    passing.between().begun.lock().expect("nobody fails with it").0 = true;
+    assert_eq!(ask(&mut local, "SET key value"), "+OK\r\n");
+    // Its thread syncs within a second, and now this one does as well.
+    wait_until("a sync", || passing.between().begun.lock().expect("nobody fails with it").1 > 0);
+    engine.config.assign(Opt::Appendfsync, &[b"always"]).expect("a policy");
+    engine.write_log();
+    wait_until("the healing", || ask(&mut local, "SET later 1") == "+OK\r\n");
+    let digest = ask(&mut local, "DEBUG DIGEST");
+    for seed in 0..8 {
+        let again = begin(&disk.survivors(seed, Plan::default()), "always");
+        assert_eq!(ask(&mut again.connect(|| {}), "DEBUG DIGEST"), digest, "{seed}");
+        again.end_log();
+    }
+    engine.end_log();
 }

@@ -14,6 +14,8 @@ pub struct SyncJob {
     files: Vec<(i64, Arc<dyn File>, u64)>,
     end: u64,
     blocks_end: u64,
+    /// How many syncs had failed when it was taken.
+    failures: u64,
 }
 
 impl SyncJob {
@@ -39,11 +41,15 @@ impl Log {
         }
         let unsynced = self.tail.iter().filter(|part| part.synced_length < part.length);
         let files = unsynced.map(|part| (part.number, part.file.clone(), part.length)).collect();
-        Some(SyncJob { files, end: self.end, blocks_end: self.blocks_end })
+        Some(SyncJob { files, end: self.end, blocks_end: self.blocks_end, failures: self.sync_failures })
     }
 
-    /// That a job has run well.
+    /// That a job has run well. It says nothing where another has failed since it was taken: a system tells of what it could not
+    /// write once, and to whoever of two asks first.
     pub fn synced(&mut self, job: &SyncJob) {
+        if job.failures != self.sync_failures {
+            return;
+        }
         for (number, _, length) in &job.files {
             if let Some(part) = self.tail.iter_mut().find(|part| part.number == *number) {
                 part.synced_length = part.synced_length.max(*length);
@@ -57,6 +63,7 @@ impl Log {
 
     /// That a job has failed: what was written since the last one that ran well is not trusted any more.
     pub fn sync_failed(&mut self, error: &io::Error) {
+        self.sync_failures += 1;
         self.health = Health::SyncFailed(error.to_string());
     }
 }

@@ -55,6 +55,8 @@ pub struct Log {
     /// The journal's offset behind the last block that is durable.
     pub(super) synced_blocks: u64,
     pub(super) health: Health,
+    /// How many syncs have failed.
+    pub(super) sync_failures: u64,
     /// The salt of the stretch; none where the next block begins one.
     pub(super) salt: Option<Salt>,
     pub(super) next_number: u64,
@@ -110,6 +112,7 @@ impl Log {
             synced: end,
             synced_blocks: end,
             health: Health::Good,
+            sync_failures: 0,
             salt: tail.map(|(salt, _)| salt),
             next_number: tail.map_or(0, |(_, number)| number),
             bytes_before: beginning.bytes_before,

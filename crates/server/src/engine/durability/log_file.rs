@@ -45,6 +45,8 @@ pub struct LogFile {
     open: Mutex<Option<OpenLog>>,
     is_open: AtomicBool,
     is_syncing: AtomicBool,
+    /// Held by whoever syncs; see [`LogFile::sync_turn`].
+    sync_turn: Mutex<()>,
     /// Somebody wanted to write while somebody else did.
     is_contended: AtomicBool,
     delayed_syncs: AtomicU64,
@@ -178,6 +180,12 @@ impl LogFile {
                 return;
             }
         }
+    }
+
+    /// The turn to sync, which is held from before a job is taken until its result is given back: of what it could not write a
+    /// system tells once, and of two who sync a file at a time only one would hear of it. Taken before the log is locked.
+    pub fn sync_turn(&self) -> MutexGuard<'_, ()> {
+        self.sync_turn.lock()
     }
 
     /// Says whether the log is being synced.

@@ -50,6 +50,7 @@ impl Engine {
     /// # Errors
     /// What the system says; the log ends all the same.
     pub fn close_log(&self) -> io::Result<()> {
+        let turn = self.durability.log.sync_turn();
         let Some(mut open) = self.durability.log.take_open_if(|_| true) else { return Ok(()) };
         let mut closed = open.write(now_s());
         if closed.is_ok()
@@ -61,6 +62,7 @@ impl Engine {
                 Err(error) => open.log.sync_failed(error),
             }
         }
+        drop(turn);
         let closed = closed.and_then(|()| {
             self.journal.set_written(open.written_offset());
             self.journal.set_synced(open.written_offset());
@@ -199,6 +201,7 @@ impl Engine {
     /// Syncs what has been written. No lock is held meanwhile.
     pub(super) fn sync_log(&self) {
         let file = &self.durability.log;
+        let turn = file.sync_turn();
         let opening = file.opening();
         let Some(job) = file.with(|open| open.log.sync_job()).flatten() else { return };
         file.set_syncing(true);
@@ -209,8 +212,8 @@ impl Engine {
             _ if file.opening() != opening => {}
             Ok(()) => {
                 open.log.synced(&job);
-                open.note_synced(job.end());
-                self.journal.set_synced(job.end());
+                open.note_synced(open.log.synced_end());
+                self.journal.set_synced(open.log.synced_end());
                 self.note_passed();
             }
             Err(error) => {
@@ -218,6 +221,7 @@ impl Engine {
                 self.note_log_fails("syncing", error);
             }
         });
+        drop(turn);
         self.note_fullness();
         self.tell_synced();
     }
