@@ -41,7 +41,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("crates/server/src/engine/persistence/shutdown.rs", "Instant::now", OF_THE_DISK),
     ("crates/server/src/engine/persistence/switch.rs", "Instant::now", OF_THE_DISK),
     ("crates/server/src/engine/persistence/threads.rs", "Instant::now", OF_THE_DISK),
-    ("crates/server/src/context/timing.rs", "ticks", "a measurement; an engine of a seed has a ticker that stands"),
+    ("crates/server/src/context/account.rs", "ticks", "a measurement; an engine of a seed has a ticker that stands"),
     ("crates/server/src/commands/script/function.rs", "monotonic_ms", "how long a script has really run"),
     ("crates/server/src/context/locking.rs", "monotonic_ms", "how long a script has really run"),
     ("crates/server/src/lua/evaluate.rs", "monotonic_ms", "how long a script really runs says when others are served"),

@@ -212,3 +212,35 @@ fn a_clock_that_the_caller_stops_stands_for_a_whole_batch() {
     let expected = format!("+OK\r\n{}*2\r\n$1\r\n0\r\n$1\r\n0\r\n", ":1000\r\n".repeat(1_000));
     assert_eq!(String::from_utf8_lossy(&replies), expected);
 }
+
+#[test]
+fn others_see_what_a_client_has_set_up_whatever_it_does_between() {
+    let engine = engine();
+    let (mut local, mut other) = (engine.connect(|| {}), engine.connect(|| {}));
+    let id = ask(&mut local, "CLIENT ID").trim_start_matches(':').trim().to_owned();
+    let mut seen = |fields: &[&str]| {
+        let line = ask(&mut other, &format!("CLIENT LIST ID {id}"));
+        fields.iter().for_each(|field| assert!(line.contains(&format!(" {field} ")), "{field} is not in {line}"));
+        ask(&mut other, "INCR watched");
+    };
+    for (requests, fields) in [
+        ("GET k", &["flags=N", "db=0", "multi=-1", "resp=2", "cmd=get"][..]),
+        ("SELECT 3\r\nGET k", &["db=3", "cmd=get"]),
+        ("GET k", &["db=3", "cmd=get"]),
+        ("SELECT 0\r\nWATCH watched\r\nGET k", &["db=0", "flags=N"]),
+        ("GET k", &["flags=d"]),
+        ("MULTI\r\nGET k", &["flags=xd", "multi=1"]),
+        ("GET k", &["multi=2"]),
+        ("EXEC foo", &["flags=N", "multi=-1"]),
+        ("MULTI\r\nSELECT 5\r\nSET k v\r\nEXEC\r\nGET k", &["multi=-1", "db=5"]),
+        ("EVAL 'redis.call(\"select\", 7)' 0\r\nGET k", &["db=5"]),
+        ("HELLO 3\r\nGET k", &["resp=3"]),
+        ("SUBSCRIBE a b\r\nGET k", &["flags=P", "sub=2"]),
+        ("UNSUBSCRIBE\r\nGET k", &["flags=N", "sub=0"]),
+        ("CLIENT TRACKING ON\r\nGET k", &["flags=t", "redir=0"]),
+        ("RESET", &["flags=N", "redir=-1", "resp=2", "db=0"]),
+    ] {
+        ask(&mut local, requests);
+        seen(fields);
+    }
+}

@@ -84,8 +84,8 @@ pub fn exec(cx: &mut Cx<'_>) -> Outcome {
         if has_ended {
             // It has ended its own client: the rest takes effect, but is not told.
             cx.out.rewind(mark);
-        } else {
-            cx.check_reply(mark);
+        } else if cx.out.is_full() {
+            cx.cut_reply(mark);
         }
     }
     cx.end_transaction();

@@ -68,6 +68,9 @@ impl Default for Config {
     }
 }
 
+/// Where shorter times than these microseconds count as slow, every command's own time is taken.
+const TIMED_ALONE_US: i64 = 1_000;
+
 /// Reading.
 impl Config {
     /// The number of a numeric option, the position of a choice, 0 or 1 of a flag, the length of a text.
@@ -128,6 +131,32 @@ impl Config {
             bytes @ 0.. => bytes as u64,
             percent => (u128::from(self.memory(Opt::Maxmemory)) * u128::from(percent.unsigned_abs()) / 100) as u64,
         }
+    }
+
+    /// The fewest ticks of the processor that a command takes which the slow log or the latency monitor asks for; 0 has the
+    /// time of every command taken.
+    #[inline]
+    pub fn slow_ticks(&self) -> u64 {
+        let slow_us = self.number(Opt::SlowlogLogSlowerThan);
+        if self.number(Opt::LatencyMonitorThreshold) > 0 || (0..TIMED_ALONE_US).contains(&slow_us) {
+            return 0;
+        }
+        // No processor counts more slowly than five nanoseconds a tick.
+        u64::try_from(slow_us).map_or(u64::MAX, |slow_us| slow_us.saturating_mul(200))
+    }
+
+    /// Whether anything bounds the memory of clients, which is kept account of then.
+    #[inline]
+    pub fn bounds_memory(&self) -> bool {
+        self.memory(Opt::Maxmemory) != 0 || self.number(Opt::MaxmemoryClients) != 0
+    }
+
+    /// Whether keys count how often they are used instead of when: under an LFU policy.
+    #[inline]
+    pub fn counts_uses(&self) -> bool {
+        const VOLATILE_LFU: i64 = MaxmemoryPolicy::VolatileLfu as i64;
+        const ALLKEYS_LFU: i64 = MaxmemoryPolicy::AllkeysLfu as i64;
+        matches!(self.number(Opt::MaxmemoryPolicy), VOLATILE_LFU | ALLKEYS_LFU)
     }
 
     /// Whether clients that come with TLS show a certificate.

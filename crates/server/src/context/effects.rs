@@ -86,31 +86,6 @@ impl Cx<'_> {
         }
         self.locks.recorder.end_transaction();
     }
-
-    /// Begins a command: nothing is changed and nothing recorded yet.
-    #[inline]
-    pub(crate) fn begin(&mut self) {
-        self.pending.changes = 0;
-        self.is_recorded = false;
-    }
-
-    /// Ends a command: what it changed is counted and, unless it has said it in other words, recorded as it came.
-    #[inline]
-    pub(crate) fn end(&mut self, request: &Request<'_>) {
-        if self.pending.changes == 0 {
-            // What has expired as the command looked at it is recorded all the same.
-            return self.locks.recorder.end_piece();
-        }
-        self.counters.changes.add(self.pending.changes);
-        if self.engine.config.memory(Opt::Maxmemory) != 0 {
-            self.locks.weigh(&self.engine.estimate);
-        }
-        if !self.is_recorded && self.is_recording() {
-            self.record_request(request);
-        }
-        self.locks.recorder.end_piece();
-        self.pending.changes = 0;
-    }
 }
 
 /// Saying what has changed.
@@ -122,7 +97,7 @@ impl Cx<'_> {
             engine: self.engine,
             counters: self.counters,
             state: Some(&*self.state),
-            pending: &mut self.pending,
+            pending: self.pending,
             recorder: &mut self.locks.recorder,
         };
         key_change::tell(source, cause, database, key);
@@ -167,6 +142,7 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
+    use crate::context::key_change::Pending;
     use crate::context::session_state::State;
     use crate::engine::Engine;
     use crate::engine::clients::client_info::NewClient;
@@ -182,7 +158,8 @@ mod tests {
         let arrival = NewClient { address: "test:0".into(), local_address: "test:0".into(), descriptor: -1 };
         let mut state =
             State::new(engine.peers.enter(arrival, Arc::new(Mailbox::new(|| ())), 0), engine.acl.default_user());
-        let mut cx = Cx::new(desk.at_hand(), &mut state, &mut output, |_, _| ());
+        let mut pending = Pending::default();
+        let mut cx = Cx::new(desk.at_hand(), &mut state, &mut output, &mut pending, |_, _| ());
         cx.locks.recorder.begin_transaction();
         cx.record(&[b"DEL", b"first"]);
         let mut reader = engine.journal.subscribe();

@@ -9,6 +9,7 @@
 //! the lock of the key's shard. While nobody watches, waits or tracks, a change costs three relaxed loads.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use sleeve_store::ExpiredFields;
@@ -21,6 +22,7 @@ use crate::engine::Engine;
 use crate::engine::clients::blocking::Place;
 use crate::engine::journal::Recorder;
 use crate::host::clock::Instant;
+use crate::messaging::mail::{Letter, Mailbox};
 use crate::messaging::wakeups::Outbox;
 use crate::observe::stats::Counters;
 use crate::request::Key;
@@ -65,6 +67,8 @@ pub struct Pending {
     pub marked: VecDeque<Place>,
     /// Who is to be woken for what was published, and what the client published to itself.
     pub outbox: Outbox,
+    /// What is posted when the locks have been given back.
+    pub letters: Vec<(Arc<Mailbox>, Letter)>,
 }
 
 /// Tells everybody that a key has changed or vanished, after it has. Always inline: the cause is known where it is called,

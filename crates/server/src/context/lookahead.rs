@@ -172,7 +172,7 @@ fn member_of(row: &Row, len: usize) -> Option<Which> {
     if matches!(row.id, Command::SPop | Command::SRandMember) && len == 2 {
         return Some(Which::Random);
     }
-    if len < 3 || !row.flags.contains(Flags::FAST) || row.lone_key().is_none() {
+    if len < 3 || !row.flags.contains(Flags::FAST) || row.lone_key.is_none() {
         return None;
     }
     match row.group {
@@ -194,7 +194,12 @@ fn entry_of<'l>(locks: &'l mut Locks<'_>, database: usize, args: Args<'_>, key: 
 /// What the name of a request stands for.
 #[inline]
 pub fn find(names: &RenamedCommands, args: Args<'_>) -> Found {
-    let Some(row) = args.get(0).and_then(|name| names.find(name)) else { return Found::Unknown };
+    let Some(name) = args.get(0) else { return Found::Unknown };
+    let row = match &names.changes {
+        None => commands::find(name),
+        Some(changes) => changes.find(name),
+    };
+    let Some(row) = row else { return Found::Unknown };
     let row = match args.get(1) {
         Some(name) if row.is_container() => match commands::find_sub(row.id, name) {
             Some(row) => row,

@@ -3,6 +3,7 @@
 //! A [`Cx`] lives as long as one batch. Commands reach the keyspace through it alone: that is where keys expire when they
 //! are looked at, where watchers hear of changes and where effects are recorded, so no command can forget any of it.
 
+mod account;
 pub mod disk;
 mod effects;
 mod eviction;
@@ -17,13 +18,10 @@ mod output_limit;
 pub mod permission;
 pub mod publish;
 pub mod session_state;
-mod timing;
 pub mod tracking_delivery;
 
 pub use effects::ELEMENTS_MAX;
 pub use eviction::Room;
-
-use std::sync::Arc;
 
 use sleeve_store::{
     Collection, Deadline, EntryMut, EntryRef, Find, FindMut, Garbage, Moment, OtherKind, Previous, Updated, Value,
@@ -39,8 +37,6 @@ use crate::engine::keyspace::locks::Locks;
 use crate::engine::keyspace::memory_accounting::Footprint;
 use crate::host::clock::{Clock, Instant};
 use crate::host::dice::Dice;
-use crate::messaging::mail::{Letter, Mailbox};
-use crate::observe::slowlog;
 use crate::observe::stats::Counters;
 use crate::request::error::Error;
 use crate::request::output::Output;
@@ -107,11 +103,9 @@ pub struct Cx<'a> {
     /// A script has asked that its effects are not recorded.
     is_unrecorded: bool,
     /// What its changes leave to be done.
-    pub(crate) pending: Pending,
+    pub(crate) pending: &'a mut Pending,
     /// What was written is no reply but a message: CLIENT REPLY does not keep it back.
     pub(crate) is_message: bool,
-    /// What is posted when the locks have been given back.
-    pub(crate) letters: Vec<(Arc<Mailbox>, Letter)>,
 }
 
 impl<'a> AtHand<'a> {
@@ -128,6 +122,7 @@ impl<'a> Cx<'a> {
         at_hand: AtHand<'a>,
         state: &'a mut State,
         out: &'a mut Output,
+        pending: &'a mut Pending,
         call: fn(&mut Cx<'_>, Request<'_>),
     ) -> Self {
         let AtHand { engine, counters, dice, now, clock, .. } = at_hand;
@@ -148,12 +143,11 @@ impl<'a> Cx<'a> {
             timed_calls: 0,
             is_within: false,
             ticks: 0,
-            slow_ticks: slowlog::slow_ticks(&engine.config),
+            slow_ticks: engine.config.slow_ticks(),
             is_recorded: false,
             is_unrecorded: false,
-            pending: Pending::default(),
+            pending,
             is_message: false,
-            letters: Vec::new(),
         }
     }
 
@@ -265,27 +259,41 @@ impl Cx<'_> {
         collection::<C>(self.peek(key))
     }
 
-    /// Replies with the string of a key that is read; false, and no reply, when the key is missing.
+    /// Replies with the string of a key that is read; false, and no reply, when the key is missing. The key is searched for
+    /// once, whether or not keys of its database have deadlines.
     #[inline]
     pub fn reply_value(&mut self, key: Key<'_>) -> Result<bool, Error> {
-        self.expire_if_due(key);
-        let database = self.state.database as usize;
-        let shard = self.locks.shard(key.hash);
-        let Some(entry) = shard.get(database, key, self.due_ms) else {
-            self.counters.misses.add(1);
-            let by = (self.engine, self.state.own(), &mut self.pending.outbox);
-            notifications::publish(by, self.state.database, (EventClass::KeyMiss, "keymiss"), key.name);
-            return Ok(false);
-        };
-        self.counters.hits.add(1);
-        if !self.state.no_touch {
-            key_clock::touch((&self.engine.config, self.dice), &entry, self.now);
+        let (database, due_ms) = (self.state.database as usize, self.due_ms);
+        let mut shard = self.locks.shard(key.hash);
+        if shard.has_due_fields(database, due_ms) {
+            self.expire_fields(key);
+            shard = self.locks.shard(key.hash);
         }
-        if !entry.is_string() {
-            return Err(Error::WRONG_TYPE);
+        match shard.find(database, key, due_ms) {
+            Find::Live(entry) => {
+                self.counters.hits.add(1);
+                if !self.state.no_touch {
+                    key_clock::touch((&self.engine.config, self.dice), &entry, self.now);
+                }
+                if !entry.is_string() {
+                    return Err(Error::WRONG_TYPE);
+                }
+                self.out.push_value(&entry);
+                return Ok(true);
+            }
+            Find::Expired(_) => self.expire(key),
+            Find::Missing => {}
         }
-        self.out.push_value(&entry);
-        Ok(true)
+        self.note_miss(key);
+        Ok(false)
+    }
+
+    /// Counts a look for a key that is not there, and publishes it where that is asked for.
+    #[inline]
+    fn note_miss(&mut self, key: Key<'_>) {
+        self.counters.misses.add(1);
+        let by = (self.engine, self.state.own(), &mut self.pending.outbox);
+        notifications::publish(by, self.state.database, (EventClass::KeyMiss, "keymiss"), key.name);
     }
 
     /// The value of a key, without a trace: neither counted nor touched.

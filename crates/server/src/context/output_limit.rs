@@ -21,29 +21,20 @@ impl Cx<'_> {
         result
     }
 
-    /// Looks at what the running command has written since `mark`, when it is over.
-    #[inline]
-    pub(crate) fn check_reply(&mut self, mark: Mark) {
-        if self.out.is_full() {
-            self.cut_reply(mark);
-        }
-    }
-
+    /// Forgets what a command has written since `mark`, which is too much: the client is to be closed.
     #[cold]
-    fn cut_reply(&mut self, mark: Mark) {
+    pub(crate) fn cut_reply(&mut self, mark: Mark) {
         match self.state.replies {
             // Who is sent nothing is owed nothing.
             Replies::Off | Replies::Skip => self.out.rewind(mark),
-            Replies::On | Replies::SkipNext => self.check_owed(),
+            Replies::On | Replies::SkipNext => self.cut_replies(),
         }
     }
 
-    /// Looks at all that the client is owed, between two commands.
-    #[inline]
-    pub(crate) fn check_owed(&mut self) {
-        if self.out.is_full() {
-            self.out.cut();
-            self.state.closing = true;
-        }
+    /// Forgets all that the client is owed, which is too much: it is to be closed.
+    #[cold]
+    pub(crate) fn cut_replies(&mut self) {
+        self.out.cut();
+        self.state.closing = true;
     }
 }

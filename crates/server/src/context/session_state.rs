@@ -74,6 +74,8 @@ pub struct State {
     pub has_written: bool,
     /// The journal's offset behind the client's own changes, when it was asked last.
     pub written_offset: u64,
+    /// What others see of the client may be out of date in more than what each batch of commands changes.
+    pub is_news: bool,
 }
 
 /// CLIENT TRACKING: what the client asked for.
@@ -196,6 +198,7 @@ impl State {
             shown_offset: 0,
             has_written: false,
             written_offset: 0,
+            is_news: true,
         }
     }
 
@@ -280,16 +283,29 @@ impl State {
         listened_bytes + self.tracking.as_ref().map_or(0, |tracking| tracking.prefixes_bytes)
     }
 
-    /// Brings what others see of this client up to date.
-    pub fn publish(&self, input: Input, now_ms: i64) {
+    /// Whether what others see of this client may change at any time, by what others do.
+    pub fn is_watchful(&self) -> bool {
+        let waits = self.transaction.is_some() || self.executing.is_some() || !self.watching.keys.is_empty();
+        waits || self.subscriptions.is_some() || self.tracking.is_some()
+    }
+
+    /// Brings what others see of this client up to date after commands that are about data alone.
+    #[inline]
+    pub fn publish_use(&self, input: Input, now_ms: i64) {
         let peer = &self.peer;
         peer.active_ms.store(now_ms, Ordering::Relaxed);
-        peer.database.store(self.database, Ordering::Relaxed);
         peer.input_bytes.store(input.bytes, Ordering::Relaxed);
         peer.input_spare.store(input.spare, Ordering::Relaxed);
         peer.argument_bytes.store(input.argument_bytes, Ordering::Relaxed);
-        peer.protocol.store(if self.protocol == Protocol::Resp3 { 3 } else { 2 }, Ordering::Relaxed);
         peer.command.store(self.row.map_or(0, |row| row.id as u32 + 1), Ordering::Relaxed);
+    }
+
+    /// Brings all that others see of this client up to date.
+    pub fn publish(&self, input: Input, now_ms: i64) {
+        self.publish_use(input, now_ms);
+        let peer = &self.peer;
+        peer.database.store(self.database, Ordering::Relaxed);
+        peer.protocol.store(if self.protocol == Protocol::Resp3 { 3 } else { 2 }, Ordering::Relaxed);
         let waiting = self.transaction.as_ref().map(|transaction| transaction.queue.len() as i64);
         let queued = waiting.or(self.executing).unwrap_or(-1);
         peer.queued.store(queued, Ordering::Relaxed);

@@ -299,7 +299,7 @@ impl Driver {
             Some(connection) => send_or_keep(&self.poll, token, connection, output),
             None => Sending::Broken,
         };
-        if sending == Sending::Broken {
+        if matches!(sending, Sending::Broken) {
             output.clear();
         }
         sending

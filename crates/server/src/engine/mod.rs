@@ -282,12 +282,6 @@ impl Engine {
         self.gauges.sample(now_ms, self.stats.traffic(), self.estimate.shards() + self.weigh_overhead().overhead());
     }
 
-    /// Whether the memory of clients is kept account of: if anything bounds it.
-    #[inline]
-    pub fn weighs_clients(&self) -> bool {
-        self.config.memory(Opt::Maxmemory) != 0 || self.config.number(Opt::MaxmemoryClients) != 0
-    }
-
     /// About how many bytes everything takes, while `maxmemory` is set. Costs a few loads.
     #[inline]
     pub fn estimated_bytes(&self) -> u64 {

@@ -10,16 +10,18 @@ pub mod scratch;
 pub mod serve_blocked;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use sleeve_wire::commands::{Command, Reach, Row};
 use sleeve_wire::request::Args;
 
 use crate::commands as families;
 use crate::commands::transaction;
-use crate::context::Cx;
+use crate::context::key_change::Pending;
 use crate::context::lookahead::Found;
 use crate::context::others::Others;
 use crate::context::session_state::{Replies, State};
+use crate::context::{AtHand, Cx};
 use crate::host::log;
 use crate::request::error;
 use crate::request::error::Error;
@@ -29,14 +31,15 @@ use scratch::Desk;
 /// Runs the requests of the desk's batch, which lie in `buffer`, and appends their replies to its output. Returns how many
 /// were run: fewer than all when the peer is to be closed, when it waits for a key, or when a pause holds the next one.
 pub fn batch(state: &mut State, desk: &mut Desk, buffer: &[u8], others: &mut dyn Others) -> usize {
-    let (at_hand, batch, prepared, output) = desk.parts();
-    let mut cx = Cx::new(at_hand, state, output, call);
+    let Desk { engine, counters, dice, now, clock, spare, batch, prepared, output, pending } = desk;
+    let at_hand = AtHand { engine, counters, dice, now: *now, clock: *clock, spare };
+    let mut cx = Cx::new(at_hand, state, output, pending, call);
     cx.others = Some(others);
     let mut run = 0;
     'groups: while run < batch.len() {
         if run != 0 {
             cx.look_at_clock();
-            cx.check_owed();
+            check_owed(&mut cx);
         }
         let end = prepared.fill((batch, buffer), run, &mut cx);
         for ((found, keys), index) in prepared.group().zip(run..end) {
@@ -51,15 +54,26 @@ pub fn batch(state: &mut State, desk: &mut Desk, buffer: &[u8], others: &mut dyn
         }
         run = end;
     }
-    cx.check_owed();
+    check_owed(&mut cx);
     cx.settle_time();
-    let own = Arc::clone(&cx.state.peer);
-    cx.post_letters(Some(&own.mailbox));
+    let Pending { letters, outbox, .. } = &*cx.pending;
+    if !(letters.is_empty() && outbox.bells.is_empty() && outbox.changed.is_empty()) {
+        let own = Arc::clone(&cx.state.peer);
+        cx.post_letters(Some(&own.mailbox));
+    }
     cx.unlock();
     let shown = cx.recorder().shown_offset();
     cx.state.shown_offset = cx.state.shown_offset.max(shown);
     cx.out.shown = cx.out.shown.max(shown);
     run
+}
+
+/// Looks at all that the client is owed, between two commands.
+#[inline]
+fn check_owed(cx: &mut Cx<'_>) {
+    if cx.out.is_full() {
+        cx.cut_replies();
+    }
 }
 
 /// Takes one request through the gates and runs or queues it. False when a pause holds it.
@@ -104,7 +118,7 @@ fn step(cx: &mut Cx<'_>, found: Found, args: Args<'_>, keys: &[KeyAt]) -> bool {
         cx.out.note_write(mark);
         cx.state.has_written = true;
     }
-    if !cx.pending.outbox.owes_nothing_to_itself() {
+    if !(cx.pending.outbox.own.is_empty() && cx.pending.outbox.invalid.is_empty()) {
         cx.push_own();
     }
     if cx.state.tracking.is_some() {
@@ -162,10 +176,8 @@ fn lock(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
 #[inline]
 pub fn call(cx: &mut Cx<'_>, request: Request<'_>) {
     let mark = cx.out.mark();
-    cx.time(request.row);
-    cx.begin();
-    let began_ticks = cx.begin_alone(&request);
-    let is_monitored = cx.engine.pubsub.is_monitored();
+    let began_ticks = cx.begin(&request);
+    let is_monitored = cx.engine.pubsub.monitors.load(Ordering::Relaxed) != 0;
     if is_monitored && request.row.runs_script() {
         // What the script runs is shown behind it.
         cx.show_to_monitors(&request);
@@ -174,18 +186,15 @@ pub fn call(cx: &mut Cx<'_>, request: Request<'_>) {
     if is_monitored && !request.row.runs_script() {
         cx.show_to_monitors(&request);
     }
-    if let Some(began_ticks) = began_ticks {
-        cx.end_alone(&request, began_ticks);
-    }
-    cx.end(&request);
+    cx.end(&request, began_ticks);
     let counters = &cx.counters.commands[request.row.id as usize];
     if let Err(error) = outcome {
         cx.out.rewind(mark);
         counters.failed.add(1);
         cx.refuse(&error);
     }
-    if began_ticks.is_some() {
-        cx.check_reply(mark);
+    if began_ticks.is_some() && cx.out.is_full() {
+        cx.cut_reply(mark);
     }
     if cx.state.tracking.is_some() {
         cx.remember_reads(&request);
@@ -201,6 +210,7 @@ pub fn call(cx: &mut Cx<'_>, request: Request<'_>) {
 fn queue(cx: &mut Cx<'_>, request: &Request<'_>) {
     if let Some(transaction) = &mut cx.state.transaction {
         transaction.queue.push(request.row, request.args);
+        cx.state.is_news = true;
     }
     cx.reply().simple("QUEUED");
 }
@@ -217,6 +227,7 @@ fn reject(cx: &mut Cx<'_>, row: Option<&'static Row>, error: Error) {
     if row.is_some_and(|row| row.id == Command::Exec) {
         cx.state.transaction = None;
         cx.state.watching.clear(cx.engine);
+        cx.state.is_news = true;
         return cx.refuse(&error.exec_refused());
     }
     cx.refuse(&error);

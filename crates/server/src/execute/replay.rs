@@ -17,6 +17,7 @@ use super::serve_blocked;
 use super::{call, lock, unknown_command, unknown_subcommand};
 use crate::commands as families;
 use crate::commands::transaction;
+use crate::context::key_change::Pending;
 use crate::context::lookahead::{Found, Prepared};
 use crate::context::session_state::{State, Transaction};
 use crate::context::{AtHand, Cx};
@@ -157,7 +158,8 @@ impl Replay {
     fn apply_batch(&mut self, batch: &Batch, bytes: &[u8], now: Instant) -> Result<(), Refused> {
         let Self { engine, state, prepared, output, counters, dice, spare, offset, open, .. } = self;
         let at_hand = AtHand { engine, counters, dice, now, clock: Clock::Machine, spare };
-        let mut cx = Cx::new(at_hand, state, output, call);
+        let mut pending = Pending::default();
+        let mut cx = Cx::new(at_hand, state, output, &mut pending, call);
         cx.recorder().mute();
         let mut next = 0;
         while next < batch.len() {
@@ -245,9 +247,9 @@ fn execute(cx: &mut Cx<'_>, queued_at: &[u64]) -> Result<(), Refused> {
 
 /// Runs a command under its locks.
 fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Result<(), Error> {
-    cx.begin();
+    cx.begin_unmeasured();
     let outcome = families::run(cx, request);
-    cx.end(&request);
+    cx.end(&request, None);
     outcome
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use sleeve_wire::request::Batch;
 
 use crate::context::AtHand;
+use crate::context::key_change::Pending;
 use crate::context::lookahead::Prepared;
 use crate::engine::Engine;
 use crate::engine::journal::Spare;
@@ -37,6 +38,8 @@ pub struct Desk {
     pub spare: Spare,
     /// What they are answered.
     pub output: Output,
+    /// What their changes leave to be done.
+    pub pending: Pending,
 }
 
 impl Desk {
@@ -52,6 +55,7 @@ impl Desk {
             prepared: Prepared::default(),
             spare: Spare::default(),
             output: Output::default(),
+            pending: Pending::default(),
         }
     }
 }
@@ -62,13 +66,6 @@ impl Desk {
     pub fn at_hand(&self) -> AtHand<'_> {
         let Self { engine, counters, dice, now, clock, spare, .. } = self;
         AtHand { engine, counters, dice, now: *now, clock: *clock, spare }
-    }
-
-    /// The same, and what a batch is run with: its requests, what is found out about them, and where the replies go.
-    #[inline]
-    pub fn parts(&mut self) -> (AtHand<'_>, &Batch, &mut Prepared, &mut Output) {
-        let Self { engine, counters, dice, now, clock, spare, batch, prepared, output } = self;
-        (AtHand { engine, counters, dice, now: *now, clock: *clock, spare }, batch, prepared, output)
     }
 }
 

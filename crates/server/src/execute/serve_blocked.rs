@@ -14,6 +14,7 @@ use std::sync::Arc;
 use sleeve_store::Kind;
 use sleeve_wire::commands::Row;
 
+use crate::context::key_change::Pending;
 use crate::context::permission;
 use crate::context::session_state::State;
 use crate::context::{AtHand, Cx};
@@ -38,8 +39,8 @@ pub fn gone(at_hand: AtHand<'_>, call: fn(&mut Cx<'_>, Request<'_>), places: Vec
         return places.iter().for_each(|place| engine.blocking.unmark(place));
     };
     let (mut state, mut out) = (State::stand_in(&first), Output::default());
-    let mut cx = Cx::new(at_hand, &mut state, &mut out, call);
-    cx.pending.marked = places;
+    let mut pending = Pending { marked: places, ..Pending::default() };
+    let mut cx = Cx::new(at_hand, &mut state, &mut out, &mut pending, call);
     marked(&mut cx);
     cx.settle_time();
     cx.post_letters(None);
@@ -132,18 +133,16 @@ impl Cx<'_> {
 
     /// Posts a letter when the locks of this batch have been given back.
     pub fn post(&mut self, mailbox: &Arc<Mailbox>, letter: Letter) {
-        self.letters.push((Arc::clone(mailbox), letter));
+        self.pending.letters.push((Arc::clone(mailbox), letter));
     }
 
-    /// Gives all locks back and posts the letters so far. The owner of the mailbox `own` looks into it by itself.
+    /// Gives all locks back, posts the letters so far, and wakes who is to be woken. The owner of the mailbox `own` looks
+    /// into it by itself.
     pub(crate) fn post_letters(&mut self, own: Option<&Arc<Mailbox>>) {
-        if self.letters.is_empty() && self.pending.outbox.is_empty() {
-            return;
-        }
         self.unlock();
         self.engine.tracking.broadcast(&mut self.pending.outbox);
         let shown = self.recorder().shown_offset();
-        for (mailbox, mut letter) in self.letters.drain(..) {
+        for (mailbox, mut letter) in self.pending.letters.drain(..) {
             if let Letter::Unblock { reply, .. } = &mut letter {
                 reply.shown = shown;
             }

@@ -97,6 +97,8 @@ pub struct Accepted {
 /// One owner's letters.
 pub struct Mailbox {
     pile: Mutex<Pile>,
+    /// Whether letters lie in it, for its owner, who looks often and is woken when it looked a moment too early.
+    pub has_letters: AtomicBool,
     /// The owner reads seldom: what may wait for it is bounded.
     is_bounded: bool,
     /// A letter has said stop, whether or not it has been read.
@@ -126,6 +128,7 @@ impl Mailbox {
     pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
         Self {
             pile: Mutex::default(),
+            has_letters: AtomicBool::new(false),
             is_bounded: false,
             is_stopped: AtomicBool::new(false),
             arrival: Condvar::new(),
@@ -154,8 +157,13 @@ impl Mailbox {
         if letter.is_bare() && pile.letters.iter().any(|other| discriminant(other) == discriminant(&letter)) {
             return;
         }
-        pile.letters.push(letter);
+        self.add(&mut pile, letter);
         self.wake_unless_rung(pile);
+    }
+
+    fn add(&self, pile: &mut Pile, letter: Letter) {
+        pile.letters.push(letter);
+        self.has_letters.store(true, Ordering::Relaxed);
     }
 
     fn wake_unless_rung(&self, mut pile: MutexGuard<'_, Pile>) {
@@ -169,7 +177,7 @@ impl Mailbox {
 
     /// Puts a letter into the box, also with locks held; [`Mailbox::ring`] follows when they are given back.
     pub fn put(&self, letter: Letter) {
-        self.pile.lock().letters.push(letter);
+        self.add(&mut self.pile.lock(), letter);
     }
 
     /// Puts a published message into the box, also with locks held; [`Mailbox::ring`] follows when they are given back.
@@ -179,10 +187,10 @@ impl Mailbox {
         pile.message_bytes += message.len();
         if self.is_bounded && bytes_max != 0 && pile.message_bytes as u64 > bytes_max {
             pile.letters.retain(|letter| !matches!(letter, Letter::Message(_)));
-            pile.letters.push(Letter::Stop);
+            self.add(&mut pile, Letter::Stop);
             pile.message_bytes = 0;
         } else {
-            pile.letters.push(Letter::Message(message));
+            self.add(&mut pile, Letter::Message(message));
         }
     }
 
@@ -196,12 +204,7 @@ impl Mailbox {
 
     /// Posts a letter of the owner to itself; it looks into the box before it waits for anything else.
     pub fn post_unheard(&self, letter: Letter) {
-        self.pile.lock().letters.push(letter);
-    }
-
-    /// Whether there is nothing to read.
-    pub fn is_empty(&self) -> bool {
-        self.pile.lock().letters.is_empty()
+        self.add(&mut self.pile.lock(), letter);
     }
 
     /// Waits for a letter, until `deadline` if there is one.
@@ -218,7 +221,9 @@ impl Mailbox {
 
     /// Takes all letters, oldest first.
     pub fn collect(&self) -> Vec<Letter> {
-        std::mem::take(&mut *self.pile.lock()).letters
+        let mut pile = self.pile.lock();
+        self.has_letters.store(false, Ordering::Relaxed);
+        std::mem::take(&mut *pile).letters
     }
 }
 

@@ -23,7 +23,8 @@ use super::wakeups::Outbox;
 #[derive(Debug, Default)]
 pub struct PubSub {
     listened: AtomicUsize,
-    monitors: AtomicUsize,
+    /// How many clients are shown the commands of all others.
+    pub monitors: AtomicUsize,
     book: Mutex<Book>,
 }
 
@@ -139,12 +140,6 @@ impl PubSub {
             outbox.own.extend(own.subscriptions.forms(&message).map(|form| (Arc::clone(&message), form)));
         }
         count
-    }
-
-    /// Whether anybody is shown the commands of all clients.
-    #[inline]
-    pub fn is_monitored(&self) -> bool {
-        self.monitors.load(Ordering::Relaxed) != 0
     }
 
     fn counter(&self, kind: Kind) -> &AtomicUsize {

@@ -12,7 +12,8 @@ use super::message::{Form, Message};
 /// Threads that are to be woken for what was published, and messages to oneself.
 #[derive(Debug, Default)]
 pub struct Outbox {
-    bells: Vec<Arc<Mailbox>>,
+    /// Who is to be woken.
+    pub bells: Vec<Arc<Mailbox>>,
     /// Keys that the client itself must read again, or nothing at all for all keys; see `tracking`.
     pub invalid: Vec<Option<Box<[u8]>>>,
     /// Keys that those who follow prefixes must hear of, and who changed them; see `tracking`.
@@ -27,18 +28,6 @@ impl Outbox {
         if !self.bells.iter().any(|bell| Arc::ptr_eq(bell, mailbox)) {
             self.bells.push(Arc::clone(mailbox));
         }
-    }
-
-    /// Whether nobody else is owed anything.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.bells.is_empty() && self.changed.is_empty()
-    }
-
-    /// Whether the client itself is owed nothing behind its reply.
-    #[inline]
-    pub fn owes_nothing_to_itself(&self) -> bool {
-        self.own.is_empty() && self.invalid.is_empty()
     }
 
     /// Wakes who has got letters, holding no lock. The owner of the mailbox `own` looks into it by itself.

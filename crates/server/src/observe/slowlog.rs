@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::config::{Config, Opt};
 use crate::request::Request;
 use crate::request::redaction;
 
@@ -93,17 +92,4 @@ pub fn shortened(request: &Request<'_>) -> Vec<Vec<u8>> {
         arguments.push(format!("... ({} more arguments)", count - shown).into_bytes());
     }
     arguments
-}
-
-/// Where shorter times than these microseconds count as slow, every command's own time is taken.
-const TIMED_ALONE_US: i64 = 1_000;
-
-/// The fewest ticks that a time has which the slow log or the latency monitor asks for.
-pub fn slow_ticks(config: &Config) -> u64 {
-    let slow_us = config.number(Opt::SlowlogLogSlowerThan);
-    if config.number(Opt::LatencyMonitorThreshold) > 0 || (0..TIMED_ALONE_US).contains(&slow_us) {
-        return 0;
-    }
-    // No processor counts more slowly than five nanoseconds a tick.
-    u64::try_from(slow_us).map_or(u64::MAX, |slow_us| slow_us.saturating_mul(200))
 }

@@ -70,9 +70,9 @@ impl<'a> Request<'a> {
 /// Adds where the keys of a request stand, with their hashes.
 #[inline]
 pub fn hash_keys(store: &Store, row: &'static Row, args: Args<'_>, keys: &mut Vec<KeyAt>) {
-    if let Some(index) = row.lone_key() {
-        if let Some(name) = args.get(index) {
-            keys.push(KeyAt { index: index as u32, hash: store.hash(name) });
+    if let Some(index) = row.lone_key {
+        if let Some(name) = args.get(usize::from(index)) {
+            keys.push(KeyAt { index: u32::from(index), hash: store.hash(name) });
         }
         return;
     }

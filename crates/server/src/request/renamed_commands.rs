@@ -13,11 +13,13 @@ use sleeve_wire::request::Args;
 /// The names of one engine's commands.
 #[derive(Debug, Clone, Default)]
 pub struct RenamedCommands {
-    changes: Option<Box<Changes>>,
+    /// What goes by other names; none where every command goes by its own.
+    pub changes: Option<Box<Changes>>,
 }
 
+/// Which commands go by other names than their own.
 #[derive(Debug, Clone, Default)]
-struct Changes {
+pub struct Changes {
     /// Given names in lower case.
     given: HashMap<Vec<u8>, &'static Row>,
     /// Commands that no longer go by their own names.
@@ -89,8 +91,9 @@ impl RenamedCommands {
 }
 
 impl Changes {
+    /// The command that goes by this name.
     #[cold]
-    fn find(&self, name: &[u8]) -> Option<&'static Row> {
+    pub fn find(&self, name: &[u8]) -> Option<&'static Row> {
         let given = self.given.get(&name.to_ascii_lowercase()).copied();
         given.or_else(|| commands::find(name).filter(|row| !self.gone.contains(&row.id)))
     }

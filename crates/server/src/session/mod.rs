@@ -78,7 +78,7 @@ impl Session {
             }
         }
         self.check_pending(desk);
-        self.state.publish(self.input(), desk.now.wall_ms());
+        self.publish(desk);
     }
 
     /// Goes on after a pause, if nothing holds the peer any more.
@@ -88,7 +88,7 @@ impl Session {
         }
         self.set_paused(false);
         self.run_pending(desk, others);
-        self.state.publish(self.input(), desk.now.wall_ms());
+        self.publish(desk);
     }
 
     /// Ends the waiting for a key with this reply, if it is still this ticket that the peer waits with, and goes on.
@@ -106,7 +106,7 @@ impl Session {
             Replies::Skip => self.state.replies = Replies::On,
         }
         self.run_pending(desk, others);
-        self.state.publish(self.input(), desk.now.wall_ms());
+        self.publish(desk);
     }
 
     /// Ends the waiting for a key if its time is over. Where it has just ended in another way, a letter says how, and the
@@ -147,9 +147,14 @@ impl Session {
         self.paused
     }
 
+    /// Whether more replies waited than the soft limit allows, when it was asked last.
+    #[inline]
+    pub fn is_behind(&self) -> bool {
+        self.over_soft_since_s.is_some()
+    }
+
     /// Whether `waiting` bytes of replies that the peer does not read are too many. Without any, the time over the soft
     /// limit is forgotten.
-    #[inline]
     pub fn is_output_exceeded(&mut self, waiting: usize, now: Instant) -> bool {
         if waiting == 0 {
             self.over_soft_since_s = None;
@@ -225,6 +230,18 @@ impl Session {
             }
         }
         if self.state.closing { bytes.len() } else { used }
+    }
+
+    /// Brings what others see of this peer up to date.
+    #[inline]
+    fn publish(&mut self, desk: &Desk) {
+        let (input, now_ms) = (self.input(), desk.now.wall_ms());
+        if self.state.is_news || self.state.closing {
+            self.state.is_news = self.state.is_watchful();
+            self.state.publish(input, now_ms);
+        } else {
+            self.state.publish_use(input, now_ms);
+        }
     }
 
     /// What is held of requests that have not run.

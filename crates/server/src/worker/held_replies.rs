@@ -19,17 +19,11 @@ pub(super) struct HeldReplies {
     owed: Vec<Token>,
     /// Connections that are told behind their replies how much these show.
     pub followers: JournalFollowers,
-    /// How many connections are in one of these lists.
-    uses: usize,
+    /// How many connections are in one of these lists. While there are none, replies that show nothing may leave as they are.
+    pub uses: usize,
 }
 
 impl HeldReplies {
-    /// Whether nothing is held for anybody, and nobody follows the journal: replies that show nothing may leave as they are.
-    #[inline]
-    pub fn is_unused(&self) -> bool {
-        self.uses == 0
-    }
-
     /// Counts anew, when a connection has come or gone.
     pub fn count_uses(&mut self) {
         self.uses = self.owed.len() + self.followers.len();
@@ -144,7 +138,7 @@ mod tests {
         assert!(held.has(3) && !held.has(0));
         assert_eq!((held.len(3), held.len(0)), (2, 0));
         assert_eq!(texts(held.release(30, None)), [(3, "bd".to_owned())]);
-        assert!(held.is_unused());
+        assert_eq!(held.uses, 0);
     }
 
     #[test]
@@ -157,6 +151,6 @@ mod tests {
         assert_eq!(texts(held.release(7, None)), [(1, "a>".to_owned())]);
         held.push(1, reply("b", 8));
         held.forget(1);
-        assert!(held.is_unused() && held.release(u64::MAX, None).is_empty());
+        assert!(held.uses == 0 && held.release(u64::MAX, None).is_empty());
     }
 }

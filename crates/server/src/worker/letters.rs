@@ -11,7 +11,6 @@ use crate::context::tracking_delivery;
 use crate::context::tracking_delivery::Delivery;
 use crate::driver::{Sending, Token};
 use crate::execute::scratch::Desk;
-use crate::host::clock::Instant;
 use crate::host::log;
 use crate::messaging::mail::Letter;
 use crate::messaging::message::Message;
@@ -144,20 +143,8 @@ impl Worker {
         }
     }
 
-    /// Ends the waiting of those whose time is over.
-    pub(super) fn time_out(mut self: Box<Self>, desk: &mut Desk) -> Option<Box<Self>> {
-        desk.now = Instant::now();
-        while let Some(&(deadline_ms, id)) = self.deadlines.first()
-            && deadline_ms <= desk.now.monotonic_ms()
-        {
-            self.deadlines.pop_first();
-            self = self.release(id, desk, Session::time_out)?;
-        }
-        Some(self)
-    }
-
     /// Does with the session of a client what may end its waiting, and sends what it is owed.
-    fn release(
+    pub(super) fn release(
         mut self: Box<Self>,
         id: u64,
         desk: &mut Desk,
@@ -170,19 +157,6 @@ impl Worker {
         let is_held = self.sessions[token].as_ref().is_some_and(|session| session.is_held());
         self.driver.hold(token, is_held);
         self.send(token, desk);
-        Some(self)
-    }
-
-    /// Lets paused sessions try again. Those behind one that goes on for long try at the next tick.
-    pub(super) fn resume(mut self: Box<Self>, desk: &mut Desk) -> Option<Box<Self>> {
-        desk.now = Instant::now();
-        for token in 0..self.sessions.len() {
-            if self.sessions[token].as_ref().is_some_and(|session| session.is_paused()) {
-                self = self.with_session(token, desk, Session::resume)?;
-                self.driver.hold(token, false);
-                self.send(token, desk);
-            }
-        }
         Some(self)
     }
 }

@@ -55,7 +55,7 @@ impl Worker {
     }
 
     /// Closes a client if `waiting` bytes are more than may lie unread.
-    #[inline]
+    #[cold]
     pub(super) fn close_if_unread(&mut self, token: Token, waiting: usize, desk: &Desk) {
         if let Some(session) = &mut self.sessions[token]
             && session.is_output_exceeded(waiting, desk.now)
@@ -79,20 +79,16 @@ impl Worker {
     /// Weighs all clients of this worker, if that is asked for.
     pub(super) fn weigh_all(&mut self, desk: &Desk) {
         let engine = &self.engine;
-        if engine.weighs_clients() {
+        if engine.config.bounds_memory() {
             self.sessions.iter().flatten().for_each(|session| engine.client_memory.weigh(&session.state.peer));
             self.make_room(desk);
         }
     }
 
-    /// Weighs one client that has just been worked for, if that is asked for.
-    #[inline]
+    /// Weighs one client that has just been worked for.
     pub(super) fn weigh(&self, token: Token, desk: &Desk) {
-        let engine = &self.engine;
-        if engine.weighs_clients()
-            && let Some(session) = &self.sessions[token]
-        {
-            engine.client_memory.weigh(&session.state.peer);
+        if let Some(session) = &self.sessions[token] {
+            self.engine.client_memory.weigh(&session.state.peer);
             self.make_room(desk);
         }
     }

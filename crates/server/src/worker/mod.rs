@@ -10,7 +10,7 @@
 //!
 //! Replies leave one after the other when all that one wake-up has brought has been executed. Sent at once, each would wake
 //! its peer by itself; sent together, they find it awake, which saves the kernel's work. What is long, or shares values, is
-//! sent at once all the same: it would be held for nothing.
+//! sent at once all the same, and so is the only reply of a wake-up: it would be held for nothing.
 
 mod away;
 mod connections;
@@ -21,6 +21,7 @@ mod journal_pushes;
 mod letters;
 mod limits;
 mod team;
+mod tick;
 mod tls;
 mod tls_channels;
 
@@ -182,7 +183,7 @@ impl Worker {
         let mut served = self.read_mail(&mut desk);
         if let Some(worker) = &mut served {
             // What came meanwhile has woken nobody.
-            worker.is_mail_left = !worker.home.mailbox.is_empty();
+            worker.is_mail_left = worker.home.mailbox.has_letters.load(Ordering::Relaxed);
         }
         while let Some(worker) = served {
             self = worker;
@@ -227,7 +228,7 @@ impl Worker {
                 desk.now = Instant::now();
             }
             let event = self.driver.event(index, buffer);
-            self = self.handle(event, desk, buffer)?;
+            self = self.handle(event, count == 1, desk, buffer)?;
         }
         self.depart(desk);
         if desk.now.monotonic_ms() >= first_deadline_ms {
@@ -238,16 +239,17 @@ impl Worker {
         }
         // What this thread has posted to itself has woken nobody. What comes while it reads waits until it has looked
         // after its connections: others may post without end.
-        self.is_mail_left = !self.home.mailbox.is_empty();
+        self.is_mail_left = self.home.mailbox.has_letters.load(Ordering::Relaxed);
         if self.is_mail_left {
             self = self.read_mail(desk)?;
-            self.is_mail_left = !self.home.mailbox.is_empty();
+            self.is_mail_left = self.home.mailbox.has_letters.load(Ordering::Relaxed);
         }
         Some(self)
     }
 
+    /// Handles an event, which may be the only one of the wake-up.
     #[inline]
-    fn handle(mut self: Box<Self>, event: Event, desk: &mut Desk, buffer: &[u8]) -> Option<Box<Self>> {
+    fn handle(mut self: Box<Self>, event: Event, is_lone: bool, desk: &mut Desk, buffer: &[u8]) -> Option<Box<Self>> {
         match event {
             Event::Received(token, count) if self.is_sealed(token) => {
                 return self.receive_sealed(token, &buffer[..count], desk);
@@ -257,7 +259,7 @@ impl Worker {
                 self = self.with_session(token, desk, |session, desk, others| {
                     session.receive(&buffer[..count], desk, others);
                 })?;
-                self.send_later(token, desk);
+                if is_lone { self.send(token, desk) } else { self.send_later(token, desk) }
             }
             Event::Sent(token, waiting) => {
                 if let Some(session) = &self.sessions[token] {
@@ -281,37 +283,6 @@ impl Worker {
                 return self.read_mail(desk);
             }
             Event::Nothing => {}
-        }
-        Some(self)
-    }
-
-    /// The background work between two waits.
-    fn tick(mut self: Box<Self>, desk: &mut Desk) -> Option<Box<Self>> {
-        let engine = Arc::clone(&self.engine);
-        let now = desk.now;
-        self.driver.accept_again();
-        let period_ms = 1_000 / u64::from(engine.config.rounds_a_second(engine.peers.len()));
-        engine.sample(now);
-        engine.follow_file_rules(now);
-        let expiry_in_ms = self.expiry.step(desk.at_hand());
-        self.next_tick_ms = now.monotonic_ms() + expiry_in_ms.min(period_ms);
-        if engine.pause.is_begun() {
-            if engine.pause.held(now.monotonic_ms()).is_none() {
-                self = self.resume(desk)?;
-            } else {
-                let pause_left_ms = engine.pause.until_ms().saturating_sub(now.monotonic_ms()).max(1);
-                self.next_tick_ms = self.next_tick_ms.min(now.monotonic_ms() + pause_left_ms);
-            }
-        } else if self.sessions.iter().flatten().any(|session| session.is_paused()) {
-            self = self.resume(desk)?;
-        }
-        self.tell_late_readers(desk);
-        self.weigh_all(desk);
-        if now.monotonic_ms() >= self.next_idle_check_ms {
-            self.next_idle_check_ms = now.monotonic_ms() + 1_000;
-            self.close_idle(desk);
-            self.close_unread(desk);
-            self.give_back();
         }
         Some(self)
     }
@@ -410,8 +381,11 @@ impl Worker {
 
     /// Sends what waits to leave.
     fn depart(&mut self, desk: &mut Desk) {
+        if self.departures.is_empty() {
+            return;
+        }
         let mut waiting = std::mem::take(&mut self.departures);
-        if std::mem::take(&mut self.departures_shown) != 0 || !self.held.is_unused() {
+        if std::mem::take(&mut self.departures_shown) != 0 || self.held.uses != 0 {
             self.hold_departures(&mut waiting, desk);
         }
         self.send_together(&mut waiting, desk);
@@ -436,7 +410,7 @@ impl Worker {
 
     /// Sends what the session of this connection has just written, or holds it back.
     fn send(&mut self, token: Token, desk: &mut Desk) {
-        if desk.output.shown == 0 && self.held.is_unused() {
+        if desk.output.shown == 0 && self.held.uses == 0 {
             self.send_now(token, desk)
         } else {
             self.send_unless_held(token, desk)
@@ -469,7 +443,7 @@ impl Worker {
     }
 
     fn after_sending(&mut self, token: Token, waiting: usize, desk: &mut Desk) {
-        let waiting = waiting + self.held.len(token);
+        let waiting = if self.held.uses == 0 { waiting } else { waiting + self.held.len(token) };
         let Some(session) = &mut self.sessions[token] else { return };
         let peer = &session.state.peer;
         peer.output_bytes.store(waiting, Ordering::Relaxed);
@@ -483,8 +457,12 @@ impl Worker {
         if session.state.closing || session.is_held() {
             self.driver.hold(token, true);
         }
-        self.close_if_unread(token, waiting, desk);
-        self.weigh(token, desk);
+        if waiting != 0 || session.is_behind() {
+            self.close_if_unread(token, waiting, desk);
+        }
+        if self.engine.config.bounds_memory() {
+            self.weigh(token, desk);
+        }
     }
 }
 

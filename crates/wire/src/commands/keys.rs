@@ -1,63 +1,14 @@
-//! Where a command's keys stand, and what it does to each: Redis's key specifications, and their reading.
+//! Where a command's keys stand, and what it does to each: the reading of key specifications.
 //!
 //! A specification says where keys begin (at an index, or after a word) and how to find the rest (a range, or a count
 //! given as an argument). Reading one is arithmetic on the number of arguments; only counts and words look at their bytes.
 //! Counts come from the peer: positions beyond the arguments are never given. Pure functions; any thread.
 
 use super::flags::KeyFlags;
+use super::key_spec::{Begin, Find, KeySpec};
 use super::{Command, Row};
 use crate::arguments::Args;
 use crate::number;
-
-/// Where one run of keys stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeySpec {
-    /// What is done to these keys.
-    pub flags: KeyFlags,
-    /// Where they begin.
-    pub begin: Begin,
-    /// Which arguments from there on are keys.
-    pub find: Find,
-    /// A remark that COMMAND INFO prints, or nothing.
-    pub notes: &'static str,
-}
-
-/// Where a run of keys begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Begin {
-    /// At this argument.
-    Index(u8),
-    /// After this word, sought from an argument on (from the end backwards when negative).
-    Keyword(&'static str, i8),
-    /// Cannot be told.
-    Unknown,
-}
-
-/// Which arguments from the beginning on are keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Find {
-    /// Every `step`-th up to `last`, which counts from the beginning, or from the end when negative. A `limit` above 1
-    /// with `last` -1 stops after that fraction of the arguments.
-    Range {
-        /// The last key.
-        last: i8,
-        /// Distance between keys.
-        step: u8,
-        /// Divides what remains of the arguments.
-        limit: u8,
-    },
-    /// As many as an argument says; offsets count from the beginning.
-    Count {
-        /// Offset of the argument with the number of keys.
-        count: u8,
-        /// Offset of the first key.
-        first: u8,
-        /// Distance between keys.
-        step: u8,
-    },
-    /// Cannot be told.
-    Unknown,
-}
 
 /// The run of argument indexes that a specification gives: `start`, `start + step`, ... below `end`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -175,19 +126,6 @@ impl Row {
             _ => self.keys,
         };
         KeyPositions { run: Run::default(), specs: specs.iter(), args }
-    }
-
-    /// The index of the only key, for the many commands that always have one at the same place.
-    #[inline]
-    pub const fn lone_key(&self) -> Option<usize> {
-        match self.keys {
-            [KeySpec { flags, begin: Begin::Index(index), find: Find::Range { last: 0, .. }, .. }]
-                if !flags.contains(KeyFlags::NOT_KEY) =>
-            {
-                Some(*index as usize)
-            }
-            _ => None,
-        }
     }
 
     /// The same, with what this very command would do to each key.

@@ -69,12 +69,14 @@ mod string;
 #[macro_use]
 mod transaction;
 mod flags;
+mod key_spec;
 mod keys;
 mod lookup;
 mod timeout;
 
 pub use flags::{Categories, Flags, Group, KeyFlags, OwnConnection};
-pub use keys::{Begin, Find, KeyPositions, KeySpec, KeyUses};
+pub use key_spec::{Begin, Find, KeySpec};
+pub use keys::{KeyPositions, KeyUses};
 pub use lookup::{find, find_full, find_sub};
 pub use timeout::{Place, Timeout, Unit};
 
@@ -97,6 +99,8 @@ pub struct Row {
     pub categories: Categories,
     /// Where its keys are.
     pub keys: &'static [KeySpec],
+    /// The index of the only key, for the many commands that always have one at the same place.
+    pub lone_key: Option<u8>,
     /// Which shards of the keyspace it looks at.
     pub reach: Reach,
     /// How it says for how long it waits, if it may wait.
@@ -274,6 +278,7 @@ macro_rules! define {
 
         static ROWS: [Row; [$(Command::$id),*].len()] = [$({
             const FLAGS: Flags = Flags::EMPTY$(.or(Flags::$flag))*;
+            const KEYS: &[KeySpec] = &[$($(key_spec!($($spec)*)),+)?];
             Row {
                 id: Command::$id,
                 name: own_name($name),
@@ -282,7 +287,8 @@ macro_rules! define {
                 arity: $arity,
                 flags: FLAGS,
                 categories: Categories::EMPTY$(.or(Categories::$category))*.with_implied(FLAGS),
-                keys: &[$($(key_spec!($($spec)*)),+)?],
+                keys: KEYS,
+                lone_key: key_spec::lone_key(KEYS),
                 reach: define!(@reach $($reach)?),
                 timeout: define!(@option $(Timeout { place: $place, unit: Unit::$unit })?),
                 connection: define!(@option $(OwnConnection::$connection)?),

@@ -45,7 +45,7 @@ fn shares_integers(cx: &Cx<'_>) -> bool {
 pub fn idletime(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let now = cx.now;
     let idle_s = look_quietly(cx, request.key(0), |entry| i64::from(key_clock::idle_s(entry.clock(), now)));
-    if idle_s.is_some() && cx.engine.config.maxmemory_policy().is_lfu() {
+    if idle_s.is_some() && cx.engine.config.counts_uses() {
         return Err(Error::fixed(
             "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between \
              policies at runtime LRU and LFU data will take some time to adjust.",
@@ -60,7 +60,7 @@ pub fn freq(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (engine, now) = (cx.engine, cx.now);
     let count =
         look_quietly(cx, request.key(0), |entry| i64::from(key_clock::frequency(&engine.config, entry.clock(), now)));
-    if count.is_some() && !engine.config.maxmemory_policy().is_lfu() {
+    if count.is_some() && !engine.config.counts_uses() {
         return Err(Error::fixed(
             "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when \
              switching between policies at runtime LRU and LFU data will take some time to adjust.",

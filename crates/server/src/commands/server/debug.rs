@@ -158,7 +158,7 @@ fn object(cx: &mut Cx<'_>, name: &[u8]) -> Outcome {
     let (config, now) = (&cx.engine.config, cx.now);
     // One whose time has come is shown as long as nobody has removed it.
     let described = cx.show(name, i64::MIN, |entry| {
-        let is_lfu = config.maxmemory_policy().is_lfu();
+        let is_lfu = config.counts_uses();
         let idle_s = if is_lfu { 0 } else { key_clock::idle_s(entry.clock(), now) };
         format!(
             "Value at:0x0 refcount:{} encoding:{} serializedlength:{} lru:{} lru_seconds_idle:{idle_s}",

@@ -17,14 +17,14 @@ const CLOCK_MASK: u32 = 0xff_ffff;
 /// The clock of a key that is written now.
 #[inline]
 pub fn fresh(config: &Config, now: Instant) -> u32 {
-    if config.maxmemory_policy().is_lfu() { minute(now) << 8 | FRESH_COUNT } else { second(now) }
+    if config.counts_uses() { minute(now) << 8 | FRESH_COUNT } else { second(now) }
 }
 
 /// Renews the clock of a key that is read now. The dice say whether a counter goes up.
 #[inline]
 pub fn touch((config, dice): (&Config, &Dice), entry: &EntryRef<'_>, now: Instant) {
     let old = entry.clock();
-    let new = if config.maxmemory_policy().is_lfu() { count_one_more((config, dice), old, now) } else { second(now) };
+    let new = if config.counts_uses() { count_one_more((config, dice), old, now) } else { second(now) };
     // A key that is read often is written once a second, and its cache line stays clean otherwise.
     if new != old {
         entry.touch(new);
@@ -45,13 +45,13 @@ pub fn frequency(config: &Config, clock: u32, now: Instant) -> u32 {
 
 /// The clock of a key that was last used so long ago, under an LRU policy; under another it is as fresh.
 pub fn idle_for(config: &Config, idle_s: i64, now: Instant) -> u32 {
-    let is_lfu = config.maxmemory_policy().is_lfu();
+    let is_lfu = config.counts_uses();
     if is_lfu { fresh(config, now) } else { second(now).wrapping_sub(idle_s as u32) & CLOCK_MASK }
 }
 
 /// The clock of a key that is used so often, under an LFU policy; under another it is as fresh.
 pub fn used(config: &Config, count: u32, now: Instant) -> u32 {
-    if config.maxmemory_policy().is_lfu() { minute(now) << 8 | count } else { fresh(config, now) }
+    if config.counts_uses() { minute(now) << 8 | count } else { fresh(config, now) }
 }
 
 #[cold]

@@ -1,9 +1,10 @@
-//! Taking the time that commands take: for INFO, for LATENCY, and for the slow log.
+//! What is kept account of around each command: the time that it takes, for INFO, for LATENCY and for the slow log; and
+//! what it has changed, which is counted and recorded when it ends.
 //!
 //! Time is counted in the processor's ticks, which take no system call to read, and becomes nanoseconds where somebody
 //! reads it. What commands took goes into the counters of the executing thread, which alone calls this.
 
-use sleeve_wire::commands::{Flags, Row};
+use sleeve_wire::commands::Flags;
 
 use super::Cx;
 use crate::config::Opt;
@@ -11,20 +12,55 @@ use crate::host::clock;
 use crate::observe::slowlog;
 use crate::request::Request;
 
-/// Taking time. The clock is read where another command begins than the one before, so that a batch of equal ones reads it
-/// twice and each row's sum is right all the same.
+/// The clock is read where another command begins than the one before, so that a batch of equal ones reads it twice and each
+/// row's sum is right all the same.
 impl Cx<'_> {
-    /// A command of this row begins.
+    /// Begins a command: nothing is changed and nothing recorded yet. Gives the time, if that of this very command is looked
+    /// at: any that could take long by itself, and every one where even short times are asked for. Its row says which could;
+    /// one that is called fast could with many arguments.
     #[inline]
-    pub(crate) fn time(&mut self, row: &'static Row) {
-        if self.is_within {
-            return;
+    pub(crate) fn begin(&mut self, request: &Request<'_>) -> Option<u64> {
+        let row = request.row;
+        if !self.is_within {
+            if self.timed.is_none_or(|timed| timed.id != row.id) {
+                self.settle_time();
+                self.timed = Some(row);
+                self.state.is_news |= !row.group.is_of_data();
+            }
+            self.timed_calls += 1;
         }
-        if self.timed.is_none_or(|timed| timed.id != row.id) {
-            self.settle_time();
-            self.timed = Some(row);
+        self.begin_unmeasured();
+        let is_short = row.flags.contains(Flags::FAST) && request.len() <= ARGUMENTS_FEW;
+        (self.slow_ticks == 0 || !is_short).then(clock::ticks)
+    }
+
+    /// The same for a command whose time does not count.
+    #[inline]
+    pub(crate) fn begin_unmeasured(&mut self) {
+        self.pending.changes = 0;
+        self.is_recorded = false;
+    }
+
+    /// Ends a command that began then: if it was slow, the slow log and the latency monitor are told; what it changed is
+    /// counted and, unless it has said it in other words, recorded as it came.
+    #[inline]
+    pub(crate) fn end(&mut self, request: &Request<'_>, began_ticks: Option<u64>) {
+        if let Some(began_ticks) = began_ticks {
+            self.end_alone(request, began_ticks);
         }
-        self.timed_calls += 1;
+        if self.pending.changes == 0 {
+            // What has expired as the command looked at it is recorded all the same.
+            return self.locks.recorder.end_piece();
+        }
+        self.counters.changes.add(self.pending.changes);
+        if self.engine.config.memory(Opt::Maxmemory) != 0 {
+            self.locks.weigh(&self.engine.estimate);
+        }
+        if !self.is_recorded && self.is_recording() {
+            self.record_request(request);
+        }
+        self.locks.recorder.end_piece();
+        self.pending.changes = 0;
     }
 
     /// Runs a command within the running one, such as a script's. Its time is taken by itself, and is part of the other's
@@ -56,20 +92,12 @@ impl Cx<'_> {
         self.ticks = now;
     }
 
-    /// When a command begins whose own time is looked at: any that could take long by itself, and every one where even
-    /// short times are asked for. Its row says which could; one that is called fast could with many arguments.
-    #[inline]
-    pub(crate) fn begin_alone(&self, request: &Request<'_>) -> Option<u64> {
-        let is_short = request.row.flags.contains(Flags::FAST) && request.len() <= ARGUMENTS_FEW;
-        (self.slow_ticks == 0 || !is_short).then(clock::ticks)
-    }
-
     /// Enters a command in the slow log and tells the latency monitor, if it was slow.
     #[inline]
-    pub(crate) fn end_alone(&mut self, request: &Request<'_>, began_ticks: u64) {
+    fn end_alone(&mut self, request: &Request<'_>, began_ticks: u64) {
         let ticks = clock::ticks().wrapping_sub(began_ticks);
         // What counts is what is slow now: the command may have taken long, or may itself have said what is.
-        self.slow_ticks = slowlog::slow_ticks(&self.engine.config);
+        self.slow_ticks = self.engine.config.slow_ticks();
         if ticks >= self.slow_ticks {
             self.enter_slow(request, ticks);
         }

@@ -1,0 +1,66 @@
+//! Key specifications: what a row says about where its command's keys stand, in Redis's terms. `keys` reads them. Constants
+//! and pure functions only; any thread.
+
+use super::flags::KeyFlags;
+
+/// Where one run of keys stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeySpec {
+    /// What is done to these keys.
+    pub flags: KeyFlags,
+    /// Where they begin.
+    pub begin: Begin,
+    /// Which arguments from there on are keys.
+    pub find: Find,
+    /// A remark that COMMAND INFO prints, or nothing.
+    pub notes: &'static str,
+}
+
+/// Where a run of keys begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begin {
+    /// At this argument.
+    Index(u8),
+    /// After this word, sought from an argument on (from the end backwards when negative).
+    Keyword(&'static str, i8),
+    /// Cannot be told.
+    Unknown,
+}
+
+/// Which arguments from the beginning on are keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Find {
+    /// Every `step`-th up to `last`, which counts from the beginning, or from the end when negative. A `limit` above 1
+    /// with `last` -1 stops after that fraction of the arguments.
+    Range {
+        /// The last key.
+        last: i8,
+        /// Distance between keys.
+        step: u8,
+        /// Divides what remains of the arguments.
+        limit: u8,
+    },
+    /// As many as an argument says; offsets count from the beginning.
+    Count {
+        /// Offset of the argument with the number of keys.
+        count: u8,
+        /// Offset of the first key.
+        first: u8,
+        /// Distance between keys.
+        step: u8,
+    },
+    /// Cannot be told.
+    Unknown,
+}
+
+/// The index of the only key, where there is always one and at the same place.
+pub const fn lone_key(specs: &[KeySpec]) -> Option<u8> {
+    match specs {
+        [KeySpec { flags, begin: Begin::Index(index), find: Find::Range { last: 0, .. }, .. }]
+            if !flags.contains(KeyFlags::NOT_KEY) =>
+        {
+            Some(*index)
+        }
+        _ => None,
+    }
+}
