@@ -104,11 +104,20 @@ static PAIRS: [[u8; 2]; 100] = {
 };
 
 /// Writes a number below 10^12 with leading zeros.
-pub fn write_digits(mut number: u64, digits: &mut [u8]) {
+fn write_digits(mut number: u64, digits: &mut [u8]) {
     for pair in digits.rchunks_exact_mut(2) {
         pair.copy_from_slice(&PAIRS[(number % 100) as usize]);
         number /= 100;
     }
+}
+
+/// A key of sixteen bytes: a prefix, and a number below 10^12 with leading zeros.
+pub fn numbered_key(prefix: [u8; 4], number: u64) -> [u8; 16] {
+    let mut key = [b'0'; 16];
+    let (head, digits) = key.split_at_mut(prefix.len());
+    head.copy_from_slice(&prefix);
+    write_digits(number, digits);
+    key
 }
 
 #[cfg(test)]

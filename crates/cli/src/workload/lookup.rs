@@ -6,7 +6,7 @@ use sleeve::{Client, Error};
 use super::raw::{Raw, Requests};
 use super::sample::{SAMPLE_TIME_MAX, Sample, Watch};
 use super::step::{Step, Workload};
-use crate::bench::template::write_digits;
+use crate::bench::template::numbered_key;
 use crate::endpoint::encode;
 
 const OPERATIONS: u64 = 1_000_000;
@@ -39,11 +39,7 @@ pub static LOOKUP: Workload = Workload {
 };
 
 fn key(number: u64) -> [u8; 16] {
-    let mut key = *b"get:000000000000";
-    if let Some(digits) = key.get_mut(4..) {
-        write_digits(number % KEYS, digits);
-    }
-    key
+    numbered_key(*b"get:", number % KEYS)
 }
 
 fn requests(count: u64) -> Requests {
