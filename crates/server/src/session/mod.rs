@@ -266,7 +266,10 @@ impl Session {
         if !authenticated {
             return OutputLimit { hard_bytes: UNAUTHENTICATED_OUTPUT_MAX, ..OutputLimit::default() };
         }
-        let class = if self.state.is_listening() { ClientClass::Pubsub } else { ClientClass::Normal };
+        let class = match self.state.subscriptions {
+            Some(_) if self.state.is_listening() => ClientClass::Pubsub,
+            _ => ClientClass::Normal,
+        };
         self.engine.config.output_limit(class)
     }
 

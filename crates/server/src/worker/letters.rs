@@ -80,7 +80,6 @@ impl Worker {
     }
 
     /// Has messages reach the session of this connection from now on that it has begun to listen to: behind its replies.
-    #[inline]
     pub(super) fn note_listener(&mut self, token: Token) {
         if let Some(session) = &mut self.sessions[token]
             && let Some(subscriptions) = &mut session.state.subscriptions

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::Worker;
+use super::{LARGE_BYTES, Worker};
 use crate::config::Opt;
 use crate::driver::Token;
 use crate::execute::scratch::Desk;
@@ -13,9 +13,6 @@ use crate::host::allocator;
 use crate::host::log;
 use crate::messaging::mail::Letter;
 use crate::session::Session;
-
-/// What one client has held of so many bytes is worth asking the allocator for.
-const LARGE_BYTES: usize = 4 * 1024 * 1024;
 
 impl Worker {
     /// Closes clients that have been silent for longer than `timeout`, where that is set. Who waits for a key or listens
@@ -109,7 +106,6 @@ impl Worker {
     }
 
     /// Remembers that so many bytes will be freed soon, if they are many.
-    #[inline]
     pub(super) fn note_large(&mut self, bytes: usize) {
         self.owes_purge |= bytes >= LARGE_BYTES;
     }

@@ -59,6 +59,9 @@ const DEPARTURES_MAX: usize = 64;
 /// Replies that are longer do not wait, and longer buffers are not kept.
 const WAITING_BYTES_MAX: usize = 16 * 1024;
 
+/// What one client has held of so many bytes is worth asking the allocator for.
+const LARGE_BYTES: usize = 4 * 1024 * 1024;
+
 /// Connections with their sessions, and what a thread needs to serve them but what it has at hand itself.
 #[derive(Debug)]
 pub struct Worker {
@@ -419,7 +422,9 @@ impl Worker {
 
     /// Sends what the session of this connection has written.
     fn send_now(&mut self, token: Token, desk: &mut Desk) {
-        self.note_listener(token);
+        if self.sessions[token].as_ref().is_some_and(|session| session.state.subscriptions.is_some()) {
+            self.note_listener(token);
+        }
         if self.is_sealed(token) {
             self.seal(token, &mut desk.output);
         }
@@ -431,7 +436,9 @@ impl Worker {
             desk.counters.writes.add(1);
             let len = desk.output.len();
             desk.counters.output_bytes.add(len as u64);
-            self.note_large(len);
+            if len >= LARGE_BYTES {
+                self.note_large(len);
+            }
             self.driver.send(token, &mut desk.output)
         };
         debug_assert!(desk.output.is_empty(), "the replies of one client would reach another");

@@ -3,8 +3,8 @@
 //! What is owed, and what happens to an entry, is in `owed`; here is the table's side of it. A table of keys is used under
 //! its shard's lock; one that the store has let go of belongs to the snapshot, which then walks it without any.
 
+use super::entry::EPOCH;
 use super::entry::Entry;
-use super::entry::header::EPOCH;
 use super::owed::{Owed, Recipient, hand_over_string};
 use super::{Place, Table};
 use crate::memory::prefetch::prefetch;

@@ -1,4 +1,4 @@
-//! From a name on the wire to a row: a hash table that the compiler fills.
+//! From a request's first words to a row: a hash table that the compiler fills.
 //!
 //! A name is two words: its first and its last eight bytes (they overlap below sixteen), folded to lower case all bytes at
 //! once. Names of up to sixteen bytes are equal when length and words are, so a lookup is two loads, a multiplication
@@ -71,6 +71,22 @@ pub fn find_full(name: &[u8]) -> Option<&'static Row> {
     match memchr::memchr(b'|', name).and_then(|at| name.split_at_checked(at)) {
         None => find(name),
         Some((parent, sub)) => find_sub(find(parent)?.id, sub.get(1..)?),
+    }
+}
+
+impl Row {
+    /// Whether `count` arguments, names included, are as many as the command takes.
+    #[inline]
+    pub const fn takes(&self, count: usize) -> bool {
+        let least = self.arity.unsigned_abs() as usize;
+        count == least || (self.arity < 0 && count > least)
+    }
+
+    /// Whether this is a container of subcommands, such as CLIENT: its first one is the row after it.
+    #[inline]
+    pub fn is_container(&self) -> bool {
+        ROWS.get(self.id as usize + 1)
+            .is_some_and(|next| matches!(next.parent, Some(parent) if parent as u16 == self.id as u16))
     }
 }
 

@@ -149,20 +149,6 @@ pub struct Deprecated {
 }
 
 impl Row {
-    /// Whether `count` arguments, names included, are as many as the command takes.
-    #[inline]
-    pub const fn takes(&self, count: usize) -> bool {
-        let least = self.arity.unsigned_abs() as usize;
-        count == least || (self.arity < 0 && count > least)
-    }
-
-    /// Whether this is a container of subcommands, such as CLIENT: its first one is the row after it.
-    #[inline]
-    pub fn is_container(&self) -> bool {
-        ROWS.get(self.id as usize + 1)
-            .is_some_and(|next| matches!(next.parent, Some(parent) if parent as u16 == self.id as u16))
-    }
-
     /// Whether this runs a script or function, which may use keys that no argument names.
     #[inline]
     pub const fn runs_script(&self) -> bool {

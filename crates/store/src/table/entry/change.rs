@@ -13,12 +13,11 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::Entry;
 use super::body::Body;
-use super::header::{
-    EPOCH, FORM_MASK, HAS_DEADLINE, HAS_LONG_KEY, HEADER_BYTES, Header, IN_CELL, MEMBER_MAX, entry_bytes,
-};
 use super::owned::{Outside, shared_bytes};
+use super::{
+    EPOCH, Entry, FORM_MASK, HAS_DEADLINE, HAS_LONG_KEY, HEADER_BYTES, Header, IN_CELL, MEMBER_MAX, entry_bytes,
+};
 use crate::memory::heap::{Block, Heap, block_bytes};
 use crate::value::collection::Object;
 use crate::value::form::Form;
