@@ -7,7 +7,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::context::disk;
 use crate::context::others::Nobody;
 use crate::context::tracking_delivery;
 use crate::context::tracking_delivery::Delivery;
@@ -127,7 +126,7 @@ impl Local {
             self.end();
         }
         if self.desk.output.shown != 0 && !self.desk.engine.wait_to_pass(self.desk.output.shown) {
-            let error = disk::check(&self.desk.engine).err();
+            let error = self.desk.engine.readiness.check_disk().err();
             self.desk.output.refuse_writes(error.as_ref().map_or(b"MISCONF", Error::text));
         }
         self.desk.output.copy_to(replies);

@@ -1,7 +1,7 @@
 //! Measures the store alone: nanoseconds for each operation on random keys, with and without the two prefetch passes,
 //! and resident memory for each key. `cargo run --release -p sleeve-store --example measure [KEYS [SHARDS [SCENARIO]]]`
 
-use sleeve_store::{Deadline, FindMut, Key, Moment, Options, PrefetchStep, SHARDS_DEFAULT, Store, Value};
+use sleeve_store::{Deadline, Key, Lookup, Moment, Options, PrefetchStep, SHARDS_DEFAULT, Store, Value};
 use std::hint::black_box;
 use std::ops::Range;
 
@@ -107,7 +107,7 @@ fn set(store: &Store, key: Key<'_>, value: &Value<'_>) {
 }
 
 fn increment(store: &Store, key: Key<'_>) {
-    if let FindMut::Live(mut entry) = store.lock_of(key.hash).find_mut(0, key, MOMENT.now_ms)
+    if let Lookup::Live(mut entry) = store.lock_of(key.hash).lookup_mut(0, key, MOMENT.now_ms, || false)
         && let Some(number) = entry.value().integer()
     {
         drop(entry.set_integer(number + 1));

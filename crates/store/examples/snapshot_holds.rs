@@ -86,7 +86,7 @@ fn strings(count: u64) {
     drop(value);
     measure("a string of 512 MiB", &store, |store| {
         let mut shard = store.lock(0);
-        let sleeve_store::FindMut::Live(mut entry) = shard.find_mut(0, named, 0) else { return };
+        let sleeve_store::Lookup::Live(mut entry) = shard.lookup_mut(0, named, 0, || false) else { return };
         entry.with_bytes_mut(0, std::slice::from_ref(&(1 << 28..(1 << 28) + 1)), |bytes| bytes[1 << 28] ^= 1);
     });
 }

@@ -4,8 +4,8 @@
 //! randomness comes from a seed, which a failure prints.
 
 use sleeve_store::{
-    Deadline, Digits, EMBEDDED_MAX, EntryRef, Find, FindMut, INLINE_MAX, Moment, Options, PrefetchStep, Previous,
-    Store, Value,
+    Deadline, Digits, EMBEDDED_MAX, EntryRef, Find, INLINE_MAX, Lookup, Moment, Options, PrefetchStep, Previous, Store,
+    Value,
 };
 use std::collections::HashMap;
 
@@ -118,7 +118,8 @@ impl Model {
             0..30 if growing => self.set(db, &key),
             30..55 if !growing => self.remove(db, &key),
             0..15 => self.set(db, &key),
-            15..35 => self.find(db, &key),
+            15..30 => self.find(db, &key),
+            30..35 => self.lookup(db, &key),
             35..45 => self.append(db, &key),
             45..55 => self.edit(db, &key),
             55..65 => self.increment(db, &key),
@@ -186,22 +187,48 @@ impl Model {
         }
     }
 
+    /// A look that removes what is over.
+    fn lookup(&mut self, db: usize, key: &[u8]) {
+        let named = self.store.key(key);
+        let may_vanish = self.random.below(2) == 0;
+        let (previous, mut shard) = (self.previous(db, key), self.store.lock_of(named.hash));
+        let found = match shard.lookup(db, named, self.now_ms, || may_vanish) {
+            Lookup::Missing => Previous::Missing,
+            Lookup::Expired(gone) => {
+                assert_eq!(gone.is_some(), may_vanish);
+                self.twin[db].retain(|other, _| !may_vanish || other != key);
+                Previous::Expired
+            }
+            Lookup::Live(entry) => {
+                assert_eq!(plain(entry), self.twin[db][key]);
+                Previous::Live
+            }
+        };
+        drop(shard);
+        assert_eq!(found, previous);
+        self.find(db, key);
+    }
+
     fn append(&mut self, db: usize, key: &[u8]) {
         let suffix = self.random.bytes();
         let named = self.store.key(key);
         let mut shard = self.store.lock_of(named.hash);
         let held = shard.get(db, named, self.now_ms).and_then(|entry| entry.shared());
         let held_bytes = held.as_ref().map(|buffer| buffer.to_vec());
-        match shard.find_mut(db, named, self.now_ms) {
-            FindMut::Live(mut entry) => {
+        let may_vanish = self.random.below(2) == 0;
+        match shard.lookup_mut(db, named, self.now_ms, || may_vanish) {
+            Lookup::Live(mut entry) => {
                 let length = entry.append(&suffix);
                 let twin = self.twin[db].get_mut(key).unwrap();
                 twin.bytes.extend_from_slice(&suffix);
                 twin.encoding = "raw";
                 assert_eq!((length, plain(entry.view())), (twin.bytes.len(), twin.clone()));
             }
-            FindMut::Missing => assert!(!self.twin[db].contains_key(key)),
-            FindMut::Expired(entry) => assert_eq!(plain(entry.view()), self.twin[db][key]),
+            Lookup::Missing => assert!(!self.twin[db].contains_key(key)),
+            Lookup::Expired(gone) => {
+                assert_eq!((self.previous(db, key), gone.is_some()), (Previous::Expired, may_vanish));
+                self.twin[db].retain(|other, _| !may_vanish || other != key);
+            }
         }
         // A value that left as a shared reference is not changed by what is written later.
         assert_eq!(held.map(|buffer| buffer.to_vec()), held_bytes);
@@ -226,7 +253,7 @@ impl Model {
     fn increment(&mut self, db: usize, key: &[u8]) {
         let named = self.store.key(key);
         let mut shard = self.store.lock_of(named.hash);
-        let FindMut::Live(mut entry) = shard.find_mut(db, named, self.now_ms) else { return };
+        let Lookup::Live(mut entry) = shard.lookup_mut(db, named, self.now_ms, || false) else { return };
         let Some(number) = entry.value().integer() else { return };
         drop(entry.set_integer(number.wrapping_add(1)));
         let twin = self.twin[db].get_mut(key).unwrap();
@@ -241,12 +268,12 @@ impl Model {
         };
         let named = self.store.key(key);
         let mut shard = self.store.lock_of(named.hash);
-        let is_there = match shard.find_mut(db, named, i64::MIN) {
-            FindMut::Live(mut entry) => {
+        let is_there = match shard.lookup_mut(db, named, i64::MIN, || true) {
+            Lookup::Live(mut entry) => {
                 entry.set_deadline(deadline);
                 true
             }
-            FindMut::Expired(_) | FindMut::Missing => false,
+            Lookup::Expired(_) | Lookup::Missing => false,
         };
         drop(shard);
         assert_eq!(is_there, self.twin[db].contains_key(key));

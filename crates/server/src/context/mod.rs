@@ -4,7 +4,7 @@
 //! are looked at, where watchers hear of changes and where effects are recorded, so no command can forget any of it.
 
 mod account;
-pub mod disk;
+mod changes;
 mod effects;
 mod eviction;
 pub mod field_expiry;
@@ -23,9 +23,7 @@ pub mod tracking_delivery;
 pub use effects::ELEMENTS_MAX;
 pub use eviction::Room;
 
-use sleeve_store::{
-    Collection, Deadline, EntryMut, EntryRef, Find, FindMut, Garbage, Moment, OtherKind, Previous, Updated, Value,
-};
+use sleeve_store::{Collection, EntryMut, EntryRef, Find, Garbage, Lookup, Moment, OtherKind, Updated, Value};
 use sleeve_wire::commands::Row;
 use sleeve_wire::reply::Writer;
 
@@ -42,7 +40,7 @@ use crate::request::error::Error;
 use crate::request::output::Output;
 use crate::request::{Key, Request};
 use field_expiry::FIELDS_A_LOOK;
-use key_change::{Cause, Pending};
+use key_change::{Cause, Pending, Source};
 use notifications::EventClass;
 use others::Others;
 use session_state::State;
@@ -214,24 +212,106 @@ fn due_ms(now: Instant, state: &State) -> i64 {
     if state.is_replaying { i64::MIN } else { now.wall_ms() }
 }
 
-/// Looking keys up. A key whose time has come is removed, recorded and counted before the look, so it is never seen.
+/// What hears of a look for a key, while the key is lent from under the locks.
+struct Looker<'c> {
+    engine: &'c Engine,
+    counters: &'c Counters,
+    state: &'c State,
+    dice: &'c Dice,
+    pending: &'c mut Pending,
+    out: &'c mut Output,
+    now: Instant,
+    due_ms: i64,
+}
+
+impl Looker<'_> {
+    /// Looks a key up, once. One whose time has come is removed, except during a pause: nothing changes meanwhile, and the
+    /// key only looks gone.
+    #[inline(always)]
+    fn lookup<'l>(&mut self, locks: &'l mut Locks<'_>, key: Key<'_>) -> Lookup<EntryRef<'l>> {
+        let (engine, now, database) = (self.engine, self.now, self.state.database as usize);
+        let (shard, recorder) = locks.shard_and_recorder(key.hash);
+        match shard.lookup(database, key, self.due_ms, || key_change::may_vanish(engine, now)) {
+            Lookup::Expired(garbage) => self.expired(recorder, key, garbage),
+            found => found,
+        }
+    }
+
+    /// As [`Looker::lookup`], of an entry that is to be changed.
+    #[inline(always)]
+    fn lookup_mut<'l>(&mut self, locks: &'l mut Locks<'_>, key: Key<'_>) -> Lookup<EntryMut<'l>> {
+        let (engine, now, database) = (self.engine, self.now, self.state.database as usize);
+        let (shard, recorder) = locks.shard_and_recorder(key.hash);
+        match shard.lookup_mut(database, key, self.due_ms, || key_change::may_vanish(engine, now)) {
+            Lookup::Expired(garbage) => self.expired(recorder, key, garbage),
+            found => found,
+        }
+    }
+
+    /// Tells of a key that is gone, if it could vanish.
+    #[cold]
+    fn expired<E>(&mut self, recorder: &mut Recorder<'_>, key: Key<'_>, garbage: Option<Garbage>) -> Lookup<E> {
+        if let Some(garbage) = garbage {
+            let (engine, counters, state) = (self.engine, self.counters, self.state);
+            engine.lazy_free.now_or_later(garbage, engine.config.flag(Opt::LazyfreeLazyExpire));
+            let source = Source { engine, counters, state: Some(state), pending: self.pending, recorder };
+            key_change::tell(source, Cause::Expired, state.database, key);
+        }
+        Lookup::Expired(None)
+    }
+
+    /// Renews the access clock, as long as the client has not said NO-TOUCH.
+    #[inline]
+    fn touch(&self, entry: &EntryRef<'_>) {
+        if !self.state.no_touch {
+            key_clock::touch((&self.engine.config, self.dice), entry, self.now);
+        }
+    }
+
+    #[inline]
+    fn note_hit(&self, entry: &EntryRef<'_>) {
+        self.counters.hits.add(1);
+        self.touch(entry);
+    }
+
+    /// Counts a look for a key that is not there, and publishes it where that is asked for.
+    #[inline]
+    fn note_miss(&mut self, key: Key<'_>) {
+        self.counters.misses.add(1);
+        let by = (self.engine, self.state.own(), &mut self.pending.outbox);
+        notifications::publish(by, self.state.database, (EventClass::KeyMiss, "keymiss"), key.name);
+    }
+}
+
+/// Looking keys up. A key whose time has come is removed, recorded and counted as it is found, so it is never seen.
 /// Whoever reads or edits a key renews its access clock, as long as the client has not said NO-TOUCH.
-impl Cx<'_> {
+impl<'a> Cx<'a> {
+    /// The locks, and what hears of a look under them.
+    #[inline(always)]
+    fn parted(&mut self) -> (&mut Locks<'a>, Looker<'_>) {
+        let looker = Looker {
+            engine: self.engine,
+            counters: self.counters,
+            state: self.state,
+            dice: self.dice,
+            pending: self.pending,
+            out: self.out,
+            now: self.now,
+            due_ms: self.due_ms,
+        };
+        (&mut self.locks, looker)
+    }
+
     /// The value of a key, for a command that reads it: counted as hit or miss, and its access clock renewed.
     #[inline]
     pub fn read(&mut self, key: Key<'_>) -> Option<EntryRef<'_>> {
-        self.expire_if_due(key);
-        let (database, now, due_ms) = (self.state.database as usize, self.now, self.due_ms);
-        let Some(entry) = self.locks.shard(key.hash).get(database, key, due_ms) else {
-            self.counters.misses.add(1);
-            let by = (self.engine, self.state.own(), &mut self.pending.outbox);
-            notifications::publish(by, self.state.database, (EventClass::KeyMiss, "keymiss"), key.name);
+        self.expire_due_fields(key);
+        let (locks, mut looker) = self.parted();
+        let Lookup::Live(entry) = looker.lookup(locks, key) else {
+            looker.note_miss(key);
             return None;
         };
-        self.counters.hits.add(1);
-        if !self.state.no_touch {
-            key_clock::touch((&self.engine.config, self.dice), &entry, now);
-        }
+        looker.note_hit(&entry);
         Some(entry)
     }
 
@@ -259,65 +339,47 @@ impl Cx<'_> {
         collection::<C>(self.peek(key))
     }
 
-    /// Replies with the string of a key that is read; false, and no reply, when the key is missing. The key is searched for
-    /// once, whether or not keys of its database have deadlines.
+    /// Replies with the string of a key that is read; false, and no reply, when the key is missing.
     #[inline]
     pub fn reply_value(&mut self, key: Key<'_>) -> Result<bool, Error> {
-        let (database, due_ms) = (self.state.database as usize, self.due_ms);
-        let mut shard = self.locks.shard(key.hash);
-        if shard.has_due_fields(database, due_ms) {
-            self.expire_fields(key);
-            shard = self.locks.shard(key.hash);
-        }
-        match shard.find(database, key, due_ms) {
-            Find::Live(entry) => {
-                self.counters.hits.add(1);
-                if !self.state.no_touch {
-                    key_clock::touch((&self.engine.config, self.dice), &entry, self.now);
-                }
-                if !entry.is_string() {
-                    return Err(Error::WRONG_TYPE);
-                }
-                self.out.push_value(&entry);
-                return Ok(true);
+        let (locks, mut looker) = self.parted();
+        match looker.lookup(locks, key) {
+            Lookup::Live(entry) if entry.is_string() => {
+                looker.note_hit(&entry);
+                looker.out.push_value(&entry);
+                Ok(true)
             }
-            Find::Expired(_) => self.expire(key),
-            Find::Missing => {}
+            Lookup::Live(_) => self.read_collection(key),
+            Lookup::Missing | Lookup::Expired(_) => {
+                looker.note_miss(key);
+                Ok(false)
+            }
         }
-        self.note_miss(key);
-        Ok(false)
     }
 
-    /// Counts a look for a key that is not there, and publishes it where that is asked for.
-    #[inline]
-    fn note_miss(&mut self, key: Key<'_>) {
-        self.counters.misses.add(1);
-        let by = (self.engine, self.state.own(), &mut self.pending.outbox);
-        notifications::publish(by, self.state.database, (EventClass::KeyMiss, "keymiss"), key.name);
+    /// What becomes of reading a collection as a string: a hash may end as it is looked at.
+    #[cold]
+    fn read_collection(&mut self, key: Key<'_>) -> Result<bool, Error> {
+        self.read_string(key).map(|string| string.is_some())
     }
 
     /// The value of a key, without a trace: neither counted nor touched.
     #[inline]
     pub fn peek(&mut self, key: Key<'_>) -> Option<EntryRef<'_>> {
-        self.expire_if_due(key);
-        let (database, now_ms) = (self.state.database as usize, self.due_ms);
-        self.locks.shard(key.hash).get(database, key, now_ms)
+        self.expire_due_fields(key);
+        let (locks, mut looker) = self.parted();
+        let Lookup::Live(entry) = looker.lookup(locks, key) else { return None };
+        Some(entry)
     }
 
     /// The entry of a key, to be changed. The caller reports what it changed with [`Cx::changed`].
     #[inline]
     pub fn edit(&mut self, key: Key<'_>) -> Option<EntryMut<'_>> {
-        self.expire_if_due(key);
-        let (database, now, due_ms) = (self.state.database as usize, self.now, self.due_ms);
-        match self.locks.shard(key.hash).find_mut(database, key, due_ms) {
-            FindMut::Live(entry) => {
-                if !self.state.no_touch {
-                    key_clock::touch((&self.engine.config, self.dice), &entry.view(), now);
-                }
-                Some(entry)
-            }
-            _ => None,
-        }
+        self.expire_due_fields(key);
+        let (locks, mut looker) = self.parted();
+        let Lookup::Live(entry) = looker.lookup_mut(locks, key) else { return None };
+        looker.touch(&entry.view());
+        Some(entry)
     }
 
     /// The string of a key, to be changed; see [`Cx::edit`].
@@ -366,54 +428,47 @@ impl Cx<'_> {
             self.notify(EventClass::New, "new", key);
         }
         let (database, moment) = (self.state.database as usize, self.moment());
-        let entry = self.locks.shard(key.hash).entry_or_insert(database, key, value, moment);
-        if !self.state.no_touch {
-            key_clock::touch((&self.engine.config, self.dice), &entry.view(), self.now);
-        }
+        let (locks, looker) = self.parted();
+        let entry = locks.shard(key.hash).entry_or_insert(database, key, value, moment);
+        looker.touch(&entry.view());
         entry
     }
 
-    /// Whether the time of a key has come. It is removed then, except during a pause: nothing changes meanwhile, and the
-    /// key only looks gone.
+    /// Whether the time of a key has come, for a command that goes on to change it in whatever way. Most databases have no
+    /// deadlines, and nothing is looked for in them.
     #[inline]
     fn expire_if_due(&mut self, key: Key<'_>) -> bool {
-        let (database, now_ms) = (self.state.database as usize, self.due_ms);
-        let shard = self.locks.shard(key.hash);
-        let is_due = shard.volatile_len(database) != 0 && matches!(shard.find(database, key, now_ms), Find::Expired(_));
-        let has_due_fields = shard.has_due_fields(database, now_ms);
-        if is_due {
-            self.expire(key);
-        } else if has_due_fields {
-            self.expire_fields(key);
+        self.expire_due_fields(key);
+        if self.locks.shard(key.hash).volatile_len(self.state.database as usize) == 0 {
+            return false;
         }
-        is_due
+        let (locks, mut looker) = self.parted();
+        matches!(looker.lookup(locks, key), Lookup::Expired(_))
     }
 
-    /// Removes the fields of a hash whose time has come, all of a small one and some of a large one, as
-    /// [`Cx::expire_if_due`] removes keys. They are recorded apart from what the command does.
+    /// Removes the fields of a hash whose time has come.
+    #[inline]
+    fn expire_due_fields(&mut self, key: Key<'_>) {
+        if self.locks.shard(key.hash).has_due_fields(self.state.database as usize, self.due_ms) {
+            self.expire_fields(key);
+        }
+    }
+
+    /// Removes the fields of a hash whose time has come, all of a small one and some of a large one, unless it goes as a
+    /// whole. They are recorded apart from what the command does.
     #[cold]
     fn expire_fields(&mut self, key: Key<'_>) {
         let (database, now_ms) = (self.state.database, self.due_ms);
         let shard = self.locks.shard(key.hash);
-        if !shard.is_due(database as usize, key.hash, now_ms) || !key_change::may_vanish(self.engine, self.now) {
+        let is_due = shard.is_due(database as usize, key.hash, now_ms);
+        let goes = matches!(shard.find(database as usize, key, now_ms), Find::Expired(_));
+        if !is_due || goes || !key_change::may_vanish(self.engine, self.now) {
             return;
         }
-        let expired = shard.expire_fields(database as usize, key, now_ms, FIELDS_A_LOOK);
+        let expired = self.locks.shard(key.hash).expire_fields(database as usize, key, now_ms, FIELDS_A_LOOK);
         if let Some(expired) = expired {
             self.tell(Cause::FieldsExpired(&expired), database, key);
         }
-    }
-
-    #[cold]
-    fn expire(&mut self, key: Key<'_>) {
-        if !key_change::may_vanish(self.engine, self.now) {
-            return;
-        }
-        let database = self.state.database;
-        if let Some(garbage) = self.locks.shard(key.hash).remove(database as usize, key) {
-            self.engine.lazy_free.now_or_later(garbage, self.engine.config.flag(Opt::LazyfreeLazyExpire));
-        }
-        self.tell(Cause::Expired, database, key);
     }
 }
 
@@ -441,58 +496,5 @@ fn collection<C: Collection>(entry: Option<EntryRef<'_>>) -> Result<Option<C::Re
     match entry {
         None => Ok(None),
         Some(entry) => entry.collection::<C>().map(Some).ok_or(Error::WRONG_TYPE),
-    }
-}
-
-/// Changing keys. Each of these tells of the change; a command that edits in place does so with [`Cx::changed`].
-impl Cx<'_> {
-    /// Sets a key, whatever was there.
-    #[inline]
-    pub fn set(&mut self, key: Key<'_>, value: &Value<'_>, deadline: Deadline) {
-        let (database, moment) = (self.state.database as usize, self.moment());
-        let shard = self.locks.shard(key.hash);
-        let (previous, garbage) = shard.set(database, key, value, deadline, moment);
-        self.engine.lazy_free.now_or_later(garbage, self.engine.config.flag(Opt::LazyfreeLazyServerDel));
-        if previous == Previous::Expired {
-            self.tell(Cause::Expired, self.state.database, key);
-        }
-        self.changed(key);
-        if previous != Previous::Live {
-            self.notify(EventClass::New, "new", key);
-        }
-    }
-
-    /// Puts a collection under a key, whatever was there, or removes the key if the collection is empty: the way of the
-    /// commands that store a result. Whether there is a key now.
-    pub fn set_collection<C: Collection>(&mut self, key: Key<'_>, collection: C) -> bool {
-        if collection.is_empty() {
-            self.remove(key);
-            return false;
-        }
-        let is_new = self.peek(key).is_none();
-        let (database, moment) = (self.state.database as usize, self.moment());
-        let shard = self.locks.shard(key.hash);
-        drop(shard.set_collection(database, key, collection, Deadline::Clear, moment));
-        self.changed(key);
-        if is_new {
-            self.notify(EventClass::New, "new", key);
-        }
-        true
-    }
-
-    /// Removes a key; whether it was there. One whose time has come was not.
-    pub fn remove(&mut self, key: Key<'_>) -> bool {
-        self.take_off(Cause::Command, key).is_some()
-    }
-
-    /// As [`Cx::remove`], where the removal may be part of something else, and what it leaves is freed elsewhere.
-    pub fn take_off(&mut self, cause: Cause<'_>, key: Key<'_>) -> Option<Garbage> {
-        if self.expire_if_due(key) {
-            return None;
-        }
-        let database = self.state.database;
-        let garbage = self.locks.shard(key.hash).remove(database as usize, key)?;
-        self.tell(cause, database, key);
-        Some(garbage)
     }
 }

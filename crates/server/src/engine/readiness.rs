@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use parking_lot::Mutex;
 
+use crate::request::error::Error;
+
 /// One thing that is in the way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -59,8 +61,43 @@ impl Readiness {
     }
 
     /// Why the log cannot be written.
-    pub fn log_failure(&self) -> String {
+    fn log_failure(&self) -> String {
         self.log_failure.lock().clone()
+    }
+
+    /// Why a write is refused while the disk fails.
+    ///
+    /// # Errors
+    /// MISCONF with what fails, the snapshot or the log.
+    pub fn check_disk(&self) -> Result<(), Error> {
+        if self.has(Hindrance::SnapshotFails) {
+            return Err(Error::SNAPSHOT_FAILED);
+        }
+        if self.has(Hindrance::LogFails) {
+            return Err(Error::new(format!("MISCONF Errors writing to the AOF file: {}", self.log_failure())));
+        }
+        Ok(())
+    }
+
+    /// Why a script that may write is refused while the disk fails.
+    ///
+    /// # Errors
+    /// MISCONF with what fails, the snapshot or the log.
+    pub fn check_disk_for_script(&self) -> Result<(), Error> {
+        const ADVICE: &str = "Writable scripts are blocked. Use 'no-writes' flag for read only scripts.";
+        if self.has(Hindrance::SnapshotFails) {
+            return Err(Error::new(format!(
+                "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. {ADVICE}"
+            )));
+        }
+        if self.has(Hindrance::LogFails) {
+            return Err(Error::new(format!(
+                "MISCONF Redis is configured to persist data to AOF, but it's currently unable to persist to disk. {ADVICE} \
+                 AOF error: {}",
+                self.log_failure()
+            )));
+        }
+        Ok(())
     }
 }
 

@@ -5,7 +5,6 @@ use sleeve_wire::reply::Protocol;
 use sleeve_wire::request::Args;
 
 use crate::config::Opt;
-use crate::context::disk;
 use crate::context::locking;
 use crate::context::permission;
 use crate::context::{Cx, Room};
@@ -84,7 +83,7 @@ fn refuse_unready(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     }
     // As in Redis: who asks whether the server is well hears it too.
     if request.row.id == Command::Ping || writes(cx, request) {
-        return disk::check(cx.engine);
+        return readiness.check_disk();
     }
     Ok(())
 }
@@ -162,11 +161,14 @@ fn inside_multi(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
 /// A client of RESP2 that listens cannot tell replies from messages, so it asks for little else.
 #[inline]
 fn listening(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
+    if cx.state.subscriptions.is_none() {
+        return Ok(());
+    }
     if cx.state.is_monitor() && request.row.flags.intersects(Flags::WRITE.or(Flags::READONLY).or(Flags::MAY_REPLICATE))
     {
         return Err(Error::fixed("ERR Replica can't interact with the keyspace"));
     }
-    if cx.state.subscriptions.is_none() || cx.state.protocol != Protocol::Resp2 || !cx.state.is_listening() {
+    if cx.state.protocol != Protocol::Resp2 || !cx.state.is_listening() {
         return Ok(());
     }
     use Command::{PSubscribe, PUnsubscribe, Ping, Quit, Reset, SSubscribe, SUnsubscribe, Subscribe, Unsubscribe};

@@ -29,7 +29,6 @@ use super::native::invocation::{Permits, Scene, Words};
 use super::native::raw_call::{Given, Returned, Seen};
 use crate::config::Opt;
 use crate::context::Cx;
-use crate::context::disk;
 use crate::context::others::{Nobody, Others};
 use crate::engine::scripts::flags;
 use crate::engine::scripts::flags::ScriptFlags;
@@ -200,7 +199,7 @@ fn permits(cx: &mut Cx<'_>, flags: Option<ScriptFlags>, read_only: bool) -> Resu
         return Err(Error::fixed("ERR Can not execute a script with write flag using *_ro command."));
     }
     if !no_writes && !cx.engine.readiness.is_full() {
-        disk::check_script(cx.engine)?;
+        cx.engine.readiness.check_disk_for_script()?;
     }
     let allows_oom = no_writes || flags.contains(ScriptFlags::ALLOW_OOM);
     if is_full && !allows_oom {

@@ -7,7 +7,6 @@
 use std::sync::Arc;
 
 use super::Worker;
-use crate::context::disk;
 use crate::driver::Token;
 use crate::execute::scratch::Desk;
 use crate::messaging::mail::Letter;
@@ -67,7 +66,7 @@ impl Worker {
     pub(super) fn release_replies(&mut self, desk: &mut Desk) {
         let engine = Arc::clone(&self.engine);
         loop {
-            let failure = engine.durability.fails().then(|| disk::check(&engine).err()).flatten();
+            let failure = engine.durability.fails().then(|| engine.readiness.check_disk().err()).flatten();
             let mut released = self.held.release(engine.durability.passed(), failure.as_ref().map(Error::text));
             released.iter_mut().for_each(|(token, output)| self.cover(*token, output));
             self.send_together(&mut released, desk);

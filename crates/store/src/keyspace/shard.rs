@@ -1,7 +1,7 @@
 //! One lock's worth of the keyspace: a table for each database.
 //!
 //! All that commands do with keys passes through here. The shard knows deadlines: a key whose deadline is before the
-//! `now_ms` that the caller gives is [`Find::Expired`], still there, and the caller decides whether to remove it or to
+//! `now_ms` that the caller gives has expired but is still there, and the caller decides whether to remove it or to
 //! hide it. Time and access clocks are arguments; nothing here reads a clock. Callers hold the shard's lock and name a
 //! [`Key`], which [`Store::key`](crate::Store::key) has hashed once; one of another shard is the caller's mistake and is not
 //! found.
@@ -11,7 +11,7 @@ use crate::memory::prefetch::PrefetchStep;
 use crate::table::entry::body::Body;
 use crate::table::entry::handle::{Change, EntryMut, EntryRef, Garbage, OwnedEntry};
 use crate::table::walk::ExpireReport;
-use crate::table::{Placement, Table};
+use crate::table::{Lookup, Placement, Table};
 use crate::types::hash::Map;
 use crate::value::collection::{Collection, Object};
 use crate::value::key_hash::{Hash, HashKey, Key};
@@ -41,16 +41,6 @@ pub enum Find<'a> {
     Expired(EntryRef<'a>),
     /// The key is there.
     Live(EntryRef<'a>),
-}
-
-/// What a search for a key to be changed found.
-pub enum FindMut<'a> {
-    /// No such key.
-    Missing,
-    /// The key is there, but its deadline has passed.
-    Expired(EntryMut<'a>),
-    /// The key is there.
-    Live(EntryMut<'a>),
 }
 
 /// When something happens.
@@ -149,15 +139,40 @@ impl Shard {
         }
     }
 
-    /// Looks a key up to change what is there.
-    #[inline]
-    pub fn find_mut(&mut self, db: usize, key: Key<'_>, now_ms: i64) -> FindMut<'_> {
+    /// Looks a key up, and removes it in the same go if it has expired and `may_vanish` says so.
+    #[inline(always)]
+    pub fn lookup(
+        &mut self,
+        db: usize,
+        key: Key<'_>,
+        now_ms: i64,
+        may_vanish: impl FnOnce() -> bool,
+    ) -> Lookup<EntryRef<'_>> {
         let position = self.placement.position(key.hash);
-        match self.tables.get_mut(db).and_then(|table| table.find_mut(position, key.name)) {
-            None => FindMut::Missing,
-            Some(entry) if is_expired(entry.deadline(), now_ms) => FindMut::Expired(entry),
-            Some(entry) => FindMut::Live(entry),
+        let Some(table) = self.tables.get_mut(db) else { return Lookup::Missing };
+        let found = table.lookup(position, key.name, now_ms, may_vanish);
+        if let Lookup::Expired(Some(_)) = &found {
+            self.due[db].forget(key.hash);
         }
+        found
+    }
+
+    /// As [`Shard::lookup`], to change what is there.
+    #[inline]
+    pub fn lookup_mut(
+        &mut self,
+        db: usize,
+        key: Key<'_>,
+        now_ms: i64,
+        may_vanish: impl FnOnce() -> bool,
+    ) -> Lookup<EntryMut<'_>> {
+        let position = self.placement.position(key.hash);
+        let Some(table) = self.tables.get_mut(db) else { return Lookup::Missing };
+        let found = table.lookup_mut(position, key.name, now_ms, may_vanish);
+        if let Lookup::Expired(Some(_)) = &found {
+            self.due[db].forget(key.hash);
+        }
+        found
     }
 
     /// The entry of a key, to be changed; a key that is missing or has expired is first set to `value`.

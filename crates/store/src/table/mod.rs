@@ -5,12 +5,14 @@
 //! smaller array or is merged with its sibling. So one operation rebuilds at most one segment of some 450 slots, and
 //! once in a while copies the directory, which has 16 bytes for each such segment.
 //!
-//! The table owns the entries and their heap. It does not know the time: whether an entry has expired is its caller's
-//! question. Only the shard calls it, under the shard's lock; the longer walks over it are in `walk`.
+//! The table owns the entries and their heap. It does not know the time: where it matters whether an entry has expired, its
+//! caller says what time it is. Only the shard calls it, under the shard's lock; the longer walks over it are in `walk`,
+//! and what makes it larger or smaller in `growth`.
 
 pub mod arena;
 pub mod bucket;
 pub mod entry;
+mod growth;
 pub mod hand_over;
 pub mod owed;
 pub mod segment;
@@ -18,6 +20,7 @@ pub mod walk;
 
 use crate::memory::heap::Heap;
 use crate::memory::prefetch::{PrefetchStep, prefetch};
+use crate::value::is_expired;
 use crate::value::key_hash::{Hash, HashKey};
 use arena::Arena;
 use bucket::{Bucket, OUTSIDE, SPANS, Slot, VOLATILE};
@@ -25,13 +28,10 @@ use entry::Entry;
 use entry::body::Body;
 use entry::handle::{EntryMut, EntryRef, Garbage, OwnedEntry};
 use owed::Owed;
-use segment::{DEPTH_MAX, LENGTH_MAX, SPLIT_LENGTHS, Segment, length_for, tag_of};
+use segment::{Segment, tag_of};
 
 /// Buckets in which an entry is looked for ahead of need.
 const BUCKETS_AHEAD_MAX: usize = 3;
-
-/// Two siblings with at most so many entries together become one segment.
-const MERGED_MAX: usize = 3 * LENGTH_MAX;
 
 /// How the keys of one shard are placed.
 #[derive(Clone, Copy)]
@@ -76,6 +76,17 @@ pub(crate) struct Table {
 
 // SAFETY: the table owns everything that its addresses refer to, and shares none of it.
 unsafe impl Send for Table {}
+
+/// What came of looking for a key that may be over.
+#[derive(Debug)]
+pub enum Lookup<E> {
+    /// No such key.
+    Missing,
+    /// Its deadline has passed. If it could vanish it is gone, and this is what it leaves to be freed.
+    Expired(Option<Garbage>),
+    /// The key is there.
+    Live(E),
+}
 
 /// A slot's place in the table: index in the directory, bucket, index in the bucket.
 #[derive(Clone, Copy)]
@@ -136,12 +147,67 @@ impl Table {
         1 << (self.bits - self.directory[index].depth)
     }
 
+    /// The entry of a key, to be used before the table changes.
     #[inline]
-    pub fn find(&self, position: u64, key: &[u8]) -> Option<EntryRef<'_>> {
+    fn entry_of(&self, position: u64, key: &[u8]) -> Option<Entry> {
         let segment = self.directory.get(self.index_of(position))?;
         let (bucket, index) = segment.find(tag_of(position, segment.depth), key)?;
-        // SAFETY: the entry of a filled slot lives and is not changed while the table is borrowed.
-        Some(unsafe { EntryRef::new(Entry::at(segment.buckets()[bucket].slots[index].address())) })
+        // SAFETY: the entry of a filled slot lives and is not changed until the table is.
+        Some(unsafe { Entry::at(segment.buckets()[bucket].slots[index].address()) })
+    }
+
+    #[inline]
+    pub fn find(&self, position: u64, key: &[u8]) -> Option<EntryRef<'_>> {
+        // SAFETY: the table does not change while it is borrowed.
+        self.entry_of(position, key).map(|entry| unsafe { EntryRef::new(entry) })
+    }
+
+    /// Looks a key up, and takes it out if its deadline is before `now_ms` and it may vanish.
+    #[inline]
+    pub fn lookup(
+        &mut self,
+        position: u64,
+        key: &[u8],
+        now_ms: i64,
+        may_vanish: impl FnOnce() -> bool,
+    ) -> Lookup<EntryRef<'_>> {
+        match self.entry_of(position, key) {
+            None => Lookup::Missing,
+            Some(entry) if is_expired(entry.deadline(), now_ms) => self.take_out_if(may_vanish(), position, key),
+            // SAFETY: the table does not change while it is borrowed.
+            Some(entry) => Lookup::Live(unsafe { EntryRef::new(entry) }),
+        }
+    }
+
+    /// As [`Table::lookup`], of an entry that is to be changed.
+    #[inline]
+    pub fn lookup_mut(
+        &mut self,
+        position: u64,
+        key: &[u8],
+        now_ms: i64,
+        may_vanish: impl FnOnce() -> bool,
+    ) -> Lookup<EntryMut<'_>> {
+        let Some(place) = self.place_of(position, key) else { return Lookup::Missing };
+        if is_expired(self.deadline_at(place), now_ms) {
+            return self.take_out_if(may_vanish(), position, key);
+        }
+        if self.owed.is_some() {
+            self.take_down(place);
+        }
+        Lookup::Live(self.entry_mut(place))
+    }
+
+    #[inline]
+    fn deadline_at(&self, place: Place) -> Option<i64> {
+        let slot = self.directory[place.segment].buckets()[place.bucket].slots[place.index];
+        // SAFETY: `place` is that of a filled slot, whose entry lives.
+        unsafe { Entry::at(slot.address()) }.deadline()
+    }
+
+    #[cold]
+    fn take_out_if<E>(&mut self, may_vanish: bool, position: u64, key: &[u8]) -> Lookup<E> {
+        Lookup::Expired(if may_vanish { self.remove(position, key) } else { None })
     }
 
     #[inline]
@@ -264,126 +330,6 @@ impl Table {
         self.volatile -= usize::from(slot.has(VOLATILE));
         // SAFETY: the slot was that of a living entry.
         unsafe { Entry::at(slot.address()) }
-    }
-
-    fn grow(&mut self, first: usize) {
-        let segment = self.directory[first];
-        // The quarters of the table split at different sizes: hashes fill all segments alike, and if all of them split
-        // at once, the table would be half empty after each doubling.
-        let quarter = if segment.depth < 2 { 0 } else { first >> (self.bits - 2) };
-        if segment.length() >= SPLIT_LENGTHS[quarter] && segment.depth < DEPTH_MAX {
-            self.split(first);
-        } else {
-            self.resize(first, segment.length_above());
-        }
-    }
-
-    /// Gives memory back after removals: a smaller array, a merge, a smaller directory.
-    fn settle(&mut self, first: usize) {
-        let mut first = first;
-        while self.directory[first].is_sparse() {
-            let segment = self.directory[first];
-            if let Some(merged) = self.merge(first) {
-                first = merged;
-                continue;
-            }
-            let length = length_for(segment.count as usize);
-            if length < segment.length() {
-                self.resize(first, length);
-            }
-            break;
-        }
-        while self.deepest == 0 && self.bits > 0 {
-            self.halve_directory();
-        }
-    }
-
-    fn resize(&mut self, first: usize, length: usize) {
-        let segment = self.directory[first];
-        let mut resized = Segment::new(&mut self.arena, length, segment.depth);
-        for slot in slots(&segment) {
-            // SAFETY: the segment is new, and nobody else has it.
-            unsafe { resized.place(slot) };
-        }
-        self.replace(&[segment], &[resized], first);
-    }
-
-    fn split(&mut self, first: usize) {
-        let segment = self.directory[first];
-        let (depth, shift) = (segment.depth + 1, 15 - (segment.depth & 3));
-        let upper = |slot: Slot| usize::from(slot.tag() >> shift & 1);
-        let mut counts = [0; 2];
-        slots(&segment).for_each(|slot| counts[upper(slot)] += 1);
-        let mut halves = counts.map(|count| Segment::new(&mut self.arena, length_for(count), depth));
-        // SAFETY: the segments are new, and nobody else has them.
-        self.rehome(&segment, depth, |old, new| _ = unsafe { halves[upper(old)].place(new) });
-        let mut first = first;
-        if depth > self.bits {
-            self.directory = self.directory.iter().flat_map(|&segment| [segment, segment]).collect();
-            (self.bits, self.deepest, first) = (depth, 0, first * 2);
-        }
-        self.deepest += if depth == self.bits { 2 } else { 0 };
-        self.replace(&[segment], &halves, first);
-    }
-
-    /// Joins a segment with its sibling if both together are small. Returns the first index of the result.
-    fn merge(&mut self, first: usize) -> Option<usize> {
-        let segment = self.directory[first];
-        let depth = segment.depth.checked_sub(1)?;
-        let sibling = self.directory[first ^ self.spread(first)];
-        let count = (segment.count + sibling.count) as usize;
-        if sibling.depth != segment.depth || count > MERGED_MAX {
-            return None;
-        }
-        let mut merged = Segment::new(&mut self.arena, length_for(count), depth);
-        for part in [segment, sibling] {
-            // SAFETY: the segment is new, and nobody else has it.
-            self.rehome(&part, depth, |_, new| _ = unsafe { merged.place(new) });
-        }
-        self.deepest -= if segment.depth == self.bits { 2 } else { 0 };
-        let first = first & !self.spread(first);
-        self.replace(&[segment, sibling], &[merged], first);
-        Some(first)
-    }
-
-    /// Calls `place` with each slot of `segment` as it is and as it is in a segment of another depth.
-    fn rehome(&self, segment: &Segment, depth: u8, mut place: impl FnMut(Slot, Slot)) {
-        if depth & !3 == segment.depth & !3 {
-            return slots(segment).for_each(|slot| place(slot, slot));
-        }
-        let buckets = segment.buckets();
-        for (index, bucket) in buckets.iter().enumerate() {
-            // The keys must be read, and few of them are in a cache: ask for those of a later bucket.
-            let later = buckets.get(index + 3).into_iter().flat_map(|bucket| bucket.slots);
-            later.for_each(|slot| prefetch(slot.address() as *const u8));
-            for slot in bucket.slots.into_iter().take_while(|slot| !slot.is_empty()) {
-                // SAFETY: the entry of a filled slot lives.
-                let position = self.placement.position_of(unsafe { Entry::at(slot.address()) });
-                place(slot, slot.with_tag(tag_of(position, depth)));
-            }
-        }
-    }
-
-    /// Frees segments and puts others in their places in the directory, which start at `first`.
-    fn replace(&mut self, old: &[Segment], new: &[Segment], first: usize) {
-        let mut from = first;
-        for segment in new {
-            let to = from + (1 << (self.bits - segment.depth));
-            self.directory[from..to].fill(*segment);
-            self.segment_bytes += segment.bytes();
-            from = to;
-        }
-        for segment in old {
-            self.segment_bytes -= segment.bytes();
-            // SAFETY: the array came from this arena, and the directory leads to it no longer.
-            unsafe { segment.free(&mut self.arena) };
-        }
-    }
-
-    fn halve_directory(&mut self) {
-        self.bits -= 1;
-        self.directory = self.directory.iter().step_by(2).copied().collect();
-        self.deepest = self.directory.iter().filter(|segment| segment.depth == self.bits).count();
     }
 
     /// Takes a step towards the entry of a key, ahead of looking for it.

@@ -11,7 +11,7 @@ use seen::{Gathered, Whole, copy, seen, seen_in_file};
 use sleeve_store::rdb::file::{Access, Format, Writer};
 use sleeve_store::rdb::{Limits, Version};
 use sleeve_store::snapshot::{Budget, Progress, Record, Scribe, Snapshot, Unfinished};
-use sleeve_store::{Deadline, FindMut, Kind, Moment, Options, ShardSet, Store, Value};
+use sleeve_store::{Deadline, Kind, Lookup, Moment, Options, ShardSet, Store, Value};
 use world::{DATABASES, Mix, Random, World};
 
 use crate::file::load;
@@ -283,7 +283,7 @@ fn a_snapshot_beside_threads_is_of_one_instant() {
             let mut locked = store.lock_set(ShardSet::from_iter(hashes.map(|hash| store.shard_of(hash))));
             for (at, unit) in [-1, 1].into_iter().enumerate() {
                 let shard = locked.shard_mut(store.shard_of(hashes[at]));
-                let FindMut::Live(mut entry) = shard.find_mut(0, store.key(&keys[at]), 0) else {
+                let Lookup::Live(mut entry) = shard.lookup_mut(0, store.key(&keys[at]), 0, || false) else {
                     panic!("it is there")
                 };
                 let units = entry.value().integer().unwrap();

@@ -4,7 +4,7 @@ use std::slice;
 use std::sync::Arc;
 
 use sleeve_store::{
-    BlockLimits, Collection, Deadline, End, FindMut, Flushed, Keep, Kind, List, ListLimit, Map, MapLimits, Moment,
+    BlockLimits, Collection, Deadline, End, Flushed, Keep, Kind, List, ListLimit, Lookup, Map, MapLimits, Moment,
     Options, Pending, Set, SetLimits, SortedSet, SortedSetLimits, Store, Stream, StreamCounters, StreamGroup, StreamId,
     Value,
 };
@@ -154,7 +154,7 @@ impl World {
             };
             return drop(shard.set(db, named, &value, deadline, moment));
         }
-        let FindMut::Live(mut entry) = shard.find_mut(db, named, self.now_ms) else { return };
+        let Lookup::Live(mut entry) = shard.lookup_mut(db, named, self.now_ms, || false) else { return };
         if !entry.view().is_string() {
             return;
         }
@@ -177,7 +177,7 @@ impl World {
             value.chunks_mut(10_000).zip(0_u32..).for_each(|(chunk, mark)| chunk[0] = mark as u8);
             return drop(shard.set(db, named, &Value::Raw(&value), Deadline::Clear, moment));
         }
-        let FindMut::Live(mut entry) = shard.find_mut(db, named, self.now_ms) else { return };
+        let Lookup::Live(mut entry) = shard.lookup_mut(db, named, self.now_ms, || false) else { return };
         let length = entry.value().len();
         match choice {
             0 => drop(entry.set_integer(at as i64)),
@@ -330,7 +330,7 @@ impl World {
     fn set_deadline(&mut self, db: usize, key: &[u8]) {
         let deadline = (!self.random.one_in(3)).then(|| self.now_ms + self.random.below(400) as i64);
         let named = self.store.key(key);
-        if let FindMut::Live(mut entry) = self.store.lock_of(named.hash).find_mut(db, named, i64::MIN) {
+        if let Lookup::Live(mut entry) = self.store.lock_of(named.hash).lookup_mut(db, named, i64::MIN, || false) {
             entry.set_deadline(deadline);
         }
     }

@@ -222,12 +222,22 @@ impl<'s> Locks<'s> {
     /// When the shard is not held: the command's row in the table does not name this key.
     #[inline]
     pub fn shard(&mut self, hash: Hash) -> &mut Shard {
+        self.shard_and_recorder(hash).0
+    }
+
+    /// The locked shard of a key, and where what happens in it is recorded.
+    ///
+    /// # Panics
+    /// As [`Locks::shard`].
+    #[inline]
+    pub fn shard_and_recorder(&mut self, hash: Hash) -> (&mut Shard, &mut Recorder<'s>) {
         let wanted = self.store.shard_of(hash);
-        match &mut self.held {
+        let shard = match &mut self.held {
             Held::One(index, guard) if *index == wanted => guard,
             Held::Several(locked, _) => locked.shard_mut(wanted),
             Held::One(..) | Held::Nothing => panic!("a key is used that the command's row does not name"),
-        }
+        };
+        (shard, &mut self.recorder)
     }
 
     /// The same, for whoever reads several keys at once.

@@ -12,7 +12,6 @@ use sleeve_wire::commands::{Flags, Row};
 use sleeve_wire::reply::Protocol;
 
 use crate::context::Cx;
-use crate::context::disk;
 use crate::context::lookahead;
 use crate::context::lookahead::Found;
 use crate::context::permission;
@@ -126,7 +125,7 @@ impl Scene<'_, '_> {
             return Err(Error::fixed("ERR This Redis command is not allowed from script"));
         }
         if row.flags.contains(Flags::WRITE) && !self.cx.engine.readiness.is_full() {
-            disk::check(self.cx.engine)?;
+            self.cx.engine.readiness.check_disk()?;
         }
         // What may write something down (PFCOUNT its result, PUBLISH its message) counts as a write here.
         let writes = row.flags.intersects(Flags::WRITE.or(Flags::MAY_REPLICATE));

@@ -1,0 +1,133 @@
+//! How the table grows and shrinks: a segment at a time, and the directory with them; see `table`. Changes no entry.
+
+use super::bucket::Slot;
+use super::entry::Entry;
+use super::segment::{DEPTH_MAX, LENGTH_MAX, SPLIT_LENGTHS, Segment, length_for, tag_of};
+use super::{Table, slots};
+use crate::memory::prefetch::prefetch;
+
+/// Two siblings with at most so many entries together become one segment.
+const MERGED_MAX: usize = 3 * LENGTH_MAX;
+
+impl Table {
+    /// Makes room in the segment whose first index is given, which is crowded.
+    pub(super) fn grow(&mut self, first: usize) {
+        let segment = self.directory[first];
+        // The quarters of the table split at different sizes: hashes fill all segments alike, and if all of them split
+        // at once, the table would be half empty after each doubling.
+        let quarter = if segment.depth < 2 { 0 } else { first >> (self.bits - 2) };
+        if segment.length() >= SPLIT_LENGTHS[quarter] && segment.depth < DEPTH_MAX {
+            self.split(first);
+        } else {
+            self.resize(first, segment.length_above());
+        }
+    }
+
+    /// Gives memory back after removals: a smaller array, a merge, a smaller directory.
+    pub(super) fn settle(&mut self, first: usize) {
+        let mut first = first;
+        while self.directory[first].is_sparse() {
+            let segment = self.directory[first];
+            if let Some(merged) = self.merge(first) {
+                first = merged;
+                continue;
+            }
+            let length = length_for(segment.count as usize);
+            if length < segment.length() {
+                self.resize(first, length);
+            }
+            break;
+        }
+        while self.deepest == 0 && self.bits > 0 {
+            self.halve_directory();
+        }
+    }
+
+    fn resize(&mut self, first: usize, length: usize) {
+        let segment = self.directory[first];
+        let mut resized = Segment::new(&mut self.arena, length, segment.depth);
+        for slot in slots(&segment) {
+            // SAFETY: the segment is new, and nobody else has it.
+            unsafe { resized.place(slot) };
+        }
+        self.replace(&[segment], &[resized], first);
+    }
+
+    fn split(&mut self, first: usize) {
+        let segment = self.directory[first];
+        let (depth, shift) = (segment.depth + 1, 15 - (segment.depth & 3));
+        let upper = |slot: Slot| usize::from(slot.tag() >> shift & 1);
+        let mut counts = [0; 2];
+        slots(&segment).for_each(|slot| counts[upper(slot)] += 1);
+        let mut halves = counts.map(|count| Segment::new(&mut self.arena, length_for(count), depth));
+        // SAFETY: the segments are new, and nobody else has them.
+        self.rehome(&segment, depth, |old, new| _ = unsafe { halves[upper(old)].place(new) });
+        let mut first = first;
+        if depth > self.bits {
+            self.directory = self.directory.iter().flat_map(|&segment| [segment, segment]).collect();
+            (self.bits, self.deepest, first) = (depth, 0, first * 2);
+        }
+        self.deepest += if depth == self.bits { 2 } else { 0 };
+        self.replace(&[segment], &halves, first);
+    }
+
+    /// Joins a segment with its sibling if both together are small. Returns the first index of the result.
+    fn merge(&mut self, first: usize) -> Option<usize> {
+        let segment = self.directory[first];
+        let depth = segment.depth.checked_sub(1)?;
+        let sibling = self.directory[first ^ self.spread(first)];
+        let count = (segment.count + sibling.count) as usize;
+        if sibling.depth != segment.depth || count > MERGED_MAX {
+            return None;
+        }
+        let mut merged = Segment::new(&mut self.arena, length_for(count), depth);
+        for part in [segment, sibling] {
+            // SAFETY: the segment is new, and nobody else has it.
+            self.rehome(&part, depth, |_, new| _ = unsafe { merged.place(new) });
+        }
+        self.deepest -= if segment.depth == self.bits { 2 } else { 0 };
+        let first = first & !self.spread(first);
+        self.replace(&[segment, sibling], &[merged], first);
+        Some(first)
+    }
+
+    /// Calls `place` with each slot of `segment` as it is and as it is in a segment of another depth.
+    fn rehome(&self, segment: &Segment, depth: u8, mut place: impl FnMut(Slot, Slot)) {
+        if depth & !3 == segment.depth & !3 {
+            return slots(segment).for_each(|slot| place(slot, slot));
+        }
+        let buckets = segment.buckets();
+        for (index, bucket) in buckets.iter().enumerate() {
+            // The keys must be read, and few of them are in a cache: ask for those of a later bucket.
+            let later = buckets.get(index + 3).into_iter().flat_map(|bucket| bucket.slots);
+            later.for_each(|slot| prefetch(slot.address() as *const u8));
+            for slot in bucket.slots.into_iter().take_while(|slot| !slot.is_empty()) {
+                // SAFETY: the entry of a filled slot lives.
+                let position = self.placement.position_of(unsafe { Entry::at(slot.address()) });
+                place(slot, slot.with_tag(tag_of(position, depth)));
+            }
+        }
+    }
+
+    /// Frees segments and puts others in their places in the directory, which start at `first`.
+    fn replace(&mut self, old: &[Segment], new: &[Segment], first: usize) {
+        let mut from = first;
+        for segment in new {
+            let to = from + (1 << (self.bits - segment.depth));
+            self.directory[from..to].fill(*segment);
+            self.segment_bytes += segment.bytes();
+            from = to;
+        }
+        for segment in old {
+            self.segment_bytes -= segment.bytes();
+            // SAFETY: the array came from this arena, and the directory leads to it no longer.
+            unsafe { segment.free(&mut self.arena) };
+        }
+    }
+
+    fn halve_directory(&mut self) {
+        self.bits -= 1;
+        self.directory = self.directory.iter().step_by(2).copied().collect();
+        self.deepest = self.directory.iter().filter(|segment| segment.depth == self.bits).count();
+    }
+}
