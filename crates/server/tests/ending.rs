@@ -7,7 +7,7 @@ use sleeve_disk::disk::read_small;
 use sleeve_server::Opt;
 
 use crate::busy::{ENDLESS, Peer, Served};
-use crate::logged::Logged;
+use crate::logged::{Conversation, Logged};
 
 /// A server that one client asks to end with a snapshot while a script of another runs, before anybody knows that it runs
 /// for long; with the file that it writes.
@@ -64,6 +64,55 @@ fn the_end_of_the_server_with_a_snapshot_waits_for_one_that_has_written_and_who_
     _ = other.0.read_to_end(&mut Vec::new());
     served.server.stop();
     _ = std::fs::remove_dir_all(folder);
+}
+
+/// Clients that ask again and again while the server ends: what was answered must stand in the log.
+#[test]
+fn who_is_answered_behind_a_script_that_is_ended_with_the_server_is_logged() {
+    const CLIENTS: usize = 6;
+    let logged = Logged::new(&[(Opt::BusyReplyThreshold, "20"), (Opt::Workers, "2")]);
+    let (mut runner, mut other) = (logged.open(), logged.open());
+    runner.send("EVAL \"redis.call('set', 'half', 'no') while true do end\" 0");
+    while !other.ask("PING").starts_with("-BUSY ") {}
+    let begun = std::sync::Barrier::new(CLIENTS + 1);
+    let answered: Vec<Vec<String>> = std::thread::scope(|scope| {
+        let retry = |mut client: Conversation, id: usize| {
+            for round in 0.. {
+                if round == 10 {
+                    begun.wait();
+                }
+                // The last of four: a transaction that only the script's key makes possible.
+                if !client.can_send(&format!("MULTI\r\nRENAME half half\r\nSET c{id}:{round} v\r\nEXEC")) {
+                    break;
+                }
+                let frames: Vec<String> = (0..4).map_while(|_| client.frame_or_end()).collect();
+                match frames.get(3) {
+                    Some(reply) if reply.starts_with('*') => return vec![format!("c{id}:{round}")],
+                    Some(_) => {}
+                    None => return Vec::new(),
+                }
+            }
+            Vec::new()
+        };
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|id| {
+                let client = logged.open();
+                scope.spawn(move || retry(client, id))
+            })
+            .collect();
+        begun.wait();
+        other.send("SHUTDOWN NOSAVE");
+        clients.into_iter().map(|client| client.join().expect("it ends")).collect()
+    });
+    runner.until_closed();
+    logged.engine.end_log();
+    let increment = logged.engine.config.resolve(b"appendonlydir/appendonly.aof.1.incr.aof");
+    let bytes = read_small(&logged.gate, &increment, 1 << 20).expect("the log");
+    let text = String::from_utf8_lossy(&bytes);
+    assert!(!text.contains("half"), "{text}");
+    for name in answered.into_iter().flatten() {
+        assert!(text.contains(&name), "{name} was answered and is nowhere: {text}");
+    }
 }
 
 #[test]

@@ -64,7 +64,12 @@ pub(crate) struct Conversation {
 
 impl Conversation {
     pub(crate) fn send(&mut self, text: &str) {
-        self.stream.write_all(format!("{text}\r\n").as_bytes()).expect("connected");
+        assert!(self.can_send(text), "the connection was closed");
+    }
+
+    /// Sends if the connection is not closed; whether it is not.
+    pub(crate) fn can_send(&mut self, text: &str) -> bool {
+        self.stream.write_all(format!("{text}\r\n").as_bytes()).is_ok()
     }
 
     /// Reads on until the connection is closed.
@@ -74,16 +79,23 @@ impl Conversation {
 
     /// The next frame, a message or a reply.
     pub(crate) fn frame(&mut self) -> String {
+        self.frame_or_end().expect("the connection was closed")
+    }
+
+    /// The next frame; None if the connection is closed before it comes.
+    pub(crate) fn frame_or_end(&mut self) -> Option<String> {
         loop {
             if let Some(length) = Scanner::new().scan(&self.received).expect("frames") {
                 let rest = self.received.split_off(length);
                 let frame = std::mem::replace(&mut self.received, rest);
-                return String::from_utf8_lossy(&frame).into_owned();
+                return Some(String::from_utf8_lossy(&frame).into_owned());
             }
             let mut room = vec![0; 65_536];
-            let count = self.stream.read(&mut room).expect("a frame");
-            assert_ne!(count, 0, "the connection was closed");
-            self.received.extend_from_slice(&room[..count]);
+            match self.stream.read(&mut room) {
+                Ok(count) if count != 0 => self.received.extend_from_slice(&room[..count]),
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => panic!("nothing comes: {error}"),
+                _ => return None,
+            }
         }
     }
 

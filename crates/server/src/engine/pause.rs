@@ -1,4 +1,4 @@
-//! CLIENT PAUSE: until when, and whom it holds.
+//! CLIENT PAUSE, and the end of the server, which holds everybody: until when, and whom.
 //!
 //! It counts in the milliseconds of the monotonic clock, so that nobody who sets the machine's clock prolongs or ends it.
 
@@ -7,10 +7,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The running pause of an engine. Any thread may look; while there is none, a look is one relaxed load.
 #[derive(Debug, Default)]
 pub struct Pause {
-    /// 0 when nothing is held. Else when everybody goes on, times 2; plus 1 when all commands are held, not only those that
-    /// may write. One word, so that nobody sees half of a change.
+    /// 0 when nothing is held. Else when everybody goes on, times 4; plus [`ALL`], plus [`ENDING`]. One word, so that nobody sees
+    /// half of a change.
     word: AtomicU64,
 }
+
+/// CLIENT PAUSE holds all commands, not only those that may write.
+const ALL: u64 = 1;
+
+/// The server is about to end: everybody is held for that, whatever CLIENT PAUSE and UNPAUSE say.
+const ENDING: u64 = 2;
 
 /// Whom a pause holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,15 +30,24 @@ pub enum PauseScope {
 impl Pause {
     /// Begins a pause, or prolongs the one that runs: an end never moves closer, and ALL never weakens to WRITE.
     pub fn begin(&self, scope: PauseScope, until_ms: u64) {
-        let all = u64::from(scope == PauseScope::All);
-        let until_ms = until_ms.min(u64::MAX >> 1);
-        let longer = |word: u64| Some((word >> 1).max(until_ms) << 1 | (word & 1) | all);
+        let all = if scope == PauseScope::All { ALL } else { 0 };
+        let until_ms = until_ms.min(u64::MAX >> 2);
+        let longer = |word: u64| Some((word >> 2).max(until_ms) << 2 | (word & (ALL | ENDING)) | all);
         _ = self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, longer);
     }
 
     /// Ends the pause.
     pub fn end(&self) {
-        self.word.store(0, Ordering::Relaxed);
+        self.word.fetch_and(ENDING, Ordering::Relaxed);
+    }
+
+    /// Holds everybody, because the server is about to end, or gives up holding them for that.
+    pub fn set_ending(&self, is_ending: bool) {
+        if is_ending {
+            self.word.fetch_or(ENDING, Ordering::Relaxed);
+        } else {
+            self.word.fetch_and(!ENDING, Ordering::Relaxed);
+        }
     }
 
     /// Whether a pause was begun and not ended; its time may be over.
@@ -41,23 +56,24 @@ impl Pause {
         self.word.load(Ordering::Relaxed) != 0
     }
 
-    /// When the pause is over; 0 when there is none.
+    /// When the pause is over; 0 when there is none, and never while the server is about to end.
     pub fn until_ms(&self) -> u64 {
-        self.word.load(Ordering::Relaxed) >> 1
+        let word = self.word.load(Ordering::Relaxed);
+        if word & ENDING == 0 { word >> 2 } else { u64::MAX >> 2 }
     }
 
     /// Whom the pause holds now. Ends a pause whose time is over, but none that another thread begins meanwhile.
     pub fn held(&self, now_ms: u64) -> Option<PauseScope> {
         let mut word = self.word.load(Ordering::Relaxed);
-        while word != 0 && word >> 1 <= now_ms {
-            match self.word.compare_exchange(word, 0, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => word = 0,
+        while word & !ENDING != 0 && word >> 2 <= now_ms {
+            match self.word.compare_exchange(word, word & ENDING, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => word &= ENDING,
                 Err(newer) => word = newer,
             }
         }
         match word {
             0 => None,
-            word if word & 1 == 1 => Some(PauseScope::All),
+            word if word & (ALL | ENDING) != 0 => Some(PauseScope::All),
             _ => Some(PauseScope::Writes),
         }
     }
@@ -80,9 +96,25 @@ mod tests {
         pause.begin(PauseScope::Writes, 200);
         assert_eq!(pause.held(100), Some(PauseScope::Writes), "what the last pause held is forgotten");
         pause.begin(PauseScope::All, u64::MAX);
-        assert_eq!(pause.held(u64::MAX >> 2), Some(PauseScope::All), "no length turns into a short one");
+        assert_eq!(pause.held(u64::MAX >> 3), Some(PauseScope::All), "no length turns into a short one");
         pause.end();
         assert_eq!(pause.held(0), None);
+    }
+
+    #[test]
+    fn an_end_that_is_given_up_leaves_the_pause_as_it_was_and_no_command_ends_it() {
+        let pause = Pause::default();
+        pause.begin(PauseScope::Writes, 100);
+        pause.set_ending(true);
+        assert_eq!((pause.held(99), pause.until_ms()), (Some(PauseScope::All), u64::MAX >> 2));
+        pause.set_ending(false);
+        assert_eq!((pause.held(99), pause.until_ms()), (Some(PauseScope::Writes), 100));
+        pause.set_ending(true);
+        assert_eq!(pause.held(100), Some(PauseScope::All), "its own time is over, the end's is not");
+        pause.end();
+        assert_eq!((pause.held(0), pause.is_begun()), (Some(PauseScope::All), true));
+        pause.set_ending(false);
+        assert_eq!((pause.held(0), pause.is_begun()), (None, false));
     }
 
     #[test]
@@ -90,7 +122,7 @@ mod tests {
         let pause = Pause::default();
         std::thread::scope(|scope| {
             let looks = scope.spawn(|| {
-                while pause.until_ms() != u64::MAX >> 1 {
+                while pause.until_ms() != u64::MAX >> 2 {
                     pause.held(1);
                 }
             });

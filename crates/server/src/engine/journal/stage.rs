@@ -22,6 +22,8 @@ pub struct Stage {
     pieces: u64,
     /// The databases of the first effect and of the last.
     databases: Option<(u32, u32)>,
+    /// The database of the open piece's first effect.
+    open_database: u32,
 }
 
 /// What a stage has been emptied of.
@@ -85,7 +87,9 @@ impl Stage {
     #[inline]
     fn begin(&mut self, database: u32) {
         self.effects += 1;
-        if self.effects == 2 {
+        if self.effects == 1 {
+            self.open_database = database;
+        } else if self.effects == 2 {
             self.bytes.splice(self.open_at..self.open_at, MULTI.iter().copied());
         }
         if self.databases.is_none_or(|(_, last)| last != database) {
@@ -116,10 +120,15 @@ impl Stage {
         self.open_at = self.bytes.len();
     }
 
-    /// Drops the open piece: what did not come to its end, because the thread fails.
+    /// Drops the open piece: what did not come to its end, because the thread fails or the server ends.
     pub fn drop_open(&mut self) {
         self.bytes.truncate(self.open_at);
-        self.effects = 0;
+        if std::mem::take(&mut self.effects) != 0
+            && let Some((_, last)) = &mut self.databases
+        {
+            // A SELECT in front of the piece stays; those inside are gone.
+            *last = self.open_database;
+        }
     }
 
     /// Takes out what is there, all of it sealed; none if there is nothing.
@@ -204,5 +213,24 @@ mod tests {
         stage.drop_open();
         stage.seal();
         assert_eq!(words(&mut stage).0, ["a"]);
+    }
+
+    #[test]
+    fn behind_a_dropped_piece_the_database_is_selected_that_it_had_changed() {
+        for (before, inside, behind, expected) in [
+            (0, vec![0, 5], 5, "a SELECT 5 c"),
+            (0, vec![0, 5], 0, "a c"),
+            (0, vec![5, 0], 5, "a SELECT 5 c"),
+            (0, vec![5, 0], 0, "a SELECT 5 SELECT 0 c"),
+        ] {
+            let mut stage = Stage::default();
+            add(&mut stage, before, "a");
+            stage.seal();
+            inside.into_iter().for_each(|database| add(&mut stage, database, "b"));
+            stage.drop_open();
+            add(&mut stage, behind, "c");
+            stage.seal();
+            assert_eq!(words(&mut stage).0.join(" "), expected);
+        }
     }
 }

@@ -12,7 +12,6 @@ use crate::config::Opt;
 use crate::engine::Engine;
 use crate::engine::clients::blocking::Waiter;
 use crate::engine::durability::snapshots::{Purpose, Refusal, WhenDone};
-use crate::engine::pause::PauseScope;
 use crate::engine::readiness::Hindrance;
 use crate::host::clock::Instant;
 use crate::host::log;
@@ -64,7 +63,7 @@ impl Engine {
             return self.end_now(wish);
         }
         self.scripts.running.set_spares_writers(true);
-        self.pause.begin(PauseScope::All, u64::MAX);
+        self.pause.set_ending(true);
         log::notice("Saving the final RDB snapshot before exiting.");
         let engine = Arc::clone(self);
         let mut ended: Option<WhenDone> =
@@ -102,7 +101,7 @@ impl Engine {
         log::warning("Error trying to save the DB, can't exit.");
         log::warning(GOES_ON);
         self.scripts.running.set_spares_writers(false);
-        self.pause.end();
+        self.pause.set_ending(false);
         self.post_resume();
         if let Some((waiter, error)) = client {
             self.answer(&waiter, |reply| reply.error(error.text()));

@@ -94,9 +94,11 @@ impl Running {
         self.spares_writers.load(Ordering::Relaxed).then(|| !self.has_written.load(Ordering::Relaxed))
     }
 
-    /// The one that runs is ended with the server.
-    pub fn break_off(&self) {
-        self.has_left_half.fetch_or(self.has_written.load(Ordering::Relaxed), Ordering::Relaxed);
+    /// The one that runs is ended with the server. Whether it has written.
+    pub fn break_off(&self) -> bool {
+        let has_written = self.has_written.load(Ordering::Relaxed);
+        self.has_left_half.fetch_or(has_written, Ordering::Relaxed);
+        has_written
     }
 
     /// Whether a script that had already written was ended with the server; none of its effects go to the journal, which has

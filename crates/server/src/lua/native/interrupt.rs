@@ -181,7 +181,10 @@ fn look(playbill: &Playbill<'_>) -> Result<(), String> {
         return Err(format!("ERR Script killed by user with {}.", killer(playbill.kind)));
     }
     if has_to_stop(playbill, is_long) {
-        running.break_off();
+        if running.break_off() {
+            // What it did is in memory and nowhere else, so nobody may see it once its shards are given back.
+            playbill.engine.pause.set_ending(true);
+        }
         return Err("ERR Script ended because the server stops.".to_owned());
     }
     Ok(())
