@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
-use sleeve_store::ExpireReport;
+use sleeve_store::{ExpireReport, Garbage};
 
 use super::serve_blocked;
 use crate::config::Opt;
@@ -122,17 +122,20 @@ impl Expiry {
             return None;
         }
         let (mut pending, mut recorder, mut large) = (Pending::default(), at_hand.recorder(), Vec::new());
-        let report = shard.expire_step(database, now_ms, BUCKETS_A_STEP, |name, garbage| {
-            // What takes long to free is freed when nobody waits for the shard.
+        // What takes long to free is freed when nobody waits for the shard.
+        let mut free = |garbage: Garbage| {
             if garbage.bytes() >= LARGE_BYTES_MIN {
                 large.push(garbage);
             }
+        };
+        let report = shard.expire_step(database, now_ms, BUCKETS_A_STEP, |name, garbage| {
+            free(garbage);
             let source = Source { engine, counters, state: None, pending: &mut pending, recorder: &mut recorder };
             key_change::tell(source, Cause::Expired, database as u32, engine.store.key(name));
             recorder.end_piece();
         });
         let source = Source { engine, counters, state: None, pending: &mut pending, recorder: &mut recorder };
-        let fields_left = field_expiry::step(source, &mut shard, database, now_ms);
+        let fields_left = field_expiry::step(source, &mut shard, (database, now_ms), free);
         engine.estimate.note(self.shard, shard.memory());
         recorder.settle(std::iter::once(self.shard));
         drop(shard);
@@ -159,7 +162,7 @@ impl Expiry {
 
 #[cfg(test)]
 mod tests {
-    use sleeve_store::{Deadline, Moment, Value};
+    use sleeve_store::{Deadline, Find, FindMut, Map, MapLimits, Moment, Value};
 
     use super::*;
     use crate::config::Config;
@@ -183,6 +186,31 @@ mod tests {
         let step = expiry.step_shard(desk.at_hand(), &mut VecDeque::new());
         assert_eq!(step.map(|(report, _)| report.expired), Some(1));
         assert_eq!((engine.store.len(0), desk.counters.expired.get()), (0, 1));
+    }
+
+    #[test]
+    fn a_hash_whose_key_and_fields_are_over_goes_whole() {
+        let engine = Engine::new(Config::default());
+        let (key, moment) = (engine.store.key(b"h"), Moment { now_ms: 0, clock: 0 });
+        let shard = engine.store.shard_of(key.hash);
+        let limits = MapLimits { entries_max: 10, value_bytes_max: 10 };
+        {
+            let mut shard = engine.store.lock(shard);
+            for number in 0..100_000_u32 {
+                // So many keys that the walk over them needs many steps to come to this one.
+                let name = number.to_be_bytes();
+                drop(shard.set(0, engine.store.key(&name), &Value::Bytes(b"1"), Deadline::At(i64::MAX), moment));
+            }
+            let change = |map: &mut Map| map.set(b"f", b"v", Deadline::At(1_000), limits, 0);
+            shard.update(0, key, moment, |_| (), change).expect("a hash");
+            let FindMut::Live(mut entry) = shard.find_mut(0, key, 0) else { panic!("it is there") };
+            entry.set_deadline(Some(1_000));
+        }
+        let desk = Desk::new(&engine, Instant { wall_us: 5_000_000, monotonic_us: 0 });
+        Expiry::new(shard, 1).step_shard(desk.at_hand(), &mut VecDeque::new()).expect("nothing hinders it");
+        // A file is written in a form that holds fields with deadlines if the shard still names such a hash.
+        assert!(matches!(engine.store.lock(shard).find(0, key, 0), Find::Missing));
+        assert_eq!(desk.counters.expired.get(), 1);
     }
 
     #[test]
