@@ -158,6 +158,11 @@ impl Replay {
         self.bytes_passed + self.part.as_ref().map_or(0, Part::position)
     }
 
+    /// Where in its file the first piece stands.
+    pub fn begins_at(&self) -> u64 {
+        self.part.as_ref().map_or(0, Part::begins_at)
+    }
+
     /// Where in its file the last whole piece has ended.
     pub fn good_until(&self) -> u64 {
         self.part.as_ref().map_or(0, Part::good_until)

@@ -68,6 +68,7 @@ pub struct Part {
     read_until: Option<i64>,
     /// The block that is being read and where it ends in the file.
     block: Option<(Block, u64)>,
+    begins_at: u64,
     /// Where the block's line begins, or else the piece.
     piece_start: u64,
     is_in_transaction: bool,
@@ -106,6 +107,7 @@ impl Part {
             is_base,
             read_until: None,
             block: None,
+            begins_at: at,
             piece_start: at,
             is_in_transaction: false,
             fault: None,
@@ -135,6 +137,11 @@ impl Part {
     /// Where the next byte that was not looked at lies in the file.
     pub fn position(&self) -> u64 {
         self.window.position()
+    }
+
+    /// Where in the file it begins: behind a snapshot, if one stands in front.
+    pub fn begins_at(&self) -> u64 {
+        self.begins_at
     }
 
     /// Where in the file the last whole piece, block or line has ended; damage begins there.

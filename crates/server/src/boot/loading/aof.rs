@@ -25,10 +25,10 @@ const STRETCHES: usize = 4;
 
 /// What the reader gives.
 enum Parcel {
-    /// Whole pieces, the file that they are from, and how many bytes of the log have been read.
+    /// Whole pieces, where they are from, and how many bytes of the log have been read.
     Requests {
         bytes: Vec<u8>,
-        file: String,
+        stretch: Stretch,
         bytes_read: u64,
     },
     /// A snapshot, which is to be loaded before anything else is read.
@@ -36,6 +36,25 @@ enum Parcel {
     End(Outcome),
     /// It is damaged, or cannot be read.
     Bad(String),
+}
+
+/// A part of a file, from byte `from` to before byte `until`.
+struct Stretch {
+    file: String,
+    from: u64,
+    until: u64,
+}
+
+impl Stretch {
+    /// Where in the file the request stands that stands at byte `at` of the stretch's `length` bytes of requests. They are as
+    /// many as the file's own if it has no comments.
+    fn place_of(&self, at: u64, length: usize) -> String {
+        let Self { file, from, until } = self;
+        if until - from == length as u64 {
+            return format!("{file}, byte {}", from + at);
+        }
+        format!("{file}, between byte {from} and byte {until}")
+    }
 }
 
 impl Engine {
@@ -69,10 +88,14 @@ impl Engine {
                 return Err(GIVEN_UP.into());
             }
             match incoming.recv().map_err(|_| "the thread that reads the append-only file has ended".to_owned())? {
-                Parcel::Requests { bytes, file, bytes_read } => {
-                    timer.note(Some(&file));
+                Parcel::Requests { bytes, stretch, bytes_read } => {
+                    timer.note(Some(&stretch.file));
+                    let begin = replay.offset();
                     let applied = replay.apply(&bytes, Instant::now());
-                    let used = applied.map_err(|refused| inapplicable(&file, &refused))?;
+                    let used = applied.map_err(|refused| {
+                        let at = refused.offset.saturating_sub(begin);
+                        inapplicable(&stretch.place_of(at, bytes.len()), &refused)
+                    })?;
                     debug_assert_eq!(used, bytes.len(), "pieces come whole");
                     // Where there are enough of them, it goes.
                     _ = empties.try_send(bytes);
@@ -125,26 +148,33 @@ fn damaged(damage: &Damage) -> String {
 }
 
 /// What is wrong with a request of a log, likewise.
-fn inapplicable(file: &str, refused: &Refused) -> String {
-    if refused.error.starts_with("ERR unknown command") {
-        let Refused { command, offset, .. } = refused;
+fn inapplicable(place: &str, Refused { command, error, .. }: &Refused) -> String {
+    if error.starts_with("ERR unknown command") {
         return format!(
-            "Unknown command '{command}' reading the append only file {file}: it is at byte {offset} of all requests, and a \
-             newer server, or one with modules, has written it"
+            "Unknown command '{command}' reading the append only file {place}: a newer server, or one with modules, has \
+             written it. Load the log there, and bring the data over with SAVE or MIGRATE."
         );
     }
-    format!("Bad file format reading the append only file {file}: {refused}")
+    format!(
+        "Bad file format reading the append only file {place}: {command:?} cannot be applied: {error}. The file was changed, or \
+         what stood before it is gone. Bring the folder back from a backup; or make one, and take the request out of the \
+         file, or cut the file off in front of it: what is taken out is lost."
+    )
 }
 
 /// Reads a log until it ends or is bad, or nobody wants more of it.
 fn read(mut log: replay::Replay, parcels: &SyncSender<Parcel>, spare: &Receiver<Vec<u8>>, loaded: &Receiver<End>) {
+    let mut last = Stretch { file: String::new(), from: 0, until: 0 };
     loop {
         let mut bytes = spare.try_recv().unwrap_or_default();
         bytes.clear();
         let parcel = match log.next(&mut bytes) {
             Ok(Step::Requests) => {
                 let file = log.file().map_or_else(String::new, ToString::to_string);
-                Parcel::Requests { bytes, file, bytes_read: log.bytes_read() }
+                let from = if file == last.file { last.until } else { log.begins_at() };
+                let stretch = Stretch { from, until: log.good_until(), file };
+                last = Stretch { file: stretch.file.clone(), ..stretch };
+                Parcel::Requests { bytes, stretch, bytes_read: log.bytes_read() }
             }
             Ok(Step::Rdb(source)) => {
                 if parcels.send(Parcel::Rdb(source)).is_err() {

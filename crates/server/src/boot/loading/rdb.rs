@@ -125,7 +125,7 @@ impl<R: Read> File<'_, R> {
             engine.note_loaded_bytes(offset - self.told);
             self.told = offset;
             match read {
-                Ok(Some(event)) => self.heed(event),
+                Ok(Some(event)) => self.heed(engine, event),
                 Ok(None) if batch.is_empty() => {}
                 Ok(None) => {
                     if delay_us != 0 {
@@ -144,7 +144,7 @@ impl<R: Read> File<'_, R> {
         false
     }
 
-    fn heed(&mut self, event: Event) {
+    fn heed(&mut self, engine: &Engine, event: Event) {
         match event {
             Event::Function(code) => {
                 if let Err(why) = self.load_library(&code) {
@@ -155,13 +155,13 @@ impl<R: Read> File<'_, R> {
                 self.stands_for = std::str::from_utf8(&value).ok().and_then(|text| text.parse().ok());
             }
             Event::End => self.is_over = true,
-            Event::Aux { name, value } => self.tell_about(&name, &value),
+            Event::Aux { name, value } => self.tell_about(engine, &name, &value),
             Event::Select(_) | Event::Sizes { .. } | Event::Key(_) => {}
         }
     }
 
     /// Tells what a snapshot says of itself.
-    fn tell_about(&self, name: &[u8], value: &[u8]) {
+    fn tell_about(&self, engine: &Engine, name: &[u8], value: &[u8]) {
         let text = String::from_utf8_lossy(value);
         let number = text.parse::<i64>().ok();
         match (name, number) {
@@ -171,6 +171,7 @@ impl<R: Read> File<'_, R> {
                 log::notice(&format!("RDB age {} seconds", age_s.max(0)));
             }
             (b"used-mem", Some(bytes)) => {
+                engine.durability.loading.note_used_bytes(bytes.max(0) as u64);
                 let megabytes = bytes as f64 / f64::from(1 << 20);
                 log::notice(&format!("RDB memory usage when created {megabytes:.2} Mb"));
             }

@@ -205,7 +205,7 @@ pub fn persistence(cx: &mut Cx<'_>, lines: &mut Lines) {
     if let Some(loading) = loading {
         lines.add("loading_start_time", loading.started_s);
         lines.add("loading_total_bytes", loading.total_bytes);
-        lines.zeros(&["loading_rdb_used_mem"]);
+        lines.add("loading_rdb_used_mem", loading.used_bytes);
         lines.add("loading_loaded_bytes", loading.loaded_bytes);
         lines.add("loading_loaded_perc", format!("{:.2}", loading.percent()));
         lines.add("loading_eta_seconds", loading.eta_s(now.wall_ms() / 1_000));

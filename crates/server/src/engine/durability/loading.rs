@@ -19,6 +19,8 @@ pub struct LoadingStatus {
     pub total_bytes: u64,
     /// Bytes of them that have been read.
     pub loaded_bytes: u64,
+    /// Bytes of memory that were in use when the snapshot was written, as it says.
+    pub used_bytes: u64,
     /// When the log was last told of it, monotonic milliseconds; 0 before the first bytes.
     told_ms: u64,
 }
@@ -120,9 +122,17 @@ impl Loading {
 
     /// It begins: so many bytes are to be read.
     pub fn begin(&self, started_s: i64, total_bytes: u64) {
-        *self.running.lock() = Some(LoadingStatus { started_s, total_bytes, loaded_bytes: 0, told_ms: 0 });
+        *self.running.lock() =
+            Some(LoadingStatus { started_s, total_bytes, loaded_bytes: 0, used_bytes: 0, told_ms: 0 });
         self.keys_loaded.store(0, Ordering::Relaxed);
         self.keys_expired.store(0, Ordering::Relaxed);
+    }
+
+    /// The snapshot says how many bytes of memory were in use when it was written.
+    pub fn note_used_bytes(&self, bytes: u64) {
+        if let Some(status) = &mut *self.running.lock() {
+            status.used_bytes = bytes;
+        }
     }
 
     /// So many bytes more have been read. How far it is, if it is time to tell the log.

@@ -198,6 +198,12 @@ impl LogFile {
         self.open.lock().as_mut().map(work)
     }
 
+    /// Changes the open log, and the one that begins with the next base.
+    pub fn change(&self, mut change: impl FnMut(&mut Log)) {
+        self.with(|open| change(&mut open.log));
+        self.starting.lock().iter_mut().for_each(change);
+    }
+
     /// Looks at the log, be it open or one that begins with the next base.
     pub fn with_any<R>(&self, look: impl FnOnce(&Log) -> R) -> Option<R> {
         match &*self.open.lock() {

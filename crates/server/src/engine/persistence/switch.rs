@@ -256,9 +256,9 @@ impl Engine {
 
     /// Takes over what the options say about how the log is written.
     pub fn apply_log_options(&self) {
-        self.durability.log.with(|open| {
-            open.log.set_checksums(self.config.flag(Opt::AofChecksums));
-            open.log.set_timestamps(self.config.flag(Opt::AofTimestampEnabled));
+        self.durability.log.change(|log| {
+            log.set_checksums(self.config.flag(Opt::AofChecksums));
+            log.set_timestamps(self.config.flag(Opt::AofTimestampEnabled));
         });
     }
 }
