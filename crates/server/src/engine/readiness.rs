@@ -39,6 +39,19 @@ impl Readiness {
         self.bits.load(Ordering::Relaxed) == 0
     }
 
+    /// Whether nothing is in the way of which commands are refused.
+    #[inline]
+    pub fn refuses_nothing(&self) -> bool {
+        const REFUSING: u8 = Hindrance::Loading as u8 | Hindrance::LogFails as u8 | Hindrance::SnapshotFails as u8;
+        self.bits.load(Ordering::Relaxed) & REFUSING == 0
+    }
+
+    /// Whether this is in the way and nothing else is.
+    #[inline]
+    pub fn has_only(&self, hindrance: Hindrance) -> bool {
+        self.bits.load(Ordering::Relaxed) == hindrance as u8
+    }
+
     /// Whether this is in the way.
     pub fn has(&self, hindrance: Hindrance) -> bool {
         self.bits.load(Ordering::Relaxed) & hindrance as u8 != 0

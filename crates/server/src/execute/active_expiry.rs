@@ -162,7 +162,7 @@ impl Expiry {
 
 #[cfg(test)]
 mod tests {
-    use sleeve_store::{Deadline, Find, FindMut, Map, MapLimits, Moment, Value};
+    use sleeve_store::{Deadline, Find, Lookup, Map, MapLimits, Moment, Value};
 
     use super::*;
     use crate::config::Config;
@@ -203,7 +203,7 @@ mod tests {
             }
             let change = |map: &mut Map| map.set(b"f", b"v", Deadline::At(1_000), limits, 0);
             shard.update(0, key, moment, |_| (), change).expect("a hash");
-            let FindMut::Live(mut entry) = shard.find_mut(0, key, 0) else { panic!("it is there") };
+            let Lookup::Live(mut entry) = shard.lookup_mut(0, key, 0, || false) else { panic!("it is there") };
             entry.set_deadline(Some(1_000));
         }
         let desk = Desk::new(&engine, Instant { wall_us: 5_000_000, monotonic_us: 0 });

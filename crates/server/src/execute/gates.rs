@@ -72,7 +72,7 @@ fn guard(cx: &Cx<'_>, option: Opt, command: &str, option_name: &str) -> Result<(
 /// While the data is loaded, and while the disk fails, not everything may run.
 #[inline]
 fn ready(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
-    if cx.engine.readiness.is_full() { Ok(()) } else { refuse_unready(cx, request) }
+    if cx.engine.readiness.refuses_nothing() { Ok(()) } else { refuse_unready(cx, request) }
 }
 
 #[cold]
@@ -191,7 +191,7 @@ fn ends_or_steers_transaction(command: Command) -> bool {
 /// Whether a pause holds a request.
 #[inline]
 pub fn is_held(cx: &Cx<'_>, request: &Request<'_>) -> bool {
-    (cx.engine.pause.is_begun() || !cx.engine.readiness.is_full()) && is_held_now(cx, request)
+    (cx.engine.pause.is_begun() || cx.engine.may_hold_writes()) && is_held_now(cx, request)
 }
 
 #[cold]

@@ -198,7 +198,7 @@ fn permits(cx: &mut Cx<'_>, flags: Option<ScriptFlags>, read_only: bool) -> Resu
     if read_only && !no_writes {
         return Err(Error::fixed("ERR Can not execute a script with write flag using *_ro command."));
     }
-    if !no_writes && !cx.engine.readiness.is_full() {
+    if !no_writes && !cx.engine.readiness.refuses_nothing() {
         cx.engine.readiness.check_disk_for_script()?;
     }
     let allows_oom = no_writes || flags.contains(ScriptFlags::ALLOW_OOM);

@@ -17,12 +17,12 @@ pub mod scribe;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 use crate::keyspace::Store;
 use crate::keyspace::locks::Locked;
 use crate::value::handover::desk::Desk;
 use crate::value::handover::ledger::Ledger;
+pub use crate::value::handover::ledger::Waiting;
 use crate::value::handover::opening::{Delivery, Opening};
 pub use crate::value::handover::owing::Budget;
 pub use record::{Bytes, Keys, Large, Members, Pendings, Record};
@@ -116,19 +116,19 @@ impl Snapshot {
     }
 
     /// Begins a snapshot of this instant. `all` are all shards of the store. The bytes that are handed over and not taken
-    /// are added to `waiting_bytes`.
+    /// are added to `waiting`.
     ///
     /// # Errors
     /// [`Unfinished`] when the snapshot before this one has not ended.
     ///
     /// # Panics
     /// If not all shards are locked.
-    pub fn begin(store: &Store, all: &mut Locked<'_>, waiting_bytes: Arc<AtomicUsize>) -> Result<Self, Unfinished> {
+    pub fn begin(store: &Store, all: &mut Locked<'_>, waiting: Arc<Waiting>) -> Result<Self, Unfinished> {
         let mut place = store.desk.lock();
         if place.is_some() {
             return Err(Unfinished);
         }
-        let desk = Arc::new(Desk::new(Ledger::new(waiting_bytes)));
+        let desk = Arc::new(Desk::new(Ledger::new(waiting)));
         let mut snapshot = Self::on(Arc::clone(&desk));
         for shard in 0..store.shards() {
             let shard = all.shard_mut(shard);
@@ -175,7 +175,8 @@ impl Snapshot {
         self.deliver(sink)?;
         let has_moved = self.hold(store, budget);
         self.deliver(sink)?;
-        if self.desk.is_torn() {
+        // What nobody wants may be torn: it has to come to its end all the same, or no other could begin.
+        if self.desk.is_torn() && !self.desk.ledger().is_aborted() {
             return Err(Torn);
         }
         if self.current.is_none() && self.desk.is_empty() {
@@ -287,5 +288,29 @@ impl Drop for Snapshot {
             self.desk.announce_again(opening);
         }
         self.desk.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keyspace::Options;
+    use crate::keyspace::shard::Moment;
+    use crate::value::{Deadline, Value};
+
+    #[test]
+    fn behind_one_that_is_torn_another_can_begin() {
+        let store = Store::new(Options { shards: 1, ..Options::new([3; 16]) });
+        let key = store.key(b"k");
+        let moment = Moment { now_ms: 0, clock: 0 };
+        drop(store.lock_of(key.hash).set(0, key, &Value::Bytes(b"v"), Deadline::Clear, moment));
+        let mut torn = Snapshot::begin(&store, &mut store.lock_all(), Arc::default()).expect("it is the first");
+        torn.desk.add_table();
+        torn.desk.finish_table(false);
+        assert_eq!(torn.step(&store, Budget::unbounded(), &mut |_| ()), Err(Torn));
+        drop(torn);
+        let mut unfinished = store.unfinished_snapshot().expect("its marks are still there");
+        while unfinished.step(&store, Budget::unbounded(), &mut |_| ()).expect("nobody wants it") != Progress::Done {}
+        assert!(Snapshot::begin(&store, &mut store.lock_all(), Arc::default()).is_ok());
     }
 }

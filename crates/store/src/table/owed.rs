@@ -17,7 +17,7 @@ use crate::value::handover::pages::{self, PAGED_FROM_BYTES, Strings};
 use crate::value::handover::sheaf::Sheaf;
 
 /// What has been taken down goes to the snapshot when it is so large, in bytes.
-const SHEAF_BYTES: usize = 16 << 10;
+const SHEAF_BYTES: usize = 8 << 10;
 
 /// Collections of at most so many bytes are copied at once, which takes less time than opening them and coming back.
 const WHOLE_BYTES_MAX: usize = 16 << 10;
@@ -88,7 +88,12 @@ impl Owed {
             _ => {
                 let buffer = entry.shared().map(|buffer| Arc::clone(&buffer));
                 // SAFETY: the bytes are copied, and nothing is changed before they are.
-                budget.spend(self.sheaf.push(unsafe { entry.block_bytes() }, buffer));
+                let block = unsafe { entry.block_bytes() };
+                // What refers to a buffer goes off nearly by itself.
+                if self.sheaf.is_empty() && buffer.is_none() {
+                    self.sheaf = Sheaf::for_blocks(self.left + 1, block.len(), SHEAF_BYTES);
+                }
+                budget.spend(self.sheaf.push(block, buffer));
                 if self.sheaf.bytes() >= SHEAF_BYTES {
                     self.hand();
                 }

@@ -5,12 +5,12 @@ mod seen;
 mod world;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use seen::{Gathered, Whole, copy, seen, seen_in_file};
 use sleeve_store::rdb::file::{Access, Format, Writer};
 use sleeve_store::rdb::{Limits, Version};
-use sleeve_store::snapshot::{Budget, Progress, Record, Scribe, Snapshot, Unfinished};
+use sleeve_store::snapshot::{Budget, Progress, Record, Scribe, Snapshot, Unfinished, Waiting};
 use sleeve_store::{Deadline, Kind, Lookup, Moment, Options, ShardSet, Store, Value};
 use world::{DATABASES, Mix, Random, World};
 
@@ -31,7 +31,7 @@ fn rounds(usual: u64) -> u64 {
 /// A world with a counter of the bytes that wait.
 struct Run {
     world: World,
-    waiting: Arc<AtomicUsize>,
+    waiting: Arc<Waiting>,
 }
 
 impl Run {
@@ -93,7 +93,7 @@ impl Run {
             assert!(is_right, "database {}, key {} is another", key.0, String::from_utf8_lossy(&key.1));
         }
         assert_eq!(gathered.whole.len(), expected.len());
-        assert_eq!(self.waiting.load(Ordering::Relaxed), 0, "nothing waits behind the end");
+        assert_eq!(self.waiting.bytes(), 0, "nothing waits behind the end");
         gathered.opened
     }
 
@@ -112,7 +112,7 @@ impl Run {
         let store = &self.world.store;
         assert!(store.unfinished_snapshot().is_none());
         drop(snapshot);
-        assert_eq!(self.waiting.load(Ordering::Relaxed), 0);
+        assert_eq!(self.waiting.bytes(), 0);
         let again = Snapshot::begin(store, &mut store.lock_all(), Arc::clone(&self.waiting));
         assert_eq!(again.map(drop), Err(Unfinished));
         let mut rest = self.world.store.unfinished_snapshot().expect("it was aborted");
@@ -128,7 +128,7 @@ impl Run {
                 Err(torn) => panic!("{torn}"),
             }
         }
-        assert_eq!(self.waiting.load(Ordering::Relaxed), 0);
+        assert_eq!(self.waiting.bytes(), 0);
     }
 }
 
@@ -234,13 +234,13 @@ fn what_writers_hand_over_is_counted_until_it_is_taken() {
         let named = store.key(key);
         drop(store.lock_of(named.hash).set(0, named, &Value::Plain(&[b'x'; 200]), Deadline::Clear, moment));
     }
-    let waiting: Arc<AtomicUsize> = Arc::default();
+    let waiting: Arc<Waiting> = Arc::default();
     let mut snapshot = Snapshot::begin(&store, &mut store.lock_all(), Arc::clone(&waiting)).unwrap();
     for key in &keys {
         let named = store.key(key);
         drop(store.lock_of(named.hash).remove(0, named));
     }
-    let before = waiting.load(Ordering::Relaxed);
+    let before = waiting.bytes();
     // The last table of each shard has handed over all, as every key is gone.
     assert!((200 * KEYS as usize..300 * KEYS as usize).contains(&before), "{before} bytes wait");
     let mut given = 0;
@@ -250,7 +250,7 @@ fn what_writers_hand_over_is_counted_until_it_is_taken() {
     };
     let budget = Budget { bytes: 1 << 20, pieces: 1 << 20 };
     while snapshot.step(&store, budget, &mut count).unwrap() != Progress::Done {}
-    assert_eq!((given, waiting.load(Ordering::Relaxed)), (KEYS, 0));
+    assert_eq!((given, waiting.bytes()), (KEYS, 0));
 }
 
 fn for_any_thread<T: Send>(value: T) -> T {

@@ -15,14 +15,13 @@
 //! worker has, a whole batch takes its lock once. Nothing is sent and nothing is waited for meanwhile.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::memory_accounting::Estimate;
 use crate::engine::journal::Recorder;
-use sleeve_store::snapshot::{Snapshot, Unfinished};
+use sleeve_store::snapshot::{Snapshot, Unfinished, Waiting};
 use sleeve_store::{Flushed, Hash, Locked, Shard, ShardGuard, ShardSet, Shards, Store};
 
 /// Shards locked for one command or transaction. Unlocks when cleared or dropped.
@@ -280,9 +279,9 @@ impl<'s> Locks<'s> {
     ///
     /// # Panics
     /// When not all shards are held.
-    pub fn begin_snapshot(&mut self, waiting_bytes: Arc<AtomicUsize>) -> Result<Snapshot, Unfinished> {
+    pub fn begin_snapshot(&mut self, waiting: Arc<Waiting>) -> Result<Snapshot, Unfinished> {
         match &mut self.held {
-            Held::Several(locked, _) => Snapshot::begin(self.store, locked, waiting_bytes),
+            Held::Several(locked, _) => Snapshot::begin(self.store, locked, waiting),
             Held::One(..) | Held::Nothing => panic!("a snapshot begins with all shards held"),
         }
     }

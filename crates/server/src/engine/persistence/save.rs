@@ -38,6 +38,9 @@ const WRITE_BYTES: usize = 1 << 20;
 /// Bytes after which what was written is synced.
 const SYNC_BYTES: u64 = 4 << 20;
 
+/// How long a snapshot waits that finds nothing because what it looks for is on its way between two threads.
+const WAITING_PAUSE: Duration = Duration::from_millis(1);
+
 /// How long all shards are waited for before others get a turn.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(5);
 
@@ -180,7 +183,8 @@ impl Engine {
         }
         self.set_disk_behind(self.journal.is_full());
         let is_good = written.is_ok();
-        if purpose == Purpose::Base {
+        // One that is given up because there is to be no log says nothing about the disk.
+        if purpose == Purpose::Base && (is_good || !self.durability.snapshots.is_aborted()) {
             self.durability.log.note_rewrite(is_good);
         }
         self.end_snapshot(written.ok());
@@ -254,8 +258,8 @@ impl Engine {
             std::thread::yield_now();
         }
         let held_since = clock::ticks();
-        let waiting_bytes = Arc::clone(&self.durability.snapshots.progress.waiting_bytes);
-        let mut snapshot = locks.begin_snapshot(waiting_bytes).map_err(|unfinished| unfinished.to_string())?;
+        let waiting = Arc::clone(&self.durability.snapshots.progress.waiting);
+        let mut snapshot = locks.begin_snapshot(waiting).map_err(|unfinished| unfinished.to_string())?;
         snapshot.measure_by(clock::ticks);
         self.journal.skip_to(not_before);
         let offset = self.journal.forget_database();
@@ -272,7 +276,11 @@ impl Engine {
     /// Brings a snapshot to its end that was given up.
     pub fn finish_aborted_snapshot(&self) {
         let Some(mut aborted) = self.store.unfinished_snapshot() else { return };
-        while let Ok(Step::More | Step::Waiting) = aborted.step(&self.store, STEP, &mut |_| ()) {}
+        while let Ok(step @ (Step::More | Step::Waiting)) = aborted.step(&self.store, STEP, &mut |_| ()) {
+            if step == Step::Waiting {
+                std::thread::sleep(WAITING_PAUSE);
+            }
+        }
     }
 
     /// Writes a snapshot to a new file, and syncs it.
@@ -317,7 +325,7 @@ impl Engine {
                 Step::Done => break,
                 Step::More => {}
                 // What is looked for is on its way from one thread to another.
-                Step::Waiting => std::thread::sleep(Duration::from_millis(1)),
+                Step::Waiting => std::thread::sleep(WAITING_PAUSE),
             }
         }
         sheet.end(|bytes| out.write(bytes))?.and_then(|()| out.finish()).map_err(|error| failed(&error))
@@ -345,8 +353,16 @@ impl Engine {
         }
     }
 
-    /// Whether as much waits for the snapshot's disk as may. Whoever is about to write asks, because the snapshot's thread may
-    /// be waiting for the disk; it goes on when that thread says so.
+    /// Whether there may be a reason to hold clients that write, apart from CLIENT PAUSE.
+    #[inline]
+    pub fn may_hold_writes(&self) -> bool {
+        !self.readiness.is_full()
+            && (!self.readiness.has_only(Hindrance::SnapshotRuns)
+                || self.durability.snapshots.progress.waiting.is_too_much())
+    }
+
+    /// Whether as much waits for the snapshot's disk as may. Whoever is about to write asks where so much has been handed over,
+    /// because the snapshot's thread may be waiting for the disk; it goes on when that thread says so.
     pub fn is_snapshot_behind(&self) -> bool {
         let progress = &self.durability.snapshots.progress;
         let is_behind = progress.note_waits() >= self.config.memory(Opt::SnapshotMaxMemory);
@@ -363,8 +379,10 @@ impl Engine {
     /// Holds clients that write while more waits for the snapshot's disk than may; so many bytes are encoded and not written.
     fn bound_snapshot_memory(&self, encoded_bytes: usize) {
         let progress = &self.durability.snapshots.progress;
+        let bytes_max = self.config.memory(Opt::SnapshotMaxMemory);
         progress.encoded_bytes.store(encoded_bytes, Ordering::Relaxed);
-        let is_behind = progress.note_waits() >= self.config.memory(Opt::SnapshotMaxMemory);
+        progress.waiting.bound((bytes_max as usize).saturating_sub(encoded_bytes));
+        let is_behind = progress.note_waits() >= bytes_max;
         if is_behind != self.readiness.has(Hindrance::DiskBehind) {
             self.set_disk_behind(is_behind || self.journal.is_full());
         }

@@ -124,7 +124,7 @@ impl Scene<'_, '_> {
         if row.flags.contains(Flags::NOSCRIPT) && denies {
             return Err(Error::fixed("ERR This Redis command is not allowed from script"));
         }
-        if row.flags.contains(Flags::WRITE) && !self.cx.engine.readiness.is_full() {
+        if row.flags.contains(Flags::WRITE) && !self.cx.engine.readiness.refuses_nothing() {
             self.cx.engine.readiness.check_disk()?;
         }
         // What may write something down (PFCOUNT its result, PUBLISH its message) counts as a write here.

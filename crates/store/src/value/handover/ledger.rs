@@ -5,28 +5,80 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+/// How many bytes have been handed over and wait, and whether they are as many as may.
+#[derive(Debug, Default)]
+pub struct Waiting {
+    count: Count,
+    is_too_much: IsTooMuch,
+}
+
+/// Written all the time while a snapshot is taken, so it lies on cache lines of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Count {
+    bytes: AtomicUsize,
+    bytes_max: AtomicUsize,
+}
+
+/// Read by each command that writes, and hardly ever written.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct IsTooMuch(AtomicBool);
+
+impl Waiting {
+    /// How many bytes wait.
+    pub fn bytes(&self) -> usize {
+        self.count.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether `bytes_max` has been reached since it was set.
+    #[inline]
+    pub fn is_too_much(&self) -> bool {
+        self.is_too_much.0.load(Ordering::Relaxed)
+    }
+
+    /// From so many bytes on it is too much; until more is handed over it is not.
+    pub fn bound(&self, bytes_max: usize) {
+        self.count.bytes_max.store(bytes_max, Ordering::Relaxed);
+        if self.is_too_much() {
+            self.is_too_much.0.store(false, Ordering::Relaxed);
+        }
+    }
+
+    fn add(&self, bytes: usize) {
+        let waiting = self.count.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if waiting >= self.count.bytes_max.load(Ordering::Relaxed) {
+            self.is_too_much.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn release(&self, bytes: usize) {
+        self.count.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
 /// The common account of one snapshot.
 #[derive(Debug)]
 pub struct Ledger {
     /// The bytes that were handed over and not written yet; whoever holds back writers reads it too.
-    waiting_bytes: Arc<AtomicUsize>,
+    waiting: Arc<Waiting>,
     is_aborted: AtomicBool,
 }
 
 impl Ledger {
-    /// An account that adds to `waiting_bytes`.
-    pub fn new(waiting_bytes: Arc<AtomicUsize>) -> Self {
-        Self { waiting_bytes, is_aborted: AtomicBool::new(false) }
+    /// An account that adds to `waiting`.
+    pub fn new(waiting: Arc<Waiting>) -> Self {
+        Self { waiting, is_aborted: AtomicBool::new(false) }
     }
 
     /// So many bytes have been handed over.
     pub fn add(&self, bytes: usize) {
-        self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.waiting.add(bytes);
     }
 
     /// So many bytes do not wait any longer.
     pub fn release(&self, bytes: usize) {
-        self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.waiting.release(bytes);
     }
 
     /// Whether nothing is to be copied any more; what is owed is only marked as done.
@@ -37,5 +89,28 @@ impl Ledger {
     /// Nobody wants the snapshot any longer.
     pub fn abort(&self) {
         self.is_aborted.store(true, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_too_much_from_the_bound_on_until_that_is_set_again() {
+        let waiting = Waiting::default();
+        waiting.bound(100);
+        waiting.add(99);
+        assert!(!waiting.is_too_much());
+        waiting.add(1);
+        waiting.release(50);
+        assert!(waiting.is_too_much(), "the bound has been reached since it was set");
+        waiting.bound(100);
+        assert!(!waiting.is_too_much());
+        waiting.add(49);
+        assert_eq!((waiting.is_too_much(), waiting.bytes()), (false, 99));
+        waiting.bound(0);
+        waiting.add(1);
+        assert!(waiting.is_too_much());
     }
 }

@@ -17,6 +17,13 @@ pub struct Sheaf {
 }
 
 impl Sheaf {
+    /// Room for so many blocks of such a length, or for `bytes` and one block more if that is less.
+    pub fn for_blocks(blocks: usize, block_bytes: usize, bytes: usize) -> Self {
+        let block_words = 1 + block_bytes.div_ceil(size_of::<u64>());
+        let words = blocks.saturating_mul(block_words).min(bytes / size_of::<u64>() + block_words);
+        Self { words: Vec::with_capacity(words), ..Self::default() }
+    }
+
     /// The number of entries.
     #[inline]
     pub fn len(&self) -> usize {
