@@ -43,7 +43,7 @@ const TABLES: &[&str] = &["crates/wire/src/commands/", "crates/server/src/config
 /// Files whose one idea needs more than the limit: which, how many lines they may have, and why they are not parted.
 const LONG_FILES: &[(&str, usize, &str)] = &[(
     "crates/client/src/pipe/slot.rs",
-    540,
+    620,
     "one protocol of two ends: who checks what is unsafe in one has to see the other",
 )];
 

@@ -11,12 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::awake_reader::Calls;
-use super::inline_reader::{Habit, LONE_TICK};
-use super::receive::{Cause, read};
-use super::shared::Shared;
+use super::reader::{Calls, Cause, Habit, LONE_TICK, read};
 use super::silence::{Advice, Flight, Vigil};
-use super::{Link, no_such_database};
+use super::{Link, Shared, no_such_database};
 use crate::connect::attempt::Attempt;
 use crate::connect::dial::dial;
 use crate::connect::handshake::{Refusal, greet};
@@ -27,12 +24,16 @@ use crate::pipe::slot::Completions;
 use crate::reactor;
 use crate::reactor::post::Post;
 use crate::reactor::state::Readiness;
+use crate::sys::clock_ms;
 
 /// How long an attempt to connect goes on when the client is gone that has left something to be sent.
 const FAREWELL_MAX: Duration = Duration::from_secs(5);
 
 /// Between two looks whether anybody still waits on a connection that is to be closed.
 const CLOSING_LOOK: Duration = Duration::from_secs(1);
+
+/// Until a connection is looked at again on which a caller was just taking something in.
+const BUSY_LOOK: Duration = Duration::from_millis(20);
 
 /// Between two looks whether a caller that was writing when the connection broke has seen that it did.
 const LENT_LOOK: Duration = Duration::from_millis(1);
@@ -146,7 +147,7 @@ fn tend(link: &Link) -> Duration {
     let mut shared = link.shared.lock();
     let (mut slice, mut is_unwatched) = (Duration::MAX, false);
     if let Some(limit_ms) = link.limit_ms() {
-        let now_ms = link.now_ms();
+        let now_ms = clock_ms();
         link.expire(&mut shared, limit_ms, now_ms, &mut done);
         link.made_room(&shared);
         match shared.pipe.oldest_ms() {
@@ -262,12 +263,14 @@ fn prepare(
     }
     let mut command_left = None;
     if let Some(limit_ms) = link.limit_ms() {
-        let now_ms = link.now_ms();
+        let now_ms = clock_ms();
         link.expire(&mut shared, limit_ms, now_ms, done);
         link.made_room(&shared);
         command_left = shared.pipe.oldest_ms().map(|issued_ms| left(limit_ms, now_ms, issued_ms));
     }
-    let is_watched = command_left.is_some() || sync_left.is_some() || !shared.pipe.is_idle();
+    // Who has just had an answer may ask again at once, and need not say so.
+    let nap = vigil.nap(link.limit_ms().map(|limit_ms| Duration::from_millis(limit_ms.into())));
+    let is_watched = command_left.is_some() || sync_left.is_some() || nap.is_some() || !shared.pipe.is_idle();
     if leaves_to_tasks {
         shared.doze();
     } else {
@@ -276,7 +279,8 @@ fn prepare(
     let lone_tick = lone.then_some(LONE_TICK);
     // What is left of something large waits for no more than the others' turns.
     let rest = (shared.may_write() && !leaves_to_tasks).then_some(Duration::ZERO);
-    let timeout = command_left.into_iter().chain(watched).chain(sync_left).chain(lone_tick).chain(rest).min();
+    let timeout =
+        command_left.into_iter().chain(watched).chain(sync_left).chain(nap).chain(lone_tick).chain(rest).min();
     Ok(Sleep { blocked: shared.is_full(), timeout, lone })
 }
 
@@ -288,8 +292,9 @@ fn watch(link: &Link, shared: &mut Shared, vigil: &mut Vigil) -> Result<Option<D
         false => Flight::Commands,
     };
     // Where a lone caller is taking something in, the server is there.
-    let Some(received) = link.intake.try_lock().map(|intake| intake.bytes_total) else { return Ok(Some(LONE_TICK)) };
-    let advice = vigil.look(received, flight);
+    let Some(received) = link.intake.try_lock().map(|intake| intake.bytes_total) else { return Ok(Some(BUSY_LOOK)) };
+    let waited = shared.pipe.oldest_ms().map(|issued_ms| clock_ms().wrapping_sub(issued_ms));
+    let advice = vigil.look(received, flight, waited.map(|ms| Duration::from_millis(ms.into())));
     if flight != Flight::Nothing {
         let silence = vigil.silence();
         let is_abandoned = shared.is_closing() && shared.pipe.is_abandoned();
@@ -307,7 +312,7 @@ fn watch(link: &Link, shared: &mut Shared, vigil: &mut Vigil) -> Result<Option<D
         Advice::GiveUp(why) => Err(Cause::Broken(why)),
         Advice::Ask => {
             if link.pings.load(Ordering::Relaxed) && !shared.is_closing() {
-                shared.pipe.push_unasked(PING, link.now_ms());
+                shared.pipe.push_unasked(PING, clock_ms());
             }
             Ok(Some(Duration::ZERO))
         }
@@ -412,7 +417,6 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::config::Endpoint;
-    use crate::pipe::queued::Sent;
     use crate::request::Written;
     use crate::request::name::Name;
 
@@ -425,7 +429,7 @@ mod tests {
     fn a_task_that_panics_fails_what_waits_and_says_why() {
         let config = Config::new(Endpoint::Unix("/nonexistent".into()));
         let link = Link::new(config, true, Arc::default()).expect("a bell");
-        let Ok(Sent::Slot(waiting)) = link.send(0, ping()) else { panic!("it is queued") };
+        let Ok(Some(waiting)) = link.send(0, ping()) else { panic!("it is queued") };
         let (sender, told) = std::sync::mpsc::channel();
         let collapsing = Arc::clone(&link);
         let collapsed = move |why: &str| {
@@ -436,7 +440,7 @@ mod tests {
         told.recv().expect("it is told");
         for error in [
             waiting.take().ok().and_then(|payload| payload.into_error()),
-            link.send(0, ping()).err(),
+            link.send_when_there_is_room(0, ping()).err(),
             link.wait_first().err(),
         ] {
             let error = error.expect("it failed");

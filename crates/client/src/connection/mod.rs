@@ -4,47 +4,45 @@
 //! caller encodes its request beforehand, takes the lock, pushes, and then, by what it finds:
 //!
 //! - nothing is in flight: the caller writes at once, outside the lock, because nobody will be faster; unless tasks have
-//!   just been woken together (`awake_reader`), whose requests leave together too;
+//!   just been woken together (`reader`), whose requests leave together too;
 //! - much is gathered: the caller writes it, which also slows down a caller that is faster than the network;
 //! - something is in flight and little is gathered: it stays. Whoever waits for a reply writes what is gathered first, and
 //!   the task writes it after the replies that it is handling; if that task waits, the second request to be gathered
 //!   wakes it. So a burst costs one system call in many requests, and a lone request is never left lying.
 //!
 //! One thread at a time writes; what is gathered meanwhile, it or the link's task takes along afterwards.
+//!
+//! Four things change independently of each other under the lock: how far the connection has come (`Wire`), whether anybody
+//! still wants it (`Life`), how its task waits (`Sleep`), and who reads (`Reader`). Whoever has the lock has all of them; a
+//! transition wakes nobody, which is the caller's part where it says so.
 
-pub(crate) mod awake_reader;
-pub(crate) mod inline_reader;
-mod leased;
 pub(crate) mod life;
+mod owner;
 pub(crate) mod probe;
-pub(crate) mod receive;
-pub(crate) mod shared;
+pub(crate) mod reader;
+pub(crate) mod room;
 pub(crate) mod silence;
 pub(crate) mod synced;
+mod unanswered;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::config::{Config, QueueFull};
+use crate::config::Config;
+use crate::connect::socket::Socket;
 use crate::error::{Effect, Error, ErrorKind};
 use crate::pipe::Pipe;
-use crate::pipe::in_flight::Unit;
-use crate::pipe::queued::{Queued, Sent, runs_tasks};
 use crate::pipe::reply_reader::Intake;
-use crate::pipe::slot::{Completions, FIRST_CONNECTION, Source};
-use crate::pipe::timeout::Situation;
-use crate::pipe::transaction_state::Exchange;
+use crate::pipe::slot::{Completions, FIRST_CONNECTION, Handle, Source};
 use crate::process::callback;
 use crate::process::fork::{Process, inherited};
 use crate::reactor::Bell;
 use crate::request::Written;
-use crate::request::name::Name;
 use crate::sys::{Event, clock_ms};
 use probe::Vitals;
-use shared::Shared;
 
 /// Gathered bytes that a caller writes by itself rather than leave them to the task.
 const BURST_BYTES: usize = 16 * 1024;
@@ -76,7 +74,7 @@ pub(crate) struct Link {
     pub(crate) connection: AtomicU32,
     /// Whether anybody may wait until something is synced: see `synced`.
     pub(crate) syncs: AtomicBool,
-    /// Whether what has come is left to whoever is awake: see `awake_reader`.
+    /// Whether what has come is left to whoever is awake: see `reader`.
     left: AtomicBool,
     /// Databases that the server has; 0 while nobody knows.
     pub(crate) databases: AtomicU32,
@@ -115,53 +113,18 @@ impl Link {
         }))
     }
 
-    /// Sends one request.
+    /// Sends one request. None where the queue has no room for it: see `room`.
     #[inline]
-    pub(crate) fn send(&self, database: u32, request: Written<'_>) -> Result<Sent, Error> {
+    pub(crate) fn send(&self, database: u32, request: Written<'_>) -> Result<Option<Handle>, Error> {
         self.check(database)?;
-        let now_ms = self.now_ms();
+        let now_ms = clock_ms();
         let mut shared = self.shared.lock();
         if !self.has_room(&shared, request.bytes.len()) {
-            return self.send_slowly(shared, database, request);
+            return Ok(None);
         }
         let handle = shared.pipe.push(database, request, now_ms);
         self.pushed(shared);
-        Ok(Sent::Slot(handle))
-    }
-
-    #[cold]
-    fn send_slowly(&self, shared: MutexGuard<'_, Shared>, database: u32, request: Written<'_>) -> Result<Sent, Error> {
-        let deadline = self.config.command_timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let (mut shared, fits) = self.admit(shared, request.name, request.bytes.len(), deadline)?;
-        let handle = shared.pipe.push(database, request, self.now_ms());
-        self.pushed(shared);
-        Ok(if fits { Sent::Slot(handle) } else { Sent::Queued(Queued::new(handle, deadline)) })
-    }
-
-    /// Sends several requests with nothing in between.
-    pub(crate) fn send_units(&self, units: Vec<Unit>, bytes: &[u8]) -> Result<(), (Error, Vec<Unit>)> {
-        let checked = units.iter().try_for_each(|unit| self.check(unit.database));
-        let name = units.first().map_or(Name::UNKNOWN, |unit| unit.target.name());
-        match checked.and_then(|()| self.admit_many(name, bytes.len())) {
-            Ok(mut shared) => {
-                shared.pipe.push_units(units, bytes, self.now_ms());
-                self.pushed(shared);
-                Ok(())
-            }
-            Err(error) => Err((error, units)),
-        }
-    }
-
-    /// Sends a transaction.
-    pub(crate) fn send_exchange(&self, mut exchange: Exchange, database: u32, request: &[u8]) {
-        let name = exchange.name().unwrap_or(Name::UNKNOWN);
-        match self.check(database).and_then(|()| self.admit_many(name, request.len())) {
-            Ok(mut shared) => {
-                shared.pipe.push_exchange(exchange, database, request, self.now_ms());
-                self.pushed(shared);
-            }
-            Err(error) => exchange.fail(&error, &mut Completions::default()),
-        }
+        Ok(Some(handle))
     }
 
     /// Whether this process has the connection, and the server this database.
@@ -174,37 +137,10 @@ impl Link {
         if database < databases || databases == 0 { Ok(()) } else { Err(no_such_database()) }
     }
 
-    /// Milliseconds on a coarse clock of no particular start, which wraps.
-    pub(crate) fn now_ms(&self) -> u32 {
-        if self.limit_ms.load(Ordering::Relaxed) == 0 {
-            return 0;
-        }
-        clock_ms()
-    }
-
     /// How long a command may take in milliseconds, small enough for the wrapping clock.
     pub(crate) fn limit_ms(&self) -> Option<u32> {
         let limit_ms = self.limit_ms.load(Ordering::Relaxed);
         (limit_ms > 0).then_some(limit_ms)
-    }
-
-    /// What is known now, for whom time is up.
-    pub(crate) fn situation<'a>(&'a self, trouble: Option<&'a str>, limit: Option<Duration>) -> Situation<'a> {
-        Situation { endpoint: &self.config.endpoint, limit, trouble }
-    }
-
-    /// Tells the commands that were issued too long before `now_ms` that their time is up.
-    pub(crate) fn expire(&self, shared: &mut Shared, limit_ms: u32, now_ms: u32, done: &mut Completions) {
-        let limit = Duration::from_millis(limit_ms.into());
-        let (pipe, trouble) = shared.pipe_and_trouble();
-        let situation = self.situation(trouble, Some(limit));
-        pipe.expire(now_ms.wrapping_sub(limit_ms), &situation, done);
-    }
-
-    /// What is said to a caller who waits no longer for the answer to a command of this name.
-    pub(crate) fn give_up(&self, name: Name) -> Error {
-        let shared = self.shared.lock();
-        self.situation(shared.trouble(), None).timed_out(name, shared.phase(), Effect::Unknown)
     }
 
     /// Whether a request of this length may be queued at once.
@@ -213,87 +149,14 @@ impl Link {
         shared.pipe.queued() + length <= self.config.queue_bytes_max && shared.is_wanted()
     }
 
-    /// The lock, for requests whose caller does not wait for an answer at once.
-    fn admit_many(&self, name: Name, length: usize) -> Result<MutexGuard<'_, Shared>, Error> {
-        let shared = self.shared.lock();
-        if self.has_room(&shared, length) {
-            return Ok(shared);
-        }
-        let deadline = self.config.command_timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        self.admit(shared, name, length, deadline).map(|(shared, _)| shared)
-    }
-
-    /// The lock, once a request may be queued, and whether it fits. One that does not is queued all the same while the queue
-    /// is not twice as full as it should be: who waits for its answer, waits in his own way.
-    fn admit<'a>(
-        &'a self,
-        mut shared: MutexGuard<'a, Shared>,
-        name: Name,
-        length: usize,
-        deadline: Option<Instant>,
-    ) -> Result<(MutexGuard<'a, Shared>, bool), Error> {
-        loop {
-            if !shared.is_wanted() {
-                return Err(Error::closed(&self.ended()));
-            }
-            // A request that is longer than the whole queue may be may go alone.
-            if self.has_room(&shared, length) || shared.pipe.queued() == 0 {
-                return Ok((shared, true));
-            }
-            if self.config.queue_full == QueueFull::Fail {
-                let message = format!("{} bytes of requests are unanswered already", shared.pipe.queued());
-                return Err(Error::unsent(ErrorKind::QueueFull, format!("{message}, so the command was not sent")));
-            }
-            if shared.may_write() {
-                shared = self.write(shared);
-                continue;
-            }
-            if runs_tasks() || shared.pipe.queued() <= self.config.queue_bytes_max.saturating_mul(2) {
-                return Ok((shared, false));
-            }
-            if !self.wait_for_change(&mut shared, deadline) {
-                let situation = self.situation(shared.trouble(), self.config.command_timeout);
-                return Err(situation.no_room(name, shared.phase()));
-            }
-        }
-    }
-
-    /// Waits until the queue has room, or nothing can be sent any more. A task's thread waits only while far too much is
-    /// queued.
-    pub(crate) fn await_room(&self, deadline: Option<Instant>, is_task: bool) {
-        if !self.process.is_this() {
-            return;
-        }
-        let queued_max = self.config.queue_bytes_max.saturating_mul(if is_task { 2 } else { 1 });
-        let mut shared = self.shared.lock();
-        while shared.pipe.queued() > queued_max && !shared.has_ended() {
-            if shared.may_write() {
-                shared = self.write(shared);
-            } else if !self.wait_for_change(&mut shared, deadline) {
-                return;
-            }
-        }
-    }
-
-    /// False when the time is up.
-    fn wait_for_change(&self, shared: &mut MutexGuard<'_, Shared>, deadline: Option<Instant>) -> bool {
-        shared.waiting_for_room += 1;
-        let in_time = match deadline {
-            Some(deadline) => !self.changed.wait_until(shared, deadline).timed_out(),
-            None => {
-                self.changed.wait(shared);
-                true
-            }
-        };
-        shared.waiting_for_room -= 1;
-        in_time
-    }
-
     /// Decides who writes what has just been gathered.
     #[inline]
     fn pushed<'a>(&'a self, mut shared: MutexGuard<'a, Shared>) {
         if shared.is_lone() && (shared.pipe.in_flight() > 0 || shared.pipe.is_burst()) {
             self.end_lone(&mut shared);
+        }
+        if shared.pipe.in_flight() > 0 && !shared.is_asleep() && shared.pipe.gathered() < BURST_BYTES {
+            return;
         }
         if shared.may_write() {
             if (shared.pipe.in_flight() == 0 && !shared.looks_soon()) || shared.pipe.gathered() >= BURST_BYTES {
@@ -315,11 +178,6 @@ impl Link {
         self.bell.ring();
     }
 
-    /// Whether a lone caller can be woken.
-    fn has_lone_bell(&self) -> bool {
-        self.lone_bell.get().is_some() || Event::new().is_ok_and(|event| self.lone_bell.set(event).is_ok())
-    }
-
     /// Gives the socket back to the task, if a lone caller has it.
     pub(crate) fn end_lone(&self, shared: &mut Shared) {
         if shared.is_lone() {
@@ -334,9 +192,9 @@ impl Link {
     /// Writes what may be written, with the lock released meanwhile.
     pub(crate) fn write<'a>(&'a self, mut shared: MutexGuard<'a, Shared>) -> MutexGuard<'a, Shared> {
         shared.will_be_written = false;
+        let Some(socket) = shared.socket().cloned() else { return shared };
         // A second round takes along what was gathered during the first; more than that is the task's, or another's.
         for _ in 0..2 {
-            let Some(socket) = shared.socket().cloned() else { break };
             let Some((bytes, written)) = shared.pipe.lend() else { break };
             let rest = bytes.get(written..).unwrap_or_default();
             let length = rest.len();
@@ -371,96 +229,9 @@ impl Link {
         shared
     }
 
-    /// Room was made in the queue.
-    pub(crate) fn made_room(&self, shared: &Shared) {
-        if shared.waiting_for_room > 0 {
-            self.changed.notify_all();
-        }
-    }
-
-    /// Waits until the first attempt to connect is over.
-    pub(crate) fn wait_first(&self) -> Result<(), Error> {
-        let mut shared = self.shared.lock();
-        loop {
-            match &shared.first {
-                Some(result) => return result.clone(),
-                None => self.changed.wait(&mut shared),
-            }
-        }
-    }
-
-    /// Lets the task finish the queue and end, and waits for it for at most this long.
-    pub(crate) fn close(&self, wait: Option<Duration>) -> Result<(), Error> {
-        if !self.process.is_this() {
-            return wait.map_or(Ok(()), |_| Err(inherited()));
-        }
-        let mut shared = self.shared.lock();
-        shared.close();
-        self.changed.notify_all();
-        shared.wake_up();
-        self.bell.ring();
-        let Some(wait) = wait else { return Ok(()) };
-        // A time beyond what the machine can count is never over.
-        let deadline = Instant::now().checked_add(wait);
-        while !shared.has_ended() {
-            if !self.wait_for_change(&mut shared, deadline) {
-                let message = format!("some commands are still not answered by {}", self.config.endpoint);
-                return Err(Error::new(ErrorKind::Timeout, Effect::Unknown, message));
-            }
-        }
-        Ok(())
-    }
-
-    /// Ends the connection at once: what is on its way is lost, and what was never written is not sent.
-    pub(crate) fn abort(&self) {
-        if !self.process.is_this() {
-            return;
-        }
-        let mut shared = self.shared.lock();
-        shared.close();
-        let never_sent = match shared.socket() {
-            Some(socket) => {
-                socket.shut();
-                Vec::new()
-            }
-            None => shared.pipe.clear(),
-        };
-        drop(shared);
-        self.changed.notify_all();
-        self.bell.ring();
-        let (error, mut done) = (Error::closed("the connection was given up"), Completions::default());
-        never_sent.into_iter().for_each(|mut entry| entry.asker.fail(&error, &mut done));
-        self.finish(&mut done);
-    }
-
     /// Whether a lost connection is made again.
     pub(crate) fn is_lasting(&self) -> bool {
         self.lasting.load(Ordering::Relaxed)
-    }
-
-    /// Whether nothing is on its way and the connection is still there, or still to be made.
-    pub(crate) fn is_idle(&self) -> bool {
-        if !self.process.is_this() {
-            return false;
-        }
-        // A command whose SELECT alone was answered has left the pipe, but not the intake.
-        let intake = self.intake.lock();
-        let shared = self.shared.lock();
-        shared.pipe.is_idle() && intake.pending.is_empty() && !shared.has_ended()
-    }
-
-    /// Whether the connection is there, or will be.
-    pub(crate) fn is_open(&self) -> bool {
-        self.process.is_this() && !self.shared.lock().has_ended()
-    }
-
-    /// Why nothing can be sent any more.
-    pub(crate) fn ended(&self) -> String {
-        match self.collapsed.get() {
-            Some(why) => why.clone(),
-            None if self.is_lasting() => "the client was closed".to_owned(),
-            None => "the leased connection was lost".to_owned(),
-        }
     }
 
     /// Wakes whoever waited for what was completed, and reports the errors that nobody waits for. No lock may be held.
@@ -478,4 +249,243 @@ impl Link {
 /// What a server says to SELECT, said before the command is sent.
 pub(crate) fn no_such_database() -> Error {
     Error::new(ErrorKind::Server, Effect::None, "ERR DB index is out of range")
+}
+
+/// How far the connection has come.
+enum Wire {
+    /// There is none: none yet, or none any more; and why, as far as an attempt has told.
+    Down(Option<String>),
+    /// Bytes go both ways.
+    Up {
+        socket: Arc<Socket>,
+        /// The socket takes no more at the moment; the task waits until it does.
+        is_full: bool,
+    },
+}
+
+/// Whether anybody still wants the connection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Life {
+    Wanted,
+    /// No handle is left, or the client was closed: what is in the queue is finished, and then all ends.
+    Closing,
+    /// The task has ended: nothing can be sent any more.
+    Ended,
+}
+
+/// How the connection's task waits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sleep {
+    /// It runs, or was told to.
+    Awake,
+    /// It waits, or is about to, and must be woken for gathered requests.
+    Asleep,
+    /// It waits for no longer than a moment, and then writes what was gathered.
+    Soon,
+    /// It waits without an end, so that it must also be woken to watch over a command timeout.
+    Unwatched,
+}
+
+/// Who reads what comes on the socket; see `reader`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reader {
+    Task,
+    /// The socket is left to a caller that is alone here; at the moment none reads.
+    Caller,
+    /// A caller reads.
+    CallerReading,
+    /// A caller reads that is to give the socket back to the task.
+    CallerLeaving,
+}
+
+/// What a link has under its lock.
+pub(crate) struct Shared {
+    pub(crate) pipe: Pipe,
+    wire: Wire,
+    life: Life,
+    sleep: Sleep,
+    reader: Reader,
+    /// Whether the first attempt to connect is over, and how it ended.
+    pub(crate) first: Option<Result<(), Error>>,
+    /// Callers that wait for room in the queue.
+    pub(crate) waiting_for_room: usize,
+    /// How often a thread has waited for a reply.
+    pub(crate) waits: u32,
+    /// Whether the last replies came together: those who wait for them are about to go on together.
+    pub(crate) in_company: bool,
+    /// A task is about to come again, to write what others have gathered by then.
+    pub(crate) will_be_written: bool,
+    /// A caller that reads has left something.
+    pub(crate) is_unread: bool,
+    /// Why the connection is broken, as a caller that reads has found.
+    pub(crate) fault: Option<String>,
+}
+
+impl Shared {
+    pub(crate) fn new(pipe: Pipe) -> Self {
+        Self {
+            pipe,
+            wire: Wire::Down(None),
+            life: Life::Wanted,
+            sleep: Sleep::Awake,
+            reader: Reader::Task,
+            first: None,
+            waiting_for_room: 0,
+            waits: 0,
+            in_company: false,
+            will_be_written: false,
+            is_unread: false,
+            fault: None,
+        }
+    }
+}
+
+/// The wire.
+impl Shared {
+    /// What is gathered goes here from now on.
+    pub(crate) fn connected(&mut self, socket: Arc<Socket>) {
+        self.wire = Wire::Up { socket, is_full: false };
+        (self.in_company, self.is_unread, self.fault) = (false, false, None);
+    }
+
+    /// There is no connection, and why.
+    pub(crate) fn disconnected(&mut self, why: String) {
+        self.wire = Wire::Down(Some(why));
+    }
+
+    pub(crate) fn socket(&self) -> Option<&Arc<Socket>> {
+        match &self.wire {
+            Wire::Up { socket, .. } => Some(socket),
+            Wire::Down(_) => None,
+        }
+    }
+
+    /// The socket was found to take more, or not to.
+    #[inline]
+    pub(crate) fn set_full(&mut self, now: bool) {
+        if let Wire::Up { is_full, .. } = &mut self.wire {
+            *is_full = now;
+        }
+    }
+
+    /// Whether the socket takes no more at the moment.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(self.wire, Wire::Up { is_full: true, .. })
+    }
+
+    /// Whether something is gathered that may be written now.
+    #[inline]
+    pub(crate) fn may_write(&self) -> bool {
+        self.pipe.can_write() && !self.is_full()
+    }
+}
+
+/// The life.
+impl Shared {
+    /// Nobody wants the connection any more. The task is to be told.
+    pub(crate) fn close(&mut self) {
+        if self.life == Life::Wanted {
+            self.life = Life::Closing;
+        }
+    }
+
+    /// The task has ended.
+    pub(crate) fn end(&mut self) {
+        self.life = Life::Ended;
+    }
+
+    /// Whether more can be sent.
+    #[inline]
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.life == Life::Wanted
+    }
+
+    /// Whether all ends when the queue is finished.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.life == Life::Closing
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.life == Life::Ended
+    }
+}
+
+/// The task's waits.
+impl Shared {
+    /// The task is about to wait; it must also be woken to watch over a timeout where it would not do so by itself.
+    pub(crate) fn fall_asleep(&mut self, is_unwatched: bool) {
+        self.sleep = if is_unwatched { Sleep::Unwatched } else { Sleep::Asleep };
+    }
+
+    /// The task is about to wait, but for no longer than a moment.
+    pub(crate) fn doze(&mut self) {
+        self.sleep = Sleep::Soon;
+    }
+
+    /// Whether the task writes what is gathered in a moment, unless somebody does before.
+    #[inline]
+    pub(crate) fn looks_soon(&self) -> bool {
+        self.sleep == Sleep::Soon
+    }
+
+    /// The task runs, or is to be woken now.
+    pub(crate) fn wake_up(&mut self) {
+        self.sleep = Sleep::Awake;
+    }
+
+    #[inline]
+    pub(crate) fn is_asleep(&self) -> bool {
+        matches!(self.sleep, Sleep::Asleep | Sleep::Unwatched)
+    }
+
+    #[inline]
+    pub(crate) fn is_unwatched(&self) -> bool {
+        self.sleep == Sleep::Unwatched
+    }
+}
+
+/// The reader.
+impl Shared {
+    /// Whether the socket is left to a caller that reads for itself.
+    #[inline]
+    pub(crate) fn is_lone(&self) -> bool {
+        matches!(self.reader, Reader::Caller | Reader::CallerReading)
+    }
+
+    /// Whether it is left to a caller and none reads.
+    pub(crate) fn is_unattended(&self) -> bool {
+        self.reader == Reader::Caller
+    }
+
+    /// Leaves the socket to a caller.
+    pub(crate) fn leave_to_caller(&mut self) {
+        self.reader = match self.reader {
+            Reader::Task | Reader::Caller => Reader::Caller,
+            Reader::CallerReading | Reader::CallerLeaving => Reader::CallerReading,
+        };
+    }
+
+    /// Gives the socket back to the task, which is to be woken. True when a caller reads, which is to be told as well.
+    pub(crate) fn take_back(&mut self) -> bool {
+        self.reader = match self.reader {
+            Reader::Task | Reader::Caller => Reader::Task,
+            Reader::CallerReading | Reader::CallerLeaving => Reader::CallerLeaving,
+        };
+        self.wake_up();
+        self.reader == Reader::CallerLeaving
+    }
+
+    /// A caller to whom the socket is left begins to read.
+    pub(crate) fn begin_reading(&mut self) {
+        self.reader = Reader::CallerReading;
+    }
+
+    /// The caller has read what there was.
+    pub(crate) fn end_reading(&mut self) {
+        self.reader = match self.reader {
+            Reader::CallerReading | Reader::Caller => Reader::Caller,
+            Reader::CallerLeaving | Reader::Task => Reader::Task,
+        };
+    }
 }

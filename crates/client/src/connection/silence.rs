@@ -42,6 +42,10 @@ pub(crate) struct Vigil {
     flight: Flight,
     /// Since when nothing has come, as far as it counts.
     since: Instant,
+    /// When somebody looked last.
+    looked: Instant,
+    /// When somebody looked last and something had come.
+    heard: Option<Instant>,
     /// When the other connections were told last that the server is there.
     told: Option<Instant>,
 }
@@ -49,7 +53,9 @@ pub(crate) struct Vigil {
 impl Vigil {
     pub(crate) fn new(config: &Config, vitals: &Arc<Vitals>) -> Self {
         let (config, vitals) = (config.clone(), vitals.clone());
-        Self { config, vitals, received: 0, flight: Flight::Nothing, since: Instant::now(), told: None }
+        let now = Instant::now();
+        let (received, flight) = (0, Flight::Nothing);
+        Self { config, vitals, received, flight, since: now, looked: now, heard: None, told: None }
     }
 
     /// For how long nothing has come while something was in flight.
@@ -57,29 +63,40 @@ impl Vigil {
         self.since.elapsed()
     }
 
-    /// Looks at how many bytes have come by now.
-    pub(crate) fn look(&mut self, received: u64, flight: Flight) -> Advice {
+    /// For how long nobody need look where nothing is in flight: short enough for what is sent meanwhile. None where nothing
+    /// has come for as long, so that whoever sends the next had better say so.
+    pub(crate) fn nap(&self, limit: Option<Duration>) -> Option<Duration> {
+        let suspicion = self.config.silence_max.map(suspicion);
+        let quiet = self.looked.duration_since(self.heard?);
+        limit.into_iter().chain(suspicion).min().filter(|&nap| quiet < nap)
+    }
+
+    /// Looks at how many bytes have come by now. What is in flight was issued so long ago, where that is known.
+    pub(crate) fn look(&mut self, received: u64, flight: Flight, waited: Option<Duration>) -> Advice {
         let now = Instant::now();
+        // What was sent after the last look cannot have been waited for since then.
+        let issued = waited.and_then(|waited| now.checked_sub(waited)).filter(|issued| *issued > self.looked);
+        self.looked = now;
         if received != self.received {
-            (self.received, self.since) = (received, now);
+            (self.received, self.since, self.heard) = (received, issued.unwrap_or(now), Some(now));
             if self.told.is_none_or(|told| now - told > LOOK) {
                 self.told = Some(now);
                 self.vitals.hear(now);
             }
         } else if self.flight != flight {
-            self.since = now;
+            self.since = issued.unwrap_or(now);
         }
         self.flight = flight;
         let Some(silence_max) = self.config.silence_max else { return Advice::Sleep(None) };
         // The second times leave an answer that comes at the last moment time to come.
-        let (suspicion, verdict) = match flight {
+        let (doubt, verdict) = match flight {
             Flight::Nothing => (silence_max / 10 * 9, Duration::MAX),
             Flight::Waiting => (silence_max / 10 * 9, silence_max.saturating_mul(2)),
-            Flight::Commands => (silence_max / 20 * 9, silence_max.saturating_add(silence_max / 16)),
+            Flight::Commands => (suspicion(silence_max), silence_max.saturating_add(silence_max / 16)),
         };
         let silence = now.saturating_duration_since(self.since);
-        if silence < suspicion {
-            return Advice::Sleep(Some(suspicion - silence));
+        if silence < doubt {
+            return Advice::Sleep(Some(doubt - silence));
         }
         if flight == Flight::Nothing {
             self.since = now;
@@ -88,14 +105,14 @@ impl Vigil {
         match self.vitals.known(self.since) {
             Knowledge::Heard(heard) => {
                 self.since = heard;
-                Advice::Sleep(Some(suspicion.saturating_sub(heard.elapsed()).max(LOOK)))
+                Advice::Sleep(Some(doubt.saturating_sub(heard.elapsed()).max(LOOK)))
             }
             Knowledge::Gone => Advice::GiveUp(format!(
                 "the server has been silent for {silence:.1?} and does not answer on another connection either"
             )),
             Knowledge::Asking => Advice::Sleep(Some(LOOK)),
             Knowledge::None => {
-                let deadlines = self.since.checked_add(verdict).zip(now.checked_add(suspicion));
+                let deadlines = self.since.checked_add(verdict).zip(now.checked_add(doubt));
                 // A time beyond what the machine can count is never over.
                 let Some((deadline, least)) = deadlines else { return Advice::Sleep(None) };
                 self.vitals.ask(&self.config, deadline.max(least));
@@ -103,4 +120,9 @@ impl Vigil {
             }
         }
     }
+}
+
+/// How long a server may be silent with a command in flight before it is asked on a second connection.
+fn suspicion(silence_max: Duration) -> Duration {
+    silence_max / 20 * 9
 }

@@ -7,16 +7,16 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::Link;
-use super::shared::Shared;
+use super::{Link, Shared};
 use crate::error::{Effect, Error, ErrorKind};
 use crate::pipe::queued::Sent;
 use crate::pipe::slot::{Completions, Handle};
 use crate::pipe::synced::Synced;
 use crate::process::fork::inherited;
-use crate::request::Request;
 use crate::request::blocking_commands::Patience;
 use crate::request::name::Name;
+use crate::request::{Request, Written};
+use crate::sys::clock_ms;
 
 impl Link {
     /// Has whoever asked for a command of this name, and has its answer, told when its effect is synced. The command was sent
@@ -45,7 +45,7 @@ impl Link {
         }
         let (target, handle) = shared.pipe.pair(name);
         self.syncs.store(true, Ordering::Relaxed);
-        let now_ms = self.now_ms();
+        let now_ms = clock_ms();
         let asks = intake.synced.enter(target, now_ms);
         drop(intake);
         if asks {
@@ -65,7 +65,12 @@ impl Link {
         }
         let milliseconds = self.limit_ms().unwrap_or(0);
         let write = |request: &mut Request| _ = request.begin_with("WAITAOF").arg((1, 0, milliseconds));
-        match Request::with(write, |request| self.send(self.config.database, request))?? {
+        let database = self.config.database;
+        let send = |request: Written<'_>| match self.send(database, request)? {
+            Some(handle) => Ok(Sent::Slot(handle)),
+            None => self.send_when_there_is_room(database, request),
+        };
+        match Request::with(write, send)?? {
             Sent::Slot(handle) => Ok(handle),
             Sent::Queued(queued) => queued.into_handle(false).ok_or_else(|| Error::unsynced(&self.ended())),
             Sent::Ready(..) => Err(Error::protocol("a connection never answers at once")),
@@ -94,7 +99,7 @@ impl Link {
             );
             Error::new(ErrorKind::Timeout, Effect::Unknown, message)
         };
-        let left_ms = intake.synced.expire(self.now_ms(), limit_ms, late, done);
+        let left_ms = intake.synced.expire(clock_ms(), limit_ms, late, done);
         left_ms.map(|left_ms| Duration::from_millis(left_ms.max(limit_ms / 16).into()))
     }
 

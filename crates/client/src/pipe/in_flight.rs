@@ -6,8 +6,7 @@ use std::collections::VecDeque;
 use std::mem;
 use std::task::Waker;
 
-use super::raw_reply::Payload;
-use super::slot::{Completions, Target};
+use super::slot::{Completions, Payload, Target};
 use super::transaction_state::Exchange;
 use crate::error::Error;
 use crate::request::name::Name;
@@ -70,8 +69,8 @@ impl Asker {
 /// One request, or one unit of requests, from when it is gathered until it is answered.
 pub(crate) struct Entry {
     pub(crate) asker: Asker,
-    /// Replies that belong to it, without SELECT's.
-    pub(crate) frames: u32,
+    /// Replies that come for it, its SELECT's included.
+    pub(crate) replies: u32,
     /// Whether a SELECT of its own goes ahead of it.
     pub(crate) selects: bool,
     /// The database that it runs in.
@@ -80,13 +79,6 @@ pub(crate) struct Entry {
     pub(crate) issued_ms: u32,
     /// Bytes that it takes on the wire, its SELECT included.
     pub(crate) length: usize,
-}
-
-impl Entry {
-    /// Replies that come for it.
-    pub(crate) fn replies(&self) -> usize {
-        self.frames as usize + usize::from(self.selects)
-    }
 }
 
 /// One request of a unit that goes out without anything in between.

@@ -10,10 +10,10 @@
 //! It takes bytes and gives bytes: no socket, no clock (times are arguments, in milliseconds), no thread. Its owner keeps
 //! it under one short lock, from any thread; it runs no foreign code: wake-ups are collected and happen elsewhere.
 
+mod cut;
 pub(crate) mod driver_number;
 pub(crate) mod in_flight;
 pub(crate) mod queued;
-pub(crate) mod raw_reply;
 pub(crate) mod reply_reader;
 pub(crate) mod segment;
 #[cfg(test)]
@@ -33,10 +33,9 @@ use crate::error::Error;
 use crate::request::Written;
 use crate::request::name::Name;
 use in_flight::{Asker, Entry, Unit, call_task};
-use segment::{SELECT_LENGTH_MAX, Segment, select_length, write_select};
+use segment::{Segment, select_length, write_select};
 use slot::{Completions, FIRST_CONNECTION, Handle, Source, Target};
 use synced::FOLLOW;
-use timeout::{Phase, Situation, Verdict, is_before};
 use transaction_state::Exchange;
 
 /// An emptied out-buffer larger than this is given back to the allocator.
@@ -162,7 +161,14 @@ impl Pipe {
         self.out.bytes.extend_from_slice(request);
         let length = self.out.bytes.len() - before;
         self.queued += length;
-        self.out.entries.push_back(Entry { asker, frames, selects, database, issued_ms: now_ms, length });
+        self.out.entries.push_back(Entry {
+            asker,
+            replies: frames + u32::from(selects),
+            selects,
+            database,
+            issued_ms: now_ms,
+            length,
+        });
     }
 
     fn close_segment(&mut self) {
@@ -177,8 +183,10 @@ impl Pipe {
     }
 
     /// Bytes that are gathered and not on their way.
+    #[inline]
     pub(crate) fn gathered(&self) -> usize {
-        self.out.length() + self.backlog.iter().map(Segment::length).sum::<usize>()
+        let last = self.out.bytes.len() - self.out.start;
+        if self.backlog.is_empty() { last } else { last + self.backlog.iter().map(Segment::length).sum::<usize>() }
     }
 
     /// Whether more is gathered than one request.
@@ -235,7 +243,7 @@ impl Pipe {
         if mem::take(&mut self.unwatches) {
             let (database, length) = (self.wire_database, UNWATCH.len());
             let issued_ms = self.first_segment().entries.front().map_or(0, |next| next.issued_ms);
-            let entry = Entry { asker: Asker::Nobody, frames: 1, selects: false, database, issued_ms, length };
+            let entry = Entry { asker: Asker::Nobody, replies: 1, selects: false, database, issued_ms, length };
             self.queued += length;
             self.backlog.push_front(Segment::of_one(entry, UNWATCH.to_vec()));
         }
@@ -273,25 +281,34 @@ impl Pipe {
     ///
     /// False when there are replies that nobody asked for.
     pub(crate) fn take(&mut self, replies: usize, pending: &mut VecDeque<Entry>, expected: &mut usize) -> bool {
-        while *expected < replies {
-            let Some(entry) = self.in_flight.pop_front() else { return false };
-            self.expired = self.expired.saturating_sub(1);
-            self.answered += entry.length as u64;
-            self.queued -= entry.length;
-            *expected += entry.replies();
-            pending.push_back(entry);
+        let (mut count, mut length) = (0, 0);
+        for entry in &self.in_flight {
+            if *expected >= replies {
+                break;
+            }
+            *expected += entry.replies as usize;
+            length += entry.length;
+            count += 1;
+        }
+        self.expired = self.expired.saturating_sub(count);
+        self.answered += length as u64;
+        self.queued -= length;
+        if count == self.in_flight.len() && pending.is_empty() && self.in_flight.capacity() <= KEPT_ENTRIES_MAX {
+            mem::swap(pending, &mut self.in_flight);
+        } else {
+            pending.extend(self.in_flight.drain(..count));
         }
         if self.in_flight.is_empty() && self.in_flight.capacity() > KEPT_ENTRIES_MAX {
             self.in_flight = VecDeque::new();
         }
-        true
+        *expected >= replies
     }
 
     /// The second phase of a transaction goes out next, and what was held back after it.
     pub(crate) fn resume(&mut self, asker: Asker, frames: u32, database: u32, request: Vec<u8>, now_ms: u32) {
         let length = request.len();
         self.queued += length;
-        let entry = Entry { asker, frames, selects: false, database, issued_ms: now_ms, length };
+        let entry = Entry { asker, replies: frames, selects: false, database, issued_ms: now_ms, length };
         self.backlog.push_front(Segment::of_one(entry, request));
         self.held = false;
     }
@@ -317,7 +334,8 @@ impl Pipe {
                 }
                 let own = if entry.selects { select_length(entry.database) } else { 0 };
                 let request = bytes.get(own..).unwrap_or_default();
-                self.gather(entry.asker, entry.frames, entry.database, request, entry.issued_ms);
+                let frames = entry.replies - u32::from(entry.selects);
+                self.gather(entry.asker, frames, entry.database, request, entry.issued_ms);
             }
             if segment.holds && !self.out.entries.is_empty() {
                 self.out.holds = true;
@@ -353,120 +371,9 @@ impl Pipe {
         self.connected
     }
 
-    /// The connection broke. Returns the entries whose requests had left whole; `partly` are those that the reader had
-    /// already begun to take replies for. The others stay, to go out first on the next connection.
-    pub(crate) fn cut(&mut self, partly: VecDeque<Entry>) -> Vec<Entry> {
-        let mut lost: Vec<Entry> = partly.into_iter().collect();
-        let mut position = self.answered;
-        while let Some(entry) = self.in_flight.pop_front() {
-            if position + entry.length as u64 > self.sent {
-                self.in_flight.push_front(entry);
-                break;
-            }
-            position += entry.length as u64;
-            self.queued -= entry.length;
-            lost.push(entry);
-        }
-        self.keep_unsent(position);
-        // A transaction whose looks were out has executed nothing: it begins again, ahead of what it held back.
-        if let Some(Entry { asker: Asker::Exchange(exchange), .. }) = lost.last()
-            && exchange.holds()
-            && let Some(entry) = lost.pop()
-        {
-            self.queued += entry.length;
-            self.backlog.push_front(Segment { holds: true, ..Segment::of_one(entry, Vec::new()) });
-        }
-        (self.connected, self.held) = (false, false);
-        (self.sent, self.answered, self.expired) = (0, 0, 0);
-        (self.wire_database, self.unwatches) = (self.home, false);
-        // A number is used again after four thousand million connections.
-        self.connection = self.connection.wrapping_add(1).max(FIRST_CONNECTION);
-        self.source.renew_for(self.connection);
-        self.restart_exchange();
-        self.reselect();
-        lost
-    }
-
-    /// What was on its way and did not leave whole becomes the first segment again.
-    fn keep_unsent(&mut self, position: u64) {
-        let bytes = mem::take(&mut self.writing);
-        let written = mem::take(&mut self.written) as u64;
-        let entries = mem::take(&mut self.in_flight);
-        if entries.is_empty() {
-            return;
-        }
-        // The bytes before `written` are those that `sent` ends with.
-        let start = usize::try_from(position + written - self.sent).unwrap_or(usize::MAX);
-        self.backlog.push_front(Segment { bytes, start, entries, holds: self.held });
-    }
-
-    /// A transaction with conditions that is first in line watches again: the old connection's WATCH is gone.
-    fn restart_exchange(&mut self) {
-        let Some(segment) = self.backlog.front_mut() else { return };
-        let Some(entry) = segment.entries.front_mut() else { return };
-        let Asker::Exchange(exchange) = &mut entry.asker else { return };
-        if let Some(request) = exchange.restart() {
-            self.queued = self.queued + request.len() - entry.length;
-            (entry.frames, entry.length, entry.selects) = (exchange.frames(), request.len(), false);
-            (segment.bytes, segment.start, segment.holds) = (request, 0, true);
-        }
-    }
-
-    /// Makes the first request in line right for the database that the connection is in by then.
-    fn reselect(&mut self) {
-        let wire_database = self.wire_database;
-        let segment = self.first_segment();
-        let Some(first) = segment.entries.front() else {
-            self.database = wire_database;
-            return;
-        };
-        if first.selects || first.database == wire_database {
-            return;
-        }
-        // It gets a segment of its own, so that only its bytes are moved.
-        let Some(mut alone) = segment.detach_first() else { return };
-        let mut bytes = Vec::with_capacity(alone.bytes.len() + SELECT_LENGTH_MAX);
-        if let Some(entry) = alone.entries.front_mut() {
-            write_select(&mut bytes, entry.database);
-            self.queued += bytes.len();
-            entry.length += bytes.len();
-            entry.selects = true;
-        }
-        bytes.extend_from_slice(&alone.bytes);
-        self.backlog.push_front(Segment { bytes, ..alone });
-    }
-
     /// See [`call_task`].
     pub(crate) fn call_task(&self) -> Option<Waker> {
         call_task(&self.in_flight, self.expired)
-    }
-
-    /// Tells the requests that were issued before `before_ms` that their time is up.
-    ///
-    /// What has left, or may be leaving, keeps its place, because its reply will still come. What never left is taken out
-    /// whole and will not be sent, at no cost but its own: bytes are not moved, however many there are behind it.
-    pub(crate) fn expire(&mut self, before_ms: u32, situation: &Situation<'_>, done: &mut Completions) {
-        let mut verdict = Verdict::new(situation);
-        while let Some(entry) = self.in_flight.get_mut(self.expired)
-            && is_before(entry.issued_ms, before_ms)
-        {
-            self.expired += 1;
-            verdict.tell(&mut entry.asker, Phase::Answering, done);
-        }
-        let phase = if self.connected { Phase::Sending } else { Phase::Connecting };
-        let mut removed = false;
-        while let Some(first) = self.first_segment().entries.front()
-            && is_before(first.issued_ms, before_ms)
-            && let Some(mut entry) = self.first_segment().remove_first()
-        {
-            removed = true;
-            self.queued -= entry.length;
-            verdict.tell(&mut entry.asker, phase, done);
-            self.unwatches |= matches!(&entry.asker, Asker::Exchange(exchange) if exchange.has_watched());
-        }
-        if removed {
-            self.reselect();
-        }
     }
 
     /// The first segment with requests in it, or the empty one where they are gathered.
@@ -475,12 +382,6 @@ impl Pipe {
             self.backlog.pop_front();
         }
         self.backlog.front_mut().unwrap_or(&mut self.out)
-    }
-
-    /// When the oldest request that has not been told that time is up was issued.
-    pub(crate) fn oldest_ms(&self) -> Option<u32> {
-        let unsent = || self.backlog.iter().chain([&self.out]).find_map(|segment| segment.entries.front());
-        self.in_flight.get(self.expired).or_else(unsent).map(|entry| entry.issued_ms)
     }
 
     /// Empties the queue for good: returns everything that was never written. Cut the connection first.

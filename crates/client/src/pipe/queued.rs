@@ -6,8 +6,8 @@ use std::cell::Cell;
 use std::time::Instant;
 
 use super::driver_number::DriverNumber;
-use super::raw_reply::Payload;
 use super::slot::Handle;
+use super::slot::Payload;
 
 /// What became of a request that was sent.
 pub(crate) enum Sent {

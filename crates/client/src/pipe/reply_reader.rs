@@ -11,11 +11,11 @@ use std::collections::VecDeque;
 use std::mem;
 
 use sleeve_wire::attribute::behind_attributes;
-use sleeve_wire::frame::Scanner;
+use sleeve_wire::frame::{Scanner, short_bulk};
 
 use super::in_flight::{Asker, Entry};
-use super::raw_reply::Payload;
 use super::slot::Completions;
+use super::slot::Payload;
 use super::synced::{MESSAGE, Synced};
 use super::transaction_state::Step;
 use super::{UNWATCH, select_failed};
@@ -53,6 +53,14 @@ impl Resumption {
     }
 }
 
+/// Where a whole reply stands in the buffer.
+struct Whole {
+    start: usize,
+    end: usize,
+    /// How many bytes stand in front of its text, where it is a short bulk string; otherwise 0.
+    head: usize,
+}
+
 /// The reader's half of a connection.
 #[derive(Default)]
 pub(crate) struct Intake {
@@ -61,8 +69,8 @@ pub(crate) struct Intake {
     start: usize,
     end: usize,
     scanner: Scanner,
-    /// Where in `start..end` each whole reply ends.
-    replies: Vec<(usize, usize)>,
+    /// Whole replies that no entry was found for yet.
+    replies: Vec<Whole>,
     /// Entries whose replies are here, or have begun to come.
     pub(crate) pending: VecDeque<Entry>,
     /// Replies that `pending` still takes.
@@ -106,11 +114,17 @@ impl Intake {
         self.end += count;
         self.bytes_total += count as u64;
         loop {
-            let rest = self.buffer.get(self.start..self.end).unwrap_or_default();
+            let (start, rest) = (self.start, self.buffer.get(self.start..self.end).unwrap_or_default());
+            if let Some((head, length)) = short_bulk(rest) {
+                self.scanner = Scanner::new();
+                self.replies.push(Whole { start, end: start + length, head });
+                self.start += length;
+                continue;
+            }
             match self.scanner.scan(rest) {
                 Ok(Some(length)) => {
                     if behind_attributes(rest).first() != Some(&b'>') {
-                        self.replies.push((self.start, self.start + length));
+                        self.replies.push(Whole { start, end: start + length, head: 0 });
                     } else if rest.starts_with(MESSAGE) {
                         self.messages.push((self.start, self.start + length));
                     }
@@ -128,8 +142,9 @@ impl Intake {
         let mut resumption = None;
         let replies = mem::take(&mut self.replies);
         let mut rest = replies.iter();
-        while let Some(&(start, end)) = rest.next() {
-            let reply = behind_attributes(self.buffer.get(start..end).unwrap_or_default());
+        while let Some(&Whole { start, end, head }) = rest.next() {
+            let whole = self.buffer.get(start..end).unwrap_or_default();
+            let reply = if head > 0 { whole } else { behind_attributes(whole) };
             let Some(entry) = self.pending.front_mut() else { break };
             self.expected -= 1;
             if entry.selects && self.received == 0 {
@@ -150,12 +165,14 @@ impl Intake {
             self.received = 0;
             match (self.pending.pop_front(), step) {
                 (Some(Entry { asker: Asker::Slot(target), .. }), _) => {
-                    let payload = match Payload::short(reply) {
+                    let payload = match Payload::short(reply, head) {
                         Some(short) => short,
                         None if reply.len() < HANDED_OVER_MIN || reply.len() != end => Payload::Long(reply.into()),
                         None => {
                             target.complete(Payload::Long(self.hand_over(end)), done);
-                            self.replies = rest.map(|&(start, other)| (start - end, other - end)).collect();
+                            let moved =
+                                |whole: &Whole| Whole { start: whole.start - end, end: whole.end - end, ..*whole };
+                            self.replies = rest.map(moved).collect();
                             return self.deliver(done);
                         }
                     };

@@ -11,9 +11,8 @@ use sleeve_wire::frame::{Frame, Scanner, decode};
 
 use super::Pipe;
 use super::in_flight::Unit;
-use super::raw_reply::Payload;
 use super::reply_reader::Intake;
-use super::slot::{Completions, Driver, Flush, Handle, Source};
+use super::slot::{Completions, Driver, Flush, Handle, Payload, Source};
 use super::timeout::Situation;
 use super::transaction_state::{Check, Exchange, Watch};
 use crate::config::{Endpoint, ErrorHook};

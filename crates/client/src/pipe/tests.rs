@@ -7,6 +7,7 @@ use sleeve_wire::frame::Frame;
 
 use super::reply_reader::Intake;
 use super::slot::{Driver, Flush};
+use super::timeout::Situation;
 use super::transaction_state::{Check, Watch};
 use super::*;
 use crate::config::{Endpoint, ErrorHook};
@@ -150,8 +151,8 @@ fn a_transaction_that_is_not_executed_in_time_releases_its_keys() {
     let next = pipe.push(2, unnamed(b"N"), 3);
     assert_eq!(lend_all(&mut pipe).as_bytes(), [UNWATCH, b"N"].concat());
     assert!(pipe.take(2, &mut pending, &mut 0));
-    assert!(matches!(pending.pop_front(), Some(Entry { asker: Asker::Nobody, frames: 1, .. })));
+    assert!(matches!(pending.pop_front(), Some(Entry { asker: Asker::Nobody, replies: 1, .. })));
     let Some(Entry { asker: Asker::Slot(target), .. }) = pending.pop_front() else { panic!("no asker") };
-    target.complete(raw_reply::Payload::of(b":7\r\n"), &mut done);
+    target.complete(slot::Payload::of(b":7\r\n"), &mut done);
     assert_eq!(next.take().ok().expect("it is done").frame(), Ok(Frame::Integer(7)));
 }

@@ -1,11 +1,12 @@
 //! The error for a command whose time is up: which command, at which server, what it waited for, and why that did not come.
 //!
-//! A command is told by its name and never by its arguments, which may be secrets. Pure functions; whoever has the lock on
-//! the pipe calls them, so many commands that fail for the same reason share one sentence.
+//! A command is told by its name and never by its arguments, which may be secrets. Whoever has the lock on the pipe tells them,
+//! so many commands that fail for the same reason share one sentence.
 
 use std::fmt;
 use std::time::Duration;
 
+use super::Pipe;
 use super::in_flight::Asker;
 use super::slot::Completions;
 use crate::config::Endpoint;
@@ -83,19 +84,19 @@ impl fmt::Display for Situation<'_> {
 }
 
 /// Tells commands in a row that their time is up.
-pub(crate) struct Verdict<'a> {
+struct Verdict<'a> {
     situation: &'a Situation<'a>,
     /// What was said last, and to whom.
     said: Option<(Name, Phase, Error)>,
 }
 
 impl<'a> Verdict<'a> {
-    pub(crate) fn new(situation: &'a Situation<'a>) -> Self {
+    fn new(situation: &'a Situation<'a>) -> Self {
         Self { situation, said: None }
     }
 
     /// Tells whoever asked.
-    pub(crate) fn tell(&mut self, asker: &mut Asker, phase: Phase, done: &mut Completions) {
+    fn tell(&mut self, asker: &mut Asker, phase: Phase, done: &mut Completions) {
         let Some(name) = asker.name() else { return };
         let error = match &self.said {
             Some((before, when, error)) if (*before, *when) == (name, phase) => error.clone(),
@@ -109,7 +110,45 @@ impl<'a> Verdict<'a> {
     }
 }
 
+impl Pipe {
+    /// Tells the requests that were issued before `before_ms` that their time is up. Whether there were any.
+    ///
+    /// What has left, or may be leaving, keeps its place, because its reply will still come. What never left is taken out
+    /// whole and will not be sent, at no cost but its own: bytes are not moved, however many there are behind it.
+    pub(crate) fn expire(&mut self, before_ms: u32, situation: &Situation<'_>, done: &mut Completions) -> bool {
+        let mut verdict = Verdict::new(situation);
+        let told_before = self.expired;
+        while let Some(entry) = self.in_flight.get_mut(self.expired)
+            && is_before(entry.issued_ms, before_ms)
+        {
+            self.expired += 1;
+            verdict.tell(&mut entry.asker, Phase::Answering, done);
+        }
+        let phase = if self.connected { Phase::Sending } else { Phase::Connecting };
+        let mut removed = false;
+        while let Some(first) = self.first_segment().entries.front()
+            && is_before(first.issued_ms, before_ms)
+            && let Some(mut entry) = self.first_segment().remove_first()
+        {
+            removed = true;
+            self.queued -= entry.length;
+            verdict.tell(&mut entry.asker, phase, done);
+            self.unwatches |= matches!(&entry.asker, Asker::Exchange(exchange) if exchange.has_watched());
+        }
+        if removed {
+            self.reselect();
+        }
+        removed || self.expired > told_before
+    }
+
+    /// When the oldest request that has not been told that time is up was issued.
+    pub(crate) fn oldest_ms(&self) -> Option<u32> {
+        let unsent = || self.backlog.iter().chain([&self.out]).find_map(|segment| segment.entries.front());
+        self.in_flight.get(self.expired).or_else(unsent).map(|entry| entry.issued_ms)
+    }
+}
+
 /// Whether one time of a wrapping clock of milliseconds is before another.
-pub(crate) fn is_before(time_ms: u32, other_ms: u32) -> bool {
+fn is_before(time_ms: u32, other_ms: u32) -> bool {
     (time_ms.wrapping_sub(other_ms) as i32) < 0
 }

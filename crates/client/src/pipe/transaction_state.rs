@@ -10,8 +10,7 @@
 
 use sleeve_wire::frame::{self, Frame, Scanner};
 
-use super::raw_reply::Payload;
-use super::slot::{Completions, Target};
+use super::slot::{Completions, Payload, Target};
 use crate::error::{Effect, Error, ErrorKind};
 use crate::request::name::Name;
 

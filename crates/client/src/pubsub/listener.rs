@@ -309,7 +309,7 @@ impl Reader<'_> {
     /// Looks whether the server is still there, and says when to look again.
     fn watch(&mut self) -> Result<Option<Duration>, Cause> {
         let flight = if self.asked { Flight::Commands } else { Flight::Nothing };
-        match self.vigil.look(self.received_total, flight) {
+        match self.vigil.look(self.received_total, flight, None) {
             Advice::Sleep(time) => Ok(time),
             Advice::GiveUp(why) => Err(io::Error::other(why).into()),
             Advice::Ask => {

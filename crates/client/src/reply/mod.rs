@@ -18,8 +18,7 @@ use crate::config::ErrorHook;
 use crate::error::Error;
 use crate::pipe::driver_number::DriverNumber;
 use crate::pipe::queued::{Queued, Sent};
-use crate::pipe::raw_reply::Payload;
-use crate::pipe::slot::{Flush, Handle};
+use crate::pipe::slot::{Flush, Handle, Payload};
 use crate::process::callback;
 use crate::values::decode::FromReply;
 use crate::values::value::Value;
@@ -140,7 +139,7 @@ impl<T: FromReply> Reply<T> {
     fn conclude(&mut self, handle: Handle, back: impl FnOnce(Handle) -> State) -> Poll<Result<T, Error>> {
         match handle.take() {
             Ok(payload) => Poll::Ready(read(&payload)),
-            Err(handle) => match handle.hopeless() {
+            Err(handle) => match handle.hopeless(handle.driver().as_deref()) {
                 Some(error) => Poll::Ready(Err(error)),
                 None => {
                     self.state = back(handle);
@@ -303,13 +302,16 @@ pub(crate) fn already_taken() -> Error {
 /// Blocks until the slot is done, or the time is up.
 pub(crate) fn block(mut handle: Handle, deadline: Option<Instant>) -> Result<Payload, Handle> {
     if !handle.is_done() {
-        if let Some(error) = handle.hopeless() {
+        let driver = handle.driver();
+        if let Some(error) = handle.hopeless(driver.as_deref()) {
             return Ok(Payload::Failed(error));
         }
-        if let Some(driver) = handle.driver() {
+        if let Some(driver) = driver {
             driver.attend(&handle, deadline);
         }
-        park(&mut handle, deadline);
+        if !handle.is_done() {
+            park(&mut handle, deadline);
+        }
     }
     handle.take()
 }

@@ -14,8 +14,7 @@ use std::time::{Duration, Instant};
 use sleeve_wire::frame::Frame;
 
 use crate::error::{Effect, Error, ErrorKind};
-use crate::pipe::raw_reply::Payload;
-use crate::pipe::slot::{Driver, Handle};
+use crate::pipe::slot::{Driver, Handle, Payload};
 use crate::reply::{Parts, Reply, Turn, already_taken, block, poll, read};
 use crate::request::name::Name;
 use crate::values::decode::FromReply;
@@ -217,7 +216,9 @@ impl<T> std::fmt::Debug for Synced<T> {
 
 /// The answer, or why none can come.
 fn taken(handle: Handle) -> Payload {
-    handle.take().unwrap_or_else(|handle| Payload::Failed(handle.hopeless().unwrap_or_else(|| handle.given_up())))
+    handle.take().unwrap_or_else(|handle| {
+        Payload::Failed(handle.hopeless(handle.driver().as_deref()).unwrap_or_else(|| handle.given_up()))
+    })
 }
 
 /// What WAITAOF has answered, or somebody else in its words.

@@ -11,7 +11,10 @@ pub(crate) mod blocking_commands;
 pub(crate) mod name;
 pub(crate) mod refusal;
 
+use std::borrow::Cow;
 use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
 
 use sleeve_wire::frame::{Frame, decode};
 use sleeve_wire::number::push_i64;
@@ -73,6 +76,30 @@ pub trait ToArgs {
 /// A value that becomes exactly one argument: a key, a member, a value.
 #[diagnostic::on_unimplemented(message = "`{Self}` cannot be sent as one argument of a command")]
 pub trait ToArg: ToArgs {}
+
+// Texts and bytes travel as they are; what has to be written in another way first is in `values::argument`.
+macro_rules! text_arguments {
+    ($($inner:ty: $type:ty),*) => { $(
+        impl ToArgs for $type {
+            #[inline]
+            fn write_to(&self, request: &mut Request) {
+                request.bytes(AsRef::<$inner>::as_ref(self).as_ref());
+            }
+        }
+        impl ToArg for $type {}
+    )* };
+}
+
+text_arguments!(str: str, str: String, str: Box<str>, str: Rc<str>, str: Arc<str>, str: Cow<'_, str>);
+text_arguments!([u8]: Cow<'_, [u8]>, [u8]: Arc<[u8]>, [u8]: Rc<[u8]>);
+
+impl<T: ToArgs + ?Sized> ToArgs for &T {
+    #[inline]
+    fn write_to(&self, request: &mut Request) {
+        (**self).write_to(request);
+    }
+}
+impl<T: ToArg + ?Sized> ToArg for &T {}
 
 /// A command's words and arguments, in the order in which they are sent.
 pub struct Request {

@@ -144,7 +144,10 @@ impl Route {
     #[inline]
     pub(crate) fn send(&self, database: u32, request: Written<'_>) -> Result<Sent, Error> {
         match self {
-            Self::Remote(link) => link.send(database, request),
+            Self::Remote(link) => match link.send(database, request)? {
+                Some(handle) => Ok(Sent::Slot(handle)),
+                None => link.send_when_there_is_room(database, request),
+            },
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => embedded.send(database, request),
         }

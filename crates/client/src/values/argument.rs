@@ -1,35 +1,18 @@
 //! Rust values as a command's arguments.
 //!
 //! [`ToArgs`] writes any number of arguments; [`ToArg`] marks the types that always write exactly one, which is what a
-//! key or a value takes. Texts and bytes travel as they are, numbers as Redis writes them, `true` and `false` as 1 and 0,
-//! an `Option` as its content or nothing, collections as their elements in turn, maps as keys and values in turn.
+//! key or a value takes. Texts and bytes travel as they are (`request`); here are numbers, as Redis writes them, `true` and
+//! `false` as 1 and 0, an `Option` as its content or nothing, collections as their elements in turn, maps as keys and values in
+//! turn.
 //!
 //! It refuses to serialise structures: that is the program's format, not the protocol's. Pure functions; any thread.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::rc::Rc;
-use std::sync::Arc;
 
 use sleeve_wire::number::{Digits, push_f64};
 
 use crate::error::Error;
 use crate::request::{Request, ToArg, ToArgs};
-
-macro_rules! text_arguments {
-    ($($inner:ty: $type:ty),*) => { $(
-        impl ToArgs for $type {
-            #[inline]
-            fn write_to(&self, request: &mut Request) {
-                request.bytes(AsRef::<$inner>::as_ref(self).as_ref());
-            }
-        }
-        impl ToArg for $type {}
-    )* };
-}
-
-text_arguments!(str: str, str: String, str: Box<str>, str: Rc<str>, str: Arc<str>, str: Cow<'_, str>);
-text_arguments!([u8]: Cow<'_, [u8]>, [u8]: Arc<[u8]>, [u8]: Rc<[u8]>);
 
 macro_rules! integer_arguments {
     ($($type:ty),*) => { $(
@@ -95,14 +78,6 @@ impl ToArgs for char {
     }
 }
 impl ToArg for char {}
-
-impl<T: ToArgs + ?Sized> ToArgs for &T {
-    #[inline]
-    fn write_to(&self, request: &mut Request) {
-        (**self).write_to(request);
-    }
-}
-impl<T: ToArg + ?Sized> ToArg for &T {}
 
 impl<T: ToArgs> ToArgs for Option<T> {
     fn write_to(&self, request: &mut Request) {

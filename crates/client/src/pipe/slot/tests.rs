@@ -44,7 +44,7 @@ fn each_answer_goes_to_its_own_handle_in_any_order() {
     }
     for (index, handle) in handles.into_iter().enumerate() {
         let payload = handle.take().ok().unwrap();
-        assert_eq!(payload.frame(), Ok(sleeve_wire::frame::Frame::Integer(index as i64)));
+        assert_eq!(payload.frame(), Ok(Frame::Integer(index as i64)));
     }
 }
 
@@ -167,4 +167,27 @@ fn both_ends_may_act_at_the_same_time() {
     }
     assert_eq!(answering.join().unwrap(), forgotten);
     assert_eq!(heard, rounds / 5);
+}
+
+#[test]
+fn short_and_long_replies_read_back() {
+    for length in [0usize, 1, 9, 10, 21, 22, 23, 24, 29, 30, 31, 99, 100, 5000] {
+        let text = vec![b'x'; length];
+        let mut frame = format!("${length}\r\n").into_bytes();
+        frame.extend_from_slice(&text);
+        frame.extend_from_slice(b"\r\n");
+        assert_eq!(Payload::of(&frame).frame(), Ok(Frame::Bulk(&text)));
+    }
+}
+
+#[test]
+fn an_error_reply_is_an_error() {
+    let error = Payload::of(b"-WRONGTYPE no\r\n").into_error().unwrap();
+    assert_eq!(error.code(), Some("WRONGTYPE"));
+    assert!(Payload::of(b"+OK\r\n").into_error().is_none());
+}
+
+#[test]
+fn a_payload_takes_half_a_cache_line() {
+    assert_eq!(size_of::<Payload>(), 32);
 }

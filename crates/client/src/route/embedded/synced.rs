@@ -5,8 +5,7 @@ use std::sync::{Arc, Weak};
 use sleeve_server::{Engine, Opt};
 
 use crate::error::{Effect, Error, ErrorKind};
-use crate::pipe::raw_reply::Payload;
-use crate::pipe::slot::{Completions, Driver, Handle, Source};
+use crate::pipe::slot::{Completions, Driver, Handle, Payload, Source};
 use crate::pipe::synced::IS_SYNCED;
 use crate::request::name::Name;
 

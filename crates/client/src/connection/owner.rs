@@ -1,0 +1,131 @@
+//! What the owner of a connection does with it besides sending: waits for it, lends it, asks whether it is still there,
+//! ends it.
+//!
+//! Some belong to one caller for a while, and to others before and after him; the pool of their client (`route/pool`) keeps
+//! them in between. How long a reply may take is set by whoever has one, command by command; its task is rung when that
+//! changes. Whether it is still of use is looked at when it enters the pool and when it leaves it. Any thread.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::{LIMIT_MS_MAX, Link, limit_ms};
+use crate::error::{Effect, Error, ErrorKind};
+use crate::pipe::slot::Completions;
+use crate::process::fork::inherited;
+use crate::request::blocking_commands::Patience;
+
+impl Link {
+    /// Waits until the first attempt to connect is over.
+    pub(crate) fn wait_first(&self) -> Result<(), Error> {
+        let mut shared = self.shared.lock();
+        loop {
+            match &shared.first {
+                Some(result) => return result.clone(),
+                None => self.changed.wait(&mut shared),
+            }
+        }
+    }
+
+    /// Lets the task finish the queue and end, and waits for it for at most this long.
+    pub(crate) fn close(&self, wait: Option<Duration>) -> Result<(), Error> {
+        if !self.process.is_this() {
+            return wait.map_or(Ok(()), |_| Err(inherited()));
+        }
+        let mut shared = self.shared.lock();
+        shared.close();
+        self.changed.notify_all();
+        shared.wake_up();
+        self.bell.ring();
+        let Some(wait) = wait else { return Ok(()) };
+        // A time beyond what the machine can count is never over.
+        let deadline = Instant::now().checked_add(wait);
+        while !shared.has_ended() {
+            if !self.wait_for_change(&mut shared, deadline) {
+                let message = format!("some commands are still not answered by {}", self.config.endpoint);
+                return Err(Error::new(ErrorKind::Timeout, Effect::Unknown, message));
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the connection at once: what is on its way is lost, and what was never written is not sent.
+    pub(crate) fn abort(&self) {
+        if !self.process.is_this() {
+            return;
+        }
+        let mut shared = self.shared.lock();
+        shared.close();
+        let never_sent = match shared.socket() {
+            Some(socket) => {
+                socket.shut();
+                Vec::new()
+            }
+            None => shared.pipe.clear(),
+        };
+        drop(shared);
+        self.changed.notify_all();
+        self.bell.ring();
+        let (error, mut done) = (Error::closed("the connection was given up"), Completions::default());
+        never_sent.into_iter().for_each(|mut entry| entry.asker.fail(&error, &mut done));
+        self.finish(&mut done);
+    }
+
+    /// Whether nothing is on its way and the connection is still there, or still to be made.
+    pub(crate) fn is_idle(&self) -> bool {
+        if !self.process.is_this() {
+            return false;
+        }
+        // A command whose SELECT alone was answered has left the pipe, but not the intake.
+        let intake = self.intake.lock();
+        let shared = self.shared.lock();
+        shared.pipe.is_idle() && intake.pending.is_empty() && !shared.has_ended()
+    }
+
+    /// Whether the connection is there, or will be.
+    pub(crate) fn is_open(&self) -> bool {
+        self.process.is_this() && !self.shared.lock().has_ended()
+    }
+}
+
+/// A connection that one caller has for himself for a while, and that others have before and after him.
+impl Link {
+    /// The next command may wait on the server for this long, beside the command timeout.
+    pub(crate) fn be_patient(&self, patience: Patience) {
+        let limit = match patience {
+            Patience::Endless => None,
+            Patience::For(time) => self.config.command_timeout.and_then(|timeout| timeout.checked_add(time)),
+        };
+        self.patient.store(true, Ordering::Relaxed);
+        // What is longer than the clock can watch over is not watched.
+        let limit_ms = limit_ms(limit.filter(|limit| limit.as_millis() < u128::from(LIMIT_MS_MAX)));
+        self.limit(limit_ms);
+    }
+
+    fn limit(&self, limit_ms: u32) {
+        if self.limit_ms.swap(limit_ms, Ordering::Relaxed) != limit_ms {
+            self.bell.ring();
+        }
+    }
+
+    /// Nobody has it for himself any more: whether it is there, and may wait for whoever needs it next.
+    pub(crate) fn enter_pool(&self) -> bool {
+        let shared = self.shared.lock();
+        self.lasting.store(false, Ordering::Relaxed);
+        shared.is_wanted() && shared.pipe.is_connected()
+    }
+
+    /// Somebody has it for himself from now on. False when it was lost.
+    pub(crate) fn leave_pool(&self, lasting: bool) -> bool {
+        if !self.process.is_this() {
+            return false;
+        }
+        let shared = self.shared.lock();
+        if !shared.is_wanted() || !shared.pipe.is_connected() {
+            return false;
+        }
+        self.lasting.store(lasting, Ordering::Relaxed);
+        self.patient.store(false, Ordering::Relaxed);
+        self.limit(limit_ms(self.config.command_timeout));
+        true
+    }
+}

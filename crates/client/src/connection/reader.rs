@@ -1,0 +1,362 @@
+//! Who reads what comes on a socket: the connection's task, a task of the application, or a caller that waits.
+//!
+//! Whoever is awake, reads. One reader at a time holds the intake's lock, and only while it reads what is there; wake-ups happen
+//! after it is released. There are three:
+//!
+//! - **The connection's task** reads where nobody else does.
+//! - **A task that waits for an answer**, for all who do. To wake a task from a foreign thread costs more than the whole
+//!   command, and to wake each of a hundred that wait costs a hundred times as much; a task that wakes its neighbours does it
+//!   cheaply. And a reader that is always awake takes replies in crumbs. So when bytes come, and a task waits for one of the
+//!   oldest replies, the reactor calls that task alone. Its turn comes when those that are ready have had theirs; then it reads
+//!   what has come together, and answers the others. What they send in their turns is left lying meanwhile, and leaves in one
+//!   piece when the first of them has to wait. Nobody depends on it: the reactor looks again a moment later, and then reads and
+//!   writes by itself what was left. Where it had to, the runtime is busy with something else, and is not asked again for a
+//!   while.
+//! - **A thread that is alone on its connection**. When it sends a command, waits for it, sends the next, and so on, the
+//!   reply need not travel over the reactor's thread: that costs two switches a command (measured on loopback: 26 us a round
+//!   trip with them, 17 without). So when the connection's task has seen such a habit for a while it leaves the socket to the
+//!   caller and waits for its bell. It takes the socket back as soon as two commands are on their way at once, as somebody
+//!   awaits in a task instead of waiting on a thread, or when nobody has waited for a while: whoever notices rings.
+
+use std::io;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::{Link, Shared};
+use crate::config::ErrorHook;
+use crate::connect::socket::Socket;
+use crate::error::Error;
+use crate::pipe::reply_reader::{Intake, Resumption};
+use crate::pipe::slot::{Completions, Driver, Flush, Handle};
+use crate::process::fork::answered_to_parent;
+use crate::process::wake::wake_all;
+use crate::reactor::REPORTS_ONCE;
+use crate::request::name::Name;
+use crate::sys::{Event, clock_ms};
+
+/// Reads in a row before gathered requests are looked after again.
+const READS_MAX: usize = 8;
+
+/// Why a connection is over.
+pub(crate) enum Cause {
+    /// The client is gone and has its answers.
+    Closed,
+    /// The stream ended, or what came on it cannot be believed.
+    Broken(String),
+}
+
+impl From<io::Error> for Cause {
+    fn from(error: io::Error) -> Self {
+        Self::Broken(error.to_string())
+    }
+}
+
+/// What was read.
+pub(crate) struct Taken {
+    pub(crate) replies: usize,
+    /// There may be more.
+    pub(crate) is_more: bool,
+}
+
+/// Reads what has come and answers who asked. A stream that has hung up is read to its end: that is not reported again.
+pub(crate) fn read(link: &Link, socket: &Socket, hung_up: bool, done: &mut Completions) -> Result<Taken, Cause> {
+    let mut total = 0;
+    for _ in 0..READS_MAX {
+        let mut intake = link.intake.lock();
+        let room = intake.room();
+        let room_length = room.len();
+        let count = match socket.receive(room) {
+            Ok(0) => return Err(Cause::Broken("the server closed it".to_owned())),
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return Ok(Taken { replies: total, is_more: false });
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let broken = |error: Error| Cause::Broken(error.to_string());
+        let replies = intake.filled(count).map_err(broken)?;
+        if !take(link, &mut intake, replies) {
+            return Err(Cause::Broken("the server sent a reply that nobody asked for".to_owned()));
+        }
+        total += replies;
+        let resumption = intake.deliver(done).map_err(broken)?;
+        drop(intake);
+        if let Some(next) = resumption {
+            resume(link, next);
+        }
+        link.finish(done);
+        if count < room_length && !hung_up {
+            return Ok(Taken { replies: total, is_more: false });
+        }
+    }
+    Ok(Taken { replies: total, is_more: true })
+}
+
+/// Takes the entries that these replies belong to out of the pipe.
+fn take(link: &Link, intake: &mut Intake, replies: usize) -> bool {
+    let mut shared = link.shared.lock();
+    shared.in_company = replies > 1;
+    let enough = shared.pipe.take(replies, &mut intake.pending, &mut intake.expected);
+    link.made_room(&shared);
+    enough
+}
+
+/// Sends what must be sent because of a reply.
+fn resume(link: &Link, next: Resumption) {
+    let mut shared = link.shared.lock();
+    shared.pipe.resume(next.asker, next.frames, next.database, next.request, clock_ms());
+    if !shared.is_full() {
+        drop(link.write(shared));
+    }
+}
+
+/// How long a task that was called has time to come, and what is gathered may be left lying then.
+const PATIENCE: Duration = Duration::from_micros(200);
+
+/// For how many times at most no task is called after several did not come.
+const PAUSE_MAX: u32 = 1024;
+
+/// What the connection's task remembers of the tasks that it has called.
+#[derive(Default)]
+pub(crate) struct Calls {
+    /// Until when the last one has time.
+    until: Option<Instant>,
+    /// How many in a row did not come.
+    missed: u32,
+    /// How many times nobody is called.
+    pause: u32,
+}
+
+impl Calls {
+    /// Until when what is gathered, and what has come, is left to those who are awake.
+    pub(crate) fn until(&self) -> Option<Instant> {
+        self.until
+    }
+
+    /// Something has come. Whether it is left to a task.
+    pub(crate) fn leave_to_task(&mut self, link: &Link) -> bool {
+        if !REPORTS_ONCE {
+            return false;
+        }
+        if link.is_left() {
+            return true;
+        }
+        if self.pause > 0 {
+            self.pause -= 1;
+            return false;
+        }
+        let Some(waker) = link.shared.lock().pipe.call_task() else { return false };
+        link.leave();
+        wake_all(std::iter::once(waker));
+        self.until = Some(Instant::now() + PATIENCE);
+        true
+    }
+
+    /// Whether the time of the task that was called is over, and it did not come.
+    pub(crate) fn take_back(&mut self, link: &Link) -> bool {
+        if self.until.is_none_or(|until| until > Instant::now()) {
+            return false;
+        }
+        self.until = None;
+        let is_left = link.take_left();
+        self.missed = if is_left { (self.missed + 1).min(PAUSE_MAX.ilog2()) } else { 0 };
+        self.pause = (1 << self.missed) - 1;
+        is_left
+    }
+}
+
+impl Link {
+    /// Leaves what has come to whoever is awake.
+    fn leave(&self) {
+        self.left.store(true, Ordering::Release);
+    }
+
+    /// Whether what has come is left to whoever is awake.
+    #[inline]
+    fn is_left(&self) -> bool {
+        self.left.load(Ordering::Relaxed)
+    }
+
+    /// Takes it upon oneself to read what was left. False when somebody else has.
+    pub(super) fn take_left(&self) -> bool {
+        self.left.swap(false, Ordering::AcqRel)
+    }
+
+    /// Reads what has come, if that was left to whoever is awake.
+    pub(super) fn read_left(&self) {
+        if !self.is_left() || !self.take_left() {
+            return;
+        }
+        let Some(socket) = self.shared.lock().socket().cloned() else { return };
+        let mut done = Completions::default();
+        let outcome = read(self, &socket, false, &mut done);
+        self.finish(&mut done);
+        match outcome {
+            Ok(taken) if !taken.is_more => {}
+            Ok(_) => self.leave_rest(),
+            Err(cause) => self.report(cause),
+        }
+    }
+
+    /// A caller that reads leaves the rest to the task, whom nothing else would tell of what TLS has decrypted.
+    pub(super) fn leave_rest(&self) {
+        let mut shared = self.shared.lock();
+        shared.is_unread = true;
+        self.end_lone(&mut shared);
+        self.wake(shared);
+    }
+
+    /// A caller that reads has found the connection broken: its task does what is to be done.
+    pub(super) fn report(&self, cause: Cause) {
+        let mut shared = self.shared.lock();
+        if let Cause::Broken(why) = cause {
+            shared.fault.get_or_insert(why);
+        }
+        self.end_lone(&mut shared);
+        self.wake(shared);
+    }
+}
+
+/// How long the task leaves the socket alone before it looks whether the habit still holds.
+pub(crate) const LONE_TICK: Duration = Duration::from_millis(100);
+
+/// How often the task looks and finds that nobody has waited before it thinks that nobody will.
+const IDLE_LOOKS_MAX: u32 = 10;
+
+/// Waits in a row, each for the only reply there was, that make a habit.
+const LONE_AFTER: u32 = 16;
+
+/// What the task remembers of how replies are waited for.
+#[derive(Default)]
+pub(crate) struct Habit {
+    /// Waits that had been counted when the task last looked.
+    waits: u32,
+    /// Replies in a row that came alone and were waited for.
+    streak: u32,
+    /// Whether the habit held when the task last looked.
+    settled: bool,
+    /// How often in a row it has looked and nobody had waited.
+    idle_looks: u32,
+}
+
+impl Habit {
+    /// The task has handed out some replies: were they one, and waited for by a thread?
+    pub(crate) fn watch(&mut self, link: &Link, replies: usize) {
+        let mut shared = link.shared.lock();
+        // A SELECT may have been answered ahead of it.
+        let lonely = replies <= 2 && shared.waits == self.waits.wrapping_add(1) && shared.pipe.is_idle();
+        self.streak = if lonely { self.streak + 1 } else { 0 };
+        self.waits = shared.waits;
+        if self.streak >= LONE_AFTER {
+            self.streak = 0;
+            // Whoever waits on the server for long has nothing to gain.
+            if !link.patient.load(Ordering::Relaxed) && link.has_lone_bell() {
+                shared.leave_to_caller();
+            }
+        }
+    }
+
+    /// The task takes the socket back when a reply comes that nobody waits for, and when nobody has waited for long.
+    pub(crate) fn review(&mut self, shared: &mut Shared) {
+        // A habit that has only just begun is not judged yet.
+        let is_idle = self.settled && shared.is_unattended() && shared.waits == self.waits;
+        self.idle_looks = if is_idle { self.idle_looks + 1 } else { 0 };
+        if self.idle_looks > 0 && (shared.pipe.in_flight() > 0 || self.idle_looks > IDLE_LOOKS_MAX) {
+            shared.take_back();
+        }
+        self.settled = shared.is_lone();
+        if self.settled {
+            self.waits = shared.waits;
+        }
+    }
+}
+
+impl Link {
+    /// Whether a lone caller can be woken.
+    fn has_lone_bell(&self) -> bool {
+        self.lone_bell.get().is_some() || Event::new().is_ok_and(|event| self.lone_bell.set(event).is_ok())
+    }
+}
+
+impl Driver for Link {
+    fn flush(&self, may_yield: bool) -> Flush {
+        if !self.process.is_this() {
+            return Flush::Lost;
+        }
+        let mut shared = self.shared.lock();
+        self.end_lone(&mut shared);
+        if shared.may_write() {
+            if may_yield && (shared.in_company || shared.pipe.is_burst()) {
+                // Other tasks are about to gather more, and one system call will do for all. One comes again to make it; should
+                // it not, the connection's task does.
+                if std::mem::replace(&mut shared.will_be_written, true) && shared.looks_soon() {
+                    return Flush::Done;
+                }
+                return Flush::Yield;
+            }
+            drop(self.write(shared));
+        }
+        Flush::Done
+    }
+
+    fn read(&self) {
+        self.read_left();
+    }
+
+    fn wait_for_room(&self, deadline: Option<Instant>, is_task: bool) {
+        self.await_room(deadline, is_task);
+    }
+
+    fn lost(&self) -> Option<Error> {
+        (!self.process.is_this()).then(answered_to_parent)
+    }
+
+    fn attend(&self, handle: &Handle, deadline: Option<Instant>) {
+        self.read_left();
+        let mut shared = self.shared.lock();
+        shared.waits = shared.waits.wrapping_add(1);
+        if shared.may_write() {
+            shared = self.write(shared);
+        }
+        while shared.is_lone() && !handle.is_done() {
+            let Some((socket, bell)) = shared.socket().cloned().zip(self.lone_bell.get()) else { return };
+            shared.begin_reading();
+            drop(shared);
+            let left = deadline.map_or(LONE_TICK, |deadline| deadline.saturating_duration_since(Instant::now()));
+            let ready = socket.wait(bell, left.min(LONE_TICK));
+            let mut done = Completions::default();
+            let outcome = match ready {
+                Ok(ready) if ready.readable => read(self, &socket, ready.hung_up, &mut done).map(|taken| taken.is_more),
+                Ok(ready) if ready.rung => {
+                    bell.clear();
+                    Ok(false)
+                }
+                Ok(_) => Ok(false),
+                Err(error) => Err(error.into()),
+            };
+            self.finish(&mut done);
+            match outcome {
+                Ok(false) => {}
+                Ok(true) => self.leave_rest(),
+                Err(cause) => self.report(cause),
+            }
+            shared = self.shared.lock();
+            shared.end_reading();
+            if left.is_zero() {
+                return;
+            }
+        }
+    }
+
+    fn given_up(&self, name: Name) -> Error {
+        self.give_up(name)
+    }
+
+    fn synced(&self, name: Name, sent_on: u32) -> Result<Handle, Error> {
+        self.tell_synced(name, sent_on)
+    }
+
+    fn error_hook(&self) -> Option<ErrorHook> {
+        self.config.error_hook.clone()
+    }
+}

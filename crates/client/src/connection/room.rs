@@ -1,0 +1,140 @@
+//! The bound on the queue: who sends many bytes waits for room, and for no longer than his command may take.
+//!
+//! Whoever waits for an answer does so in his own way, so that nobody is held up who runs tasks: such a request is queued
+//! beyond the bound, up to twice as much, and who lets go of it waits instead.
+
+use std::time::Instant;
+
+use parking_lot::MutexGuard;
+
+use super::{Link, Shared};
+use crate::config::QueueFull;
+use crate::error::{Error, ErrorKind};
+use crate::pipe::in_flight::Unit;
+use crate::pipe::queued::{Queued, Sent, runs_tasks};
+use crate::pipe::slot::Completions;
+use crate::pipe::transaction_state::Exchange;
+use crate::request::Written;
+use crate::request::name::Name;
+use crate::sys::clock_ms;
+
+impl Link {
+    /// Sends one request for which the queue had no room when it was looked at.
+    #[cold]
+    pub(crate) fn send_when_there_is_room(&self, database: u32, request: Written<'_>) -> Result<Sent, Error> {
+        let deadline = self.config.command_timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let (mut shared, fits) = self.admit(self.shared.lock(), request.name, request.bytes.len(), deadline)?;
+        let handle = shared.pipe.push(database, request, clock_ms());
+        self.pushed(shared);
+        Ok(if fits { Sent::Slot(handle) } else { Sent::Queued(Queued::new(handle, deadline)) })
+    }
+
+    /// Sends several requests with nothing in between.
+    pub(crate) fn send_units(&self, units: Vec<Unit>, bytes: &[u8]) -> Result<(), (Error, Vec<Unit>)> {
+        let checked = units.iter().try_for_each(|unit| self.check(unit.database));
+        let name = units.first().map_or(Name::UNKNOWN, |unit| unit.target.name());
+        match checked.and_then(|()| self.admit_many(name, bytes.len())) {
+            Ok(mut shared) => {
+                shared.pipe.push_units(units, bytes, clock_ms());
+                self.pushed(shared);
+                Ok(())
+            }
+            Err(error) => Err((error, units)),
+        }
+    }
+
+    /// Sends a transaction.
+    pub(crate) fn send_exchange(&self, mut exchange: Exchange, database: u32, request: &[u8]) {
+        let name = exchange.name().unwrap_or(Name::UNKNOWN);
+        match self.check(database).and_then(|()| self.admit_many(name, request.len())) {
+            Ok(mut shared) => {
+                shared.pipe.push_exchange(exchange, database, request, clock_ms());
+                self.pushed(shared);
+            }
+            Err(error) => exchange.fail(&error, &mut Completions::default()),
+        }
+    }
+
+    /// The lock, for requests whose caller does not wait for an answer at once.
+    fn admit_many(&self, name: Name, length: usize) -> Result<MutexGuard<'_, Shared>, Error> {
+        let shared = self.shared.lock();
+        if self.has_room(&shared, length) {
+            return Ok(shared);
+        }
+        let deadline = self.config.command_timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        self.admit(shared, name, length, deadline).map(|(shared, _)| shared)
+    }
+
+    /// The lock, once a request may be queued, and whether it fits. One that does not is queued all the same while the queue
+    /// is not twice as full as it should be: who waits for its answer, waits in his own way.
+    fn admit<'a>(
+        &'a self,
+        mut shared: MutexGuard<'a, Shared>,
+        name: Name,
+        length: usize,
+        deadline: Option<Instant>,
+    ) -> Result<(MutexGuard<'a, Shared>, bool), Error> {
+        loop {
+            if !shared.is_wanted() {
+                return Err(Error::closed(&self.ended()));
+            }
+            // A request that is longer than the whole queue may be may go alone.
+            if self.has_room(&shared, length) || shared.pipe.queued() == 0 {
+                return Ok((shared, true));
+            }
+            if self.config.queue_full == QueueFull::Fail {
+                let message = format!("{} bytes of requests are unanswered already", shared.pipe.queued());
+                return Err(Error::unsent(ErrorKind::QueueFull, format!("{message}, so the command was not sent")));
+            }
+            if shared.may_write() {
+                shared = self.write(shared);
+                continue;
+            }
+            if runs_tasks() || shared.pipe.queued() <= self.config.queue_bytes_max.saturating_mul(2) {
+                return Ok((shared, false));
+            }
+            if !self.wait_for_change(&mut shared, deadline) {
+                let situation = self.situation(shared.trouble(), self.config.command_timeout);
+                return Err(situation.no_room(name, shared.phase()));
+            }
+        }
+    }
+
+    /// Waits until the queue has room, or nothing can be sent any more. A task's thread waits only while far too much is
+    /// queued.
+    pub(crate) fn await_room(&self, deadline: Option<Instant>, is_task: bool) {
+        if !self.process.is_this() {
+            return;
+        }
+        let queued_max = self.config.queue_bytes_max.saturating_mul(if is_task { 2 } else { 1 });
+        let mut shared = self.shared.lock();
+        while shared.pipe.queued() > queued_max && !shared.has_ended() {
+            if shared.may_write() {
+                shared = self.write(shared);
+            } else if !self.wait_for_change(&mut shared, deadline) {
+                return;
+            }
+        }
+    }
+
+    /// False when the time is up.
+    pub(super) fn wait_for_change(&self, shared: &mut MutexGuard<'_, Shared>, deadline: Option<Instant>) -> bool {
+        shared.waiting_for_room += 1;
+        let in_time = match deadline {
+            Some(deadline) => !self.changed.wait_until(shared, deadline).timed_out(),
+            None => {
+                self.changed.wait(shared);
+                true
+            }
+        };
+        shared.waiting_for_room -= 1;
+        in_time
+    }
+
+    /// Room was made in the queue.
+    pub(crate) fn made_room(&self, shared: &Shared) {
+        if shared.waiting_for_room > 0 {
+            self.changed.notify_all();
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What a broken connection loses: the bytes that had left are compared with the bytes of each request.
+//!
+//! What had left whole is lost, and nobody knows whether it was executed; what had not is kept, and goes out first on the next
+//! connection, which is in another database by then and watches nothing.
+
+use std::collections::VecDeque;
+use std::mem;
+
+use super::Pipe;
+use super::in_flight::{Asker, Entry};
+use super::segment::{SELECT_LENGTH_MAX, Segment, write_select};
+use super::slot::FIRST_CONNECTION;
+
+impl Pipe {
+    /// The connection broke. Returns the entries whose requests had left whole; `partly` are those that the reader had
+    /// already begun to take replies for. The others stay, to go out first on the next connection.
+    pub(crate) fn cut(&mut self, partly: VecDeque<Entry>) -> Vec<Entry> {
+        let mut lost: Vec<Entry> = partly.into_iter().collect();
+        let mut position = self.answered;
+        while let Some(entry) = self.in_flight.pop_front() {
+            if position + entry.length as u64 > self.sent {
+                self.in_flight.push_front(entry);
+                break;
+            }
+            position += entry.length as u64;
+            self.queued -= entry.length;
+            lost.push(entry);
+        }
+        self.keep_unsent(position);
+        // A transaction whose looks were out has executed nothing: it begins again, ahead of what it held back.
+        if let Some(Entry { asker: Asker::Exchange(exchange), .. }) = lost.last()
+            && exchange.holds()
+            && let Some(entry) = lost.pop()
+        {
+            self.queued += entry.length;
+            self.backlog.push_front(Segment { holds: true, ..Segment::of_one(entry, Vec::new()) });
+        }
+        (self.connected, self.held) = (false, false);
+        (self.sent, self.answered, self.expired) = (0, 0, 0);
+        (self.wire_database, self.unwatches) = (self.home, false);
+        // A number is used again after four thousand million connections.
+        self.connection = self.connection.wrapping_add(1).max(FIRST_CONNECTION);
+        self.source.renew_for(self.connection);
+        self.restart_exchange();
+        self.reselect();
+        lost
+    }
+
+    /// What was on its way and did not leave whole becomes the first segment again.
+    fn keep_unsent(&mut self, position: u64) {
+        let bytes = mem::take(&mut self.writing);
+        let written = mem::take(&mut self.written) as u64;
+        let entries = mem::take(&mut self.in_flight);
+        if entries.is_empty() {
+            return;
+        }
+        // The bytes before `written` are those that `sent` ends with.
+        let start = usize::try_from(position + written - self.sent).unwrap_or(usize::MAX);
+        self.backlog.push_front(Segment { bytes, start, entries, holds: self.held });
+    }
+
+    /// A transaction with conditions that is first in line watches again: the old connection's WATCH is gone.
+    fn restart_exchange(&mut self) {
+        let Some(segment) = self.backlog.front_mut() else { return };
+        let Some(entry) = segment.entries.front_mut() else { return };
+        let Asker::Exchange(exchange) = &mut entry.asker else { return };
+        if let Some(request) = exchange.restart() {
+            self.queued = self.queued + request.len() - entry.length;
+            (entry.replies, entry.length, entry.selects) = (exchange.frames(), request.len(), false);
+            (segment.bytes, segment.start, segment.holds) = (request, 0, true);
+        }
+    }
+
+    /// Makes the first request in line right for the database that the connection is in by then.
+    pub(super) fn reselect(&mut self) {
+        let wire_database = self.wire_database;
+        let segment = self.first_segment();
+        let Some(first) = segment.entries.front() else {
+            self.database = wire_database;
+            return;
+        };
+        if first.selects || first.database == wire_database {
+            return;
+        }
+        // It gets a segment of its own, so that only its bytes are moved.
+        let Some(mut alone) = segment.detach_first() else { return };
+        let mut bytes = Vec::with_capacity(alone.bytes.len() + SELECT_LENGTH_MAX);
+        if let Some(entry) = alone.entries.front_mut() {
+            write_select(&mut bytes, entry.database);
+            self.queued += bytes.len();
+            entry.length += bytes.len();
+            entry.selects = true;
+            entry.replies += 1;
+        }
+        bytes.extend_from_slice(&alone.bytes);
+        self.backlog.push_front(Segment { bytes, ..alone });
+    }
+}
