@@ -16,11 +16,15 @@ use sleeve::prelude::*;
 /// Makes this process the one that counts.
 const COUNTING: &str = "SLEEVE_TEST_COUNTING_THREADS";
 
-/// The client's threads in this process; but the one for callbacks stays for the next client.
+/// How many threads the client has in this process; but the one for callbacks stays for the next client.
 fn threads() -> usize {
+    thread_names().len()
+}
+
+fn thread_names() -> Vec<String> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
     let names = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
-    names.filter(|name| name.starts_with("sleeve-") && !name.starts_with("sleeve-callback")).count()
+    names.filter(|name| name.starts_with("sleeve-") && !name.starts_with("sleeve-callback")).collect()
 }
 
 /// What this process has open, and how much of it is sockets.
@@ -96,6 +100,35 @@ fn a_subscription_whose_change_is_under_way(port: u16, told: &Mutex<Vec<String>>
         assert!(!ready);
     });
     until("the change is under way", || told.lock().unwrap().len() == 2);
+}
+
+#[test]
+fn what_async_code_waits_for_takes_no_thread_of_its_own() {
+    if !is_counting("threads::what_async_code_waits_for_takes_no_thread_of_its_own") {
+        return;
+    }
+    // Nobody accepts what the kernel has connected.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let unheard = config(listener.local_addr().unwrap().port()).connect_timeout(Duration::MAX);
+    let is_under_way = |future: std::pin::Pin<&mut dyn Future<Output = bool>>| {
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(future.poll(&mut context).is_pending());
+        until("a thread is there", || threads() > 0);
+        assert_eq!(thread_names(), ["sleeve-io\n"]);
+    };
+    let connecting = Client::connect_with_async(unheard);
+    is_under_way(std::pin::pin!(async { connecting.await.is_ok() }).as_mut());
+    until("nothing is left of it", || threads() == 0);
+    let silent = config(serve(|_| Some(Vec::new())));
+    let client = Client::connect_with(silent.silence_max(None)).unwrap();
+    is_under_way(std::pin::pin!(async { client.subscribe_async("a").await.is_ok() }).as_mut());
+    let reply = client.get::<String>("k");
+    is_under_way(std::pin::pin!(async { client.close_async(Duration::MAX).await.is_ok() }).as_mut());
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let closing = runtime.block_on(client.close_async(Duration::from_millis(100)));
+    assert_eq!(closing.unwrap_err().kind(), sleeve::ErrorKind::Timeout);
+    drop((reply, client));
+    until("nothing is left", || threads() == 0);
 }
 
 /// Commands that wait at the same time.

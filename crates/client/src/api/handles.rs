@@ -22,6 +22,7 @@ use crate::config::Endpoint;
 use crate::error::Error;
 #[cfg(feature = "embedded")]
 use crate::error::ErrorKind;
+#[cfg(feature = "embedded")]
 use crate::process::off_thread::apart;
 use crate::pubsub::names::Verb;
 use crate::pubsub::subscription::Subscription;
@@ -97,7 +98,13 @@ impl Client {
     /// # Errors
     /// As for [`connect_with`](Client::connect_with).
     pub async fn connect_with_async(config: Config) -> Result<Self, Error> {
-        apart("sleeve-connect", move || Self::connect_with(config)).await
+        #[cfg(feature = "embedded")]
+        if let Endpoint::Embedded(_) = config.endpoint {
+            return apart("sleeve-connect", move || Self::connect_with(config)).await;
+        }
+        let client = Self::open_with(config)?;
+        client.origin.route.await_first().await?;
+        Ok(client)
     }
 
     /// A client whose connection is being made: it returns at once, and what is sent meanwhile goes out when it is there.
@@ -191,8 +198,7 @@ impl Client {
     /// # Errors
     /// As for [`close`](Client::close).
     pub async fn close_async(&self, timeout: Duration) -> Result<(), Error> {
-        let origin = Arc::clone(&self.origin);
-        apart("sleeve-close", move || origin.close(timeout)).await
+        self.origin.close_async(timeout).await
     }
 }
 

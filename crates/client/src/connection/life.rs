@@ -134,7 +134,7 @@ async fn establish(link: &Link, post: &Post) -> Result<Arc<Socket>, Refusal> {
     shared.pipe.connect();
     shared.connected(socket.clone());
     shared.first.get_or_insert(Ok(()));
-    link.changed.notify_all();
+    link.announce(&mut shared);
     drop(link.write(shared));
     link.finish(&mut done);
     Ok(socket)
@@ -367,7 +367,7 @@ fn refuse(link: &Link, refusal: Refusal) {
     shared.disconnected(refusal.error.message().to_owned());
     let error = refusal.at(&link.config.endpoint);
     shared.first.get_or_insert(Err(error.clone()));
-    link.changed.notify_all();
+    link.announce(&mut shared);
     drop(shared);
     fail(link, refused, &error);
 }
@@ -405,7 +405,7 @@ fn end(link: &Link) {
     shared.end();
     let never_sent = shared.pipe.clear();
     shared.first.get_or_insert_with(|| Err(Error::unsent(ErrorKind::Closed, link.ended())));
-    link.changed.notify_all();
+    link.announce(&mut shared);
     drop(shared);
     fail(link, never_sent, &Error::closed(&link.ended()));
 }

@@ -234,6 +234,12 @@ impl Link {
         self.lasting.load(Ordering::Relaxed)
     }
 
+    /// The first attempt is over, or the task has ended: tells those who wait for that.
+    pub(crate) fn announce(&self, shared: &mut Shared) {
+        self.changed.notify_all();
+        shared.watchers.drain(..).for_each(Bell::ring);
+    }
+
     /// Wakes whoever waited for what was completed, and reports the errors that nobody waits for. No lock may be held.
     pub(crate) fn finish(&self, done: &mut Completions) {
         let errors = done.finish();
@@ -307,6 +313,8 @@ pub(crate) struct Shared {
     reader: Reader,
     /// Whether the first attempt to connect is over, and how it ended.
     pub(crate) first: Option<Result<(), Error>>,
+    /// Rung when the first attempt is over and when the task has ended, for those who wait for that in async code.
+    pub(crate) watchers: Vec<Bell>,
     /// Callers that wait for room in the queue.
     pub(crate) waiting_for_room: usize,
     /// How often a thread has waited for a reply.
@@ -330,6 +338,7 @@ impl Shared {
             sleep: Sleep::Awake,
             reader: Reader::Task,
             first: None,
+            watchers: Vec::new(),
             waiting_for_room: 0,
             waits: 0,
             in_company: false,

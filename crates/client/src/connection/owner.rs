@@ -6,12 +6,14 @@
 //! changes. Whether it is still of use is looked at when it enters the pool and when it leaves it. Any thread.
 
 use std::sync::atomic::Ordering;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{LIMIT_MS_MAX, Link, limit_ms};
 use crate::error::{Effect, Error, ErrorKind};
 use crate::pipe::slot::Completions;
 use crate::process::fork::inherited;
+use crate::reactor::watcher::watch_for;
 use crate::request::blocking_commands::Patience;
 
 impl Link {
@@ -24,6 +26,18 @@ impl Link {
                 None => self.changed.wait(&mut shared),
             }
         }
+    }
+
+    /// As `wait_first`, in async code.
+    pub(crate) async fn await_first(self: Arc<Self>) -> Result<(), Error> {
+        let look = move |bell, _| {
+            let mut shared = self.shared.lock();
+            if shared.first.is_none() {
+                shared.watchers.push(bell);
+            }
+            shared.first.clone()
+        };
+        watch_for(None, look).await
     }
 
     /// Lets the task finish the queue and end, and waits for it for at most this long.
@@ -41,11 +55,32 @@ impl Link {
         let deadline = Instant::now().checked_add(wait);
         while !shared.has_ended() {
             if !self.wait_for_change(&mut shared, deadline) {
-                let message = format!("some commands are still not answered by {}", self.config.endpoint);
-                return Err(Error::new(ErrorKind::Timeout, Effect::Unknown, message));
+                return Err(self.still_unanswered());
             }
         }
         Ok(())
+    }
+
+    /// As `close`, in async code: waits until then, or for as long as it takes.
+    pub(crate) async fn close_async(self: Arc<Self>, deadline: Option<Instant>) -> Result<(), Error> {
+        if !self.process.is_this() {
+            return Err(inherited());
+        }
+        self.close(None)?;
+        let look = move |bell, is_late: bool| {
+            let mut shared = self.shared.lock();
+            if shared.has_ended() {
+                return Some(Ok(()));
+            }
+            shared.watchers.push(bell);
+            is_late.then(|| Err(self.still_unanswered()))
+        };
+        watch_for(deadline, look).await
+    }
+
+    fn still_unanswered(&self) -> Error {
+        let message = format!("some commands are still not answered by {}", self.config.endpoint);
+        Error::new(ErrorKind::Timeout, Effect::Unknown, message)
     }
 
     /// Ends the connection at once: what is on its way is lost, and what was never written is not sent.

@@ -2,5 +2,6 @@
 
 pub(crate) mod callback;
 pub(crate) mod fork;
+#[cfg(feature = "embedded")]
 pub(crate) mod off_thread;
 pub(crate) mod wake;

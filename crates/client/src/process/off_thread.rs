@@ -1,6 +1,7 @@
 //! What blocks, on a thread of its own, for those who must not block: an async runtime's threads.
 //!
-//! For what is rare (connecting, subscribing, closing), so a thread each is no price. The future may be dropped; what was
+//! For what an engine in this process does that may take long (opening a folder, subscribing, closing) and is rare, so a thread
+//! each is no price. The future may be dropped; what was
 //! begun is then finished, and its result dropped where it came to be. Any runtime.
 
 use std::future::poll_fn;

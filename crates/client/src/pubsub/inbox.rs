@@ -34,6 +34,15 @@ struct State {
     begun: bool,
     /// Nobody reads any more.
     dropped: bool,
+    /// Rung when it has begun or ended, for those who wait for that in async code.
+    bells: Vec<Bell>,
+}
+
+impl State {
+    /// Whether all names were confirmed once, or never will be.
+    fn beginning(&self) -> Option<Result<(), Error>> {
+        if self.begun { Some(Ok(())) } else { self.ended.clone().map(Err) }
+    }
 }
 
 impl Inbox {
@@ -62,7 +71,9 @@ impl Inbox {
 
     /// All names are confirmed.
     pub(crate) fn begin(&self) {
-        self.state.lock().begun = true;
+        let mut state = self.state.lock();
+        state.begun = true;
+        state.bells.drain(..).for_each(Bell::ring);
         self.changed.notify_all();
     }
 
@@ -70,6 +81,7 @@ impl Inbox {
     pub(crate) fn end(&self, error: Error) {
         let mut state = self.state.lock();
         state.ended.get_or_insert(error);
+        state.bells.drain(..).for_each(Bell::ring);
         let wakers = std::mem::take(&mut state.wakers);
         drop(state);
         self.changed.notify_all();
@@ -91,12 +103,21 @@ impl Inbox {
     pub(crate) fn wait_begun(&self) -> Result<(), Error> {
         let mut state = self.state.lock();
         loop {
-            match &state.ended {
-                _ if state.begun => return Ok(()),
-                Some(error) => return Err(error.clone()),
+            match state.beginning() {
+                Some(begun) => return begun,
                 None => self.changed.wait(&mut state),
             }
         }
+    }
+
+    /// Whether all names are confirmed, once that is known; until then the bell is rung when it may be.
+    pub(crate) fn look_begun(&self, bell: Bell) -> Option<Result<(), Error>> {
+        let mut state = self.state.lock();
+        let begun = state.beginning();
+        if begun.is_none() {
+            state.bells.push(bell);
+        }
+        begun
     }
 
     /// The next, or none when the time is up; forever without a time.

@@ -24,10 +24,14 @@ use super::wanted::Wanted;
 use crate::connection::Link;
 use crate::error::{Error, ErrorKind};
 use crate::process::fork::inherited;
+#[cfg(feature = "embedded")]
 use crate::process::off_thread::apart;
 use crate::reactor::Bell;
+use crate::reactor::watcher::watch_for;
 use crate::request::{Request, ToArgs};
 use crate::route::Route;
+#[cfg(feature = "embedded")]
+use crate::route::embedded::Embedded;
 
 /// Channels that are listened to; see [`Client::subscribe`](crate::Client::subscribe).
 ///
@@ -114,9 +118,7 @@ macro_rules! changes {
         /// # Errors
         #[doc = concat!("As for [`", stringify!($method), "`](Self::", stringify!($method), ").")]
         pub async fn $method_async(&self, names: impl ToArgs) -> Result<(), Error> {
-            let change = change(Verb::$verb, names)?;
-            let source = self.source.clone();
-            apart("sleeve-subscribe", move || source.change(change)).await
+            self.source.clone().change_async(change(Verb::$verb, names)?).await
         }
     )+ };
 }
@@ -126,40 +128,90 @@ impl Source {
     fn change(&self, change: Change) -> Result<(), Error> {
         match self {
             Self::Remote(listener) if !listener.process.is_this() => Err(inherited()),
-            Self::Remote(listener) => {
-                let deadline = Instant::now().checked_add(listener.config.connect_timeout);
-                let Some(number) = listener.wanted.change(change) else { return Ok(()) };
-                listener.bell.ring();
-                listener.wanted.wait(number, deadline)
-            }
+            Self::Remote(listener) => match Changing::begin(listener, change) {
+                Some(changing) => changing.listener.wanted.wait(changing.number, changing.deadline),
+                None => Ok(()),
+            },
             #[cfg(feature = "embedded")]
             Self::Local(seat) => seat.change(change),
         }
+    }
+
+    /// As `change`, without blocking the thread that asks.
+    async fn change_async(self, change: Change) -> Result<(), Error> {
+        match self {
+            Self::Remote(listener) if !listener.process.is_this() => Err(inherited()),
+            Self::Remote(listener) => match Changing::begin(&listener, change) {
+                Some(changing) => {
+                    let deadline = changing.deadline;
+                    let look = move |bell, is_late| changing.listener.wanted.look(changing.number, bell, is_late);
+                    watch_for(deadline, look).await
+                }
+                None => Ok(()),
+            },
+            #[cfg(feature = "embedded")]
+            Self::Local(seat) => apart("sleeve-subscribe", move || seat.change(change)).await,
+        }
+    }
+}
+
+/// A change that was asked for, until its asker waits for it no longer.
+struct Changing {
+    listener: Arc<Listener>,
+    number: u64,
+    deadline: Option<Instant>,
+}
+
+impl Changing {
+    /// Asks for it; none where there is nothing to wait for.
+    fn begin(listener: &Arc<Listener>, change: Change) -> Option<Self> {
+        let deadline = Instant::now().checked_add(listener.config.connect_timeout);
+        let number = listener.wanted.change(change)?;
+        listener.bell.ring();
+        Some(Self { listener: Arc::clone(listener), number, deadline })
+    }
+}
+
+impl Drop for Changing {
+    fn drop(&mut self) {
+        self.listener.wanted.leave(self.number);
     }
 }
 
 impl Subscription {
     /// Subscribes to these names with the command of this name, and waits until the server has confirmed it.
     pub(crate) fn open(route: &Route, verb: Verb, names: impl ToArgs) -> Result<Self, Error> {
-        Self::begin(route, change(verb, names)?)
+        let first = change(verb, names)?;
+        match route {
+            Route::Remote(link) => {
+                let (subscription, listener) = Self::remote(link, first)?;
+                listener.inbox.wait_begun()?;
+                Ok(subscription)
+            }
+            #[cfg(feature = "embedded")]
+            Route::Local(embedded) => Self::local(embedded, first),
+        }
     }
 
     /// As `open`, without blocking the thread that asks.
     pub(crate) async fn open_async(route: Route, verb: Verb, names: impl ToArgs) -> Result<Self, Error> {
         let first = change(verb, names)?;
-        apart("sleeve-subscribe", move || Self::begin(&route, first)).await
+        match route {
+            Route::Remote(link) => {
+                let (subscription, listener) = Self::remote(&link, first)?;
+                watch_for(None, move |bell, _| listener.inbox.look_begun(bell)).await?;
+                Ok(subscription)
+            }
+            #[cfg(feature = "embedded")]
+            Route::Local(embedded) => apart("sleeve-subscribe", move || Self::local(&embedded, first)).await,
+        }
     }
 
-    fn begin(route: &Route, first: Change) -> Result<Self, Error> {
-        match route {
-            Route::Remote(link) => Self::remote(link, first),
-            #[cfg(feature = "embedded")]
-            Route::Local(embedded) => {
-                let bytes_max = embedded.config().queue_bytes_max;
-                let seat = Seat::open(embedded.engine(), first, bytes_max)?;
-                Ok(Self::of(Source::Local(Arc::new(seat))))
-            }
-        }
+    /// In the engine, where everything is confirmed at once.
+    #[cfg(feature = "embedded")]
+    fn local(embedded: &Embedded, first: Change) -> Result<Self, Error> {
+        let seat = Seat::open(embedded.engine(), first, embedded.config().queue_bytes_max)?;
+        Ok(Self::of(Source::Local(Arc::new(seat))))
     }
 
     changes! {
@@ -181,7 +233,8 @@ impl Subscription {
         Self { source, ended: AtomicBool::new(false) }
     }
 
-    fn remote(link: &Link, first: Change) -> Result<Self, Error> {
+    /// On a connection that is yet to be made.
+    fn remote(link: &Link, first: Change) -> Result<(Self, Arc<Listener>), Error> {
         if !link.process.is_this() {
             return Err(inherited());
         }
@@ -191,9 +244,7 @@ impl Subscription {
         let inbox = Inbox::new(config.queue_bytes_max, bell);
         let listener = Arc::new(Listener { config, inbox, bell, wanted: Wanted::new(first), process, vitals });
         listener::start(Arc::clone(&listener)).map_err(failed)?;
-        let subscription = Self::of(Source::Remote(Arc::clone(&listener)));
-        listener.inbox.wait_begun()?;
-        Ok(subscription)
+        Ok((Self::of(Source::Remote(Arc::clone(&listener))), listener))
     }
 
     /// What comes next; to be awaited, or waited for.

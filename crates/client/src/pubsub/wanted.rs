@@ -13,6 +13,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::names::{Change, Names, Verb};
 use crate::error::{Effect, Error, ErrorKind};
+use crate::reactor::Bell;
 
 /// The channels that a subscription is to have, and who waits for their confirmation.
 pub(crate) struct Wanted {
@@ -32,6 +33,8 @@ struct State {
     /// Those who wait, and what became of their changes.
     waiting: HashMap<u64, Option<Result<(), Error>>>,
     next: u64,
+    /// Rung at the next change of any of this, for those who wait in async code.
+    bells: Vec<Bell>,
     /// Nothing is confirmed any more, and why.
     ended: Option<Error>,
 }
@@ -71,6 +74,15 @@ impl State {
         self.sent.front().is_some_and(|asked| asked.number.is_none())
     }
 
+    /// What became of the change of this number, once that is known.
+    fn outcome(&mut self, number: u64) -> Option<Result<(), Error>> {
+        let known = self.waiting.get(&number).cloned().flatten().or_else(|| self.ended.clone().map(Err));
+        if known.is_some() {
+            self.waiting.remove(&number);
+        }
+        known
+    }
+
     /// All that a fresh connection was told is confirmed.
     fn begin(&mut self) {
         for asked in mem::take(&mut self.carried) {
@@ -106,29 +118,41 @@ impl Wanted {
     pub(crate) fn wait(&self, number: u64, deadline: Option<Instant>) -> Result<(), Error> {
         let mut state = self.state.lock();
         loop {
-            if let Some(Some(result)) = state.waiting.get(&number) {
-                let result = result.clone();
-                state.waiting.remove(&number);
-                return result;
+            if let Some(outcome) = state.outcome(number) {
+                return outcome;
             }
-            if let Some(error) = state.ended.clone() {
-                state.waiting.remove(&number);
-                return Err(error);
-            }
-            let timed_out = match deadline {
-                None => {
-                    self.changed.wait(&mut state);
-                    false
+            match deadline {
+                None => self.changed.wait(&mut state),
+                Some(deadline) if self.changed.wait_until(&mut state, deadline).timed_out() => {
+                    return state.outcome(number).unwrap_or_else(|| {
+                        state.waiting.remove(&number);
+                        Err(unconfirmed())
+                    });
                 }
-                Some(deadline) => self.changed.wait_until(&mut state, deadline).timed_out(),
-            };
-            if timed_out && matches!(state.waiting.get(&number), Some(None)) {
-                state.waiting.remove(&number);
-                let message =
-                    "the server did not confirm it in time, or nobody reads what comes; it is done when it can be";
-                return Err(Error::new(ErrorKind::Timeout, Effect::Unknown, message));
+                Some(_) => {}
             }
         }
+    }
+
+    /// What became of the change of this number, once that is known; until then the bell is rung when it may be.
+    pub(crate) fn look(&self, number: u64, bell: Bell, is_late: bool) -> Option<Result<(), Error>> {
+        let mut state = self.state.lock();
+        let outcome = state.outcome(number).or_else(|| is_late.then(|| Err(unconfirmed())));
+        if outcome.is_none() {
+            state.bells.push(bell);
+        }
+        outcome
+    }
+
+    /// Nobody waits for the change of this number any more.
+    pub(crate) fn leave(&self, number: u64) {
+        self.state.lock().waiting.remove(&number);
+    }
+
+    /// Tells those who wait that something has changed.
+    fn announce(&self, state: &mut State) {
+        self.changed.notify_all();
+        state.bells.drain(..).for_each(Bell::ring);
     }
 
     /// A fresh connection: what it is to be told. Where that is nothing, it has begun.
@@ -145,7 +169,7 @@ impl Wanted {
         }
         if state.sent.is_empty() {
             state.begin();
-            self.changed.notify_all();
+            self.announce(state);
         }
         Ok(request)
     }
@@ -180,10 +204,10 @@ impl Wanted {
             state.settle(asked.number, &Ok(()));
             if beginning && !state.is_beginning() {
                 state.begin();
-                self.changed.notify_all();
+                self.announce(&mut state);
                 return Progress::Begun;
             }
-            self.changed.notify_all();
+            self.announce(&mut state);
         }
         if beginning { Progress::Beginning } else { Progress::Change }
     }
@@ -203,15 +227,21 @@ impl Wanted {
             state.names.take_back(asked.change.verb, &asked.added);
             state.settle(asked.number, &Err(error.clone()));
         }
-        self.changed.notify_all();
+        self.announce(&mut state);
         if beginning && !has_blame { Progress::Beginning } else { Progress::Change }
     }
 
     /// Nothing is confirmed any more.
     pub(crate) fn end(&self, error: Error) {
-        self.state.lock().ended.get_or_insert(error);
-        self.changed.notify_all();
+        let mut state = self.state.lock();
+        state.ended.get_or_insert(error);
+        self.announce(&mut state);
     }
+}
+
+fn unconfirmed() -> Error {
+    let message = "the server did not confirm it in time, or nobody reads what comes; it is done when it can be";
+    Error::new(ErrorKind::Timeout, Effect::Unknown, message)
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ pub(crate) mod state;
 #[cfg(test)]
 pub(crate) mod tests;
 mod timers;
+pub(crate) mod watcher;
 
 use std::io;
 use std::rc::Rc;

@@ -9,7 +9,7 @@ pub(crate) mod pool;
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::config::{Config, Endpoint, ErrorHook};
 use crate::connection::Link;
@@ -23,6 +23,8 @@ use crate::pipe::slot::Driver;
 use crate::pipe::slot::FIRST_CONNECTION;
 use crate::pipe::transaction_state::Exchange;
 use crate::process::fork::inherited;
+#[cfg(feature = "embedded")]
+use crate::process::off_thread::apart;
 use crate::reply::Reply;
 use crate::request::blocking_commands::Patience;
 use crate::request::{Request, Written};
@@ -126,6 +128,15 @@ impl Route {
         }
     }
 
+    /// As `wait_first`, in async code.
+    pub(crate) async fn await_first(&self) -> Result<(), Error> {
+        match self {
+            Self::Remote(link) => Arc::clone(link).await_first().await,
+            #[cfg(feature = "embedded")]
+            Self::Local(_) => Ok(()),
+        }
+    }
+
     /// What is called with the errors of forgotten commands.
     pub(crate) fn error_hook(&self) -> Option<&ErrorHook> {
         self.config().error_hook.as_ref()
@@ -222,6 +233,18 @@ impl Route {
             Self::Remote(link) => link.close(wait),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => embedded.close(wait),
+        }
+    }
+
+    /// As `close`, in async code: waits until then, or for as long as it takes.
+    pub(crate) async fn close_async(self, deadline: Option<Instant>) -> Result<(), Error> {
+        match self {
+            Self::Remote(link) => link.close_async(deadline).await,
+            #[cfg(feature = "embedded")]
+            Self::Local(embedded) => {
+                let left = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
+                apart("sleeve-close", move || embedded.close(Some(left))).await
+            }
         }
     }
 }

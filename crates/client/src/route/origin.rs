@@ -42,6 +42,17 @@ impl Origin {
         self.pool.close(deadline)
     }
 
+    /// As `close`, in async code.
+    pub(crate) async fn close_async(&self, timeout: Duration) -> Result<(), Error> {
+        // A time beyond what the machine can count is never over.
+        let deadline = Instant::now().checked_add(timeout);
+        self.route.clone().close_async(deadline).await?;
+        for route in self.pool.waiting() {
+            route.close_async(deadline).await?;
+        }
+        Ok(())
+    }
+
     /// Sends a command that may wait on the server.
     pub(crate) fn ask_waiting<T: FromReply>(&self, database: u32, write: impl FnOnce(&mut Request)) -> Reply<T> {
         let mut request = Request::empty();

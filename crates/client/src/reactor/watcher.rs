@@ -1,0 +1,83 @@
+//! Waiting in async code, on any runtime, for something that a connection's task brings about: a task of the reactor looks
+//! whether it has come, whenever its bell is rung, and wakes whoever awaits it.
+//!
+//! Dropped before that, it looks no more.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use super::post::Post;
+use super::{Bell, start};
+use crate::error::{Error, ErrorKind};
+use crate::process::wake::wake_all;
+
+/// What the task and the future share.
+struct Outcome<R> {
+    result: Option<Result<R, Error>>,
+    waker: Option<Waker>,
+    /// Nobody awaits it any more.
+    is_dropped: bool,
+}
+
+/// The end of whoever awaits it.
+struct Awaited<R> {
+    outcome: Arc<Mutex<Outcome<R>>>,
+    bell: Bell,
+}
+
+impl<R> Drop for Awaited<R> {
+    fn drop(&mut self) {
+        self.outcome.lock().is_dropped = true;
+        self.bell.ring();
+    }
+}
+
+/// Waits until `look` finds something. It is called on the reactor's thread and must not block; as long as there is nothing, it
+/// has to see to it that the bell is rung when there may be. After `until` it is told that it is late, and says what that means.
+pub(crate) async fn watch_for<R: Send + 'static>(
+    until: Option<Instant>,
+    mut look: impl FnMut(Bell, bool) -> Option<Result<R, Error>> + Send + 'static,
+) -> Result<R, Error> {
+    let failed = |error| Error::unsent(ErrorKind::Connect, format!("cannot wait for the connection: {error}"));
+    let bell = Bell::new().map_err(failed)?;
+    let outcome = Arc::new(Mutex::new(Outcome { result: None, waker: None, is_dropped: false }));
+    let (found, panicked) = (Arc::clone(&outcome), Arc::clone(&outcome));
+    let task = async move |post: Post| {
+        while !found.lock().is_dropped {
+            let is_late = until.is_some_and(|until| until <= Instant::now());
+            if let Some(result) = look(bell, is_late) {
+                return tell(&found, result);
+            }
+            post.wait(until).await;
+        }
+    };
+    let collapsed = move |why: &str| {
+        tell(&panicked, Err(Error::unsent(ErrorKind::Closed, format!("the task that waited for it panicked ({why})"))));
+    };
+    start(bell, task, collapsed).map_err(failed)?;
+    let awaited = Awaited { outcome, bell };
+    poll_fn(|context| {
+        let mut outcome = awaited.outcome.lock();
+        match outcome.result.take() {
+            Some(result) => Poll::Ready(result),
+            None => {
+                outcome.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    })
+    .await
+}
+
+/// Leaves what was found to whoever awaits it.
+fn tell<R>(outcome: &Mutex<Outcome<R>>, result: Result<R, Error>) {
+    let mut outcome = outcome.lock();
+    outcome.result = Some(result);
+    let waker = outcome.waker.take();
+    drop(outcome);
+    wake_all(waker.into_iter());
+}
