@@ -66,6 +66,7 @@
 //!
 //! - [`Batch`]: commands that leave together. [`Transaction`]: commands that run as one, if their [`Condition`]s hold.
 //!   [`Client::watch`]: read, decide and write, or begin again. [`Lease`]: a connection of one's own for a while.
+//! - [`Client::at`]: calls that are over at a deadline, wherever they are by then.
 //! - [`Subscription`]: channels as a stream of messages that outlives its connection, and gains and loses channels meanwhile.
 //! - [`Reply::synced`]: the answer once what the command has done is on the server's disk.
 //! - [`ToArg`], [`ToArgs`] and [`FromReply`]: which Rust values travel, and how to add one's own.
@@ -119,6 +120,7 @@ mod route;
 mod sys;
 mod values;
 
+pub use crate::api::at::At;
 pub use crate::api::batch::Batch;
 pub use crate::api::cmd::Cmd;
 pub use crate::api::handles::{Client, Db};

@@ -18,7 +18,7 @@ use sleeve::{Client, Config, Effect, Endpoint, Error, ErrorKind, News};
 const LIMIT: Duration = Duration::from_millis(400);
 
 /// Whether it took as long as it may, and a machine that is busy.
-fn in_time(since: Instant, limit: Duration) {
+pub fn in_time(since: Instant, limit: Duration) {
     let elapsed = since.elapsed();
     assert!(elapsed < limit.mul_f64(1.15) + SLACK, "{elapsed:?} instead of {limit:?}");
 }
@@ -28,7 +28,7 @@ fn timed_out(error: &Error, effect: Effect) {
 }
 
 /// A server that greets and then says nothing.
-fn silent() -> u16 {
+pub fn silent() -> u16 {
     serve(|_| Some(Vec::new()))
 }
 

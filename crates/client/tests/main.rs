@@ -3,6 +3,7 @@
 mod awake;
 mod changes;
 mod closing;
+mod deadlines;
 mod embedded_settings;
 mod endless;
 mod forks;

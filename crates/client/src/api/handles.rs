@@ -8,8 +8,9 @@
 #[cfg(feature = "embedded")]
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use super::at::At;
 use super::batch::Batch;
 use super::cmd::Cmd;
 use super::lease;
@@ -226,7 +227,7 @@ macro_rules! handle {
             }
 
             fn ask_waiting<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
-                self.origin.ask_waiting(self.database, write)
+                self.origin.ask_waiting(self.database, None, write)
             }
         }
 
@@ -234,6 +235,11 @@ macro_rules! handle {
             /// A command by its name, for those that have no method of their own; see [`Cmd`].
             pub fn cmd(&self, name: &str) -> Cmd<'_, Self> {
                 Cmd::new(self, name)
+            }
+
+            /// The same, for calls whose time is up at this time, wherever they are by then; see [`At`].
+            pub fn at(&self, deadline: Instant) -> At {
+                At { origin: self.origin.clone(), database: self.database, deadline }
             }
 
             /// Gathers commands that then leave together, with nothing in between; see [`Batch`].

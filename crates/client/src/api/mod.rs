@@ -1,5 +1,6 @@
 //! Where calls begin: clients and databases, and what gathers, repeats or keeps calls together.
 
+pub(crate) mod at;
 pub(crate) mod batch;
 pub(crate) mod cmd;
 pub(crate) mod handles;

@@ -145,27 +145,11 @@ async fn establish(link: &Link, post: &Post) -> Result<Arc<Socket>, Refusal> {
 fn tend(link: &Link) -> Duration {
     let mut done = Completions::default();
     let mut shared = link.shared.lock();
-    let (mut slice, mut is_unwatched) = (Duration::MAX, false);
-    if let Some(limit_ms) = link.limit_ms() {
-        let now_ms = clock_ms();
-        link.expire(&mut shared, limit_ms, now_ms, &mut done);
-        link.made_room(&shared);
-        match shared.pipe.oldest_ms() {
-            Some(issued_ms) => slice = left(limit_ms, now_ms, issued_ms),
-            None => is_unwatched = true,
-        }
-    }
-    shared.fall_asleep(is_unwatched);
+    let left = link.expire(&mut shared, &mut done);
+    shared.fall_asleep(left.is_none() && link.limit_ms().is_some());
     drop(shared);
     link.finish(&mut done);
-    slice
-}
-
-/// How long a command has that was issued then; at least so long that looking is not all that is done.
-fn left(limit_ms: u32, now_ms: u32, issued_ms: u32) -> Duration {
-    // One more, so that the coarse clock has passed the limit when the wait ends.
-    let left_ms = limit_ms.saturating_sub(now_ms.wrapping_sub(issued_ms)) + 1;
-    Duration::from_millis(left_ms.max(limit_ms / 16).into())
+    left.unwrap_or(Duration::MAX)
 }
 
 /// Reads and writes until the connection is over.
@@ -261,13 +245,7 @@ fn prepare(
     if !lone {
         link.end_lone(&mut shared);
     }
-    let mut command_left = None;
-    if let Some(limit_ms) = link.limit_ms() {
-        let now_ms = clock_ms();
-        link.expire(&mut shared, limit_ms, now_ms, done);
-        link.made_room(&shared);
-        command_left = shared.pipe.oldest_ms().map(|issued_ms| left(limit_ms, now_ms, issued_ms));
-    }
+    let command_left = link.expire(&mut shared, done);
     // Who has just had an answer may ask again at once, and need not say so.
     let nap = vigil.nap(link.limit_ms().map(|limit_ms| Duration::from_millis(limit_ms.into())));
     let is_watched = command_left.is_some() || sync_left.is_some() || nap.is_some() || !shared.pipe.is_idle();
@@ -440,7 +418,7 @@ mod tests {
         told.recv().expect("it is told");
         for error in [
             waiting.take().ok().and_then(|payload| payload.into_error()),
-            link.send_when_there_is_room(0, ping()).err(),
+            link.send_when_there_is_room(0, ping(), None).err(),
             link.wait_first().err(),
         ] {
             let error = error.expect("it failed");

@@ -16,6 +16,7 @@
 //! still wants it (`Life`), how its task waits (`Sleep`), and who reads (`Reader`). Whoever has the lock has all of them; a
 //! transition wakes nobody, which is the caller's part where it says so.
 
+mod deadline;
 pub(crate) mod life;
 mod owner;
 pub(crate) mod probe;
@@ -227,11 +228,6 @@ impl Link {
             self.bell.ring();
         }
         shared
-    }
-
-    /// Whether a lost connection is made again.
-    pub(crate) fn is_lasting(&self) -> bool {
-        self.lasting.load(Ordering::Relaxed)
     }
 
     /// The first attempt is over, or the task has ended: tells those who wait for that.

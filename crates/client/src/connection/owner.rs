@@ -5,8 +5,8 @@
 //! them in between. How long a reply may take is set by whoever has one, command by command; its task is rung when that
 //! changes. Whether it is still of use is looked at when it enters the pool and when it leaves it. Any thread.
 
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::{LIMIT_MS_MAX, Link, limit_ms};

@@ -3,7 +3,7 @@
 //! Whoever waits for an answer does so in his own way, so that nobody is held up who runs tasks: such a request is queued
 //! beyond the bound, up to twice as much, and who lets go of it waits instead.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::MutexGuard;
 
@@ -18,15 +18,43 @@ use crate::request::Written;
 use crate::request::name::Name;
 use crate::sys::clock_ms;
 
+/// How long somebody waits for room.
+struct Patience {
+    until: Option<Instant>,
+    /// The limit of all commands, where no earlier deadline was said.
+    limit: Option<Duration>,
+}
+
 impl Link {
-    /// Sends one request for which the queue had no room when it was looked at.
+    fn patience(&self, own: Option<Instant>) -> Patience {
+        let limit = self.config.command_timeout;
+        let until = limit.and_then(|limit| Instant::now().checked_add(limit));
+        match own {
+            Some(own) if until.is_none_or(|until| own < until) => Patience { until: Some(own), limit: None },
+            _ => Patience { until, limit },
+        }
+    }
+
+    /// Sends one request for which the queue had no room when it was looked at. It may have a deadline of its own.
     #[cold]
-    pub(crate) fn send_when_there_is_room(&self, database: u32, request: Written<'_>) -> Result<Sent, Error> {
-        let deadline = self.config.command_timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let (mut shared, fits) = self.admit(self.shared.lock(), request.name, request.bytes.len(), deadline)?;
-        let handle = shared.pipe.push(database, request, clock_ms());
+    pub(crate) fn send_when_there_is_room(
+        &self,
+        database: u32,
+        request: Written<'_>,
+        own: Option<Instant>,
+    ) -> Result<Sent, Error> {
+        let patience = self.patience(own);
+        let (mut shared, fits) = self.admit(self.shared.lock(), request.name, request.bytes.len(), &patience)?;
+        let handle = match own {
+            None => shared.pipe.push(database, request, clock_ms()),
+            Some(own) => {
+                shared.wake_up();
+                self.bell.ring();
+                shared.pipe.push_due(database, request, self.due_ms(own)).0
+            }
+        };
         self.pushed(shared);
-        Ok(if fits { Sent::Slot(handle) } else { Sent::Queued(Queued::new(handle, deadline)) })
+        Ok(if fits { Sent::Slot(handle) } else { Sent::Queued(Queued::new(handle, patience.until)) })
     }
 
     /// Sends several requests with nothing in between.
@@ -61,8 +89,7 @@ impl Link {
         if self.has_room(&shared, length) {
             return Ok(shared);
         }
-        let deadline = self.config.command_timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        self.admit(shared, name, length, deadline).map(|(shared, _)| shared)
+        self.admit(shared, name, length, &self.patience(None)).map(|(shared, _)| shared)
     }
 
     /// The lock, once a request may be queued, and whether it fits. One that does not is queued all the same while the queue
@@ -72,7 +99,7 @@ impl Link {
         mut shared: MutexGuard<'a, Shared>,
         name: Name,
         length: usize,
-        deadline: Option<Instant>,
+        patience: &Patience,
     ) -> Result<(MutexGuard<'a, Shared>, bool), Error> {
         loop {
             if !shared.is_wanted() {
@@ -93,8 +120,8 @@ impl Link {
             if runs_tasks() || shared.pipe.queued() <= self.config.queue_bytes_max.saturating_mul(2) {
                 return Ok((shared, false));
             }
-            if !self.wait_for_change(&mut shared, deadline) {
-                let situation = self.situation(shared.trouble(), self.config.command_timeout);
+            if !self.wait_for_change(&mut shared, patience.until) {
+                let situation = self.situation(shared.trouble(), patience.limit);
                 return Err(situation.no_room(name, shared.phase()));
             }
         }

@@ -68,7 +68,7 @@ impl Link {
         let database = self.config.database;
         let send = |request: Written<'_>| match self.send(database, request)? {
             Some(handle) => Ok(Sent::Slot(handle)),
-            None => self.send_when_there_is_room(database, request),
+            None => self.send_when_there_is_room(database, request, None),
         };
         match Request::with(write, send)?? {
             Sent::Slot(handle) => Ok(handle),

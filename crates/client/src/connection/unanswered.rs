@@ -1,5 +1,6 @@
 //! Whom a connection leaves without an answer, and what they are told: that time is up, or that nothing more is sent.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::{Link, Shared, Wire};
@@ -8,6 +9,7 @@ use crate::pipe::Pipe;
 use crate::pipe::slot::Completions;
 use crate::pipe::timeout::{Phase, Situation};
 use crate::request::name::Name;
+use crate::sys::{clock_ms, exact_clock_ms};
 
 impl Link {
     /// What is known now, for whom time is up.
@@ -15,24 +17,65 @@ impl Link {
         Situation { endpoint: &self.config.endpoint, limit, trouble }
     }
 
-    /// Tells the commands that were issued too long before `now_ms` that their time is up.
-    pub(crate) fn expire(&self, shared: &mut Shared, limit_ms: u32, now_ms: u32, done: &mut Completions) {
-        let limit = Duration::from_millis(limit_ms.into());
+    /// Tells the commands whose time is up that it is, and says for how long nobody else's will be; none for as long as nobody
+    /// sends one.
+    pub(crate) fn expire(&self, shared: &mut Shared, done: &mut Completions) -> Option<Duration> {
         let (pipe, trouble) = shared.pipe_and_trouble();
-        let situation = self.situation(trouble, Some(limit));
-        if pipe.expire(now_ms.wrapping_sub(limit_ms), &situation, done)
+        let due_left = pipe.next_due_ms().and_then(|_| self.expire_due(pipe, trouble, done));
+        let limit_left = self.limit_ms().and_then(|limit_ms| self.expire_old(pipe, trouble, limit_ms, done));
+        if done.has_some()
             && shared.is_lone()
             && let Some(bell) = self.lone_bell.get()
         {
             // Nobody else wakes a caller that reads for itself.
             bell.raise();
         }
+        self.made_room(shared);
+        due_left.into_iter().chain(limit_left).min()
+    }
+
+    /// As `expire`, for those that have deadlines of their own.
+    #[cold]
+    fn expire_due(&self, pipe: &mut Pipe, trouble: Option<&str>, done: &mut Completions) -> Option<Duration> {
+        let now_ms = exact_clock_ms();
+        pipe.expire_due(now_ms, &self.situation(trouble, None), done);
+        // One more, so that it has passed when the wait ends.
+        pipe.next_due_ms().map(|due_ms| Duration::from_millis((due_ms.wrapping_sub(now_ms) + 1).into()))
+    }
+
+    /// As `expire`, for those that may take as long as any.
+    fn expire_old(
+        &self,
+        pipe: &mut Pipe,
+        trouble: Option<&str>,
+        limit_ms: u32,
+        done: &mut Completions,
+    ) -> Option<Duration> {
+        let now_ms = clock_ms();
+        let limit = Duration::from_millis(limit_ms.into());
+        pipe.expire(now_ms.wrapping_sub(limit_ms), &self.situation(trouble, Some(limit)), done);
+        pipe.oldest_ms().map(|issued_ms| {
+            // One more, so that the coarse clock has passed the limit when the wait ends; and at least so long that looking is
+            // not all that is done.
+            let left_ms = limit_ms.saturating_sub(now_ms.wrapping_sub(issued_ms)) + 1;
+            Duration::from_millis(left_ms.max(limit_ms / 16).into())
+        })
     }
 
     /// What is said to a caller who waits no longer for the answer to a command of this name.
     pub(crate) fn give_up(&self, name: Name) -> Error {
         let shared = self.shared.lock();
         self.situation(shared.trouble(), None).timed_out(name, shared.phase(), Effect::Unknown)
+    }
+
+    /// What is said of a command of this name whose deadline has passed before it was sent.
+    pub(crate) fn too_late(&self, name: Name) -> Error {
+        self.situation(None, None).timed_out(name, Phase::Sending, Effect::None)
+    }
+
+    /// Whether a lost connection is made again.
+    pub(crate) fn is_lasting(&self) -> bool {
+        self.lasting.load(Ordering::Relaxed)
     }
 
     /// Why nothing can be sent any more.

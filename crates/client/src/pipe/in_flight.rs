@@ -75,10 +75,43 @@ pub(crate) struct Entry {
     pub(crate) selects: bool,
     /// The database that it runs in.
     pub(crate) database: u32,
-    /// When its caller sent it, on the link's wrapping clock.
-    pub(crate) issued_ms: u32,
+    /// When its caller sent it, on the link's wrapping clock; where it has a deadline of its own, when that is.
+    pub(crate) at_ms: u32,
+    /// Whether it has a deadline of its own.
+    pub(crate) has_deadline: bool,
     /// Bytes that it takes on the wire, its SELECT included.
     pub(crate) length: usize,
+}
+
+/// When the time of a request is up, on the link's wrapping clock of milliseconds.
+#[derive(Clone, Copy)]
+pub(crate) enum Time {
+    /// As long after this as any command may take.
+    Issued(u32),
+    /// At this time.
+    Due(u32),
+}
+
+/// Whether one time of a wrapping clock of milliseconds is before another.
+#[inline]
+pub(crate) fn is_before(time_ms: u32, other_ms: u32) -> bool {
+    (time_ms.wrapping_sub(other_ms) as i32) < 0
+}
+
+impl Entry {
+    #[inline]
+    pub(crate) fn new(asker: Asker, replies: u32, selects: bool, database: u32, length: usize, time: Time) -> Self {
+        let (at_ms, has_deadline) = match time {
+            Time::Issued(at_ms) => (at_ms, false),
+            Time::Due(at_ms) => (at_ms, true),
+        };
+        Self { asker, replies, selects, database, at_ms, has_deadline, length }
+    }
+
+    /// When its time is up.
+    pub(crate) fn time(&self) -> Time {
+        if self.has_deadline { Time::Due(self.at_ms) } else { Time::Issued(self.at_ms) }
+    }
 }
 
 /// One request of a unit that goes out without anything in between.

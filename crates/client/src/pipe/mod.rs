@@ -32,7 +32,7 @@ use std::task::Waker;
 use crate::error::Error;
 use crate::request::Written;
 use crate::request::name::Name;
-use in_flight::{Asker, Entry, Unit, call_task};
+use in_flight::{Asker, Entry, Time, Unit, call_task, is_before};
 use segment::{Segment, select_length, write_select};
 use slot::{Completions, FIRST_CONNECTION, Handle, Source, Target};
 use synced::FOLLOW;
@@ -60,6 +60,8 @@ pub(crate) struct Pipe {
     in_flight: VecDeque<Entry>,
     /// How many entries at the front of `in_flight` have already been told that time is up.
     expired: usize,
+    /// The next deadline that a request has of its own, or an earlier time.
+    next_due_ms: Option<u32>,
     /// Bytes that left on this connection, and how many of them belong to answered entries.
     sent: u64,
     answered: u64,
@@ -90,6 +92,7 @@ impl Pipe {
             lent: false,
             in_flight: VecDeque::new(),
             expired: 0,
+            next_due_ms: None,
             sent: 0,
             answered: 0,
             queued: 0,
@@ -108,8 +111,20 @@ impl Pipe {
     #[inline]
     pub(crate) fn push(&mut self, database: u32, request: Written<'_>, now_ms: u32) -> Handle {
         let (target, handle) = self.source.pair(request.name);
-        self.gather(Asker::Slot(target), 1, database, request.bytes, now_ms);
+        self.gather(Asker::Slot(target), 1, database, request.bytes, Time::Issued(now_ms));
         handle
+    }
+
+    /// As `push`, for a request with a deadline of its own, which is no later than that of any other that is sent now. Whether
+    /// no deadline is known to be earlier: whoever watches over them has to hear of it then.
+    pub(crate) fn push_due(&mut self, database: u32, request: Written<'_>, due_ms: u32) -> (Handle, bool) {
+        let (target, handle) = self.source.pair(request.name);
+        self.gather(Asker::Slot(target), 1, database, request.bytes, Time::Due(due_ms));
+        let is_next = self.next_due_ms.is_none_or(|next_ms| is_before(due_ms, next_ms));
+        if is_next {
+            self.next_due_ms = Some(due_ms);
+        }
+        (handle, is_next)
     }
 
     /// Gathers several requests with nothing in between.
@@ -118,7 +133,7 @@ impl Pipe {
         for unit in units {
             let (request, after) = rest.split_at_checked(unit.length).unwrap_or((rest, &[]));
             rest = after;
-            self.gather(Asker::Slot(unit.target), 1, unit.database, request, now_ms);
+            self.gather(Asker::Slot(unit.target), 1, unit.database, request, Time::Issued(now_ms));
         }
     }
 
@@ -128,7 +143,7 @@ impl Pipe {
         if holds {
             self.close_segment();
         }
-        self.gather(Asker::Exchange(Box::new(exchange)), frames, database, request, now_ms);
+        self.gather(Asker::Exchange(Box::new(exchange)), frames, database, request, Time::Issued(now_ms));
         if holds {
             self.out.holds = true;
             self.close_segment();
@@ -142,16 +157,16 @@ impl Pipe {
 
     /// Gathers the request to be told how far the disk is.
     pub(crate) fn push_follow(&mut self, now_ms: u32) {
-        self.gather(Asker::Follow, 1, self.database, FOLLOW, now_ms);
+        self.gather(Asker::Follow, 1, self.database, FOLLOW, Time::Issued(now_ms));
     }
 
     /// Gathers a request whose answer nobody waits for.
     pub(crate) fn push_unasked(&mut self, request: &[u8], now_ms: u32) {
-        self.gather(Asker::Nobody, 1, self.database, request, now_ms);
+        self.gather(Asker::Nobody, 1, self.database, request, Time::Issued(now_ms));
     }
 
     #[inline]
-    fn gather(&mut self, asker: Asker, frames: u32, database: u32, request: &[u8], now_ms: u32) {
+    fn gather(&mut self, asker: Asker, frames: u32, database: u32, request: &[u8], time: Time) {
         let before = self.out.bytes.len();
         let selects = database != self.database;
         if selects {
@@ -161,14 +176,8 @@ impl Pipe {
         self.out.bytes.extend_from_slice(request);
         let length = self.out.bytes.len() - before;
         self.queued += length;
-        self.out.entries.push_back(Entry {
-            asker,
-            replies: frames + u32::from(selects),
-            selects,
-            database,
-            issued_ms: now_ms,
-            length,
-        });
+        let replies = frames + u32::from(selects);
+        self.out.entries.push_back(Entry::new(asker, replies, selects, database, length, time));
     }
 
     fn close_segment(&mut self) {
@@ -242,8 +251,8 @@ impl Pipe {
     fn next_segment(&mut self) {
         if mem::take(&mut self.unwatches) {
             let (database, length) = (self.wire_database, UNWATCH.len());
-            let issued_ms = self.first_segment().entries.front().map_or(0, |next| next.issued_ms);
-            let entry = Entry { asker: Asker::Nobody, replies: 1, selects: false, database, issued_ms, length };
+            let time = self.first_segment().entries.front().map_or(Time::Issued(0), Entry::time);
+            let entry = Entry::new(Asker::Nobody, 1, false, database, length, time);
             self.queued += length;
             self.backlog.push_front(Segment::of_one(entry, UNWATCH.to_vec()));
         }
@@ -308,7 +317,7 @@ impl Pipe {
     pub(crate) fn resume(&mut self, asker: Asker, frames: u32, database: u32, request: Vec<u8>, now_ms: u32) {
         let length = request.len();
         self.queued += length;
-        let entry = Entry { asker, replies: frames, selects: false, database, issued_ms: now_ms, length };
+        let entry = Entry::new(asker, frames, false, database, length, Time::Issued(now_ms));
         self.backlog.push_front(Segment::of_one(entry, request));
         self.held = false;
     }
@@ -319,23 +328,33 @@ impl Pipe {
         if segments.flat_map(|segment| &segment.entries).all(|entry| entry.database < databases) {
             return;
         }
+        self.gather_again(|entry| {
+            let is_refused = entry.database >= databases;
+            if is_refused {
+                entry.asker.fail(error, done);
+            }
+            !is_refused
+        });
+    }
+
+    /// Takes those of the gathered requests out that are not kept. The others keep their order, and are each in their database.
+    fn gather_again(&mut self, mut is_kept: impl FnMut(&mut Entry) -> bool) {
         let mut segments = mem::take(&mut self.backlog);
         segments.push_back(mem::take(&mut self.out));
-        self.database = self.home;
-        self.queued = 0;
+        self.database = self.wire_database;
         for segment in segments {
+            self.queued -= segment.length();
             let mut rest = segment.bytes.get(segment.start..).unwrap_or_default();
             for mut entry in segment.entries {
                 let (bytes, after) = rest.split_at_checked(entry.length).unwrap_or((rest, &[]));
                 rest = after;
-                if entry.database >= databases {
-                    entry.asker.fail(error, done);
+                if !is_kept(&mut entry) {
                     continue;
                 }
                 let own = if entry.selects { select_length(entry.database) } else { 0 };
                 let request = bytes.get(own..).unwrap_or_default();
-                let frames = entry.replies - u32::from(entry.selects);
-                self.gather(entry.asker, frames, entry.database, request, entry.issued_ms);
+                let (frames, time) = (entry.replies - u32::from(entry.selects), entry.time());
+                self.gather(entry.asker, frames, entry.database, request, time);
             }
             if segment.holds && !self.out.entries.is_empty() {
                 self.out.holds = true;

@@ -155,7 +155,12 @@ impl World {
             1 => self.ask_transaction(),
             _ => {
                 let (database, key, request) = self.command();
-                let handle = self.pipe.push(database, Written { bytes: &request, name: Name::UNKNOWN }, self.now_ms);
+                let request = Written { bytes: &request, name: Name::UNKNOWN };
+                // None is later than that of others, who have a hundred.
+                let handle = match self.dice.roll(3) {
+                    0 => self.pipe.push_due(database, request, self.now_ms.wrapping_add(self.dice.roll(100) as u32)).0,
+                    _ => self.pipe.push(database, request, self.now_ms),
+                };
                 self.remember(database, key, handle);
             }
         }
@@ -274,6 +279,7 @@ impl World {
                 self.now_ms = self.now_ms.wrapping_add(self.dice.roll(20) as u32);
                 let endpoint = Endpoint::Embedded(None);
                 let situation = Situation { endpoint: &endpoint, limit: None, trouble: None };
+                self.pipe.expire_due(self.now_ms, &situation, &mut Completions::default());
                 self.pipe.expire(self.now_ms.wrapping_sub(100), &situation, &mut Completions::default());
             }
             38 if self.pipe.is_connected() => self.cut(),

@@ -502,6 +502,11 @@ impl Completions {
         std::mem::take(&mut self.errors)
     }
 
+    /// Whether something was completed since it was finished last.
+    pub(crate) fn has_some(&self) -> bool {
+        self.references > 0 || !self.wakers.is_empty()
+    }
+
     /// Takes over a reference, to be given back with others.
     ///
     /// # Safety

@@ -7,7 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::Pipe;
-use super::in_flight::Asker;
+use super::in_flight::{Asker, Entry, Time, is_before};
 use super::slot::Completions;
 use crate::config::Endpoint;
 use crate::error::{Effect, Error, ErrorKind};
@@ -111,23 +111,25 @@ impl<'a> Verdict<'a> {
 }
 
 impl Pipe {
-    /// Tells the requests that were issued before `before_ms` that their time is up. Whether there were any.
+    /// Tells the requests without deadlines of their own that were issued before `before_ms` that their time is up. Whether
+    /// there were any.
     ///
     /// What has left, or may be leaving, keeps its place, because its reply will still come. What never left is taken out
     /// whole and will not be sent, at no cost but its own: bytes are not moved, however many there are behind it.
     pub(crate) fn expire(&mut self, before_ms: u32, situation: &Situation<'_>, done: &mut Completions) -> bool {
         let mut verdict = Verdict::new(situation);
         let told_before = self.expired;
+        // Whoever has a deadline that has not come is older than those behind, who have longer to wait.
         while let Some(entry) = self.in_flight.get_mut(self.expired)
-            && is_before(entry.issued_ms, before_ms)
+            && (entry.was_told() || entry.was_issued_before(before_ms))
         {
             self.expired += 1;
             verdict.tell(&mut entry.asker, Phase::Answering, done);
         }
-        let phase = if self.connected { Phase::Sending } else { Phase::Connecting };
+        let phase = self.unsent_phase();
         let mut removed = false;
         while let Some(first) = self.first_segment().entries.front()
-            && is_before(first.issued_ms, before_ms)
+            && first.was_issued_before(before_ms)
             && let Some(mut entry) = self.first_segment().remove_first()
         {
             removed = true;
@@ -141,14 +143,70 @@ impl Pipe {
         removed || self.expired > told_before
     }
 
-    /// When the oldest request that has not been told that time is up was issued.
+    /// Tells the requests whose own deadlines were before `now_ms` that their time is up. Whether there were any. What never left
+    /// is taken out, for which what is gathered is gathered again.
+    pub(crate) fn expire_due(&mut self, now_ms: u32, situation: &Situation<'_>, done: &mut Completions) -> bool {
+        if self.next_due_ms.is_none_or(|due_ms| !is_before(due_ms, now_ms)) {
+            return false;
+        }
+        let (mut verdict, mut next_ms, mut has_told) = (Verdict::new(situation), None, false);
+        let mut is_due = |entry: &Entry| match entry.time() {
+            Time::Due(due_ms) if is_before(due_ms, now_ms) => true,
+            Time::Due(due_ms) => {
+                next_ms = next_ms.filter(|next_ms| is_before(*next_ms, due_ms)).or(Some(due_ms));
+                false
+            }
+            Time::Issued(_) => false,
+        };
+        for entry in self.in_flight.iter_mut().filter(|entry| !entry.was_told()) {
+            if is_due(entry) {
+                has_told = true;
+                verdict.tell(&mut entry.asker, Phase::Answering, done);
+            }
+        }
+        let unsent = self.backlog.iter().chain([&self.out]).flat_map(|segment| &segment.entries);
+        // Each is asked, so that the next deadline is known.
+        if unsent.filter(|entry| is_due(entry)).count() > 0 {
+            has_told = true;
+            let phase = self.unsent_phase();
+            self.gather_again(|entry| {
+                let is_over = matches!(entry.time(), Time::Due(due_ms) if is_before(due_ms, now_ms));
+                if is_over {
+                    verdict.tell(&mut entry.asker, phase, done);
+                }
+                !is_over
+            });
+        }
+        self.next_due_ms = next_ms;
+        has_told
+    }
+
+    /// What those wait for that have not left.
+    fn unsent_phase(&self) -> Phase {
+        if self.connected { Phase::Sending } else { Phase::Connecting }
+    }
+
+    /// The next deadline that a request has of its own, or an earlier time.
+    pub(crate) fn next_due_ms(&self) -> Option<u32> {
+        self.next_due_ms
+    }
+
+    /// When the oldest request was issued that has not been told that time is up. None where that has a deadline of its own,
+    /// which comes first.
     pub(crate) fn oldest_ms(&self) -> Option<u32> {
         let unsent = || self.backlog.iter().chain([&self.out]).find_map(|segment| segment.entries.front());
-        self.in_flight.get(self.expired).or_else(unsent).map(|entry| entry.issued_ms)
+        let oldest = self.in_flight.get(self.expired).or_else(unsent)?;
+        (!oldest.has_deadline).then_some(oldest.at_ms)
     }
 }
 
-/// Whether one time of a wrapping clock of milliseconds is before another.
-fn is_before(time_ms: u32, other_ms: u32) -> bool {
-    (time_ms.wrapping_sub(other_ms) as i32) < 0
+impl Entry {
+    fn was_issued_before(&self, before_ms: u32) -> bool {
+        !self.has_deadline && is_before(self.at_ms, before_ms)
+    }
+
+    /// Whether it has had a deadline, and was told that it has passed.
+    fn was_told(&self) -> bool {
+        self.has_deadline && matches!(self.asker, Asker::Nobody)
+    }
 }

@@ -9,6 +9,7 @@
 //! same pipe and intake as on a connection. A thread that lives only meanwhile takes it in: the engine rings when there is
 //! something, and the thread itself looks when a time is over.
 
+mod deadline;
 mod engines;
 mod synced;
 #[cfg(test)]
@@ -20,7 +21,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
 use sleeve_server::{Engine, Local, Opt};
@@ -40,6 +41,7 @@ use crate::pipe::transaction_state::Exchange;
 use crate::process::callback;
 use crate::request::Written;
 use crate::request::name::Name;
+use crate::sys::exact_clock_ms;
 use engines::House;
 use wakeup::Alarm;
 
@@ -144,9 +146,9 @@ impl Embedded {
     pub(crate) fn close(&self, wait: Option<Duration>) -> Result<(), Error> {
         self.closed.store(true, Ordering::Release);
         let Some(wait) = wait else { return Ok(()) };
-        let deadline = std::time::Instant::now().checked_add(wait);
+        let deadline = Instant::now().checked_add(wait);
         while !self.is_idle() {
-            let left = deadline.map_or(SLEEP_MAX, |at| at.saturating_duration_since(std::time::Instant::now()));
+            let left = deadline.map_or(SLEEP_MAX, |at| at.saturating_duration_since(Instant::now()));
             if left.is_zero() {
                 let message = "some commands are still not answered";
                 return Err(Error::new(ErrorKind::Timeout, Effect::Unknown, message));
@@ -195,17 +197,18 @@ impl Embedded {
     pub(crate) fn send(&self, database: u32, request: Written<'_>) -> Result<Sent, Error> {
         self.check(database)?;
         let mut seat = self.seat();
-        if seat.is_idle() {
-            if let Some(payload) = seat.answer(self, database, request.bytes) {
-                return Ok(Sent::Ready(payload, self.number));
-            }
-            let handle = seat.pipe.push(database, request, 0);
-            self.take_in(seat, true);
-            return Ok(Sent::Slot(handle));
+        let has_begun = seat.is_idle();
+        if has_begun && let Some(payload) = seat.answer(self, database, request.bytes) {
+            return Ok(Sent::Ready(payload, self.number));
         }
         let handle = seat.pipe.push(database, request, 0);
-        self.take_in(seat, false);
+        self.take_in(seat, has_begun);
         Ok(Sent::Slot(handle))
+    }
+
+    /// What is known now, for whom time is up.
+    fn situation(&self) -> Situation<'_> {
+        Situation { endpoint: &self.config.endpoint, limit: None, trouble: None }
     }
 
     /// Executes several requests with nothing of this seat's in between.
@@ -307,7 +310,9 @@ impl Embedded {
             let seat = seat.lock();
             if !seat.is_idle() {
                 let due = seat.local.due_in_ms().map_or(SLEEP_MAX, Duration::from_millis);
-                pause = Some(due.min(pause.unwrap_or(SLEEP_MAX)));
+                let over = seat.pipe.next_due_ms().map(|due_ms| due_ms.wrapping_sub(exact_clock_ms()).wrapping_add(1));
+                let over = over.map_or(SLEEP_MAX, |left_ms| Duration::from_millis(left_ms.into()));
+                pause = Some(due.min(over).min(pause.unwrap_or(SLEEP_MAX)));
             }
         }
         // Where another thread has begun to ask meanwhile, this one need not.
@@ -319,6 +324,7 @@ impl Embedded {
         if let Err(error) = seat.run(false, &mut done) {
             seat.renew(self, &error, &mut done);
         }
+        seat.pipe.expire_due(exact_clock_ms(), &self.situation(), &mut done);
         drop(seat);
         self.finish(&mut done);
     }
@@ -356,8 +362,7 @@ impl Driver for Embedded {
     }
 
     fn given_up(&self, name: Name) -> Error {
-        let situation = Situation { endpoint: &self.config.endpoint, limit: None, trouble: None };
-        situation.timed_out(name, Phase::Answering, Effect::Unknown)
+        self.situation().timed_out(name, Phase::Answering, Effect::Unknown)
     }
 
     fn error_hook(&self) -> Option<ErrorHook> {

@@ -151,16 +151,41 @@ impl Route {
         }
     }
 
+    /// As `ask`, for a request whose time is up then.
+    pub(crate) fn ask_until<T: FromReply>(
+        &self,
+        database: u32,
+        deadline: Instant,
+        write: impl FnOnce(&mut Request),
+    ) -> Reply<T> {
+        match Request::with(write, |request| self.send_until(database, request, deadline)) {
+            Ok(Ok(sent)) => Reply::sent(sent, self.error_hook()),
+            Ok(Err(error)) | Err(error) => Reply::failed(error, self.error_hook()),
+        }
+    }
+
     /// Sends one request.
     #[inline]
     pub(crate) fn send(&self, database: u32, request: Written<'_>) -> Result<Sent, Error> {
         match self {
             Self::Remote(link) => match link.send(database, request)? {
                 Some(handle) => Ok(Sent::Slot(handle)),
-                None => link.send_when_there_is_room(database, request),
+                None => link.send_when_there_is_room(database, request, None),
             },
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => embedded.send(database, request),
+        }
+    }
+
+    /// As `send`, for a request whose time is up then.
+    pub(crate) fn send_until(&self, database: u32, request: Written<'_>, deadline: Instant) -> Result<Sent, Error> {
+        match self {
+            Self::Remote(link) => match link.send_until(database, request, deadline)? {
+                Some(handle) => Ok(Sent::Slot(handle)),
+                None => link.send_when_there_is_room(database, request, Some(deadline)),
+            },
+            #[cfg(feature = "embedded")]
+            Self::Local(embedded) => embedded.send_until(database, request, deadline),
         }
     }
 

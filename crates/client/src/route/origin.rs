@@ -10,9 +10,9 @@ use super::pool::{Pool, Turn};
 use crate::error::Error;
 use crate::pipe::queued::Sent;
 use crate::reply::Reply;
-use crate::request::Request;
 use crate::request::blocking_commands;
 use crate::request::blocking_commands::Patience;
+use crate::request::{Request, Written};
 use crate::values::decode::FromReply;
 
 /// What the handles of one client share.
@@ -53,26 +53,45 @@ impl Origin {
         Ok(())
     }
 
-    /// Sends a command that may wait on the server.
-    pub(crate) fn ask_waiting<T: FromReply>(&self, database: u32, write: impl FnOnce(&mut Request)) -> Reply<T> {
+    /// Sends a command that may wait on the server. Its time may be up at a deadline.
+    pub(crate) fn ask_waiting<T: FromReply>(
+        &self,
+        database: u32,
+        deadline: Option<Instant>,
+        write: impl FnOnce(&mut Request),
+    ) -> Reply<T> {
         let mut request = Request::empty();
         write(&mut request);
         let Some(patience) = blocking_commands::of(&request) else {
-            return self.route.ask(database, |out| *out = request);
+            let write = |out: &mut Request| *out = request;
+            return match deadline {
+                None => self.route.ask(database, write),
+                Some(deadline) => self.route.ask_until(database, deadline, write),
+            };
         };
-        self.ask_apart(database, patience, request)
+        self.ask_apart(database, patience, deadline, request)
             .unwrap_or_else(|error| Reply::failed(error, self.route.error_hook()))
     }
 
     /// Sends a command on a connection that it has for itself until it is answered.
-    fn ask_apart<T: FromReply>(&self, database: u32, patience: Patience, request: Request) -> Result<Reply<T>, Error> {
+    fn ask_apart<T: FromReply>(
+        &self,
+        database: u32,
+        patience: Patience,
+        deadline: Option<Instant>,
+        request: Request,
+    ) -> Result<Reply<T>, Error> {
         self.route.check_process()?;
         if !self.route.is_open() {
             return Err(Error::closed("the client was closed"));
         }
         let turn = Turn::take(&self.pool, &self.route)?;
         turn.route.be_patient(patience);
-        match Request::with(|out| *out = request, |request| turn.route.send(database, request))?? {
+        let send = |request: Written<'_>| match deadline {
+            None => turn.route.send(database, request),
+            Some(deadline) => turn.route.send_until(database, request, deadline),
+        };
+        match Request::with(|out| *out = request, send)?? {
             Sent::Slot(handle) => Ok(Reply::apart(handle, Box::new(turn))),
             sent => Ok(Reply::sent(sent, self.route.error_hook())),
         }

@@ -70,6 +70,11 @@ pub(crate) fn clock_ms() -> u32 {
     (now.tv_sec as u32).wrapping_mul(1000).wrapping_add((now.tv_nsec / 1_000_000) as u32)
 }
 
+/// As [`clock_ms`], to the millisecond.
+pub(crate) fn exact_clock_ms() -> u32 {
+    clock_ms()
+}
+
 /// How long a wait on descriptors may take, for the system. A wait may end early, so what is too long for it is shortened.
 pub(crate) fn timespec(duration: Duration) -> Timespec {
     let duration = duration.min(WAIT_MAX);

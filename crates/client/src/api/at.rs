@@ -1,0 +1,67 @@
+//! A handle whose calls are over at a time that their caller says.
+//!
+//! It is a client or a database with a deadline, and as cheap. The deadline holds wherever a call is by then, and nobody has to
+//! wait for it to be told.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::cmd::Cmd;
+use crate::commands::ask::Ask;
+use crate::reply::Reply;
+use crate::request::Request;
+use crate::route::origin::Origin;
+use crate::values::decode::FromReply;
+
+/// A [`Client`](crate::Client) or [`Db`](crate::Db) whose calls fail with [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) when
+/// a time has come: while they wait for room in the queue or for a connection, on their way, and while they wait on the server.
+/// What had not left by then is not sent, and [`Error::effect`](crate::Error::effect) says so. The configuration's command
+/// timeout holds besides.
+///
+/// ```
+/// # #[cfg(feature = "embedded")] {
+/// use std::time::{Duration, Instant};
+/// use sleeve::{Client, ErrorKind, prelude::*};
+///
+/// let client = Client::connect("embedded://")?;
+/// let soon = client.at(Instant::now() + Duration::from_millis(50)); // for as many calls as are to be over by then
+/// soon.set("a", 1).wait()?;
+/// let job = soon.blpop::<Option<(String, String)>>("jobs", Duration::ZERO);
+/// assert_eq!(job.wait().unwrap_err().kind(), ErrorKind::Timeout);
+/// # }
+/// # Ok::<(), sleeve::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct At {
+    pub(crate) origin: Arc<Origin>,
+    pub(crate) database: u32,
+    pub(crate) deadline: Instant,
+}
+
+impl At {
+    /// Another database of the same server, with the same deadline.
+    pub fn db(&self, database: u32) -> Self {
+        Self { origin: self.origin.clone(), database, deadline: self.deadline }
+    }
+
+    /// A command by its name, for those that have no method of their own; see [`Cmd`].
+    pub fn cmd(&self, name: &str) -> Cmd<'_, Self> {
+        Cmd::new(self, name)
+    }
+}
+
+impl Ask for At {
+    fn ask<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
+        self.origin.route.ask_until(self.database, self.deadline, write)
+    }
+
+    fn ask_waiting<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
+        self.origin.ask_waiting(self.database, Some(self.deadline), write)
+    }
+}
+
+impl std::fmt::Debug for At {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("At").field("database", &self.database).field("deadline", &self.deadline).finish_non_exhaustive()
+    }
+}

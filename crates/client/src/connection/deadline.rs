@@ -1,0 +1,52 @@
+//! Requests with deadlines of their own: how one is sent, and how the connection's task hears of it.
+//!
+//! A deadline is kept in the pipe as a time on the wrapping clock of milliseconds, no later than any command may take. The task
+//! sleeps until the next that it knows of, so it is woken for one alone that is earlier. Any thread.
+
+use std::time::Instant;
+
+use super::{LIMIT_MS_MAX, Link, Sleep};
+use crate::error::Error;
+use crate::pipe::slot::Handle;
+use crate::request::Written;
+use crate::sys::exact_clock_ms;
+
+impl Link {
+    /// As `send`, for a request whose time is up then: also while it waits for room, or for a connection.
+    pub(crate) fn send_until(
+        &self,
+        database: u32,
+        request: Written<'_>,
+        deadline: Instant,
+    ) -> Result<Option<Handle>, Error> {
+        self.check(database)?;
+        if deadline <= Instant::now() {
+            return Err(self.too_late(request.name));
+        }
+        let due_ms = self.due_ms(deadline);
+        let mut shared = self.shared.lock();
+        if !self.has_room(&shared, request.bytes.len()) {
+            return Ok(None);
+        }
+        let (handle, is_next) = shared.pipe.push_due(database, request, due_ms);
+        // The task knows of no deadline as early, and has to hear of it if it sleeps.
+        let rings = is_next && shared.sleep != Sleep::Awake;
+        if rings {
+            shared.wake_up();
+        }
+        self.pushed(shared);
+        if rings {
+            self.bell.ring();
+        }
+        Ok(Some(handle))
+    }
+
+    /// When the time of a request is up that is sent now, on the wrapping clock: at its deadline, or when no command may take
+    /// any longer.
+    pub(crate) fn due_ms(&self, deadline: Instant) -> u32 {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let limit_ms = self.limit_ms().unwrap_or(LIMIT_MS_MAX);
+        let left_ms = left.as_nanos().div_ceil(1_000_000);
+        exact_clock_ms().wrapping_add(u32::try_from(left_ms).unwrap_or(u32::MAX).min(limit_ms))
+    }
+}
