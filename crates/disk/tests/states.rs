@@ -150,6 +150,43 @@ fn a_sync_that_runs_well_beside_one_that_fails_makes_nothing_durable() {
 }
 
 #[test]
+fn healings_that_fail_leave_no_heap_of_files_behind() {
+    let increments = |disk: &CrashingDisk| {
+        let names = disk.list(Path::new("logs")).expect("the folder");
+        names.iter().filter(|name| name.ends_with(".incr.aof")).count()
+    };
+    // Each of the calls of an attempt fails, the folder's sync behind the new manifest among them.
+    for skipped in 0..10 {
+        let (disk, mut log) = begin();
+        append(&mut log, &[&["SELECT", "3"], &["SET", "k", "1"]], 0);
+        let job = log.sync_job().expect("there is something");
+        job.run().expect("it is synced");
+        log.synced(&job);
+        let bytes = words(&["SET", "k", "2"]);
+        let end = log.end() + bytes.len() as u64;
+        log.append(end, &[IoSlice::new(&bytes)], 0).expect("it is appended");
+        fail(&disk, 0, &[Fault::Broken]);
+        log.sync_failed(&log.sync_job().expect("there is something").run().expect_err("the disk is broken"));
+        for is_last in [false, false, false, false, true] {
+            let mut healing = log.healing().expect("it is hurt");
+            if !is_last {
+                fail(&disk, skipped, &[Fault::Broken]);
+            }
+            let healed = healing.append(end, &[IoSlice::new(&bytes)]).and_then(|()| healing.run());
+            assert_eq!(healed.is_ok(), is_last, "call {skipped}");
+            match healed {
+                Ok(healed) => log.healed(healed),
+                Err(_) => log.not_healed(healing),
+            }
+            assert!(increments(&disk) <= 2, "call {skipped}: {:?}", disk.list(Path::new("logs")));
+        }
+        assert_eq!((log.health(), increments(&disk)), (&Health::Good, 2), "call {skipped}");
+        drop(log);
+        assert_eq!(read(&disk), ["SET base 0", "SELECT 3", "SET k 1", "SELECT 3", "SET k 2"], "call {skipped}");
+    }
+}
+
+#[test]
 fn a_cut_that_failed_is_remembered_over_the_next_healing() {
     let (disk, mut log) = begin();
     for (key, skipped) in [("first", Some(6)), ("second", None)] {
@@ -288,7 +325,7 @@ fn a_log_that_is_healed_where_its_base_stands_is_read() {
     let base = base(&disk, stands_for, "new").expect("a base");
     let rewritten = log.rewrite(base, since).and_then(|rewrite| rewrite.run()).expect("a rewrite");
     log.rewritten(rewritten);
-    let healing = log.healing().expect("it is hurt");
+    let mut healing = log.healing().expect("it is hurt");
     assert_eq!(healing.next(), log.end());
     log.healed(healing.run().expect("it is healed"));
     append(&mut log, &[&["SET", "k", "2"]], 0);

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use sleeve_disk::disk::crashing::{CrashingDisk, Fault, Plan};
+use sleeve_disk::disk::memory::MemoryDisk;
 use sleeve_disk::disk::passing::{Between, PassingDisk};
 use sleeve_disk::disk::{Disk, File};
 use sleeve_server::engine::origin::Origin;
@@ -33,7 +35,7 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !is_so() {
         assert!(Instant::now() < deadline, "{what} did not come about");
-        std::thread::sleep(Duration::from_millis(2));
+        thread::sleep(Duration::from_millis(2));
     }
 }
 
@@ -138,4 +140,76 @@ fn of_two_who_sync_at_once_none_takes_for_durable_what_the_other_could_not_sync(
         again.end_log();
     }
     engine.end_log();
+}
+
+/// A disk whose increments cannot be synced while a rewrite waits for the log to be written up to where it begins.
+#[derive(Debug, Default)]
+struct Stuck {
+    state: Mutex<StuckState>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct StuckState {
+    is_failing: bool,
+    /// Whether the base is written but for its sync.
+    has_base: bool,
+    /// Attempts to heal, by the thread of the log and by others.
+    attempts: (usize, usize),
+}
+
+impl Between for Stuck {
+    fn sync(&self, file: &dyn File, path: &Path) -> io::Result<()> {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let mut state = self.state.lock().expect("nobody fails with it");
+        if !state.is_failing || name.contains(".2.incr") {
+            return file.sync();
+        }
+        if name.starts_with("temp-rewriteaof") {
+            state.has_base = true;
+            self.changed.notify_all();
+            // The log is known to be hurt when the rewrite goes on.
+            drop(self.changed.wait_while(state, |state| state.attempts.0 == 0));
+            return file.sync();
+        }
+        // So the first increment is called until its base is there.
+        if name == "temp-appendonly.aof.incr" {
+            drop(self.changed.wait_while(state, |state| !state.has_base));
+            return Err(io::Error::other("it cannot be synced"));
+        }
+        if name.ends_with(".incr.aof") {
+            let attempts = &mut state.attempts;
+            let is_log = thread::current().name() == Some("log");
+            *(if is_log { &mut attempts.0 } else { &mut attempts.1 }) += 1;
+            self.changed.notify_all();
+            return Err(io::Error::other("it cannot be synced"));
+        }
+        file.sync()
+    }
+}
+
+#[test]
+fn a_log_that_cannot_be_healed_is_tried_again_now_and_then_also_while_a_rewrite_waits_for_it() {
+    let disk = PassingDisk::new(Arc::new(MemoryDisk::new()), Stuck::default());
+    let engine = begin(&disk, "everysec");
+    let mut local = engine.connect(|| {});
+    let state = || disk.between().state.lock().expect("nobody fails with it");
+    state().is_failing = true;
+    assert_eq!(ask(&mut local, "SET key value"), "+OK\r\n");
+    // A sync waits for the base, so that nobody writes to the log before it is hurt.
+    wait_until("a sync", || engine.durability.log.status().is_syncing);
+    assert_eq!(ask(&mut local, "BGREWRITEAOF"), "+Background append only file rewriting started\r\n");
+    wait_until("three attempts", || state().attempts.0 >= 3);
+    let by_others = state().attempts.1;
+    assert_eq!(by_others, 0, "whoever waits does not try by itself");
+    let names = disk.list(&engine.log_folder()).expect("the folder");
+    assert!(names.iter().filter(|name| name.ends_with(".incr.aof")).count() <= 3, "{names:?}");
+    state().is_failing = false;
+    wait_until("the healing", || ask(&mut local, "SET later 1") == "+OK\r\n");
+    let digest = ask(&mut local, "DEBUG DIGEST");
+    engine.durability.snapshots.close();
+    engine.end_log();
+    let again = begin(&disk, "everysec");
+    assert_eq!(ask(&mut again.connect(|| {}), "DEBUG DIGEST"), digest);
+    again.end_log();
 }

@@ -7,7 +7,7 @@
 //! for other servers, which do not know that word of the manifest and would find the same effects twice.
 
 use std::io::{self, IoSlice};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::disk::Disk;
@@ -17,7 +17,7 @@ use crate::replay::part::{Got, Part, Place};
 
 use super::place::{Options, write_manifest};
 use super::rewrite::make_increment;
-use super::writer::{Health, Increment, Job, Log};
+use super::writer::{Health, Increment, Job, LeftOver, Log, Selected};
 
 /// A healing that is to be run. Nothing is appended to the log meanwhile.
 #[derive(Debug)]
@@ -29,6 +29,13 @@ pub struct Healing {
     old: Vec<Increment>,
     new: Option<Increment>,
     number: i64,
+    /// What an attempt before has left, and the manifest that is to be there when it goes.
+    left_over: Option<LeftOver>,
+    before: Manifest,
+    /// What is selected where the old file is cut, once it was read.
+    selected: Option<Selected>,
+    /// Whether the manifest that names the new increment may be on the disk although it was not put there.
+    is_unsure: bool,
     salt: Option<Salt>,
     next_number: u64,
     /// The journal's offset behind the last block that is durable.
@@ -63,7 +70,7 @@ impl Log {
         }
         let job = self.take_job()?;
         let salt = self.options.checksums.then(|| self.options.next_salt());
-        let mut manifest = self.manifest.clone();
+        let (before, mut manifest) = (self.manifest.clone(), self.manifest.clone());
         let (first, length) = self.tail.first().map_or((0, 0), |part| (part.number, part.synced_length));
         manifest.increments.retain(|entry| entry.number <= first);
         manifest
@@ -80,6 +87,10 @@ impl Log {
             old: self.tail.clone(),
             new: None,
             number,
+            left_over: self.left_over.take(),
+            before,
+            selected: self.selected,
+            is_unsure: false,
             salt,
             next_number: 0,
             durable: self.synced_blocks,
@@ -103,6 +114,17 @@ impl Log {
         self.health = Health::Good;
         self.is_torn = false;
     }
+
+    /// That a healing has failed. What it has made goes at once, because it may be long, and the next attempt makes another;
+    /// where a manifest that may be on the disk names it, or it cannot be removed, the next attempt begins with that. So there is
+    /// never more than one.
+    pub fn not_healed(&mut self, mut healing: Healing) {
+        self.selected = healing.selected;
+        self.left_over = healing.left_over.take().or_else(|| {
+            let left = LeftOver { path: healing.path(), is_named: healing.is_unsure };
+            (left.is_named || remove(healing.disk.as_ref(), &left.path).is_err()).then_some(left)
+        });
+    }
 }
 
 impl Healing {
@@ -114,7 +136,7 @@ impl Healing {
     /// Appends the journal from [`Healing::next`] to `end`, as [`Log::append`] does.
     ///
     /// # Errors
-    /// What the system says; then the healing is given up, and another begun.
+    /// What the system says; then [`Log::not_healed`] is due, and another healing.
     pub fn append(&mut self, end: u64, slices: &[IoSlice<'_>]) -> io::Result<()> {
         let select = if self.new.is_none() { self.select()? } else { Vec::new() };
         let length = select.len() + slices.iter().map(|slice| slice.len()).sum::<usize>();
@@ -138,16 +160,39 @@ impl Healing {
     /// The new increment, which is made when it is first needed.
     fn increment(&mut self) -> io::Result<&mut Increment> {
         if self.new.is_none() {
-            let path = self.options.path(format!("{}.{}.incr.aof", self.options.name, self.number));
-            self.new = Some(make_increment(self.disk.as_ref(), path, self.number, self.salt)?);
+            self.clear_away()?;
+            self.new = Some(make_increment(self.disk.as_ref(), self.path(), self.number, self.salt)?);
         }
         self.new.as_mut().ok_or_else(|| io::Error::other("there is no increment"))
     }
 
+    /// Removes what an attempt before has left.
+    fn clear_away(&mut self) -> io::Result<()> {
+        let Some(left) = &self.left_over else { return Ok(()) };
+        if left.is_named {
+            write_manifest(self.disk.as_ref(), &self.options, &self.before)?;
+        }
+        remove(self.disk.as_ref(), &left.path)?;
+        self.left_over = None;
+        Ok(())
+    }
+
+    /// Where the new increment lies.
+    fn path(&self) -> PathBuf {
+        self.options.path(format!("{}.{}.incr.aof", self.options.name, self.number))
+    }
+
     /// The SELECT with which the new increment has to begin: what is selected where the old one is cut.
-    fn select(&self) -> io::Result<Vec<u8>> {
+    fn select(&mut self) -> io::Result<Vec<u8>> {
         let Some(old) = self.old.first() else { return Ok(Vec::new()) };
-        let database = read_part(old, durable_part(old)?, |_, _| Ok(()))?.database;
+        let (number, length) = (old.number, old.synced_length);
+        // It may be long, and an attempt before may have read it.
+        let known = self.selected.filter(|known| (known.number, known.length) == (number, length));
+        let database = match known {
+            Some(known) => known.database,
+            None => read_part(old, durable_part(old)?, |_, _| Ok(()))?.database,
+        };
+        self.selected = Some(Selected { number, length, database });
         let text = database.to_string();
         Ok(format!("*2\r\n$6\r\nSELECT\r\n${}\r\n{text}\r\n", text.len()).into_bytes())
     }
@@ -181,16 +226,20 @@ impl Healing {
     /// Makes the new increment durable, names it, and cuts the old ones.
     ///
     /// # Errors
-    /// What the system says; then another healing is begun. The log is untouched.
-    pub fn run(mut self) -> io::Result<Healed> {
+    /// What the system says; then [`Log::not_healed`] is due, and another healing. The log is untouched.
+    pub fn run(&mut self) -> io::Result<Healed> {
         if self.new.is_none() {
             self.append(self.end, &[])?;
         }
-        self.increment()?.file.sync()?;
-        let Healing { disk, options, mut manifest, old, new, salt, next_number, end, job, .. } = self;
-        let Some(mut increment) = new else { return Err(io::Error::other("there is no increment")) };
+        let mut increment = self.increment()?.clone();
+        increment.file.sync()?;
         increment.synced_length = increment.length;
-        write_manifest(disk.as_ref(), &options, &manifest)?;
+        write_manifest(self.disk.as_ref(), &self.options, &self.manifest).map_err(|unwritten| {
+            self.is_unsure = unwritten.is_unsure;
+            unwritten.error
+        })?;
+        let Healing { disk, options, old, salt, next_number, end, .. } = self;
+        let (mut manifest, job) = (std::mem::take(&mut self.manifest), std::mem::take(&mut self.job));
         // The log is healed. What cannot be cut now is at the next start: the manifest goes on saying so.
         if let Some(first) = old.first()
             && first.file.truncate(first.synced_length).and_then(|()| first.file.sync()).is_ok()
@@ -207,7 +256,7 @@ impl Healing {
         let before = named.filter(|entry| options.path(entry.path()) != increment.path);
         let sizes = before.map(|entry| disk.size(&options.path(entry.path())).unwrap_or(0));
         let bytes_before = sizes.sum();
-        Ok(Healed { manifest, increment, salt, next_number, end, bytes_before, _job: job })
+        Ok(Healed { manifest, increment, salt: *salt, next_number: *next_number, end: *end, bytes_before, _job: job })
     }
 }
 
@@ -235,9 +284,10 @@ fn read_part(
     }
 }
 
-impl Healing {
-    /// Where the new increment lies, for whoever gives the healing up.
-    pub fn path(&self) -> PathBuf {
-        self.options.path(format!("{}.{}.incr.aof", self.options.name, self.number))
+/// Removes a file that may be there.
+fn remove(disk: &dyn Disk, path: &Path) -> io::Result<()> {
+    match disk.remove(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }

@@ -12,7 +12,7 @@
 //! | begin an increment, as a rewrite does | [`Log::rotation`] | [`Rotation::run`] | [`Log::switch`] |
 //! | end a rewrite | [`Log::rewrite`] | [`Rewrite::run`] | [`Log::rewritten`] |
 //! | remove what a rewrite has left over | [`Log::history`] | [`History::run`] | [`Log::history_removed`] |
-//! | heal after a sync that failed | [`Log::healing`] | [`Healing::append`] or [`Healing::append_old`], [`Healing::run`] | [`Log::healed`] |
+//! | heal after a sync that failed | [`Log::healing`] | [`Healing::append`] or [`Healing::append_old`], [`Healing::run`] | [`Log::healed`] or [`Log::not_healed`] |
 //!
 //! **What is durable when.** A manifest is written beside its place, synced, renamed and its folder synced, and what it
 //! names is durable before that. An increment is named before anything is appended to it. A base is named when it is whole.

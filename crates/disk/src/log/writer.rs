@@ -34,6 +34,22 @@ pub(super) struct Increment {
     pub(super) synced_length: u64,
 }
 
+/// The increment of a healing that has failed, still there.
+#[derive(Clone, Debug)]
+pub(super) struct LeftOver {
+    pub(super) path: PathBuf,
+    /// Whether a manifest names it that may be on the disk.
+    pub(super) is_named: bool,
+}
+
+/// What is selected where an increment is cut.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Selected {
+    pub(super) number: i64,
+    pub(super) length: u64,
+    pub(super) database: u32,
+}
+
 /// The log; see the folder's head for how it is used. It is cheap to lock: no call waits for anything but a write.
 #[derive(Debug)]
 pub struct Log {
@@ -57,6 +73,9 @@ pub struct Log {
     pub(super) health: Health,
     /// How many syncs have failed.
     pub(super) sync_failures: u64,
+    /// What is known of the last healing, where that failed.
+    pub(super) left_over: Option<LeftOver>,
+    pub(super) selected: Option<Selected>,
     /// The salt of the stretch; none where the next block begins one.
     pub(super) salt: Option<Salt>,
     pub(super) next_number: u64,
@@ -113,6 +132,8 @@ impl Log {
             synced_blocks: end,
             health: Health::Good,
             sync_failures: 0,
+            left_over: None,
+            selected: None,
             salt: tail.map(|(salt, _)| salt),
             next_number: tail.map_or(0, |(_, number)| number),
             bytes_before: beginning.bytes_before,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use sleeve_disk::disk::{Disk, File, Open};
 use sleeve_disk::format::manifest::Format;
-use sleeve_disk::log::{BaseWriter, Folder, Health, Log, NewBase, Options, SyncJob};
+use sleeve_disk::log::{BaseWriter, Folder, Healed, Healing, Health, Log, NewBase, Options, SyncJob};
 use sleeve_disk::replay::{self, Step};
 use sleeve_tests::random::Random;
 
@@ -197,6 +197,20 @@ impl Server {
 
     fn heal(&mut self, random: &mut Random) -> io::Result<()> {
         let Some(mut healing) = self.log.healing() else { return Ok(()) };
+        match self.run_healing(&mut healing, random) {
+            Ok(healed) => {
+                self.log.healed(healed);
+                self.done.healings += 1;
+                Ok(())
+            }
+            Err(error) => {
+                self.log.not_healed(healing);
+                Err(error)
+            }
+        }
+    }
+
+    fn run_healing(&self, healing: &mut Healing, random: &mut Random) -> io::Result<Healed> {
         if self.life.manner.forgets {
             healing.append_old()?;
         }
@@ -209,10 +223,7 @@ impl Server {
                 break;
             }
         }
-        let healed = healing.run()?;
-        self.log.healed(healed);
-        self.done.healings += 1;
-        Ok(())
+        healing.run()
     }
 
     fn rewrite_step(&mut self, random: &mut Random) -> io::Result<()> {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use sleeve_disk::log::{Health, Log, RewriteLimit, Rotated};
+use sleeve_disk::log::{Healed, Healing, Health, Log, RewriteLimit, Rotated};
 
 use crate::config::{Config, Opt};
 use crate::engine::durability::closing::Closing;
@@ -350,6 +350,18 @@ impl OpenLog {
             return Ok(());
         }
         let Some(mut healing) = self.log.healing() else { return Ok(()) };
+        match self.run_healing(&mut healing) {
+            Ok(healed) => self.log.healed(healed),
+            Err(error) => {
+                self.log.not_healed(healing);
+                return Err(error);
+            }
+        }
+        self.note_synced(self.log.synced_end());
+        Ok(())
+    }
+
+    fn run_healing(&mut self, healing: &mut Healing) -> io::Result<Healed> {
         self.note_synced(healing.next());
         if self.keeper.offset() != healing.next() {
             // Under `appendfsync no` the journal lets go of what is written, and only then somebody has asked for a sync.
@@ -363,8 +375,6 @@ impl OpenLog {
             let slices = self.keeper.take_from(healing.next(), usize::try_from(room).unwrap_or(usize::MAX));
             healing.append(slices.offset() + slices.len(), &slices.io_slices())?;
         }
-        self.log.healed(healing.run()?);
-        self.note_synced(self.log.synced_end());
-        Ok(())
+        healing.run()
     }
 }

@@ -16,8 +16,8 @@ use crate::config::Opt;
 use crate::config::value::reason;
 use crate::engine::Engine;
 
-/// How long a log that cannot be written is left alone.
-const SWITCH_RETRY: Duration = Duration::from_millis(5);
+/// How often whoever waits for a log that cannot be written looks whether it can.
+const SWITCH_TICK: Duration = Duration::from_millis(5);
 
 impl Engine {
     /// Writes a base of the log, whatever there is of one.
@@ -121,13 +121,15 @@ impl Engine {
     /// Waits until the journal goes into the new increment; its number.
     fn wait_for_switch(&self) -> Result<i64, String> {
         loop {
-            self.write_log();
+            // One that cannot be written is tried again by its own thread, and not as often as is looked here.
+            if !self.durability.fails() {
+                self.write_log();
+            }
             match self.durability.log.with(|open| open.take_switched()) {
                 None => return Err("the log was closed meanwhile".into()),
                 Some(Some(switched)) => return switched.map_err(|error| reason(&error)),
                 Some(None) if self.durability.snapshots.is_aborted() => return Err(ABORTED.into()),
-                // The log cannot be written for now.
-                Some(None) => std::thread::sleep(SWITCH_RETRY),
+                Some(None) => std::thread::sleep(SWITCH_TICK),
             }
         }
     }

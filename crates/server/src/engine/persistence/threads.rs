@@ -39,7 +39,12 @@ pub fn start(engine: &Arc<Engine>, opening: u64) -> std::io::Result<()> {
 fn write_when_asked(engine: &Engine, opening: u64) {
     let (durability, journal) = (&engine.durability, &engine.journal);
     let mut round = Round::default();
-    while durability.log.wait_to_be_asked(opening, durability.fails().then_some(TRY_AGAIN)) {
+    let wait = || match durability.fails() {
+        // However often it is asked.
+        true => durability.log.wait_for_close(opening, TRY_AGAIN),
+        false => durability.log.wait_to_be_asked(opening, None),
+    };
+    while wait() {
         let until = Instant::now() + round.wait_max;
         while !round.is_whole(journal.pieces()) && Instant::now() < until {
             durability.log.wait_to_be_asked(opening, Some(until.saturating_duration_since(Instant::now())));
