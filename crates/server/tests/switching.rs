@@ -110,3 +110,32 @@ fn while_the_first_base_is_written_replies_wait_for_the_disk_as_ever_and_the_ser
     assert_eq!(writer.frame(), "*2\r\n:1\r\n:0\r\n", "the base is in its place");
     assert!(logged.engine.may_end(false));
 }
+
+#[test]
+fn a_sync_that_fails_before_the_first_base_is_there_is_not_solved_because_nothing_is_to_be_written() {
+    let logged = Logged::new(&[(Opt::Workers, "1"), (Opt::Appendfsync, "always")]);
+    let (mut admin, mut writer, mut reader) = (logged.open(), logged.open(), logged.open());
+    assert_eq!(admin.ask("MSET a 1 b 2"), "+OK\r\n");
+    for words in ["appendonly no", "rdb-key-save-delay 100000000", "appendonly yes"] {
+        assert_eq!(admin.ask(&format!("CONFIG SET {words}")), "+OK\r\n");
+    }
+    while !logged.engine.durability.log.is_open() {
+        thread::yield_now();
+    }
+    logged.gate.set(Gate::Failing);
+    assert!(writer.ask("SET key value").starts_with("-MISCONF "));
+    logged.gate.set(Gate::Open);
+    // As its thread does now and then.
+    logged.engine.write_log();
+    assert!(admin.ask("INFO persistence").contains("aof_last_write_status:err"));
+    assert!(writer.ask("SET key other").starts_with("-MISCONF "));
+    assert_eq!(reader.ask("GET key"), "$5\r\nvalue\r\n", "nobody waits for what does not come");
+    assert_eq!(admin.ask("CONFIG SET rdb-key-save-delay 0"), "+OK\r\n");
+    // With its base the log can be healed.
+    while writer.ask("SET key third") != "+OK\r\n" {
+        thread::yield_now();
+    }
+    assert_eq!(writer.ask("WAITAOF 1 0 0"), "*2\r\n:1\r\n:0\r\n");
+    logged.engine.end_log();
+    assert!(is_there(&logged.folder().expect("nobody has it any more"), "third"));
+}

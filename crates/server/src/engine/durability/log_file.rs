@@ -344,12 +344,12 @@ impl OpenLog {
     /// Writes what may be lost once more, into an increment of its own, where a sync has failed.
     ///
     /// # Errors
-    /// What the system says; it is to be tried again.
+    /// What the system says, or what it has said of the sync where the log cannot be healed now, because its first base is still
+    /// to come or it is being rewritten; it is to be tried again.
     pub fn heal(&mut self) -> io::Result<()> {
-        if !matches!(self.log.health(), Health::SyncFailed(_)) {
-            return Ok(());
-        }
-        let Some(mut healing) = self.log.healing() else { return Ok(()) };
+        let Health::SyncFailed(reason) = self.log.health() else { return Ok(()) };
+        let hurt = io::Error::other(format!("a sync has failed before: {reason}"));
+        let mut healing = self.log.healing().ok_or(hurt)?;
         match self.run_healing(&mut healing) {
             Ok(healed) => self.log.healed(healed),
             Err(error) => {
