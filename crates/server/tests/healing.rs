@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -212,4 +213,47 @@ fn a_log_that_cannot_be_healed_is_tried_again_now_and_then_also_while_a_rewrite_
     let again = begin(&disk, "everysec");
     assert_eq!(ask(&mut again.connect(|| {}), "DEBUG DIGEST"), digest);
     again.end_log();
+}
+
+/// A disk that refuses so many syncs, and counts those that it has refused.
+#[derive(Debug)]
+struct Refusing {
+    disk: CrashingDisk,
+    left: AtomicUsize,
+    refused: AtomicUsize,
+}
+
+impl Between for Refusing {
+    fn sync(&self, file: &dyn File, _path: &Path) -> io::Result<()> {
+        if self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok() {
+            self.disk.fail(BTreeMap::from([(self.disk.calls() + 1, Fault::Broken)]), None);
+            self.refused.fetch_add(1, Ordering::SeqCst);
+        }
+        file.sync()
+    }
+}
+
+#[test]
+fn a_log_that_ends_after_a_sync_that_failed_is_healed_if_the_disk_works_by_then() {
+    // The last sync of all fails; or one before it, and the first attempt to heal.
+    for (refused, waits_for) in [(1, 0), (usize::MAX, 2)] {
+        let disk = CrashingDisk::new(Plan::default());
+        let between = Refusing { disk: disk.clone(), left: AtomicUsize::new(0), refused: AtomicUsize::new(0) };
+        let passing = PassingDisk::new(Arc::new(disk.clone()), between);
+        let engine = begin(&passing, "everysec");
+        let mut local = engine.connect(|| {});
+        passing.between().left.store(refused, Ordering::SeqCst);
+        assert_eq!(ask(&mut local, "SET key value"), "+OK\r\n");
+        wait_until("the failures", || passing.between().refused.load(Ordering::SeqCst) >= waits_for);
+        if waits_for > 0 {
+            passing.between().left.store(0, Ordering::SeqCst);
+        }
+        let digest = ask(&mut local, "DEBUG DIGEST");
+        engine.end_log();
+        for seed in 0..8 {
+            let again = begin(&disk.survivors(seed, Plan::default()), "everysec");
+            assert_eq!(ask(&mut again.connect(|| {}), "DEBUG DIGEST"), digest, "{refused}, {seed}");
+            again.end_log();
+        }
+    }
 }

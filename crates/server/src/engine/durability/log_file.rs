@@ -341,6 +341,22 @@ impl OpenLog {
         self.keeper.advance(offset.saturating_sub(self.keeper.offset()));
     }
 
+    /// Syncs what is written; where that fails, heals once: for whoever closes the log.
+    ///
+    /// # Errors
+    /// What the system says; then what was not synced before may be lost.
+    pub fn sync_or_heal(&mut self) -> io::Result<()> {
+        let Some(job) = self.log.sync_job() else { return Ok(()) };
+        match job.run() {
+            Ok(()) => self.log.synced(&job),
+            Err(error) => {
+                self.log.sync_failed(&error);
+                self.heal()?;
+            }
+        }
+        Ok(())
+    }
+
     /// Writes what may be lost once more, into an increment of its own, where a sync has failed.
     ///
     /// # Errors

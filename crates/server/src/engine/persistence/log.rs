@@ -45,23 +45,15 @@ impl Engine {
         self.tell_synced();
     }
 
-    /// Writes and syncs all that there is, and ends the log: the server ends, or goes on without.
+    /// Writes and syncs all that there is, and ends the log: the server ends, or goes on without. Where a sync has failed, the
+    /// disk may work again by now, and there will be no other chance: it is healed, once.
     ///
     /// # Errors
     /// What the system says; the log ends all the same.
     pub fn close_log(&self) -> io::Result<()> {
         let turn = self.durability.log.sync_turn();
         let Some(mut open) = self.durability.log.take_open_if(|_| true) else { return Ok(()) };
-        let mut closed = open.write(now_s());
-        if closed.is_ok()
-            && let Some(job) = open.log.sync_job()
-        {
-            closed = job.run();
-            match &closed {
-                Ok(()) => open.log.synced(&job),
-                Err(error) => open.log.sync_failed(error),
-            }
-        }
+        let closed = open.heal().and_then(|()| open.write(now_s())).and_then(|()| open.sync_or_heal());
         drop(turn);
         let closed = closed.and_then(|()| {
             self.journal.set_written(open.written_offset());
