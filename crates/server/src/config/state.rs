@@ -233,7 +233,9 @@ impl Config {
         for wanted in patterns {
             if wanted.iter().any(|byte| b"*?[".contains(byte)) {
                 names()
-                    .filter(|(_, name)| pattern::matches(wanted, name.as_bytes(), true))
+                    .filter(|(row, name)| {
+                        row.change != Change::Hidden && pattern::matches(wanted, name.as_bytes(), true)
+                    })
                     .for_each(|(row, name)| add(name.as_bytes(), row));
             } else if let Some((row, _)) = find(wanted) {
                 add(wanted, row);

@@ -94,6 +94,8 @@ pub enum Change {
     Own,
     /// Also by CONFIG SET.
     Live,
+    /// As `Live`, for tests: CONFIG GET shows it to who names it whole.
+    Hidden,
     /// By CONFIG SET if `enable-protected-configs` allows it.
     Protected,
 }
@@ -393,9 +395,9 @@ options! {
         "Whether a snapshot is synced to disk every 4 MiB while it is written, instead of once at its end.";
     SnapshotMaxMemory "snapshot-max-memory" Kind::Memory { min: MEBIBYTE, max: LONG_MAX }, "64mb", Live,
         "Bytes that may wait for a snapshot's disk before clients that write are held.";
-    RdbKeySaveDelay "rdb-key-save-delay" number(INT_MIN, INT_MAX), "0", Live,
+    RdbKeySaveDelay "rdb-key-save-delay" number(INT_MIN, INT_MAX), "0", Hidden,
         "Microseconds to wait behind each key of a snapshot; for tests.";
-    KeyLoadDelay "key-load-delay" number(INT_MIN, INT_MAX), "0", Live,
+    KeyLoadDelay "key-load-delay" number(INT_MIN, INT_MAX), "0", Hidden,
         "Microseconds to wait behind each key that is loaded; for tests.";
 
     // The append-only log.
