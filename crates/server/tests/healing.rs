@@ -15,6 +15,8 @@ use sleeve_disk::disk::{Disk, File};
 use sleeve_server::engine::origin::Origin;
 use sleeve_server::{Config, Engine, Local, Opt};
 
+use crate::logged::Logged;
+
 /// An engine that has loaded what is on this disk.
 fn begin(disk: &(impl Disk + Clone + 'static), policy: &str) -> Arc<Engine> {
     let config = Config::default();
@@ -256,4 +258,15 @@ fn a_log_that_ends_after_a_sync_that_failed_is_healed_if_the_disk_works_by_then(
             again.end_log();
         }
     }
+}
+
+#[test]
+fn info_tells_of_a_log_while_somebody_uses_it_who_may_wait_for_the_disk() {
+    let logged = Logged::new(&[]);
+    let mut client = logged.open();
+    assert_eq!(client.ask("SET k v"), "+OK\r\n");
+    let used = logged.engine.durability.log.lock();
+    let told = client.ask("INFO persistence");
+    assert!(told.contains("aof_enabled:1") && !told.contains("aof_current_size:0"), "{told}");
+    drop(used);
 }

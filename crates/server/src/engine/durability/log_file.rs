@@ -4,6 +4,7 @@
 //! be written once more ([`sleeve_disk::log::Log::healing`]).
 
 use std::io;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -44,6 +45,7 @@ impl Policy {
 pub struct LogFile {
     open: Mutex<Option<OpenLog>>,
     is_open: AtomicBool,
+    shown: Shown,
     is_syncing: AtomicBool,
     /// Held by whoever syncs; see [`LogFile::sync_turn`].
     sync_turn: Mutex<()>,
@@ -64,6 +66,44 @@ pub struct LogFile {
     bell: Condvar,
     /// Wakes the thread that syncs when there is no log any more.
     closing: Condvar,
+}
+
+/// Numbers of the open log, as whoever used it last has left them: INFO does not wait for a disk.
+#[derive(Debug, Default)]
+struct Shown {
+    current_bytes: AtomicU64,
+    base_bytes: AtomicU64,
+    is_waiting: AtomicBool,
+}
+
+/// The open log while somebody uses it.
+pub struct Opened<'l> {
+    open: MutexGuard<'l, Option<OpenLog>>,
+    shown: &'l Shown,
+}
+
+impl Deref for Opened<'_> {
+    type Target = Option<OpenLog>;
+
+    fn deref(&self) -> &Option<OpenLog> {
+        &self.open
+    }
+}
+
+impl DerefMut for Opened<'_> {
+    fn deref_mut(&mut self) -> &mut Option<OpenLog> {
+        &mut self.open
+    }
+}
+
+impl Drop for Opened<'_> {
+    fn drop(&mut self) {
+        if let Some(OpenLog { log, .. }) = &*self.open {
+            self.shown.current_bytes.store(log.bytes(), Ordering::Relaxed);
+            self.shown.base_bytes.store(log.bytes_at_rewrite(), Ordering::Relaxed);
+            self.shown.is_waiting.store(log.is_waiting(), Ordering::Relaxed);
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -124,12 +164,14 @@ impl LogFile {
 
     /// What INFO says of it.
     pub fn status(&self) -> LogStatus {
-        let Some(open) = &*self.open.lock() else { return LogStatus::default() };
+        if !self.is_open() {
+            return LogStatus::default();
+        }
         LogStatus {
             is_open: true,
-            current_bytes: open.log.bytes(),
-            base_bytes: open.log.bytes_at_rewrite(),
-            is_waiting: open.log.is_waiting(),
+            current_bytes: self.shown.current_bytes.load(Ordering::Relaxed),
+            base_bytes: self.shown.base_bytes.load(Ordering::Relaxed),
+            is_waiting: self.shown.is_waiting.load(Ordering::Relaxed),
             is_syncing: self.is_syncing.load(Ordering::Relaxed),
             delayed_syncs: self.delayed_syncs.load(Ordering::Relaxed),
         }
@@ -139,14 +181,14 @@ impl LogFile {
     pub fn set_open(&self, open: OpenLog) -> u64 {
         let opening = self.next_opening();
         self.lacks_base.store(open.log.is_waiting(), Ordering::Release);
-        *self.open.lock() = Some(open);
+        *self.lock() = Some(open);
         self.is_open.store(true, Ordering::Release);
         opening
     }
 
     /// Takes the open log out, if it is one to be taken; its threads end.
     pub fn take_open_if(&self, is_wanted: impl FnOnce(&Log) -> bool) -> Option<OpenLog> {
-        let mut open = self.open.lock();
+        let mut open = self.lock();
         let taken = open.take_if(|open| is_wanted(&open.log))?;
         self.next_opening();
         self.is_open.store(false, Ordering::Release);
@@ -154,8 +196,13 @@ impl LogFile {
     }
 
     /// The open log, whoever else uses it: for the log's threads.
-    pub fn lock(&self) -> MutexGuard<'_, Option<OpenLog>> {
-        self.open.lock()
+    pub fn lock(&self) -> Opened<'_> {
+        Opened { open: self.open.lock(), shown: &self.shown }
+    }
+
+    fn try_lock(&self) -> Option<Opened<'_>> {
+        let open = self.open.try_lock()?;
+        Some(Opened { open, shown: &self.shown })
     }
 
     /// Runs `work` on the open log, unless somebody else uses it, who then runs the same behind what it does; or unless it is
@@ -166,11 +213,11 @@ impl LogFile {
             return;
         }
         loop {
-            let mut open = self.open.try_lock();
+            let mut open = self.try_lock();
             if open.is_none() {
                 // Whoever has it looks at this when it has given it back.
                 self.is_contended.store(true, Ordering::SeqCst);
-                open = self.open.try_lock();
+                open = self.try_lock();
             }
             let Some(mut open) = open else { return };
             self.is_contended.store(false, Ordering::SeqCst);
@@ -195,7 +242,7 @@ impl LogFile {
 
     /// Runs `work` on the open log, if there is one.
     pub fn with<R>(&self, work: impl FnOnce(&mut OpenLog) -> R) -> Option<R> {
-        self.open.lock().as_mut().map(work)
+        self.lock().as_mut().map(work)
     }
 
     /// Changes the open log, and the one that begins with the next base.
@@ -206,7 +253,7 @@ impl LogFile {
 
     /// Looks at the log, be it open or one that begins with the next base.
     pub fn with_any<R>(&self, look: impl FnOnce(&Log) -> R) -> Option<R> {
-        match &*self.open.lock() {
+        match &*self.lock() {
             Some(open) => Some(look(&open.log)),
             None => self.starting.lock().as_ref().map(look),
         }
