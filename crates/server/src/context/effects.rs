@@ -114,14 +114,6 @@ impl Cx<'_> {
         self.pending.changes += count;
     }
 
-    /// Tells clients that track that all keys have changed.
-    pub fn invalidate_all(&mut self) {
-        if self.engine.tracking.is_used() {
-            let by = self.state.changer().map(|(id, _)| id);
-            self.engine.tracking.changed_all(by, &mut self.pending.outbox);
-        }
-    }
-
     /// Publishes an event about a key of the selected database, in Redis's words, behind the change.
     #[inline]
     pub fn notify(&mut self, class: EventClass, event: &'static str, key: Key<'_>) {

@@ -1,14 +1,15 @@
-//! One door for "a key changed or vanished".
+//! One door for "a key changed or vanished", and for whole databases of them.
 //!
 //! Whatever the [`Cause`], [`tell`] lets everybody hear of it who must: those who watch the key (WATCH), those who wait for
 //! it (BLPOP and its like), those who have it in a cache of their own (CLIENT TRACKING), the statistics; and where nobody
 //! asked for it, keyspace notifications and the journal. A command says its own events and effects itself, through the same
-//! [`Pending`] (`effects`).
+//! [`Pending`] (`effects`). Where all keys of a database change at once, [`tell_all`] says so to the same three.
 //!
 //! Whether anything may vanish that nobody asked to vanish is asked here too ([`may_vanish`]). All of this is called under
 //! the lock of the key's shard. While nobody watches, waits or tracks, a change costs three relaxed loads.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -20,6 +21,7 @@ use super::session_state::State;
 use crate::config::Opt;
 use crate::engine::Engine;
 use crate::engine::clients::blocking::Place;
+use crate::engine::clients::watch::Presence;
 use crate::engine::journal::Recorder;
 use crate::host::clock::Instant;
 use crate::messaging::mail::{Letter, Mailbox};
@@ -94,6 +96,34 @@ pub fn tell(source: Source<'_, '_>, cause: Cause<'_>, database: u32, key: Key<'_
         Cause::Expired | Cause::FieldsExpired(_) | Cause::Evicted => {
             tell_unasked(Source { engine, counters, state, pending, recorder }, cause, database, key.name);
         }
+    }
+}
+
+/// How all keys of a database change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turnover {
+    /// They go, or others take their place.
+    Replaced,
+    /// The database changes places with another one. Who has keys in a cache is not told of that, as in Redis, whose caches
+    /// know names whatever their database.
+    Exchanged,
+}
+
+/// Tells everybody that all keys of these databases change at once, whatever they are. All shards are locked. `look` gives what
+/// was under a key of a database before, and what is there afterwards.
+pub fn tell_all(
+    (engine, state, pending): (&Engine, Option<&State>, &mut Pending),
+    turnover: Turnover,
+    databases: Range<u32>,
+    mut look: impl FnMut(u32, &[u8]) -> (Presence, Presence),
+) {
+    for database in databases {
+        engine.watches.replace_all(database, |name| look(database, name));
+        pending.marked.extend(engine.blocking.mark_all(database));
+    }
+    if turnover == Turnover::Replaced && engine.tracking.is_used() {
+        let by = state.and_then(State::changer).map(|(id, _)| id);
+        engine.tracking.changed_all(by, &mut pending.outbox);
     }
 }
 

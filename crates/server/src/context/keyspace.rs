@@ -9,7 +9,8 @@ use std::ops::Range;
 use sleeve_store::{EntryRef, Find, Flushed, OwnedEntry, Previous, Shard};
 
 use super::Cx;
-use super::key_change::Cause;
+use super::key_change;
+use super::key_change::{Cause, Turnover};
 use super::notifications::EventClass;
 use crate::config::Opt;
 use crate::engine::clients::watch::Presence;
@@ -69,7 +70,8 @@ impl Cx<'_> {
 
 /// Changing keys of any database.
 impl Cx<'_> {
-    /// Puts a value with its deadline and clock under a key of any database, whatever was there.
+    /// Puts a value with its deadline and clock under a key of any database, whatever was there. Who calls this has looked at
+    /// the key ([`Cx::peek`]), so one whose time had come is gone and told of.
     pub fn put(&mut self, database: u32, key: Key<'_>, entry: OwnedEntry) {
         let (previous, garbage) = self.locks.shard(key.hash).put(database as usize, key, entry, self.due_ms);
         self.engine.lazy_free.now_or_later(garbage, self.engine.config.flag(Opt::LazyfreeLazyServerDel));
@@ -96,8 +98,7 @@ impl Cx<'_> {
         databases: Range<usize>,
         elsewhere: impl FnOnce(Vec<Flushed>, usize) -> Result<(), Vec<Flushed>>,
     ) -> usize {
-        databases.clone().for_each(|database| self.tell_database(database, None));
-        self.invalidate_all();
+        self.tell_all(Turnover::Replaced, databases.clone(), None);
         let mut flushed = Vec::new();
         self.locks.for_each(|shard| {
             let written = databases.start..databases.end.min(shard.databases());
@@ -112,20 +113,21 @@ impl Cx<'_> {
 
     /// Exchanges two databases, and tells so.
     pub fn swap(&mut self, one: usize, other: usize) {
-        self.tell_database(one, Some(other));
-        self.tell_database(other, Some(one));
+        self.tell_all(Turnover::Exchanged, one..one + 1, Some(other));
+        self.tell_all(Turnover::Exchanged, other..other + 1, Some(one));
         self.locks.for_each(|shard| shard.swap(one, other));
     }
 
-    /// Tells that all keys of a database are about to go, and that those of another one, if any, take their place.
-    fn tell_database(&mut self, database: usize, successor: Option<usize>) {
+    /// Tells that all keys of these databases are about to go, and that those of another one, if any, take their place.
+    fn tell_all(&mut self, turnover: Turnover, databases: Range<usize>, successor: Option<usize>) {
         let (engine, locks, now_ms) = (self.engine, &mut self.locks, self.now.wall_ms());
-        engine.watches.replace_all(database as u32, |name| {
+        let databases = databases.start as u32..databases.end as u32;
+        let from = (engine, Some(&*self.state), &mut *self.pending);
+        key_change::tell_all(from, turnover, databases, |database, name| {
             let key = engine.store.key(name);
             let shard = locks.shard(key.hash);
             let presence = |database| Presence::of(shard.find(database, key, now_ms));
-            (presence(database), successor.map_or(Presence::Missing, presence))
+            (presence(database as usize), successor.map_or(Presence::Missing, presence))
         });
-        self.pending.marked.extend(engine.blocking.mark_all(database as u32));
     }
 }

@@ -4,17 +4,16 @@
 //! data are told to come again, nothing expires and no snapshot begins. What was loaded is not recorded: a log that does not
 //! say the same is given a new base.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use sleeve_disk::replay;
 use sleeve_store::{Shard, Store};
 
 use crate::config::Opt;
-use crate::context::key_change::Pending;
+use crate::context::key_change;
+use crate::context::key_change::{Pending, Turnover};
 use crate::engine::Engine;
 use crate::engine::clients::watch::Presence;
 use crate::engine::durability::loading::{Again, NotLoaded, WhenLoaded};
@@ -28,9 +27,6 @@ use crate::execute::scratch::Desk;
 use crate::execute::serve_blocked;
 use crate::host::clock::Instant;
 use crate::host::log;
-
-/// How long all shards are waited for before others get a turn.
-const LOCK_TIMEOUT: Duration = Duration::from_millis(5);
 
 /// What has stepped aside.
 struct Aside {
@@ -89,9 +85,7 @@ impl Engine {
     fn lock_all<'s>(&'s self, spare: &'s Spare) -> Locks<'s> {
         let recorder = Recorder::new(&self.journal, &self.offsets, spare);
         let mut locks = Locks::new(&self.store, &self.all_or_each, recorder);
-        while !locks.take_all_within(LOCK_TIMEOUT) {
-            std::thread::yield_now();
-        }
+        _ = locks.take_all_unless(|| false);
         locks
     }
 
@@ -203,23 +197,17 @@ impl Engine {
     fn tell_of_all(self: &Arc<Self>, before: &Store) {
         let now_ms = Instant::now().wall_ms();
         let databases = 0..self.store.databases() as u32;
-        let (mut pending, mut marked, spare) = (Pending::default(), VecDeque::new(), Spare::default());
+        let (mut pending, spare) = (Pending::default(), Spare::default());
         let mut locks = self.lock_all(&spare);
-        for database in databases {
-            self.watches.replace_all(database, |name| {
-                let key = self.store.key(name);
-                let presence = |shard: &Shard| Presence::of(shard.find(database as usize, key, now_ms));
-                (presence(&before.lock_of(key.hash)), presence(locks.shard(key.hash)))
-            });
-            marked.extend(self.blocking.mark_all(database));
-        }
-        if self.tracking.is_used() {
-            self.tracking.changed_all(None, &mut pending.outbox);
-        }
+        key_change::tell_all((self, None, &mut pending), Turnover::Replaced, databases, |database, name| {
+            let key = self.store.key(name);
+            let presence = |shard: &Shard| Presence::of(shard.find(database as usize, key, now_ms));
+            (presence(&before.lock_of(key.hash)), presence(locks.shard(key.hash)))
+        });
         drop(locks);
         self.tracking.broadcast(&mut pending.outbox);
         pending.outbox.ring(None);
-        serve_blocked::gone(Desk::new(self, Instant::now()).at_hand(), execute::call, marked);
+        serve_blocked::gone(Desk::new(self, Instant::now()).at_hand(), execute::call, pending.marked);
     }
 
     /// What follows from other data: it is not what the log says, and it is what was loaded.

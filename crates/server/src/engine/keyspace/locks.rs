@@ -34,6 +34,9 @@ pub struct Locks<'s> {
     pub recorder: Recorder<'s>,
 }
 
+/// How long a thread that serves nobody waits for all shards before others get a turn.
+const OTHERS_WAIT_MAX: Duration = Duration::from_millis(5);
+
 /// Exclusive for who has all shards, shared among those who take one after the other.
 pub type AllOrEach = RwLock<()>;
 
@@ -143,6 +146,18 @@ impl<'s> Locks<'s> {
         // Who holds a shard may be waiting for its turn to go on to another.
         self.turn = if is_taken { Turn::All { _guard: guard } } else { Turn::Neither };
         is_taken
+    }
+
+    /// Takes all shards, however long others have them, for a thread that serves nobody meanwhile. While it waits, commands
+    /// wait for it, so it gives them a turn now and then. False, and nothing is held, as soon as `is_given_up` says so.
+    pub fn take_all_unless(&mut self, is_given_up: impl Fn() -> bool) -> bool {
+        while !self.take_all_within(OTHERS_WAIT_MAX) {
+            if is_given_up() {
+                return false;
+            }
+            std::thread::yield_now();
+        }
+        true
     }
 
     fn take_set_within(&mut self, set: ShardSet, timeout: Duration) -> bool {

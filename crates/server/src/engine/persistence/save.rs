@@ -41,9 +41,6 @@ const SYNC_BYTES: u64 = 4 << 20;
 /// How long a snapshot waits that finds nothing because what it looks for is on its way between two threads.
 const WAITING_PAUSE: Duration = Duration::from_millis(1);
 
-/// How long all shards are waited for before others get a turn.
-const LOCK_TIMEOUT: Duration = Duration::from_millis(5);
-
 /// A snapshot that has begun.
 pub(super) struct Begun {
     snapshot: Snapshot,
@@ -251,11 +248,8 @@ impl Engine {
         let spare = Spare::default();
         let recorder = Recorder::new(&self.journal, &self.offsets, &spare);
         let mut locks = Locks::new(&self.store, &self.all_or_each, recorder);
-        while !locks.take_all_within(LOCK_TIMEOUT) {
-            if self.durability.snapshots.is_aborted() {
-                return Err(ABORTED.into());
-            }
-            std::thread::yield_now();
+        if !locks.take_all_unless(|| self.durability.snapshots.is_aborted()) {
+            return Err(ABORTED.into());
         }
         let held_since = clock::ticks();
         let waiting = Arc::clone(&self.durability.snapshots.progress.waiting);
