@@ -96,7 +96,7 @@ const RULES: &[Rule] = &[
     ("a file opens with `//!`", files_open_with_their_design),
     ("production code does not panic on what it is given", foreign_bytes_never_panic),
     ("a published enum is not `#[non_exhaustive]`", published_enums_may_grow),
-    ("time and chance are handed down below the session", time_and_chance_are_handed_down),
+    ("time and chance are handed down below the session", handed_down::breaches),
     ("unsafe needs a `// SAFETY:` comment", unsafe_blocks_say_why_they_are_sound),
     ("a line of a comment is too long", comments_fit_beside_code),
     ("left undone", nothing_is_left_undone),
@@ -237,10 +237,6 @@ fn published_enums_may_grow(tree: &Tree) -> Vec<String> {
         }
     }
     breaches
-}
-
-fn time_and_chance_are_handed_down(tree: &Tree) -> Vec<String> {
-    tree.sources.iter().flat_map(handed_down::places).collect()
 }
 
 fn unsafe_blocks_say_why_they_are_sound(tree: &Tree) -> Vec<String> {

@@ -186,6 +186,35 @@ fn replies_of_a_life(seed: u64) -> Vec<u8> {
         local.exchange_at(now, requests.as_bytes(), &mut replies).expect("the session lives");
     }
     local.exchange_at(now, b"CONFIG SET maxmemory 1500000\r\nSET a b\r\nDBSIZE\r\nKEYS *\r\n", &mut replies).unwrap();
+    replies.extend(replies_to_listeners_and_waiters(&engine, now));
+    replies
+}
+
+/// What is said to clients that listen to many names, and in which order those are served who have waited for keys that all
+/// come at once.
+fn replies_to_listeners_and_waiters(engine: &Arc<Engine>, now: Instant) -> Vec<u8> {
+    let mut replies = Vec::new();
+    let mut local = engine.connect_at(now, || ());
+    let mut requests = "CONFIG SET maxmemory 0\r\nFLUSHALL\r\nHELLO 3\r\n".to_owned();
+    for number in 0..20 {
+        requests += &format!("SUBSCRIBE news:{number}\r\nPSUBSCRIBE n*{number}*\r\n");
+    }
+    requests += "PUBLISH news:0123456789 message\r\nPUBSUB CHANNELS\r\n";
+    let waiters: Vec<Local> = (0..20)
+        .map(|number| {
+            let mut waiter = engine.connect_at(now, || ());
+            let wait = format!("BLMOVE key:{number} order LEFT RIGHT 0\r\n");
+            waiter.exchange_at(now, wait.as_bytes(), &mut Vec::new()).expect("the session lives");
+            waiter
+        })
+        .collect();
+    requests += "SELECT 1\r\n";
+    for number in 0..20 {
+        requests += &format!("RPUSH key:{number} {number}\r\n");
+    }
+    requests += "SWAPDB 0 1\r\nSELECT 0\r\nLRANGE order 0 -1\r\n";
+    local.exchange_at(now, requests.as_bytes(), &mut replies).expect("the session lives");
+    drop(waiters);
     replies
 }
 

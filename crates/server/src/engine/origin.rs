@@ -1,7 +1,8 @@
 //! What an engine begins with that no option says: the time, what it draws by chance, and the disk of its log and snapshots.
 //!
 //! Everything random in an engine comes from here, so that one that is begun from a seed, and is then told the time with
-//! each request ([`crate::Local::exchange_at`]), gives the same replies again to the byte.
+//! each request ([`crate::Local::exchange_at`]), gives the same replies again to the byte. The exception is ACL GENPASS: a
+//! password that a seed foretells is none, so it asks the machine.
 
 use std::sync::Arc;
 

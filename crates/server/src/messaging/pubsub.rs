@@ -109,7 +109,9 @@ impl PubSub {
         let is_matched = |(pattern, _): &(&Arc<[u8]>, &Vec<Branch>)| pattern::matches(pattern, channel, false);
         let takes_patterns = kind == Kind::Channel;
         let patterns = book.names[Kind::Pattern as usize].iter().filter(|_| takes_patterns).filter(is_matched);
-        let patterns: Vec<(&Arc<[u8]>, &Vec<Branch>)> = patterns.collect();
+        let mut patterns: Vec<(&Arc<[u8]>, &Vec<Branch>)> = patterns.collect();
+        // Every process has them in another order.
+        patterns.sort_unstable_by_key(|(pattern, _)| *pattern);
         let branches = || listened.iter().chain(&patterns).flat_map(|(_, branches)| branches.iter());
         let count = branches().map(|branch| branch.count).sum();
         if count == 0 {
@@ -146,11 +148,13 @@ impl PubSub {
         if kind == Kind::Monitor { &self.monitors } else { &self.listened }
     }
 
-    /// The names of one kind that somebody listens to, and that match a pattern if there is one.
+    /// The names of one kind that somebody listens to, and that match a pattern if there is one, in their order.
     pub fn names(&self, kind: Kind, wanted: Option<&[u8]>) -> Vec<Arc<[u8]>> {
         let book = self.book.lock();
         let is_wanted = |name: &&Arc<[u8]>| wanted.is_none_or(|wanted| pattern::matches(wanted, name, false));
-        book.names[kind as usize].keys().filter(is_wanted).cloned().collect()
+        let mut names: Vec<Arc<[u8]>> = book.names[kind as usize].keys().filter(is_wanted).cloned().collect();
+        names.sort_unstable();
+        names
     }
 
     /// How many listen to this name.

@@ -328,7 +328,8 @@ impl Blocking {
         (!std::mem::replace(&mut queue.is_marked, true)).then_some(place)
     }
 
-    /// Marks every key of a database that somebody waits for, as [`Blocking::mark`] does. All shards are locked.
+    /// Marks every key of a database that somebody waits for, as [`Blocking::mark`] does, in the order of their names. All
+    /// shards are locked.
     pub fn mark_all(&self, database: u32) -> Vec<Place> {
         if self.is_empty() {
             return Vec::new();
@@ -340,7 +341,9 @@ impl Blocking {
             queue.is_marked = true;
             place.clone()
         });
-        marked.collect()
+        let mut marked: Vec<Place> = marked.collect();
+        marked.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        marked
     }
 
     /// Takes the mark from a key that is going to be served: what changes from now on is marked anew.
