@@ -115,7 +115,9 @@ struct Abilities {
     open: fn(&mut Object, &Arc<Opening>),
     opening: for<'a> fn(ObjectRef<'a>) -> Option<&'a Arc<Opening>>,
     hand_over: fn(&mut Object, &mut Budget),
-    drop: fn(&mut Object),
+    /// # Safety
+    /// The object is used no more, nor dropped once more.
+    drop: unsafe fn(&mut Object),
 }
 
 impl Abilities {
@@ -198,7 +200,9 @@ impl Object {
 
 impl Drop for Object {
     fn drop(&mut self) {
-        (self.view().abilities().drop)(self);
+        let drop = self.view().abilities().drop;
+        // SAFETY: an object is dropped once, and gone then.
+        unsafe { drop(self) };
     }
 }
 

@@ -126,7 +126,8 @@ impl Entry {
             if let Some(watch) = heap.watch() {
                 watch.let_go(&buffer);
             }
-            return Outside::Buffer(ManuallyDrop::into_inner(buffer));
+            // SAFETY: as the caller promises, the tail is not read before it is written again.
+            return Outside::Buffer(unsafe { buffer.take() });
         }
         let Some(address) = self.object_address() else { return Outside::Nothing };
         // SAFETY: the address came from an object that the entry owned, and the entry lets go of it here.
@@ -324,7 +325,8 @@ impl Entry {
             touched.iter().for_each(|touched| watch.change(&buffer, touched.clone()));
         }
         heap.disown(shared_bytes(&buffer));
-        let mut buffer = ManuallyDrop::into_inner(buffer);
+        // SAFETY: the tail is written below, and not read before.
+        let mut buffer = unsafe { buffer.take() };
         change(&mut buffer);
         // SAFETY: the tail of this form has room for an address.
         unsafe { self.write_tail(heap, self.tail(), Body::Shared(buffer)) };

@@ -27,7 +27,6 @@ pub mod change;
 pub mod handle;
 pub mod owned;
 
-use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -37,7 +36,7 @@ use crate::value::collection::ObjectRef;
 use crate::value::form::Form;
 use crate::value::{EMBEDDED_MAX, Encoding, Kind, ValueRef};
 use body::Body;
-use owned::shared_bytes;
+use owned::{SharedRef, shared_bytes};
 
 pub(crate) const HEADER_BYTES: usize = 8;
 pub(crate) const FORM_MASK: u8 = 0b0000_1111;
@@ -74,18 +73,14 @@ impl Entry {
         self.0.as_ptr().expose_provenance()
     }
 
-    /// The shared buffer, still owned by the entry.
+    /// The shared buffer, still owned by the entry. The lifetime is bounded by whoever made the entry.
     #[inline]
-    pub fn shared(self) -> Option<ManuallyDrop<Arc<Vec<u8>>>> {
+    pub fn shared<'a>(self) -> Option<SharedRef<'a>> {
         if self.header().form() != Form::Shared {
             return None;
         }
         // SAFETY: the tail of this form is the address that `Arc::into_raw` gave, and the entry owns one count of it.
-        // `ManuallyDrop` keeps the count with the entry.
-        unsafe {
-            let address = self.tail().cast::<usize>().read_unaligned();
-            Some(ManuallyDrop::new(Arc::from_raw(std::ptr::with_exposed_provenance(address))))
-        }
+        Some(unsafe { SharedRef::at(self.tail().cast::<usize>().read_unaligned()) })
     }
 
     #[inline]

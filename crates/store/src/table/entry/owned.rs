@@ -1,6 +1,9 @@
 //! What an entry owns outside of its block: a long string's buffer, or a collection. Taken out of an entry, it goes to another
 //! or is freed, wherever it suits.
 
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::memory::heap::block_bytes;
@@ -16,6 +19,38 @@ pub(crate) enum Outside {
     Nothing,
     Buffer(Arc<Vec<u8>>),
     Object(Object),
+}
+
+/// A buffer that an entry owns, lent: it can be read and counted once more, and the entry's own count stays.
+pub(crate) struct SharedRef<'a>(ManuallyDrop<Arc<Vec<u8>>>, PhantomData<&'a Arc<Vec<u8>>>);
+
+impl SharedRef<'_> {
+    /// # Safety
+    /// `address` is from [`Arc::into_raw`], and whoever owns that count keeps it for as long as the result is used.
+    #[inline]
+    pub(super) unsafe fn at(address: usize) -> Self {
+        // SAFETY: as the caller promises. The count is not given back here.
+        let buffer = unsafe { Arc::from_raw(std::ptr::with_exposed_provenance(address)) };
+        Self(ManuallyDrop::new(buffer), PhantomData)
+    }
+
+    /// Takes the count that was lent.
+    ///
+    /// # Safety
+    /// Whoever owned it does so no longer, and reads the address no more.
+    #[inline]
+    pub(super) unsafe fn take(self) -> Arc<Vec<u8>> {
+        ManuallyDrop::into_inner(self.0)
+    }
+}
+
+impl Deref for SharedRef<'_> {
+    type Target = Arc<Vec<u8>>;
+
+    #[inline]
+    fn deref(&self) -> &Arc<Vec<u8>> {
+        &self.0
+    }
 }
 
 /// The bytes that a shared buffer takes.
