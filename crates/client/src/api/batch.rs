@@ -4,16 +4,13 @@
 //! in one piece; it is no transaction, so other connections' commands may still run between its own. It belongs to one
 //! caller; a lock that nobody else wants lets it move between threads, as a task does that awaits while it gathers.
 
-use std::mem;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use super::cmd::Cmd;
+use super::gathered::Gathered;
 use crate::commands::ask::Ask;
 use crate::error::Error;
-use crate::pipe::in_flight::Unit;
-use crate::pipe::slot::{Completions, Payload, Source};
+use crate::pipe::slot::{Completions, Payload};
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::request::blocking_commands;
@@ -42,28 +39,18 @@ use crate::values::decode::FromReply;
 #[must_use = "a batch does nothing until it is sent"]
 pub struct Batch {
     origin: Arc<Origin>,
-    gathered: Mutex<Gathered>,
-}
-
-/// Requests, and who asked for them.
-struct Gathered {
-    /// What the next commands work on.
-    database: u32,
-    source: Source,
-    bytes: Vec<u8>,
-    units: Vec<Unit>,
+    gathered: Gathered,
 }
 
 impl Batch {
     pub(crate) fn new(origin: Arc<Origin>, database: u32) -> Self {
-        let source = Source::unsent(origin.route.driver());
-        let gathered = Mutex::new(Gathered { database, source, bytes: Vec::new(), units: Vec::new() });
+        let gathered = Gathered::new(&origin.route, database);
         Self { origin, gathered }
     }
 
     /// Has the commands that follow work on this database.
     pub fn select(&self, database: u32) -> &Self {
-        self.gathered.lock().database = database;
+        self.gathered.select(database);
         self
     }
 
@@ -74,7 +61,7 @@ impl Batch {
 
     /// How many commands are gathered.
     pub fn len(&self) -> usize {
-        self.gathered.lock().units.len()
+        self.gathered.len()
     }
 
     /// Whether nothing is gathered.
@@ -84,11 +71,7 @@ impl Batch {
 
     /// Sends what is gathered, in one piece. The batch can then be filled again.
     pub fn send(&self) {
-        let (bytes, units) = {
-            let gathered = &mut *self.gathered.lock();
-            gathered.source.renew();
-            (mem::take(&mut gathered.bytes), mem::take(&mut gathered.units))
-        };
+        let (bytes, units) = self.gathered.take();
         let connection = self.origin.route.connection();
         units.iter().for_each(|unit| unit.target.mark_sent(connection));
         if units.is_empty() {
@@ -105,17 +88,7 @@ impl Batch {
 
 impl Ask for Batch {
     fn ask<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
-        let gathered = Request::with(write, |request| {
-            let gathered = &mut *self.gathered.lock();
-            let (target, handle) = gathered.source.pair(request.name);
-            gathered.bytes.extend_from_slice(request.bytes);
-            gathered.units.push(Unit { database: gathered.database, target, length: request.bytes.len() });
-            handle
-        });
-        match gathered {
-            Ok(handle) => Reply::of(handle),
-            Err(error) => Reply::failed(error, self.origin.route.error_hook()),
-        }
+        self.gathered.ask(&self.origin.route, write)
     }
 
     fn ask_waiting<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
@@ -131,9 +104,6 @@ impl Ask for Batch {
 
 impl Drop for Batch {
     fn drop(&mut self) {
-        let mut done = Completions::default();
-        for unit in mem::take(&mut self.gathered.get_mut().units) {
-            unit.target.complete(Payload::Failed(Error::closed("the batch was dropped")), &mut done);
-        }
+        self.gathered.give_up("the batch was dropped");
     }
 }

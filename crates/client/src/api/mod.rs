@@ -3,6 +3,7 @@
 pub(crate) mod at;
 pub(crate) mod batch;
 pub(crate) mod cmd;
+mod gathered;
 pub(crate) mod handles;
 pub(crate) mod lease;
 pub(crate) mod scan;

@@ -10,9 +10,10 @@ use std::mem;
 use parking_lot::Mutex;
 
 use super::cmd::Cmd;
+use super::gathered::Gathered;
 use crate::commands::ask::Ask;
 use crate::error::Error;
-use crate::pipe::slot::{Completions, Payload, Source, Target};
+use crate::pipe::slot::{Completions, Target};
 use crate::pipe::transaction_state::{Check, Exchange, Watch};
 use crate::reply::Reply;
 use crate::request::name::Name;
@@ -98,26 +99,19 @@ impl Condition {
 pub struct Transaction {
     route: Route,
     database: u32,
-    gathered: Mutex<Gathered>,
-}
-
-struct Gathered {
-    source: Source,
-    bytes: Vec<u8>,
-    commands: Vec<Target>,
-    conditions: Vec<Condition>,
+    gathered: Gathered,
+    conditions: Mutex<Vec<Condition>>,
 }
 
 impl Transaction {
     pub(crate) fn new(route: Route, database: u32) -> Self {
-        let source = Source::unsent(route.driver());
-        let gathered = Gathered { source, bytes: MULTI.to_vec(), commands: Vec::new(), conditions: Vec::new() };
-        Self { route, database, gathered: Mutex::new(gathered) }
+        let gathered = Gathered::new(&route, database);
+        Self { route, database, gathered, conditions: Mutex::default() }
     }
 
     /// Adds a condition: without it being true, nothing is executed.
     pub fn require(&self, condition: Condition) -> &Self {
-        self.gathered.lock().conditions.push(condition);
+        self.conditions.lock().push(condition);
         self
     }
 
@@ -128,7 +122,7 @@ impl Transaction {
 
     /// How many commands are gathered.
     pub fn len(&self) -> usize {
-        self.gathered.lock().commands.len()
+        self.gathered.len()
     }
 
     /// Whether no command is gathered.
@@ -141,19 +135,13 @@ impl Transaction {
     /// # Errors
     /// The reply fails when the server refuses a command, or when the connection is lost after EXEC has left.
     pub fn exec(self) -> Reply<bool> {
-        let (mut bytes, commands, conditions, (target, handle)) = {
-            let gathered = &mut *self.gathered.lock();
-            let pair = gathered.source.pair(EXEC_NAME);
-            (
-                mem::take(&mut gathered.bytes),
-                mem::take(&mut gathered.commands),
-                mem::take(&mut gathered.conditions),
-                pair,
-            )
-        };
+        let (target, handle) = self.gathered.pair(EXEC_NAME);
+        let (requests, units) = self.gathered.take();
+        let conditions = mem::take(&mut *self.conditions.lock());
+        let commands: Vec<Target> = units.into_iter().map(|unit| unit.target).collect();
         let connection = self.route.connection();
         commands.iter().chain([&target]).for_each(|target| target.mark_sent(connection));
-        bytes.extend_from_slice(EXEC);
+        let bytes = [MULTI, &requests, EXEC].concat();
         if conditions.is_empty() {
             self.route.send_exchange(Exchange::new(commands, target, None), self.database, &bytes);
             return Reply::of(handle);
@@ -185,25 +173,12 @@ fn watch(conditions: Vec<Condition>, execution: Vec<u8>) -> Result<Watch, Error>
 
 impl Ask for Transaction {
     fn ask<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
-        let gathered = Request::with(write, |request| {
-            let gathered = &mut *self.gathered.lock();
-            let (target, handle) = gathered.source.pair(request.name);
-            gathered.bytes.extend_from_slice(request.bytes);
-            gathered.commands.push(target);
-            handle
-        });
-        match gathered {
-            Ok(handle) => Reply::of(handle),
-            Err(error) => Reply::failed(error, self.route.error_hook()),
-        }
+        self.gathered.ask(&self.route, write)
     }
 }
 
 impl Drop for Transaction {
     fn drop(&mut self) {
-        let mut done = Completions::default();
-        for target in mem::take(&mut self.gathered.get_mut().commands) {
-            target.complete(Payload::Failed(Error::closed("the transaction was dropped")), &mut done);
-        }
+        self.gathered.give_up("the transaction was dropped");
     }
 }

@@ -1,0 +1,81 @@
+//! Requests that are gathered to leave together, with a reply for each: what a batch and a transaction have in common.
+//!
+//! Its owner says when they leave, and in what. It belongs to one caller, whose lock nobody else wants; each method takes that
+//! lock for itself.
+
+use std::mem;
+
+use parking_lot::Mutex;
+
+use crate::error::Error;
+use crate::pipe::in_flight::Unit;
+use crate::pipe::slot::{Completions, Handle, Payload, Source, Target};
+use crate::reply::Reply;
+use crate::request::Request;
+use crate::request::name::Name;
+use crate::route::Route;
+use crate::values::decode::FromReply;
+
+/// Requests, and who asked for them.
+pub(super) struct Gathered(Mutex<Inner>);
+
+struct Inner {
+    /// What the next commands work on.
+    database: u32,
+    source: Source,
+    bytes: Vec<u8>,
+    units: Vec<Unit>,
+}
+
+impl Gathered {
+    /// Nothing yet.
+    pub(super) fn new(route: &Route, database: u32) -> Self {
+        let source = Source::unsent(route.driver());
+        Self(Mutex::new(Inner { database, source, bytes: Vec::new(), units: Vec::new() }))
+    }
+
+    /// Has the commands that follow work on this database.
+    pub(super) fn select(&self, database: u32) {
+        self.0.lock().database = database;
+    }
+
+    /// How many commands are gathered.
+    pub(super) fn len(&self) -> usize {
+        self.0.lock().units.len()
+    }
+
+    /// Gathers what `write` writes.
+    pub(super) fn ask<T: FromReply>(&self, route: &Route, write: impl FnOnce(&mut Request)) -> Reply<T> {
+        let gathered = Request::with(write, |request| {
+            let inner = &mut *self.0.lock();
+            let (target, handle) = inner.source.pair(request.name);
+            inner.bytes.extend_from_slice(request.bytes);
+            inner.units.push(Unit { database: inner.database, target, length: request.bytes.len() });
+            handle
+        });
+        match gathered {
+            Ok(handle) => Reply::of(handle),
+            Err(error) => Reply::failed(error, route.error_hook()),
+        }
+    }
+
+    /// The two ends of one more reply, to what is not gathered here.
+    pub(super) fn pair(&self, name: Name) -> (Target, Handle) {
+        self.0.lock().source.pair(name)
+    }
+
+    /// Takes what is gathered, to be sent. What follows is gathered anew.
+    pub(super) fn take(&self) -> (Vec<u8>, Vec<Unit>) {
+        let inner = &mut *self.0.lock();
+        inner.source.renew();
+        (mem::take(&mut inner.bytes), mem::take(&mut inner.units))
+    }
+
+    /// Fails the replies of what is gathered and will not be sent.
+    pub(super) fn give_up(&mut self, why: &str) {
+        let mut done = Completions::default();
+        for unit in mem::take(&mut self.0.get_mut().units) {
+            unit.target.complete(Payload::Failed(Error::closed(why)), &mut done);
+        }
+    }
+}
