@@ -49,17 +49,15 @@ pub fn pass(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<Way, Error> {
 /// `enable-debug-command` guards DEBUG, and `enable-module-command` what would load modules.
 #[inline]
 fn protected_command(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
-    match request.row.id {
-        Command::Debug => guard(cx, Opt::EnableDebugCommand, "DEBUG", "enable-debug-command"),
-        Command::ModuleLoad | Command::ModuleLoadEx | Command::ModuleUnload => {
-            guard(cx, Opt::EnableModuleCommand, "MODULE", "enable-module-command")
-        }
-        _ => Ok(()),
-    }
+    if request.row.flags.contains(Flags::PROTECTED) { guard(cx, request.row) } else { Ok(()) }
 }
 
 #[cold]
-fn guard(cx: &Cx<'_>, option: Opt, command: &str, option_name: &str) -> Result<(), Error> {
+fn guard(cx: &Cx<'_>, row: &Row) -> Result<(), Error> {
+    let (option, command, option_name) = match row.parent {
+        Some(Command::Module) => (Opt::EnableModuleCommand, "MODULE", "enable-module-command"),
+        _ => (Opt::EnableDebugCommand, "DEBUG", "enable-debug-command"),
+    };
     if cx.engine.config.access(option).allows(cx.is_local()) {
         return Ok(());
     }

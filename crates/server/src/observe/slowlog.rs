@@ -8,8 +8,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::request::Request;
-use crate::request::redaction;
+use crate::request::{REDACTED, Request};
 
 /// Arguments that an entry keeps, the note about the others included.
 const ARGUMENTS_MAX: usize = 32;
@@ -77,10 +76,10 @@ impl SlowLog {
 pub fn shortened(request: &Request<'_>) -> Vec<Vec<u8>> {
     let count = request.len();
     let shown = if count > ARGUMENTS_MAX { ARGUMENTS_MAX - 1 } else { count };
-    let hidden = redaction::of(request.row.id, request.args);
+    let hidden = request.row.secret_positions(request.args);
     let mut arguments: Vec<Vec<u8>> = (0..shown)
         .map(|index| match request.arg(index) {
-            _ if hidden.binary_search(&index).is_ok() => redaction::REDACTED.to_vec(),
+            _ if hidden.binary_search(&index).is_ok() => REDACTED.to_vec(),
             argument if argument.len() <= ARGUMENT_BYTES_MAX => argument.to_vec(),
             argument => {
                 let more = argument.len() - ARGUMENT_BYTES_MAX;

@@ -3,13 +3,15 @@
 pub mod error;
 pub mod output;
 pub mod queue;
-pub mod redaction;
 pub mod renamed_commands;
 
 pub use sleeve_store::Key;
 use sleeve_store::{Hash, Store};
 use sleeve_wire::commands::Row;
 use sleeve_wire::request::Args;
+
+/// What MONITOR and the slow log show instead of an argument that is secret.
+pub const REDACTED: &[u8] = b"(redacted)";
 
 /// Where one of a request's keys stands, and its hash.
 #[derive(Debug, Clone, Copy)]

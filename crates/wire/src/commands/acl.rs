@@ -75,6 +75,7 @@ AclSave "acl|save" of Acl, Server, arity 2, since "6.0.0"
 
 AclSetUser "acl|setuser" of Acl, Server, arity -3, since "6.0.0"
     [ADMIN NOSCRIPT LOADING STALE] []
+    secrets (Secrets::From(2))
     tips "request_policy:all_nodes" "response_policy:all_succeeded"
     summary "Changes what a user may do, or makes a new one."
     complexity "O(N). Where N is the number of rules provided."

@@ -90,6 +90,7 @@ ConfigRewrite "config|rewrite" of Config, Server, arity 2, since "2.8.0"
 ConfigSet "config|set" of Config, Server, arity -4, since "2.0.0"
     [ADMIN NOSCRIPT LOADING STALE] []
     reach Each
+    secrets (Secrets::OptionValues(2))
     tips "request_policy:all_nodes" "response_policy:all_succeeded"
     summary "Changes options while the server runs; all of them or none."
     complexity "O(N) when N is the number of configuration parameters provided"
@@ -104,7 +105,7 @@ DbSize "dbsize", Server, arity 1, since "1.0.0"
     grammar "";
 
 Debug "debug", Server, arity -2, since "1.0.0"
-    [ADMIN NOSCRIPT LOADING STALE] []
+    [ADMIN NOSCRIPT LOADING STALE PROTECTED] []
     reach All
     system true
     summary "Holds tools for testing and debugging the server."
@@ -210,19 +211,19 @@ ModuleList "module|list" of Module, Server, arity 2, since "4.0.0"
     grammar "";
 
 ModuleLoad "module|load" of Module, Server, arity -3, since "4.0.0"
-    [ADMIN NOSCRIPT NO_ASYNC_LOADING] []
+    [ADMIN NOSCRIPT PROTECTED NO_ASYNC_LOADING] []
     summary "Would load a module; answers that there are none."
     complexity "O(1)"
     grammar "path [arg...]";
 
 ModuleLoadEx "module|loadex" of Module, Server, arity -3, since "7.0.0"
-    [ADMIN NOSCRIPT NO_ASYNC_LOADING] []
+    [ADMIN NOSCRIPT PROTECTED NO_ASYNC_LOADING] []
     summary "Would load a module with options; answers that there are none."
     complexity "O(1)"
     grammar "path [CONFIG configs=<name value>...+] [ARGS args=<arg>...]";
 
 ModuleUnload "module|unload" of Module, Server, arity 3, since "4.0.0"
-    [ADMIN NOSCRIPT NO_ASYNC_LOADING] []
+    [ADMIN NOSCRIPT PROTECTED NO_ASYNC_LOADING] []
     summary "Would unload a module; answers that there is none of this name."
     complexity "O(1)"
     grammar "name";

@@ -8,6 +8,7 @@ macro_rules! connection_rows {
 Auth "auth", Connection, arity -2, since "1.0.0"
     [NOSCRIPT LOADING STALE FAST NO_AUTH ALLOW_BUSY] [CONNECTION]
     connection Greeting
+    secrets (Secrets::From(1))
     summary "Authenticates the connection."
     complexity "O(N) where N is the number of passwords defined for the user"
     grammar "[username@6.0.0] password";
@@ -150,6 +151,7 @@ Echo "echo", Connection, arity 2, since "1.0.0"
 Hello "hello", Connection, arity -1, since "6.0.0"
     [NOSCRIPT LOADING STALE FAST NO_AUTH ALLOW_BUSY] [CONNECTION]
     connection Greeting
+    secrets (Secrets::Behind(SecretWords { from: 1, words: &[("auth", 2)], end: None }))
     summary "Chooses the protocol version, and can authenticate and name the connection with it."
     complexity "O(1)"
     grammar "[arguments=<protover:integer [AUTH username_password=<username password>] [SETNAME clientname]>]";

@@ -70,6 +70,7 @@ Keys "keys", Generic, arity 2, since "1.0.0"
 Migrate "migrate", Generic, arity -6, since "2.6.0"
     [WRITE MOVABLE_KEYS] [KEYSPACE DANGEROUS]
     keys (3; RW ACCESS DELETE) (after "KEYS" -2, to the end; RW ACCESS DELETE INCOMPLETE)
+    secrets (Secrets::Behind(SecretWords { from: 6, words: &[("auth", 1), ("auth2", 2)], end: Some("keys") }))
     tips "nondeterministic_output"
     summary "Moves keys to another server."
     complexity "O(N) for the transfer, and what DUMP, RESTORE and DEL take for each key"

@@ -1,4 +1,4 @@
-//! The command table: one row per command and per subcommand, and nothing about a command anywhere else.
+//! The command table: one row per command and per subcommand, with all that more than one place has to know of it.
 //!
 //! A row decides everything that depends on the command: which shards are locked, what the gates refuse, what COMMAND,
 //! COMMAND DOCS and COMMAND GETKEYS answer, which commands the client sends on a connection of their own, what the command
@@ -21,6 +21,7 @@
 //!     reach All                                              (which shards; without it those of its keys: see `Reach`)
 //!     waits (Place::At(1), Seconds)                          (where a timeout stands, and its unit: see `Timeout`)
 //!     connection Database                                    (why others cannot share its connection: see `OwnConnection`)
+//!     secrets (Secrets::From(1))                             (which arguments nobody is to see: see `Secrets`)
 //!     tips "..." "..."
 //!     deprecated "since" "what to use instead"
 //!     system true                                            (DOCS calls it a system command)
@@ -72,12 +73,14 @@ mod flags;
 mod key_spec;
 mod keys;
 mod lookup;
+mod secrets;
 mod timeout;
 
 pub use flags::{Categories, Flags, Group, KeyFlags, OwnConnection};
 pub use key_spec::{Begin, Find, KeySpec};
 pub use keys::{KeyPositions, KeyUses};
 pub use lookup::{find, find_full, find_sub};
+pub use secrets::{SecretWords, Secrets};
 pub use timeout::{Place, Timeout, Unit};
 
 /// One command or subcommand.
@@ -107,6 +110,8 @@ pub struct Row {
     pub timeout: Option<Timeout>,
     /// Why it cannot travel on a connection that others use at the same time, if it cannot.
     pub connection: Option<OwnConnection>,
+    /// Which of its arguments are secret, if any.
+    pub secrets: Option<Secrets>,
     /// Its family in the documentation.
     pub group: Group,
     /// The version of Redis that brought it.
@@ -248,6 +253,7 @@ macro_rules! define {
         $(reach $reach:ident)?
         $(waits ($place:expr, $unit:ident))?
         $(connection $connection:ident)?
+        $(secrets ($secrets:expr))?
         $(tips $($tip:literal)+)?
         $(deprecated $gone:literal $instead:literal)?
         $(system $system:literal)?
@@ -278,6 +284,7 @@ macro_rules! define {
                 reach: define!(@reach $($reach)?),
                 timeout: define!(@option $(Timeout { place: $place, unit: Unit::$unit })?),
                 connection: define!(@option $(OwnConnection::$connection)?),
+                secrets: define!(@option $($secrets)?),
                 group: Group::$group,
                 since: $since,
                 complexity: $complexity,

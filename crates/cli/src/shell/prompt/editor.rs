@@ -50,7 +50,7 @@ impl Completer for Assistant {
 fn hint(line: &str) -> Option<String> {
     let words = input::split(line.as_bytes())?;
     let ends_in_space = line.ends_with(' ');
-    let (row, used) = find(&words)?;
+    let (row, used) = row_of(&words)?;
     let mut rest: Vec<Open> = grammar::arguments(row).iter().map(|argument| Open { argument, taken: 0 }).collect();
     for word in words.get(used..).unwrap_or_default() {
         consume(&mut rest, word);
@@ -106,7 +106,7 @@ fn begins_with(argument: &Argument, word: &[u8]) -> bool {
 }
 
 /// The row that words begin with, and how many of them are its name.
-fn find(words: &[Vec<u8>]) -> Option<(&'static Row, usize)> {
+pub(super) fn row_of(words: &[Vec<u8>]) -> Option<(&'static Row, usize)> {
     let row = commands::find(words.first()?)?;
     match words.get(1).and_then(|name| commands::find_sub(row.id, name)) {
         Some(sub) => Some((sub, 2)),
@@ -129,7 +129,7 @@ fn complete(line: &str) -> (usize, Vec<String>) {
     }
     let start = line.rfind(' ').map_or(0, |space| space + 1);
     let word = line.get(start..).unwrap_or_default();
-    let Some((row, _)) = input::split(line.as_bytes()).and_then(|words| find(&words)) else {
+    let Some((row, _)) = input::split(line.as_bytes()).and_then(|words| row_of(&words)) else {
         return (start, Vec::new());
     };
     let mut tokens = Vec::new();

@@ -13,6 +13,7 @@ use rustyline::config::{BellStyle, CompletionType, Configurer};
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};
+use sleeve_wire::request::OwnedArgs;
 
 use super::format::Format;
 use super::session::{Outcome, Session};
@@ -102,11 +103,13 @@ fn history_file() -> Option<PathBuf> {
     }
 }
 
-/// Passwords are not kept.
+/// Passwords are not kept, nor a line that cannot be read, which may have one.
 fn is_worth_remembering(line: &str) -> bool {
-    let lower = line.trim_start().to_ascii_lowercase();
-    let secret = ["auth", "config set masterauth", "config set masteruser", "config set requirepass", "acl setuser"];
-    !lower.is_empty() && !secret.iter().any(|start| lower.starts_with(start)) && !lower.contains(" auth ")
+    let Some(mut words) = input::split(line.as_bytes()) else { return false };
+    input::take_repeat(&mut words);
+    let args = OwnedArgs::collect(words.iter().map(Vec::as_slice));
+    let has_secret = editor::row_of(&words).is_some_and(|(row, _)| !row.secret_positions(args.args()).is_empty());
+    !words.is_empty() && !has_secret
 }
 
 fn run_line(session: &mut Session, line: &[u8]) -> After {
@@ -165,6 +168,13 @@ mod tests {
         assert!(is_worth_remembering("get auth"));
         assert!(!is_worth_remembering("AUTH secret"));
         assert!(!is_worth_remembering("HELLO 3 AUTH user secret"));
+        assert!(!is_worth_remembering("CONFIG SET hz 10 requirepass secret"));
+        assert!(!is_worth_remembering("config set tls-key-file-pass secret"));
+        assert!(!is_worth_remembering("MIGRATE host 6379 key 0 1000 AUTH2 user secret"));
+        assert!(!is_worth_remembering("3 \"auth\" secret"));
+        assert!(!is_worth_remembering("acl setuser ann >secret"));
+        assert!(!is_worth_remembering("auth \"secret"));
+        assert!(is_worth_remembering("config set hz 10"));
         assert!(!is_worth_remembering("  "));
     }
 }

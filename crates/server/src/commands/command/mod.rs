@@ -156,7 +156,7 @@ fn describe(reply: &mut Writer<'_>, row: &Row) {
     reply.array(10);
     reply.bulk(row.full_name.as_bytes());
     reply.integer(i64::from(row.arity));
-    let is_shown = |name: &&str| *name != "may_replicate";
+    let is_shown = |name: &&str| !["may_replicate", "protected"].contains(name);
     words(reply, "", row.flags.names().filter(is_shown));
     reply.integer(first);
     reply.integer(last);

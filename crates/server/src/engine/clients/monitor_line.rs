@@ -11,7 +11,7 @@ use sleeve_wire::request::Args;
 
 use crate::engine::clients::client_info::Peer;
 use crate::host::clock::Instant;
-use crate::request::redaction;
+use crate::request::REDACTED;
 
 /// The line about a command that ran at `now` with this database selected. From a script it has no address.
 pub fn line(command: Command, args: Args<'_>, from: (&Peer, bool), (now, database): (Instant, u32)) -> Vec<u8> {
@@ -24,10 +24,10 @@ pub fn line(command: Command, args: Args<'_>, from: (&Peer, bool), (now, databas
         _ => text.push_str(&peer.address),
     }
     text.push(']');
-    let (hidden, mut line) = (redaction::of(command, args), text.into_bytes());
+    let (hidden, mut line) = (command.row().secret_positions(args), text.into_bytes());
     for (index, argument) in args.iter().enumerate() {
         line.push(b' ');
-        let shown = if hidden.binary_search(&index).is_ok() { redaction::REDACTED } else { argument };
+        let shown = if hidden.binary_search(&index).is_ok() { REDACTED } else { argument };
         inline::quote(shown, &mut line);
     }
     line.extend_from_slice(b"\r\n");

@@ -1,26 +1,48 @@
-//! Which arguments of a request are secret: what MONITOR and the slow log show as `(redacted)`.
+//! Which arguments of a request are secret: passwords and the names that go with them, and all that is said about a user.
 //!
-//! Passwords and the names that go with them, and all that is said about a user. Pure functions; any thread.
+//! A server hides them where it shows requests, and a prompt keeps no line that has one. Constants and pure functions only; any
+//! thread.
 
-use sleeve_wire::commands::Command;
-use sleeve_wire::request::Args;
+use super::Row;
+use crate::arguments::Args;
 
-/// What is shown instead.
-pub const REDACTED: &[u8] = b"(redacted)";
+/// Where the secrets of a command stand among its arguments, the command's name being number 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Secrets {
+    /// From this number on.
+    From(usize),
+    /// From this number on options stand, each before its value, and some of these lead to passwords.
+    OptionValues(usize),
+    /// Behind words.
+    Behind(SecretWords),
+}
+
+/// Words behind which secrets stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SecretWords {
+    /// The number of the first argument that may be one.
+    pub from: usize,
+    /// Each with how many secrets follow it.
+    pub words: &'static [(&'static str, usize)],
+    /// Behind this word nothing is one.
+    pub end: Option<&'static str>,
+}
 
 /// Options whose values are passwords or lead to them.
 const SECRET_OPTIONS: [&str; 6] =
     ["requirepass", "masterauth", "masteruser", "tls-key-file-pass", "tls-client-key-file-pass", "tls-key-file"];
 
-/// The indexes of the arguments that nobody is to see, ascending.
-pub fn of(command: Command, args: Args<'_>) -> Vec<usize> {
-    match command {
-        Command::Auth => (1..args.len()).collect(),
-        Command::AclSetUser => (2..args.len()).collect(),
-        Command::ConfigSet => (3..args.len()).step_by(2).filter(|&at| is_secret_option(args, at - 1)).collect(),
-        Command::Hello => behind_words(args, 2, &[("auth", 2)], ""),
-        Command::Migrate => behind_words(args, 6, &[("auth", 1), ("auth2", 2)], "keys"),
-        _ => Vec::new(),
+impl Row {
+    /// The numbers of the arguments that nobody is to see, ascending.
+    pub fn secret_positions(&self, args: Args<'_>) -> Vec<usize> {
+        match self.secrets {
+            None => Vec::new(),
+            Some(Secrets::From(first)) => (first..args.len()).collect(),
+            Some(Secrets::OptionValues(first)) => {
+                (first + 1..args.len()).step_by(2).filter(|&at| is_secret_option(args, at - 1)).collect()
+            }
+            Some(Secrets::Behind(words)) => behind(args, words),
+        }
     }
 }
 
@@ -29,12 +51,11 @@ fn is_secret_option(args: Args<'_>, index: usize) -> bool {
     SECRET_OPTIONS.iter().any(|option| option.as_bytes().eq_ignore_ascii_case(name))
 }
 
-/// As many arguments behind each of these words as stand with it, from an argument on until the word that ends it.
-fn behind_words(args: Args<'_>, from: usize, words: &[(&str, usize)], end: &str) -> Vec<usize> {
+fn behind(args: Args<'_>, SecretWords { from, words, end }: SecretWords) -> Vec<usize> {
     let (mut secrets, mut at) = (Vec::new(), from);
     while let Some(argument) = args.get(at) {
         let is = |word: &str| argument.eq_ignore_ascii_case(word.as_bytes());
-        if !end.is_empty() && is(end) {
+        if end.is_some_and(is) {
             break;
         }
         let count = words.iter().find(|(word, _)| is(word)).map_or(0, |&(_, count)| count);
@@ -46,13 +67,12 @@ fn behind_words(args: Args<'_>, from: usize, words: &[(&str, usize)], end: &str)
 
 #[cfg(test)]
 mod tests {
-    use sleeve_wire::request::OwnedArgs;
-
-    use super::*;
+    use crate::arguments::OwnedArgs;
+    use crate::commands::Command;
 
     fn shown(command: Command, line: &str) -> String {
         let owned = OwnedArgs::collect(line.split(' ').map(str::as_bytes));
-        let secrets = of(command, owned.args());
+        let secrets = command.row().secret_positions(owned.args());
         let word = |(at, word): (usize, &[u8])| match secrets.binary_search(&at) {
             Ok(_) => "*".to_owned(),
             Err(_) => String::from_utf8_lossy(word).into_owned(),
@@ -67,6 +87,7 @@ mod tests {
         assert_eq!(shown(Command::ConfigSet, "CONFIG SET hz 10 Requirepass p"), "CONFIG SET hz 10 Requirepass *");
         assert_eq!(shown(Command::ConfigSet, "CONFIG SET requirepass"), "CONFIG SET requirepass");
         assert_eq!(shown(Command::Hello, "HELLO 3 SETNAME x auth u p"), "HELLO 3 SETNAME x auth * *");
+        assert_eq!(shown(Command::Hello, "HELLO AUTH u p"), "HELLO AUTH * *");
         assert_eq!(shown(Command::Migrate, "MIGRATE h p k 0 1 AUTH auth COPY"), "MIGRATE h p k 0 1 AUTH * COPY");
         assert_eq!(
             shown(Command::Migrate, "MIGRATE h p k 0 1 AUTH2 u p KEYS auth k"),
