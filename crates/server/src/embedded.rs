@@ -126,6 +126,12 @@ impl Local {
             self.end();
         }
         if self.desk.output.shown != 0 && !self.desk.engine.wait_to_pass(self.desk.output.shown) {
+            if self.failure().is_some() {
+                // What was done may be anywhere or nowhere.
+                self.desk.output = Output::default();
+                self.end();
+                return Err(Closed);
+            }
             let error = self.desk.engine.readiness.check_disk().err();
             self.desk.output.refuse_writes(error.as_ref().map_or(b"MISCONF", Error::text));
         }

@@ -11,6 +11,7 @@ mod embedded;
 mod encodings;
 mod ending;
 mod eviction;
+mod failing;
 mod healing;
 mod journal_pushes;
 mod key_changes;

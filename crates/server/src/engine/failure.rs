@@ -36,6 +36,7 @@ impl Engine {
     pub fn fail(&self, reason: &str) {
         log::warning(&format!("The engine is over: {reason}"));
         _ = self.failure.set(reason.to_owned());
+        self.durability.end();
         self.call_synced(None);
         self.post_stop();
     }

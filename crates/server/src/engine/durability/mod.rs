@@ -29,6 +29,8 @@ pub struct Durability {
     moved: Condvar,
     /// Whether the log cannot be written: what was not answered yet is answered with an error.
     fails: AtomicBool,
+    /// Whether the engine has failed: nobody goes on with the log.
+    is_over: AtomicBool,
     /// The log, if there is one.
     pub log: LogFile,
     /// The snapshots.
@@ -45,6 +47,7 @@ impl Durability {
             owners: Mutex::default(),
             moved: Condvar::new(),
             fails: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
             log: LogFile::default(),
             snapshots: Snapshots::new(started),
             loading: Loading::default(),
@@ -92,17 +95,26 @@ impl Durability {
         is_news
     }
 
-    /// Waits until the journal has passed this offset; false when the log cannot be written.
+    /// The engine has failed: whoever waits goes on, and no snapshot begins with what may be half changed.
+    pub fn end(&self) {
+        self.is_over.store(true, Ordering::Release);
+        self.snapshots.refuse_more();
+        self.tell();
+    }
+
+    /// Waits until the journal has passed this offset; false when the log cannot be written, or the engine has failed.
     pub fn wait(&self, shown: u64) -> bool {
+        let is_over = || self.is_over.load(Ordering::Acquire);
         let mut owners = self.owners.lock();
         while shown > self.passed() {
-            if self.fails() {
+            if self.fails() || is_over() {
                 return false;
             }
             self.log.ask();
             self.moved.wait(&mut owners);
         }
-        true
+        // Where the engine has failed, all passes because there is no log any more.
+        !is_over()
     }
 
     /// Wakes all who wait.

@@ -186,8 +186,13 @@ impl Snapshots {
     /// Ends them for good: the running one without a result, and none begins any more, be it scheduled or asked for. Whoever
     /// gives the folder of the log away does this first.
     pub fn close(&self) {
-        self.book.lock().is_closed = true;
+        self.refuse_more();
         self.abort_and_wait();
+    }
+
+    /// Has none begin any more.
+    pub fn refuse_more(&self) {
+        self.book.lock().is_closed = true;
     }
 
     /// Has the running one end without a result, and waits until it has.

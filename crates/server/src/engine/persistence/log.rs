@@ -53,6 +53,13 @@ impl Engine {
     pub fn close_log(&self) -> io::Result<()> {
         let turn = self.durability.log.sync_turn();
         let Some(mut open) = self.durability.log.take_open_if(|_| true) else { return Ok(()) };
+        if self.failure().is_some() {
+            // Where a thread has panicked it may have left this half changed: what was answered is in the file, and that is all.
+            let synced = open.log.sync_job().map_or(Ok(()), |job| job.run());
+            drop(turn);
+            self.forget_log();
+            return synced;
+        }
         let closed = open.heal().and_then(|()| open.write(now_s())).and_then(|()| open.sync_or_heal());
         drop(turn);
         let closed = closed.and_then(|()| {

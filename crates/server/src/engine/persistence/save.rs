@@ -41,6 +41,18 @@ const SYNC_BYTES: u64 = 4 << 20;
 /// How long a snapshot waits that finds nothing because what it looks for is on its way between two threads.
 const WAITING_PAUSE: Duration = Duration::from_millis(1);
 
+/// Whoever waits for a snapshot goes on, also where its thread has panicked.
+struct Running<'a>(&'a Engine);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // What was to be done when it is over is done by nobody: the engine is over.
+            drop(self.0.durability.snapshots.end(false, 0, Instant::now()));
+        }
+    }
+}
+
 /// A snapshot that has begun.
 pub(super) struct Begun {
     snapshot: Snapshot,
@@ -161,6 +173,7 @@ impl Engine {
 
     /// Writes a snapshot that has begun, in this thread.
     pub fn write_snapshot(&self, purpose: Purpose) -> bool {
+        let _running = Running(self);
         let begun_ms = clock::monotonic_ms();
         let written = match purpose {
             Purpose::File => self.write_file(),

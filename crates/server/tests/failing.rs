@@ -1,0 +1,78 @@
+//! An engine in this process of which a thread panics that writes its files: nobody is left waiting.
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use sleeve_disk::disk::File;
+use sleeve_disk::disk::memory::MemoryDisk;
+use sleeve_disk::disk::passing::{Between, PassingDisk};
+use sleeve_server::engine::origin::Origin;
+use sleeve_server::{Closed, Config, Engine, Opt};
+
+use crate::healing::{ask, wait_until};
+
+/// A disk that panics once that is due, at a sync of such a file.
+#[derive(Debug)]
+struct Panicking {
+    name: &'static str,
+    is_due: AtomicBool,
+}
+
+impl Between for Panicking {
+    fn sync(&self, file: &dyn File, path: &Path) -> io::Result<()> {
+        let is_it = path.to_string_lossy().contains(self.name);
+        assert!(!(is_it && self.is_due.swap(false, Ordering::SeqCst)), "by chance");
+        file.sync()
+    }
+}
+
+/// An engine under `appendfsync always`, on a disk that panics when next a file of this name is synced.
+fn begin(name: &'static str) -> Arc<Engine> {
+    let config = Config::default();
+    for (option, value) in [(Opt::Appendonly, "yes"), (Opt::Appendfsync, "always")] {
+        config.assign(option, &[value.as_bytes()]).expect("an option of the table");
+    }
+    let disk = PassingDisk::new(Arc::new(MemoryDisk::new()), Panicking { name, is_due: AtomicBool::new(false) });
+    let engine = Engine::begin(config, Origin::of_machine().on(Arc::new(disk.clone())));
+    engine.load().expect("a log begins");
+    disk.between().is_due.store(true, Ordering::SeqCst);
+    engine
+}
+
+/// Does something that is to return; only a test that fails waits for so long.
+fn returns<R: Send + 'static>(act: impl FnOnce() -> R + Send + 'static) -> R {
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || tell.send(act()));
+    told.recv_timeout(Duration::from_secs(60)).expect("it returns")
+}
+
+#[test]
+fn whoever_waits_for_the_log_is_told_when_its_thread_has_panicked() {
+    let engine = begin("temp-appendonly.aof.incr");
+    let mut local = engine.connect(|| {});
+    let answered = returns(move || {
+        let mut replies = Vec::new();
+        (local.exchange(b"SET key value\r\n", &mut replies), replies)
+    });
+    assert_eq!(answered, (Err(Closed), Vec::new()));
+    assert!(engine.failure().is_some_and(|reason| reason.starts_with("log panicked")), "{:?}", engine.failure());
+    returns(move || engine.end_log());
+}
+
+#[test]
+fn whoever_waits_for_a_snapshot_goes_on_when_its_thread_has_panicked() {
+    let engine = begin("temp-rewriteaof");
+    let mut local = engine.connect(|| {});
+    assert_eq!(ask(&mut local, "BGREWRITEAOF"), "+Background append only file rewriting started\r\n");
+    wait_until("the failure", || engine.failure().is_some());
+    let engine = returns(move || {
+        engine.durability.snapshots.wait_until_over();
+        engine.durability.snapshots.close();
+        engine
+    });
+    returns(move || engine.end_log());
+}
