@@ -6,7 +6,7 @@
 
 /// The snippet that users begin with, which is tested as it stands.
 #[cfg(doctest)]
-#[doc = include_str!("../README.md")]
+#[doc = include_str!("../../README.md")]
 pub struct Readme;
 
 pub mod connection;
