@@ -153,6 +153,8 @@ impl PubSub {
         let book = self.book.lock();
         let is_wanted = |name: &&Arc<[u8]>| wanted.is_none_or(|wanted| pattern::matches(wanted, name, false));
         let mut names: Vec<Arc<[u8]>> = book.names[kind as usize].keys().filter(is_wanted).cloned().collect();
+        // Publishers need not wait for this.
+        drop(book);
         names.sort_unstable();
         names
     }

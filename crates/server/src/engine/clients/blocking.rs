@@ -342,6 +342,7 @@ impl Blocking {
             place.clone()
         });
         let mut marked: Vec<Place> = marked.collect();
+        drop(book);
         marked.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         marked
     }
