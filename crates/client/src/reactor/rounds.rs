@@ -161,7 +161,8 @@ impl Rounds {
     /// Sleeps until something has happened, or the next time has come.
     fn sleep(&mut self, events: &mut Events) {
         self.reactor.sleeps.store(true, Ordering::SeqCst);
-        let timeout = if self.queue.is_empty() && !self.has_mail() {
+        // Without a task the thread has nothing to wait for but its own end.
+        let timeout = if self.queue.is_empty() && !self.tasks.is_empty() && !self.has_mail() {
             self.timers.next().map(|at| at.saturating_duration_since(Instant::now()))
         } else {
             Some(Duration::ZERO)
