@@ -9,7 +9,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use crate::changes::serve_once;
-use crate::scripted::{config, serve, until};
+use crate::scripted::{config, echo, serve, until};
 use sleeve::Client;
 use sleeve::prelude::*;
 
@@ -129,6 +129,29 @@ fn what_async_code_waits_for_takes_no_thread_of_its_own() {
     assert_eq!(closing.unwrap_err().kind(), sleeve::ErrorKind::Timeout);
     drop((reply, client));
     until("nothing is left", || threads() == 0);
+}
+
+/// How often the reactor's thread has slept.
+fn sleeps() -> u64 {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
+    let is_reactor = |task: &std::path::PathBuf| std::fs::read_to_string(task.join("comm")).unwrap() == "sleeve-io\n";
+    let status = std::fs::read_to_string(tasks.into_iter().find(is_reactor).unwrap().join("status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.unwrap().trim().parse().unwrap()
+}
+
+#[test]
+fn whoever_is_alone_reads_for_himself_and_wakes_no_other_thread() {
+    if !is_counting("threads::whoever_is_alone_reads_for_himself_and_wakes_no_other_thread") {
+        return;
+    }
+    let client = Client::connect_with(config(serve(echo))).unwrap();
+    let call = |number: u64| assert_eq!(client.echo::<u64>(number).wait(), Ok(number));
+    (0..200).for_each(call);
+    let before = sleeps();
+    (0..1000).for_each(call);
+    let slept = sleeps() - before;
+    assert!(slept < 300, "the reactor slept {slept} times while a thread made a thousand calls");
 }
 
 /// Commands that wait at the same time.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::reader::{Calls, Cause, Habit, LONE_TICK, read};
+use super::reader::{Calls, Cause, Habit, LONE_TICK, Rest, read};
 use super::silence::{Advice, Flight, Vigil};
 use super::{Link, Shared, no_such_database};
 use crate::connect::attempt::Attempt;
@@ -198,11 +198,8 @@ async fn serve(link: &Link, socket: &Socket, post: &Post, done: &mut Completions
         if !unread && (!ready.readable || calls.leave_to_task(link)) {
             continue;
         }
-        match read(link, socket, hung_up, done) {
-            Ok(taken) => {
-                habit.watch(link, taken.replies);
-                unread = taken.is_more;
-            }
+        match read(link, socket, hung_up, Some(&mut habit), done) {
+            Ok(rest) => unread = rest == Rest::Maybe,
             Err(cause) => return cause,
         }
     }

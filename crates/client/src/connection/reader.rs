@@ -51,16 +51,22 @@ impl From<io::Error> for Cause {
     }
 }
 
-/// What was read.
-pub(crate) struct Taken {
-    pub(crate) replies: usize,
-    /// There may be more.
-    pub(crate) is_more: bool,
+/// Whether there may be more to read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rest {
+    None,
+    Maybe,
 }
 
-/// Reads what has come and answers who asked. A stream that has hung up is read to its end: that is not reported again.
-pub(crate) fn read(link: &Link, socket: &Socket, hung_up: bool, done: &mut Completions) -> Result<Taken, Cause> {
-    let mut total = 0;
+/// Reads what has come and answers who asked; the task that does so has an eye on their habit. A stream that has hung up is
+/// read to its end: that is not reported again.
+pub(crate) fn read(
+    link: &Link,
+    socket: &Socket,
+    hung_up: bool,
+    mut habit: Option<&mut Habit>,
+    done: &mut Completions,
+) -> Result<Rest, Cause> {
     for _ in 0..READS_MAX {
         let mut intake = link.intake.lock();
         let room = intake.room();
@@ -69,16 +75,15 @@ pub(crate) fn read(link: &Link, socket: &Socket, hung_up: bool, done: &mut Compl
             Ok(0) => return Err(Cause::Broken("the server closed it".to_owned())),
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                return Ok(Taken { replies: total, is_more: false });
+                return Ok(Rest::None);
             }
             Err(error) => return Err(error.into()),
         };
         let broken = |error: Error| Cause::Broken(error.to_string());
         let replies = intake.filled(count).map_err(broken)?;
-        if !take(link, &mut intake, replies) {
+        if !take(link, &mut intake, replies, habit.as_deref_mut()) {
             return Err(Cause::Broken("the server sent a reply that nobody asked for".to_owned()));
         }
-        total += replies;
         let resumption = intake.deliver(done).map_err(broken)?;
         drop(intake);
         if let Some(next) = resumption {
@@ -86,18 +91,21 @@ pub(crate) fn read(link: &Link, socket: &Socket, hung_up: bool, done: &mut Compl
         }
         link.finish(done);
         if count < room_length && !hung_up {
-            return Ok(Taken { replies: total, is_more: false });
+            return Ok(Rest::None);
         }
     }
-    Ok(Taken { replies: total, is_more: true })
+    Ok(Rest::Maybe)
 }
 
 /// Takes the entries that these replies belong to out of the pipe.
-fn take(link: &Link, intake: &mut Intake, replies: usize) -> bool {
+fn take(link: &Link, intake: &mut Intake, replies: usize, habit: Option<&mut Habit>) -> bool {
     let mut shared = link.shared.lock();
     shared.in_company = replies > 1;
     let enough = shared.pipe.take(replies, &mut intake.pending, &mut intake.expected);
     link.made_room(&shared);
+    if let Some(habit) = habit.filter(|_| replies > 0) {
+        habit.watch(link, &mut shared, replies);
+    }
     enough
 }
 
@@ -189,11 +197,11 @@ impl Link {
         }
         let Some(socket) = self.shared.lock().socket().cloned() else { return };
         let mut done = Completions::default();
-        let outcome = read(self, &socket, false, &mut done);
+        let outcome = read(self, &socket, false, None, &mut done);
         self.finish(&mut done);
         match outcome {
-            Ok(taken) if !taken.is_more => {}
-            Ok(_) => self.leave_rest(),
+            Ok(Rest::None) => {}
+            Ok(Rest::Maybe) => self.leave_rest(),
             Err(cause) => self.report(cause),
         }
     }
@@ -240,12 +248,13 @@ pub(crate) struct Habit {
 }
 
 impl Habit {
-    /// The task has handed out some replies: were they one, and waited for by a thread?
-    pub(crate) fn watch(&mut self, link: &Link, replies: usize) {
-        let mut shared = link.shared.lock();
-        // A SELECT may have been answered ahead of it.
-        let lonely = replies <= 2 && shared.waits == self.waits.wrapping_add(1) && shared.pipe.is_idle();
-        self.streak = if lonely { self.streak + 1 } else { 0 };
+    /// The task is about to hand out some replies: are they one, which a thread waits for? It is asked before that thread can
+    /// go on, so that nobody waits who does not see the socket left to him.
+    fn watch(&mut self, link: &Link, shared: &mut Shared, replies: usize) {
+        // A SELECT may have been answered ahead of it. Whoever begins to wait when his reply is there already counts for the
+        // next one.
+        let is_awaited = matches!(shared.waits.wrapping_sub(self.waits), 1 | 2);
+        self.streak = if replies <= 2 && is_awaited && shared.pipe.is_idle() { self.streak + 1 } else { 0 };
         self.waits = shared.waits;
         if self.streak >= LONE_AFTER {
             self.streak = 0;
@@ -326,18 +335,18 @@ impl Driver for Link {
             let ready = socket.wait(bell, left.min(LONE_TICK));
             let mut done = Completions::default();
             let outcome = match ready {
-                Ok(ready) if ready.readable => read(self, &socket, ready.hung_up, &mut done).map(|taken| taken.is_more),
+                Ok(ready) if ready.readable => read(self, &socket, ready.hung_up, None, &mut done),
                 Ok(ready) if ready.rung => {
                     bell.clear();
-                    Ok(false)
+                    Ok(Rest::None)
                 }
-                Ok(_) => Ok(false),
+                Ok(_) => Ok(Rest::None),
                 Err(error) => Err(error.into()),
             };
             self.finish(&mut done);
             match outcome {
-                Ok(false) => {}
-                Ok(true) => self.leave_rest(),
+                Ok(Rest::None) => {}
+                Ok(Rest::Maybe) => self.leave_rest(),
                 Err(cause) => self.report(cause),
             }
             shared = self.shared.lock();
