@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use sleeve_disk::disk::passing::{Between, PassingDisk};
-use sleeve_disk::disk::{Disk, File, read_small};
+use sleeve_disk::disk::{Disk, File, Open, read_small};
 
 /// What is not done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +15,9 @@ pub enum Lapse {
     NoFolderSync,
     /// The manifest of a log that was healed comes only behind the cut of the old files.
     CutFirst,
-    /// That manifest does not say how much of the old files counts.
+    /// The manifest that names a base comes before the base is synced.
+    ManifestFirst,
+    /// That of a log that was healed does not say how much of the old files counts.
     NoLength,
 }
 
@@ -40,6 +42,8 @@ struct Late {
     name: Option<LateName>,
     /// The files that were cut and not synced since.
     cut: HashSet<PathBuf>,
+    /// A base that is to be synced, and whether a manifest names it.
+    base: Option<(PathBuf, bool)>,
 }
 
 /// This disk, with a fault.
@@ -51,6 +55,10 @@ impl Fault {
     fn late(&self) -> MutexGuard<'_, Late> {
         self.late.lock().expect("nobody fails with it")
     }
+}
+
+fn is_manifest(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "manifest")
 }
 
 /// The lines of a manifest without the word for how much counts.
@@ -65,15 +73,28 @@ impl Between for Fault {
             self.late().name = Some((from.to_owned(), to.to_owned()));
             return Ok(());
         }
-        disk.rename(from, to)
+        disk.rename(from, to)?;
+        match &mut self.late().base {
+            Some((base, _)) if base == from => *base = to.to_owned(),
+            Some((_, is_named)) if is_manifest(to) => *is_named = true,
+            _ => {}
+        }
+        Ok(())
     }
 
     fn sync_folder(&self, disk: &dyn Disk, folder: &Path) -> io::Result<()> {
-        if self.lapse == Lapse::NoFolderSync { Ok(()) } else { disk.sync_folder(folder) }
+        if self.lapse == Lapse::NoFolderSync {
+            return Ok(());
+        }
+        disk.sync_folder(folder)?;
+        match self.late().base.take_if(|(_, is_named)| *is_named) {
+            Some((base, _)) => disk.open(&base, Open::Append)?.sync(),
+            None => Ok(()),
+        }
     }
 
     fn append(&self, file: &dyn File, path: &Path, slices: &[IoSlice<'_>]) -> io::Result<()> {
-        if self.lapse == Lapse::NoLength && path.extension().is_some_and(|extension| extension == "manifest") {
+        if self.lapse == Lapse::NoLength && is_manifest(path) {
             let text: String = slices.iter().map(|slice| String::from_utf8_lossy(slice)).collect();
             return file.append(&[IoSlice::new(without_lengths(&text).as_bytes())]);
         }
@@ -81,6 +102,10 @@ impl Between for Fault {
     }
 
     fn sync(&self, file: &dyn File, path: &Path) -> io::Result<()> {
+        if self.lapse == Lapse::ManifestFirst && path.ends_with("temp-base") {
+            self.late().base = Some((path.to_owned(), false));
+            return Ok(());
+        }
         file.sync()?;
         let name = {
             let mut late = self.late();

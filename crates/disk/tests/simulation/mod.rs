@@ -180,6 +180,11 @@ fn a_cut_before_the_manifest_is_found() {
 }
 
 #[test]
+fn a_manifest_before_what_it_names_is_found() {
+    is_found(Manner { lapse: Some(Lapse::ManifestFirst), ..SOUND }, ".base.aof, byte");
+}
+
+#[test]
 fn a_manifest_that_does_not_say_what_counts_is_found() {
     is_found(Manner { lapse: Some(Lapse::NoLength), keeps_power: true, ..SOUND }, "is there twice");
 }
