@@ -18,7 +18,7 @@ use sleeve_server::{Config, Engine, Local, Opt};
 use crate::logged::Logged;
 
 /// An engine that has loaded what is on this disk.
-fn begin(disk: &(impl Disk + Clone + 'static), policy: &str) -> Arc<Engine> {
+pub(crate) fn begin(disk: &(impl Disk + Clone + 'static), policy: &str) -> Arc<Engine> {
     let config = Config::default();
     for (option, value) in [(Opt::Appendonly, "yes"), (Opt::Appendfsync, policy), (Opt::EnableDebugCommand, "yes")] {
         config.assign(option, &[value.as_bytes()]).expect("an option of the table");

@@ -20,6 +20,7 @@ mod logged;
 mod migrate;
 mod pause;
 mod pieces;
+mod power;
 mod rewriting;
 mod sockets;
 mod switching;

@@ -157,6 +157,9 @@ pub struct Debug {
     /// Whether INCR and its like have a race (`commands/string/seeded_bug`). Only builds with debug assertions know of it.
     #[cfg(debug_assertions)]
     pub seeded_bug: AtomicBool,
+    /// Whether a reply leaves at once that has only read. Only builds with debug assertions know of it.
+    #[cfg(debug_assertions)]
+    pub reads_do_not_wait: AtomicBool,
 }
 
 impl Engine {
@@ -208,6 +211,8 @@ impl Engine {
                 packed_threshold: 0.into(),
                 #[cfg(debug_assertions)]
                 seeded_bug: false.into(),
+                #[cfg(debug_assertions)]
+                reads_do_not_wait: false.into(),
             },
             doors: Doors::default(),
             tls: Tls::default(),

@@ -1,0 +1,82 @@
+//! An engine under `appendfsync always` whose power goes while some write and others read: what anybody was told is there.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use sleeve_disk::disk::File;
+use sleeve_disk::disk::crashing::{CrashingDisk, Plan};
+use sleeve_disk::disk::passing::{Between, PassingDisk};
+use sleeve_server::{Engine, Local};
+
+use crate::healing::{ask, begin};
+
+/// A disk whose power goes at one of the next syncs.
+#[derive(Debug)]
+struct Doomed {
+    disk: CrashingDisk,
+    /// Syncs until then.
+    left: AtomicU64,
+}
+
+impl Between for Doomed {
+    fn sync(&self, file: &dyn File, _path: &Path) -> io::Result<()> {
+        if self.left.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.disk.cut();
+        }
+        file.sync()
+    }
+}
+
+/// The highest number that a client was told while there was power, asking again and again.
+fn told(mut local: Local, disk: &CrashingDisk, request: &str) -> u64 {
+    let mut told = 0;
+    loop {
+        let reply = ask(&mut local, request);
+        if disk.is_cut() {
+            return told;
+        }
+        let number = reply.trim_end().rsplit(['\n', ':']).next().and_then(|number| number.parse().ok());
+        told = told.max(number.unwrap_or(0));
+    }
+}
+
+/// One life of an engine. What was told and is not there again is an error.
+fn live(seed: u64, plant: fn(&Engine)) -> Result<(), String> {
+    let disk = CrashingDisk::new(Plan::default());
+    let passing = PassingDisk::new(Arc::new(disk.clone()), Doomed { disk: disk.clone(), left: AtomicU64::new(0) });
+    let engine = begin(&passing, "always");
+    plant(&engine);
+    passing.between().left.store(3 + seed % 13, Ordering::SeqCst);
+    let clients = ["INCR counter", "GET counter", "GET counter"].map(|request| {
+        let (local, disk) = (engine.connect(|| {}), disk.clone());
+        thread::spawn(move || told(local, &disk, request))
+    });
+    let [written, first, second] = clients.map(|client| client.join().expect("it ends"));
+    engine.end_log();
+    let again = begin(&disk.survivors(seed, Plan::default()), "always");
+    let found = ask(&mut again.connect(|| {}), "INCRBY counter 0");
+    again.end_log();
+    let found: u64 = found.trim_end().trim_start_matches(':').parse().expect("a number");
+    match first.max(second) {
+        _ if written > found => Err(format!("{written} was answered to who has written it, {found} is there")),
+        read if read > found => Err(format!("{read} was read, {found} is there")),
+        _ => Ok(()),
+    }
+}
+
+#[test]
+fn what_was_answered_or_read_is_there_when_the_power_has_gone() {
+    let wrong: Vec<String> = (0..100).filter_map(|seed| live(seed, |_| ()).err()).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+#[test]
+#[cfg(debug_assertions)]
+fn a_read_that_does_not_wait_is_found() {
+    let plant = |engine: &Engine| engine.debug.reads_do_not_wait.store(true, Ordering::Relaxed);
+    let found = (0..1_000).find_map(|seed| live(seed, plant).err());
+    assert!(found.as_ref().is_some_and(|wrong| wrong.contains("was read")), "{found:?}");
+}
