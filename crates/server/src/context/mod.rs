@@ -125,6 +125,7 @@ impl<'a> Cx<'a> {
     ) -> Self {
         let AtHand { engine, counters, dice, now, clock, .. } = at_hand;
         let due_ms = due_ms(now, state);
+        debug_assert!(pending.outbox.own.is_empty() && pending.outbox.invalid.is_empty(), "meant for another client");
         Self {
             engine,
             counters,

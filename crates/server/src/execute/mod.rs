@@ -92,12 +92,22 @@ fn step(cx: &mut Cx<'_>, found: Found, args: Args<'_>, keys: &[KeyAt]) -> bool {
     match found {
         Found::Command(row) => {
             let request = Request::new(row, args, keys);
-            match gates::pass(cx, &request) {
-                Ok(gates::Way::Run) if !run(cx, request) => return false,
-                Ok(gates::Way::Run) => {}
-                Ok(gates::Way::Queue) => queue(cx, &request),
-                Ok(gates::Way::Hold) => return false,
-                Err(error) => reject(cx, Some(row), error),
+            let is_held = match gates::pass(cx, &request) {
+                Ok(gates::Way::Run) => !run(cx, request),
+                Ok(gates::Way::Hold) => true,
+                Ok(gates::Way::Queue) => {
+                    queue(cx, &request);
+                    false
+                }
+                Err(error) => {
+                    reject(cx, Some(row), error);
+                    false
+                }
+            };
+            if is_held {
+                // Making room at the gates may have told the client of keys that went.
+                push_own(cx);
+                return false;
             }
         }
         Found::Unknown if is_cross_protocol(args) => cx.state.closing = true,
@@ -124,13 +134,19 @@ fn step(cx: &mut Cx<'_>, found: Found, args: Args<'_>, keys: &[KeyAt]) -> bool {
         cx.out.note_write(mark);
         cx.state.has_written = true;
     }
-    if !(cx.pending.outbox.own.is_empty() && cx.pending.outbox.invalid.is_empty()) {
-        cx.push_own();
-    }
+    push_own(cx);
     if cx.state.tracking.is_some() {
         cx.forget_caching(row_of(found));
     }
     true
+}
+
+/// Sends what has been published to the client itself, so that nothing of it is left for another.
+#[inline]
+fn push_own(cx: &mut Cx<'_>) {
+    if !(cx.pending.outbox.own.is_empty() && cx.pending.outbox.invalid.is_empty()) {
+        cx.push_own();
+    }
 }
 
 fn row_of(found: Found) -> Option<&'static Row> {

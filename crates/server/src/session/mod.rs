@@ -325,6 +325,7 @@ mod tests {
     use crate::config::Config;
     use crate::context::others::Nobody;
     use crate::engine::clients::client_info::NewClient;
+    use crate::engine::readiness::Hindrance;
     use crate::messaging::mail::Mailbox;
 
     fn session(engine: &Arc<Engine>) -> Session {
@@ -356,5 +357,32 @@ mod tests {
         }
         assert!(session.pending.capacity() <= KEPT_BYTES, "{} are held", session.pending.capacity());
         assert!(desk.output.bytes.ends_with(b"x\r\n+PONG\r\n+PONG\r\n+PONG\r\n"));
+    }
+
+    #[test]
+    fn what_a_command_that_is_held_has_published_goes_to_its_own_client_alone() {
+        let config = Config::default();
+        let options =
+            [(Opt::Maxmemory, "100mb"), (Opt::MaxmemoryPolicy, "allkeys-lru"), (Opt::NotifyKeyspaceEvents, "Ee")];
+        for (option, value) in options {
+            config.assign(option, &[value.as_bytes()]).expect("an option of the table");
+        }
+        let engine = Engine::new(config);
+        let (mut listener, mut other) = (session(&engine), session(&engine));
+        let mut desk = Desk::new(&engine, Instant::now());
+        let mut say = |session: &mut Session, request: &str| {
+            session.receive(request.as_bytes(), &mut desk, &mut Nobody);
+            String::from_utf8(std::mem::take(&mut desk.output.bytes)).expect("text")
+        };
+        for key in 0..5_000 {
+            say(&mut listener, &format!("SET key:{key} {}\r\n", "x".repeat(200)));
+        }
+        say(&mut listener, "HELLO 3\r\nSUBSCRIBE __keyevent@0__:evicted\r\n");
+        // Room is made at the gates, and then the disk holds the command.
+        engine.config.assign(Opt::Maxmemory, &[b"1mb"]).expect("a size");
+        engine.readiness.set(Hindrance::DiskBehind, true);
+        let told = say(&mut listener, "SET one 1\r\n");
+        assert_eq!(say(&mut other, "PING\r\n"), "+PONG\r\n");
+        assert!(told.starts_with(">3\r\n$7\r\nmessage\r\n") && !told.contains("+OK"), "{told}");
     }
 }
