@@ -58,7 +58,11 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
         "a library's list; the table is only looked into",
     ),
     ("crates/server/src/lua/interpreter/loaded_libraries.rs", "the order of loaded", "each stays or goes by itself"),
-    ("crates/server/src/messaging/local_subscribers.rs", "the order of seats", "a list; the table is only looked into"),
+    (
+        "crates/server/src/messaging/local_subscribers.rs",
+        "the order of subscribers",
+        "a list; the table is only looked into",
+    ),
     ("crates/server/src/messaging/pubsub.rs", "the order of names", "put into the order of names at once"),
     ("crates/server/src/request/renamed_commands.rs", "the order of given", "whether any is there"),
     (

@@ -13,7 +13,7 @@ use crate::context::tracking_delivery::Delivery;
 use crate::engine::Engine;
 use crate::engine::clients::client_info::NewClient;
 use crate::execute::active_expiry::Expiry;
-use crate::execute::scratch::Desk;
+use crate::execute::scratch::Scratch;
 use crate::host::clock;
 use crate::host::clock::{Clock, Instant};
 use crate::host::panics;
@@ -27,7 +27,7 @@ use crate::session::Session;
 #[derive(Debug)]
 pub struct Local {
     session: Session,
-    desk: Desk,
+    scratch: Scratch,
     mailbox: Arc<Mailbox>,
     expiry: Expiry,
     next_tick_ms: u64,
@@ -50,12 +50,12 @@ impl Engine {
             mailbox.post(Letter::Stop);
         }
         let arrival = NewClient { address: "embedded:0".into(), local_address: "embedded:0".into(), descriptor: -1 };
-        let desk = Desk::new(self, now);
-        desk.counters.connections.add(1);
-        let peer = self.peers.enter(arrival, Arc::clone(&mailbox), desk.now.wall_ms());
+        let scratch = Scratch::new(self, now);
+        scratch.counters.connections.add(1);
+        let peer = self.peers.enter(arrival, Arc::clone(&mailbox), scratch.now.wall_ms());
         Local {
             session: Session::new(self, peer),
-            desk,
+            scratch,
             mailbox,
             expiry: Expiry::new(0, 1),
             next_tick_ms: 0,
@@ -113,7 +113,7 @@ impl Local {
         if self.closed {
             return Err(Closed);
         }
-        (self.desk.clock, self.desk.now) = (clock, now);
+        (self.scratch.clock, self.scratch.now) = (clock, now);
         let ran = catch_unwind(AssertUnwindSafe(|| {
             self.read_mail();
             if !self.closed {
@@ -121,21 +121,21 @@ impl Local {
             }
         }));
         if let Err(panic) = ran {
-            self.desk.engine.fail(&format!("a command panicked: {}", panics::message(&*panic)));
-            self.desk.output = Output::default();
+            self.scratch.engine.fail(&format!("a command panicked: {}", panics::message(&*panic)));
+            self.scratch.output = Output::default();
             self.end();
         }
-        if self.desk.output.shown != 0 && !self.desk.engine.wait_to_pass(self.desk.output.shown) {
+        if self.scratch.output.shown != 0 && !self.scratch.engine.wait_to_pass(self.scratch.output.shown) {
             if self.failure().is_some() {
                 // What was done may be anywhere or nowhere.
-                self.desk.output = Output::default();
+                self.scratch.output = Output::default();
                 self.end();
                 return Err(Closed);
             }
-            let error = self.desk.engine.readiness.check_disk().err();
-            self.desk.output.refuse_writes(error.as_ref().map_or(b"MISCONF", Error::text));
+            let error = self.scratch.engine.readiness.check_disk().err();
+            self.scratch.output.refuse_writes(error.as_ref().map_or(b"MISCONF", Error::text));
         }
-        self.desk.output.copy_to(replies);
+        self.scratch.output.copy_to(replies);
         if self.closed { Err(Closed) } else { Ok(()) }
     }
 
@@ -158,20 +158,20 @@ impl Local {
         if self.session.waiter().is_some() {
             return self.session.deadline_ms().map(left_ms);
         }
-        self.session.is_paused().then(|| left_ms(self.desk.engine.pause.until_ms()))
+        self.session.is_paused().then(|| left_ms(self.scratch.engine.pause.until_ms()))
     }
 
     /// Why the whole engine is over, if it has failed: see [`Engine::fail`].
     pub fn failure(&self) -> Option<&str> {
-        self.desk.engine.failure()
+        self.scratch.engine.failure()
     }
 
     fn run(&mut self, requests: &[u8]) {
-        if self.session.is_paused() && self.desk.engine.pause.held(self.desk.now.monotonic_ms()).is_none() {
-            self.session.resume(&mut self.desk, &mut Nobody);
+        if self.session.is_paused() && self.scratch.engine.pause.held(self.scratch.now.monotonic_ms()).is_none() {
+            self.session.resume(&mut self.scratch, &mut Nobody);
         }
-        self.session.time_out(&mut self.desk, &mut Nobody);
-        self.session.receive(requests, &mut self.desk, &mut Nobody);
+        self.session.time_out(&mut self.scratch, &mut Nobody);
+        self.session.receive(requests, &mut self.scratch, &mut Nobody);
         self.tick();
         if self.session.state.closing {
             self.end();
@@ -182,7 +182,7 @@ impl Local {
     fn end(&mut self) {
         self.closed = true;
         self.session.close();
-        self.desk.engine.leave_mailbox(&self.mailbox);
+        self.scratch.engine.leave_mailbox(&self.mailbox);
     }
 
     fn read_mail(&mut self) {
@@ -190,16 +190,16 @@ impl Local {
             match letter {
                 Letter::Close(_) | Letter::Stop => return self.end(),
                 Letter::Unblock { ticket, mut reply, .. } => {
-                    self.session.unblock(ticket, &mut reply, &mut self.desk, &mut Nobody);
+                    self.session.unblock(ticket, &mut reply, &mut self.scratch, &mut Nobody);
                 }
                 Letter::Users if !self.session.may_listen() => return self.end(),
-                Letter::Resume => self.session.resume(&mut self.desk, &mut Nobody),
+                Letter::Resume => self.session.resume(&mut self.scratch, &mut Nobody),
                 Letter::Message(message) => self.hear(&message),
-                Letter::Push { bytes, .. } => self.desk.output.push_shared(&bytes),
+                Letter::Push { bytes, .. } => self.scratch.output.push_shared(&bytes),
                 Letter::Invalidate { keys, .. } => self.invalidate(keys),
                 Letter::Redirected { keys, .. } => {
                     let bytes = tracking_delivery::forwarded(&self.session.state, &keys);
-                    self.desk.output.bytes.extend(bytes.unwrap_or_default());
+                    self.scratch.output.bytes.extend(bytes.unwrap_or_default());
                 }
                 // Replies of this session wait in its own thread, which runs it alone, and it follows no journal.
                 Letter::Adopt(_)
@@ -215,9 +215,9 @@ impl Local {
 
     /// Tells the client that keys have changed which it has read.
     fn invalidate(&mut self, keys: Option<Arc<Vec<u8>>>) {
-        match tracking_delivery::deliver(&self.desk.engine, &mut self.session.state, keys) {
+        match tracking_delivery::deliver(&self.scratch.engine, &mut self.session.state, keys) {
             Delivery::Nothing => {}
-            Delivery::Push(bytes) => self.desk.output.bytes.extend_from_slice(&bytes),
+            Delivery::Push(bytes) => self.scratch.output.bytes.extend_from_slice(&bytes),
             Delivery::Forward(peer, keys) => peer.mailbox.post(Letter::Redirected { id: peer.id, keys }),
         }
     }
@@ -229,16 +229,16 @@ impl Local {
             && let Some(subscriptions) = &state.subscriptions
         {
             let forms = subscriptions.forms(message);
-            forms.for_each(|form| self.desk.output.push_shared(form.bytes(message, state.protocol)));
+            forms.for_each(|form| self.scratch.output.push_shared(form.bytes(message, state.protocol)));
         }
     }
 
     /// Takes a slice of the background work when one is due: nobody else does it for an engine without workers.
     fn tick(&mut self) {
-        let now_ms = self.desk.now.monotonic_ms();
+        let now_ms = self.scratch.now.monotonic_ms();
         if now_ms >= self.next_tick_ms {
-            self.desk.engine.sample(self.desk.now);
-            let next_in_ms = self.expiry.step(self.desk.at_hand());
+            self.scratch.engine.sample(self.scratch.now);
+            let next_in_ms = self.expiry.step(self.scratch.at_hand());
             self.next_tick_ms = now_ms + next_in_ms;
         }
     }

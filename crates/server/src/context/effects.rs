@@ -123,7 +123,7 @@ impl Cx<'_> {
     /// Publishes an event about a key of another database.
     #[inline]
     pub fn notify_in(&mut self, database: u32, class: EventClass, event: &'static str, key: Key<'_>) {
-        let by = (self.engine, self.state.own(), &mut self.pending.outbox);
+        let by = (self.engine, self.state.own(), &mut self.pending.wakeups);
         notifications::publish(by, database, (class, event), key.name);
     }
 }
@@ -138,7 +138,7 @@ mod tests {
     use crate::context::session_state::State;
     use crate::engine::Engine;
     use crate::engine::clients::client_info::NewClient;
-    use crate::execute::scratch::Desk;
+    use crate::execute::scratch::Scratch;
     use crate::host::clock::Instant;
     use crate::messaging::mail::Mailbox;
     use crate::request::output::Output;
@@ -146,12 +146,12 @@ mod tests {
     #[test]
     fn who_begins_to_read_while_a_transaction_runs_never_sees_half_of_it() {
         let engine = Engine::new(Config::default());
-        let (desk, mut output) = (Desk::new(&engine, Instant::now()), Output::default());
+        let (scratch, mut output) = (Scratch::new(&engine, Instant::now()), Output::default());
         let arrival = NewClient { address: "test:0".into(), local_address: "test:0".into(), descriptor: -1 };
         let mut state =
             State::new(engine.peers.enter(arrival, Arc::new(Mailbox::new(|| ())), 0), engine.acl.default_user());
         let mut pending = Pending::default();
-        let mut cx = Cx::new(desk.at_hand(), &mut state, &mut output, &mut pending, |_, _| ());
+        let mut cx = Cx::new(scratch.at_hand(), &mut state, &mut output, &mut pending, |_, _| ());
         cx.locks.recorder.begin_transaction();
         cx.record(&[b"DEL", b"first"]);
         let mut reader = engine.journal.subscribe();

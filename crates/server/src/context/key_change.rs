@@ -25,7 +25,7 @@ use crate::engine::clients::watch::Presence;
 use crate::engine::journal::Recorder;
 use crate::host::clock::Instant;
 use crate::messaging::mail::{Letter, Mailbox};
-use crate::messaging::wakeups::Outbox;
+use crate::messaging::wakeups::Wakeups;
 use crate::observe::stats::Counters;
 use crate::request::Key;
 
@@ -68,7 +68,7 @@ pub struct Pending {
     /// Keys that have changed and that somebody waits for; they are served when the outermost command is over.
     pub marked: VecDeque<Place>,
     /// Who is to be woken for what was published, and what the client published to itself.
-    pub outbox: Outbox,
+    pub wakeups: Wakeups,
     /// What is posted when the locks have been given back.
     pub letters: Vec<(Arc<Mailbox>, Letter)>,
 }
@@ -88,7 +88,7 @@ pub fn tell(source: Source<'_, '_>, cause: Cause<'_>, database: u32, key: Key<'_
         pending.marked.push_back(place);
     }
     if is_seen && engine.tracking.is_used() {
-        engine.tracking.changed(key.name, state.and_then(State::changer), &mut pending.outbox);
+        engine.tracking.changed(key.name, state.and_then(State::changer), &mut pending.wakeups);
     }
     match cause {
         Cause::Command | Cause::GroupRemoved => pending.changes += 1,
@@ -123,7 +123,7 @@ pub fn tell_all(
     }
     if turnover == Turnover::Replaced && engine.tracking.is_used() {
         let by = state.and_then(State::changer).map(|(id, _)| id);
-        engine.tracking.changed_all(by, &mut pending.outbox);
+        engine.tracking.changed_all(by, &mut pending.wakeups);
     }
 }
 
@@ -133,7 +133,7 @@ fn tell_unasked(source: Source<'_, '_>, cause: Cause<'_>, database: u32, name: &
     let Source { engine, counters, state, pending, recorder } = source;
     let is_recording = recorder.is_recording();
     let mut publish = |class: EventClass, event: &'static str| {
-        let by = (engine, state.and_then(State::own), &mut pending.outbox);
+        let by = (engine, state.and_then(State::own), &mut pending.wakeups);
         notifications::publish(by, database, (class, event), name);
     };
     match cause {

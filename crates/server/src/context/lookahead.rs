@@ -25,7 +25,7 @@ const KEPT_KEYS: usize = 4 * 1024;
 
 /// What was found out about a group of requests ahead of running them.
 #[derive(Debug, Default)]
-pub struct Prepared {
+pub struct Lookahead {
     requests: Vec<Ready>,
     keys: Vec<KeyAt>,
     sought: Vec<Sought>,
@@ -71,7 +71,7 @@ pub enum Found {
     Arity(&'static Row),
 }
 
-impl Prepared {
+impl Lookahead {
     /// The requests of the group in order: what each one is, and its keys.
     pub fn group(&self) -> impl Iterator<Item = (Found, &[KeyAt])> {
         let keys = |ready: &Ready| &self.keys[ready.keys.start as usize..ready.keys.end as usize];

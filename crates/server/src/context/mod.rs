@@ -125,7 +125,7 @@ impl<'a> Cx<'a> {
     ) -> Self {
         let AtHand { engine, counters, dice, now, clock, .. } = at_hand;
         let due_ms = due_ms(now, state);
-        debug_assert!(pending.outbox.own.is_empty() && pending.outbox.invalid.is_empty(), "meant for another client");
+        debug_assert!(pending.wakeups.own.is_empty() && pending.wakeups.invalid.is_empty(), "meant for another client");
         Self {
             engine,
             counters,
@@ -279,7 +279,7 @@ impl Looker<'_> {
     #[inline]
     fn note_miss(&mut self, key: Key<'_>) {
         self.counters.misses.add(1);
-        let by = (self.engine, self.state.own(), &mut self.pending.outbox);
+        let by = (self.engine, self.state.own(), &mut self.pending.wakeups);
         notifications::publish(by, self.state.database, (EventClass::KeyMiss, "keymiss"), key.name);
     }
 }

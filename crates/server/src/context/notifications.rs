@@ -10,11 +10,11 @@ use crate::config::{ClientClass, Config, Opt};
 use crate::engine::Engine;
 use crate::messaging::message::Kind;
 use crate::messaging::pubsub::Own;
-use crate::messaging::wakeups::Outbox;
+use crate::messaging::wakeups::Wakeups;
 
 /// Where an event happens: the engine, the client that caused it if it listens to anything itself, and who is to be woken
 /// when the locks have been given back.
-pub type By<'a> = (&'a Engine, Option<Own<'a>>, &'a mut Outbox);
+pub type By<'a> = (&'a Engine, Option<Own<'a>>, &'a mut Wakeups);
 
 /// Whether events of this class are published at all.
 #[inline]
@@ -32,15 +32,15 @@ pub fn publish(by: By<'_>, database: u32, (class, event): (EventClass, &'static 
 }
 
 #[cold]
-fn publish_wanted((engine, own, outbox): By<'_>, database: u32, event: &'static str, key: &[u8]) {
+fn publish_wanted((engine, own, wakeups): By<'_>, database: u32, event: &'static str, key: &[u8]) {
     let bits = engine.config.number(Opt::NotifyKeyspaceEvents) as u32;
     let bytes_max = engine.config.output_limit(ClientClass::Pubsub).hard_bytes;
     if bits & KEYSPACE != 0 {
         let channel = [format!("__keyspace@{database}__:").as_bytes(), key].concat();
-        engine.pubsub.publish((Kind::Channel, &channel), event.as_bytes(), (own, &mut *outbox, bytes_max));
+        engine.pubsub.publish((Kind::Channel, &channel), event.as_bytes(), (own, &mut *wakeups, bytes_max));
     }
     if bits & KEYEVENT != 0 {
         let channel = format!("__keyevent@{database}__:{event}");
-        engine.pubsub.publish((Kind::Channel, channel.as_bytes()), key, (own, outbox, bytes_max));
+        engine.pubsub.publish((Kind::Channel, channel.as_bytes()), key, (own, wakeups, bytes_max));
     }
 }

@@ -24,14 +24,14 @@ impl Cx<'_> {
     /// Publishes a message to a channel or shard channel; to how many.
     pub fn publish(&mut self, kind: Kind, channel: &[u8], payload: &[u8]) -> usize {
         let bytes_max = waiting_bytes_max(&self.engine.config);
-        let by = (self.state.own(), &mut self.pending.outbox, bytes_max);
+        let by = (self.state.own(), &mut self.pending.wakeups, bytes_max);
         self.engine.pubsub.publish((kind, channel), payload, by)
     }
 
     /// Writes what the client has published to itself, behind the reply of the command that did it.
     #[cold]
     pub fn push_own(&mut self) {
-        for key in std::mem::take(&mut self.pending.outbox.invalid) {
+        for key in std::mem::take(&mut self.pending.wakeups.invalid) {
             let keys = key.map(|key| tracking::array_of(&[&key]));
             match tracking_delivery::deliver(self.engine, self.state, keys) {
                 Delivery::Nothing => {}
@@ -39,7 +39,7 @@ impl Cx<'_> {
                 Delivery::Forward(peer, keys) => self.post(&peer.mailbox, Letter::Redirected { id: peer.id, keys }),
             }
         }
-        for (message, form) in self.pending.outbox.own.drain(..) {
+        for (message, form) in self.pending.wakeups.own.drain(..) {
             self.out.push_shared(form.bytes(&message, self.state.protocol));
         }
     }
@@ -70,7 +70,7 @@ impl Cx<'_> {
                 self.state.peer.id,
                 key.name,
                 (keys_max, self.dice),
-                &mut self.pending.outbox,
+                &mut self.pending.wakeups,
             );
         }
     }

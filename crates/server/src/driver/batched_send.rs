@@ -17,7 +17,7 @@ const SENDS_MAX: usize = 256;
 
 /// Sends that are gathered until they leave with one system call.
 #[derive(Default)]
-pub struct Bundle {
+pub struct BatchedSend {
     ring: Ring,
     /// What became of each send: how many bytes have left, 0 if it was not done for whatever reason.
     sent: Vec<usize>,
@@ -31,18 +31,18 @@ enum Ring {
     Missing,
 }
 
-impl std::fmt::Debug for Bundle {
+impl std::fmt::Debug for BatchedSend {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let state = match self.ring {
             Ring::Unmade => "unmade",
             Ring::Made(_) => "made",
             Ring::Missing => "missing",
         };
-        write!(f, "Bundle({state})")
+        write!(f, "BatchedSend({state})")
     }
 }
 
-impl Bundle {
+impl BatchedSend {
     /// Tries each of these once, in their order, and says how many bytes of each have left. None of them waits. A send that
     /// fails is said to have done nothing: whoever tries again learns why.
     pub fn send(&mut self, sends: &[(BorrowedFd<'_>, &[u8])]) -> &[usize] {
@@ -113,11 +113,11 @@ mod tests {
 
     #[test]
     fn each_peer_gets_its_bytes_in_order_also_beyond_one_call() {
-        let mut bundle = Bundle::default();
+        let mut batched_send = BatchedSend::default();
         let pairs: Vec<_> = (0..2 * SENDS_MAX + 1).map(|_| UnixStream::pair().expect("a pair of sockets")).collect();
         let texts: Vec<String> = (0..pairs.len()).map(|number| format!("message {number}")).collect();
         let sends: Vec<_> = pairs.iter().zip(&texts).map(|((near, _), text)| (near.as_fd(), text.as_bytes())).collect();
-        let sent = bundle.send(&sends).to_vec();
+        let sent = batched_send.send(&sends).to_vec();
         if sent.iter().all(|&sent| sent == 0) {
             // This kernel gives no ring.
             return;
@@ -140,10 +140,10 @@ mod tests {
         full.set_nonblocking(true).expect("it is open");
         while full.write(&[0; 4096]).is_ok() {}
         let sends = [(closed.as_fd(), b"lost".as_slice()), (full.as_fd(), b"late"), (whole.0.as_fd(), b"here")];
-        let mut bundle = Bundle::default();
-        let sent = bundle.send(&sends);
+        let mut batched_send = BatchedSend::default();
+        let sent = batched_send.send(&sends);
         assert!(sent == [0, 0, 4] || sent == [0, 0, 0], "{sent:?}");
-        let mut without_ring = Bundle { ring: Ring::Missing, ..Bundle::default() };
+        let mut without_ring = BatchedSend { ring: Ring::Missing, ..BatchedSend::default() };
         assert_eq!(without_ring.send(&sends), [0, 0, 0]);
     }
 }

@@ -21,7 +21,7 @@ use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, SendAncillaryBuffer, SendFlags};
 
-use super::batched_send::Bundle;
+use super::batched_send::BatchedSend;
 use super::{Event, Listener, Sending, Token, Waker};
 use crate::request::output::Output;
 
@@ -50,7 +50,7 @@ pub struct Driver {
     queued: Vec<Token>,
     /// Closed in this wake-up: events for them may still be under way.
     closed: Vec<Token>,
-    bundle: Bundle,
+    batched_send: BatchedSend,
 }
 
 /// Room for what one wait returns.
@@ -110,7 +110,7 @@ impl Driver {
             free: Vec::new(),
             queued: Vec::new(),
             closed: Vec::new(),
-            bundle: Bundle::default(),
+            batched_send: BatchedSend::default(),
         })
     }
 
@@ -322,7 +322,7 @@ impl Driver {
         let ready = |(token, output): &(Token, Output)| sendable(connections, *token, output).is_some();
         let sends: Vec<_> =
             outputs.iter().filter_map(|(token, output)| sendable(connections, *token, output)).collect();
-        let sent = self.bundle.send(&sends);
+        let sent = self.batched_send.send(&sends);
         for (output, sent) in outputs.iter_mut().filter(|output| ready(output)).zip(sent) {
             output.1.advance(*sent);
         }
@@ -335,7 +335,7 @@ impl Driver {
         let queued = std::mem::take(&mut self.queued);
         if queued.len() > 1 {
             let sends: Vec<_> = queued.iter().filter_map(|&token| queued_bytes(&self.connections, token)).collect();
-            let mut sent = self.bundle.send(&sends).iter();
+            let mut sent = self.batched_send.send(&sends).iter();
             for &token in &queued {
                 if queued_bytes(&self.connections, token).is_some()
                     && let (Some(connection), Some(&sent)) = (&mut self.connections[token], sent.next())

@@ -142,8 +142,8 @@ impl Expiry {
         recorder.ring();
         let is_later = engine.config.flag(Opt::LazyfreeLazyExpire);
         large.into_iter().for_each(|garbage| engine.lazy_free.now_or_later(garbage, is_later));
-        engine.tracking.broadcast(&mut pending.outbox);
-        pending.outbox.ring(None);
+        engine.tracking.broadcast(&mut pending.wakeups);
+        pending.wakeups.ring(None);
         marked.append(&mut pending.marked);
         Some((report, fields_left))
     }
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::engine::pause::PauseScope;
-    use crate::execute::scratch::Desk;
+    use crate::execute::scratch::Scratch;
     use crate::host::clock::Instant;
 
     #[test]
@@ -177,15 +177,15 @@ mod tests {
         let shard = engine.store.shard_of(key.hash);
         drop(engine.store.lock(shard).set(0, key, &Value::Bytes(b"1"), Deadline::At(1), moment));
         let expiry = Expiry::new(shard, 1);
-        let desk = Desk::new(&engine, Instant { wall_us: 1_000_000, monotonic_us: 0 });
+        let scratch = Scratch::new(&engine, Instant { wall_us: 1_000_000, monotonic_us: 0 });
         // The slice has begun, and asks again for each shard.
         engine.pause.begin(PauseScope::Writes, 1_000);
-        assert!(expiry.step_shard(desk.at_hand(), &mut VecDeque::new()).is_none());
+        assert!(expiry.step_shard(scratch.at_hand(), &mut VecDeque::new()).is_none());
         assert_eq!(engine.store.len(0), 1, "nothing changes during a pause");
         engine.pause.end();
-        let step = expiry.step_shard(desk.at_hand(), &mut VecDeque::new());
+        let step = expiry.step_shard(scratch.at_hand(), &mut VecDeque::new());
         assert_eq!(step.map(|(report, _)| report.expired), Some(1));
-        assert_eq!((engine.store.len(0), desk.counters.expired.get()), (0, 1));
+        assert_eq!((engine.store.len(0), scratch.counters.expired.get()), (0, 1));
     }
 
     #[test]
@@ -206,11 +206,11 @@ mod tests {
             let Lookup::Live(mut entry) = shard.lookup_mut(0, key, 0, || false) else { panic!("it is there") };
             entry.set_deadline(Some(1_000));
         }
-        let desk = Desk::new(&engine, Instant { wall_us: 5_000_000, monotonic_us: 0 });
-        Expiry::new(shard, 1).step_shard(desk.at_hand(), &mut VecDeque::new()).expect("nothing hinders it");
+        let scratch = Scratch::new(&engine, Instant { wall_us: 5_000_000, monotonic_us: 0 });
+        Expiry::new(shard, 1).step_shard(scratch.at_hand(), &mut VecDeque::new()).expect("nothing hinders it");
         // A file is written in a form that holds fields with deadlines if the shard still names such a hash.
         assert!(matches!(engine.store.lock(shard).find(0, key, 0), Find::Missing));
-        assert_eq!(desk.counters.expired.get(), 1);
+        assert_eq!(scratch.counters.expired.get(), 1);
     }
 
     #[test]

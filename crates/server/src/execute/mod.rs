@@ -26,12 +26,12 @@ use crate::host::log;
 use crate::request::error;
 use crate::request::error::Error;
 use crate::request::{KeyAt, Request};
-use scratch::Desk;
+use scratch::Scratch;
 
-/// Runs the requests of the desk's batch, which lie in `buffer`, and appends their replies to its output. Returns how many
+/// Runs the requests of the batch, which lie in `buffer`, and appends their replies to its output. Returns how many
 /// were run: fewer than all when the peer is to be closed, when it waits for a key, or when a pause holds the next one.
-pub fn batch(state: &mut State, desk: &mut Desk, buffer: &[u8], others: &mut dyn Others) -> usize {
-    let Desk { engine, counters, dice, now, clock, spare, batch, prepared, output, pending } = desk;
+pub fn batch(state: &mut State, scratch: &mut Scratch, buffer: &[u8], others: &mut dyn Others) -> usize {
+    let Scratch { engine, counters, dice, now, clock, spare, batch, lookahead, output, pending } = scratch;
     let at_hand = AtHand { engine, counters, dice, now: *now, clock: *clock, spare };
     let mut cx = Cx::new(at_hand, state, output, pending, call);
     cx.others = Some(others);
@@ -41,8 +41,8 @@ pub fn batch(state: &mut State, desk: &mut Desk, buffer: &[u8], others: &mut dyn
             cx.look_at_clock();
             check_owed(&mut cx);
         }
-        let end = prepared.fill((batch, buffer), run, &mut cx);
-        for ((found, keys), index) in prepared.group().zip(run..end) {
+        let end = lookahead.fill((batch, buffer), run, &mut cx);
+        for ((found, keys), index) in lookahead.group().zip(run..end) {
             run = index;
             if cx.state.closing || !step(&mut cx, found, batch.get(index, buffer), keys) {
                 break 'groups;
@@ -56,8 +56,8 @@ pub fn batch(state: &mut State, desk: &mut Desk, buffer: &[u8], others: &mut dyn
     }
     check_owed(&mut cx);
     cx.settle_time();
-    let Pending { letters, outbox, .. } = &*cx.pending;
-    if !(letters.is_empty() && outbox.bells.is_empty() && outbox.changed.is_empty()) {
+    let Pending { letters, wakeups, .. } = &*cx.pending;
+    if !(letters.is_empty() && wakeups.bells.is_empty() && wakeups.changed.is_empty()) {
         let own = Arc::clone(&cx.state.peer);
         cx.post_letters(Some(&own.mailbox));
     }
@@ -144,7 +144,7 @@ fn step(cx: &mut Cx<'_>, found: Found, args: Args<'_>, keys: &[KeyAt]) -> bool {
 /// Sends what has been published to the client itself, so that nothing of it is left for another.
 #[inline]
 fn push_own(cx: &mut Cx<'_>) {
-    if !(cx.pending.outbox.own.is_empty() && cx.pending.outbox.invalid.is_empty()) {
+    if !(cx.pending.wakeups.own.is_empty() && cx.pending.wakeups.invalid.is_empty()) {
         cx.push_own();
     }
 }

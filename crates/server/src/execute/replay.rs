@@ -18,7 +18,7 @@ use super::{call, lock, unknown_command, unknown_subcommand};
 use crate::commands as families;
 use crate::commands::transaction;
 use crate::context::key_change::Pending;
-use crate::context::lookahead::{Found, Prepared};
+use crate::context::lookahead::{Found, Lookahead};
 use crate::context::session_state::{State, Transaction};
 use crate::context::{AtHand, Cx};
 use crate::engine::Engine;
@@ -42,7 +42,7 @@ pub struct Replay {
     state: State,
     parser: Parser,
     batch: Batch,
-    prepared: Prepared,
+    lookahead: Lookahead,
     output: Output,
     /// Nobody asks what a log has done, so it is counted nowhere.
     counters: Counters,
@@ -100,7 +100,7 @@ impl Replay {
             state,
             parser: Parser::new(),
             batch: Batch::new(),
-            prepared: Prepared::default(),
+            lookahead: Lookahead::default(),
             output: Output::default(),
             counters: Counters::default(),
             dice: engine.dice(),
@@ -156,15 +156,15 @@ impl Replay {
     }
 
     fn apply_batch(&mut self, batch: &Batch, bytes: &[u8], now: Instant) -> Result<(), Refused> {
-        let Self { engine, state, prepared, output, counters, dice, spare, offset, open, .. } = self;
+        let Self { engine, state, lookahead, output, counters, dice, spare, offset, open, .. } = self;
         let at_hand = AtHand { engine, counters, dice, now, clock: Clock::Machine, spare };
         let mut pending = Pending::default();
         let mut cx = Cx::new(at_hand, state, output, &mut pending, call);
         cx.recorder().mute();
         let mut next = 0;
         while next < batch.len() {
-            let end = prepared.fill((batch, bytes), next, &mut cx);
-            for ((found, keys), index) in prepared.group().zip(next..end) {
+            let end = lookahead.fill((batch, bytes), next, &mut cx);
+            for ((found, keys), index) in lookahead.group().zip(next..end) {
                 let (args, start) = (batch.get(index, bytes), batch.start(index));
                 let at = *offset + start as u64;
                 let applied = match bytes.get(start) {

@@ -9,7 +9,7 @@ use sleeve_wire::request::Batch;
 
 use crate::context::AtHand;
 use crate::context::key_change::Pending;
-use crate::context::lookahead::Prepared;
+use crate::context::lookahead::Lookahead;
 use crate::engine::Engine;
 use crate::engine::journal::Spare;
 use crate::host::clock::{Clock, Instant};
@@ -19,7 +19,7 @@ use crate::request::output::Output;
 
 /// Buffers and counters of a thread that runs sessions, reused from batch to batch.
 #[derive(Debug)]
-pub struct Desk {
+pub struct Scratch {
     /// The engine that is worked on.
     pub engine: Arc<Engine>,
     /// This thread's block of counters.
@@ -33,7 +33,7 @@ pub struct Desk {
     /// The requests that are being executed.
     pub batch: Batch,
     /// What was found out about them ahead.
-    pub prepared: Prepared,
+    pub lookahead: Lookahead,
     /// Where their effects are put into words.
     pub spare: Spare,
     /// What they are answered.
@@ -42,8 +42,8 @@ pub struct Desk {
     pub pending: Pending,
 }
 
-impl Desk {
-    /// A desk for one thread or embedded session, at this time.
+impl Scratch {
+    /// For one thread or embedded session, at this time.
     pub fn new(engine: &Arc<Engine>, now: Instant) -> Self {
         Self {
             engine: Arc::clone(engine),
@@ -52,7 +52,7 @@ impl Desk {
             clock: Clock::Machine,
             dice: engine.dice(),
             batch: Batch::new(),
-            prepared: Prepared::default(),
+            lookahead: Lookahead::default(),
             spare: Spare::default(),
             output: Output::default(),
             pending: Pending::default(),
@@ -60,7 +60,7 @@ impl Desk {
     }
 }
 
-impl Desk {
+impl Scratch {
     /// What commands get of it.
     #[inline]
     pub fn at_hand(&self) -> AtHand<'_> {
@@ -69,7 +69,7 @@ impl Desk {
     }
 }
 
-impl Drop for Desk {
+impl Drop for Scratch {
     fn drop(&mut self) {
         self.engine.stats.close(&self.counters);
     }

@@ -140,7 +140,7 @@ impl Cx<'_> {
     /// into it by itself.
     pub(crate) fn post_letters(&mut self, own: Option<&Arc<Mailbox>>) {
         self.unlock();
-        self.engine.tracking.broadcast(&mut self.pending.outbox);
+        self.engine.tracking.broadcast(&mut self.pending.wakeups);
         let shown = self.recorder().shown_offset();
         for (mailbox, mut letter) in self.pending.letters.drain(..) {
             if let Letter::Unblock { reply, .. } = &mut letter {
@@ -149,6 +149,6 @@ impl Cx<'_> {
             let is_own = own.is_some_and(|own| Arc::ptr_eq(own, &mailbox));
             if is_own { mailbox.post_unheard(letter) } else { mailbox.post(letter) }
         }
-        self.pending.outbox.ring(own);
+        self.pending.wakeups.ring(own);
     }
 }

@@ -14,18 +14,18 @@ use sleeve_wire::reply::Protocol;
 use sleeve_wire::request::Args;
 
 use super::from_lua::Sender;
-use super::interpreter::Realm;
+use super::interpreter::Interpreter;
 use super::interpreter::compiled_scripts;
 use super::interpreter::compiled_scripts::{Compiled, ScriptRoom};
 use super::interpreter::interpreters;
-use super::interpreter::interpreters::Station;
+use super::interpreter::interpreters::Interpreters;
 use super::interpreter::loaded_libraries::LibraryRoom;
 use super::native::current_invocation;
-use super::native::current_invocation::Playbill;
+use super::native::current_invocation::RunningScript;
 use super::native::errors;
 use super::native::errors::Uncaught;
 use super::native::interrupt;
-use super::native::invocation::{Permits, Scene, Words};
+use super::native::invocation::{Invocation, Permits, Words};
 use super::native::raw_call::{Given, Returned, Seen};
 use crate::config::Opt;
 use crate::context::Cx;
@@ -55,18 +55,18 @@ pub enum Named {
 pub fn eval(cx: &mut Cx<'_>, request: Request<'_>, named: Named, read_only: bool) -> Outcome {
     let words = split(request.args, Error::NOT_INTEGER)?;
     let scripts = std::sync::Arc::clone(&cx.engine.scripts);
-    interpreters::with(&scripts, |station| {
-        let (digest, compiled) = find_script(cx, station, request.arg(1), named)?;
+    interpreters::with(&scripts, |interpreters| {
+        let (digest, compiled) = find_script(cx, interpreters, request.arg(1), named)?;
         let permits = permits(cx, compiled.flags, read_only)?;
         let run = Run { request, name: &digest, kind: Kind::Script, permits };
-        let Station { scripts: Some(room), words: memory, .. } = station else {
+        let Interpreters { scripts: Some(room), words: memory, .. } = interpreters else {
             return Err(compiled_scripts::NO_MEMORY);
         };
         let function = &compiled.function;
-        let call = |realm| Realm::play(realm, function, Given::Globals, words.keys, words.args);
-        let is_sound = play(cx, run, &room.realm, memory, call);
+        let call = |interpreter| Interpreter::play(interpreter, function, Given::Globals, words.keys, words.args);
+        let is_sound = play(cx, run, &room.interpreter, memory, call);
         if !is_sound {
-            station.scripts = None;
+            interpreters.scripts = None;
         }
         Ok(())
     })
@@ -78,20 +78,20 @@ pub fn eval(cx: &mut Cx<'_>, request: Request<'_>, named: Named, read_only: bool
 /// What is wrong with the request or the function before it begins.
 pub fn fcall(cx: &mut Cx<'_>, request: Request<'_>, read_only: bool) -> Outcome {
     let scripts = std::sync::Arc::clone(&cx.engine.scripts);
-    interpreters::with(&scripts, |station| {
-        let room = library_room(cx, station)?;
+    interpreters::with(&scripts, |interpreters| {
+        let room = library_room(cx, interpreters)?;
         let callable = room.function(&scripts, request.arg(1))?;
         let words = split(request.args, Error::fixed("ERR Bad number of keys provided"))?;
         let permits = permits(cx, Some(callable.flags), read_only)?;
         let run = Run { request, name: request.arg(1), kind: Kind::Function, permits };
-        let Station { libraries: Some(room), words: memory, .. } = station else {
+        let Interpreters { libraries: Some(room), words: memory, .. } = interpreters else {
             return Err(compiled_scripts::NO_MEMORY);
         };
         let function = &callable.function;
-        let call = |realm| Realm::play(realm, function, Given::Tables, words.keys, words.args);
-        let is_sound = play(cx, run, &room.realm, memory, call);
+        let call = |interpreter| Interpreter::play(interpreter, function, Given::Tables, words.keys, words.args);
+        let is_sound = play(cx, run, &room.interpreter, memory, call);
         if !is_sound {
-            station.libraries = None;
+            interpreters.libraries = None;
         }
         Ok(())
     })
@@ -105,8 +105,8 @@ pub fn load_script(cx: &Cx<'_>, source: &[u8]) -> Result<Digest, Error> {
     let digest = digest_of(source);
     let scripts = &cx.engine.scripts;
     if scripts.find(&digest).is_none() {
-        interpreters::with(scripts, |station| {
-            let room = script_room(cx, station)?;
+        interpreters::with(scripts, |interpreters| {
+            let room = script_room(cx, interpreters)?;
             compiled_scripts::make_known(room, scripts, digest, source)
         })?;
     }
@@ -125,35 +125,40 @@ pub fn forget_scripts(cx: &Cx<'_>) {
 /// Its first line or its text is wrong, or it raises an error.
 pub fn load_library(cx: &Cx<'_>, code: &[u8]) -> Result<std::sync::Arc<Library>, Error> {
     let name = flags::library_name(code)?;
-    interpreters::with(&cx.engine.scripts, |station| library_room(cx, station)?.load(name, code))
+    interpreters::with(&cx.engine.scripts, |interpreters| library_room(cx, interpreters)?.load(name, code))
 }
 
 fn bytes_max(cx: &Cx<'_>) -> usize {
     usize::try_from(cx.engine.config.memory(Opt::LuaMemoryMax)).unwrap_or(usize::MAX)
 }
 
-fn script_room<'a>(cx: &Cx<'_>, station: &'a mut Station) -> Result<&'a mut ScriptRoom, Error> {
-    if station.scripts.as_ref().is_some_and(|room| !room.is_current(&cx.engine.scripts)) {
-        station.scripts = None;
+fn script_room<'a>(cx: &Cx<'_>, interpreters: &'a mut Interpreters) -> Result<&'a mut ScriptRoom, Error> {
+    if interpreters.scripts.as_ref().is_some_and(|room| !room.is_current(&cx.engine.scripts)) {
+        interpreters.scripts = None;
     }
-    match &mut station.scripts {
+    match &mut interpreters.scripts {
         Some(room) => Ok(room),
         none => Ok(none.insert(Box::new(ScriptRoom::new(&cx.engine.scripts, bytes_max(cx))?))),
     }
 }
 
-fn library_room<'a>(cx: &Cx<'_>, station: &'a mut Station) -> Result<&'a mut LibraryRoom, Error> {
-    match &mut station.libraries {
+fn library_room<'a>(cx: &Cx<'_>, interpreters: &'a mut Interpreters) -> Result<&'a mut LibraryRoom, Error> {
+    match &mut interpreters.libraries {
         Some(room) => Ok(room),
         none => Ok(none.insert(Box::new(LibraryRoom::new(&cx.engine.scripts, bytes_max(cx))?))),
     }
 }
 
 /// The script that a request names, compiled in this thread.
-fn find_script(cx: &Cx<'_>, station: &mut Station, name: &[u8], named: Named) -> Result<(Digest, Compiled), Error> {
+fn find_script(
+    cx: &Cx<'_>,
+    interpreters: &mut Interpreters,
+    name: &[u8],
+    named: Named,
+) -> Result<(Digest, Compiled), Error> {
     const NO_SCRIPT: Error = Error::fixed("NOSCRIPT No matching script. Please use EVAL.");
     let scripts = &cx.engine.scripts;
-    let room = script_room(cx, station)?;
+    let room = script_room(cx, interpreters)?;
     let digest = match named {
         Named::Text => digest_of(name),
         Named::Digest => digest_from(name).ok_or(NO_SCRIPT)?,
@@ -224,29 +229,30 @@ struct Run<'s> {
     permits: Permits,
 }
 
-/// Runs what `call` calls, with all shards locked, and replies; false when the realm should not be used again.
+/// Runs what `call` calls, with all shards locked, and replies; false when the interpreter should not be used again.
 fn play<'r>(
     cx: &mut Cx<'_>,
     run: Run<'_>,
-    realm: &'r Realm,
+    interpreter: &'r Interpreter,
     memory: &mut Words,
-    call: impl FnOnce(&'r Realm) -> Result<Returned<'r>, Uncaught>,
+    call: impl FnOnce(&'r Interpreter) -> Result<Returned<'r>, Uncaught>,
 ) -> bool {
     let engine = cx.engine;
     let Run { request, name, kind, permits } = run;
     engine.scripts.running.begin(kind, clock::monotonic_ms());
-    interrupt::begin(realm.bytes_max);
+    interrupt::begin(interpreter.bytes_max);
     let (mut others, mut nobody) = (cx.others.take(), Nobody);
     let lent: &mut dyn Others = match &mut others {
         Some(others) => *others,
         None => &mut nobody,
     };
     let lent = RefCell::new(lent);
-    let is_sound = current_invocation::announce(&Playbill { engine, request, name, kind, others: lent }, || {
-        let (returned, protocol) = perform(cx, permits, memory, || call(realm));
-        realm.weigh();
-        reply(cx, &realm.lua, returned, (protocol, name, request))
-    });
+    let is_sound =
+        current_invocation::with_script(&RunningScript { engine, request, name, kind, others: lent }, || {
+            let (returned, protocol) = perform(cx, permits, memory, || call(interpreter));
+            interpreter.weigh();
+            reply(cx, &interpreter.lua, returned, (protocol, name, request))
+        });
     if interrupt::is_ended() && others.as_ref().is_some_and(|others| others.is_stopping(true)) {
         // What stands behind it would hold up the end of the server, and its replies reach nobody.
         cx.state.closing = true;
@@ -278,7 +284,7 @@ fn perform<'r>(
     }
     let (database, mut outer) = (cx.state.database, Output::default());
     std::mem::swap(cx.out, &mut outer);
-    let mut scene = Scene {
+    let mut invocation = Invocation {
         cx,
         permits,
         protocol: Protocol::Resp2,
@@ -287,9 +293,9 @@ fn perform<'r>(
         failure: None,
         panic: None,
     };
-    let returned = current_invocation::enter(&mut scene, call);
-    let (protocol, panic) = (scene.protocol, scene.panic);
-    *memory = scene.words;
+    let returned = current_invocation::enter(&mut invocation, call);
+    let (protocol, panic) = (invocation.protocol, invocation.panic);
+    *memory = invocation.words;
     if let Some(panic) = panic {
         cx.engine.scripts.running.end();
         panic::resume_unwind(panic);

@@ -11,13 +11,13 @@ use super::subscription::Subscriptions;
 
 /// Which sessions of one thread listen to which channels and patterns.
 #[derive(Debug, Default)]
-pub struct Audience {
-    seats: [HashMap<Arc<[u8]>, Vec<Seat>>; KINDS],
+pub struct LocalSubscribers {
+    subscribers: [HashMap<Arc<[u8]>, Vec<Subscriber>>; KINDS],
 }
 
 /// One listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seat {
+pub struct Subscriber {
     /// Where its session is.
     pub place: usize,
     /// Its id.
@@ -26,14 +26,14 @@ pub struct Seat {
     since: u64,
 }
 
-impl Audience {
+impl LocalSubscribers {
     /// Takes over what has changed for the client with this id, whose session is at `place`.
     pub fn update(&mut self, place: usize, id: u64, subscriptions: &mut Subscriptions) {
         for change in subscriptions.take_changes() {
             match change.since {
                 Some(since) => {
-                    let seats = self.seats[change.kind as usize].entry(change.name).or_default();
-                    seats.push(Seat { place, id, since });
+                    let subscribers = self.subscribers[change.kind as usize].entry(change.name).or_default();
+                    subscribers.push(Subscriber { place, id, since });
                 }
                 None => self.leave(change.kind, &change.name, id),
             }
@@ -48,24 +48,26 @@ impl Audience {
     }
 
     fn leave(&mut self, kind: Kind, name: &[u8], id: u64) {
-        let Some(seats) = self.seats[kind as usize].get_mut(name) else { return };
-        if let Some(index) = seats.iter().position(|seat| seat.id == id) {
-            seats.swap_remove(index);
+        let Some(subscribers) = self.subscribers[kind as usize].get_mut(name) else { return };
+        if let Some(index) = subscribers.iter().position(|subscriber| subscriber.id == id) {
+            subscribers.swap_remove(index);
         }
-        if seats.is_empty() {
-            self.seats[kind as usize].remove(name);
+        if subscribers.is_empty() {
+            self.subscribers[kind as usize].remove(name);
         }
     }
 
     /// Shows who gets a message, and in which form.
-    pub fn for_each(&self, message: &Message, mut show: impl FnMut(Seat, Form)) {
-        let plain = self.seats[message.kind as usize].get(&message.channel).map(|seats| (Form::Plain, seats));
+    pub fn for_each(&self, message: &Message, mut show: impl FnMut(Subscriber, Form)) {
+        let plain =
+            self.subscribers[message.kind as usize].get(&message.channel).map(|subscribers| (Form::Plain, subscribers));
         let patterns = message.patterns.iter().enumerate().filter_map(|(index, pattern)| {
-            Some((Form::Matched(index), self.seats[Kind::Pattern as usize].get(pattern)?))
+            Some((Form::Matched(index), self.subscribers[Kind::Pattern as usize].get(pattern)?))
         });
-        for (form, seats) in plain.into_iter().chain(patterns) {
-            let hears = |seat: &&Seat| seat.since < message.number && Some(seat.id) != message.except;
-            seats.iter().filter(hears).for_each(|seat| show(*seat, form));
+        for (form, subscribers) in plain.into_iter().chain(patterns) {
+            let hears =
+                |subscriber: &&Subscriber| subscriber.since < message.number && Some(subscriber.id) != message.except;
+            subscribers.iter().filter(hears).for_each(|subscriber| show(*subscriber, form));
         }
     }
 }

@@ -17,7 +17,7 @@ use sleeve_wire::pattern;
 use super::mail::Mailbox;
 use super::message::{KINDS, Kind, Message};
 use super::subscription::Subscriptions;
-use super::wakeups::Outbox;
+use super::wakeups::Wakeups;
 
 /// Which threads have listeners of which channels and patterns.
 #[derive(Debug, Default)]
@@ -83,26 +83,26 @@ impl PubSub {
         self.counter(kind).fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Publishes a message and says to how many. Its receivers are woken with `outbox`; what the publisher itself gets is
+    /// Publishes a message and says to how many. Its receivers are woken with `wakeups`; what the publisher itself gets is
     /// in it. `waiting_bytes_max` bounds what may wait for an embedded listener (0 is no bound).
     #[inline]
     pub fn publish(
         &self,
         to: (Kind, &[u8]),
         payload: &[u8],
-        (own, outbox, waiting_bytes_max): (Option<Own<'_>>, &mut Outbox, u64),
+        (own, wakeups, waiting_bytes_max): (Option<Own<'_>>, &mut Wakeups, u64),
     ) -> usize {
         if self.counter(to.0).load(Ordering::Relaxed) == 0 {
             return 0;
         }
-        self.publish_listened(to, payload, (own, outbox, waiting_bytes_max))
+        self.publish_listened(to, payload, (own, wakeups, waiting_bytes_max))
     }
 
     fn publish_listened(
         &self,
         (kind, channel): (Kind, &[u8]),
         payload: &[u8],
-        (own, outbox, waiting_bytes_max): (Option<Own<'_>>, &mut Outbox, u64),
+        (own, wakeups, waiting_bytes_max): (Option<Own<'_>>, &mut Wakeups, u64),
     ) -> usize {
         let mut book = self.book.lock();
         let listened = book.names[kind as usize].get_key_value(channel);
@@ -134,12 +134,12 @@ impl PubSub {
         let message = Arc::new(Message::new((kind, channel), patterns_shared, payload, numbers));
         for mailbox in mailboxes {
             mailbox.put_message(Arc::clone(&message), waiting_bytes_max);
-            outbox.remember(mailbox);
+            wakeups.remember(mailbox);
         }
         book.last_number = numbers.0;
         drop(book);
         if let Some(own) = own {
-            outbox.own.extend(own.subscriptions.forms(&message).map(|form| (Arc::clone(&message), form)));
+            wakeups.own.extend(own.subscriptions.forms(&message).map(|form| (Arc::clone(&message), form)));
         }
         count
     }

@@ -22,7 +22,7 @@ pub struct Subscriptions {
 /// not full, and lists of listeners.
 const NAME_BYTES: usize = 270;
 
-/// What the thread's audience has not heard of yet.
+/// What `local_subscribers` of the thread has not heard of yet.
 #[derive(Debug)]
 pub struct Change {
     /// What kind of name it is.

@@ -11,7 +11,7 @@ use super::message::{Form, Message};
 
 /// Threads that are to be woken for what was published, and messages to oneself.
 #[derive(Debug, Default)]
-pub struct Outbox {
+pub struct Wakeups {
     /// Who is to be woken.
     pub bells: Vec<Arc<Mailbox>>,
     /// Keys that the client itself must read again, or nothing at all for all keys; see `tracking`.
@@ -22,7 +22,7 @@ pub struct Outbox {
     pub own: Vec<(Arc<Message>, Form)>,
 }
 
-impl Outbox {
+impl Wakeups {
     /// Remembers that the owner of this box has got a letter.
     pub fn remember(&mut self, mailbox: &Arc<Mailbox>) {
         if !self.bells.iter().any(|bell| Arc::ptr_eq(bell, mailbox)) {

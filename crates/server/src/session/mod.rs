@@ -18,7 +18,7 @@ use crate::engine::Engine;
 use crate::engine::clients::blocking::Waiter;
 use crate::engine::clients::client_info::Peer;
 use crate::execute;
-use crate::execute::scratch::Desk;
+use crate::execute::scratch::Scratch;
 use crate::host::clock::Instant;
 use crate::messaging::message::Kind;
 use crate::request::output::Output;
@@ -65,34 +65,34 @@ impl Session {
         }
     }
 
-    /// Executes every request that these bytes complete and appends the replies to the desk's output.
-    pub fn receive(&mut self, bytes: &[u8], desk: &mut Desk, others: &mut dyn Others) {
-        desk.counters.input_bytes.add(bytes.len() as u64);
+    /// Executes every request that these bytes complete and appends the replies to the thread's output.
+    pub fn receive(&mut self, bytes: &[u8], scratch: &mut Scratch, others: &mut dyn Others) {
+        scratch.counters.input_bytes.add(bytes.len() as u64);
         if self.pending.is_empty() && !self.is_held() {
-            let used = self.run(bytes, desk, others);
+            let used = self.run(bytes, scratch, others);
             self.pending.extend_from_slice(&bytes[used..]);
         } else {
             self.pending.extend_from_slice(bytes);
             if !self.is_held() && self.pending.len() >= self.parser.wanted() {
-                self.run_pending(desk, others);
+                self.run_pending(scratch, others);
             }
         }
-        self.check_pending(desk);
-        self.publish(desk);
+        self.check_pending(scratch);
+        self.publish(scratch);
     }
 
     /// Goes on after a pause, if nothing holds the peer any more.
-    pub fn resume(&mut self, desk: &mut Desk, others: &mut dyn Others) {
+    pub fn resume(&mut self, scratch: &mut Scratch, others: &mut dyn Others) {
         if !self.paused {
             return;
         }
         self.set_paused(false);
-        self.run_pending(desk, others);
-        self.publish(desk);
+        self.run_pending(scratch, others);
+        self.publish(scratch);
     }
 
     /// Ends the waiting for a key with this reply, if it is still this ticket that the peer waits with, and goes on.
-    pub fn unblock(&mut self, ticket: u64, reply: &mut Output, desk: &mut Desk, others: &mut dyn Others) {
+    pub fn unblock(&mut self, ticket: u64, reply: &mut Output, scratch: &mut Scratch, others: &mut dyn Others) {
         if self.state.blocked.take_if(|waiter| waiter.ticket == ticket).is_none() {
             return;
         }
@@ -101,18 +101,18 @@ impl Session {
         self.state.shown_offset = self.state.shown_offset.max(reply.shown);
         self.state.has_written |= reply.shown != 0;
         match self.state.replies {
-            Replies::On | Replies::SkipNext => reply.move_to(&mut desk.output),
+            Replies::On | Replies::SkipNext => reply.move_to(&mut scratch.output),
             Replies::Off => {}
             Replies::Skip => self.state.replies = Replies::On,
         }
-        self.run_pending(desk, others);
-        self.publish(desk);
+        self.run_pending(scratch, others);
+        self.publish(scratch);
     }
 
     /// Ends the waiting for a key if its time is over. Where it has just ended in another way, a letter says how, and the
     /// time means nothing any more: whoever looks at [`Session::deadline_ms`] is not sent back here until it comes.
-    pub fn time_out(&mut self, desk: &mut Desk, others: &mut dyn Others) {
-        let now_ms = desk.now.monotonic_ms();
+    pub fn time_out(&mut self, scratch: &mut Scratch, others: &mut dyn Others) {
+        let now_ms = scratch.now.monotonic_ms();
         let is_due = |waiter: &&Arc<Waiter>| waiter.deadline_ms.is_some_and(|deadline_ms| deadline_ms <= now_ms);
         let Some(waiter) = self.state.blocked.as_ref().filter(is_due).map(Arc::clone) else { return };
         let Some(claim) = waiter.claim() else {
@@ -122,7 +122,7 @@ impl Session {
         claim.finish(&self.engine.blocking);
         let mut reply = Output::default();
         waiter.on_timeout.write(&mut reply.bytes, waiter.protocol, self.engine.synced_offset());
-        self.unblock(waiter.ticket, &mut reply, desk, others);
+        self.unblock(waiter.ticket, &mut reply, scratch, others);
     }
 
     /// What the peer waits with, if it waits for a key.
@@ -187,9 +187,9 @@ impl Session {
         self.engine.peers.leave(self.state.peer.id);
     }
 
-    fn run_pending(&mut self, desk: &mut Desk, others: &mut dyn Others) {
+    fn run_pending(&mut self, scratch: &mut Scratch, others: &mut dyn Others) {
         let mut pending = std::mem::take(&mut self.pending);
-        let used = self.run(&pending, desk, others);
+        let used = self.run(&pending, scratch, others);
         if used == pending.len() {
             pending = Vec::new();
         } else {
@@ -203,19 +203,19 @@ impl Session {
     }
 
     /// Executes what is complete in `bytes`; returns how many bytes that was.
-    fn run(&mut self, bytes: &[u8], desk: &mut Desk, others: &mut dyn Others) -> usize {
+    fn run(&mut self, bytes: &[u8], scratch: &mut Scratch, others: &mut dyn Others) -> usize {
         let mut used = 0;
         while used < bytes.len() && !self.state.closing && !self.is_held() {
             let rest = &bytes[used..];
-            desk.batch.clear();
+            scratch.batch.clear();
             let limits = self.limits();
-            desk.output.bound(self.output_max(limits.authenticated));
-            let parsed = self.parser.parse(rest, &limits, &mut desk.batch);
-            let run = execute::batch(&mut self.state, desk, rest, others);
-            if run < desk.batch.len() && !self.state.closing {
+            scratch.output.bound(self.output_max(limits.authenticated));
+            let parsed = self.parser.parse(rest, &limits, &mut scratch.batch);
+            let run = execute::batch(&mut self.state, scratch, rest, others);
+            if run < scratch.batch.len() && !self.state.closing {
                 self.parser = Parser::new();
                 self.set_paused(self.state.blocked.is_none());
-                return used + desk.batch.start(run);
+                return used + scratch.batch.start(run);
             }
             if parsed.is_err() && self.state.blocked.is_some() {
                 // What cannot be understood is answered in its turn.
@@ -223,10 +223,10 @@ impl Session {
                 return used + end_of(run, rest, self.limits());
             }
             match parsed {
-                Ok(0) if desk.batch.is_empty() => break,
+                Ok(0) if scratch.batch.is_empty() => break,
                 Ok(count) => used += count,
                 Err(error) if self.state.closing => _ = error,
-                Err(error) => self.refuse(error, desk),
+                Err(error) => self.refuse(error, scratch),
             }
         }
         if self.state.closing { bytes.len() } else { used }
@@ -234,8 +234,8 @@ impl Session {
 
     /// Brings what others see of this peer up to date.
     #[inline]
-    fn publish(&mut self, desk: &Desk) {
-        let (input, now_ms) = (self.input(), desk.now.wall_ms());
+    fn publish(&mut self, scratch: &Scratch) {
+        let (input, now_ms) = (self.input(), scratch.now.wall_ms());
         if self.state.is_news || self.state.closing {
             self.state.is_news = self.state.is_watchful();
             self.state.publish(input, now_ms);
@@ -289,12 +289,12 @@ impl Session {
         }
     }
 
-    fn refuse(&mut self, error: ProtocolError, desk: &mut Desk) {
+    fn refuse(&mut self, error: ProtocolError, scratch: &mut Scratch) {
         if self.state.replies == Replies::On {
             let text = [b"ERR ".as_slice(), &error.message()].concat();
-            Writer::new(&mut desk.output.bytes, self.state.protocol).error(&text);
+            Writer::new(&mut scratch.output.bytes, self.state.protocol).error(&text);
         }
-        desk.counters.errors_replied.add(1);
+        scratch.counters.errors_replied.add(1);
         self.engine.stats.count_error("ERR");
         self.state.closing = true;
     }
@@ -304,9 +304,9 @@ impl Session {
         self.state.peer.paused.store(paused, Ordering::Relaxed);
     }
 
-    fn check_pending(&mut self, desk: &Desk) {
+    fn check_pending(&mut self, scratch: &Scratch) {
         if self.pending.len() as i64 > self.engine.config.number(Opt::ClientQueryBufferLimit) {
-            desk.counters.query_buffer_closed.add(1);
+            scratch.counters.query_buffer_closed.add(1);
             self.pending = Vec::new();
             self.state.closing = true;
         }
@@ -349,14 +349,14 @@ mod tests {
     #[test]
     fn the_room_of_a_large_request_is_given_back_although_another_is_always_incomplete() {
         let engine = Engine::new(Config::default());
-        let (mut session, mut desk) = (session(&engine), Desk::new(&engine, Instant::now()));
+        let (mut session, mut scratch) = (session(&engine), Scratch::new(&engine, Instant::now()));
         let large = [b"*2\r\n$4\r\nECHO\r\n$4000000\r\n".as_slice(), &[b'x'; 4_000_000], b"\r\nPI"].concat();
-        large.chunks(50_000).for_each(|chunk| session.receive(chunk, &mut desk, &mut Nobody));
+        large.chunks(50_000).for_each(|chunk| session.receive(chunk, &mut scratch, &mut Nobody));
         for _ in 0..3 {
-            session.receive(b"NG\r\nPI", &mut desk, &mut Nobody);
+            session.receive(b"NG\r\nPI", &mut scratch, &mut Nobody);
         }
         assert!(session.pending.capacity() <= KEPT_BYTES, "{} are held", session.pending.capacity());
-        assert!(desk.output.bytes.ends_with(b"x\r\n+PONG\r\n+PONG\r\n+PONG\r\n"));
+        assert!(scratch.output.bytes.ends_with(b"x\r\n+PONG\r\n+PONG\r\n+PONG\r\n"));
     }
 
     #[test]
@@ -369,10 +369,10 @@ mod tests {
         }
         let engine = Engine::new(config);
         let (mut listener, mut other) = (session(&engine), session(&engine));
-        let mut desk = Desk::new(&engine, Instant::now());
+        let mut scratch = Scratch::new(&engine, Instant::now());
         let mut say = |session: &mut Session, request: &str| {
-            session.receive(request.as_bytes(), &mut desk, &mut Nobody);
-            String::from_utf8(std::mem::take(&mut desk.output.bytes)).expect("text")
+            session.receive(request.as_bytes(), &mut scratch, &mut Nobody);
+            String::from_utf8(std::mem::take(&mut scratch.output.bytes)).expect("text")
         };
         for key in 0..5_000 {
             say(&mut listener, &format!("SET key:{key} {}\r\n", "x".repeat(200)));

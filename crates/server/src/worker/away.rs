@@ -10,7 +10,7 @@ use super::Worker;
 use super::team::{Away, Returned};
 use crate::config::ClientClass;
 use crate::driver::Token;
-use crate::execute::scratch::Desk;
+use crate::execute::scratch::Scratch;
 use crate::host::log;
 use crate::messaging::mail::Letter;
 use crate::messaging::message::Kind;
@@ -91,22 +91,22 @@ impl Worker {
     }
 
     /// Takes in the sessions that are back, with what was kept for them.
-    pub(super) fn take_back_all(mut self: Box<Self>, desk: &mut Desk) -> Option<Box<Self>> {
+    pub(super) fn take_back_all(mut self: Box<Self>, scratch: &mut Scratch) -> Option<Box<Self>> {
         while let Some(returned) = self.home.take_returned() {
-            self.take_back(returned, desk);
+            self.take_back(returned, scratch);
         }
-        self.open_kept(desk)
+        self.open_kept(scratch)
     }
 
     /// Opens what was kept for clients that are back, before anything newer. Where such a letter has a script run for long,
     /// whoever takes the worker over goes on with the rest.
-    pub(super) fn open_kept(mut self: Box<Self>, desk: &mut Desk) -> Option<Box<Self>> {
+    pub(super) fn open_kept(mut self: Box<Self>, scratch: &mut Scratch) -> Option<Box<Self>> {
         let is_here = |worker: &Self, id| worker.away.iter().all(|away| away.id != id);
         while let Some(index) = self.kept.iter().position(|&(id, _)| is_here(&self, id)) {
             let Some((id, letter)) = self.kept.remove(index) else { break };
             match letter {
-                Letter::Message(message) => self.hear(&message, Some(id), desk),
-                letter => self = self.open(letter, desk)?,
+                Letter::Message(message) => self.hear(&message, Some(id), scratch),
+                letter => self = self.open(letter, scratch)?,
             }
         }
         Some(self)
@@ -118,14 +118,14 @@ impl Worker {
         !self.away.is_empty() && self.engine.failure().is_none()
     }
 
-    fn take_back(&mut self, returned: Returned, desk: &mut Desk) {
+    fn take_back(&mut self, returned: Returned, scratch: &mut Scratch) {
         let Returned { token, mut session, output } = returned;
         let Some(index) = self.away.iter().position(|away| away.token == token) else { return };
         let away = self.away.remove(index);
         let has_ended = self.channels.get(token).is_some_and(|channel| channel.has_ended());
         session.state.closing |= away.has_ended || has_ended || !session.may_listen();
         // It has been busy until now, and not silent.
-        session.state.peer.active_ms.store(desk.now.wall_ms(), Ordering::Relaxed);
+        session.state.peer.active_ms.store(scratch.now.wall_ms(), Ordering::Relaxed);
         if away.is_killed {
             self.sessions[token] = Some(session);
             return self.close(token);
@@ -133,10 +133,10 @@ impl Worker {
         let is_held = session.is_held();
         self.sessions[token] = Some(session);
         self.driver.hold(token, is_held);
-        let unused = std::mem::replace(&mut desk.output, output);
-        self.close_if_cut(token, desk);
-        self.send(token, desk);
-        desk.output = unused;
+        let unused = std::mem::replace(&mut scratch.output, output);
+        self.close_if_cut(token, scratch);
+        self.send(token, scratch);
+        scratch.output = unused;
     }
 }
 
@@ -169,40 +169,40 @@ mod tests {
     use crate::request::output::Output;
     use crate::worker::Team;
 
-    fn connected(worker: &mut Worker, desk: &Desk) -> UnixStream {
+    fn connected(worker: &mut Worker, scratch: &Scratch) -> UnixStream {
         let (near, far) = UnixStream::pair().expect("a pair of sockets");
         near.set_nonblocking(true).expect("it is open");
         let (address, local_address) = ("test:0".to_owned(), "test:0".to_owned());
-        worker.adopt(Accepted { socket: near.into(), address, local_address, is_tls: false }, desk);
+        worker.adopt(Accepted { socket: near.into(), address, local_address, is_tls: false }, scratch);
         far
     }
 
     /// A worker with two clients, in the hands of this thread.
-    fn lone() -> (Box<Worker>, Desk, [UnixStream; 2]) {
+    fn lone() -> (Box<Worker>, Scratch, [UnixStream; 2]) {
         let engine = Engine::new(Config::default());
         let driver = Driver::new().expect("a driver");
         let team = Team::new(vec![Arc::new(Mailbox::new(|| ()))]);
         let mut worker = Box::new(Worker::new(&engine, team, 0, driver));
-        let desk = Desk::new(&engine, Instant::now());
-        let peers = [(); 2].map(|()| connected(&mut worker, &desk));
-        (worker, desk, peers)
+        let scratch = Scratch::new(&engine, Instant::now());
+        let peers = [(); 2].map(|()| connected(&mut worker, &scratch));
+        (worker, scratch, peers)
     }
 
     /// Brings the first session of a worker back, with this output.
-    fn bring_back(mut worker: Box<Worker>, output: &[u8], desk: &mut Desk) -> Box<Worker> {
+    fn bring_back(mut worker: Box<Worker>, output: &[u8], scratch: &mut Scratch) -> Box<Worker> {
         let session = worker.sessions[0].take().expect("it was left behind in its place");
         let mut returned = Returned { token: 0, session, output: Output::default() };
         returned.output.bytes.extend_from_slice(output);
         worker.home.bring_back(returned);
-        worker.read_mail(desk).expect("no script runs")
+        worker.read_mail(scratch).expect("no script runs")
     }
 
     #[test]
     fn who_was_killed_meanwhile_is_closed_however_much_it_is_owed_and_who_has_said_all_gets_its_replies() {
-        let (mut worker, mut desk, [mut peer, _other]) = lone();
+        let (mut worker, mut scratch, [mut peer, _other]) = lone();
         worker.leave_behind(0);
         worker.close(0);
-        let mut worker = bring_back(worker, &vec![b'x'; 8 << 20], &mut desk);
+        let mut worker = bring_back(worker, &vec![b'x'; 8 << 20], &mut scratch);
         assert!(worker.sessions[0].is_none(), "it waits for a peer that does not read");
         assert_eq!(peer.read(&mut [0; 8]).expect("an end"), 0);
         worker.leave_behind(1);
@@ -211,13 +211,13 @@ mod tests {
 
     #[test]
     fn what_was_kept_comes_before_what_is_newer() {
-        let (mut worker, mut desk, [mut peer, _other]) = lone();
+        let (mut worker, mut scratch, [mut peer, _other]) = lone();
         let id = worker.sessions[0].as_ref().expect("it is there").state.peer.id;
         let push = |text: &[u8]| Letter::Push { id, bytes: Arc::new(text.to_vec()) };
         // So another thread has left it, when a letter of somebody else had a script run for long.
         worker.kept.push_back((id, push(b"older ")));
         worker.home.mailbox.post(push(b"newer"));
-        let worker = worker.read_mail(&mut desk).expect("no script runs");
+        let worker = worker.read_mail(&mut scratch).expect("no script runs");
         let mut bytes = [0; 11];
         peer.read_exact(&mut bytes).expect("both");
         assert_eq!(bytes, *b"older newer");
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn messages_are_kept_for_who_listens_and_no_more_of_them_than_an_output_may_have() {
-        let (mut worker, mut desk, _peers) = lone();
+        let (mut worker, mut scratch, _peers) = lone();
         let message = |kind| {
             let channel = (kind, Arc::from(b"c".as_slice()));
             Letter::Message(Arc::new(Message::new(channel, Vec::new(), &[b'x'; 1_000], (1, None))))
@@ -234,8 +234,8 @@ mod tests {
         worker.leave_behind(0);
         assert!(worker.keep_for_away(message(Kind::Channel)).is_some() && worker.kept.is_empty());
         let mut session = worker.sessions[0].take().expect("it is there");
-        session.receive(b"SUBSCRIBE c\r\n", &mut desk, &mut Nobody);
-        desk.output.clear();
+        session.receive(b"SUBSCRIBE c\r\n", &mut scratch, &mut Nobody);
+        scratch.output.clear();
         worker.sessions[0] = Some(session);
         worker.keep_for_away(message(Kind::Monitor));
         assert!(worker.kept.is_empty());
@@ -254,19 +254,19 @@ mod tests {
         let waker = driver.waker();
         let team = Team::new(vec![Arc::new(Mailbox::new(move || waker.wake()))]);
         let mut worker = Box::new(Worker::new(&engine, Arc::clone(&team), 0, driver));
-        let mut desk = Desk::new(&engine, Instant::now());
-        let [mut one, mut other] = [(); 2].map(|()| connected(&mut worker, &desk));
+        let mut scratch = Scratch::new(&engine, Instant::now());
+        let [mut one, mut other] = [(); 2].map(|()| connected(&mut worker, &scratch));
         let refused = |others: &mut dyn Others| refusal::after(0, || others.hand_over());
-        let stayed = worker.with_session(0, &mut desk, |_, _, others| refused(others));
+        let stayed = worker.with_session(0, &mut scratch, |_, _, others| refused(others));
         let worker = stayed.expect("there is no other thread");
         assert!(worker.away.is_empty() && worker.sessions[0].is_some());
         let mut reply = [0; 7];
-        let gone = worker.with_session(0, &mut desk, |session, desk, others| {
+        let gone = worker.with_session(0, &mut scratch, |session, scratch, others| {
             (0..2).for_each(|_| others.hand_over());
             other.write_all(b"PING\r\n").expect("connected");
             other.read_exact(&mut reply).expect("another thread serves");
             one.write_all(b"PING\r\n").expect("connected");
-            session.receive(b"ECHO here\r\n", desk, others);
+            session.receive(b"ECHO here\r\n", scratch, others);
         });
         assert!(gone.is_none() && reply == *b"+PONG\r\n");
         let mut replies = [0; 17];

@@ -10,30 +10,30 @@ use crate::config::Opt;
 use crate::driver::Token;
 use crate::engine::Engine;
 use crate::engine::clients::client_info::NewClient;
-use crate::execute::scratch::Desk;
+use crate::execute::scratch::Scratch;
 use crate::messaging::mail::{Accepted, Letter};
 use crate::session::Session;
 
 impl Worker {
     /// Gives a new connection to the worker that has the fewest.
-    pub(super) fn place(&mut self, accepted: Accepted, desk: &Desk) {
+    pub(super) fn place(&mut self, accepted: Accepted, scratch: &Scratch) {
         let chosen = self.team.least_busy();
         let member = self.team.member(chosen);
         member.clients.fetch_add(1, Ordering::Relaxed);
         if chosen == self.number {
-            self.adopt(accepted, desk);
+            self.adopt(accepted, scratch);
         } else {
             member.mailbox.post(Letter::Adopt(accepted));
         }
     }
 
     /// Takes over a connection that was counted as this worker's.
-    pub(super) fn adopt(&mut self, accepted: Accepted, desk: &Desk) {
+    pub(super) fn adopt(&mut self, accepted: Accepted, scratch: &Scratch) {
         let engine = Arc::clone(&self.engine);
         let clients = &self.home.clients;
         let refusal = refusal_of(&engine, &accepted);
         if let Some(text) = refusal {
-            desk.counters.connections_rejected.add(1);
+            scratch.counters.connections_rejected.add(1);
             if !accepted.is_tls {
                 _ = rustix::net::send(&accepted.socket, text.as_bytes(), rustix::net::SendFlags::NOSIGNAL);
             }
@@ -49,13 +49,13 @@ impl Worker {
         if let Some(channel) = channel {
             self.channels.insert(token, channel);
         }
-        desk.counters.connections.add(1);
+        scratch.counters.connections.add(1);
         let arrival = NewClient {
             address: accepted.address,
             local_address: accepted.local_address,
             descriptor: self.driver.descriptor(token),
         };
-        let peer = engine.peers.enter(arrival, Arc::clone(&self.home.mailbox), desk.now.wall_ms());
+        let peer = engine.peers.enter(arrival, Arc::clone(&self.home.mailbox), scratch.now.wall_ms());
         if self.sessions.len() <= token {
             self.sessions.resize_with(token + 1, || None);
         }
@@ -76,8 +76,8 @@ impl Worker {
             self.tokens.remove(&session.state.peer.id);
             forget_deadline(&mut self.deadlines, &session);
             if let Some(subscriptions) = &mut session.state.subscriptions {
-                self.audience.update(token, session.state.peer.id, subscriptions);
-                self.audience.forget(session.state.peer.id, subscriptions);
+                self.subscribers.update(token, session.state.peer.id, subscriptions);
+                self.subscribers.forget(session.state.peer.id, subscriptions);
             }
             session.close();
             self.home.clients.fetch_sub(1, Ordering::Relaxed);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::Worker;
 use crate::driver::Token;
-use crate::execute::scratch::Desk;
+use crate::execute::scratch::Scratch;
 use crate::messaging::mail::Letter;
 use crate::request::error::Error;
 use crate::request::output::Output;
@@ -16,10 +16,10 @@ use crate::request::output::Output;
 impl Worker {
     /// Holds back what may not leave yet.
     #[cold]
-    pub(super) fn hold_departures(&mut self, waiting: &mut Vec<(Token, Output)>, desk: &mut Desk) {
+    pub(super) fn hold_send_queue(&mut self, waiting: &mut Vec<(Token, Output)>, scratch: &mut Scratch) {
         for (token, mut output) in std::mem::take(waiting) {
             if self.must_hold(token, &output) {
-                self.hold(token, output, desk);
+                self.hold(token, output, scratch);
             } else {
                 self.cover(token, &mut output);
                 waiting.push((token, output));
@@ -28,14 +28,14 @@ impl Worker {
     }
 
     /// Sends what the session of this connection has just written, or holds it back.
-    pub(super) fn send_unless_held(&mut self, token: Token, desk: &mut Desk) {
-        let mut output = std::mem::take(&mut desk.output);
+    pub(super) fn send_unless_held(&mut self, token: Token, scratch: &mut Scratch) {
+        let mut output = std::mem::take(&mut scratch.output);
         if self.must_hold(token, &output) {
-            return self.hold(token, output, desk);
+            return self.hold(token, output, scratch);
         }
         self.cover(token, &mut output);
-        desk.output = output;
-        self.send_now(token, desk);
+        scratch.output = output;
+        self.send_now(token, scratch);
     }
 
     /// Whether these replies show something that has not outlived the process yet, or stand behind such replies.
@@ -51,7 +51,7 @@ impl Worker {
 
     /// Holds replies back until what they show has outlived the process.
     #[cold]
-    fn hold(&mut self, token: Token, output: Output, desk: &mut Desk) {
+    fn hold(&mut self, token: Token, output: Output, scratch: &mut Scratch) {
         let shown = output.shown;
         self.held.push(token, output);
         self.note_listener(token);
@@ -59,17 +59,17 @@ impl Worker {
         if self.engine.durability.tell_when_passed(shown, mailbox) {
             mailbox.post_unheard(Letter::Durable);
         }
-        self.after_sending(token, self.driver.waiting(token), desk);
+        self.after_sending(token, self.driver.waiting(token), scratch);
     }
 
     /// Sends the replies that had been held back and may leave now.
-    pub(super) fn release_replies(&mut self, desk: &mut Desk) {
+    pub(super) fn release_replies(&mut self, scratch: &mut Scratch) {
         let engine = Arc::clone(&self.engine);
         loop {
             let failure = engine.durability.fails().then(|| engine.readiness.check_disk().err()).flatten();
             let mut released = self.held.release(engine.durability.passed(), failure.as_ref().map(Error::text));
             released.iter_mut().for_each(|(token, output)| self.cover(*token, output));
-            self.send_together(&mut released, desk);
+            self.send_together(&mut released, scratch);
             let Some(least) = self.held.least_shown() else { return };
             if !engine.durability.tell_when_passed(least, &self.home.mailbox) {
                 return;

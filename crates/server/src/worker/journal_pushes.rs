@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use super::Worker;
 use super::journal_followers::Follower;
 use crate::driver::Token;
-use crate::execute::scratch::Desk;
+use crate::execute::scratch::Scratch;
 use crate::messaging::mail::Letter;
 use crate::request::output::Output;
 
@@ -97,10 +97,10 @@ impl Worker {
     }
 
     /// Tells those who were not told because they had not read what came before.
-    pub(super) fn tell_late_readers(&mut self, desk: &mut Desk) {
+    pub(super) fn tell_late_readers(&mut self, scratch: &mut Scratch) {
         if std::mem::take(&mut self.held.followers.has_late) {
             self.tell_synced();
-            self.send_queued(desk);
+            self.send_queued(scratch);
         }
     }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use super::{LARGE_BYTES, Worker};
 use crate::config::Opt;
 use crate::driver::Token;
-use crate::execute::scratch::Desk;
+use crate::execute::scratch::Scratch;
 use crate::host::allocator;
 use crate::host::log;
 use crate::messaging::mail::Letter;
@@ -17,12 +17,12 @@ use crate::session::Session;
 impl Worker {
     /// Closes clients that have been silent for longer than `timeout`, where that is set. Who waits for a key or listens
     /// to a channel is meant to be silent.
-    pub(super) fn close_idle(&mut self, desk: &Desk) {
+    pub(super) fn close_idle(&mut self, scratch: &Scratch) {
         let timeout_s = self.engine.config.number(Opt::Timeout);
         if timeout_s == 0 {
             return;
         }
-        let oldest_ms = desk.now.wall_ms() - timeout_s * 1_000;
+        let oldest_ms = scratch.now.wall_ms() - timeout_s * 1_000;
         self.close_where(|session| {
             let is_silent = session.state.peer.active_ms.load(Ordering::Relaxed) < oldest_ms;
             is_silent && session.waiter().is_none() && !session.state.is_listening()
@@ -43,63 +43,63 @@ impl Worker {
     }
 
     /// Closes clients that have left too much unread for too long.
-    pub(super) fn close_unread(&mut self, desk: &Desk) {
+    pub(super) fn close_unread(&mut self, scratch: &Scratch) {
         for token in 0..self.sessions.len() {
             let Some(session) = &self.sessions[token] else { continue };
             let waiting = session.state.peer.output_bytes.load(Ordering::Relaxed);
-            self.close_if_unread(token, waiting, desk);
+            self.close_if_unread(token, waiting, scratch);
         }
     }
 
     /// Closes a client if `waiting` bytes are more than may lie unread.
     #[cold]
-    pub(super) fn close_if_unread(&mut self, token: Token, waiting: usize, desk: &Desk) {
+    pub(super) fn close_if_unread(&mut self, token: Token, waiting: usize, scratch: &Scratch) {
         if let Some(session) = &mut self.sessions[token]
-            && session.is_output_exceeded(waiting, desk.now)
+            && session.is_output_exceeded(waiting, scratch.now)
         {
-            self.close_for_output(token, desk);
+            self.close_for_output(token, scratch);
         }
     }
 
     /// Closes a client that is owed too much.
     #[cold]
-    pub(super) fn close_for_output(&mut self, token: Token, desk: &Desk) {
+    pub(super) fn close_for_output(&mut self, token: Token, scratch: &Scratch) {
         let Some(session) = &self.sessions[token] else { return };
         log::warning(&format!(
             "Client {} is closed for overcoming of output buffer limits.",
-            session.state.peer.line(desk.now.wall_ms()).trim_end()
+            session.state.peer.line(scratch.now.wall_ms()).trim_end()
         ));
-        desk.counters.output_buffer_closed.add(1);
+        scratch.counters.output_buffer_closed.add(1);
         self.close(token);
     }
 
     /// Weighs all clients of this worker, if that is asked for.
-    pub(super) fn weigh_all(&mut self, desk: &Desk) {
+    pub(super) fn weigh_all(&mut self, scratch: &Scratch) {
         let engine = &self.engine;
         if engine.config.bounds_memory() {
             self.sessions.iter().flatten().for_each(|session| engine.client_memory.weigh(&session.state.peer));
-            self.make_room(desk);
+            self.make_room(scratch);
         }
     }
 
     /// Weighs one client that has just been worked for.
-    pub(super) fn weigh(&self, token: Token, desk: &Desk) {
+    pub(super) fn weigh(&self, token: Token, scratch: &Scratch) {
         if let Some(session) = &self.sessions[token] {
             self.engine.client_memory.weigh(&session.state.peer);
-            self.make_room(desk);
+            self.make_room(scratch);
         }
     }
 
     /// Closes the largest clients, whosever they are, while all together have too much memory.
-    fn make_room(&self, desk: &Desk) {
+    fn make_room(&self, scratch: &Scratch) {
         let engine = &self.engine;
         let bytes_max = engine.config.client_bytes_max();
         if bytes_max == 0 || !engine.client_memory.exceeds(bytes_max) {
             return;
         }
         for peer in engine.client_memory.choose(&engine.peers, bytes_max) {
-            log::notice(&format!("Evicting client: {}", peer.line(desk.now.wall_ms()).trim_end()));
-            desk.counters.clients_evicted.add(1);
+            log::notice(&format!("Evicting client: {}", peer.line(scratch.now.wall_ms()).trim_end()));
+            scratch.counters.clients_evicted.add(1);
             engine.peers.leave(peer.id);
             peer.mailbox.post(Letter::Close(peer.id));
         }

@@ -18,8 +18,8 @@ mod held_replies;
 mod holding;
 mod journal_followers;
 mod journal_pushes;
-mod letters;
 mod limits;
+mod mail_handler;
 mod team;
 mod tick;
 mod tls;
@@ -36,11 +36,11 @@ use crate::context::others::Others;
 use crate::driver::{Driver, Event, Listener, Sending, Token};
 use crate::engine::Engine;
 use crate::execute::active_expiry::Expiry;
-use crate::execute::scratch::Desk;
+use crate::execute::scratch::Scratch;
 use crate::host::clock::Instant;
 use crate::host::crash;
 use crate::host::log;
-use crate::messaging::local_subscribers::Audience;
+use crate::messaging::local_subscribers::LocalSubscribers;
 use crate::messaging::mail::Letter;
 use crate::request::output::Output;
 use crate::session::Session;
@@ -54,7 +54,7 @@ pub use team::Team;
 const BUFFER_LEN: usize = 64 * 1024;
 
 /// As many replies wait at most for the end of a wake-up, and as many buffers are kept.
-const DEPARTURES_MAX: usize = 64;
+const SEND_QUEUE_MAX: usize = 64;
 
 /// Replies that are longer do not wait, and longer buffers are not kept.
 const WAITING_BYTES_MAX: usize = 16 * 1024;
@@ -78,11 +78,11 @@ pub struct Worker {
     /// When clients stop waiting for keys, monotonic milliseconds, each with its id.
     deadlines: BTreeSet<(u64, u64)>,
     /// Which of its clients listens to what.
-    audience: Audience,
+    subscribers: LocalSubscribers,
     /// Connections whose replies are to be sent at the end of the wake-up.
-    departures: Vec<(Token, Output)>,
+    send_queue: Vec<(Token, Output)>,
     /// The largest offset of the journal that any of these replies shows.
-    departures_shown: u64,
+    send_queue_shown: u64,
     /// Empty outputs, to be used again.
     spare_outputs: Vec<Output>,
     held: HeldReplies,
@@ -122,9 +122,9 @@ impl Worker {
             channels: Channels::default(),
             tokens: HashMap::new(),
             deadlines: BTreeSet::new(),
-            audience: Audience::default(),
-            departures: Vec::new(),
-            departures_shown: 0,
+            subscribers: LocalSubscribers::default(),
+            send_queue: Vec::new(),
+            send_queue_shown: 0,
             spare_outputs: Vec::new(),
             held: HeldReplies::default(),
             away: Vec::new(),
@@ -179,11 +179,11 @@ impl Worker {
 
     fn serve(mut self: Box<Self>) -> io::Result<()> {
         let _handler_stack = crash::HandlerStack::give();
-        let mut desk = Desk::new(&self.engine, Instant::now());
+        let mut scratch = Scratch::new(&self.engine, Instant::now());
         let mut buffer = vec![0; BUFFER_LEN].into_boxed_slice();
         // Another thread may have left it in the middle of anything.
-        self.depart(&mut desk);
-        let mut served = self.read_mail(&mut desk);
+        self.depart(&mut scratch);
+        let mut served = self.read_mail(&mut scratch);
         if let Some(worker) = &mut served {
             // What came meanwhile has woken nobody.
             worker.is_mail_left = worker.home.mailbox.has_letters.load(Ordering::Relaxed);
@@ -194,7 +194,7 @@ impl Worker {
                 self.end();
                 break;
             }
-            served = self.round(&mut desk, &mut buffer)?;
+            served = self.round(&mut scratch, &mut buffer)?;
         }
         Ok(())
     }
@@ -208,13 +208,13 @@ impl Worker {
     }
 
     /// Waits for whatever comes first, and serves it.
-    fn round(mut self: Box<Self>, desk: &mut Desk, buffer: &mut [u8]) -> io::Result<Option<Box<Self>>> {
+    fn round(mut self: Box<Self>, scratch: &mut Scratch, buffer: &mut [u8]) -> io::Result<Option<Box<Self>>> {
         let first_deadline_ms = self.deadlines.first().map_or(u64::MAX, |(deadline_ms, _)| *deadline_ms);
         let wakes_ms = self.next_tick_ms.min(first_deadline_ms);
-        let timeout_ms = if self.is_mail_left { 0 } else { wakes_ms.saturating_sub(desk.now.monotonic_ms()) };
+        let timeout_ms = if self.is_mail_left { 0 } else { wakes_ms.saturating_sub(scratch.now.monotonic_ms()) };
         let count = self.driver.wait(timeout_ms)?;
-        desk.now = Instant::now();
-        Ok(self.wake_up(count, first_deadline_ms, desk, buffer))
+        scratch.now = Instant::now();
+        Ok(self.wake_up(count, first_deadline_ms, scratch, buffer))
     }
 
     #[inline]
@@ -222,29 +222,29 @@ impl Worker {
         mut self: Box<Self>,
         count: usize,
         first_deadline_ms: u64,
-        desk: &mut Desk,
+        scratch: &mut Scratch,
         buffer: &mut [u8],
     ) -> Option<Box<Self>> {
         for index in 0..count {
             if index != 0 {
                 // What ran since the wake-up may have taken long, and a relative deadline counts from now.
-                desk.now = Instant::now();
+                scratch.now = Instant::now();
             }
             let event = self.driver.event(index, buffer);
-            self = self.handle(event, count == 1, desk, buffer)?;
+            self = self.handle(event, count == 1, scratch, buffer)?;
         }
-        self.depart(desk);
-        if desk.now.monotonic_ms() >= first_deadline_ms {
-            self = self.time_out(desk)?;
+        self.depart(scratch);
+        if scratch.now.monotonic_ms() >= first_deadline_ms {
+            self = self.time_out(scratch)?;
         }
-        if desk.now.monotonic_ms() >= self.next_tick_ms {
-            self = self.tick(desk)?;
+        if scratch.now.monotonic_ms() >= self.next_tick_ms {
+            self = self.tick(scratch)?;
         }
         // What this thread has posted to itself has woken nobody. What comes while it reads waits until it has looked
         // after its connections: others may post without end.
         self.is_mail_left = self.home.mailbox.has_letters.load(Ordering::Relaxed);
         if self.is_mail_left {
-            self = self.read_mail(desk)?;
+            self = self.read_mail(scratch)?;
             self.is_mail_left = self.home.mailbox.has_letters.load(Ordering::Relaxed);
         }
         Some(self)
@@ -252,29 +252,35 @@ impl Worker {
 
     /// Handles an event, which may be the only one of the wake-up.
     #[inline]
-    fn handle(mut self: Box<Self>, event: Event, is_lone: bool, desk: &mut Desk, buffer: &[u8]) -> Option<Box<Self>> {
+    fn handle(
+        mut self: Box<Self>,
+        event: Event,
+        is_lone: bool,
+        scratch: &mut Scratch,
+        buffer: &[u8],
+    ) -> Option<Box<Self>> {
         match event {
             Event::Received(token, count) if self.is_sealed(token) => {
-                return self.receive_sealed(token, &buffer[..count], desk);
+                return self.receive_sealed(token, &buffer[..count], scratch);
             }
             Event::Received(token, count) => {
-                desk.counters.reads.add(1);
-                self = self.with_session(token, desk, |session, desk, others| {
-                    session.receive(&buffer[..count], desk, others);
+                scratch.counters.reads.add(1);
+                self = self.with_session(token, scratch, |session, scratch, others| {
+                    session.receive(&buffer[..count], scratch, others);
                 })?;
-                if is_lone { self.send(token, desk) } else { self.send_later(token, desk) }
+                if is_lone { self.send(token, scratch) } else { self.send_later(token, scratch) }
             }
             Event::Sent(token, waiting) => {
                 if let Some(session) = &self.sessions[token] {
-                    session.state.peer.active_ms.store(desk.now.wall_ms(), Ordering::Relaxed);
+                    session.state.peer.active_ms.store(scratch.now.wall_ms(), Ordering::Relaxed);
                 }
-                self.after_sending(token, waiting, desk);
+                self.after_sending(token, waiting, scratch);
             }
             Event::Closed(token) if self.end_when_back(token) => {}
             Event::Closed(token) => self.close(token),
             Event::Accepted(accepted) => {
                 self.is_refusing = false;
-                accepted.into_iter().for_each(|accepted| self.place(accepted, desk));
+                accepted.into_iter().for_each(|accepted| self.place(accepted, scratch));
             }
             Event::AcceptFailed(error) => {
                 if !std::mem::replace(&mut self.is_refusing, true) {
@@ -282,8 +288,8 @@ impl Worker {
                 }
             }
             Event::Woken => {
-                self.depart(desk);
-                return self.read_mail(desk);
+                self.depart(scratch);
+                return self.read_mail(scratch);
             }
             Event::Nothing => {}
         }
@@ -333,20 +339,20 @@ impl Worker {
     fn with_session(
         mut self: Box<Self>,
         token: Token,
-        desk: &mut Desk,
-        run: impl FnOnce(&mut Session, &mut Desk, &mut dyn Others),
+        scratch: &mut Scratch,
+        run: impl FnOnce(&mut Session, &mut Scratch, &mut dyn Others),
     ) -> Option<Box<Self>> {
         let Some(mut session) = self.sessions[token].take() else { return Some(self) };
         let mut lent = Lent::Here(self, token);
-        run(&mut session, desk, &mut lent);
+        run(&mut session, scratch, &mut lent);
         match lent {
             Lent::Here(mut worker, _) => {
                 worker.sessions[token] = Some(session);
-                worker.close_if_cut(token, desk);
+                worker.close_if_cut(token, scratch);
                 Some(worker)
             }
             Lent::Gone(home) => {
-                home.bring_back(Returned { token, session, output: std::mem::take(&mut desk.output) });
+                home.bring_back(Returned { token, session, output: std::mem::take(&mut scratch.output) });
                 None
             }
         }
@@ -354,10 +360,10 @@ impl Worker {
 
     /// Closes a client that is owed more than it may be, so much that it was forgotten.
     #[inline]
-    fn close_if_cut(&mut self, token: Token, desk: &mut Desk) {
-        if desk.output.take_cut() {
-            desk.output.clear();
-            self.close_for_output(token, desk);
+    fn close_if_cut(&mut self, token: Token, scratch: &mut Scratch) {
+        if scratch.output.take_cut() {
+            scratch.output.clear();
+            self.close_for_output(token, scratch);
         }
     }
 
@@ -369,87 +375,87 @@ impl Worker {
 
     /// Has what the session of this connection has just written leave with the others.
     #[inline]
-    fn send_later(&mut self, token: Token, desk: &mut Desk) {
-        let output = &mut desk.output;
+    fn send_later(&mut self, token: Token, scratch: &mut Scratch) {
+        let output = &mut scratch.output;
         if !output.plain().is_some_and(|bytes| (1..=WAITING_BYTES_MAX).contains(&bytes.len())) {
-            return self.send(token, desk);
+            return self.send(token, scratch);
         }
-        self.departures_shown = self.departures_shown.max(output.shown);
+        self.send_queue_shown = self.send_queue_shown.max(output.shown);
         let spare = self.spare_outputs.pop().unwrap_or_default();
-        self.departures.push((token, std::mem::replace(output, spare)));
-        if self.departures.len() >= DEPARTURES_MAX {
-            self.depart(desk);
+        self.send_queue.push((token, std::mem::replace(output, spare)));
+        if self.send_queue.len() >= SEND_QUEUE_MAX {
+            self.depart(scratch);
         }
     }
 
     /// Sends what waits to leave.
-    fn depart(&mut self, desk: &mut Desk) {
-        if self.departures.is_empty() {
+    fn depart(&mut self, scratch: &mut Scratch) {
+        if self.send_queue.is_empty() {
             return;
         }
-        let mut waiting = std::mem::take(&mut self.departures);
-        if std::mem::take(&mut self.departures_shown) != 0 || self.held.uses != 0 {
-            self.hold_departures(&mut waiting, desk);
+        let mut waiting = std::mem::take(&mut self.send_queue);
+        if std::mem::take(&mut self.send_queue_shown) != 0 || self.held.uses != 0 {
+            self.hold_send_queue(&mut waiting, scratch);
         }
-        self.send_together(&mut waiting, desk);
-        self.departures = waiting;
+        self.send_together(&mut waiting, scratch);
+        self.send_queue = waiting;
     }
 
     /// Sends what may leave, of several connections with one system call, and leaves the list empty.
-    fn send_together(&mut self, waiting: &mut Vec<(Token, Output)>, desk: &mut Desk) {
+    fn send_together(&mut self, waiting: &mut Vec<(Token, Output)>, scratch: &mut Scratch) {
         if waiting.len() > 1 {
             let (sends, bytes) = self.driver.send_together(waiting);
-            desk.counters.writes.add(sends as u64);
-            desk.counters.output_bytes.add(bytes as u64);
+            scratch.counters.writes.add(sends as u64);
+            scratch.counters.output_bytes.add(bytes as u64);
         }
         for (token, output) in waiting.drain(..) {
-            let unused = std::mem::replace(&mut desk.output, output);
-            self.send_now(token, desk);
-            let mut sent = std::mem::replace(&mut desk.output, unused);
+            let unused = std::mem::replace(&mut scratch.output, output);
+            self.send_now(token, scratch);
+            let mut sent = std::mem::replace(&mut scratch.output, unused);
             sent.bytes.shrink_to(WAITING_BYTES_MAX);
             self.spare_outputs.push(sent);
         }
     }
 
     /// Sends what the session of this connection has just written, or holds it back.
-    fn send(&mut self, token: Token, desk: &mut Desk) {
-        if desk.output.shown == 0 && self.held.uses == 0 {
-            self.send_now(token, desk)
+    fn send(&mut self, token: Token, scratch: &mut Scratch) {
+        if scratch.output.shown == 0 && self.held.uses == 0 {
+            self.send_now(token, scratch)
         } else {
-            self.send_unless_held(token, desk)
+            self.send_unless_held(token, scratch)
         }
     }
 
     /// Sends what the session of this connection has written.
-    fn send_now(&mut self, token: Token, desk: &mut Desk) {
+    fn send_now(&mut self, token: Token, scratch: &mut Scratch) {
         if self.sessions[token].as_ref().is_some_and(|session| session.state.subscriptions.is_some()) {
             self.note_listener(token);
         }
         if self.is_sealed(token) {
-            self.seal(token, &mut desk.output);
+            self.seal(token, &mut scratch.output);
         }
-        let sending = if desk.output.is_empty() {
+        let sending = if scratch.output.is_empty() {
             // Nothing new, but what was written before may still wait.
-            desk.output.shown = 0;
+            scratch.output.shown = 0;
             Sending::Waiting(self.driver.waiting(token))
         } else {
-            desk.counters.writes.add(1);
-            let len = desk.output.len();
-            desk.counters.output_bytes.add(len as u64);
+            scratch.counters.writes.add(1);
+            let len = scratch.output.len();
+            scratch.counters.output_bytes.add(len as u64);
             if len >= LARGE_BYTES {
                 self.note_large(len);
             }
-            self.driver.send(token, &mut desk.output)
+            self.driver.send(token, &mut scratch.output)
         };
-        debug_assert!(desk.output.is_empty(), "the replies of one client would reach another");
+        debug_assert!(scratch.output.is_empty(), "the replies of one client would reach another");
         match sending {
-            Sending::Done => self.after_sending(token, 0, desk),
-            Sending::Waiting(count) => self.after_sending(token, count, desk),
+            Sending::Done => self.after_sending(token, 0, scratch),
+            Sending::Waiting(count) => self.after_sending(token, count, scratch),
             Sending::Broken => self.close(token),
         }
     }
 
-    fn after_sending(&mut self, token: Token, waiting: usize, desk: &mut Desk) {
+    fn after_sending(&mut self, token: Token, waiting: usize, scratch: &mut Scratch) {
         let waiting = if self.held.uses == 0 { waiting } else { waiting + self.held.len(token) };
         let Some(session) = &mut self.sessions[token] else { return };
         let peer = &session.state.peer;
@@ -465,10 +471,10 @@ impl Worker {
             self.driver.hold(token, true);
         }
         if waiting != 0 || session.is_behind() {
-            self.close_if_unread(token, waiting, desk);
+            self.close_if_unread(token, waiting, scratch);
         }
         if self.engine.config.bounds_memory() {
-            self.weigh(token, desk);
+            self.weigh(token, scratch);
         }
     }
 }

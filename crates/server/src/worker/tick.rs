@@ -3,62 +3,62 @@
 use std::sync::Arc;
 
 use super::Worker;
-use crate::execute::scratch::Desk;
+use crate::execute::scratch::Scratch;
 use crate::host::clock::Instant;
 use crate::session::Session;
 
 impl Worker {
     /// The background work between two waits.
-    pub(super) fn tick(mut self: Box<Self>, desk: &mut Desk) -> Option<Box<Self>> {
+    pub(super) fn tick(mut self: Box<Self>, scratch: &mut Scratch) -> Option<Box<Self>> {
         let engine = Arc::clone(&self.engine);
-        let now = desk.now;
+        let now = scratch.now;
         self.driver.accept_again();
         let period_ms = 1_000 / u64::from(engine.config.rounds_a_second(engine.peers.len()));
         engine.sample(now);
         engine.follow_file_rules(now);
-        let expiry_in_ms = self.expiry.step(desk.at_hand());
+        let expiry_in_ms = self.expiry.step(scratch.at_hand());
         self.next_tick_ms = now.monotonic_ms() + expiry_in_ms.min(period_ms);
         if engine.pause.is_begun() {
             if engine.pause.held(now.monotonic_ms()).is_none() {
-                self = self.resume(desk)?;
+                self = self.resume(scratch)?;
             } else {
                 let pause_left_ms = engine.pause.until_ms().saturating_sub(now.monotonic_ms()).max(1);
                 self.next_tick_ms = self.next_tick_ms.min(now.monotonic_ms() + pause_left_ms);
             }
         } else if self.sessions.iter().flatten().any(|session| session.is_paused()) {
-            self = self.resume(desk)?;
+            self = self.resume(scratch)?;
         }
-        self.tell_late_readers(desk);
-        self.weigh_all(desk);
+        self.tell_late_readers(scratch);
+        self.weigh_all(scratch);
         if now.monotonic_ms() >= self.next_idle_check_ms {
             self.next_idle_check_ms = now.monotonic_ms() + 1_000;
-            self.close_idle(desk);
-            self.close_unread(desk);
+            self.close_idle(scratch);
+            self.close_unread(scratch);
             self.give_back();
         }
         Some(self)
     }
 
     /// Ends the waiting of those whose time is over.
-    pub(super) fn time_out(mut self: Box<Self>, desk: &mut Desk) -> Option<Box<Self>> {
-        desk.now = Instant::now();
+    pub(super) fn time_out(mut self: Box<Self>, scratch: &mut Scratch) -> Option<Box<Self>> {
+        scratch.now = Instant::now();
         while let Some(&(deadline_ms, id)) = self.deadlines.first()
-            && deadline_ms <= desk.now.monotonic_ms()
+            && deadline_ms <= scratch.now.monotonic_ms()
         {
             self.deadlines.pop_first();
-            self = self.release(id, desk, Session::time_out)?;
+            self = self.release(id, scratch, Session::time_out)?;
         }
         Some(self)
     }
 
     /// Lets paused sessions try again. Those behind one that goes on for long try at the next tick.
-    pub(super) fn resume(mut self: Box<Self>, desk: &mut Desk) -> Option<Box<Self>> {
-        desk.now = Instant::now();
+    pub(super) fn resume(mut self: Box<Self>, scratch: &mut Scratch) -> Option<Box<Self>> {
+        scratch.now = Instant::now();
         for token in 0..self.sessions.len() {
             if self.sessions[token].as_ref().is_some_and(|session| session.is_paused()) {
-                self = self.with_session(token, desk, Session::resume)?;
+                self = self.with_session(token, scratch, Session::resume)?;
                 self.driver.hold(token, false);
-                self.send(token, desk);
+                self.send(token, scratch);
             }
         }
         Some(self)

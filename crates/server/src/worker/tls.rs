@@ -4,7 +4,7 @@
 
 use super::Worker;
 use crate::driver::Token;
-use crate::execute::scratch::Desk;
+use crate::execute::scratch::Scratch;
 use crate::host::log;
 use crate::request::output::Output;
 
@@ -14,14 +14,15 @@ impl Worker {
         mut self: Box<Self>,
         token: Token,
         bytes: &[u8],
-        desk: &mut Desk,
+        scratch: &mut Scratch,
     ) -> Option<Box<Self>> {
         let Some(channel) = self.channels.get(token) else { return Some(self) };
         let opened = channel.open(bytes).map(|_| ());
         let plain = channel.take_plain();
         if opened.is_ok() && !plain.is_empty() {
-            desk.counters.reads.add(1);
-            self = self.with_session(token, desk, |session, desk, others| session.receive(&plain, desk, others))?;
+            scratch.counters.reads.add(1);
+            self =
+                self.with_session(token, scratch, |session, scratch, others| session.receive(&plain, scratch, others))?;
         }
         let (Some(session), Some(channel)) = (&mut self.sessions[token], self.channels.get(token)) else {
             return Some(self);
@@ -39,7 +40,7 @@ impl Worker {
         }
         // What the channel has to say about it leaves before the connection ends.
         session.state.closing |= opened.is_err() || has_ended;
-        self.send(token, desk);
+        self.send(token, scratch);
         if opened.is_err() || has_ended {
             self.close(token);
         }

@@ -23,7 +23,7 @@ use crate::engine::keyspace::locks::Locks;
 use crate::engine::readiness::Hindrance;
 use crate::engine::scripts::Libraries;
 use crate::execute;
-use crate::execute::scratch::Desk;
+use crate::execute::scratch::Scratch;
 use crate::execute::serve_blocked;
 use crate::host::clock::Instant;
 use crate::host::log;
@@ -205,9 +205,9 @@ impl Engine {
             (presence(&before.lock_of(key.hash)), presence(locks.shard(key.hash)))
         });
         drop(locks);
-        self.tracking.broadcast(&mut pending.outbox);
-        pending.outbox.ring(None);
-        serve_blocked::gone(Desk::new(self, Instant::now()).at_hand(), execute::call, pending.marked);
+        self.tracking.broadcast(&mut pending.wakeups);
+        pending.wakeups.ring(None);
+        serve_blocked::gone(Scratch::new(self, Instant::now()).at_hand(), execute::call, pending.marked);
     }
 
     /// What follows from other data: it is not what the log says, and it is what was loaded.

@@ -10,7 +10,7 @@
 //! shard, so no change is missed. A write while nobody waits pays one relaxed load, and a write to another key than those
 //! that are waited for nearly always one more. This room runs nothing and knows no command. Any thread may call it.
 //!
-//! Locks are taken in this order: shards, then one waiter's stage, then the book.
+//! Locks are taken in this order: shards, then one waiter's state, then the book.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;

@@ -18,7 +18,7 @@ use sleeve_wire::reply::{Protocol, Writer};
 use super::client_info::Peer;
 use crate::host::dice::Dice;
 use crate::messaging::mail::Letter;
-use crate::messaging::wakeups::Outbox;
+use crate::messaging::wakeups::Wakeups;
 
 /// Which clients have read which keys, and who wants to hear of prefixes.
 #[derive(Debug, Default)]
@@ -130,7 +130,7 @@ impl Tracking {
 
     /// Remembers that a client has read a key, and makes room when there are more than `keys_max` (0 is no limit): the
     /// readers of keys drawn at random must read them again.
-    pub fn remember(&self, id: u64, key: &[u8], (keys_max, dice): (usize, &Dice), out: &mut Outbox) {
+    pub fn remember(&self, id: u64, key: &[u8], (keys_max, dice): (usize, &Dice), out: &mut Wakeups) {
         let mut table = self.table.lock();
         table.add(key, id);
         while keys_max != 0 && table.keys.len() > keys_max {
@@ -142,7 +142,7 @@ impl Tracking {
 
     /// A key has changed. The lock of its shard is held.
     #[cold]
-    pub fn changed(&self, key: &[u8], by: Changer, out: &mut Outbox) {
+    pub fn changed(&self, key: &[u8], by: Changer, out: &mut Wakeups) {
         if self.broadcasting.load(Ordering::Relaxed) != 0 {
             out.changed.push((key.into(), by.map(|(id, _)| id)));
         }
@@ -150,7 +150,7 @@ impl Tracking {
         self.tell(ids, key, by, out);
     }
 
-    fn tell(&self, ids: BTreeSet<u64>, key: &[u8], by: Changer, out: &mut Outbox) {
+    fn tell(&self, ids: BTreeSet<u64>, key: &[u8], by: Changer, out: &mut Wakeups) {
         let members = self.members.lock();
         for id in ids {
             // Who has changed to prefixes hears of the key by one of them, if at all.
@@ -164,7 +164,7 @@ impl Tracking {
     }
 
     /// All keys have changed, whatever they are.
-    pub fn changed_all(&self, by: Option<u64>, out: &mut Outbox) {
+    pub fn changed_all(&self, by: Option<u64>, out: &mut Wakeups) {
         *self.table.lock() = Table::default();
         for (id, member) in self.members.lock().iter() {
             if by == Some(*id) { out.invalid.push(None) } else { post(&member.peer, None, out) }
@@ -172,7 +172,7 @@ impl Tracking {
     }
 
     /// Tells those who follow prefixes what has changed below them, once for each prefix.
-    pub fn broadcast(&self, out: &mut Outbox) {
+    pub fn broadcast(&self, out: &mut Wakeups) {
         if out.changed.is_empty() {
             return;
         }
@@ -194,7 +194,7 @@ impl Tracking {
     }
 }
 
-fn post(peer: &Arc<Peer>, keys: Option<Arc<Vec<u8>>>, out: &mut Outbox) {
+fn post(peer: &Arc<Peer>, keys: Option<Arc<Vec<u8>>>, out: &mut Wakeups) {
     peer.mailbox.put(Letter::Invalidate { id: peer.id, keys });
     out.remember(&peer.mailbox);
 }

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::Realm;
+use super::Interpreter;
 use crate::engine::scripts::flags;
 use crate::engine::scripts::flags::ScriptFlags;
 use crate::engine::scripts::{Digest, Script, Scripts};
@@ -17,7 +17,7 @@ use crate::request::error::Error;
 /// The compiled scripts of one Lua state, by digest.
 pub struct ScriptRoom {
     /// The Lua state.
-    pub realm: Realm,
+    pub interpreter: Interpreter,
     generation: u64,
     compiled: HashMap<Digest, Compiled>,
 }
@@ -39,14 +39,14 @@ impl ScriptRoom {
     pub fn new(scripts: &Scripts, bytes_max: usize) -> Result<Self, Error> {
         let generation = scripts.generation();
         let make = || {
-            let realm = Realm::new(bytes_max, &scripts.script_bytes)?;
-            let redis = api::table(&realm.lua)?;
-            let redis = realm.sandbox.hide(&realm.lua, redis)?;
-            realm.sandbox.real.raw_set("redis", redis)?;
-            Ok(realm)
+            let interpreter = Interpreter::new(bytes_max, &scripts.script_bytes)?;
+            let redis = api::table(&interpreter.lua)?;
+            let redis = interpreter.sandbox.hide(&interpreter.lua, redis)?;
+            interpreter.sandbox.real.raw_set("redis", redis)?;
+            Ok(interpreter)
         };
-        let realm = make().map_err(|_: mlua::Error| NO_MEMORY)?;
-        Ok(Self { realm, generation, compiled: HashMap::new() })
+        let interpreter = make().map_err(|_: mlua::Error| NO_MEMORY)?;
+        Ok(Self { interpreter, generation, compiled: HashMap::new() })
     }
 
     /// Whether no script was forgotten since the room was made.
@@ -66,10 +66,10 @@ impl ScriptRoom {
     pub fn compile(&mut self, digest: Digest, source: &[u8]) -> Result<&Compiled, Error> {
         let flags = flags::of_script(source)?;
         let function = self
-            .realm
+            .interpreter
             .compile(source, "user_script")
             .map_err(|why| Error::new(format!("ERR Error compiling script (new function): {why}")))?;
-        let function = Rc::new(Kept::new(&self.realm.lua, function).map_err(|_| NO_MEMORY)?);
+        let function = Rc::new(Kept::new(&self.interpreter.lua, function).map_err(|_| NO_MEMORY)?);
         Ok(self.compiled.entry(digest).or_insert(Compiled { function, flags }))
     }
 }

@@ -1,7 +1,7 @@
 //! Each thread's Lua states, one pair for each engine that it works on.
 //!
 //! A state belongs to the thread that made it: a worker has its own, and so has every thread that embeds an engine.
-//! Compiled scripts and loaded libraries stay in it until their generation has passed. A station is taken out while it is
+//! Compiled scripts and loaded libraries stay in it until their generation has passed. They are taken out while they are
 //! used, so that nothing is borrowed while a script runs. States of engines that have gone are dropped at the next use.
 //!
 //! All work with them is done on a stack of their own ([`STACK_BYTES`]): how much Lua takes is bounded by its levels of
@@ -25,7 +25,7 @@ const STACK_BYTES: usize = 16 << 20;
 
 /// What a thread has compiled and loaded for one engine.
 #[derive(Default)]
-pub struct Station {
+pub struct Interpreters {
     owner: Weak<Scripts>,
     /// The state of scripts, once one has run.
     pub scripts: Option<Box<ScriptRoom>>,
@@ -37,40 +37,40 @@ pub struct Station {
 }
 
 thread_local! {
-    static STATIONS: RefCell<Vec<Station>> = const { RefCell::new(Vec::new()) };
+    static ALL: RefCell<Vec<Interpreters>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Runs `work` with this thread's station for an engine.
+/// Runs `work` with this thread's interpreters for an engine.
 ///
 /// # Errors
 /// Those of `work`, or there is no memory for a stack.
-pub fn with<R>(scripts: &Arc<Scripts>, work: impl FnOnce(&mut Station) -> Result<R, Error>) -> Result<R, Error> {
+pub fn with<R>(scripts: &Arc<Scripts>, work: impl FnOnce(&mut Interpreters) -> Result<R, Error>) -> Result<R, Error> {
     const NO_STACK: Error = Error::fixed("ERR there is no memory for the stack of scripts");
-    let mut station = take(scripts);
-    let mut stack = match station.stack.take() {
+    let mut interpreters = take(scripts);
+    let mut stack = match interpreters.stack.take() {
         Some(stack) => stack,
         None => DefaultStack::new(STACK_BYTES).map_err(|_| NO_STACK)?,
     };
-    let result = corosensei::on_stack(&mut stack, || work(&mut station));
-    station.stack = Some(stack);
-    STATIONS.with_borrow_mut(|stations| stations.push(station));
+    let result = corosensei::on_stack(&mut stack, || work(&mut interpreters));
+    interpreters.stack = Some(stack);
+    ALL.with_borrow_mut(|all| all.push(interpreters));
     result
 }
 
 /// Frees this thread's state of scripts.
 pub fn forget_scripts(scripts: &Arc<Scripts>) {
-    let mut station = take(scripts);
-    station.scripts = None;
-    STATIONS.with_borrow_mut(|stations| stations.push(station));
+    let mut interpreters = take(scripts);
+    interpreters.scripts = None;
+    ALL.with_borrow_mut(|all| all.push(interpreters));
 }
 
-fn take(scripts: &Arc<Scripts>) -> Station {
-    STATIONS.with_borrow_mut(|stations| {
-        let is_ours = |station: &Station| std::ptr::eq(station.owner.as_ptr(), Arc::as_ptr(scripts));
-        if let Some(index) = stations.iter().position(is_ours) {
-            return stations.swap_remove(index);
+fn take(scripts: &Arc<Scripts>) -> Interpreters {
+    ALL.with_borrow_mut(|all| {
+        let is_ours = |interpreters: &Interpreters| std::ptr::eq(interpreters.owner.as_ptr(), Arc::as_ptr(scripts));
+        if let Some(index) = all.iter().position(is_ours) {
+            return all.swap_remove(index);
         }
-        stations.retain(|station| station.owner.strong_count() != 0);
-        Station { owner: Arc::downgrade(scripts), ..Station::default() }
+        all.retain(|interpreters| interpreters.owner.strong_count() != 0);
+        Interpreters { owner: Arc::downgrade(scripts), ..Interpreters::default() }
     })
 }

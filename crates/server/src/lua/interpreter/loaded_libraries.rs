@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use mlua::{Function, Lua, MultiValue, Table, Value};
 
-use super::Realm;
+use super::Interpreter;
 use super::compiled_scripts::NO_MEMORY;
 use crate::engine::scripts::flags::{BAD_NAME, ScriptFlags, is_name};
 use crate::engine::scripts::{FunctionFacts, Library, Scripts};
@@ -24,7 +24,7 @@ use crate::request::error::Error;
 /// The libraries that are loaded into one Lua state, and the functions that they registered.
 pub struct LibraryRoom {
     /// The Lua state.
-    pub realm: Realm,
+    pub interpreter: Interpreter,
     /// What libraries see while they are loaded.
     loading: Table,
     registered: Rc<RefCell<Option<Vec<Registered>>>>,
@@ -64,22 +64,22 @@ impl LibraryRoom {
     }
 
     fn make(scripts: &Scripts, bytes_max: usize) -> mlua::Result<Self> {
-        let realm = Realm::new(bytes_max, &scripts.library_bytes)?;
-        let lua = realm.lua.clone();
-        let redis = realm.sandbox.hide(&lua, api::table(&lua)?)?;
-        realm.sandbox.real.raw_set("redis", redis)?;
+        let interpreter = Interpreter::new(bytes_max, &scripts.library_bytes)?;
+        let lua = interpreter.lua.clone();
+        let redis = interpreter.sandbox.hide(&lua, api::table(&lua)?)?;
+        interpreter.sandbox.real.raw_set("redis", redis)?;
         let registered = Rc::new(RefCell::new(None));
         let api = lua.create_table()?;
         api::add_log_and_version(&lua, &api)?;
         let book = Rc::clone(&registered);
         let register = move |lua: &Lua, args: MultiValue| register(lua, &book, &args);
         api.raw_set("register_function", lua.create_function(register)?)?;
-        let strict = realm.sandbox.real.metatable();
+        let strict = interpreter.sandbox.real.metatable();
         api.set_metatable(strict.clone())?;
         let loading = lua.create_table()?;
-        loading.raw_set("redis", realm.sandbox.hide(&lua, api)?)?;
+        loading.raw_set("redis", interpreter.sandbox.hide(&lua, api)?)?;
         loading.set_metatable(strict)?;
-        Ok(Self { realm, loading, registered, loaded: HashMap::new(), callable: HashMap::new(), generation: 0 })
+        Ok(Self { interpreter, loading, registered, loaded: HashMap::new(), callable: HashMap::new(), generation: 0 })
     }
 
     /// Loads a library that is not known yet; what it is to be known by is returned.
@@ -88,7 +88,7 @@ impl LibraryRoom {
     /// Its text is wrong, it raises an error, or registers nothing.
     pub fn load(&mut self, name: String, code: &[u8]) -> Result<Arc<Library>, Error> {
         let body = self
-            .realm
+            .interpreter
             .compile(code, "user_function")
             .map_err(|why| Error::new(format!("ERR Error compiling function: {why}")))?;
         let registered = self.run(&body).map_err(|text| {
@@ -111,13 +111,13 @@ impl LibraryRoom {
 
     /// Runs a library's body, with only the functions for loading in sight.
     fn run(&mut self, body: &Function) -> Result<Vec<Registered>, Vec<u8>> {
-        let shown = &self.realm.sandbox.shown;
+        let shown = &self.interpreter.sandbox.shown;
         let swap = |table: &Table| shown.raw_set("__index", table).map_err(|error| error.to_string().into_bytes());
         swap(&self.loading)?;
         *self.registered.borrow_mut() = Some(Vec::new());
-        let returned = interrupt::while_loading(self.realm.bytes_max, || self.realm.call(body));
+        let returned = interrupt::while_loading(self.interpreter.bytes_max, || self.interpreter.call(body));
         let registered = self.registered.borrow_mut().take().unwrap_or_default();
-        swap(&self.realm.sandbox.real)?;
+        swap(&self.interpreter.sandbox.real)?;
         returned.map(|_| registered).map_err(|uncaught| uncaught.text)
     }
 
@@ -154,7 +154,7 @@ impl LibraryRoom {
         let loaded = self.loaded.get(&library.name).ok_or(NOT_FOUND)?;
         let facts = library.function(name).ok_or(NOT_FOUND)?;
         let function = loaded.functions.get(&facts.name).ok_or(NOT_FOUND)?;
-        let function = Rc::new(Kept::new(&self.realm.lua, function).map_err(|_| NO_MEMORY)?);
+        let function = Rc::new(Kept::new(&self.interpreter.lua, function).map_err(|_| NO_MEMORY)?);
         Ok((facts.name.clone().into_bytes(), Callable { function, flags: facts.flags }))
     }
 }

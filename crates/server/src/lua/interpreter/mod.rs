@@ -1,6 +1,6 @@
 //! One Lua state: made, closed in, compiling, calling.
 //!
-//! A thread has a realm for scripts and one for libraries, as Redis has two. Memory is bounded by `lua-memory-max`; a realm
+//! A thread has a state for scripts and one for libraries, as Redis has two. Memory is bounded by `lua-memory-max`; a state
 //! in which that was reached is thrown away. The `interrupt` of what runs is felt again and again (`hook`), which is how a
 //! script that runs too long is ended. Owned and used by one thread.
 
@@ -29,7 +29,7 @@ use sandbox::Sandbox;
 const WEIGHT_STEP: usize = 4096;
 
 /// A Lua state with what scripts may reach in it.
-pub struct Realm {
+pub struct Interpreter {
     /// The state.
     pub lua: Lua,
     /// What its scripts reach.
@@ -39,12 +39,12 @@ pub struct Realm {
     bare: Bare,
     handler: Function,
     uncaught: Rc<RefCell<Option<Uncaught>>>,
-    /// The bytes of all realms of its kind, and how many of them have been said to be this one's.
+    /// The bytes of all interpreters of its kind, and how many of them have been said to be this one's.
     total_bytes: Arc<AtomicUsize>,
     said_bytes: Cell<usize>,
 }
 
-impl Realm {
+impl Interpreter {
     /// A new state with at most so many bytes, which are part of `total_bytes`.
     ///
     /// # Errors
@@ -61,11 +61,12 @@ impl Realm {
         })?;
         let total_bytes = Arc::clone(total_bytes);
         let bare = Bare::new(&lua, &handler, &sandbox.real)?;
-        let realm = Self { lua, sandbox, bytes_max, bare, handler, uncaught, total_bytes, said_bytes: Cell::new(0) };
-        hook::set(&realm.lua)?;
-        realm.lua.set_memory_limit(bytes_max)?;
-        realm.weigh();
-        Ok(realm)
+        let interpreter =
+            Self { lua, sandbox, bytes_max, bare, handler, uncaught, total_bytes, said_bytes: Cell::new(0) };
+        hook::set(&interpreter.lua)?;
+        interpreter.lua.set_memory_limit(bytes_max)?;
+        interpreter.weigh();
+        Ok(interpreter)
     }
 
     /// A function of this source, whose first line is left out when it is a shebang.
@@ -122,7 +123,7 @@ impl Realm {
         Err(truly(uncaught))
     }
 
-    /// Has the bytes of all realms tell what this one takes, to within [`WEIGHT_STEP`].
+    /// Has the bytes of all interpreters tell what this one takes, to within [`WEIGHT_STEP`].
     pub fn weigh(&self) {
         let (bytes, said) = (self.lua.used_memory(), self.said_bytes.get());
         if bytes.abs_diff(said) >= WEIGHT_STEP {
@@ -136,7 +137,7 @@ impl Realm {
     }
 }
 
-impl Drop for Realm {
+impl Drop for Interpreter {
     fn drop(&mut self) {
         self.say(0);
     }

@@ -1,26 +1,26 @@
 //! How the functions that Lua calls find the command that runs the script.
 //!
-//! Functions of a Lua state live as long as it does; the [`Scene`] of a script borrows the running command and lives for
-//! one call. Making closures for each call would cost more than many scripts do, so the scene's address stands in a cell
+//! Functions of a Lua state live as long as it does; the [`Invocation`] of a script borrows the running command and lives for
+//! one call. Making closures for each call would cost more than many scripts do, so the invocation's address stands in a cell
 //! of the thread while a script runs. This is the one place that turns it back into a reference. What may be looked at while
-//! the scene itself is in use, its [`Playbill`], stands beside it.
+//! the invocation itself is in use, its [`RunningScript`], stands beside it.
 
 use std::cell::{Cell, RefCell};
 use std::ptr;
 
-use super::invocation::Scene;
+use super::invocation::Invocation;
 use crate::context::others::Others;
 use crate::engine::Engine;
 use crate::engine::scripts::running::Kind;
 use crate::request::Request;
 
 thread_local! {
-    static STAGE: Cell<*mut ()> = const { Cell::new(ptr::null_mut()) };
-    static PLAYBILL: Cell<*const ()> = const { Cell::new(ptr::null()) };
+    static INVOCATION: Cell<*mut ()> = const { Cell::new(ptr::null_mut()) };
+    static SCRIPT: Cell<*const ()> = const { Cell::new(ptr::null()) };
 }
 
 /// What runs, and for whom.
-pub struct Playbill<'s> {
+pub struct RunningScript<'s> {
     /// The engine that it runs in.
     pub engine: &'s Engine,
     /// The request that began it.
@@ -33,7 +33,7 @@ pub struct Playbill<'s> {
     pub others: RefCell<&'s mut dyn Others>,
 }
 
-impl Playbill<'_> {
+impl RunningScript<'_> {
     /// Has another thread serve the others.
     pub fn hand_over(&self) {
         if let Ok(mut others) = self.others.try_borrow_mut() {
@@ -47,57 +47,57 @@ impl Playbill<'_> {
     }
 }
 
-/// Puts back what was on the playbill before.
-struct TakeDown(*const ());
+/// Puts back which script ran before.
+struct RestoreScript(*const ());
 
-impl Drop for TakeDown {
+impl Drop for RestoreScript {
     fn drop(&mut self) {
-        PLAYBILL.set(self.0);
+        SCRIPT.set(self.0);
     }
 }
 
-/// Puts back what was on the stage before.
+/// Puts back which invocation there was before.
 struct Restore(*mut ());
 
 impl Drop for Restore {
     fn drop(&mut self) {
-        STAGE.set(self.0);
+        INVOCATION.set(self.0);
     }
 }
 
-/// Runs `play` while this thread has such a playbill.
-pub fn announce<R>(playbill: &Playbill<'_>, play: impl FnOnce() -> R) -> R {
-    let _take_down = TakeDown(PLAYBILL.replace(ptr::from_ref(playbill).cast()));
-    play()
+/// Runs `run` while this thread says that this script runs.
+pub fn with_script<R>(running: &RunningScript<'_>, run: impl FnOnce() -> R) -> R {
+    let _restore = RestoreScript(SCRIPT.replace(ptr::from_ref(running).cast()));
+    run()
 }
 
-/// Looks at the playbill; none when no script runs.
-pub fn announced<R>(look: impl for<'s> FnOnce(&Playbill<'s>) -> R) -> Option<R> {
-    let playbill = PLAYBILL.get();
-    if playbill.is_null() {
+/// Looks at the script that runs; none when there is none.
+pub fn look_at_script<R>(look: impl for<'s> FnOnce(&RunningScript<'s>) -> R) -> Option<R> {
+    let running = SCRIPT.get();
+    if running.is_null() {
         return None;
     }
-    // SAFETY: the pointer was made in `announce` from a reference that is borrowed until `play` returns, and is taken down
-    // before `announce` returns, so it is alive; nobody changes what it leads to. `look` must take a playbill of any
+    // SAFETY: the pointer was made in `with_script` from a reference that is borrowed until `run` returns, and is gone
+    // before `with_script` returns, so it is alive; nobody changes what it leads to. `look` must take a script of any
     // lifetime, so none of what it borrows can be kept.
-    Some(look(unsafe { &*playbill.cast::<Playbill<'_>>() }))
+    Some(look(unsafe { &*running.cast::<RunningScript<'_>>() }))
 }
 
-/// Runs `play` with `scene` on the stage of this thread.
-pub fn enter<R>(scene: &mut Scene<'_, '_>, play: impl FnOnce() -> R) -> R {
-    let _restore = Restore(STAGE.replace(ptr::from_mut(scene).cast()));
-    play()
+/// Runs `run` while functions of this thread find `invocation`.
+pub fn enter<R>(invocation: &mut Invocation<'_, '_>, run: impl FnOnce() -> R) -> R {
+    let _restore = Restore(INVOCATION.replace(ptr::from_mut(invocation).cast()));
+    run()
 }
 
-/// Runs `act` with the scene that is on the stage; none when no script runs, or when `act` is called from within another.
-pub fn with<R>(act: impl for<'s, 'c> FnOnce(&mut Scene<'s, 'c>) -> R) -> Option<R> {
-    let scene = STAGE.replace(ptr::null_mut());
-    if scene.is_null() {
+/// Runs `act` with the invocation that runs; none when no script runs, or when `act` is called from within another.
+pub fn with<R>(act: impl for<'s, 'c> FnOnce(&mut Invocation<'s, 'c>) -> R) -> Option<R> {
+    let invocation = INVOCATION.replace(ptr::null_mut());
+    if invocation.is_null() {
         return None;
     }
-    let _restore = Restore(scene);
-    // SAFETY: the pointer was made in `enter` from a reference that is borrowed until `play` returns, and is taken off
-    // the stage before `enter` returns, so it is alive. It is off the stage while `act` has it, so there is no second
-    // reference; and `act` must take a scene of any lifetimes, so none of what it borrows can be kept.
-    Some(act(unsafe { &mut *scene.cast::<Scene<'_, '_>>() }))
+    let _restore = Restore(invocation);
+    // SAFETY: the pointer was made in `enter` from a reference that is borrowed until `run` returns, and is gone
+    // before `enter` returns, so it is alive. Nobody finds it while `act` has it, so there is no second
+    // reference; and `act` must take an invocation of any lifetimes, so none of what it borrows can be kept.
+    Some(act(unsafe { &mut *invocation.cast::<Invocation<'_, '_>>() }))
 }

@@ -14,7 +14,7 @@ use std::panic;
 use sleeve_wire::arguments::OwnedArgs;
 
 use super::current_invocation;
-use super::current_invocation::Playbill;
+use super::current_invocation::RunningScript;
 use crate::config::Opt;
 use crate::engine::scripts::running::{Facts, Kind};
 use crate::host::clock;
@@ -130,7 +130,7 @@ pub fn feel() -> Result<(), Ended> {
     check()?;
     LEFT.set(UNITS);
     // A defect must not unwind through Lua; it goes on when Lua has returned.
-    let looked = panic::catch_unwind(|| current_invocation::announced(look).unwrap_or_else(look_at_load));
+    let looked = panic::catch_unwind(|| current_invocation::look_at_script(look).unwrap_or_else(look_at_load));
     let why = match looked {
         Ok(Ok(())) => return Ok(()),
         Ok(Err(why)) => why,
@@ -161,29 +161,29 @@ fn look_at_load() -> Result<(), String> {
     if is_late { Err("ERR FUNCTION LOAD timeout".to_owned()) } else { Ok(()) }
 }
 
-fn look(playbill: &Playbill<'_>) -> Result<(), String> {
-    let running = &playbill.engine.scripts.running;
-    let threshold_ms = playbill.engine.config.number(Opt::BusyReplyThreshold);
+fn look(script: &RunningScript<'_>) -> Result<(), String> {
+    let running = &script.engine.scripts.running;
+    let threshold_ms = script.engine.config.number(Opt::BusyReplyThreshold);
     let elapsed_ms = running.elapsed_ms(clock::monotonic_ms).unwrap_or(0);
     let is_long = threshold_ms > 0 && elapsed_ms as i64 >= threshold_ms;
     if is_long {
-        if running.publish(|| facts(playbill)) {
+        if running.publish(|| facts(script)) {
             log::warning(&format!(
                 "Slow script detected: still in execution after {elapsed_ms} milliseconds. You can try killing the script \
                  using the {} command. Script name is: {}.",
-                killer(playbill.kind),
-                String::from_utf8_lossy(playbill.name)
+                killer(script.kind),
+                String::from_utf8_lossy(script.name)
             ));
         }
-        playbill.hand_over();
+        script.hand_over();
     }
     if running.is_killed() {
-        return Err(format!("ERR Script killed by user with {}.", killer(playbill.kind)));
+        return Err(format!("ERR Script killed by user with {}.", killer(script.kind)));
     }
-    if has_to_stop(playbill, is_long) {
+    if has_to_stop(script, is_long) {
         if running.break_off() {
             // What it did is in memory and nowhere else, so nobody may see it once its shards are given back.
-            playbill.engine.pause.set_ending(true);
+            script.engine.pause.set_ending(true);
         }
         return Err("ERR Script ended because the server stops.".to_owned());
     }
@@ -191,12 +191,12 @@ fn look(playbill: &Playbill<'_>) -> Result<(), String> {
 }
 
 /// Whether it ends because of what becomes of the server.
-fn has_to_stop(playbill: &Playbill<'_>, is_long: bool) -> bool {
-    if playbill.engine.failure().is_some() {
+fn has_to_stop(script: &RunningScript<'_>, is_long: bool) -> bool {
+    if script.engine.failure().is_some() {
         return true;
     }
-    let is_stopping = playbill.is_stopping(is_long);
-    match playbill.engine.scripts.running.ends_gently() {
+    let is_stopping = script.is_stopping(is_long);
+    match script.engine.scripts.running.ends_gently() {
         Some(ends) => ends && (is_long || is_stopping),
         None => is_stopping,
     }
@@ -210,7 +210,7 @@ fn killer(kind: Kind) -> &'static str {
     }
 }
 
-fn facts(playbill: &Playbill<'_>) -> Facts {
-    let request = OwnedArgs::collect(playbill.request.args.iter());
-    Facts { kind: playbill.kind, name: playbill.name.to_vec(), request }
+fn facts(script: &RunningScript<'_>) -> Facts {
+    let request = OwnedArgs::collect(script.request.args.iter());
+    Facts { kind: script.kind, name: script.name.to_vec(), request }
 }

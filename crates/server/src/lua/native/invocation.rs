@@ -20,7 +20,7 @@ use crate::request::renamed_commands::RenamedCommands;
 use crate::request::{KeyAt, Request, hash_keys};
 
 /// One run of a script, as the functions that it calls see it.
-pub struct Scene<'s, 'c> {
+pub struct Invocation<'s, 'c> {
     /// The command that runs the script.
     pub cx: &'s mut Cx<'c>,
     /// What the script may do.
@@ -84,7 +84,7 @@ impl Words {
 /// A buffer that has grown beyond this is given back.
 const KEPT_BYTES: usize = 64 * 1024;
 
-impl Scene<'_, '_> {
+impl Invocation<'_, '_> {
     /// Forgets the last call.
     pub fn begin_call(&mut self) {
         self.words.clear();

@@ -1,7 +1,7 @@
 //! The table `redis` of a script: running commands, making replies, digests, the log.
 //!
-//! Each function is made once for a Lua state; those that need the running command find it on the stage. Texts are those
-//! of Redis 7. Runs on the script's thread.
+//! Each function is made once for a Lua state; those that need the running command find it by `current_invocation`. Texts
+//! are those of Redis 7. Runs on the script's thread.
 
 use mlua::{Lua, MultiValue, Table, Value};
 use sleeve_wire::reply::Protocol;
@@ -14,7 +14,7 @@ use crate::context::lookahead::Found;
 use crate::engine::scripts::{digest_in_pieces, digest_of};
 use crate::host::log;
 use crate::lua::native::errors::{error_table, raise};
-use crate::lua::native::invocation::{Scene, Words};
+use crate::lua::native::invocation::{Invocation, Words};
 use crate::lua::native::{current_invocation, interrupt, numbers};
 
 /// The `redis` of scripts and of functions that run.
@@ -61,7 +61,7 @@ const REPLICATION: [(&str, i64); 5] =
 /// What a call of `redis.call` and `redis.pcall` came to, where `call` leaves that to this; they differ in what becomes of
 /// an error.
 fn finish(lua: &Lua, raises: bool) -> mlua::Result<Value> {
-    let answered = current_invocation::with(|scene| answer(lua, scene));
+    let answered = current_invocation::with(|invocation| answer(lua, invocation));
     match answered.unwrap_or_else(|| Err(raise("ERR redis.call is only for running scripts")))? {
         Answer::Value(value) => Ok(value),
         Answer::Error(text) if raises => Err(raise(text)),
@@ -74,19 +74,19 @@ enum Answer {
     Error(Vec<u8>),
 }
 
-fn answer(lua: &Lua, scene: &mut Scene<'_, '_>) -> mlua::Result<Answer> {
-    if let Some(text) = scene.failure.take() {
+fn answer(lua: &Lua, invocation: &mut Invocation<'_, '_>) -> mlua::Result<Answer> {
+    if let Some(text) = invocation.failure.take() {
         return Ok(Answer::Error(text));
     }
     let read = |bytes: &[u8]| match bytes.strip_prefix(b"-") {
         Some(text) => Ok(Answer::Error(text.trim_ascii_end().to_vec())),
         None => Reader::new(lua, bytes).value().map(Answer::Value),
     };
-    match scene.cx.out.plain() {
+    match invocation.cx.out.plain() {
         Some(bytes) => read(bytes),
         None => {
             let mut bytes = Vec::new();
-            scene.cx.out.copy_to(&mut bytes);
+            invocation.cx.out.copy_to(&mut bytes);
             read(&bytes)
         }
     }
@@ -171,7 +171,7 @@ fn setresp(args: &MultiValue) -> mlua::Result<()> {
         Some(3) => Protocol::Resp3,
         _ => return Err(raise("ERR RESP version must be 2 or 3.")),
     };
-    _ = current_invocation::with(|scene| scene.protocol = protocol);
+    _ = current_invocation::with(|invocation| invocation.protocol = protocol);
     Ok(())
 }
 
@@ -183,7 +183,7 @@ fn set_repl(args: &MultiValue) -> mlua::Result<()> {
     };
     match whole(arg) {
         Some(flags @ 0..=3) => {
-            _ = current_invocation::with(|scene| scene.cx.keep_record(flags != 0));
+            _ = current_invocation::with(|invocation| invocation.cx.keep_record(flags != 0));
             Ok(())
         }
         _ => Err(raise("ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.")),
@@ -203,12 +203,15 @@ fn whole(value: &Value) -> Option<i64> {
 fn acl_check_cmd(args: &MultiValue) -> mlua::Result<bool> {
     let mut words = Words::default();
     gather(&mut words, args).map_err(raise)?;
-    let is_allowed = current_invocation::with(|scene| match lookahead::find(&scene.cx.engine.names, words.args()) {
-        Found::Command(row) | Found::Arity(row) => Ok(acl::check(&scene.cx.state.user, row, words.args()).is_ok()),
-        Found::Unknown | Found::UnknownSubcommand(_) => {
-            Err(raise("ERR Invalid command passed to redis.acl_check_cmd()"))
-        }
-    });
+    let is_allowed =
+        current_invocation::with(|invocation| match lookahead::find(&invocation.cx.engine.names, words.args()) {
+            Found::Command(row) | Found::Arity(row) => {
+                Ok(acl::check(&invocation.cx.state.user, row, words.args()).is_ok())
+            }
+            Found::Unknown | Found::UnknownSubcommand(_) => {
+                Err(raise("ERR Invalid command passed to redis.acl_check_cmd()"))
+            }
+        });
     is_allowed.unwrap_or(Ok(false))
 }
 

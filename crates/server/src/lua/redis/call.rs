@@ -2,7 +2,7 @@
 //!
 //! What nearly every call needs is done here past mlua, for the reason that stands in `raw_call`: words are taken from Lua's
 //! stack and the usual replies are pushed onto it. An error, and a reply of another kind, is left to a function of mlua
-//! that finds it in the scene. Runs on the script's thread.
+//! that finds it in the invocation. Runs on the script's thread.
 
 use std::ffi::c_int;
 use std::panic::{self, AssertUnwindSafe};
@@ -12,7 +12,7 @@ use mlua::{Function, Lua};
 use sleeve_wire::number::{self, Digits};
 
 use crate::lua::native;
-use crate::lua::native::invocation::{Scene, Words};
+use crate::lua::native::invocation::{Invocation, Words};
 use crate::lua::native::{current_invocation, numbers, raw_call};
 
 /// The function that scripts call. `otherwise` answers instead, without arguments, where the answer is not a usual one.
@@ -58,30 +58,30 @@ const TICKS_A_UNIT: u64 = 8;
 /// # Safety
 /// Called from a C function. Raises no error.
 unsafe fn run(state: *mut lua_State) -> Ran {
-    let ran = current_invocation::with(|scene| {
-        scene.begin_call();
+    let ran = current_invocation::with(|invocation| {
+        invocation.begin_call();
         // SAFETY: as the caller says.
-        let gathered = unsafe { gather(state, &mut scene.words) };
+        let gathered = unsafe { gather(state, &mut invocation.words) };
         let outcome = match gathered {
             Err(text) => Err(text.into()),
             // A defect in a command must not unwind through Lua; it goes on when Lua has returned.
-            Ok(()) => panic::catch_unwind(AssertUnwindSafe(|| run_gathered(scene))).unwrap_or_else(|panic| {
-                scene.panic = Some(panic);
+            Ok(()) => panic::catch_unwind(AssertUnwindSafe(|| run_gathered(invocation))).unwrap_or_else(|panic| {
+                invocation.panic = Some(panic);
                 Err(b"ERR the command failed".to_vec())
             }),
         };
         let ticks = outcome.as_ref().copied().unwrap_or(0);
-        scene.failure = outcome.err();
-        Ran { is_good: scene.failure.is_none(), units: (ticks / TICKS_A_UNIT) as usize }
+        invocation.failure = outcome.err();
+        Ran { is_good: invocation.failure.is_none(), units: (ticks / TICKS_A_UNIT) as usize }
     });
     ran.unwrap_or_default()
 }
 
 /// Runs the command, and tells how many ticks that took.
-fn run_gathered(scene: &mut Scene<'_, '_>) -> Result<u64, Vec<u8>> {
-    scene.run().map_err(|error| {
-        scene.cx.counters.errors_replied.add(1);
-        scene.cx.engine.stats.count_error(error.code());
+fn run_gathered(invocation: &mut Invocation<'_, '_>) -> Result<u64, Vec<u8>> {
+    invocation.run().map_err(|error| {
+        invocation.cx.counters.errors_replied.add(1);
+        invocation.cx.engine.stats.count_error(error.code());
         error.text().to_vec()
     })
 }
@@ -124,15 +124,16 @@ fn push_number(words: &mut Words, number: f64) {
     }
 }
 
-/// Pushes the reply that lies in the scene's output; false, and nothing is pushed, when it is not a usual one.
+/// Pushes the reply that lies in the invocation's output; false, and nothing is pushed, when it is not a usual one.
 ///
 /// # Safety
 /// Called from a C function. May raise an error.
 unsafe fn push_reply(state: *mut lua_State) -> bool {
     let reply =
-        current_invocation::with(|scene| scene.cx.out.plain().map(|bytes| (bytes.as_ptr(), bytes.len()))).flatten();
+        current_invocation::with(|invocation| invocation.cx.out.plain().map(|bytes| (bytes.as_ptr(), bytes.len())))
+            .flatten();
     let Some((start, len)) = reply else { return false };
-    // SAFETY: the output is the scene's, which is not touched until the next call of a script's function, and that is after
+    // SAFETY: the output is the invocation's, which is not touched until the next call of a script's function, and that is after
     // this one has returned or an error has jumped out of it.
     unsafe {
         let bytes = std::slice::from_raw_parts(start, len);

@@ -10,30 +10,30 @@ use crate::context::others::Others;
 use crate::context::tracking_delivery;
 use crate::context::tracking_delivery::Delivery;
 use crate::driver::{Sending, Token};
-use crate::execute::scratch::Desk;
+use crate::execute::scratch::Scratch;
 use crate::host::log;
 use crate::messaging::mail::Letter;
 use crate::messaging::message::Message;
 use crate::session::Session;
 
 impl Worker {
-    pub(super) fn read_mail(mut self: Box<Self>, desk: &mut Desk) -> Option<Box<Self>> {
-        self = self.open_kept(desk)?;
+    pub(super) fn read_mail(mut self: Box<Self>, scratch: &mut Scratch) -> Option<Box<Self>> {
+        self = self.open_kept(scratch)?;
         self.letters.extend(self.home.mailbox.collect());
         while let Some(letter) = self.letters.pop_front() {
             if let Some(letter) = self.keep_for_away(letter) {
-                self = self.open(letter, desk)?;
+                self = self.open(letter, scratch)?;
             }
         }
-        self = self.take_back_all(desk)?;
-        self.send_queued(desk);
+        self = self.take_back_all(scratch)?;
+        self.send_queued(scratch);
         Some(self)
     }
 
     /// Does what a letter says.
-    pub(super) fn open(mut self: Box<Self>, letter: Letter, desk: &mut Desk) -> Option<Box<Self>> {
+    pub(super) fn open(mut self: Box<Self>, letter: Letter, scratch: &mut Scratch) -> Option<Box<Self>> {
         match letter {
-            Letter::Message(message) => self.hear(&message, None, desk),
+            Letter::Message(message) => self.hear(&message, None, scratch),
             Letter::Invalidate { id, keys } => self.invalidate(id, keys),
             Letter::Redirected { id, keys } => {
                 if let Some((token, session)) = self.session_of(id)
@@ -47,22 +47,23 @@ impl Worker {
                     self.queue(token, &bytes);
                 }
             }
-            Letter::Adopt(accepted) => self.adopt(accepted, desk),
+            Letter::Adopt(accepted) => self.adopt(accepted, scratch),
             Letter::Close(id) => {
                 if let Some(&token) = self.tokens.get(&id) {
                     self.close(token);
                 }
             }
             Letter::Unblock { id, ticket, mut reply } => {
-                return self
-                    .release(id, desk, |session, desk, others| session.unblock(ticket, &mut reply, desk, others));
+                return self.release(id, scratch, |session, scratch, others| {
+                    session.unblock(ticket, &mut reply, scratch, others)
+                });
             }
             Letter::Listen => self.watch_doors(),
             Letter::Users => self.close_forbidden(),
-            Letter::Resume => return self.resume(desk),
+            Letter::Resume => return self.resume(scratch),
             // It is looked for behind all letters.
             Letter::Returned => {}
-            Letter::Durable => self.release_replies(desk),
+            Letter::Durable => self.release_replies(scratch),
             Letter::FollowJournal(id) => self.follow_journal(id),
             Letter::Synced => {
                 self.held.followers.is_listening = false;
@@ -84,22 +85,22 @@ impl Worker {
         if let Some(session) = &mut self.sessions[token]
             && let Some(subscriptions) = &mut session.state.subscriptions
         {
-            self.audience.update(token, session.state.peer.id, subscriptions);
+            self.subscribers.update(token, session.state.peer.id, subscriptions);
         }
     }
 
     /// Gives a message to those of this worker's clients that listen, or to one of them. It leaves with all else that the
     /// mail brings them.
-    pub(super) fn hear(&mut self, message: &Message, only: Option<u64>, desk: &Desk) {
-        let (driver, sessions, counters) = (&mut self.driver, &self.sessions, &desk.counters);
+    pub(super) fn hear(&mut self, message: &Message, only: Option<u64>, scratch: &Scratch) {
+        let (driver, sessions, counters) = (&mut self.driver, &self.sessions, &scratch.counters);
         let (held, channels) = (&mut self.held, &mut self.channels);
-        self.audience.for_each(message, |seat, form| {
-            let Some(session) = &sessions[seat.place] else { return };
-            let is_meant = only.is_none_or(|id| id == seat.id);
-            if is_meant && session.state.peer.id == seat.id && !session.state.closing {
+        self.subscribers.for_each(message, |subscriber, form| {
+            let Some(session) = &sessions[subscriber.place] else { return };
+            let is_meant = only.is_none_or(|id| id == subscriber.id);
+            if is_meant && session.state.peer.id == subscriber.id && !session.state.closing {
                 let bytes = form.bytes(message, session.state.protocol);
                 counters.output_bytes.add(bytes.len() as u64);
-                channels.queue((held, driver), seat.place, bytes);
+                channels.queue((held, driver), subscriber.place, bytes);
             }
         });
     }
@@ -121,12 +122,12 @@ impl Worker {
     }
 
     /// Sends what the mail has brought to clients.
-    pub(super) fn send_queued(&mut self, desk: &mut Desk) {
+    pub(super) fn send_queued(&mut self, scratch: &mut Scratch) {
         for token in self.driver.take_queued() {
-            desk.counters.writes.add(1);
+            scratch.counters.writes.add(1);
             match self.driver.send_queued(token) {
-                Sending::Done => self.after_sending(token, 0, desk),
-                Sending::Waiting(count) => self.after_sending(token, count, desk),
+                Sending::Done => self.after_sending(token, 0, scratch),
+                Sending::Waiting(count) => self.after_sending(token, count, scratch),
                 Sending::Broken => self.close(token),
             }
         }
@@ -146,16 +147,16 @@ impl Worker {
     pub(super) fn release(
         mut self: Box<Self>,
         id: u64,
-        desk: &mut Desk,
-        end: impl FnOnce(&mut Session, &mut Desk, &mut dyn Others),
+        scratch: &mut Scratch,
+        end: impl FnOnce(&mut Session, &mut Scratch, &mut dyn Others),
     ) -> Option<Box<Self>> {
         let Some(&token) = self.tokens.get(&id) else { return Some(self) };
         let Some(session) = &self.sessions[token] else { return Some(self) };
         forget_deadline(&mut self.deadlines, session);
-        self = self.with_session(token, desk, end)?;
+        self = self.with_session(token, scratch, end)?;
         let is_held = self.sessions[token].as_ref().is_some_and(|session| session.is_held());
         self.driver.hold(token, is_held);
-        self.send(token, desk);
+        self.send(token, scratch);
         Some(self)
     }
 }
