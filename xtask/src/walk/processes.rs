@@ -86,7 +86,8 @@ pub fn over_a_socket(programs: &Programs, plan: &Plan) -> Result<[Traced; 2], St
     let port = free_port();
     let trace = traces.folder.join("server");
     let mut command = valgrind(&trace, &programs.server);
-    command.args(["serve", "--bind", "127.0.0.1", "--workers", "1", "--port", &port.to_string()]);
+    // Under valgrind a call takes long: with ten rounds of background work a second, many would have one among them.
+    command.args(["serve", "--bind", "127.0.0.1", "--workers", "1", "--hz", "1", "--port", &port.to_string()]);
     let server = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
     let mut server = Running(server.map_err(|error| format!("cannot run valgrind: {error}"))?);
     while TcpStream::connect(("127.0.0.1", port)).is_err() {

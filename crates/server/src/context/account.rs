@@ -25,7 +25,7 @@ impl Cx<'_> {
             if self.timed.is_none_or(|timed| timed.id != row.id) {
                 self.settle_time();
                 self.timed = Some(row);
-                self.state.is_news |= !row.group.is_of_data();
+                self.state.is_news |= !row.is_of_data;
             }
             self.timed_calls += 1;
         }

@@ -275,8 +275,8 @@ impl Looker<'_> {
         self.touch(entry);
     }
 
-    /// Counts a look for a key that is not there, and publishes it where that is asked for.
-    #[inline]
+    /// Counts a look for a key that is not there, and publishes it where that is asked for: no part of the way of a hit.
+    #[inline(never)]
     fn note_miss(&mut self, key: Key<'_>) {
         self.counters.misses.add(1);
         let by = (self.engine, self.state.own(), &mut self.pending.wakeups);

@@ -279,8 +279,7 @@ pub enum Group {
 
 impl Group {
     /// Whether its commands are about keys and their values, and change nothing that is known of the client.
-    #[inline]
-    pub const fn is_of_data(self) -> bool {
+    pub(super) const fn is_of_data(self) -> bool {
         use Group::{Bitmap, Generic, Geo, Hash, HyperLogLog, List, Set, SortedSet, Stream, String};
         matches!(self, Bitmap | Geo | Generic | Hash | HyperLogLog | List | Stream | Set | SortedSet | String)
     }

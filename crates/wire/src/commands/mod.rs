@@ -114,6 +114,8 @@ pub struct Row {
     pub secrets: Option<Secrets>,
     /// Its family in the documentation.
     pub group: Group,
+    /// Whether it is about keys and their values alone, and changes nothing that is known of the client.
+    pub is_of_data: bool,
     /// The version of Redis that brought it.
     pub since: &'static str,
     /// Time it takes.
@@ -286,6 +288,7 @@ macro_rules! define {
                 connection: define!(@option $(OwnConnection::$connection)?),
                 secrets: define!(@option $($secrets)?),
                 group: Group::$group,
+                is_of_data: Group::$group.is_of_data(),
                 since: $since,
                 complexity: $complexity,
                 summary: $summary,
