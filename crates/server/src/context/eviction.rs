@@ -1,4 +1,4 @@
-//! Eviction: making room when `maxmemory` is reached.
+//! Where memory goes, and eviction: making room when `maxmemory` is reached.
 //!
 //! As in Redis, keys are sampled, the best of them are remembered between two evictions, and the best of those goes. A
 //! sample comes from one shard, whose lock is held for that long only, and so does an eviction; a command that needs much
@@ -15,6 +15,7 @@ use super::key_change::Cause;
 use crate::config::{Config, MaxmemoryPolicy, Opt};
 use crate::engine::keyspace::eviction_pool::Candidate;
 use crate::engine::keyspace::key_clock;
+use crate::engine::keyspace::memory_accounting::Footprint;
 use crate::host::clock::Instant;
 
 /// What came of making room.
@@ -42,6 +43,21 @@ enum Fate {
 const TRIES_MAX: usize = 64;
 
 impl Cx<'_> {
+    /// Where memory goes, seen through the locks that the command holds.
+    pub fn footprint(&mut self) -> Footprint {
+        let mut data_bytes = 0;
+        self.locks.for_each(|shard| data_bytes += shard.memory() as u64);
+        self.engine.footprint(data_bytes)
+    }
+
+    /// Weighs everything anew, where the estimate may be out of date: what is weighed only while `maxmemory` is set.
+    pub fn weigh_all(&mut self) {
+        let engine = self.engine;
+        (0..engine.store.shards())
+            .for_each(|index| self.locks.with(index, |shard| engine.estimate.note(index, shard.memory())));
+        engine.peers.all().iter().for_each(|peer| engine.client_memory.weigh(peer));
+    }
+
     /// Evicts as [`Cx::evict_down_to`] does, and keeps account of how long the limit is exceeded.
     #[cold]
     pub(crate) fn make_room(&mut self, bytes_max: u64) -> Room {

@@ -32,7 +32,6 @@ use crate::engine::Engine;
 use crate::engine::journal::{Recorder, Spare};
 use crate::engine::keyspace::key_clock;
 use crate::engine::keyspace::locks::Locks;
-use crate::engine::keyspace::memory_accounting::Footprint;
 use crate::host::clock::{Clock, Instant};
 use crate::host::dice::Dice;
 use crate::observe::stats::Counters;
@@ -170,21 +169,6 @@ impl<'a> Cx<'a> {
         self.counters.errors_replied.add(1);
         self.engine.stats.count_error(error.code());
         self.reply().error(error.text());
-    }
-
-    /// Where memory goes, seen through the locks that the command holds.
-    pub fn footprint(&mut self) -> Footprint {
-        let mut data_bytes = 0;
-        self.locks.for_each(|shard| data_bytes += shard.memory() as u64);
-        self.engine.footprint(data_bytes)
-    }
-
-    /// Weighs everything anew, where the estimate may be out of date: what is weighed only while `maxmemory` is set.
-    pub fn weigh_all(&mut self) {
-        let engine = self.engine;
-        (0..engine.store.shards())
-            .for_each(|index| self.locks.with(index, |shard| engine.estimate.note(index, shard.memory())));
-        engine.peers.all().iter().for_each(|peer| engine.client_memory.weigh(peer));
     }
 
     /// Whether the peer is on this machine.
