@@ -2,9 +2,10 @@
 
 use std::io::Read;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use sleeve_disk::disk::read_small;
-use sleeve_server::Opt;
+use sleeve_server::{Closed, Engine, Opt};
 
 use crate::busy::{ENDLESS, Peer, Served};
 use crate::logged::{Conversation, Logged};
@@ -64,6 +65,29 @@ fn the_end_of_the_server_with_a_snapshot_waits_for_one_that_has_written_and_who_
     _ = other.0.read_to_end(&mut Vec::new());
     served.server.stop();
     _ = std::fs::remove_dir_all(folder);
+}
+
+/// What a session in the same process answers to PING.
+fn ping(engine: &Arc<Engine>) -> Result<Vec<u8>, Closed> {
+    let mut replies = Vec::new();
+    engine.connect(|| {}).exchange(b"PING\r\n", &mut replies).map(|_| replies)
+}
+
+#[test]
+fn an_engine_outlives_workers_that_a_client_has_ended_unless_half_of_a_script_is_left() {
+    let (served, mut runner, folder) = asked_to_save("outlived", ENDLESS);
+    _ = runner.0.read_to_end(&mut Vec::new());
+    served.server.stop();
+    assert_eq!(ping(&served.engine), Ok(b"+PONG\r\n".to_vec()));
+    _ = std::fs::remove_dir_all(folder);
+    let served = Served::new(2, "20");
+    let (mut runner, mut other) = (served.open(), served.open());
+    runner.send(&["EVAL", "redis.call('set', 'k', 'v') while true do end", "1", "k"]);
+    served.until_locked();
+    other.send(&["SHUTDOWN", "NOSAVE"]);
+    _ = runner.0.read_to_end(&mut Vec::new());
+    served.server.stop();
+    assert_eq!(ping(&served.engine), Err(Closed));
 }
 
 /// Clients that ask again and again while the server ends: what was answered must stand in the log.

@@ -51,11 +51,12 @@ fn assert_is_there_again(disk: &MemoryDisk, engine: Arc<Engine>, options: &[(Opt
 #[test]
 fn a_log_that_has_grown_is_rewritten_by_itself() {
     let disk = MemoryDisk::new();
-    let options = [(Opt::Appendonly, "yes"), (Opt::AutoAofRewriteMinSize, "10kb")];
+    let options = [(Opt::Appendonly, "yes"), (Opt::AutoAofRewriteMinSize, "1gb")];
     let engine = begin(&disk, &options);
     let mut local = engine.connect(|| {});
     write_much(&mut local);
     assert!(info(&mut local, "aof_current_size") > 20_000);
+    assert_eq!(ask(&mut local, "CONFIG SET auto-aof-rewrite-min-size 10kb"), "+OK\r\n");
     wait_until("the rewrite", || is_over(&mut local, 2));
     assert!(info(&mut local, "aof_current_size") < 1_000);
     assert_is_there_again(&disk, engine, &options);

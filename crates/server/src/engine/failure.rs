@@ -41,6 +41,19 @@ impl Engine {
         self.post_stop();
     }
 
+    /// The last worker has ended. A server ends with it; an engine that a program embeds goes on, unless it has the half of a
+    /// script that was ended with the worker, which no log has: then it is over.
+    pub(crate) fn outlive_workers(&self) {
+        if self.durability.snapshots.are_ruled() {
+            return;
+        }
+        if self.scripts.running.has_left_half() && self.failure().is_none() {
+            return self.fail("a script that had written was ended by SHUTDOWN");
+        }
+        self.pause.set_ending(false);
+        self.post_resume();
+    }
+
     /// Why the engine is over, if it has failed.
     pub fn failure(&self) -> Option<&str> {
         self.failure.get().map(String::as_str)

@@ -205,6 +205,9 @@ impl Worker {
         for token in 0..self.sessions.len() {
             self.close(token);
         }
+        if self.team.leave() {
+            self.engine.outlive_workers();
+        }
     }
 
     /// Waits for whatever comes first, and serves it.

@@ -19,6 +19,8 @@ use crate::session::Session;
 #[derive(Debug)]
 pub struct Team {
     members: Vec<Arc<Member>>,
+    /// Members that have not ended.
+    serving: AtomicUsize,
     /// The threads that serve, and those that have handed their workers over and are not done.
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -64,7 +66,13 @@ impl Team {
     /// A team whose members read these mailboxes, in the order of their numbers.
     pub fn new(mailboxes: Vec<Arc<Mailbox>>) -> Arc<Self> {
         let member = |mailbox| Arc::new(Member { mailbox, clients: AtomicUsize::new(0), returned: Mutex::default() });
-        Arc::new(Self { members: mailboxes.into_iter().map(member).collect(), threads: Mutex::default() })
+        let members: Vec<_> = mailboxes.into_iter().map(member).collect();
+        Arc::new(Self { serving: AtomicUsize::new(members.len()), members, threads: Mutex::default() })
+    }
+
+    /// A member has ended; whether it was the last.
+    pub(super) fn leave(&self) -> bool {
+        self.serving.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
     /// Waits until all workers have ended, and with them all that ran for them.

@@ -77,14 +77,14 @@ impl Engine {
             }
         };
         self.write_to(&temporary, begun, form)?;
-        let since = if is_first { 0 } else { self.wait_for_switch()? };
-        let base = NewBase { file: temporary.clone(), format, stands_for };
-        let rewrite = file.with(|open| open.log.rewrite(base, since)).ok_or_else(gone)?;
-        let rewritten = rewrite.and_then(|rewrite| rewrite.run());
-        let rewritten = rewritten.map_err(|error| {
-            _ = self.disk.remove(&temporary);
-            failed("put the new base in its place", error)
-        })?;
+        let put_in_place = || {
+            let since = if is_first { 0 } else { self.wait_for_switch()? };
+            let base = NewBase { file: temporary.clone(), format, stands_for };
+            let rewrite = file.with(|open| open.log.rewrite(base, since)).ok_or_else(gone)?;
+            let rewritten = rewrite.and_then(|rewrite| rewrite.run());
+            rewritten.map_err(|error| failed("put the new base in its place", error))
+        };
+        let rewritten = put_in_place().inspect_err(|_| _ = self.disk.remove(&temporary))?;
         file.with(|open| {
             open.log.rewritten(rewritten);
             file.note_base();

@@ -329,6 +329,8 @@ impl Engine {
                 sheet.drain(|bytes| out.write(bytes)).map_err(|error| failed(&error))?;
             }
             match step {
+                // What is given up at the last moment is given up too.
+                Step::Done if self.durability.snapshots.is_aborted() => return Err(ABORTED.into()),
                 Step::Done => break,
                 Step::More => {}
                 // What is looked for is on its way from one thread to another.
