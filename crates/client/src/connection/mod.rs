@@ -230,10 +230,11 @@ impl Link {
         shared
     }
 
-    /// The first attempt is over, or the task has ended: tells those who wait for that.
-    pub(crate) fn announce(&self, shared: &mut Shared) {
-        self.changed.notify_all();
-        shared.watchers.drain(..).for_each(Bell::ring);
+    /// Room was made in the queue.
+    pub(crate) fn made_room(&self, shared: &Shared) {
+        if shared.waiting_for_room > 0 {
+            self.changed.notify_all();
+        }
     }
 
     /// Wakes whoever waited for what was completed, and reports the errors that nobody waits for. No lock may be held.

@@ -157,11 +157,4 @@ impl Link {
         shared.waiting_for_room -= 1;
         in_time
     }
-
-    /// Room was made in the queue.
-    pub(crate) fn made_room(&self, shared: &Shared) {
-        if shared.waiting_for_room > 0 {
-            self.changed.notify_all();
-        }
-    }
 }

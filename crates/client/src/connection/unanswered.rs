@@ -8,6 +8,7 @@ use crate::error::{Effect, Error};
 use crate::pipe::Pipe;
 use crate::pipe::slot::Completions;
 use crate::pipe::timeout::{Phase, Situation};
+use crate::reactor::Bell;
 use crate::request::name::Name;
 use crate::sys::{clock_ms, exact_clock_ms};
 
@@ -71,6 +72,12 @@ impl Link {
     /// What is said of a command of this name whose deadline has passed before it was sent.
     pub(crate) fn too_late(&self, name: Name) -> Error {
         self.situation(None, None).timed_out(name, Phase::Sending, Effect::None)
+    }
+
+    /// The first attempt is over, or the task has ended: tells those who wait for that.
+    pub(crate) fn announce(&self, shared: &mut Shared) {
+        self.changed.notify_all();
+        shared.watchers.drain(..).for_each(Bell::ring);
     }
 
     /// Whether a lost connection is made again.

@@ -99,15 +99,6 @@ pub(crate) fn is_before(time_ms: u32, other_ms: u32) -> bool {
 }
 
 impl Entry {
-    #[inline]
-    pub(crate) fn new(asker: Asker, replies: u32, selects: bool, database: u32, length: usize, time: Time) -> Self {
-        let (at_ms, has_deadline) = match time {
-            Time::Issued(at_ms) => (at_ms, false),
-            Time::Due(at_ms) => (at_ms, true),
-        };
-        Self { asker, replies, selects, database, at_ms, has_deadline, length }
-    }
-
     /// When its time is up.
     pub(crate) fn time(&self) -> Time {
         if self.has_deadline { Time::Due(self.at_ms) } else { Time::Issued(self.at_ms) }

@@ -177,7 +177,7 @@ impl Pipe {
         let length = self.out.bytes.len() - before;
         self.queued += length;
         let replies = frames + u32::from(selects);
-        self.out.entries.push_back(Entry::new(asker, replies, selects, database, length, time));
+        self.out.entries.push_back(entry(asker, replies, selects, database, length, time));
     }
 
     fn close_segment(&mut self) {
@@ -252,7 +252,7 @@ impl Pipe {
         if mem::take(&mut self.unwatches) {
             let (database, length) = (self.wire_database, UNWATCH.len());
             let time = self.first_segment().entries.front().map_or(Time::Issued(0), Entry::time);
-            let entry = Entry::new(Asker::Nobody, 1, false, database, length, time);
+            let entry = entry(Asker::Nobody, 1, false, database, length, time);
             self.queued += length;
             self.backlog.push_front(Segment::of_one(entry, UNWATCH.to_vec()));
         }
@@ -317,7 +317,7 @@ impl Pipe {
     pub(crate) fn resume(&mut self, asker: Asker, frames: u32, database: u32, request: Vec<u8>, now_ms: u32) {
         let length = request.len();
         self.queued += length;
-        let entry = Entry::new(asker, frames, false, database, length, Time::Issued(now_ms));
+        let entry = entry(asker, frames, false, database, length, Time::Issued(now_ms));
         self.backlog.push_front(Segment::of_one(entry, request));
         self.held = false;
     }
@@ -411,6 +411,15 @@ impl Pipe {
         self.database = self.home;
         entries
     }
+}
+
+#[inline]
+fn entry(asker: Asker, replies: u32, selects: bool, database: u32, length: usize, time: Time) -> Entry {
+    let (at_ms, has_deadline) = match time {
+        Time::Issued(at_ms) => (at_ms, false),
+        Time::Due(at_ms) => (at_ms, true),
+    };
+    Entry { asker, replies, selects, database, at_ms, has_deadline, length }
 }
 
 /// The failure of a request whose database could not be selected.
