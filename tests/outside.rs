@@ -3,6 +3,7 @@
 
 mod acknowledged;
 mod client;
+mod coalescing;
 mod collections;
 mod connecting;
 mod cut;

@@ -17,7 +17,7 @@ use crate::output;
 use crate::workload::proxy::Proxy;
 use crate::workload::raw::Raw;
 use crate::workload::table::Table;
-use crate::workload::{WORKLOADS, Workload, client_config, run_all};
+use crate::workload::{Far, WORKLOADS, Workload, client_config, run_all};
 
 /// The round trip of the documents' LAN.
 const LAN: Duration = Duration::from_micros(300);
@@ -67,7 +67,7 @@ fn walk(options: &Options) -> Result<bool, String> {
     let mut table = Table::new(options.json);
     let interrupt = Interrupt::watch().map_err(|error| error.to_string())?;
     let client = embedded(&mut table).map_err(|error| error.to_string())?;
-    run_all(&WORKLOADS, &client, None, &mut table, &interrupt)?;
+    run_all(&WORKLOADS, &client, Far::default(), &mut table, &interrupt)?;
 
     let address = client.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).map_err(|error| error.to_string())?;
     let endpoint = Endpoint::Tcp { host: address.ip().to_string(), port: address.port() };
@@ -101,5 +101,5 @@ fn run_over(endpoint: &Endpoint, chosen: &[&Workload], table: &mut Table, interr
     let login = Login::default();
     let client = Client::connect_with(client_config(endpoint, &login)).map_err(|error| error.to_string())?;
     let mut raw = Raw::connect(endpoint, &login).map_err(|error| error.to_string())?;
-    run_all(chosen, &client, Some(&mut raw), table, interrupt)
+    run_all(chosen, &client, Far { raw: Some(&mut raw), meter: None }, table, interrupt)
 }

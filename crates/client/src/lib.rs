@@ -67,6 +67,7 @@
 //! - [`Batch`]: commands that leave together. [`Transaction`]: commands that run as one, if their [`Condition`]s hold.
 //!   [`Client::watch`]: read, decide and write, or begin again. [`Lease`]: a connection of one's own for a while.
 //! - [`Client::at`]: calls that are over at a deadline, wherever they are by then.
+//! - [`Coalescing`]: calls that are gathered for a moment and leave as commands for many, SETs as MSET, with the same replies.
 //! - [`Subscription`]: channels as a stream of messages that outlives its connection, and gains and loses channels meanwhile.
 //! - [`Reply::synced`]: the answer once what the command has done is on the server's disk.
 //! - [`ToArg`], [`ToArgs`] and [`FromReply`]: which Rust values travel, and how to add one's own.
@@ -123,6 +124,7 @@ mod values;
 pub use crate::api::at::At;
 pub use crate::api::batch::Batch;
 pub use crate::api::cmd::Cmd;
+pub use crate::api::coalesce::handle::Coalescing;
 pub use crate::api::handles::{Client, Db};
 pub use crate::api::lease::Lease;
 pub use crate::api::scan::{Scan, ScanIter};
@@ -136,6 +138,7 @@ pub use crate::config::{Config, Endpoint, ErrorHook, Protocol, QueueFull};
 pub use crate::connect::tls_stream::Seal;
 pub use crate::error::{Effect, Error, ErrorKind};
 pub use crate::options::bits::{BitField, BitRange};
+pub use crate::options::coalesce::CoalesceOptions;
 pub use crate::options::geo::{GeoArea, GeoCentre, GeoOptions, GeoUnit};
 pub use crate::options::key::{CopyOptions, MembersScan, MigrateTarget, RestoreOptions, ScanOptions};
 pub use crate::options::list::{ListEnd, ListSide, PosOptions, SortOptions};

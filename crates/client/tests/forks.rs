@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::scripted::{config, echo, serve};
 use sleeve::prelude::*;
-use sleeve::{Client, ErrorKind, Subscription};
+use sleeve::{Client, CoalesceOptions, Coalescing, ErrorKind, Subscription};
 
 /// Makes this process the one that forks.
 const FORKING: &str = "SLEEVE_TEST_FORKING";
@@ -60,10 +60,17 @@ fn serve_everything() -> u16 {
 }
 
 /// What a child finds that uses what its parent has made.
-fn use_what_is_inherited(client: &Client, pending: sleeve::Reply<String>, subscription: &Subscription) {
+fn use_what_is_inherited(
+    client: &Client,
+    pending: sleeve::Reply<String>,
+    subscription: &Subscription,
+    coalescing: &Coalescing,
+) {
     for error in [
         client.echo::<String>("child").wait().unwrap_err(),
         client.db(3).incr("child").wait().unwrap_err(),
+        coalescing.set("child", 1).wait().unwrap_err(),
+        client.coalescing().set("child", 1).wait().unwrap_err(),
         client.blpop::<(String, String)>("child", Duration::ZERO).wait().unwrap_err(),
         client.transaction().exec().wait().unwrap_err(),
         client.lease().map(drop).unwrap_err(),
@@ -74,6 +81,8 @@ fn use_what_is_inherited(client: &Client, pending: sleeve::Reply<String>, subscr
         assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
         assert!(error.message().contains("forked"), "{error}");
     }
+    coalescing.flush();
+    drop(coalescing.clone());
     let batch = client.batch();
     let reply = batch.echo::<String>("child");
     batch.send();
@@ -131,12 +140,15 @@ fn a_child_leaves_its_parents_connections_alone() {
     let silent = Client::connect_with(config(port)).unwrap();
     for _ in 0..forks {
         let pending = silent.get::<String>("k");
+        let coalescing = client.coalescing_with(CoalesceOptions::new().delay(Duration::from_secs(3600)));
+        let gathered = coalescing.hget::<String>("gathered", "f");
         // No output may be on its way in a process that forks: the lock on it would stay taken in the child.
         in_child(|| {
-            use_what_is_inherited(&client, pending, &subscription);
-            drop(client.clone());
+            use_what_is_inherited(&client, pending, &subscription, &coalescing);
+            drop((client.clone(), coalescing));
             use_a_fresh_one(port);
         });
+        assert_eq!(gathered.wait().as_deref(), Ok("gathered"));
         let before = answered.load(Ordering::Relaxed);
         crate::scripted::until("the parent goes on", || answered.load(Ordering::Relaxed) > before + 10);
     }
@@ -150,7 +162,7 @@ fn a_child_leaves_its_parents_connections_alone() {
         let silent = Client::connect_with(config(port)).unwrap();
         let pending = silent.get::<String>("k");
         in_child(|| {
-            use_what_is_inherited(&client, pending, &subscription);
+            use_what_is_inherited(&client, pending, &subscription, &client.coalescing());
             use_a_fresh_one(port);
         });
         assert_eq!(client.echo::<u64>(3).wait(), Ok(3));

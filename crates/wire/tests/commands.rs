@@ -1,6 +1,6 @@
 //! The command table: names are found, keys are found, facts are consistent.
 
-use sleeve_wire::commands::{self, Categories, Command, Flags, KeyFlags, Place, Timeout, Unit};
+use sleeve_wire::commands::{self, Categories, Command, Flags, KeyFlags, Place, Shape, Share, Timeout, Unit};
 use sleeve_wire::grammar::{self, Kind};
 use sleeve_wire::request::OwnedArgs;
 
@@ -141,4 +141,55 @@ fn facts_agree_with_each_other() {
     assert_eq!(Command::Ping.row().legacy_range(), (0, 0, 0));
     assert_eq!(Categories::named(b"Keyspace"), Some(Categories::KEYSPACE));
     assert_eq!(Flags::named(b"nothing"), None);
+}
+
+#[test]
+fn what_calls_become_says_the_same_of_more() {
+    let mut told = Vec::new();
+    for row in commands::all() {
+        let Some(merge) = row.merge else { continue };
+        let into = merge.into.row();
+        // Who may send the one may send the other, as far as the table says; a write stays a write.
+        assert_eq!(into.flags.contains(Flags::WRITE), row.flags.contains(Flags::WRITE), "{}", row.name);
+        assert_eq!(into.group, row.group, "{}", row.name);
+        // Each call names keys at the same places as all of them, so that nothing else is touched.
+        assert_eq!(
+            row.lone_key.is_some(),
+            merge.shape.shares_key() || row.arity == 2 || row.name == "set",
+            "{}",
+            row.name
+        );
+        let adds = matches!(merge.shape, Shape::Step(_) | Shape::Amount(_));
+        assert_eq!(adds, merge.share == Share::Sum, "{}", row.name);
+        assert!(adds || into.arity < 0, "{} takes no more than one", into.name);
+        told.push(format!("{}>{} {:?}", row.name, into.name, merge.share));
+    }
+    told.sort();
+    assert_eq!(
+        told,
+        [
+            "decr>incrby Sum",
+            "decrby>incrby Sum",
+            "del>del Nobody",
+            "exists>exists Nobody",
+            "get>mget EachOrError",
+            "hdel>hdel Nobody",
+            "hget>hmget Each",
+            "hset>hset Nobody",
+            "incr>incrby Sum",
+            "incrby>incrby Sum",
+            "lpush>lpush Length",
+            "pfadd>pfadd Nobody",
+            "rpush>rpush Length",
+            "sadd>sadd Nobody",
+            "set>mset Same",
+            "sismember>smismember Each",
+            "srem>srem Nobody",
+            "touch>touch Nobody",
+            "unlink>unlink Nobody",
+            "zadd>zadd Nobody",
+            "zrem>zrem Nobody",
+            "zscore>zmscore Each",
+        ]
+    );
 }

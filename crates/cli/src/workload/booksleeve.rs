@@ -22,6 +22,7 @@ pub static BOOKSLEEVE: Workload = Workload {
     steps: &[
         Step {
             title: "one by one",
+            document: None,
             operations: OPERATIONS,
             rounds: 1,
             by_client: one_by_one,
@@ -29,6 +30,7 @@ pub static BOOKSLEEVE: Workload = Workload {
         },
         Step {
             title: "pipelined, to completion",
+            document: None,
             operations: OPERATIONS,
             rounds: 9,
             by_client: pipelined,
@@ -36,6 +38,7 @@ pub static BOOKSLEEVE: Workload = Workload {
         },
         Step {
             title: "fire and forget, to issue",
+            document: None,
             operations: OPERATIONS,
             rounds: 9,
             by_client: forgotten,

@@ -22,6 +22,7 @@ pub static LOOKUP: Workload = Workload {
     steps: &[
         Step {
             title: "one by one",
+            document: None,
             operations: OPERATIONS,
             rounds: 1,
             by_client: one_by_one,
@@ -29,6 +30,7 @@ pub static LOOKUP: Workload = Workload {
         },
         Step {
             title: "pipelined, every reply awaited",
+            document: None,
             operations: OPERATIONS,
             rounds: 1,
             by_client: pipelined,

@@ -20,6 +20,7 @@ use std::process::ExitCode;
 use sleeve::{Client, Config};
 
 use crate::bench::affinity;
+use crate::bench::meter::Meter;
 use crate::bench::options::Options;
 use crate::endpoint::{Endpoint, Login, cannot_connect};
 use crate::interrupt::{INTERRUPTED, Interrupt};
@@ -68,7 +69,7 @@ fn try_run(options: &Options) -> Result<bool, String> {
         options.address.check_embedded()?;
         table.place("embedded", "");
         let client = Client::connect(url).map_err(|error| error.to_string())?;
-        run_all(&chosen, &client, None, &mut table, &interrupt)?;
+        run_all(&chosen, &client, Far::default(), &mut table, &interrupt)?;
     } else {
         let (endpoint, login) = options.address.resolve(options.dbnum)?;
         run_remote(&chosen, (&endpoint, &login), options, &mut table, &interrupt)?;
@@ -95,7 +96,11 @@ fn run_remote(
     let place = proxy.as_ref().map_or(endpoint, Proxy::endpoint);
     let client = Client::connect_with(client_config(place, login)).map_err(|error| error.to_string())?;
     let mut raw = Raw::connect(place, login).map_err(failed)?;
-    run_all(chosen, &client, Some(&mut raw), table, interrupt)
+    let meter = Meter::find(endpoint, login).map_err(failed)?;
+    if meter.is_some() {
+        table.show_server();
+    }
+    run_all(chosen, &client, Far { raw: Some(&mut raw), meter: meter.as_ref() }, table, interrupt)
 }
 
 /// The client's own words for an address.
@@ -122,14 +127,14 @@ pub fn client_config(endpoint: &Endpoint, login: &Login) -> Config {
 pub fn run_all(
     chosen: &[&Workload],
     client: &Client,
-    mut raw: Option<&mut Raw>,
+    mut far: Far<'_>,
     table: &mut Table,
     interrupt: &Interrupt,
 ) -> Result<(), String> {
     for workload in chosen.iter().take_while(|_| !interrupt.is_heard()) {
         table.begin(workload);
         let mut steps = workload.steps.iter().take_while(|_| !interrupt.is_heard());
-        let outcome = steps.try_for_each(|step| run_step(step, client, raw.as_deref_mut(), table));
+        let outcome = steps.try_for_each(|step| run_step(step, client, &mut far, table));
         // What was written is removed even when a step failed.
         let cleaned = (workload.clean)(client).map_err(|error| error.to_string());
         outcome.and(cleaned).map_err(|text| format!("{}: {text}", workload.name))?;
@@ -137,17 +142,36 @@ pub fn run_all(
     Ok(())
 }
 
+/// What there is besides the client where the server is another process.
+#[derive(Debug, Default)]
+pub struct Far<'a> {
+    /// A bare socket to it.
+    pub raw: Option<&'a mut Raw>,
+    /// The CPU time of its process, which is not this one.
+    pub meter: Option<&'a Meter>,
+}
+
 /// Does a step by the client and raw, in turns.
-fn run_step(step: &Step, client: &Client, mut raw: Option<&mut Raw>, table: &mut Table) -> Result<(), String> {
+fn run_step(step: &Step, client: &Client, far: &mut Far<'_>, table: &mut Table) -> Result<(), String> {
     let (mut by_client, mut by_raw) = (Vec::new(), Vec::new());
+    let meter = far.meter;
     for _ in 0..step.rounds {
-        if let (Some(raw), Some(run)) = (raw.as_deref_mut(), step.by_raw) {
-            by_raw.push(run(raw).map_err(|error| error.to_string())?);
+        if let (Some(raw), Some(run)) = (far.raw.as_deref_mut(), step.by_raw) {
+            by_raw.push(metered(meter, || run(raw).map_err(|error| error.to_string()))?);
         }
-        by_client.push((step.by_client)(client).map_err(|error| error.to_string())?);
+        by_client.push(metered(meter, || (step.by_client)(client).map_err(|error| error.to_string()))?);
     }
     if let Some(sample) = Sample::median(by_client) {
         table.line(step, &sample, Sample::median(by_raw).as_ref());
     }
     Ok(())
+}
+
+/// What a step takes, the server's CPU time included.
+fn metered(meter: Option<&Meter>, run: impl FnOnce() -> Result<Sample, String>) -> Result<Sample, String> {
+    let now = || meter.and_then(Meter::nanoseconds);
+    let before = now();
+    let sample = run()?;
+    let server_cpu_ns = before.and_then(|before| now()?.checked_sub(before));
+    Ok(Sample { server_cpu_ns, ..sample })
 }

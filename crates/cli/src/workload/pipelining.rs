@@ -16,6 +16,7 @@ pub static PIPELINING: Workload = Workload {
     steps: &[
         Step {
             title: "one by one",
+            document: None,
             operations: OPERATIONS,
             rounds: 1,
             by_client: one_by_one,
@@ -23,6 +24,7 @@ pub static PIPELINING: Workload = Workload {
         },
         Step {
             title: "issued together, then awaited",
+            document: None,
             operations: OPERATIONS,
             rounds: 9,
             by_client: together,
@@ -30,6 +32,7 @@ pub static PIPELINING: Workload = Workload {
         },
         Step {
             title: "as one batch",
+            document: None,
             operations: OPERATIONS,
             rounds: 9,
             by_client: batch,

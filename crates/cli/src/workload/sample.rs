@@ -28,7 +28,7 @@ impl Watch {
     /// Stops both after so many operations.
     pub fn stop(&self, operations: u64) -> Sample {
         let elapsed = self.started.elapsed();
-        Sample { operations, elapsed, cpu_ns: own_nanoseconds() - self.cpu_ns }
+        Sample { operations, elapsed, cpu_ns: own_nanoseconds() - self.cpu_ns, server_cpu_ns: None }
     }
 }
 
@@ -41,6 +41,8 @@ pub struct Sample {
     pub elapsed: Duration,
     /// CPU time of this process, all threads.
     pub cpu_ns: u64,
+    /// CPU time of the server's process, where it can be read.
+    pub server_cpu_ns: Option<u64>,
 }
 
 impl Sample {
@@ -52,6 +54,11 @@ impl Sample {
     /// CPU nanoseconds per operation.
     pub fn cpu_each_ns(&self) -> f64 {
         self.cpu_ns as f64 / self.operations.max(1) as f64
+    }
+
+    /// CPU nanoseconds of the server per operation, where that is known.
+    pub fn server_cpu_each_ns(&self) -> Option<f64> {
+        self.server_cpu_ns.map(|cpu_ns| cpu_ns as f64 / self.operations.max(1) as f64)
     }
 
     /// The sample in the middle, by time per operation.
@@ -67,9 +74,11 @@ mod tests {
 
     #[test]
     fn the_median_is_the_one_in_the_middle() {
-        let sample = |ms| Sample { operations: 10, elapsed: Duration::from_millis(ms), cpu_ns: 5 };
+        let sample =
+            |ms| Sample { operations: 10, elapsed: Duration::from_millis(ms), cpu_ns: 5, server_cpu_ns: Some(20) };
         assert_eq!(Sample::median(vec![sample(9), sample(1), sample(3)]), Some(sample(3)));
         assert_eq!(Sample::median(Vec::new()), None);
         assert_eq!((sample(1).each_ns(), sample(1).cpu_each_ns()), (100_000.0, 0.5));
+        assert_eq!(sample(1).server_cpu_each_ns(), Some(2.0));
     }
 }

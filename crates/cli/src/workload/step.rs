@@ -17,6 +17,8 @@ pub type ByRaw = fn(&mut Raw) -> io::Result<Sample>;
 pub struct Step {
     /// What the line is called.
     pub title: &'static str,
+    /// What the document itself says of it, if it gives a figure.
+    pub document: Option<&'static str>,
     /// Operations that the workload stands for.
     pub operations: u64,
     /// How often it is repeated; the middle one counts.

@@ -9,6 +9,7 @@ use crate::output;
 pub struct Table {
     json: bool,
     cpu: bool,
+    server: bool,
     place: &'static str,
     workload: &'static str,
     lines: Vec<String>,
@@ -17,12 +18,17 @@ pub struct Table {
 impl Table {
     /// A table on standard output; with `json` nothing is printed before the end.
     pub fn new(json: bool) -> Self {
-        Self { json, cpu: true, place: "", workload: "", lines: Vec::new() }
+        Self { json, cpu: true, server: false, place: "", workload: "", lines: Vec::new() }
     }
 
     /// Leaves the CPU column empty from now on.
     pub fn hide_cpu(&mut self) {
         self.cpu = false;
+    }
+
+    /// Has a column for the server's CPU time.
+    pub fn show_server(&mut self) {
+        self.server = true;
     }
 
     /// Where the following workloads run, and the heading that says so.
@@ -43,7 +49,11 @@ impl Table {
         self.workload = workload.name;
         if !self.json {
             output::line(format_args!("\n{}: {}", workload.name, workload.about));
-            output::line(format_args!("  {:<32} {:>12} {:>12} {:>12} {:>8}", "", "total", "each", "CPU each", "x raw"));
+            let server = if self.server { "server's CPU" } else { "" };
+            output::line(format_args!(
+                "  {:<32} {:>12} {:>12} {:>12} {:>8} {server:>14}",
+                "", "total", "each", "CPU each", "x raw"
+            ));
         }
     }
 
@@ -58,6 +68,9 @@ impl Table {
         if let Some(raw) = raw {
             self.row("  raw socket", step, raw, "");
         }
+        if let Some(document) = step.document {
+            output::line(format_args!("    the document: {document}"));
+        }
     }
 
     fn row(&self, title: &str, step: &Step, sample: &Sample, ratio: &str) {
@@ -65,7 +78,9 @@ impl Table {
         let scaled = if sample.operations < step.operations { "~" } else { "" };
         let total = format!("{scaled}{}", time(sample.each_ns() * step.operations as f64));
         let cpu = if self.cpu { time(sample.cpu_each_ns()) } else { String::new() };
-        output::line(format_args!("  {title:<32} {total:>12} {:>12} {cpu:>12} {ratio:>8}", time(sample.each_ns())));
+        let each = time(sample.each_ns());
+        let server = sample.server_cpu_each_ns().map_or_else(String::new, time);
+        output::line(format_args!("  {title:<32} {total:>12} {each:>12} {cpu:>12} {ratio:>8} {server:>14}"));
     }
 
     fn object(&self, step: &Step, sample: &Sample, raw: Option<&Sample>) -> String {
@@ -73,7 +88,7 @@ impl Table {
         let (raw_each, raw_cpu) = (raw.map(Sample::each_ns), raw.map(Sample::cpu_each_ns));
         format!(
             "  {{\"place\":\"{}\",\"workload\":\"{}\",\"step\":\"{}\",\"operations\":{},\"measured\":{},\"each_ns\":{},\"cpu_each_ns\":{},\
-             \"raw_each_ns\":{},\"raw_cpu_each_ns\":{}}}",
+             \"raw_each_ns\":{},\"raw_cpu_each_ns\":{},\"server_cpu_each_ns\":{},\"raw_server_cpu_each_ns\":{}}}",
             self.place,
             self.workload,
             step.title,
@@ -83,6 +98,8 @@ impl Table {
             number(self.cpu.then(|| sample.cpu_each_ns())),
             number(raw_each),
             number(raw_cpu.filter(|_| self.cpu)),
+            number(sample.server_cpu_each_ns()),
+            number(raw.and_then(Sample::server_cpu_each_ns)),
         )
     }
 

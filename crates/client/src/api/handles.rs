@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use super::at::At;
 use super::batch::Batch;
 use super::cmd::Cmd;
+use super::coalesce::handle::Coalescing;
 use super::lease;
 use super::lease::Lease;
 use super::transaction::Transaction;
@@ -23,6 +24,7 @@ use crate::config::Endpoint;
 use crate::error::Error;
 #[cfg(feature = "embedded")]
 use crate::error::ErrorKind;
+use crate::options::coalesce::CoalesceOptions;
 #[cfg(feature = "embedded")]
 use crate::process::off_thread::apart;
 use crate::pubsub::names::Verb;
@@ -245,6 +247,16 @@ macro_rules! handle {
             /// Gathers commands that then leave together, with nothing in between; see [`Batch`].
             pub fn batch(&self) -> Batch {
                 Batch::new(self.origin.clone(), self.database)
+            }
+
+            /// A handle whose calls are gathered for a moment, and leave as commands for many (SETs as MSET); see [`Coalescing`].
+            pub fn coalescing(&self) -> Coalescing {
+                self.coalescing_with(CoalesceOptions::new())
+            }
+
+            /// As [`coalescing`](Self::coalescing), with how long calls wait, and how many leave together.
+            pub fn coalescing_with(&self, options: CoalesceOptions) -> Coalescing {
+                Coalescing::new(self.origin.clone(), self.database, options)
             }
 
             /// Gathers commands that are executed as one, if its conditions hold; see [`Transaction`].

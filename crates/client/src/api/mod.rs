@@ -3,6 +3,7 @@
 pub(crate) mod at;
 pub(crate) mod batch;
 pub(crate) mod cmd;
+pub(crate) mod coalesce;
 mod gathered;
 pub(crate) mod handles;
 pub(crate) mod lease;

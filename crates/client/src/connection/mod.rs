@@ -17,6 +17,7 @@
 //! transition wakes nobody, which is the caller's part where it says so.
 
 mod deadline;
+mod gathered;
 pub(crate) mod life;
 mod owner;
 pub(crate) mod probe;
@@ -130,7 +131,7 @@ impl Link {
 
     /// Whether this process has the connection, and the server this database.
     #[inline]
-    fn check(&self, database: u32) -> Result<(), Error> {
+    pub(crate) fn check(&self, database: u32) -> Result<(), Error> {
         if !self.process.is_this() {
             return Err(inherited());
         }

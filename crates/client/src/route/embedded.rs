@@ -233,7 +233,7 @@ impl Embedded {
     }
 
     #[inline]
-    fn check(&self, database: u32) -> Result<(), Error> {
+    pub(crate) fn check(&self, database: u32) -> Result<(), Error> {
         if self.closed.load(Ordering::Acquire) {
             return Err(Error::closed("the client was closed"));
         }
@@ -267,7 +267,8 @@ impl Embedded {
         }
     }
 
-    fn finish(&self, done: &mut Completions) {
+    /// Wakes whoever waited for what was completed, and reports the errors that nobody waits for.
+    pub(crate) fn finish(&self, done: &mut Completions) {
         let errors = done.finish();
         if let Some(hook) = self.config.error_hook.clone()
             && !errors.is_empty()

@@ -4,6 +4,7 @@
 
 #[cfg(feature = "embedded")]
 pub(crate) mod embedded;
+mod gathered;
 pub(crate) mod origin;
 pub(crate) mod pool;
 

@@ -2,13 +2,17 @@
 //!
 //! When the last handle is dropped, what was sent is still answered, and then the connections are closed. Any thread.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::Route;
 use super::pool::{Pool, Turn};
 use crate::error::Error;
 use crate::pipe::queued::Sent;
+use crate::reactor::Bell;
+use crate::reactor::watcher::watch_for;
 use crate::reply::Reply;
 use crate::request::blocking_commands;
 use crate::request::blocking_commands::Patience;
@@ -20,6 +24,23 @@ pub(crate) struct Origin {
     pub(crate) route: Route,
     /// Connections for the next leases and commands that wait.
     pub(crate) pool: Arc<Pool>,
+    /// Those who keep requests back for a while.
+    reserves: Mutex<Vec<Weak<dyn Reserve>>>,
+}
+
+/// How long a client that is closed waits for what was kept back, if its server does not answer.
+const FAREWELL_MAX: Duration = Duration::from_secs(5);
+
+/// Somebody who keeps requests back for a while, before they are sent.
+pub(crate) trait Reserve: Send + Sync {
+    /// Takes no more, and sends what is left.
+    fn close(self: Arc<Self>);
+
+    /// Whether all that was left is answered. Where it is not, the bell is rung when that may have changed.
+    fn is_settled(&self, bell: Bell) -> bool;
+
+    /// Waits until all that was left is answered, but for no longer than this.
+    fn settle(&self, deadline: Instant);
 }
 
 impl Drop for Origin {
@@ -31,21 +52,50 @@ impl Drop for Origin {
 
 impl Origin {
     pub(crate) fn new(route: Route) -> Arc<Self> {
-        Arc::new(Self { route, pool: Arc::default() })
+        Arc::new(Self { route, pool: Arc::default(), reserves: Mutex::default() })
+    }
+
+    /// Somebody keeps requests back.
+    pub(crate) fn enter(&self, reserve: Weak<dyn Reserve>) {
+        let mut reserves = self.reserves.lock();
+        reserves.retain(|reserve| reserve.strong_count() > 0);
+        reserves.push(reserve);
     }
 
     /// Refuses further commands, and waits for the answers to those that were sent: on the shared connection, and on those
     /// that commands which wait have for themselves.
     pub(crate) fn close(&self, timeout: Duration) -> Result<(), Error> {
         let deadline = Instant::now().checked_add(timeout);
-        self.route.close(Some(timeout))?;
+        let (reserves, farewell) = (self.close_reserves(), self.farewell(deadline));
+        reserves.iter().for_each(|reserve| reserve.settle(farewell));
+        // A time beyond what the machine can count is never over.
+        let left = deadline.map_or(timeout, |deadline| deadline.saturating_duration_since(Instant::now()));
+        self.route.close(Some(left))?;
         self.pool.close(deadline)
+    }
+
+    /// Those who keep requests back take no more, and send what is left.
+    fn close_reserves(&self) -> Vec<Arc<dyn Reserve>> {
+        let reserves: Vec<_> = self.reserves.lock().drain(..).filter_map(|reserve| reserve.upgrade()).collect();
+        reserves.iter().for_each(|reserve| Arc::clone(reserve).close());
+        reserves
+    }
+
+    /// For how long what was kept back is waited for.
+    fn farewell(&self, deadline: Option<Instant>) -> Instant {
+        let farewell = Instant::now() + FAREWELL_MAX;
+        deadline.map_or(farewell, |deadline| deadline.min(farewell))
     }
 
     /// As `close`, in async code.
     pub(crate) async fn close_async(&self, timeout: Duration) -> Result<(), Error> {
         // A time beyond what the machine can count is never over.
         let deadline = Instant::now().checked_add(timeout);
+        let farewell = self.farewell(deadline);
+        for reserve in self.close_reserves() {
+            let look = move |bell, is_late| (reserve.is_settled(bell) || is_late).then_some(Ok(()));
+            watch_for(Some(farewell), look).await?;
+        }
         self.route.clone().close_async(deadline).await?;
         for route in self.pool.waiting() {
             route.close_async(deadline).await?;

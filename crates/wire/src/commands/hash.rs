@@ -8,6 +8,7 @@ macro_rules! hash_rows {
 HDel "hdel", Hash, arity -3, since "2.0.0"
     [WRITE FAST] [HASH]
     keys (1; RW DELETE)
+    merges (HDel, Shape::Members, Nobody)
     summary "Removes fields from a hash, and the key with the last of them."
     complexity "O(N) where N is the number of fields to be removed."
     grammar "key field...";
@@ -43,6 +44,7 @@ HExpireTime "hexpiretime", Hash, arity -5, since "7.4.0"
 HGet "hget", Hash, arity 3, since "2.0.0"
     [READONLY FAST] [HASH]
     keys (1; RO ACCESS)
+    merges (HMGet, Shape::Members, Each)
     summary "Gives the value of a field of a hash."
     complexity "O(1)"
     grammar "key field";
@@ -171,6 +173,7 @@ HScan "hscan", Hash, arity -3, since "2.8.0"
 HSet "hset", Hash, arity -4, since "2.0.0"
     [WRITE DENYOOM FAST] [HASH]
     keys (1; RW UPDATE)
+    merges (HSet, Shape::FieldsAndValues, Nobody)
     summary "Sets fields of a hash and tells how many of them are new."
     complexity "O(1) for each field/value pair added, so O(N) to add N field/value pairs when the command is called \
         with multiple field/value pairs."

@@ -8,6 +8,7 @@ macro_rules! hyperloglog_rows {
 PfAdd "pfadd", HyperLogLog, arity -2, since "2.8.9"
     [WRITE DENYOOM FAST] [HYPERLOGLOG]
     keys (1; RW INSERT)
+    merges (PfAdd, Shape::Members, Nobody)
     summary "Counts elements into a HyperLogLog, creating it when it is missing."
     complexity "O(1) to add every element."
     grammar "key [element...]";

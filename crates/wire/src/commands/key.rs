@@ -15,6 +15,7 @@ Copy "copy", Generic, arity -3, since "6.2.0"
 Del "del", Generic, arity -2, since "1.0.0"
     [WRITE] [KEYSPACE]
     keys (1 to -1 step 1; RM DELETE)
+    merges (Del, Shape::Keys, Nobody)
     tips "request_policy:multi_shard" "response_policy:agg_sum"
     summary "Removes keys."
     complexity "O(N) where N is the number of keys; for a key that is no string, O(M) where M is the number of its \
@@ -33,6 +34,7 @@ Dump "dump", Generic, arity 2, since "2.6.0"
 Exists "exists", Generic, arity -2, since "1.0.0"
     [READONLY FAST] [KEYSPACE]
     keys (1 to -1 step 1; RO)
+    merges (Exists, Shape::Keys, Nobody)
     tips "request_policy:multi_shard" "response_policy:agg_sum"
     summary "Counts how many of the given keys exist; a key given twice counts twice."
     complexity "O(N) where N is the number of keys"
@@ -243,6 +245,7 @@ SortRo "sort_ro", Generic, arity -2, since "7.0.0"
 Touch "touch", Generic, arity -2, since "3.2.1"
     [READONLY FAST] [KEYSPACE]
     keys (1 to -1 step 1; RO)
+    merges (Touch, Shape::Keys, Nobody)
     tips "request_policy:multi_shard" "response_policy:agg_sum"
     summary "Marks keys as just used and counts those that exist."
     complexity "O(N) where N is the number of keys"
@@ -266,6 +269,7 @@ Type "type", Generic, arity 2, since "1.0.0"
 Unlink "unlink", Generic, arity -2, since "4.0.0"
     [WRITE FAST] [KEYSPACE]
     keys (1 to -1 step 1; RM DELETE)
+    merges (Unlink, Shape::Keys, Nobody)
     tips "request_policy:multi_shard" "response_policy:agg_sum"
     summary "Removes keys; the memory is given back in the background."
     complexity "O(1) per key; O(N) in the background, where N is the number of allocations of the removed values"

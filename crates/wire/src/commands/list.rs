@@ -102,6 +102,7 @@ LPos "lpos", List, arity -3, since "6.0.6"
 LPush "lpush", List, arity -3, since "1.0.0"
     [WRITE DENYOOM FAST] [LIST]
     keys (1; RW INSERT)
+    merges (LPush, Shape::Members, Length)
     summary "Pushes elements to the front of a list, one after the other, creating it when it is missing."
     complexity "O(1) for each element added, so O(N) to add N elements when the command is called with multiple arguments."
     grammar "key element...";
@@ -160,6 +161,7 @@ RPopLPush "rpoplpush", List, arity 3, since "1.2.0"
 RPush "rpush", List, arity -3, since "1.0.0"
     [WRITE DENYOOM FAST] [LIST]
     keys (1; RW INSERT)
+    merges (RPush, Shape::Members, Length)
     summary "Pushes elements to the back of a list, one after the other, creating it when it is missing."
     complexity "O(1) for each element added, so O(N) to add N elements when the command is called with multiple arguments."
     grammar "key element...";

@@ -22,6 +22,7 @@
 //!     waits (Place::At(1), Seconds)                          (where a timeout stands, and its unit: see `Timeout`)
 //!     connection Database                                    (why others cannot share its connection: see `OwnConnection`)
 //!     secrets (Secrets::From(1))                             (which arguments nobody is to see: see `Secrets`)
+//!     merges (MGet, Shape::Keys, EachOrError)                (how calls of it become one: see `Merge`)
 //!     tips "..." "..."
 //!     deprecated "since" "what to use instead"
 //!     system true                                            (DOCS calls it a system command)
@@ -73,6 +74,7 @@ mod flags;
 mod key_spec;
 mod keys;
 mod lookup;
+mod merge;
 mod secrets;
 mod timeout;
 
@@ -80,6 +82,7 @@ pub use flags::{Categories, Flags, Group, KeyFlags, OwnConnection};
 pub use key_spec::{Begin, Find, KeySpec};
 pub use keys::{KeyPositions, KeyUses};
 pub use lookup::{find, find_full, find_sub};
+pub use merge::{Merge, Shape, Share};
 pub use secrets::{SecretWords, Secrets};
 pub use timeout::{Place, Timeout, Unit};
 
@@ -112,6 +115,8 @@ pub struct Row {
     pub connection: Option<OwnConnection>,
     /// Which of its arguments are secret, if any.
     pub secrets: Option<Secrets>,
+    /// How calls of it become one, if they can.
+    pub merge: Option<Merge>,
     /// Its family in the documentation.
     pub group: Group,
     /// Whether it is about keys and their values alone, and changes nothing that is known of the client.
@@ -256,6 +261,7 @@ macro_rules! define {
         $(waits ($place:expr, $unit:ident))?
         $(connection $connection:ident)?
         $(secrets ($secrets:expr))?
+        $(merges ($into:ident, $shape:expr, $share:ident))?
         $(tips $($tip:literal)+)?
         $(deprecated $gone:literal $instead:literal)?
         $(system $system:literal)?
@@ -287,6 +293,7 @@ macro_rules! define {
                 timeout: define!(@option $(Timeout { place: $place, unit: Unit::$unit })?),
                 connection: define!(@option $(OwnConnection::$connection)?),
                 secrets: define!(@option $($secrets)?),
+                merge: define!(@option $(Merge { into: Command::$into, shape: $shape, share: Share::$share })?),
                 group: Group::$group,
                 is_of_data: Group::$group.is_of_data(),
                 since: $since,

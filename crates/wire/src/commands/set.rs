@@ -8,6 +8,7 @@ macro_rules! set_rows {
 SAdd "sadd", Set, arity -3, since "1.0.0"
     [WRITE DENYOOM FAST] [SET]
     keys (1; RW INSERT)
+    merges (SAdd, Shape::Members, Nobody)
     summary "Adds members to a set, creating it when it is missing."
     complexity "O(1) for each element added, so O(N) to add N elements when the command is called with multiple arguments."
     grammar "key member...";
@@ -59,6 +60,7 @@ SInterStore "sinterstore", Set, arity -3, since "1.0.0"
 SIsMember "sismember", Set, arity 3, since "1.0.0"
     [READONLY FAST] [SET]
     keys (1; RO)
+    merges (SMIsMember, Shape::Members, Each)
     summary "Says whether a set has a member."
     complexity "O(1)"
     grammar "key member";
@@ -104,6 +106,7 @@ SRandMember "srandmember", Set, arity -2, since "1.0.0"
 SRem "srem", Set, arity -3, since "1.0.0"
     [WRITE FAST] [SET]
     keys (1; RW DELETE)
+    merges (SRem, Shape::Members, Nobody)
     summary "Removes members from a set."
     complexity "O(N) where N is the number of members to be removed."
     grammar "key member...";

@@ -36,6 +36,7 @@ BZPopMin "bzpopmin", SortedSet, arity -3, since "5.0.0"
 ZAdd "zadd", SortedSet, arity -4, since "1.2.0"
     [WRITE DENYOOM FAST] [SORTEDSET]
     keys (1; RW UPDATE)
+    merges (ZAdd, Shape::ScoresAndMembers, Nobody)
     summary "Adds members with their scores to a sorted set, or gives members other scores."
     complexity "O(log(N)) for each item added, where N is the number of elements in the sorted set."
     grammar "key [condition=<NX|XX>@3.0.2] [comparison=<GT|LT>@6.2.0] [change=CH@3.0.2] [increment=INCR@3.0.2] \
@@ -197,6 +198,7 @@ ZRank "zrank", SortedSet, arity -3, since "2.0.0"
 ZRem "zrem", SortedSet, arity -3, since "1.2.0"
     [WRITE FAST] [SORTEDSET]
     keys (1; RW DELETE)
+    merges (ZRem, Shape::Members, Nobody)
     summary "Removes members from a sorted set."
     complexity "O(M*log(N)) with N being the number of elements in the sorted set and M the number of elements to be \
         removed."
@@ -274,6 +276,7 @@ ZScan "zscan", SortedSet, arity -3, since "2.8.0"
 ZScore "zscore", SortedSet, arity 3, since "1.2.0"
     [READONLY FAST] [SORTEDSET]
     keys (1; RO ACCESS)
+    merges (ZMScore, Shape::Members, Each)
     summary "Gives the score of a member of a sorted set."
     complexity "O(1)"
     grammar "key member";

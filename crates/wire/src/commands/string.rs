@@ -15,6 +15,7 @@ Append "append", String, arity 3, since "2.0.0"
 Decr "decr", String, arity 2, since "1.0.0"
     [WRITE DENYOOM FAST] [STRING]
     keys (1; RW ACCESS UPDATE)
+    merges (IncrBy, Shape::Step(-1), Sum)
     summary "Lowers the integer at a key by one; a missing key counts as 0."
     complexity "O(1)"
     grammar "key";
@@ -22,6 +23,7 @@ Decr "decr", String, arity 2, since "1.0.0"
 DecrBy "decrby", String, arity 3, since "1.0.0"
     [WRITE DENYOOM FAST] [STRING]
     keys (1; RW ACCESS UPDATE)
+    merges (IncrBy, Shape::Amount(-1), Sum)
     summary "Lowers the integer at a key by a given amount; a missing key counts as 0."
     complexity "O(1)"
     grammar "key decrement:integer";
@@ -29,6 +31,7 @@ DecrBy "decrby", String, arity 3, since "1.0.0"
 Get "get", String, arity 2, since "1.0.0"
     [READONLY FAST] [STRING]
     keys (1; RO ACCESS)
+    merges (MGet, Shape::Keys, EachOrError)
     summary "Gives the string at a key."
     complexity "O(1)"
     grammar "key";
@@ -66,6 +69,7 @@ GetSet "getset", String, arity 3, since "1.0.0"
 Incr "incr", String, arity 2, since "1.0.0"
     [WRITE DENYOOM FAST] [STRING]
     keys (1; RW ACCESS UPDATE)
+    merges (IncrBy, Shape::Step(1), Sum)
     summary "Raises the integer at a key by one; a missing key counts as 0."
     complexity "O(1)"
     grammar "key";
@@ -73,6 +77,7 @@ Incr "incr", String, arity 2, since "1.0.0"
 IncrBy "incrby", String, arity 3, since "1.0.0"
     [WRITE DENYOOM FAST] [STRING]
     keys (1; RW ACCESS UPDATE)
+    merges (IncrBy, Shape::Amount(1), Sum)
     summary "Raises the integer at a key by a given amount; a missing key counts as 0."
     complexity "O(1)"
     grammar "key increment:integer";
@@ -125,6 +130,7 @@ PSetEx "psetex", String, arity 4, since "2.6.0"
 Set "set", String, arity -3, since "1.0.0"
     [WRITE DENYOOM] [STRING]
     keys (1; RW ACCESS UPDATE VARIABLE_FLAGS; "RW and ACCESS due to the optional `GET` argument")
+    merges (MSet, Shape::KeyValue, Same)
     summary "Sets a key's string, whatever the key held before; options make it conditional, timed or return the \
         old one."
     complexity "O(1)"

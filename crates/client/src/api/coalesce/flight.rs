@@ -1,0 +1,133 @@
+//! Gatherings that were sent and are not answered yet.
+//!
+//! The replies of a connection come in the order of its requests, so the oldest is answered first. Pure data.
+
+use std::collections::VecDeque;
+use std::mem;
+
+use super::call::Touch;
+use super::group::Group;
+use crate::pipe::in_flight::Unit;
+use crate::pipe::slot::{Handle, Payload, Source, Target};
+use crate::request::name::Name;
+
+/// Who is to be told what came.
+pub(super) enum Outcome {
+    /// One caller: all of it.
+    Whole(Target),
+    /// Several: each its part.
+    Parts(Group),
+}
+
+/// A command whose answer is waited for.
+pub(super) struct Awaited {
+    pub(super) handle: Handle,
+    pub(super) outcome: Outcome,
+}
+
+/// What was sent of one gathering and is not answered.
+pub(super) struct Flight {
+    pub(super) sequence: u64,
+    pub(super) issued_ms: u32,
+    pub(super) awaited: VecDeque<Awaited>,
+}
+
+/// An answer, and whose it is.
+pub(super) struct Answer {
+    pub(super) payload: Payload,
+    pub(super) outcome: Outcome,
+    pub(super) issued_ms: u32,
+}
+
+/// Requests that leave together.
+#[derive(Default)]
+pub(super) struct Shipment {
+    pub(super) bytes: Vec<u8>,
+    pub(super) units: Vec<Unit>,
+    /// How many of the bytes have a unit.
+    closed: usize,
+}
+
+impl Shipment {
+    /// What was written since the last one is a request, whose answer goes there.
+    fn close(&mut self, database: u32, target: Target) {
+        self.units.push(Unit { database, target, length: self.bytes.len() - self.closed });
+        self.closed = self.bytes.len();
+    }
+
+    /// The calls of a group, one by one.
+    pub(super) fn one_by_one(mut group: Group) -> Self {
+        let mut shipment = Self::default();
+        for part in mem::take(&mut group.parts) {
+            group.write_part(&part, &mut shipment.bytes);
+            shipment.close(group.database, part.target);
+        }
+        shipment
+    }
+}
+
+/// A gathering as it leaves: its requests, what is waited for, and the calls that left alone.
+pub(super) struct Departure {
+    pub(super) shipment: Shipment,
+    pub(super) awaited: VecDeque<Awaited>,
+    /// The groups of a single call, with what each touches: nobody has to be asked again for those.
+    pub(super) alone: Vec<(u32, Touch)>,
+    /// Whether anything is merged.
+    pub(super) is_merged: bool,
+}
+
+impl Departure {
+    /// Makes requests of groups. The last is waited for in any case, so that it is known when all are answered.
+    pub(super) fn of(groups: Vec<Group>, source: &mut Source) -> Self {
+        let (mut shipment, mut awaited, mut alone) = (Shipment::default(), VecDeque::new(), Vec::new());
+        let mut pieces: Vec<Group> = Vec::with_capacity(groups.len());
+        for (number, group) in (0..).zip(groups) {
+            if group.parts.len() == 1 {
+                alone.push((number, group.touch.clone()));
+            }
+            pieces.extend(group.into_groups());
+        }
+        let (last, mut is_merged) = (pieces.len().saturating_sub(1), false);
+        for (at, mut piece) in pieces.into_iter().enumerate() {
+            let database = piece.database;
+            if let Some(rule) = piece.rule.filter(|_| piece.parts.len() > 1) {
+                let (target, handle) = source.pair(Name::of_row(rule.into.row()));
+                is_merged = true;
+                piece.write_merged(&mut shipment.bytes);
+                shipment.close(database, target);
+                awaited.push_back(Awaited { handle, outcome: Outcome::Parts(piece) });
+                continue;
+            }
+            let Some(part) = piece.parts.pop() else { continue };
+            piece.write_part(&part, &mut shipment.bytes);
+            let target = if at == last {
+                let (target, handle) = source.pair(part.target.name());
+                awaited.push_back(Awaited { handle, outcome: Outcome::Whole(part.target) });
+                target
+            } else {
+                part.target
+            };
+            shipment.close(database, target);
+        }
+        Self { shipment, awaited, alone, is_merged }
+    }
+}
+
+/// The answers that have come, oldest first, and the last gathering that is answered with them, if one is.
+pub(super) fn take_answers(flights: &mut VecDeque<Flight>) -> (Vec<Answer>, Option<u64>) {
+    let (mut answers, mut answered) = (Vec::new(), None);
+    while let Some(flight) = flights.front_mut() {
+        while let Some(Awaited { handle, outcome }) = flight.awaited.pop_front() {
+            match handle.take() {
+                Ok(payload) => answers.push(Answer { payload, outcome, issued_ms: flight.issued_ms }),
+                Err(handle) => {
+                    flight.awaited.push_front(Awaited { handle, outcome });
+                    return (answers, answered);
+                }
+            }
+        }
+        answered = Some(flight.sequence);
+        flights.pop_front();
+    }
+    (answers, answered)
+}

@@ -1,0 +1,420 @@
+//! Takes calls in, sends what is gathered, and hands out what was answered.
+//!
+//! All that is known lies under one short lock. What takes longer (making requests, sending them, splitting replies,
+//! waking whoever waits) is done without it, by one thread at a time, so that the order in which calls were taken in is
+//! the order in which they leave: whoever finds another at it leaves his to that one, who looks again before it goes.
+//! That may be a caller whose call filled the gathering, a thread that reads replies, or the timer.
+//!
+//! When calls leave: with a delay, when the first of them has waited so long; without one, when nothing that was gathered is
+//! unanswered. In any case when there are many, or when they are told to.
+
+use std::hash::RandomState;
+use std::mem;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Wake, Waker};
+use std::time::Instant;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use sleeve_wire::commands::Command;
+
+use super::call::Call;
+use super::flight::{Answer, Departure, Flight, Outcome, Shipment};
+use super::split::{hand_out, is_refusal};
+use super::state::{State, Work};
+use super::timer::Timer;
+use crate::config::{ErrorHook, QueueFull};
+use crate::error::{Error, ErrorKind};
+use crate::options::coalesce::CoalesceOptions;
+use crate::pipe::queued::{Queued, Sent, runs_tasks};
+use crate::pipe::slot::{Completions, Driver, Flush, Handle, Payload, Source};
+use crate::process::fork::Process;
+use crate::reactor::Bell;
+use crate::reply::Reply;
+use crate::request::blocking_commands;
+use crate::request::name::Name;
+use crate::request::{Request, Written};
+use crate::route::origin::{Origin, Reserve};
+use crate::values::decode::FromReply;
+
+/// What all clones of a handle share.
+pub(crate) struct Gatherer {
+    pub(super) origin: Arc<Origin>,
+    options: CoalesceOptions,
+    /// Where it was made, and where alone calls are gathered.
+    process: Process,
+    /// Keys as numbers.
+    hasher: RandomState,
+    state: Mutex<State>,
+    /// Where the answers to merged commands land. Only whoever sends takes it.
+    landing: Mutex<Source>,
+    /// Told when something that was gathered has left or was answered.
+    changed: Condvar,
+    timer: OnceLock<Timer>,
+}
+
+impl Gatherer {
+    pub(super) fn new(origin: Arc<Origin>, options: CoalesceOptions) -> Arc<Self> {
+        let gatherer = Arc::new_cyclic(|me: &std::sync::Weak<Self>| Self {
+            options,
+            process: Process::this(),
+            hasher: RandomState::new(),
+            state: Mutex::new(State::new(Source::new(me.clone()), options.delay.is_zero())),
+            landing: Mutex::new(Source::new(origin.route.driver())),
+            changed: Condvar::new(),
+            timer: OnceLock::new(),
+            origin,
+        });
+        gatherer.origin.enter(Arc::downgrade(&gatherer) as std::sync::Weak<dyn Reserve>);
+        gatherer
+    }
+
+    /// Sends the request that `write` writes in company, if it can be, and returns its reply.
+    #[inline]
+    pub(super) fn ask<T: FromReply>(self: &Arc<Self>, database: u32, write: impl FnOnce(&mut Request)) -> Reply<T> {
+        let hook = self.origin.route.error_hook();
+        match Request::with(write, |request| self.send(database, request)) {
+            Ok(Ok(sent)) => Reply::sent(sent, hook),
+            Ok(Err(error)) | Err(error) => Reply::failed(error, hook),
+        }
+    }
+
+    /// Sends a command that may wait on the server; one that does has a connection for itself, and what is gathered
+    /// goes ahead of it.
+    pub(super) fn ask_waiting<T: FromReply>(
+        self: &Arc<Self>,
+        database: u32,
+        write: impl FnOnce(&mut Request),
+    ) -> Reply<T> {
+        let mut request = Request::empty();
+        write(&mut request);
+        if blocking_commands::of(&request).is_none() {
+            return self.ask(database, |out| *out = request);
+        }
+        self.flush();
+        self.origin.ask_waiting(database, None, |out| *out = request)
+    }
+
+    fn send(self: &Arc<Self>, database: u32, request: Written<'_>) -> Result<Sent, Error> {
+        let route = &self.origin.route;
+        // A child has no business with what its parent has gathered; whether it may use the way at all, the way says.
+        if !self.process.is_this() {
+            return route.send(database, request);
+        }
+        route.check(database)?;
+        let call = Call::mergeable(request, database, &self.hasher);
+        let state = self.state.lock();
+        if state.is_closed {
+            return Err(Error::closed("the client was closed"));
+        }
+        let call = match call {
+            Some(call) => call.unless(|into| state.refused.contains(&into)),
+            None if state.is_quiet() => {
+                drop(state);
+                return route.send(database, request);
+            }
+            None => Call::alone(request, database, &self.hasher),
+        };
+        if call.merged.is_none() && state.gathering.is_clear_of(&call.touch, &state.marks, state.standing) {
+            drop(state);
+            return route.send(database, request);
+        }
+        self.take_in(state, &call)
+    }
+
+    fn take_in<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>, call: &Call<'_>) -> Result<Sent, Error> {
+        let route = &self.origin.route;
+        let length = call.request.bytes.len();
+        let config = route.config();
+        let deadline = || config.command_timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        if state.gathering.bytes + length > config.queue_bytes_max && !state.gathering.is_empty() {
+            state = self.wait_for_room(state, call.request.name, deadline())?;
+        }
+        let fills = state.gathering.calls + 1 >= self.options.calls_max
+            || state.gathering.bytes + length >= self.options.bytes_max;
+        if fills && config.queue_full == QueueFull::Fail && route.is_overfull() {
+            let message = "too many bytes of requests are unanswered already, so the command was not sent";
+            return Err(Error::unsent(ErrorKind::QueueFull, message));
+        }
+        if state.connection != route.connection() {
+            state.connection = route.connection();
+            let connection = state.connection;
+            state.source.renew_for(connection);
+            // It may be another server.
+            state.refused.clear();
+        }
+        let is_first = state.gathering.is_empty();
+        let (target, handle) = state.source.pair(call.request.name);
+        let State { gathering, marks, standing, .. } = &mut *state;
+        if is_first {
+            gathering.issued_ms = route.now_ms();
+            gathering.since = (!self.options.delay.is_zero()).then(Instant::now);
+        }
+        gathering.add(call, target, marks, standing);
+        gathering.is_due |= fills;
+        if state.may_leave() {
+            self.work(state);
+        } else {
+            let is_unwatched = is_first && state.looks_at.is_none() && !state.is_untimed;
+            drop(state);
+            if is_unwatched {
+                self.watch();
+            }
+        }
+        if !fills {
+            return Ok(Sent::Slot(handle));
+        }
+        // As on the way itself: nobody goes on while twice as much is queued as should be, and above that who forgets,
+        // waits.
+        route.as_driver().wait_for_room(deadline(), true);
+        Ok(if route.is_overfull() { Sent::Queued(Queued::new(handle, deadline())) } else { Sent::Slot(handle) })
+    }
+
+    /// Has what is gathered leave.
+    pub(super) fn flush(self: &Arc<Self>) {
+        if !self.process.is_this() {
+            return;
+        }
+        let mut state = self.state.lock();
+        state.gathering.is_due |= !state.gathering.is_empty();
+        self.work(state);
+    }
+
+    /// Has what has waited long enough leave, and says when to look again.
+    fn look(self: &Arc<Self>) -> Option<Instant> {
+        let mut state = self.state.lock();
+        // A time beyond what the machine can count is never over.
+        let next = state.gathering.since.and_then(|since| since.checked_add(self.options.delay));
+        if next.is_none_or(|next| next > Instant::now()) {
+            state.looks_at = next;
+            return next;
+        }
+        state.gathering.is_due = true;
+        state.gathering.since = None;
+        // A gathering that is held back leaves when it may; whichever begins then is looked at from now on.
+        let again = Instant::now().checked_add(self.options.delay);
+        state.looks_at = again;
+        self.work(state);
+        again
+    }
+
+    /// There is no timer any more: nothing waits for it.
+    fn go_untimed(self: &Arc<Self>) {
+        let mut state = self.state.lock();
+        state.is_untimed = true;
+        state.gathering.is_due |= !state.gathering.is_empty();
+        self.work(state);
+    }
+
+    fn watch(self: &Arc<Self>) {
+        let timer = self.timer.get_or_init(|| {
+            let (me, collapsed) = (Arc::downgrade(self), Arc::downgrade(self));
+            let look = move || me.upgrade().map(|gatherer| gatherer.look());
+            let give_up = move || collapsed.upgrade().into_iter().for_each(|gatherer| gatherer.go_untimed());
+            Timer::start(self.origin.route.is_local(), look, give_up)
+        });
+        if !timer.ring() {
+            self.go_untimed();
+        }
+    }
+
+    /// Does what there is to be done, unless somebody does.
+    fn work<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) {
+        if mem::replace(&mut state.is_worked, true) {
+            return;
+        }
+        let mut done = Completions::default();
+        while let Some(work) = state.next_work() {
+            drop(state);
+            match work {
+                Work::HandOut { answers, answered } => {
+                    let mut refused = Vec::new();
+                    for answer in answers {
+                        self.hand_out(answer, &mut refused, &mut done);
+                    }
+                    self.origin.route.finish(&mut done);
+                    state = self.state.lock();
+                    state.refused.append(&mut refused);
+                    state.settle(answered);
+                }
+                Work::Send { groups, sequence, merged, issued_ms } => {
+                    let Departure { shipment, awaited, alone, is_merged } =
+                        Departure::of(groups, &mut self.landing.lock());
+                    let mut flight = Flight { sequence, issued_ms, awaited };
+                    self.listen(&mut flight);
+                    self.ship(shipment, issued_ms, &mut done);
+                    state = self.state.lock();
+                    state.standing.sent = sequence;
+                    if !is_merged {
+                        state.standing.merged = merged;
+                    }
+                    for (group, touch) in alone {
+                        touch.keys().for_each(|key| state.marks.forget(key, sequence, group));
+                    }
+                    state.flights.push_back(flight);
+                }
+            }
+            self.announce(&mut state);
+        }
+        state.is_worked = false;
+        self.announce(&mut state);
+    }
+
+    /// Something that was gathered has left or was answered: tells those who wait for that.
+    fn announce(&self, state: &mut State) {
+        if state.waiting > 0 {
+            self.changed.notify_all();
+        }
+        state.bells.drain(..).for_each(Bell::ring);
+    }
+
+    /// Has this gatherer woken when something of the flight is answered.
+    fn listen(self: &Arc<Self>, flight: &mut Flight) {
+        let waker = Waker::from(Arc::clone(self));
+        for awaited in &mut flight.awaited {
+            // What is answered before it is looked for is found without being woken.
+            _ = awaited.handle.poll_ready(&mut Context::from_waker(&waker), false);
+        }
+    }
+
+    fn hand_out(&self, answer: Answer, refused: &mut Vec<Command>, done: &mut Completions) {
+        let Answer { payload, outcome, issued_ms } = answer;
+        match outcome {
+            Outcome::Whole(target) => target.complete(payload, done),
+            Outcome::Parts(group) => {
+                if let Some(rule) = group.rule.filter(|_| is_refusal(&payload)) {
+                    refused.push(rule.into);
+                }
+                if let Some(again) = hand_out(payload, group, done) {
+                    self.ship(Shipment::one_by_one(again), issued_ms, done);
+                }
+            }
+        }
+    }
+
+    fn ship(&self, shipment: Shipment, issued_ms: u32, done: &mut Completions) {
+        let Shipment { bytes, units, .. } = shipment;
+        if let Err((error, units)) = self.origin.route.send_gathered(units, &bytes, issued_ms) {
+            for unit in units {
+                unit.target.complete(Payload::Failed(error.clone()), done);
+            }
+            self.origin.route.finish(done);
+        }
+    }
+
+    /// The lock, once what is gathered and held back is no more than the queue may have.
+    fn wait_for_room<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        name: Name,
+        deadline: Option<Instant>,
+    ) -> Result<MutexGuard<'a, State>, Error> {
+        let config = self.origin.route.config();
+        if config.queue_full == QueueFull::Fail {
+            let message = format!("{} bytes of calls are gathered already", state.gathering.bytes);
+            return Err(Error::unsent(ErrorKind::QueueFull, format!("{message}, so the command was not sent")));
+        }
+        let bytes_max = config.queue_bytes_max.saturating_mul(if runs_tasks() { 2 } else { 1 });
+        while state.gathering.bytes > bytes_max {
+            if !self.wait_for_change(&mut state, deadline) {
+                let message = format!(
+                    "{name} found no room among {} gathered bytes, so it was never sent",
+                    state.gathering.bytes
+                );
+                return Err(Error::unsent(ErrorKind::Timeout, message));
+            }
+        }
+        Ok(state)
+    }
+
+    /// False when the time is up.
+    fn wait_for_change(&self, state: &mut MutexGuard<'_, State>, deadline: Option<Instant>) -> bool {
+        state.waiting += 1;
+        let in_time = match deadline {
+            Some(deadline) => !self.changed.wait_until(state, deadline).timed_out(),
+            None => {
+                self.changed.wait(state);
+                true
+            }
+        };
+        state.waiting -= 1;
+        in_time
+    }
+}
+
+/// Something of what was sent is answered.
+impl Wake for Gatherer {
+    fn wake(self: Arc<Self>) {
+        self.work(self.state.lock());
+    }
+}
+
+impl Reserve for Gatherer {
+    fn close(self: Arc<Self>) {
+        if self.process.is_this() {
+            self.state.lock().is_closed = true;
+            self.flush();
+        }
+    }
+
+    fn is_settled(&self, bell: Bell) -> bool {
+        if !self.process.is_this() {
+            return true;
+        }
+        let mut state = self.state.lock();
+        let is_settled = state.is_settled();
+        if !is_settled {
+            state.bells.push(bell);
+        }
+        is_settled
+    }
+
+    fn settle(&self, deadline: Instant) {
+        if self.process.is_this() {
+            let mut state = self.state.lock();
+            while !state.is_settled() && self.wait_for_change(&mut state, Some(deadline)) {}
+        }
+    }
+}
+
+/// Whoever waits for an answer waits on the way that it takes. What is gathered is not sent for that.
+impl Driver for Gatherer {
+    fn flush(&self, may_yield: bool) -> Flush {
+        self.origin.route.as_driver().flush(may_yield)
+    }
+
+    fn read(&self) {
+        self.origin.route.as_driver().read();
+    }
+
+    fn attend(&self, handle: &Handle, deadline: Option<Instant>) {
+        self.origin.route.as_driver().attend(handle, deadline);
+    }
+
+    fn wait_for_room(&self, deadline: Option<Instant>, is_task: bool) {
+        self.origin.route.as_driver().wait_for_room(deadline, is_task);
+    }
+
+    fn lost(&self) -> Option<Error> {
+        self.origin.route.as_driver().lost()
+    }
+
+    fn given_up(&self, name: Name) -> Error {
+        self.origin.route.as_driver().given_up(name)
+    }
+
+    fn error_hook(&self) -> Option<ErrorHook> {
+        self.origin.route.as_driver().error_hook()
+    }
+
+    fn synced(&self, name: Name, sent_on: u32) -> Result<Handle, Error> {
+        self.origin.route.as_driver().synced(name, sent_on)
+    }
+}
+
+impl Drop for Gatherer {
+    fn drop(&mut self) {
+        if let Some(timer) = self.timer.get() {
+            timer.ring();
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Calls that have not left yet, as the groups that they become, in the order in which the groups will leave.
+//!
+//! A call joins a group of its kind, unless a later group has to do with one of its keys: then it comes behind that. So
+//! calls on one key keep their order, whatever they are. Whatever is merged may have to be asked again, one by one, and
+//! nothing on the same keys may be executed before that: so what was said of a key with which a later group has to do
+//! is not merged, and a gathering is held back while a merged command on one of its keys is on its way. Pure data under
+//! its owner's lock.
+
+use std::time::Instant;
+
+use sleeve_wire::commands::Command;
+
+use super::call::{Call, Touch};
+use super::group::Group;
+use super::marks::{Mark, Marks};
+use crate::pipe::slot::Target;
+
+/// Where gathering and answering stand.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Standing {
+    /// The number of this gathering.
+    pub(super) sequence: u64,
+    /// The number of the last gathering that is answered, as are all before it.
+    pub(super) answered: u64,
+    /// The number of the last gathering in which anything was merged.
+    pub(super) merged: u64,
+    /// The number of the last gathering with a call that may touch any key.
+    pub(super) wall: u64,
+    /// The number of the last gathering that was sent.
+    pub(super) sent: u64,
+}
+
+/// Calls that have not left yet.
+#[derive(Default)]
+pub(super) struct Gathering {
+    pub(super) groups: Vec<Group>,
+    /// The last group of each kind that takes calls on any key.
+    open: Vec<(Command, u32, u32)>,
+    /// Groups before this one take no more calls: one behind them may touch any key.
+    floor: u32,
+    pub(super) calls: usize,
+    pub(super) bytes: usize,
+    /// It must not leave before the gathering of this number is answered.
+    held_until: u64,
+    /// It leaves as soon as it may.
+    pub(super) is_due: bool,
+    /// When its first call came, if it leaves after a time.
+    pub(super) since: Option<Instant>,
+    /// The same on the link's wrapping clock.
+    pub(super) issued_ms: u32,
+}
+
+impl Gathering {
+    pub(super) fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// Whether it may leave as far as what is on its way is concerned.
+    pub(super) fn is_free(&self, standing: Standing) -> bool {
+        self.held_until <= standing.answered
+    }
+
+    /// Whether this has nothing to do with what is gathered and what is on its way merged.
+    pub(super) fn is_clear_of(&self, touch: &Touch, marks: &Marks, standing: Standing) -> bool {
+        match touch {
+            Touch::Everything => self.is_empty() && standing.merged <= standing.answered,
+            keys => {
+                let is_pending = |key| marks.get(key).is_some_and(|mark| mark.sequence > standing.answered);
+                standing.wall <= standing.sent && !keys.keys().any(is_pending)
+            }
+        }
+    }
+
+    /// Adds a call.
+    pub(super) fn add(&mut self, call: &Call<'_>, target: Target, marks: &mut Marks, standing: &mut Standing) {
+        self.calls += 1;
+        self.bytes += call.request.bytes.len();
+        // Behind which group it must not come, and behind which gathering.
+        let (mut lowest, mut held) = (self.floor, 0);
+        for mark in call.touch.keys().filter_map(|key| marks.get(key)) {
+            if mark.sequence == standing.sequence {
+                lowest = lowest.max(mark.group);
+            } else {
+                held = held.max(mark.sequence);
+            }
+        }
+        if call.touch == Touch::Everything {
+            (held, self.is_due) = (standing.merged, true);
+            // Nothing before it may be asked again behind it.
+            self.groups.iter_mut().for_each(|group| group.is_settled = true);
+        }
+        self.held_until = self.held_until.max(held);
+        let group = self.group_for(call, lowest);
+        let mut beside = None;
+        for key in call.touch.keys() {
+            let Some(mark) = marks.get(key).filter(|mark| mark.sequence == standing.sequence) else { continue };
+            if mark.group == group {
+                beside = Some(mark.place);
+            } else if let Some(before) = self.groups.get_mut(mark.group as usize) {
+                before.settle(key);
+            }
+        }
+        let Some(found) = self.groups.get_mut(group as usize) else { return };
+        let place = found.add(call, target, beside);
+        for key in call.touch.keys() {
+            marks.set(key, Mark { sequence: standing.sequence, group, place });
+        }
+        if call.touch == Touch::Everything {
+            self.floor = group + 1;
+            standing.wall = standing.sequence;
+        }
+    }
+
+    /// The group for a call, which is none before `lowest`.
+    fn group_for(&mut self, call: &Call<'_>, lowest: u32) -> u32 {
+        let takes = |group: &u32| {
+            let group = self.groups.get(*group as usize);
+            group.zip(call.merged.as_ref()).is_some_and(|(group, merged)| group.takes(merged, call.database))
+        };
+        let open = call.merged.as_ref().filter(|merged| !merged.rule.shape.shares_key());
+        let open = open.map(|merged| (merged.rule.into, call.database));
+        let place = open.and_then(|(into, database)| {
+            self.open.iter().position(|(command, of, _)| *command == into && *of == database)
+        });
+        let found = match (open, place.and_then(|place| self.open.get(place))) {
+            (Some(_), last) => last.map(|(.., group)| *group).filter(|group| *group >= lowest),
+            // Where the last call on the key stands; where there is none, that group has another key, and takes none of
+            // this.
+            (None, _) => Some(lowest),
+        };
+        if let Some(group) = found.filter(takes) {
+            return group;
+        }
+        let group = self.groups.len() as u32;
+        self.groups.push(Group::for_call(call));
+        match (open, place.and_then(|place| self.open.get_mut(place))) {
+            (_, Some((.., last))) => *last = group,
+            (Some((into, database)), None) => self.open.push((into, database, group)),
+            (None, None) => {}
+        }
+        group
+    }
+}

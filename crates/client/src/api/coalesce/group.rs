@@ -1,0 +1,277 @@
+//! Calls that become one command: what each has said, and who asked.
+//!
+//! What the calls say is kept as it travels, one behind the other, so that the merged command is its first lines and these
+//! bytes, and each call can be said by itself again when the merged one was refused. Pure data.
+
+use std::collections::HashSet;
+use std::mem;
+
+use sleeve_wire::commands::{Merge, Row, Shape, Share};
+use sleeve_wire::number::push_i64;
+
+use super::call::{Call, Mergeable, Touch};
+use crate::pipe::slot::Target;
+use crate::request::name::Name;
+
+/// The most arguments of one command. A server's own limit is sixteen times as high.
+const ARGUMENTS_MAX: usize = 64 * 1024;
+
+/// The most bytes that the calls of a group say. What is gathered leaves long before, unless it is held back.
+const SAID_MAX: usize = 16 * 1024 * 1024;
+
+/// One call.
+pub(super) struct Part {
+    pub(super) target: Target,
+    name: Name,
+    /// The first key that it touches.
+    key: u64,
+    /// Where what it says begins and ends.
+    start: u32,
+    end: u32,
+    /// How many arguments that is.
+    pub(super) arguments: u32,
+    /// Which element of the reply is its own.
+    pub(super) place: u32,
+    /// What it adds to a number.
+    pub(super) amount: i64,
+}
+
+/// Calls that become one command, or one that goes alone.
+pub(super) struct Group {
+    /// How they are merged; none for a call that goes as it came.
+    pub(super) rule: Option<&'static Merge>,
+    pub(super) database: u32,
+    /// What the first call touches.
+    pub(super) touch: Touch,
+    pub(super) parts: Vec<Part>,
+    /// The key that the calls have in common, as it travels.
+    key: Vec<u8>,
+    /// What they say besides. For one that goes as it came: all of it.
+    said: Vec<u8>,
+    /// The other keys that calls touch, with the number of the call.
+    other_keys: Vec<(u32, u64)>,
+    /// Keys with which later groups of the same gathering have to do: what was said of them goes alone, because it
+    /// could not be asked again behind those.
+    settled_keys: Vec<u64>,
+    /// All of them go alone, for the same reason.
+    pub(super) is_settled: bool,
+    arguments: usize,
+    /// Where what is said for each place begins and ends, where several calls may have the same place.
+    places: Vec<(u32, u32)>,
+    sum: i64,
+}
+
+impl Group {
+    /// A group for this call, which is yet to be added.
+    pub(super) fn for_call(call: &Call<'_>) -> Self {
+        Self {
+            rule: call.merged.as_ref().map(|merged| merged.rule),
+            database: call.database,
+            touch: call.touch.clone(),
+            parts: Vec::new(),
+            key: call.merged.as_ref().map_or_else(Vec::new, |merged| merged.key.to_vec()),
+            said: Vec::new(),
+            other_keys: Vec::new(),
+            settled_keys: Vec::new(),
+            is_settled: false,
+            arguments: 0,
+            places: Vec::new(),
+            sum: 0,
+        }
+    }
+
+    /// A later group of the same gathering has to do with this key.
+    pub(super) fn settle(&mut self, key: u64) {
+        self.settled_keys.push(key);
+    }
+
+    /// Whether this call can be one more here.
+    #[inline]
+    pub(super) fn takes(&self, call: &Mergeable<'_>, database: u32) -> bool {
+        // What goes up and then down may pass the bounds in between, and one by one somebody would be told so.
+        let goes_on = self.sum == 0 || call.amount == 0 || (self.sum < 0) == (call.amount < 0);
+        self.rule.is_some_and(|rule| rule.into == call.rule.into && rule.share == call.rule.share)
+            && self.database == database
+            && self.key == call.key
+            && self.arguments + call.arguments as usize <= ARGUMENTS_MAX
+            && self.said.len() + call.said.len() <= SAID_MAX
+            && goes_on
+            && self.sum.checked_add(call.amount).is_some()
+    }
+
+    /// Whether calls that ask the same may have one answer.
+    fn shares_places(&self) -> bool {
+        self.rule.is_some_and(|rule| rule.share == Share::EachOrError)
+    }
+
+    /// Adds a call, and says at which place. `beside` is the place of the last one on the same key.
+    #[inline]
+    pub(super) fn add(&mut self, call: &Call<'_>, target: Target, beside: Option<u32>) -> u32 {
+        let name = call.request.name;
+        let (said, arguments, amount) = match &call.merged {
+            Some(merged) => (merged.said, merged.arguments, merged.amount),
+            None => (call.request.bytes, 0, 0),
+        };
+        let key = call.touch.keys().next().unwrap_or_default();
+        let number = self.parts.len() as u32;
+        self.other_keys.extend(call.touch.keys().skip(1).map(|key| (number, key)));
+        let same = beside.and_then(|place| Some((place, *self.places.get(place as usize)?)));
+        let (place, start, end) = match same {
+            Some((place, (start, end))) if self.said.get(start as usize..end as usize) == Some(said) => {
+                (place, start, end)
+            }
+            _ => {
+                let start = self.said.len() as u32;
+                self.said.extend_from_slice(said);
+                self.arguments += arguments as usize;
+                (self.next_place(start), start, self.said.len() as u32)
+            }
+        };
+        self.sum += amount;
+        self.parts.push(Part { target, name, key, start, end, arguments, place, amount });
+        place
+    }
+
+    /// The place for a call that says what begins here and ends where all ends.
+    fn next_place(&mut self, start: u32) -> u32 {
+        if !self.shares_places() {
+            return self.parts.len() as u32;
+        }
+        self.places.push((start, self.said.len() as u32));
+        self.places.len() as u32 - 1
+    }
+
+    /// How many elements a reply with one for each call has.
+    pub(super) fn elements(&self) -> usize {
+        if self.shares_places() { self.places.len() } else { self.parts.len() }
+    }
+
+    /// The groups that leave. What is settled goes alone, behind the others. Where replies would not be told apart all
+    /// stay in order, and neighbours whose replies nobody reads become one.
+    pub(super) fn into_groups(mut self) -> Vec<Self> {
+        let counts = self.rule.is_some_and(|rule| rule.share == Share::Nobody);
+        if self.parts.len() < 2 || !(counts || self.is_settled || !self.settled_keys.is_empty()) {
+            return vec![self];
+        }
+        let settled = self.settled();
+        let (mut lists, mut alone): (Vec<Vec<Part>>, Vec<Vec<Part>>) = (Vec::new(), Vec::new());
+        let mut may_join = false;
+        for (part, is_settled) in mem::take(&mut self.parts).into_iter().zip(settled) {
+            if counts {
+                let joins = !is_settled && part.target.is_abandoned();
+                match lists.last_mut().filter(|_| joins && may_join) {
+                    Some(list) => list.push(part),
+                    None => lists.push(vec![part]),
+                }
+                may_join = joins;
+            } else if is_settled {
+                alone.push(vec![part]);
+            } else {
+                match lists.last_mut() {
+                    Some(list) => list.push(part),
+                    None => lists.push(vec![part]),
+                }
+            }
+        }
+        lists.append(&mut alone);
+        lists.into_iter().map(|parts| self.with(parts)).collect()
+    }
+
+    /// A group of these calls of this one.
+    fn with(&self, parts: Vec<Part>) -> Self {
+        let mut group = Self {
+            rule: self.rule,
+            database: self.database,
+            touch: self.touch.clone(),
+            parts: Vec::with_capacity(parts.len()),
+            key: self.key.clone(),
+            said: Vec::new(),
+            other_keys: Vec::new(),
+            settled_keys: Vec::new(),
+            is_settled: false,
+            arguments: 0,
+            places: Vec::new(),
+            sum: 0,
+        };
+        let mut places: Vec<Option<u32>> = vec![None; self.places.len()];
+        for mut part in parts {
+            let old = part.place as usize;
+            let known = places.get(old).copied().flatten();
+            if let Some((place, (start, end))) =
+                known.and_then(|place| Some((place, *group.places.get(place as usize)?)))
+            {
+                (part.place, part.start, part.end) = (place, start, end);
+            } else {
+                let start = group.said.len() as u32;
+                group.said.extend_from_slice(self.said_by(&part));
+                group.arguments += part.arguments as usize;
+                part.place = group.next_place(start);
+                (part.start, part.end) = (start, group.said.len() as u32);
+                if let Some(place) = places.get_mut(old) {
+                    *place = Some(part.place);
+                }
+            }
+            group.sum += part.amount;
+            group.parts.push(part);
+        }
+        group
+    }
+
+    /// Which calls have to go alone.
+    fn settled(&self) -> Vec<bool> {
+        let keys: HashSet<u64> = self.settled_keys.iter().copied().collect();
+        let mut settled: Vec<bool> =
+            self.parts.iter().map(|part| self.is_settled || keys.contains(&part.key)).collect();
+        for (number, _) in self.other_keys.iter().filter(|(_, key)| keys.contains(key)) {
+            settled.iter_mut().skip(*number as usize).take(1).for_each(|settled| *settled = true);
+        }
+        settled
+    }
+    /// Writes the command that says all of them.
+    pub(super) fn write_merged(&self, out: &mut Vec<u8>) {
+        let Some(rule) = self.rule else { return };
+        let adds = matches!(rule.shape, Shape::Step(_) | Shape::Amount(_));
+        let arguments = if adds { 1 } else { self.arguments };
+        write_name(out, rule.into.row(), arguments + usize::from(rule.shape.shares_key()));
+        out.extend_from_slice(&self.key);
+        if !adds {
+            out.extend_from_slice(&self.said);
+            return;
+        }
+        let mut number = Vec::new();
+        push_i64(&mut number, self.sum);
+        write_line(out, b'$', number.len());
+        out.extend_from_slice(&number);
+        out.extend_from_slice(b"\r\n");
+    }
+
+    /// Writes one of them as it would have left alone.
+    pub(super) fn write_part(&self, part: &Part, out: &mut Vec<u8>) {
+        if let Some(rule) = self.rule
+            && let Some(row) = part.name.row()
+        {
+            write_name(out, row, part.arguments as usize + usize::from(rule.shape.shares_key()));
+            out.extend_from_slice(&self.key);
+        }
+        out.extend_from_slice(self.said_by(part));
+    }
+
+    /// What a call says.
+    fn said_by(&self, part: &Part) -> &[u8] {
+        self.said.get(part.start as usize..part.end as usize).unwrap_or_default()
+    }
+}
+
+/// Writes how many arguments a command has, and its name.
+fn write_name(out: &mut Vec<u8>, row: &Row, arguments: usize) {
+    write_line(out, b'*', arguments + 1);
+    write_line(out, b'$', row.name.len());
+    out.extend(row.name.bytes().map(|byte| byte.to_ascii_uppercase()));
+    out.extend_from_slice(b"\r\n");
+}
+
+fn write_line(out: &mut Vec<u8>, first: u8, number: usize) {
+    out.push(first);
+    push_i64(out, number as i64);
+    out.extend_from_slice(b"\r\n");
+}

@@ -1,0 +1,150 @@
+//! Gives each caller its part of the reply to a merged command, or says who has to be asked again alone.
+//!
+//! An error of the server to a merged command is nobody's: each call is sent by itself, and gets what is its own. (No
+//! command of the table has done a part of its work when it gives an error.) An error of the way, on which nobody knows
+//! whether the command was executed, is everybody's. Pure functions; foreign bytes.
+
+use std::mem;
+use std::ops::Range;
+
+use sleeve_wire::commands::Share;
+use sleeve_wire::frame::{Frame, decode};
+use sleeve_wire::number::push_i64;
+
+use super::group::{Group, Part};
+use crate::error::{Error, ErrorKind};
+use crate::pipe::slot::{Completions, Payload};
+
+/// What is to be done with a reply.
+enum Verdict {
+    /// This is everybody's.
+    Same,
+    /// These bytes of it are each part's own.
+    Elements(Vec<Range<usize>>),
+    /// As `Elements`, but who would get nil is asked again.
+    ElementsButNil(Vec<Range<usize>>),
+    /// The first part is told this number and what it adds, and each the one before it and what it adds.
+    Numbers(i128, fn(&Part) -> i64),
+    /// Everybody fails so.
+    Failed(Error),
+    /// Everybody is asked again.
+    Again,
+}
+
+/// Hands a reply out. What is left of the group is to be sent call by call.
+pub(super) fn hand_out(payload: Payload, mut group: Group, done: &mut Completions) -> Option<Group> {
+    let verdict = judge(&payload, &group);
+    let bytes = bytes_of(&payload);
+    let element = |ranges: &[Range<usize>], part: &Part| {
+        ranges.get(part.place as usize).and_then(|range| bytes.get(range.clone())).unwrap_or_default().to_vec()
+    };
+    let mut again = Vec::new();
+    let mut total = if let Verdict::Numbers(before, _) = verdict { before } else { 0 };
+    for part in mem::take(&mut group.parts) {
+        let answer = match &verdict {
+            Verdict::Same => Payload::of(bytes),
+            Verdict::Elements(ranges) => Payload::of(&element(ranges, &part)),
+            Verdict::ElementsButNil(ranges) => {
+                let element = element(ranges, &part);
+                if is_nil(&element) {
+                    again.push(part);
+                    continue;
+                }
+                Payload::of(&element)
+            }
+            Verdict::Numbers(_, adds) => {
+                total += i128::from(adds(&part));
+                number(total)
+            }
+            Verdict::Failed(error) => Payload::Failed(error.clone()),
+            Verdict::Again => {
+                again.push(part);
+                continue;
+            }
+        };
+        part.target.complete(answer, done);
+    }
+    group.parts = again;
+    (!group.parts.is_empty()).then_some(group)
+}
+
+/// Whether a reply says that calls of this kind cannot be merged here: the server has no such command, or not for this
+/// user, or keeps the keys in different places.
+pub(super) fn is_refusal(payload: &Payload) -> bool {
+    let text = match payload {
+        Payload::Failed(_) => return false,
+        payload => match payload.frame() {
+            Err(error) if error.kind() == ErrorKind::Server => error,
+            _ => return false,
+        },
+    };
+    match text.code() {
+        Some("CROSSSLOT") => true,
+        Some("NOPERM") => text.message().contains(" to run the "),
+        _ => text.message().starts_with("ERR unknown command"),
+    }
+}
+
+fn judge(payload: &Payload, group: &Group) -> Verdict {
+    let frame = match (payload, payload.frame()) {
+        (Payload::Failed(error), _) => return Verdict::Failed(error.clone()),
+        (_, Err(error)) if error.kind() == ErrorKind::Server => return Verdict::Again,
+        (_, Err(error)) => return Verdict::Failed(error),
+        (_, Ok(frame)) => frame,
+    };
+    let odd = || Verdict::Failed(Error::protocol("a merged command was answered with something else than its replies"));
+    match (group.rule.map(|rule| rule.share), frame) {
+        (Some(Share::Same), Frame::Simple(_)) | (Some(Share::Nobody), Frame::Integer(_)) => Verdict::Same,
+        (Some(Share::Each), Frame::Array(_)) => elements(payload, group).map_or_else(odd, Verdict::Elements),
+        (Some(Share::EachOrError), Frame::Array(_)) => {
+            elements(payload, group).map_or_else(odd, Verdict::ElementsButNil)
+        }
+        (Some(Share::Length), Frame::Integer(length)) => before(length, group, |part| part.arguments.into()),
+        (Some(Share::Sum), Frame::Integer(sum)) => before(sum, group, |part| part.amount),
+        _ => odd(),
+    }
+}
+
+/// What the number was before the first call, if it is this behind the last.
+fn before(last: i64, group: &Group, adds: fn(&Part) -> i64) -> Verdict {
+    let added: i128 = group.parts.iter().map(|part| i128::from(adds(part))).sum();
+    Verdict::Numbers(i128::from(last) - added, adds)
+}
+
+/// The bytes of a reply as they came: of every kind but a short text, which is part of none that is split.
+fn bytes_of(payload: &Payload) -> &[u8] {
+    match payload {
+        Payload::Short { length, bytes } => bytes.get(..usize::from(*length)).unwrap_or_default(),
+        Payload::Long(bytes) => bytes,
+        Payload::Text { .. } | Payload::Failed(_) => &[],
+    }
+}
+
+/// Where the elements of an array are, if it has one for each place.
+fn elements(payload: &Payload, group: &Group) -> Option<Vec<Range<usize>>> {
+    let bytes = bytes_of(payload);
+    let mut at = bytes.iter().position(|&byte| byte == b'\n')? + 1;
+    let mut ranges = Vec::with_capacity(group.elements());
+    while at < bytes.len() {
+        let (_, length) = decode(bytes.get(at..)?).ok()?;
+        ranges.push(at..at + length);
+        at += length;
+    }
+    (ranges.len() == group.elements()).then_some(ranges)
+}
+
+fn is_nil(element: &[u8]) -> bool {
+    matches!(element, b"$-1\r\n" | b"_\r\n")
+}
+
+/// An integer as a reply. One that no reply can say is a server's fault.
+fn number(number: i128) -> Payload {
+    let Ok(number) = i64::try_from(number) else {
+        return Payload::Failed(Error::protocol("a merged command was answered with a number that cannot be"));
+    };
+    let mut bytes = Vec::with_capacity(24);
+    bytes.push(b':');
+    push_i64(&mut bytes, number);
+    bytes.extend_from_slice(b"\r\n");
+    Payload::of(&bytes)
+}

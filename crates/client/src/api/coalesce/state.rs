@@ -1,0 +1,117 @@
+//! What a gatherer knows: what is gathered, what is on its way, and what is to be done next. Pure data under its owner's lock.
+
+use std::collections::VecDeque;
+use std::mem;
+use std::time::Instant;
+
+use sleeve_wire::commands::Command;
+
+use super::flight::{Answer, Flight, take_answers};
+use super::gathering::{Gathering, Standing};
+use super::group::Group;
+use super::marks::Marks;
+use crate::pipe::slot::Source;
+use crate::reactor::Bell;
+
+/// What all clones of a handle have under one lock.
+pub(super) struct State {
+    /// Where the callers' answers land.
+    pub(super) source: Source,
+    /// The number of the connection for which `source` is.
+    pub(super) connection: u32,
+    pub(super) gathering: Gathering,
+    pub(super) standing: Standing,
+    pub(super) marks: Marks,
+    pub(super) flights: VecDeque<Flight>,
+    /// Commands that the server has refused for many.
+    pub(super) refused: Vec<Command>,
+    /// Somebody is at work, and looks again before he goes.
+    pub(super) is_worked: bool,
+    /// The client was closed.
+    pub(super) is_closed: bool,
+    /// When the timer looks next, if it does.
+    pub(super) looks_at: Option<Instant>,
+    /// There is no timer, so that nothing may wait for it.
+    pub(super) is_untimed: bool,
+    /// Callers that wait for room, or until all is answered.
+    pub(super) waiting: usize,
+    /// Rung for those who wait until all is answered, in async code.
+    pub(super) bells: Vec<Bell>,
+}
+
+/// What is to be done next.
+pub(super) enum Work {
+    HandOut {
+        answers: Vec<Answer>,
+        answered: Option<u64>,
+    },
+    /// These groups, the gathering of this number; the last before it in which anything was merged was that one.
+    Send {
+        groups: Vec<Group>,
+        sequence: u64,
+        merged: u64,
+        issued_ms: u32,
+    },
+}
+
+impl State {
+    /// Nothing is gathered. Callers' answers land with `source`.
+    pub(super) fn new(source: Source, is_untimed: bool) -> Self {
+        Self {
+            source,
+            connection: 0,
+            gathering: Gathering::default(),
+            standing: Standing { sequence: 1, ..Standing::default() },
+            marks: Marks::default(),
+            flights: VecDeque::new(),
+            refused: Vec::new(),
+            is_worked: false,
+            is_closed: false,
+            looks_at: None,
+            is_untimed,
+            waiting: 0,
+            bells: Vec::new(),
+        }
+    }
+
+    /// Whether nothing is gathered and nothing that was is on its way.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.gathering.is_empty() && self.standing.answered + 1 == self.standing.sequence
+    }
+
+    /// Whether all that was gathered is answered, and nobody is at work with it.
+    pub(super) fn is_settled(&self) -> bool {
+        self.is_quiet() && !self.is_worked
+    }
+
+    /// Whether what is gathered leaves now.
+    pub(super) fn may_leave(&self) -> bool {
+        let waits = self.gathering.since.is_some() && !self.is_untimed;
+        let is_time = self.gathering.is_due || (!waits && self.flights.is_empty());
+        !self.gathering.is_empty() && is_time && self.gathering.is_free(self.standing)
+    }
+
+    pub(super) fn next_work(&mut self) -> Option<Work> {
+        let (answers, answered) = take_answers(&mut self.flights);
+        if !answers.is_empty() || answered.is_some() {
+            return Some(Work::HandOut { answers, answered });
+        }
+        if !self.may_leave() {
+            return None;
+        }
+        let Gathering { groups, issued_ms, .. } = mem::take(&mut self.gathering);
+        let Standing { sequence, merged, .. } = self.standing;
+        // Whether it is, is not known yet.
+        (self.standing.sequence, self.standing.merged) = (sequence + 1, sequence);
+        Some(Work::Send { groups, sequence, merged, issued_ms })
+    }
+
+    /// All up to this gathering are answered, and who had to be asked again has been sent.
+    pub(super) fn settle(&mut self, answered: Option<u64>) {
+        if let Some(answered) = answered {
+            self.standing.answered = answered;
+            let is_last = self.is_quiet();
+            self.marks.answered(answered, is_last);
+        }
+    }
+}

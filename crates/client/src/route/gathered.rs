@@ -1,0 +1,74 @@
+//! What somebody who gathers requests before they are sent asks of their way.
+
+use super::Route;
+use crate::error::Error;
+use crate::pipe::in_flight::Unit;
+use crate::pipe::slot::{Completions, Driver};
+use crate::sys::clock_ms;
+
+impl Route {
+    /// Whether this process has the way, and the server this database.
+    #[inline]
+    pub(crate) fn check(&self, database: u32) -> Result<(), Error> {
+        match self {
+            Self::Remote(link) => link.check(database),
+            #[cfg(feature = "embedded")]
+            Self::Local(embedded) => embedded.check(database),
+        }
+    }
+
+    /// Sends several requests that were admitted and issued before, with nothing in between and without a wait.
+    pub(crate) fn send_gathered(
+        &self,
+        units: Vec<Unit>,
+        bytes: &[u8],
+        issued_ms: u32,
+    ) -> Result<(), (Error, Vec<Unit>)> {
+        match self {
+            Self::Remote(link) => link.send_gathered(units, bytes, issued_ms),
+            #[cfg(feature = "embedded")]
+            Self::Local(embedded) => embedded.send_units(units, bytes),
+        }
+    }
+
+    /// Whether more is queued than should be.
+    pub(crate) fn is_overfull(&self) -> bool {
+        match self {
+            Self::Remote(link) => link.is_overfull(),
+            #[cfg(feature = "embedded")]
+            Self::Local(_) => false,
+        }
+    }
+
+    /// The time on the clock by which requests grow old.
+    pub(crate) fn now_ms(&self) -> u32 {
+        match self {
+            Self::Remote(_) => clock_ms(),
+            #[cfg(feature = "embedded")]
+            Self::Local(_) => 0,
+        }
+    }
+
+    /// Whether requests are executed in the thread that sends them.
+    pub(crate) fn is_local(&self) -> bool {
+        !matches!(self, Self::Remote(_))
+    }
+
+    /// Whom a waiter may push on.
+    pub(crate) fn as_driver(&self) -> &dyn Driver {
+        match self {
+            Self::Remote(link) => &**link,
+            #[cfg(feature = "embedded")]
+            Self::Local(embedded) => &**embedded,
+        }
+    }
+
+    /// Wakes whoever waited for what was completed, and reports the errors that nobody waits for. No lock may be held.
+    pub(crate) fn finish(&self, done: &mut Completions) {
+        match self {
+            Self::Remote(link) => link.finish(done),
+            #[cfg(feature = "embedded")]
+            Self::Local(embedded) => embedded.finish(done),
+        }
+    }
+}

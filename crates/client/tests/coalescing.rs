@@ -1,0 +1,371 @@
+//! Coalescing as a server sees it: what leaves and when, what is asked again alone, and what a lost connection, a
+//! close, a full queue and a silent server mean for what is gathered.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::scripted::{config, serve, until};
+use sleeve::prelude::*;
+use sleeve::{Client, CoalesceOptions, Coalescing, Config, Effect, ErrorKind, QueueFull, Reply, Value};
+
+/// A server that notes what it is asked, answers after its script, and stops at `GET gate` until it is let on.
+struct Stage {
+    port: u16,
+    heard: Arc<Mutex<Vec<String>>>,
+    gate: Sender<()>,
+}
+
+/// What a script does with a request: bytes, or none to hang up.
+type Answer = fn(&[String]) -> Option<Vec<u8>>;
+
+impl Stage {
+    fn new(script: Answer) -> Self {
+        let heard: Arc<Mutex<Vec<String>>> = Arc::default();
+        let (gate, gates): (_, Receiver<()>) = channel();
+        let (noted, gates) = (Arc::clone(&heard), Mutex::new(gates));
+        let port = serve(move |words| {
+            noted.lock().unwrap().push(words.join(" "));
+            if words.join(" ") == "GET gate" {
+                gates.lock().unwrap().recv().ok()?;
+                return Some(b"$4\r\nopen\r\n".to_vec());
+            }
+            script(words)
+        });
+        Self { port, heard, gate }
+    }
+
+    fn config(&self) -> Config {
+        config(self.port)
+    }
+
+    fn client(&self) -> Client {
+        Client::connect_with(self.config()).unwrap()
+    }
+
+    fn heard(&self) -> Vec<String> {
+        self.heard.lock().unwrap().clone()
+    }
+
+    fn wait_for(&self, count: usize) {
+        until("the server hears all of it", || self.heard.lock().unwrap().len() >= count);
+    }
+
+    /// Makes calls while the connection is busy, and lets them go.
+    fn behind_the_gate<R>(&self, coalescing: &Coalescing, calls: impl FnOnce(&Coalescing) -> R) -> R {
+        let gate = coalescing.get::<String>("gate");
+        self.wait_for(1);
+        let result = calls(coalescing);
+        self.gate.send(()).unwrap();
+        assert_eq!(gate.wait().unwrap(), "open");
+        result
+    }
+}
+
+/// A server on which all is well: commands for many are known, and strings are numbers of their keys.
+fn well(words: &[String]) -> Option<Vec<u8>> {
+    let answer = match words[0].as_str() {
+        "SET" | "MSET" => "+OK\r\n".to_owned(),
+        "GET" => format!("${}\r\n{}\r\n", words[1].len(), words[1]),
+        "MGET" => {
+            let values: String = words[1..].iter().map(|key| format!("${}\r\n{key}\r\n", key.len())).collect();
+            format!("*{}\r\n{values}", words.len() - 1)
+        }
+        "INCRBY" => ":10\r\n".to_owned(),
+        _ => ":1\r\n".to_owned(),
+    };
+    Some(answer.into_bytes())
+}
+
+fn all_is_well(replies: impl IntoIterator<Item = Reply<()>>) {
+    for reply in replies {
+        reply.wait().unwrap();
+    }
+}
+
+/// A delay that is never over.
+fn long() -> CoalesceOptions {
+    CoalesceOptions::new().delay(Duration::from_secs(3600))
+}
+
+#[test]
+fn while_nothing_is_on_its_way_a_call_leaves_at_once_and_as_it_is() {
+    let stage = Stage::new(well);
+    let coalescing = stage.client().coalescing();
+    for key in ["a", "b"] {
+        coalescing.set(key, 1).wait().unwrap();
+    }
+    coalescing.expire("a", 5).wait().unwrap();
+    assert_eq!(stage.heard(), ["SET a 1", "SET b 1", "EXPIRE a 5"]);
+}
+
+#[test]
+fn while_something_is_on_its_way_calls_are_gathered() {
+    let stage = Stage::new(well);
+    let coalescing = stage.client().coalescing();
+    let (sets, gets, sums) = stage.behind_the_gate(&coalescing, |coalescing| {
+        let sets = ["a", "b", "c"].map(|key| coalescing.set(key, 1));
+        let gets = ["d", "e", "d"].map(|key| coalescing.get::<String>(key));
+        let sums = [1, 2, 3].map(|by| coalescing.incrby("n", by));
+        coalescing.db(1).set("a", 2).forget();
+        (sets, gets, sums)
+    });
+    all_is_well(sets);
+    assert_eq!(gets.map(|reply| reply.wait().unwrap()), ["d", "e", "d"]);
+    assert_eq!(sums.map(|reply| reply.wait().unwrap()), [5, 7, 10]);
+    stage.wait_for(5);
+    assert_eq!(stage.heard(), ["GET gate", "MSET a 1 b 1 c 1", "MGET d e", "INCRBY n 6", "SET a 2"]);
+}
+
+#[test]
+fn with_a_delay_calls_leave_when_it_is_over_and_nobody_has_to_wait_for_them() {
+    let stage = Stage::new(well);
+    let client = stage.client();
+    let coalescing = client.coalescing_with(CoalesceOptions::new().delay(Duration::from_millis(50)));
+    for round in 1..=3 {
+        // Nobody waits for it, and it leaves all the same.
+        coalescing.set("a", round).forget();
+        stage.wait_for(round);
+    }
+    assert_eq!(stage.heard(), ["SET a 1", "SET a 2", "SET a 3"]);
+    assert_eq!(coalescing.get::<String>("c").wait().unwrap(), "c");
+}
+
+#[test]
+fn calls_leave_when_they_are_many_or_long_or_told_to() {
+    let stage = Stage::new(well);
+    let client = stage.client();
+    let few = client.coalescing_with(long().calls_max(3));
+    all_is_well(["a", "b", "c"].map(|key| few.set(key, 1)));
+    let short = client.coalescing_with(long().bytes_max(200));
+    let text = "x".repeat(90);
+    all_is_well(["d", "e"].map(|key| short.set(key, &text)));
+    let told = client.coalescing_with(long());
+    let replies = ["f", "g"].map(|key| told.set(key, 1));
+    told.flush();
+    all_is_well(replies);
+    let left = client.coalescing_with(long());
+    let replies = ["h", "i"].map(|key| left.clone().set(key, 1));
+    drop(left);
+    all_is_well(replies);
+    let mset = |line: &str| line.replace("TEXT", &text);
+    assert_eq!(stage.heard(), ["MSET a 1 b 1 c 1", &mset("MSET d TEXT e TEXT"), "MSET f 1 g 1", "MSET h 1 i 1"]);
+}
+
+#[test]
+fn what_is_refused_for_many_is_asked_one_by_one_and_not_tried_again() {
+    for refusal in [
+        "NOPERM User default has no permissions to run the 'mset' command",
+        "CROSSSLOT Keys in request don't hash to the same slot",
+        "ERR unknown command 'MSET', with args beginning with: 'a' ",
+    ] {
+        static REFUSAL: Mutex<String> = Mutex::new(String::new());
+        *REFUSAL.lock().unwrap() = refusal.to_owned();
+        let stage = Stage::new(|words| match words[0].as_str() {
+            "MSET" => Some(format!("-{}\r\n", REFUSAL.lock().unwrap()).into_bytes()),
+            "SET" if words[1] == "b" => Some(b"-OOM command not allowed when used memory > 'maxmemory'.\r\n".to_vec()),
+            _ => well(words),
+        });
+        let coalescing = stage.client().coalescing();
+        let replies =
+            stage.behind_the_gate(&coalescing, |coalescing| ["a", "b", "c"].map(|key| coalescing.set(key, 1)));
+        let [a, b, c] = replies.map(Reply::wait);
+        assert!(a.is_ok() && c.is_ok());
+        assert_eq!(b.unwrap_err().code(), Some("OOM"));
+        let replies = {
+            let gate = coalescing.get::<String>("gate");
+            stage.wait_for(6);
+            let replies = ["a", "c"].map(|key| coalescing.set(key, 2));
+            stage.gate.send(()).unwrap();
+            gate.wait().unwrap();
+            replies
+        };
+        all_is_well(replies);
+        assert_eq!(
+            stage.heard(),
+            ["GET gate", "MSET a 1 b 1 c 1", "SET a 1", "SET b 1", "SET c 1", "GET gate", "SET a 2", "SET c 2"]
+        );
+    }
+}
+
+#[test]
+fn what_may_be_asked_again_holds_later_calls_on_its_keys_back_and_no_others() {
+    let stage = Stage::new(|words| match words.join(" ").as_str() {
+        "MGET a b" => Some(b"*2\r\n$-1\r\n$-1\r\n".to_vec()),
+        "GET a" => Some(b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n".to_vec()),
+        "GET b" => Some(b"_\r\n".to_vec()),
+        "GET gate2" => Some(Vec::new()),
+        _ => well(words),
+    });
+    let coalescing = stage.client().coalescing_with(long());
+    let gets = ["a", "b"].map(|key| coalescing.get::<Option<String>>(key));
+    coalescing.flush();
+    // It has left; what follows must not be executed before a is asked again.
+    let removed = coalescing.del("a");
+    let other = coalescing.expire("c", 5);
+    coalescing.flush();
+    let [a, b] = gets.map(Reply::wait);
+    assert_eq!(a.unwrap_err().code(), Some("WRONGTYPE"));
+    assert_eq!(b, Ok(None));
+    assert_eq!(removed.wait(), Ok(1));
+    assert!(other.wait().unwrap());
+    let mut heard = stage.heard();
+    heard.retain(|line| line != "EXPIRE c 5");
+    assert_eq!(heard, ["MGET a b", "GET a", "GET b", "DEL a"]);
+}
+
+#[test]
+fn a_connection_that_is_lost_amid_a_merged_command_is_lost_for_all_its_calls() {
+    let stage = Stage::new(|words| if words[0] == "MSET" { None } else { well(words) });
+    let coalescing = stage.client().coalescing_with(long());
+    let replies = ["a", "b"].map(|key| coalescing.set(key, 1));
+    coalescing.flush();
+    for reply in replies {
+        let error = reply.wait().unwrap_err();
+        assert_eq!((error.kind(), error.effect()), (ErrorKind::Disconnected, Effect::Unknown));
+    }
+    // What comes later goes out on the next connection.
+    let get = coalescing.get::<String>("c");
+    coalescing.flush();
+    assert_eq!(get.wait().unwrap(), "c");
+    assert_eq!(stage.heard(), ["MSET a 1 b 1", "GET c"]);
+}
+
+#[test]
+fn what_is_gathered_when_the_client_is_closed_is_sent_and_answered() {
+    closing_sends_what_is_gathered(|client| client.close(Duration::from_secs(20)));
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    closing_sends_what_is_gathered(|client| runtime.block_on(client.close_async(Duration::from_secs(20))));
+}
+
+fn closing_sends_what_is_gathered(close: impl Fn(&Client) -> Result<(), sleeve::Error>) {
+    let stage = Stage::new(|words| match words.join(" ").as_str() {
+        "MGET a b" => Some(b"*2\r\n$1\r\nx\r\n$-1\r\n".to_vec()),
+        "GET b" => Some(b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n".to_vec()),
+        _ => well(words),
+    });
+    let client = stage.client();
+    let coalescing = client.coalescing_with(long());
+    let [a, b] = ["a", "b"].map(|key| coalescing.get::<String>(key));
+    close(&client).unwrap();
+    assert!(a.is_ready() && b.is_ready());
+    assert_eq!(a.wait().unwrap(), "x");
+    assert_eq!(b.wait().unwrap_err().code(), Some("WRONGTYPE"));
+    for error in [coalescing.get::<String>("c").wait().unwrap_err(), coalescing.ping().wait().unwrap_err()] {
+        assert_eq!((error.kind(), error.effect()), (ErrorKind::Closed, Effect::None));
+    }
+    assert_eq!(stage.heard(), ["MGET a b", "GET b"]);
+}
+
+#[test]
+fn time_is_up_for_what_is_gathered_too() {
+    let stage = Stage::new(|_| Some(Vec::new()));
+    let limit = Duration::from_millis(100);
+    let client = Client::connect_with(stage.config().command_timeout(Some(limit))).unwrap();
+    let coalescing = client.coalescing();
+    let first = coalescing.set("a", 1);
+    stage.wait_for(1);
+    let gathered = ["b", "c", "a"].map(|key| coalescing.set(key, 1));
+    for reply in std::iter::once(first).chain(gathered) {
+        let error = reply.wait().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+    }
+}
+
+#[test]
+fn a_queue_that_is_full_refuses_calls_or_has_them_wait() {
+    let stage = Stage::new(|_| Some(Vec::new()));
+    let small = stage.config().queue_bytes_max(1000);
+    let client = Client::connect_with(small.clone().queue_full(QueueFull::Fail)).unwrap();
+    let coalescing = client.coalescing_with(long().calls_max(10));
+    let replies: Vec<Reply<()>> = (0..1000).map(|number| coalescing.set(number, "some value")).collect();
+    let refused = replies.into_iter().filter(Reply::is_ready).map(|reply| reply.wait().unwrap_err());
+    let refused: Vec<_> = refused.map(|error| (error.kind(), error.effect())).collect();
+    assert!(refused.len() > 800, "only {} were refused", refused.len());
+    assert!(refused.iter().all(|error| *error == (ErrorKind::QueueFull, Effect::None)));
+
+    let client = Client::connect_with(small.command_timeout(Some(Duration::from_millis(100)))).unwrap();
+    let coalescing = client.coalescing_with(long().calls_max(10));
+    // It is over because the commands ahead time out, one after the other: it waited, and nothing was lost.
+    for number in 0..60 {
+        coalescing.set(number, "some value").forget();
+    }
+    let error = coalescing.set(60, 1);
+    coalescing.flush();
+    assert_eq!(error.wait().unwrap_err().kind(), ErrorKind::Timeout);
+}
+
+#[test]
+fn replies_that_are_dropped_harm_nobody() {
+    let stage = Stage::new(well);
+    let coalescing = stage.client().coalescing();
+    let kept = stage.behind_the_gate(&coalescing, |coalescing| {
+        drop(coalescing.get::<String>("a"));
+        let kept = coalescing.get::<String>("b");
+        drop(coalescing.incr("n"));
+        drop(coalescing.del(["x", "y"]));
+        coalescing.del("z").forget();
+        kept
+    });
+    assert_eq!(kept.wait().unwrap(), "b");
+    stage.wait_for(4);
+    assert_eq!(stage.heard(), ["GET gate", "MGET a b", "INCR n", "DEL x y z"]);
+}
+
+#[test]
+fn errors_of_forgotten_calls_reach_the_hook() {
+    let stage = Stage::new(|words| match words[0].as_str() {
+        "SADD" => Some(b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n".to_vec()),
+        _ => well(words),
+    });
+    let (sender, errors) = channel();
+    let sender = Mutex::new(sender);
+    let hook = move |error: &sleeve::Error| _ = sender.lock().unwrap().send(error.message().to_owned());
+    let client = Client::connect_with(stage.config().on_error(hook)).unwrap();
+    let coalescing = client.coalescing_with(long());
+    coalescing.sadd("s", "a").forget();
+    coalescing.sadd("s", "b").forget();
+    coalescing.flush();
+    for _ in 0..2 {
+        assert!(errors.recv().unwrap().starts_with("WRONGTYPE"));
+    }
+    assert_eq!(stage.heard(), ["SADD s a b", "SADD s a", "SADD s b"]);
+}
+
+#[test]
+fn tasks_that_wait_are_gathered_too() {
+    let stage = Stage::new(well);
+    let coalescing = stage.client().coalescing();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    runtime.block_on(async {
+        let tasks: Vec<_> = (0..64)
+            .map(|number| {
+                let coalescing = coalescing.clone();
+                tokio::spawn(async move {
+                    for round in 0..50 {
+                        let key = format!("{number}:{round}");
+                        assert_eq!(coalescing.get::<String>(&key).await.unwrap(), key);
+                    }
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+    });
+    let heard = stage.heard();
+    assert!(heard.len() < 64 * 50 / 2, "{} requests for 3200 calls", heard.len());
+}
+
+#[test]
+fn commands_that_wait_go_apart_and_what_is_gathered_goes_ahead() {
+    let stage = Stage::new(|words| match words[0].as_str() {
+        "BLPOP" => Some(b"*2\r\n$1\r\nl\r\n$1\r\nx\r\n".to_vec()),
+        _ => well(words),
+    });
+    let coalescing = stage.client().coalescing_with(long());
+    let pushed = coalescing.rpush("l", "x");
+    let popped: Value = coalescing.blpop("l", Duration::from_secs(1)).wait().unwrap();
+    assert!(matches!(popped, Value::Array(_)));
+    assert_eq!(pushed.wait(), Ok(1));
+}
