@@ -189,7 +189,8 @@ fn ends_or_steers_transaction(command: Command) -> bool {
 /// Whether a pause holds a request.
 #[inline]
 pub fn is_held(cx: &Cx<'_>, request: &Request<'_>) -> bool {
-    (cx.engine.pause.is_begun() || cx.engine.may_hold_writes()) && is_held_now(cx, request)
+    (cx.engine.pause.is_begun() || (!cx.engine.readiness.is_full() && cx.engine.may_hold_writes()))
+        && is_held_now(cx, request)
 }
 
 #[cold]

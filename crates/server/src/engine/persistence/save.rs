@@ -362,12 +362,10 @@ impl Engine {
         }
     }
 
-    /// Whether there may be a reason to hold clients that write, apart from CLIENT PAUSE.
-    #[inline]
+    /// Whether what is in the way may be a reason to hold clients that write: a snapshot alone is none until too much waits
+    /// for its disk.
     pub fn may_hold_writes(&self) -> bool {
-        !self.readiness.is_full()
-            && (!self.readiness.has_only(Hindrance::SnapshotRuns)
-                || self.durability.snapshots.progress.waiting.is_too_much())
+        !self.readiness.has_only(Hindrance::SnapshotRuns) || self.durability.snapshots.progress.waiting.is_too_much()
     }
 
     /// Whether as much waits for the snapshot's disk as may. Whoever is about to write asks where so much has been handed over,
