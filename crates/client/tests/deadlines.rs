@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use sleeve::prelude::*;
-use sleeve::{At, Client, Effect, Error, ErrorKind};
+use sleeve::{At, Client, Effect, Error, ErrorKind, Reply};
 
 use crate::endless::{in_time, silent};
 use crate::scripted::{Requests, config, echo, greet, serve, until};
@@ -124,7 +124,7 @@ fn behind_what_the_socket_does_not_take_and_it_is_not_sent_later() {
     let (late, behind) = (at.db(5).incr("late"), client.db(5).incr("behind"));
     told(&late.wait().unwrap_err(), since, Effect::None, &["INCR was", "waited to be sent", "never sent"]);
     release.send(()).unwrap();
-    let answered = |reply: sleeve::Reply<i64>| assert_eq!(reply.wait().unwrap_err().kind(), ErrorKind::Conversion);
+    let answered = |reply: Reply<i64>| assert_eq!(reply.wait().unwrap_err().kind(), ErrorKind::Conversion);
     large.wait().unwrap();
     answered(before);
     answered(behind);
@@ -134,12 +134,51 @@ fn behind_what_the_socket_does_not_take_and_it_is_not_sent_later() {
     assert_eq!(shown[after + 1..], ["SELECT 3", "INCR before", "SELECT 5", "INCR behind"]);
 }
 
+/// Answers whoever waits for what is done, and says nothing else.
+fn one_job(words: &[String]) -> Option<Vec<u8>> {
+    Some(if words[1] == "done" { b"*2\r\n$4\r\ndone\r\n$3\r\njob\r\n".to_vec() } else { Vec::new() })
+}
+
 #[test]
 fn of_a_command_that_waits_on_the_server() {
-    let client = Client::connect_with(config(silent())).unwrap();
+    let client = Client::connect_with(config(serve(one_job))).unwrap();
+    // It waits on a connection of its own, which is there from now on.
+    client.blpop::<(String, String)>("done", Duration::ZERO).wait().unwrap();
     let (at, since) = soon(&client);
     let error = at.blpop::<(String, String)>("jobs", Duration::ZERO).wait().unwrap_err();
     told(&error, since, Effect::Unknown, &["BLPOP was", "waited for its reply"]);
+}
+
+#[test]
+fn behind_replies_that_are_only_a_part_of_what_it_waits_for() {
+    // SELECT and what is queued are answered, and nothing else is.
+    let port = serve(|words| match words[0].as_str() {
+        "MULTI" => Some(b"+OK\r\n".to_vec()),
+        "DECR" => Some(b"+QUEUED\r\n".to_vec()),
+        "BLPOP" => one_job(words),
+        _ => Some(Vec::new()),
+    });
+    let parts = ["waited for its reply", "effect is unknown"];
+    let client = Client::connect_with(config(port)).unwrap();
+    client.blpop::<(String, String)>("done", Duration::ZERO).wait().unwrap();
+    let (at, since) = soon(&client);
+    let (get, blpop) = (at.db(3).get::<String>("k"), at.db(4).blpop::<(String, String)>("jobs", Duration::ZERO));
+    told(&get.wait_for(LIMIT * 40).unwrap_err(), since, Effect::Unknown, &parts);
+    told(&blpop.wait_for(LIMIT * 40).unwrap_err(), since, Effect::Unknown, &parts);
+    let limited = config(port).command_timeout(Some(LIMIT)).silence_max(None);
+    let client = Client::connect_with(limited.clone()).unwrap();
+    let is_told = |reply: Reply<i64>, since: Instant| {
+        let error = reply.wait_for(LIMIT * 40).unwrap_err();
+        in_time(since, LIMIT);
+        assert!(error.message().contains("the command timeout"), "{error}");
+        assert_eq!((error.kind(), error.effect()), (ErrorKind::Timeout, Effect::Unknown), "{error}");
+    };
+    is_told(client.db(3).incr("n"), Instant::now());
+    let client = Client::connect_with(limited).unwrap();
+    let (transaction, since) = (client.db(5).transaction(), Instant::now());
+    let reply = transaction.decr("n");
+    let _outcome = transaction.exec();
+    is_told(reply, since);
 }
 
 #[test]
@@ -153,6 +192,15 @@ fn in_an_engine_of_this_process() {
     client.cmd("CLIENT PAUSE").arg(60_000).send::<()>().wait().unwrap();
     let (at, since) = soon(&client);
     told(&at.incr("n").wait().unwrap_err(), since, Effect::Unknown, &["INCR was"]);
+    // SELECT is answered, and the command behind it is not.
+    let client = Client::embedded();
+    let (at, since) = soon(&client);
+    let error = at.db(3).blpop::<(String, String)>("jobs", Duration::ZERO).wait_for(LIMIT * 40).unwrap_err();
+    told(&error, since, Effect::Unknown, &["BLPOP was"]);
+    let client = Client::embedded();
+    client.cmd("CLIENT PAUSE").arg(60_000).arg("WRITE").send::<()>().wait().unwrap();
+    let (at, since) = soon(&client);
+    told(&at.db(3).incr("n").wait_for(LIMIT * 40).unwrap_err(), since, Effect::Unknown, &["INCR was"]);
 }
 
 #[test]

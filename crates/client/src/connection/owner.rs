@@ -110,10 +110,8 @@ impl Link {
         if !self.process.is_this() {
             return false;
         }
-        // A command whose SELECT alone was answered has left the pipe, but not the intake.
-        let intake = self.intake.lock();
         let shared = self.shared.lock();
-        shared.pipe.is_idle() && intake.pending.is_empty() && !shared.has_ended()
+        shared.pipe.is_idle() && !shared.has_ended()
     }
 
     /// Whether the connection is there, or will be.

@@ -101,7 +101,7 @@ pub(crate) fn read(
 fn take(link: &Link, intake: &mut Intake, replies: usize, habit: Option<&mut Habit>) -> bool {
     let mut shared = link.shared.lock();
     shared.in_company = replies > 1;
-    let enough = shared.pipe.take(replies, &mut intake.pending, &mut intake.expected);
+    let enough = shared.pipe.take(replies, &mut intake.pending);
     link.made_room(&shared);
     if let Some(habit) = habit.filter(|_| replies > 0) {
         habit.watch(link, &mut shared, replies);

@@ -12,10 +12,10 @@ use super::segment::{SELECT_LENGTH_MAX, Segment, write_select};
 use super::slot::FIRST_CONNECTION;
 
 impl Pipe {
-    /// The connection broke. Returns the entries whose requests had left whole; `partly` are those that the reader had
-    /// already begun to take replies for. The others stay, to go out first on the next connection.
-    pub(crate) fn cut(&mut self, partly: VecDeque<Entry>) -> Vec<Entry> {
-        let mut lost: Vec<Entry> = partly.into_iter().collect();
+    /// The connection broke. Returns the entries whose requests had left whole; `taken` are those whose replies the reader was
+    /// handing out. The others stay, to go out first on the next connection.
+    pub(crate) fn cut(&mut self, taken: VecDeque<Entry>) -> Vec<Entry> {
+        let mut lost: Vec<Entry> = taken.into_iter().collect();
         let mut position = self.answered;
         while let Some(entry) = self.in_flight.pop_front() {
             if position + entry.length as u64 > self.sent {

@@ -286,23 +286,22 @@ impl Pipe {
         }
     }
 
-    /// Moves the entries that `replies` more replies belong to into `pending`, whose replies are `expected` so far.
+    /// Moves the entries whose replies are all among so many into `pending`, which is empty. Whoever waits for more stays in
+    /// flight, where his time is watched over.
     ///
     /// False when there are replies that nobody asked for.
-    pub(crate) fn take(&mut self, replies: usize, pending: &mut VecDeque<Entry>, expected: &mut usize) -> bool {
-        let (mut count, mut length) = (0, 0);
+    pub(crate) fn take(&mut self, replies: usize, pending: &mut VecDeque<Entry>) -> bool {
+        let (mut rest, mut count, mut length) = (replies, 0, 0);
         for entry in &self.in_flight {
-            if *expected >= replies {
-                break;
-            }
-            *expected += entry.replies as usize;
+            let Some(after) = rest.checked_sub(entry.replies as usize) else { break };
+            rest = after;
             length += entry.length;
             count += 1;
         }
         self.expired = self.expired.saturating_sub(count);
         self.answered += length as u64;
         self.queued -= length;
-        if count == self.in_flight.len() && pending.is_empty() && self.in_flight.capacity() <= KEPT_ENTRIES_MAX {
+        if count == self.in_flight.len() && self.in_flight.capacity() <= KEPT_ENTRIES_MAX {
             mem::swap(pending, &mut self.in_flight);
         } else {
             pending.extend(self.in_flight.drain(..count));
@@ -310,7 +309,20 @@ impl Pipe {
         if self.in_flight.is_empty() && self.in_flight.capacity() > KEPT_ENTRIES_MAX {
             self.in_flight = VecDeque::new();
         }
-        *expected >= replies
+        rest == 0 || self.take_select(pending)
+    }
+
+    /// As `take`, where the replies that are left are only a part of what the first entry waits for: its SELECT's becomes an
+    /// entry of its own. The other replies of a transaction wait for the last.
+    #[cold]
+    fn take_select(&mut self, pending: &mut VecDeque<Entry>) -> bool {
+        let Some(first) = self.in_flight.front_mut() else { return false };
+        // What has not left whole may be sent again, with its SELECT.
+        if first.selects && self.answered + first.length as u64 <= self.sent {
+            (first.selects, first.replies) = (false, first.replies - 1);
+            pending.push_back(Entry::new(Asker::Nobody, 1, true, first.database, 0, first.time()));
+        }
+        true
     }
 
     /// The second phase of a transaction goes out next, and what was held back after it.

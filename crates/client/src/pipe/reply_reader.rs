@@ -61,6 +61,13 @@ struct Whole {
     head: usize,
 }
 
+impl Whole {
+    /// So many bytes in front of it are gone.
+    fn move_by(&mut self, count: usize) {
+        (self.start, self.end) = (self.start - count, self.end - count);
+    }
+}
+
 /// The reader's half of a connection.
 #[derive(Default)]
 pub(crate) struct Intake {
@@ -69,14 +76,10 @@ pub(crate) struct Intake {
     start: usize,
     end: usize,
     scanner: Scanner,
-    /// Whole replies that no entry was found for yet.
+    /// Whole replies that no entry was found for yet: those of a transaction wait here for the last.
     replies: Vec<Whole>,
-    /// Entries whose replies are here, or have begun to come.
+    /// Entries whose replies are all here; empty but while they are handed out.
     pub(crate) pending: VecDeque<Entry>,
-    /// Replies that `pending` still takes.
-    pub(crate) expected: usize,
-    /// Replies that the first of `pending` has got.
-    received: usize,
     /// Bytes that have come on all connections so far.
     pub(crate) bytes_total: u64,
     /// Where messages about the journal begin and end that are here.
@@ -88,17 +91,19 @@ pub(crate) struct Intake {
 impl Intake {
     /// Room to read into: never empty, and never so much that filling it takes long.
     pub(crate) fn room(&mut self) -> &mut [u8] {
-        if self.start == self.end {
-            (self.start, self.end) = (0, 0);
+        let mut kept = self.replies.first().map_or(self.start, |whole| whole.start);
+        if kept == self.end {
+            (kept, self.start, self.end) = (0, 0, 0);
             if self.buffer.len() > KEPT_LENGTH_MAX {
                 self.buffer = Vec::new();
             }
         }
         if self.buffer.len() - self.end < BUFFER_LENGTH / 4 {
             // What is long is moved once: it stands at the front from then on.
-            if self.start > 0 {
-                self.buffer.copy_within(self.start..self.end, 0);
-                (self.start, self.end) = (0, self.end - self.start);
+            if kept > 0 {
+                self.buffer.copy_within(kept..self.end, 0);
+                (self.start, self.end) = (self.start - kept, self.end - kept);
+                self.replies.iter_mut().for_each(|whole| whole.move_by(kept));
             }
             if self.buffer.len() - self.end < self.buffer.len() / 2 || self.buffer.is_empty() {
                 let length = self.buffer.len();
@@ -139,22 +144,24 @@ impl Intake {
     /// Hands the replies to their entries, and the messages to those who wait for them. What must be sent because of them is
     /// returned.
     pub(crate) fn deliver(&mut self, done: &mut Completions) -> Result<Option<Resumption>, Error> {
-        let mut resumption = None;
-        let replies = mem::take(&mut self.replies);
+        // How many replies the first of `pending` has got.
+        let (mut resumption, mut received) = (None, 0);
+        let mut replies = mem::take(&mut self.replies);
         let mut rest = replies.iter();
-        while let Some(&Whole { start, end, head }) = rest.next() {
+        while let Some(entry) = self.pending.front_mut()
+            && let Some(&Whole { start, end, head }) = rest.next()
+        {
             let whole = self.buffer.get(start..end).unwrap_or_default();
             let reply = if head > 0 { whole } else { behind_attributes(whole) };
-            let Some(entry) = self.pending.front_mut() else { break };
-            self.expected -= 1;
-            if entry.selects && self.received == 0 {
-                self.received = 1;
+            received += 1;
+            if entry.selects && received == 1 {
                 if reply != b"+OK\r\n" {
                     return Err(select_failed(reply));
                 }
-                continue;
+                if entry.replies > 1 {
+                    continue;
+                }
             }
-            self.received += 1;
             let step = match &mut entry.asker {
                 Asker::Exchange(exchange) => exchange.accept(reply, done),
                 _ => Step::Done,
@@ -162,7 +169,7 @@ impl Intake {
             if matches!(step, Step::More) {
                 continue;
             }
-            self.received = 0;
+            received = 0;
             match (self.pending.pop_front(), step) {
                 (Some(Entry { asker: Asker::Slot(target), .. }), _) => {
                     let payload = match Payload::short(reply, head) {
@@ -170,9 +177,10 @@ impl Intake {
                         None if reply.len() < HANDED_OVER_MIN || reply.len() != end => Payload::Long(reply.into()),
                         None => {
                             target.complete(Payload::Long(self.hand_over(end)), done);
-                            let moved =
-                                |whole: &Whole| Whole { start: whole.start - end, end: whole.end - end, ..*whole };
-                            self.replies = rest.map(moved).collect();
+                            let handed_out = replies.len() - rest.len();
+                            replies.drain(..handed_out);
+                            replies.iter_mut().for_each(|whole| whole.move_by(end));
+                            self.replies = replies;
                             return self.deliver(done);
                         }
                     };
@@ -184,8 +192,9 @@ impl Intake {
                 _ => {}
             }
         }
+        let handed_out = replies.len() - rest.len();
+        replies.drain(..handed_out);
         self.replies = replies;
-        self.replies.clear();
         if !self.messages.is_empty() {
             self.hear(done);
         }
@@ -212,9 +221,9 @@ impl Intake {
         }
     }
 
-    /// The connection broke: forgets its bytes and returns the entries that had begun to be answered.
+    /// The connection broke: forgets its bytes and returns the entries that were being answered.
     pub(crate) fn cut(&mut self) -> VecDeque<Entry> {
-        (self.start, self.end, self.expected, self.received) = (0, 0, 0, 0);
+        (self.start, self.end) = (0, 0);
         self.scanner = Scanner::new();
         self.replies.clear();
         self.messages.clear();

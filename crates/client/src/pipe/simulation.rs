@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use sleeve_wire::frame::{Frame, Scanner, decode};
 
 use super::Pipe;
-use super::in_flight::Unit;
+use super::in_flight::{Unit, is_before};
 use super::reply_reader::Intake;
 use super::slot::{Completions, Driver, Flush, Handle, Payload, Source};
 use super::timeout::Situation;
@@ -97,6 +97,8 @@ struct Asked {
     database: u32,
     key: String,
     handle: Option<Handle>,
+    /// Its own deadline, if it has one.
+    due_ms: Option<u32>,
     told: Option<Effect>,
 }
 
@@ -146,7 +148,7 @@ impl World {
 
     fn remember(&mut self, database: u32, key: String, handle: Handle) {
         let handle = if self.dice.roll(10) == 0 { None } else { Some(handle) };
-        self.asked.push(Asked { database, key, handle, told: None });
+        self.asked.push(Asked { database, key, handle, due_ms: None, told: None });
     }
 
     fn ask(&mut self) {
@@ -157,11 +159,13 @@ impl World {
                 let (database, key, request) = self.command();
                 let request = Written { bytes: &request, name: Name::UNKNOWN };
                 // None is later than that of others, who have a hundred.
-                let handle = match self.dice.roll(3) {
-                    0 => self.pipe.push_due(database, request, self.now_ms.wrapping_add(self.dice.roll(100) as u32)).0,
-                    _ => self.pipe.push(database, request, self.now_ms),
+                let due_ms = (self.dice.roll(3) == 0).then(|| self.now_ms.wrapping_add(self.dice.roll(100) as u32));
+                let handle = match due_ms {
+                    Some(due_ms) => self.pipe.push_due(database, request, due_ms).0,
+                    None => self.pipe.push(database, request, self.now_ms),
                 };
                 self.remember(database, key, handle);
+                self.asked.iter_mut().next_back().unwrap().due_ms = due_ms;
             }
         }
     }
@@ -240,7 +244,7 @@ impl World {
             *room = byte;
         }
         let replies = self.intake.filled(count).unwrap();
-        assert!(self.pipe.take(replies, &mut self.intake.pending, &mut self.intake.expected));
+        assert!(self.pipe.take(replies, &mut self.intake.pending));
         let mut done = Completions::default();
         if let Some(next) = self.intake.deliver(&mut done).unwrap() {
             self.pipe.resume(next.asker, next.frames, next.database, next.request, self.now_ms);
@@ -281,6 +285,10 @@ impl World {
                 let situation = Situation { endpoint: &endpoint, limit: None, trouble: None };
                 self.pipe.expire_due(self.now_ms, &situation, &mut Completions::default());
                 self.pipe.expire(self.now_ms.wrapping_sub(100), &situation, &mut Completions::default());
+                for asked in &self.asked {
+                    let is_due = asked.due_ms.is_some_and(|due_ms| is_before(due_ms, self.now_ms));
+                    assert!(!is_due || asked.handle.as_ref().is_none_or(Handle::is_done), "{} was not told", asked.key);
+                }
             }
             38 if self.pipe.is_connected() => self.cut(),
             39 if !self.pipe.is_connected() => self.reconnect(),
@@ -311,7 +319,7 @@ impl World {
 
     /// Lets everything come to its end, and compares.
     fn finish(mut self) {
-        while !self.pipe.is_idle() || !self.intake.pending.is_empty() || !self.pipe.is_connected() {
+        while !self.pipe.is_idle() || !self.pipe.is_connected() {
             if !self.pipe.is_connected() {
                 self.reconnect();
             }

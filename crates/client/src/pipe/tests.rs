@@ -79,12 +79,44 @@ fn large_replies_come_whole_in_reads_of_bounded_length() {
         room[..count].copy_from_slice(&rest[..count]);
         rest = &rest[count..];
         let replies = intake.filled(count).expect("they are replies");
-        assert!(pipe.take(replies, &mut intake.pending, &mut intake.expected));
+        assert!(pipe.take(replies, &mut intake.pending));
         assert!(intake.deliver(&mut done).expect("they are asked for").is_none());
     }
     for (handle, reply) in handles.into_iter().zip(&replies) {
         let payload = handle.take().ok().expect("it is done");
         assert!(payload.frame() == sleeve_wire::frame::decode(reply).map(|(frame, _)| frame).map_err(Error::protocol));
+    }
+}
+
+/// The replies of a transaction stay where they are until the last is there, however many they are.
+#[test]
+fn a_long_transaction_is_answered_when_all_its_replies_have_come() {
+    let count = if cfg!(miri) { 200 } else { 40_000 };
+    let (mut pipe, mut intake, mut done) = (pipe(), Intake::default(), Completions::default());
+    pipe.connect();
+    let before = pipe.push(0, unnamed(b"A"), 0);
+    let (targets, handles): (Vec<_>, Vec<_>) = (0..count).map(|_| pipe.source.pair(Name::UNKNOWN)).unzip();
+    let (outcome, told) = pipe.source.pair(Name::UNKNOWN);
+    pipe.push_exchange(Exchange::new(targets, outcome, None), 3, b"X", 0);
+    let after = pipe.push(3, unnamed(b"B"), 0);
+    lend_all(&mut pipe);
+    let execution = [format!("*{count}\r\n").into_bytes(), b":1\r\n".repeat(count)].concat();
+    let replies =
+        [&b"$1\r\na\r\n+OK\r\n+OK\r\n"[..], &b"+QUEUED\r\n".repeat(count), &execution, b"$1\r\nb\r\n"].concat();
+    let mut rest = replies.as_slice();
+    while !rest.is_empty() {
+        assert_eq!(told.is_done(), rest.len() <= 7, "{} bytes are to come", rest.len());
+        let room = intake.room();
+        let length = room.len().min(rest.len()).min(10_007);
+        room[..length].copy_from_slice(&rest[..length]);
+        rest = &rest[length..];
+        let replies = intake.filled(length).expect("they are replies");
+        assert!(pipe.take(replies, &mut intake.pending));
+        assert!(intake.deliver(&mut done).expect("they are asked for").is_none());
+    }
+    assert!(pipe.is_idle() && intake.pending.is_empty() && handles.iter().all(Handle::is_done));
+    for (handle, reply) in [(before, Frame::Bulk(b"a")), (told, Frame::Integer(1)), (after, Frame::Bulk(b"b"))] {
+        assert_eq!(handle.take().ok().expect("it is done").frame(), Ok(reply));
     }
 }
 
@@ -141,7 +173,7 @@ fn a_transaction_that_is_not_executed_in_time_releases_its_keys() {
     pipe.push_exchange(Exchange::new(Vec::new(), outcome, Some(watch)), 2, b"W", 0);
     assert_eq!(lend_all(&mut pipe), "*2\r\n$6\r\nSELECT\r\n$1\r\n2\r\nW");
     let (mut pending, mut done) = (VecDeque::new(), Completions::default());
-    assert!(pipe.take(3, &mut pending, &mut 0));
+    assert!(pipe.take(3, &mut pending));
     let Some(Entry { asker: Asker::Exchange(mut exchange), .. }) = pending.pop_front() else { panic!("no exchange") };
     exchange.accept(b"+OK\r\n", &mut done);
     exchange.accept(b":1\r\n", &mut done);
@@ -150,7 +182,7 @@ fn a_transaction_that_is_not_executed_in_time_releases_its_keys() {
     assert_eq!(effect(told), Effect::None);
     let next = pipe.push(2, unnamed(b"N"), 3);
     assert_eq!(lend_all(&mut pipe).as_bytes(), [UNWATCH, b"N"].concat());
-    assert!(pipe.take(2, &mut pending, &mut 0));
+    assert!(pipe.take(2, &mut pending));
     assert!(matches!(pending.pop_front(), Some(Entry { asker: Asker::Nobody, replies: 1, .. })));
     let Some(Entry { asker: Asker::Slot(target), .. }) = pending.pop_front() else { panic!("no asker") };
     target.complete(slot::Payload::of(b":7\r\n"), &mut done);

@@ -384,9 +384,9 @@ impl Seat {
         Self { local, pipe, intake: Intake::default(), request: Vec::new(), replies: Vec::new() }
     }
 
-    /// Whether all requests are answered; one whose SELECT alone was answered is not.
+    /// Whether all requests are answered.
     fn is_idle(&self) -> bool {
-        self.pipe.is_idle() && self.intake.pending.is_empty()
+        self.pipe.is_idle()
     }
 
     /// The straight way of one request: its reply, if it comes at once. Otherwise the request is executed, or being held
@@ -468,7 +468,7 @@ impl Seat {
             room.iter_mut().zip(now).for_each(|(to, from)| *to = *from);
             rest = later;
             let replies = self.intake.filled(count)?;
-            if !self.pipe.take(replies, &mut self.intake.pending, &mut self.intake.expected) {
+            if !self.pipe.take(replies, &mut self.intake.pending) {
                 return Err(Error::protocol("the engine gave a reply that nobody asked for"));
             }
             if let Some(next) = self.intake.deliver(done)? {
