@@ -15,8 +15,9 @@ use crate::values::decode::FromReply;
 
 /// A [`Client`](crate::Client) or [`Db`](crate::Db) whose calls fail with [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) when
 /// a time has come: while they wait for room in the queue or for a connection, on their way, and while they wait on the server.
-/// What had not left by then is not sent, and [`Error::effect`](crate::Error::effect) says so. The configuration's command
-/// timeout holds besides.
+/// What is not being written by then is never sent, and [`Error::effect`](crate::Error::effect) says so; the effect of what is
+/// cannot be known, but should the connection be lost before it has left whole, it is not sent again. The configuration's
+/// command timeout holds besides.
 ///
 /// ```
 /// # #[cfg(feature = "embedded")] {

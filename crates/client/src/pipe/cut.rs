@@ -1,7 +1,8 @@
 //! What a broken connection loses: the bytes that had left are compared with the bytes of each request.
 //!
 //! What had left whole is lost, and nobody knows whether it was executed; what had not is kept, and goes out first on the next
-//! connection, which is in another database by then and watches nothing.
+//! connection, which is in another database by then and watches nothing. Not so where whoever asked has been told meanwhile
+//! that time was up: nobody waits for that any more.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -26,10 +27,12 @@ impl Pipe {
             self.queued -= entry.length;
             lost.push(entry);
         }
+        (self.wire_database, self.unwatches) = (self.home, false);
         self.keep_unsent(position);
         // A transaction whose looks were out has executed nothing: it begins again, ahead of what it held back.
         if let Some(Entry { asker: Asker::Exchange(exchange), .. }) = lost.last()
             && exchange.holds()
+            && !exchange.is_over()
             && let Some(entry) = lost.pop()
         {
             self.queued += entry.length;
@@ -37,7 +40,6 @@ impl Pipe {
         }
         (self.connected, self.held) = (false, false);
         (self.sent, self.answered, self.expired) = (0, 0, 0);
-        (self.wire_database, self.unwatches) = (self.home, false);
         // A number is used again after four thousand million connections.
         self.connection = self.connection.wrapping_add(1).max(FIRST_CONNECTION);
         self.source.renew_for(self.connection);
@@ -54,9 +56,13 @@ impl Pipe {
         if entries.is_empty() {
             return;
         }
+        let has_told = entries.iter().any(|entry| entry.asker.is_over());
         // The bytes before `written` are those that `sent` ends with.
         let start = usize::try_from(position + written - self.sent).unwrap_or(usize::MAX);
         self.backlog.push_front(Segment { bytes, start, entries, holds: self.held });
+        if has_told {
+            self.gather_again(|entry| !entry.asker.is_over());
+        }
     }
 
     /// A transaction with conditions that is first in line watches again: the old connection's WATCH is gone.

@@ -39,6 +39,15 @@ impl Asker {
         }
     }
 
+    /// Whether nobody is told anything by the answer: whoever asked was told something else, or never cared.
+    pub(crate) fn is_over(&self) -> bool {
+        match self {
+            Self::Exchange(exchange) => exchange.is_over(),
+            Self::Nobody => true,
+            Self::Slot(_) | Self::Follow => false,
+        }
+    }
+
     /// The waker of the task that waits for the answer, if a task does: see [`Target::call`].
     pub(crate) fn call(&self) -> Option<Waker> {
         if let Self::Slot(target) = self { target.call() } else { None }

@@ -164,13 +164,56 @@ fn what_waits_behind_a_full_socket_is_told_too_and_the_rest_finds_its_database()
     assert_eq!(lend_all(&mut pipe), "*1\r\n$1\r\nE\r\n");
 }
 
+/// A transaction that looks at a key first, and the end that is told its outcome.
+fn with_condition(pipe: &mut Pipe) -> (Exchange, Handle) {
+    let (outcome, told) = pipe.source.pair(Name::UNKNOWN);
+    let watch = Watch { request: b"W".to_vec(), checks: vec![Check::Exists(true)], execution: b"X".to_vec() };
+    (Exchange::new(Vec::new(), outcome, Some(watch)), told)
+}
+
+#[test]
+fn nothing_that_was_told_is_sent_again_or_waited_for_when_the_connection_is_lost() {
+    let (mut pipe, mut done) = (pipe(), Completions::default());
+    pipe.connect();
+    let (due, _) = pipe.push_due(3, unnamed(b"DUE"), 10);
+    let old = pipe.push(5, unnamed(b"OLD"), 0);
+    let (later, _) = pipe.push_due(5, unnamed(b"LATER"), 30);
+    let (bytes, _) = pipe.lend().expect("it may leave");
+    pipe.wrote(bytes, 7);
+    pipe.expire_due(11, &situation(), &mut done);
+    assert_eq!(effect(due), Effect::Unknown);
+    let behind = pipe.push(5, unnamed(b"BEHIND"), 20);
+    assert!(pipe.cut(VecDeque::new()).is_empty(), "none had left whole");
+    assert_eq!(pipe.oldest_ms(), Some(0), "nobody else is told before");
+    pipe.expire(5, &situation(), &mut done);
+    assert_eq!(effect(old), Effect::None);
+    pipe.connect();
+    assert_eq!(lend_all(&mut pipe), "*2\r\n$6\r\nSELECT\r\n$1\r\n5\r\nLATERBEHIND");
+    assert!(!later.is_done() && !behind.is_done());
+}
+
+#[test]
+fn a_transaction_that_was_told_does_not_begin_again_on_the_next_connection() {
+    let (mut pipe, mut done) = (pipe(), Completions::default());
+    pipe.connect();
+    let (exchange, told) = with_condition(&mut pipe);
+    pipe.push_exchange(exchange, 0, b"W", 0);
+    assert_eq!(lend_all(&mut pipe), "W");
+    let next = pipe.push(0, unnamed(b"N"), 5);
+    pipe.expire(1, &situation(), &mut done);
+    assert_eq!(effect(told), Effect::Unknown);
+    pipe.cut(VecDeque::new());
+    pipe.connect();
+    assert_eq!(lend_all(&mut pipe), "N");
+    assert!(!next.is_done());
+}
+
 #[test]
 fn a_transaction_that_is_not_executed_in_time_releases_its_keys() {
     let mut pipe = pipe();
     pipe.connect();
-    let (outcome, told) = pipe.source.pair(Name::UNKNOWN);
-    let watch = Watch { request: b"W".to_vec(), checks: vec![Check::Exists(true)], execution: b"X".to_vec() };
-    pipe.push_exchange(Exchange::new(Vec::new(), outcome, Some(watch)), 2, b"W", 0);
+    let (exchange, told) = with_condition(&mut pipe);
+    pipe.push_exchange(exchange, 2, b"W", 0);
     assert_eq!(lend_all(&mut pipe), "*2\r\n$6\r\nSELECT\r\n$1\r\n2\r\nW");
     let (mut pending, mut done) = (VecDeque::new(), Completions::default());
     assert!(pipe.take(3, &mut pending));

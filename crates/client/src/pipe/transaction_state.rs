@@ -102,6 +102,11 @@ impl Exchange {
         self.watch.is_some() && self.phase == Phase::Executing
     }
 
+    /// Whether whoever waited for it has been told how it ended, or that nobody knows.
+    pub(crate) fn is_over(&self) -> bool {
+        self.outcome.is_none()
+    }
+
     /// By which name the transaction goes, while somebody waits for it.
     pub(crate) fn name(&self) -> Option<Name> {
         self.outcome.as_ref().map(Target::name)
