@@ -320,7 +320,7 @@ impl Pipe {
         // What has not left whole may be sent again, with its SELECT.
         if first.selects && self.answered + first.length as u64 <= self.sent {
             (first.selects, first.replies) = (false, first.replies - 1);
-            pending.push_back(Entry::new(Asker::Nobody, 1, true, first.database, 0, first.time()));
+            pending.push_back(entry(Asker::Nobody, 1, true, first.database, 0, first.time()));
         }
         true
     }
