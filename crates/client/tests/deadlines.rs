@@ -204,6 +204,23 @@ fn in_an_engine_of_this_process() {
 }
 
 #[test]
+fn whoever_closes_waits_for_nobody_who_was_told() {
+    let mut clients = vec![Client::connect_with(config(silent()).silence_max(None).command_timeout(None)).unwrap()];
+    #[cfg(feature = "embedded")]
+    clients.push(Client::embedded());
+    for client in clients {
+        // The engine inside holds it up, which a silent server does anyway.
+        let pause = client.cmd("CLIENT PAUSE").arg(60_000).arg("ALL").send::<()>();
+        drop(pause.wait());
+        let (at, _) = soon(&client);
+        assert_eq!(at.get::<String>("k").wait().unwrap_err().kind(), ErrorKind::Timeout);
+        let since = Instant::now();
+        client.close(LIMIT * 100).unwrap();
+        in_time(since, Duration::ZERO);
+    }
+}
+
+#[test]
 fn one_that_has_passed_already_sends_nothing_and_the_command_timeout_holds_besides() {
     let heard: Arc<Mutex<Vec<String>>> = Arc::default();
     let hears = heard.clone();

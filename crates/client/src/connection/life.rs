@@ -243,14 +243,16 @@ fn prepare(
     }
     let command_left = link.expire(&mut shared, done);
     // Who has just had an answer may ask again at once, and need not say so.
-    let nap = vigil.nap(link.limit_ms().map(|limit_ms| Duration::from_millis(limit_ms.into())));
+    let limit = link.limit_ms().map(|limit_ms| Duration::from_millis(limit_ms.into()));
+    let nap = vigil.nap(limit);
     let is_watched = command_left.is_some() || sync_left.is_some() || nap.is_some() || !shared.pipe.is_idle();
     if leaves_to_tasks {
         shared.doze();
     } else {
-        shared.fall_asleep(!is_watched && !lone && (watched.is_some() || link.limit_ms().is_some()));
+        shared.fall_asleep(!is_watched && !lone && (watched.is_some() || limit.is_some()));
     }
-    let lone_tick = lone.then_some(LONE_TICK);
+    // A lone caller need not say when it sends what is to be over sooner.
+    let lone_tick = lone.then(|| limit.map_or(LONE_TICK, |limit| LONE_TICK.min(limit)));
     // What is left of something large waits for no more than the others' turns.
     let rest = (shared.may_write() && !leaves_to_tasks).then_some(Duration::ZERO);
     let timeout =

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::{Link, Shared, Wire};
 use crate::error::{Effect, Error};
 use crate::pipe::Pipe;
+use crate::pipe::in_flight::left_ms;
 use crate::pipe::slot::Completions;
 use crate::pipe::timeout::{Phase, Situation};
 use crate::reactor::Bell;
@@ -41,7 +42,7 @@ impl Link {
         let now_ms = exact_clock_ms();
         pipe.expire_due(now_ms, &self.situation(trouble, None), done);
         // One more, so that it has passed when the wait ends.
-        pipe.next_due_ms().map(|due_ms| Duration::from_millis((due_ms.wrapping_sub(now_ms) + 1).into()))
+        pipe.next_due_ms().map(|due_ms| Duration::from_millis((left_ms(due_ms, now_ms) + 1).into()))
     }
 
     /// As `expire`, for those that may take as long as any.

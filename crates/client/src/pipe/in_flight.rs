@@ -107,6 +107,11 @@ pub(crate) fn is_before(time_ms: u32, other_ms: u32) -> bool {
     (time_ms.wrapping_sub(other_ms) as i32) < 0
 }
 
+/// How long it is until a time of a wrapping clock of milliseconds; nothing where that has come.
+pub(crate) fn left_ms(until_ms: u32, now_ms: u32) -> u32 {
+    if is_before(until_ms, now_ms) { 0 } else { until_ms.wrapping_sub(now_ms) }
+}
+
 impl Entry {
     /// When its time is up.
     pub(crate) fn time(&self) -> Time {

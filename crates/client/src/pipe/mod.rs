@@ -213,9 +213,9 @@ impl Pipe {
         self.gathered() == 0 && self.writing.is_empty() && self.in_flight.iter().all(|entry| entry.asker.is_abandoned())
     }
 
-    /// Whether everybody who waits was told that time is up.
+    /// Whether all has left, and everybody who waited was told something else.
     pub(crate) fn is_expired(&self) -> bool {
-        self.expired == self.in_flight.len() && self.gathered() == 0
+        self.gathered() == 0 && self.in_flight.iter().all(|entry| entry.asker.is_over())
     }
 
     /// Whether nothing waits to be written or answered.

@@ -32,7 +32,7 @@ use crate::connection::no_such_database;
 use crate::error::{Effect, Error, ErrorKind};
 use crate::pipe::Pipe;
 use crate::pipe::driver_number::DriverNumber;
-use crate::pipe::in_flight::Unit;
+use crate::pipe::in_flight::{Unit, left_ms};
 use crate::pipe::queued::Sent;
 use crate::pipe::reply_reader::Intake;
 use crate::pipe::slot::{Completions, Driver, Flush, Handle, Payload, Source};
@@ -147,7 +147,8 @@ impl Embedded {
         self.closed.store(true, Ordering::Release);
         let Some(wait) = wait else { return Ok(()) };
         let deadline = Instant::now().checked_add(wait);
-        while !self.is_idle() {
+        // Whoever was told that time is up needs no answer.
+        while !self.open_seats().all(|seat| seat.lock().pipe.is_expired()) {
             let left = deadline.map_or(SLEEP_MAX, |at| at.saturating_duration_since(Instant::now()));
             if left.is_zero() {
                 let message = "some commands are still not answered";
@@ -311,7 +312,8 @@ impl Embedded {
             let seat = seat.lock();
             if !seat.is_idle() {
                 let due = seat.local.due_in_ms().map_or(SLEEP_MAX, Duration::from_millis);
-                let over = seat.pipe.next_due_ms().map(|due_ms| due_ms.wrapping_sub(exact_clock_ms()).wrapping_add(1));
+                // One more, so that it has passed when the sleep ends.
+                let over = seat.pipe.next_due_ms().map(|due_ms| left_ms(due_ms, exact_clock_ms()) + 1);
                 let over = over.map_or(SLEEP_MAX, |left_ms| Duration::from_millis(left_ms.into()));
                 pause = Some(due.min(over).min(pause.unwrap_or(SLEEP_MAX)));
             }
