@@ -93,7 +93,8 @@ impl Pipe {
         let mut bytes = Vec::with_capacity(alone.bytes.len() + SELECT_LENGTH_MAX);
         if let Some(entry) = alone.entries.front_mut() {
             write_select(&mut bytes, entry.database);
-            self.queued += bytes.len();
+            let counted = if entry.was_told() { &mut self.dead } else { &mut self.queued };
+            *counted += bytes.len();
             entry.length += bytes.len();
             entry.selects = true;
             entry.replies += 1;

@@ -65,8 +65,10 @@ pub(crate) struct Pipe {
     /// Bytes that left on this connection, and how many of them belong to answered entries.
     sent: u64,
     answered: u64,
-    /// Bytes of everything that is not answered.
+    /// Bytes of everything that is not answered, without those of `dead`.
     queued: usize,
+    /// Bytes that are gathered for callers who were told that time is up: they are taken out before they may leave.
+    dead: usize,
     connected: bool,
     held: bool,
     /// The database that the last gathered request leaves the connection in.
@@ -96,6 +98,7 @@ impl Pipe {
             sent: 0,
             answered: 0,
             queued: 0,
+            dead: 0,
             connected: false,
             held: false,
             database: home,
@@ -249,6 +252,9 @@ impl Pipe {
 
     /// Moves the next segment on its way.
     fn next_segment(&mut self) {
+        if self.dead > 0 {
+            self.gather_again(|_| true);
+        }
         if mem::take(&mut self.unwatches) {
             let (database, length) = (self.wire_database, UNWATCH.len());
             let time = self.first_segment().entries.front().map_or(Time::Issued(0), Entry::time);
@@ -349,18 +355,20 @@ impl Pipe {
         });
     }
 
-    /// Takes those of the gathered requests out that are not kept. The others keep their order, and are each in their database.
+    /// Takes those of the gathered requests out that are not kept, or whose callers were told that time is up. The others keep
+    /// their order, and are each in their database.
     fn gather_again(&mut self, mut is_kept: impl FnMut(&mut Entry) -> bool) {
         let mut segments = mem::take(&mut self.backlog);
         segments.push_back(mem::take(&mut self.out));
         self.database = self.wire_database;
+        self.queued += mem::take(&mut self.dead);
         for segment in segments {
             self.queued -= segment.length();
             let mut rest = segment.bytes.get(segment.start..).unwrap_or_default();
             for mut entry in segment.entries {
                 let (bytes, after) = rest.split_at_checked(entry.length).unwrap_or((rest, &[]));
                 rest = after;
-                if !is_kept(&mut entry) {
+                if entry.was_told() || !is_kept(&mut entry) {
                     continue;
                 }
                 let own = if entry.selects { select_length(entry.database) } else { 0 };
@@ -419,7 +427,7 @@ impl Pipe {
     pub(crate) fn clear(&mut self) -> Vec<Entry> {
         let mut entries: Vec<Entry> = self.backlog.drain(..).flat_map(|segment| segment.entries).collect();
         entries.extend(mem::take(&mut self.out).entries);
-        self.queued = 0;
+        (self.queued, self.dead) = (0, 0);
         self.database = self.home;
         entries
     }

@@ -164,6 +164,41 @@ fn what_waits_behind_a_full_socket_is_told_too_and_the_rest_finds_its_database()
     assert_eq!(lend_all(&mut pipe), "*1\r\n$1\r\nE\r\n");
 }
 
+/// Each had all that was gathered copied.
+#[test]
+fn what_is_told_at_its_own_deadline_moves_nothing_until_it_may_leave_or_is_much() {
+    let (mut pipe, mut done) = (pipe(), Completions::default());
+    let many = b"x".repeat(1000);
+    let _kept = pipe.push(3, unnamed(&many), 0);
+    let told: Vec<Handle> = (0..20).map(|due_ms| pipe.push_due(5, unnamed(b"DUE"), due_ms).0).collect();
+    let behind = pipe.push(5, unnamed(b"BEHIND"), 20);
+    let (place, queued) = (pipe.out.bytes.as_ptr(), pipe.queued());
+    for now_ms in 1..=20 {
+        assert!(pipe.expire_due(now_ms, &situation(), &mut done) && pipe.out.bytes.as_ptr() == place);
+    }
+    assert_eq!(told.into_iter().map(effect).collect::<Vec<_>>(), [Effect::None; 20]);
+    assert!(pipe.queued() <= queued - 60, "there is room for others");
+    pipe.connect();
+    let select = |database: u8| format!("*2\r\n$6\r\nSELECT\r\n$1\r\n{database}\r\n");
+    let all = select(3) + &String::from_utf8_lossy(&many) + &select(5) + "BEHIND";
+    assert_eq!(lend_all(&mut pipe), all);
+    assert_eq!((pipe.queued(), pipe.gathered()), (all.len(), 0));
+    // What is much is not kept, and nothing is for whoever closes.
+    let (late, _) = pipe.push_due(7, unnamed(&many), 30);
+    assert!(pipe.expire_due(31, &situation(), &mut done) && !behind.is_done());
+    assert_eq!((effect(late), pipe.queued(), pipe.gathered()), (Effect::None, all.len(), 0));
+    _ = pipe.push(5, unnamed(b"LAST"), 32);
+    assert_eq!(lend_all(&mut pipe), "LAST");
+    // What is first in line on a fresh connection gets a SELECT, though nobody waits for it.
+    let (first, _) = pipe.push_due(5, unnamed(b"FIRST"), 40);
+    _ = pipe.push(5, unnamed(&many), 33);
+    assert!(pipe.expire_due(41, &situation(), &mut done) && effect(first) == Effect::None);
+    pipe.cut(VecDeque::new());
+    pipe.expire(0, &situation(), &mut done);
+    pipe.connect();
+    assert_eq!(lend_all(&mut pipe), select(5) + &String::from_utf8_lossy(&many));
+}
+
 /// A transaction that looks at a key first, and the end that is told its outcome.
 fn with_condition(pipe: &mut Pipe) -> (Exchange, Handle) {
     let (outcome, told) = pipe.source.pair(Name::UNKNOWN);

@@ -129,11 +129,12 @@ impl Pipe {
         let phase = self.unsent_phase();
         let mut removed = false;
         while let Some(first) = self.first_segment().entries.front()
-            && first.was_issued_before(before_ms)
+            && (first.was_told() || first.was_issued_before(before_ms))
             && let Some(mut entry) = self.first_segment().remove_first()
         {
             removed = true;
-            self.queued -= entry.length;
+            let counted = if entry.was_told() { &mut self.dead } else { &mut self.queued };
+            *counted -= entry.length;
             verdict.tell(&mut entry.asker, phase, done);
             self.unwatches |= matches!(&entry.asker, Asker::Exchange(exchange) if exchange.has_watched());
         }
@@ -144,7 +145,7 @@ impl Pipe {
     }
 
     /// Tells the requests whose own deadlines were before `now_ms` that their time is up. Whether there were any. What never left
-    /// is taken out, for which what is gathered is gathered again.
+    /// is taken out before it may leave, or when that is more than half of what is gathered: all of it is moved for that.
     pub(crate) fn expire_due(&mut self, now_ms: u32, situation: &Situation<'_>, done: &mut Completions) -> bool {
         if self.next_due_ms.is_none_or(|due_ms| !is_before(due_ms, now_ms)) {
             return false;
@@ -164,20 +165,20 @@ impl Pipe {
                 verdict.tell(&mut entry.asker, Phase::Answering, done);
             }
         }
-        let unsent = self.backlog.iter().chain([&self.out]).flat_map(|segment| &segment.entries);
-        // Each is asked, so that the next deadline is known.
-        if unsent.filter(|entry| is_due(entry)).count() > 0 {
-            has_told = true;
-            let phase = self.unsent_phase();
-            self.gather_again(|entry| {
-                let is_over = matches!(entry.time(), Time::Due(due_ms) if is_before(due_ms, now_ms));
-                if is_over {
-                    verdict.tell(&mut entry.asker, phase, done);
-                }
-                !is_over
-            });
+        let phase = self.unsent_phase();
+        let unsent = self.backlog.iter_mut().chain([&mut self.out]).flat_map(|segment| &mut segment.entries);
+        for entry in unsent.filter(|entry| !entry.was_told()) {
+            if is_due(entry) {
+                has_told = true;
+                self.queued -= entry.length;
+                self.dead += entry.length;
+                verdict.tell(&mut entry.asker, phase, done);
+            }
         }
         self.next_due_ms = next_ms;
+        if self.dead > self.gathered() / 2 {
+            self.gather_again(|_| true);
+        }
         has_told
     }
 
@@ -206,7 +207,7 @@ impl Entry {
     }
 
     /// Whether it has had a deadline, and was told that it has passed.
-    fn was_told(&self) -> bool {
+    pub(super) fn was_told(&self) -> bool {
         self.has_deadline && matches!(self.asker, Asker::Nobody)
     }
 }
