@@ -19,6 +19,7 @@ mod linearizable;
 mod migrate;
 mod multiplex;
 mod names;
+mod near;
 mod options;
 mod permissions;
 mod persistence;

@@ -134,6 +134,13 @@ const SOAKS: &[Soak] = &[
         env: &[],
     },
     Soak {
+        name: "near-cache",
+        shows: "so many histories of reads, writes and lost connections hold no read that is older than what had been heard",
+        test: &["--package", "sleeve", "--lib", "near::simulation::no_read"],
+        size: Size::Count(10_000),
+        env: &[],
+    },
+    Soak {
         name: "scripts",
         shows: "random programs in Lua that are written to do harm end or are ended, and the server lives",
         test: &["--package", "sleeve-tests", "--test", "outside", "hostile_scripts::random_programs"],

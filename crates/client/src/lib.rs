@@ -69,6 +69,7 @@
 //! - [`Client::at`]: calls that are over at a deadline, wherever they are by then.
 //! - [`Coalescing`]: calls that are gathered for a moment and leave as commands for many, SETs as MSET, with the same replies.
 //! - [`Subscription`]: channels as a stream of messages that outlives its connection, and gains and loses channels meanwhile.
+//! - [`Client::cached`]: reads that are answered in this process, from replies that the server keeps true.
 //! - [`Reply::synced`]: the answer once what the command has done is on the server's disk.
 //! - [`ToArg`], [`ToArgs`] and [`FromReply`]: which Rust values travel, and how to add one's own.
 //! - [`Config`]: URLs, timeouts, the bound on the queue, reconnecting. A command that never left is sent on the next
@@ -90,7 +91,7 @@
 // | `api` | Where calls begin: clients, databases, batches, transactions, leases, scans, scripts. |
 // | `commands` | One line a command, for all of them. |
 // | `pubsub` | Subscriptions: over a connection of their own, or in the embedded engine. |
-// | `route` | Where requests go: over a connection, or into an engine in this process. |
+// | `route` | Where requests go: over a connection, or into an engine in this process; the near cache before both. |
 // | `reply` | A reply that is on its way: all waiting lives here, and the waiting for the disk. |
 // | `connection` | One connection's life: who writes, who reads, whether the server is still there. |
 // | `connect` | From an endpoint to a connection that has been greeted. |
@@ -123,6 +124,7 @@ mod values;
 
 pub use crate::api::at::At;
 pub use crate::api::batch::Batch;
+pub use crate::api::cached::Cached;
 pub use crate::api::cmd::Cmd;
 pub use crate::api::coalesce::handle::Coalescing;
 pub use crate::api::handles::{Client, Db};
@@ -138,6 +140,7 @@ pub use crate::config::{Config, Endpoint, ErrorHook, Protocol, QueueFull};
 pub use crate::connect::tls_stream::Seal;
 pub use crate::error::{Effect, Error, ErrorKind};
 pub use crate::options::bits::{BitField, BitRange};
+pub use crate::options::cache::CacheOptions;
 pub use crate::options::coalesce::CoalesceOptions;
 pub use crate::options::geo::{GeoArea, GeoCentre, GeoOptions, GeoUnit};
 pub use crate::options::key::{CopyOptions, MembersScan, MigrateTarget, RestoreOptions, ScanOptions};
@@ -153,6 +156,7 @@ pub use crate::pubsub::subscription::{Messages, Recv, Subscription};
 pub use crate::reply::Reply;
 pub use crate::reply::synced::Synced;
 pub use crate::request::{Request, ToArg, ToArgs};
+pub use crate::route::near::stats::CacheStats;
 pub use crate::values::decode::FromReply;
 pub use crate::values::number::Number;
 pub use crate::values::value::Value;

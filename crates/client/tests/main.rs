@@ -8,6 +8,7 @@ mod deadlines;
 mod embedded_settings;
 mod endless;
 mod forks;
+mod near;
 mod neighbours;
 mod scripted;
 mod silence;

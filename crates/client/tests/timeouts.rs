@@ -1,9 +1,9 @@
 //! What a timeout says: the command, the endpoint, what the command waited for and why that did not come; never an argument.
 
 use std::net::TcpListener;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::scripted::{config, serve, until};
+use crate::scripted::{SLACK, config, serve, until};
 use sleeve::prelude::*;
 use sleeve::{Client, Config, Effect, Endpoint, Error, ErrorKind};
 
@@ -108,4 +108,15 @@ fn a_queue_that_stays_full_is_named_with_the_command() {
     let error = replies.pop().unwrap().wait().unwrap_err();
     let place = format!("SET was never sent to 127.0.0.1:{port}");
     says(&error, Effect::None, &[&place, "the queue of unanswered requests was full", "waited for its reply"]);
+}
+
+#[test]
+fn what_was_answered_in_part_is_told_in_time_too() {
+    // The greeting selects the database at home; what selects another is answered, and the command behind it is not.
+    let port = serve(|_| Some(Vec::new()));
+    let client = Client::connect_with(config(port).command_timeout(Some(LIMIT))).unwrap();
+    let since = Instant::now();
+    let error = client.db(3).get::<String>("k").wait().unwrap_err();
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Timeout, Effect::Unknown), "{error}");
+    assert!(since.elapsed() < LIMIT + SLACK, "it was told after {:?}", since.elapsed());
 }

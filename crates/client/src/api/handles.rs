@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use super::at::At;
 use super::batch::Batch;
+use super::cached::Cached;
 use super::cmd::Cmd;
 use super::coalesce::handle::Coalescing;
 use super::lease;
@@ -24,6 +25,7 @@ use crate::config::Endpoint;
 use crate::error::Error;
 #[cfg(feature = "embedded")]
 use crate::error::ErrorKind;
+use crate::options::cache::CacheOptions;
 use crate::options::coalesce::CoalesceOptions;
 #[cfg(feature = "embedded")]
 use crate::process::off_thread::apart;
@@ -242,6 +244,25 @@ macro_rules! handle {
             /// The same, for calls whose time is up at this time, wherever they are by then; see [`At`].
             pub fn at(&self, deadline: Instant) -> At {
                 At { origin: self.origin.clone(), database: self.database, deadline }
+            }
+
+            /// A handle whose reads are answered in this process where that is sound: replies are kept until the server says
+            /// that their keys have changed; see [`Cached`] and [`CacheOptions`]. A client has one such cache, which is there as
+            /// long as the client.
+            ///
+            /// # Errors
+            /// [`ErrorKind::Usage`](crate::ErrorKind::Usage) when the client is configured for RESP2. Whether the server can say
+            /// what changes is heard later: where it cannot, the reads fail and say so.
+            pub fn cached(&self) -> Result<Cached, Error> {
+                Ok(Cached::new(self.origin.clone(), self.origin.near(None)?, self.database))
+            }
+
+            /// As [`cached`](Self::cached), with options.
+            ///
+            /// # Errors
+            /// As for [`cached`](Self::cached), and when the client has such a cache already, with other options.
+            pub fn cached_with(&self, options: CacheOptions) -> Result<Cached, Error> {
+                Ok(Cached::new(self.origin.clone(), self.origin.near(Some(options))?, self.database))
             }
 
             /// Gathers commands that then leave together, with nothing in between; see [`Batch`].

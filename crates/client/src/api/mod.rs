@@ -2,6 +2,7 @@
 
 pub(crate) mod at;
 pub(crate) mod batch;
+pub(crate) mod cached;
 pub(crate) mod cmd;
 pub(crate) mod coalesce;
 mod gathered;

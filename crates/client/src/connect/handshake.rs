@@ -29,6 +29,8 @@ pub(crate) struct Greeting {
     pub(crate) databases: u32,
     /// Whether it may be asked whether it is still there.
     pub(crate) pings: bool,
+    /// Whether it speaks RESP3, in which there are messages that answer no request.
+    pub(crate) speaks_resp3: bool,
 }
 
 /// Why a connection did not come about.
@@ -114,7 +116,7 @@ pub(crate) async fn greet(
         None if configured.starts_with(b"-BUSY") => u32::MAX,
         None => find_databases(&mut talk, &database).await?,
     };
-    Ok(Greeting { databases, pings: pong.starts_with(b"+PONG") })
+    Ok(Greeting { databases, pings: pong.starts_with(b"+PONG"), speaks_resp3: greeted })
 }
 
 fn hello(config: &Config) -> Vec<&str> {

@@ -19,7 +19,7 @@ use crate::connect::dial::dial;
 use crate::connect::handshake::{Refusal, greet};
 use crate::connect::socket::Socket;
 use crate::error::{Error, ErrorKind};
-use crate::pipe::in_flight::Entry;
+use crate::pipe::in_flight::{Asker, Entry};
 use crate::pipe::slot::Completions;
 use crate::reactor;
 use crate::reactor::post::Post;
@@ -127,12 +127,14 @@ async fn establish(link: &Link, post: &Post) -> Result<Arc<Socket>, Refusal> {
     let greeting = greet(&socket, &link.config, post, &mut attempt).await?;
     link.databases.store(greeting.databases, Ordering::Relaxed);
     link.pings.store(greeting.pings, Ordering::Relaxed);
+    link.near.greeted(greeting.speaks_resp3);
     let mut done = Completions::default();
     let mut shared = link.shared.lock();
     shared.wake_up();
     shared.pipe.refuse_databases(greeting.databases, &no_such_database(), &mut done);
     shared.pipe.connect();
     shared.connected(socket.clone());
+    link.track(&mut shared);
     shared.first.get_or_insert(Ok(()));
     link.announce(&mut shared);
     drop(link.write(shared));
@@ -288,7 +290,7 @@ fn watch(link: &Link, shared: &mut Shared, vigil: &mut Vigil) -> Result<Option<D
         Advice::GiveUp(why) => Err(Cause::Broken(why)),
         Advice::Ask => {
             if link.pings.load(Ordering::Relaxed) && !shared.is_closing() {
-                shared.pipe.push_unasked(PING, clock_ms());
+                shared.pipe.push_unasked(Asker::Nobody, PING, clock_ms());
             }
             Ok(Some(Duration::ZERO))
         }

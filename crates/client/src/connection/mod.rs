@@ -19,12 +19,14 @@
 mod deadline;
 mod gathered;
 pub(crate) mod life;
+mod near;
 mod owner;
 pub(crate) mod probe;
 pub(crate) mod reader;
 pub(crate) mod room;
 pub(crate) mod silence;
 pub(crate) mod synced;
+mod tracker;
 mod unanswered;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -45,6 +47,7 @@ use crate::reactor::Bell;
 use crate::request::Written;
 use crate::sys::{Event, clock_ms};
 use probe::Vitals;
+use tracker::Tracker;
 
 /// Gathered bytes that a caller writes by itself rather than leave them to the task.
 const BURST_BYTES: usize = 16 * 1024;
@@ -76,6 +79,7 @@ pub(crate) struct Link {
     pub(crate) connection: AtomicU32,
     /// Whether anybody may wait until something is synced: see `synced`.
     pub(crate) syncs: AtomicBool,
+    near: Tracker,
     /// Whether what has come is left to whoever is awake: see `reader`.
     left: AtomicBool,
     /// Databases that the server has; 0 while nobody knows.
@@ -108,6 +112,7 @@ impl Link {
             lone_bell: OnceLock::new(),
             connection: AtomicU32::new(FIRST_CONNECTION),
             syncs: AtomicBool::new(false),
+            near: Tracker::default(),
             left: AtomicBool::new(false),
             databases: AtomicU32::new(0),
             limit_ms: AtomicU32::new(limit_ms(config.command_timeout)),
@@ -143,12 +148,6 @@ impl Link {
     pub(crate) fn limit_ms(&self) -> Option<u32> {
         let limit_ms = self.limit_ms.load(Ordering::Relaxed);
         (limit_ms > 0).then_some(limit_ms)
-    }
-
-    /// Whether a request of this length may be queued at once.
-    #[inline]
-    fn has_room(&self, shared: &Shared, length: usize) -> bool {
-        shared.pipe.queued() + length <= self.config.queue_bytes_max && shared.is_wanted()
     }
 
     /// Decides who writes what has just been gathered.
@@ -271,6 +270,8 @@ enum Wire {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Life {
     Wanted,
+    /// As `Wanted`, while a cache is told of what is sent.
+    Observed,
     /// No handle is left, or the client was closed: what is in the queue is finished, and then all ends.
     Closing,
     /// The task has ended: nothing can be sent any more.
@@ -392,7 +393,7 @@ impl Shared {
 impl Shared {
     /// Nobody wants the connection any more. The task is to be told.
     pub(crate) fn close(&mut self) {
-        if self.life == Life::Wanted {
+        if self.is_wanted() {
             self.life = Life::Closing;
         }
     }
@@ -405,7 +406,7 @@ impl Shared {
     /// Whether more can be sent.
     #[inline]
     pub(crate) fn is_wanted(&self) -> bool {
-        self.life == Life::Wanted
+        matches!(self.life, Life::Wanted | Life::Observed)
     }
 
     /// Whether all ends when the queue is finished.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::MutexGuard;
 
-use super::{Link, Shared};
+use super::{Life, Link, Shared};
 use crate::config::QueueFull;
 use crate::error::{Error, ErrorKind};
 use crate::pipe::in_flight::Unit;
@@ -54,6 +54,7 @@ impl Link {
             }
         };
         self.pushed(shared);
+        self.near.observed_one(request);
         Ok(if fits { Sent::Slot(handle) } else { Sent::Queued(Queued::new(handle, patience.until)) })
     }
 
@@ -65,6 +66,7 @@ impl Link {
             Ok(mut shared) => {
                 shared.pipe.push_units(units, bytes, clock_ms());
                 self.pushed(shared);
+                self.near.observed(bytes);
                 Ok(())
             }
             Err(error) => Err((error, units)),
@@ -76,15 +78,29 @@ impl Link {
         let name = exchange.name().unwrap_or(Name::UNKNOWN);
         match self.check(database).and_then(|()| self.admit_many(name, request.len())) {
             Ok(mut shared) => {
+                let execution = self.near.execution(&exchange);
                 shared.pipe.push_exchange(exchange, database, request, clock_ms());
                 self.pushed(shared);
+                self.near.observed(execution.as_deref().unwrap_or(request));
             }
             Err(error) => exchange.fail(&error, &mut Completions::default()),
         }
     }
 
+    /// Whether a request of this length may be queued at once, and no cache is to be told of it.
+    #[inline]
+    pub(super) fn has_room(&self, shared: &Shared, length: usize) -> bool {
+        self.fits(shared, length) && shared.life == Life::Wanted
+    }
+
+    /// Whether the queue has room for a request of this length.
+    #[inline]
+    fn fits(&self, shared: &Shared, length: usize) -> bool {
+        shared.pipe.queued() + length <= self.config.queue_bytes_max
+    }
+
     /// The lock, for requests whose caller does not wait for an answer at once.
-    fn admit_many(&self, name: Name, length: usize) -> Result<MutexGuard<'_, Shared>, Error> {
+    pub(super) fn admit_many(&self, name: Name, length: usize) -> Result<MutexGuard<'_, Shared>, Error> {
         let shared = self.shared.lock();
         if self.has_room(&shared, length) {
             return Ok(shared);
@@ -106,7 +122,7 @@ impl Link {
                 return Err(Error::closed(&self.ended()));
             }
             // A request that is longer than the whole queue may be may go alone.
-            if self.has_room(&shared, length) || shared.pipe.queued() == 0 {
+            if self.fits(&shared, length) || shared.pipe.queued() == 0 {
                 return Ok((shared, true));
             }
             if self.config.queue_full == QueueFull::Fail {

@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use super::{Link, Shared};
 use crate::error::{Effect, Error, ErrorKind};
+use crate::pipe::in_flight::Asker;
 use crate::pipe::queued::Sent;
 use crate::pipe::slot::{Completions, Handle};
-use crate::pipe::synced::Synced;
+use crate::pipe::synced::{FOLLOW, Synced};
 use crate::process::fork::inherited;
 use crate::request::blocking_commands::Patience;
 use crate::request::name::Name;
@@ -49,7 +50,7 @@ impl Link {
         let asks = intake.synced.enter(target, now_ms);
         drop(intake);
         if asks {
-            shared.pipe.push_follow(now_ms);
+            shared.pipe.push_unasked(Asker::Follow, FOLLOW, now_ms);
             self.pushed(shared);
         } else if shared.is_unwatched() {
             self.wake(shared);

@@ -3,6 +3,7 @@
 //! Each writes the words that the server documents, in the order in which it wants them. Pure data; any thread.
 
 pub(crate) mod bits;
+pub(crate) mod cache;
 pub(crate) mod coalesce;
 pub(crate) mod geo;
 pub(crate) mod key;

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::mem;
 use std::task::Waker;
 
+use super::near::Read;
 use super::slot::{Completions, Payload, Target};
 use super::transaction_state::Exchange;
 use crate::error::Error;
@@ -23,8 +24,12 @@ pub(crate) enum Asker {
     Slot(Target),
     /// A transaction: many replies.
     Exchange(Box<Exchange>),
+    /// A read for a cache: several replies.
+    Read(Box<Read>),
     /// Whoever is told how far the disk is.
     Follow,
+    /// The cache that is to be told when keys change.
+    Tracking,
     /// Nobody any more: the caller was told something else, or never cared.
     Nobody,
 }
@@ -34,8 +39,8 @@ impl Asker {
     pub(crate) fn is_abandoned(&self) -> bool {
         match self {
             Self::Slot(target) => target.is_abandoned(),
-            Self::Exchange(_) => false,
-            Self::Follow | Self::Nobody => true,
+            Self::Exchange(_) | Self::Read(_) => false,
+            Self::Follow | Self::Tracking | Self::Nobody => true,
         }
     }
 
@@ -44,13 +49,18 @@ impl Asker {
         match self {
             Self::Exchange(exchange) => exchange.is_over(),
             Self::Nobody => true,
-            Self::Slot(_) | Self::Follow => false,
+            Self::Read(read) => read.target().is_none(),
+            Self::Slot(_) | Self::Follow | Self::Tracking => false,
         }
     }
 
     /// The waker of the task that waits for the answer, if a task does: see [`Target::call`].
     pub(crate) fn call(&self) -> Option<Waker> {
-        if let Self::Slot(target) = self { target.call() } else { None }
+        match self {
+            Self::Slot(target) => target.call(),
+            Self::Read(read) => read.target()?.call(),
+            _ => None,
+        }
     }
 
     /// Which command was asked for; none when nobody asked.
@@ -58,11 +68,12 @@ impl Asker {
         match self {
             Self::Slot(target) => Some(target.name()),
             Self::Exchange(exchange) => exchange.name(),
-            Self::Follow | Self::Nobody => None,
+            Self::Read(read) => read.target().map(Target::name),
+            Self::Follow | Self::Tracking | Self::Nobody => None,
         }
     }
 
-    /// Gives an error to whoever asked. A transaction keeps its place, so that its replies are taken and its end is seen.
+    /// Gives an error to whoever asked. What takes several replies keeps its place, so that they are taken and its end is seen.
     pub(crate) fn fail(&mut self, error: &Error, done: &mut Completions) {
         match mem::replace(self, Self::Nobody) {
             Self::Slot(target) => target.complete(Payload::Failed(error.clone()), done),
@@ -70,7 +81,11 @@ impl Asker {
                 exchange.fail(error, done);
                 *self = Self::Exchange(exchange);
             }
-            Self::Follow | Self::Nobody => {}
+            Self::Read(mut read) => {
+                read.fail(error, done);
+                *self = Self::Read(read);
+            }
+            Self::Follow | Self::Tracking | Self::Nobody => {}
         }
     }
 }

@@ -13,6 +13,8 @@
 mod cut;
 pub(crate) mod driver_number;
 pub(crate) mod in_flight;
+pub(crate) mod near;
+pub(crate) mod payload;
 pub(crate) mod queued;
 pub(crate) mod reply_reader;
 pub(crate) mod segment;
@@ -35,7 +37,6 @@ use crate::request::name::Name;
 use in_flight::{Asker, Entry, Time, Unit, call_task, is_before};
 use segment::{Segment, select_length, write_select};
 use slot::{Completions, FIRST_CONNECTION, Handle, Source, Target};
-use synced::FOLLOW;
 use transaction_state::Exchange;
 
 /// An emptied out-buffer larger than this is given back to the allocator.
@@ -158,18 +159,14 @@ impl Pipe {
         self.source.pair(name)
     }
 
-    /// Gathers the request to be told how far the disk is.
-    pub(crate) fn push_follow(&mut self, now_ms: u32) {
-        self.gather(Asker::Follow, 1, self.database, FOLLOW, Time::Issued(now_ms));
+    /// Gathers a request whose answer no caller waits for.
+    pub(crate) fn push_unasked(&mut self, asker: Asker, request: &[u8], now_ms: u32) {
+        self.gather(asker, 1, self.database, request, Time::Issued(now_ms));
     }
 
-    /// Gathers a request whose answer nobody waits for.
-    pub(crate) fn push_unasked(&mut self, request: &[u8], now_ms: u32) {
-        self.gather(Asker::Nobody, 1, self.database, request, Time::Issued(now_ms));
-    }
-
+    /// Gathers what takes so many replies.
     #[inline]
-    fn gather(&mut self, asker: Asker, frames: u32, database: u32, request: &[u8], time: Time) {
+    pub(crate) fn gather(&mut self, asker: Asker, frames: u32, database: u32, request: &[u8], time: Time) {
         let before = self.out.bytes.len();
         let selects = database != self.database;
         if selects {

@@ -15,8 +15,7 @@ pub(crate) enum Sent {
     Slot(Handle),
     /// Its answer will come, but the queue is fuller than it should be, for which somebody has to wait.
     Queued(Queued),
-    /// It was answered by the call itself. Only an engine in this process is that fast.
-    #[cfg_attr(not(feature = "embedded"), expect(dead_code, reason = "a connection never answers at once"))]
+    /// It was answered by the call itself: by an engine in this process, or from the near cache.
     Ready(Payload, DriverNumber),
 }
 

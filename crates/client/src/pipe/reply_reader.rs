@@ -2,18 +2,20 @@
 //!
 //! Whoever reads the socket fills the buffer here, cuts what arrived into frames, takes as many entries from the pipe (the
 //! only step under the pipe's lock), and then hands every frame to its entry without any lock. Messages that answer no
-//! request (RESP3's push type) are passed over. A reply that nobody asked for, or bytes that are no reply, end the
-//! connection: nothing after them can be trusted to belong to its asker.
+//! request (RESP3's push type) are for those who wait for the disk and for the near cache, or nobody's. A reply that nobody
+//! asked for, or bytes that are no reply, end the connection: nothing after them can be trusted to belong to its asker.
 //!
 //! It takes bytes and gives bytes: no socket, no clock, no thread. One reader at a time owns it.
 
 use std::collections::VecDeque;
 use std::mem;
+use std::sync::Arc;
 
 use sleeve_wire::attribute::behind_attributes;
 use sleeve_wire::frame::{Scanner, short_bulk};
 
 use super::in_flight::{Asker, Entry};
+use super::near::Cache;
 use super::slot::Completions;
 use super::slot::Payload;
 use super::synced::{MESSAGE, Synced};
@@ -86,6 +88,8 @@ pub(crate) struct Intake {
     messages: Vec<(usize, usize)>,
     /// Who waits until the disk has what a reply shows.
     pub(crate) synced: Synced,
+    /// What is kept true by messages that say which keys have changed.
+    pub(crate) cache: Option<Arc<dyn Cache>>,
 }
 
 impl Intake {
@@ -130,14 +134,26 @@ impl Intake {
                 Ok(Some(length)) => {
                     if behind_attributes(rest).first() != Some(&b'>') {
                         self.replies.push(Whole { start, end: start + length, head: 0 });
-                    } else if rest.starts_with(MESSAGE) {
-                        self.messages.push((self.start, self.start + length));
+                    } else {
+                        self.sort(length);
                     }
                     self.start += length;
                 }
                 Ok(None) => return Ok(self.replies.len()),
                 Err(error) => return Err(Error::protocol(error)),
             }
+        }
+    }
+
+    /// A message of this length has come that answers no request.
+    #[cold]
+    fn sort(&mut self, length: usize) {
+        let message = self.buffer.get(self.start..self.start + length).unwrap_or_default();
+        if message.starts_with(MESSAGE) {
+            self.messages.push((self.start, self.start + length));
+        } else if let Some(cache) = &self.cache {
+            // Ahead of the replies that have come with it, which are not kept then, although some may be newer.
+            cache.told(behind_attributes(message));
         }
     }
 
@@ -164,6 +180,7 @@ impl Intake {
             }
             let step = match &mut entry.asker {
                 Asker::Exchange(exchange) => exchange.accept(reply, done),
+                Asker::Read(read) => read.accept(reply, done),
                 _ => Step::Done,
             };
             if matches!(step, Step::More) {
@@ -187,6 +204,9 @@ impl Intake {
                     target.complete(payload, done);
                 }
                 (Some(Entry { asker: Asker::Follow, .. }), _) => self.synced.answered(reply, done),
+                (Some(Entry { asker: Asker::Tracking, .. }), _) => {
+                    self.cache.iter().for_each(|cache| cache.asked(reply));
+                }
                 (Some(entry), Step::Execute(request)) => resumption = Some(Resumption::execute(entry, request)),
                 (Some(entry), Step::Release) => resumption = Some(Resumption::release(&entry)),
                 _ => {}
@@ -223,6 +243,7 @@ impl Intake {
 
     /// The connection broke: forgets its bytes and returns the entries that were being answered.
     pub(crate) fn cut(&mut self) -> VecDeque<Entry> {
+        self.cache.iter().for_each(|cache| cache.lost());
         (self.start, self.end) = (0, 0);
         self.scanner = Scanner::new();
         self.replies.clear();

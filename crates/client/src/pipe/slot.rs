@@ -31,8 +31,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicUsize,
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use sleeve_wire::frame::{self, Frame, short_bulk};
-
+pub(crate) use super::payload::Payload;
 use crate::config::ErrorHook;
 use crate::error::{Effect, Error, ErrorKind};
 use crate::process::wake::wake_all;
@@ -546,73 +545,5 @@ impl Completions {
 impl Drop for Completions {
     fn drop(&mut self) {
         self.finish();
-    }
-}
-
-/// The longest reply, in bytes, that needs no memory of its own: with its frame, but where it is a bulk string.
-const INLINE_LENGTH_MAX: usize = 30;
-
-/// The answer to one command.
-pub(crate) enum Payload {
-    /// A reply of `length` bytes.
-    Short { length: u8, bytes: [u8; INLINE_LENGTH_MAX] },
-    /// A reply that is a bulk string of `length` bytes, without its frame: whoever cut it off has read that.
-    Text { length: u8, bytes: [u8; INLINE_LENGTH_MAX] },
-    /// A longer reply.
-    Long(Box<[u8]>),
-    /// There is no reply.
-    Failed(Error),
-}
-
-impl Payload {
-    /// Keeps the bytes of one frame.
-    #[inline]
-    pub(crate) fn of(frame: &[u8]) -> Self {
-        let head = short_bulk(frame).map_or(0, |(head, _)| head);
-        Self::short(frame, head).unwrap_or_else(|| Self::Long(frame.into()))
-    }
-
-    /// Keeps the bytes of one frame, if they need no memory of their own. Where it is a bulk string, so many bytes stand in
-    /// front of its text; otherwise none do.
-    #[inline]
-    pub(crate) fn short(frame: &[u8], head: usize) -> Option<Self> {
-        let mut bytes = [0; INLINE_LENGTH_MAX];
-        if head > 0 {
-            let text = frame.get(head..frame.len().saturating_sub(2))?;
-            bytes.get_mut(..text.len())?.copy_from_slice(text);
-            return Some(Self::Text { length: text.len() as u8, bytes });
-        }
-        bytes.get_mut(..frame.len())?.copy_from_slice(frame);
-        Some(Self::Short { length: frame.len() as u8, bytes })
-    }
-
-    /// The reply itself.
-    #[inline]
-    pub(crate) fn frame(&self) -> Result<Frame<'_>, Error> {
-        match self {
-            Self::Text { length, bytes } => Ok(Frame::Bulk(bytes.get(..usize::from(*length)).unwrap_or_default())),
-            Self::Short { length, bytes } => decode(bytes.get(..usize::from(*length)).unwrap_or_default()),
-            Self::Long(bytes) => decode(bytes),
-            Self::Failed(error) => Err(error.clone()),
-        }
-    }
-
-    /// The error that this is, if it is one.
-    pub(crate) fn into_error(self) -> Option<Error> {
-        match self {
-            Self::Failed(error) => Some(error),
-            Self::Text { .. } => None,
-            Self::Short { bytes, .. } if bytes.first() != Some(&b'-') && bytes.first() != Some(&b'!') => None,
-            payload => payload.frame().err(),
-        }
-    }
-}
-
-/// What these bytes of a whole frame say.
-fn decode(bytes: &[u8]) -> Result<Frame<'_>, Error> {
-    match frame::decode(bytes) {
-        Ok((Frame::Error(text), _)) => Err(Error::server(text)),
-        Ok((frame, _)) => Ok(frame),
-        Err(error) => Err(Error::protocol(error)),
     }
 }

@@ -121,6 +121,11 @@ impl Exchange {
         Some(watch.request.clone())
     }
 
+    /// What is executed if the conditions hold; none where there are none, and that goes out at once.
+    pub(crate) fn execution(&self) -> Option<&[u8]> {
+        self.watch.as_ref().map(|watch| watch.execution.as_slice())
+    }
+
     /// Answers whoever still waits with an error. Replies that come later are taken and dropped.
     pub(crate) fn fail(&mut self, error: &Error, done: &mut Completions) {
         for command in &mut self.commands {

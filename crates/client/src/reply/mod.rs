@@ -292,7 +292,10 @@ pub(crate) fn poll(handle: &mut Handle, has_yielded: &mut bool, context: &mut Co
 
 #[inline]
 pub(crate) fn read<T: FromReply>(payload: &Payload) -> Result<T, Error> {
-    T::from_reply(payload.frame()?)
+    match payload {
+        Payload::SharedText(string) => T::from_shared(string),
+        _ => T::from_reply(payload.frame()?),
+    }
 }
 
 pub(crate) fn already_taken() -> Error {

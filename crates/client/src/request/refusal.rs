@@ -20,6 +20,7 @@ pub(crate) fn shared(row: Option<&'static Row>) -> Option<Error> {
         OwnConnection::Greeting => "say it in the URL or the configuration",
         OwnConnection::Messages => "it needs a connection of its own",
         OwnConnection::Journal => "use reply.synced()",
+        OwnConnection::Tracking => "use client.cached()",
         OwnConnection::Silence => "use forget() on the replies that are of no interest",
         OwnConnection::Written => "it is about what its own connection has written; use client.lease()",
     };
@@ -55,6 +56,7 @@ mod tests {
             ("subscribe psubscribe ssubscribe unsubscribe punsubscribe sunsubscribe", "a connection of its own"),
             ("monitor sync psync replconf", "a connection of its own"),
             ("client|reply", "forget()"),
+            ("client|tracking client|caching", "client.cached()"),
             ("client|journal", "reply.synced()"),
             ("wait waitaof", "client.lease()"),
         ] {
@@ -63,7 +65,7 @@ mod tests {
                 assert!(error.message().contains(instead), "{error}");
             }
         }
-        assert_eq!(all().iter().filter(|row| shared(Some(row)).is_some()).count(), 24);
+        assert_eq!(all().iter().filter(|row| shared(Some(row)).is_some()).count(), 26);
         assert!(shared(None).is_none());
         let message = shared(Name::of(&["Client", "Reply"]).row()).map(|error| error.message().to_owned());
         assert!(message.is_some_and(|message| message.starts_with("CLIENT REPLY cannot travel")));

@@ -5,6 +5,7 @@
 #[cfg(feature = "embedded")]
 pub(crate) mod embedded;
 mod gathered;
+pub(crate) mod near;
 pub(crate) mod origin;
 pub(crate) mod pool;
 

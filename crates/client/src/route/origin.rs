@@ -2,14 +2,16 @@
 //!
 //! When the last handle is dropped, what was sent is still answered, and then the connections are closed. Any thread.
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
 use super::Route;
+use super::near::Near;
 use super::pool::{Pool, Turn};
 use crate::error::Error;
+use crate::options::cache::CacheOptions;
 use crate::pipe::queued::Sent;
 use crate::reactor::Bell;
 use crate::reactor::watcher::watch_for;
@@ -26,6 +28,10 @@ pub(crate) struct Origin {
     pub(crate) pool: Arc<Pool>,
     /// Those who keep requests back for a while.
     reserves: Mutex<Vec<Weak<dyn Reserve>>>,
+    /// The near cache, once somebody has asked for it.
+    near: OnceLock<Arc<Near>>,
+    /// Held while it is opened.
+    opening: Mutex<()>,
 }
 
 /// How long a client that is closed waits for what was kept back, if its server does not answer.
@@ -52,7 +58,8 @@ impl Drop for Origin {
 
 impl Origin {
     pub(crate) fn new(route: Route) -> Arc<Self> {
-        Arc::new(Self { route, pool: Arc::default(), reserves: Mutex::default() })
+        let (near, opening) = (OnceLock::new(), Mutex::new(()));
+        Arc::new(Self { route, pool: Arc::default(), reserves: Mutex::default(), near, opening })
     }
 
     /// Somebody keeps requests back.
@@ -60,6 +67,25 @@ impl Origin {
         let mut reserves = self.reserves.lock();
         reserves.retain(|reserve| reserve.strong_count() > 0);
         reserves.push(reserve);
+    }
+
+    /// The near cache of the client; opened with these options where there is none.
+    pub(crate) fn near(&self, options: Option<CacheOptions>) -> Result<Arc<Near>, Error> {
+        let _opening = self.opening.lock();
+        let near = match self.near.get() {
+            Some(near) => Arc::clone(near),
+            None => {
+                let near = Arc::new(Near::open(&self.route, options.clone().unwrap_or_default())?);
+                Arc::clone(self.near.get_or_init(|| near))
+            }
+        };
+        match options {
+            Some(options) if options != *near.options() => Err(Error::usage(
+                "this client has a near cache with other options, and one connection keeps one cache true: ask for it by \
+                 cached(), or make another client",
+            )),
+            _ => Ok(near),
+        }
     }
 
     /// Refuses further commands, and waits for the answers to those that were sent: on the shared connection, and on those

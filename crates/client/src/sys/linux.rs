@@ -61,6 +61,16 @@ pub(crate) fn exact_clock_ms() -> u32 {
     (now.tv_sec as u32).wrapping_mul(1000).wrapping_add((now.tv_nsec / 1_000_000) as u32)
 }
 
+/// Milliseconds on the clock of [`clock_ms`], which do not wrap.
+#[inline]
+pub(crate) fn uptime_ms() -> u64 {
+    let now = clock_gettime(ClockId::MonotonicCoarse);
+    (now.tv_sec as u64) * 1000 + (now.tv_nsec / 1_000_000) as u64
+}
+
+/// By how much the clock may be behind the true time, in milliseconds: a tick of the slowest kernel.
+pub(crate) const CLOCK_TICK_MS: u64 = 10;
+
 /// How long a wait on descriptors may take, for the system. A wait may end early, so what is too long for it is shortened.
 pub(crate) fn timespec(duration: Duration) -> Timespec {
     let duration = duration.min(WAIT_MAX);

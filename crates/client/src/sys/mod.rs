@@ -12,6 +12,6 @@ mod portable;
 mod tests;
 
 #[cfg(all(target_os = "linux", not(sleeve_portable)))]
-pub(crate) use linux::{Event, SEND_FLAGS, clock_ms, exact_clock_ms, stream, timespec};
+pub(crate) use linux::{CLOCK_TICK_MS, Event, SEND_FLAGS, clock_ms, exact_clock_ms, stream, timespec, uptime_ms};
 #[cfg(not(all(target_os = "linux", not(sleeve_portable))))]
-pub(crate) use portable::{Event, SEND_FLAGS, clock_ms, exact_clock_ms, stream, timespec};
+pub(crate) use portable::{CLOCK_TICK_MS, Event, SEND_FLAGS, clock_ms, exact_clock_ms, stream, timespec, uptime_ms};

@@ -75,6 +75,15 @@ pub(crate) fn exact_clock_ms() -> u32 {
     clock_ms()
 }
 
+/// Milliseconds on the clock of [`clock_ms`], which do not wrap.
+pub(crate) fn uptime_ms() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    (now.tv_sec as u64) * 1000 + (now.tv_nsec / 1_000_000) as u64
+}
+
+/// By how much the clock may be behind the true time, in milliseconds: what is cut off below one.
+pub(crate) const CLOCK_TICK_MS: u64 = 1;
+
 /// How long a wait on descriptors may take, for the system. A wait may end early, so what is too long for it is shortened.
 pub(crate) fn timespec(duration: Duration) -> Timespec {
     let duration = duration.min(WAIT_MAX);

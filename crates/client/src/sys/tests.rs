@@ -56,6 +56,10 @@ macro_rules! twin {
         while later() < 20 {
             assert!(later() < 60_000, "it goes back");
         }
+        // Two looks, the later one first: the clock may tick in between.
+        let (wide, narrow) = (twin::uptime_ms(), twin::clock_ms());
+        assert!(narrow.wrapping_sub(wide as u32) < 60_000, "they are one clock");
+        assert!(twin::CLOCK_TICK_MS > 0);
     };
 }
 

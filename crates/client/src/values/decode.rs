@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{BuildHasher, Hash};
+use std::sync::Arc;
 
 use sleeve_wire::frame::{Frame, Items, parse_double, parse_integer};
 
@@ -48,6 +49,12 @@ pub trait FromReply: Sized {
     ///
     /// The frame is never an error when it is a whole reply; as an element of a transaction's or an array's it may be.
     fn from_reply(frame: Frame<'_>) -> Result<Self, Error>;
+
+    /// Reads the value from a string that others may have too. What can share it takes it without copying it.
+    #[doc(hidden)]
+    fn from_shared(string: &Arc<[u8]>) -> Result<Self, Error> {
+        Self::from_reply(Frame::Bulk(string))
+    }
 
     /// Reads several values. Bytes are the exception: several of them are one string, not an array.
     #[doc(hidden)]
@@ -139,6 +146,10 @@ impl<T: FromReply> FromReply for Option<T> {
             Frame::Null => Ok(None),
             other => T::from_reply(other).map(Some),
         }
+    }
+
+    fn from_shared(string: &Arc<[u8]>) -> Result<Self, Error> {
+        T::from_shared(string).map(Some)
     }
 }
 
@@ -253,6 +264,17 @@ impl FromReply for String {
 impl FromReply for Box<[u8]> {
     fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
         u8::several_from_reply(frame).map(Vec::into_boxed_slice)
+    }
+}
+
+impl FromReply for Arc<[u8]> {
+    /// A string from the near cache ([`Client::cached`](crate::Client::cached)) is shared with it, and any other copied.
+    fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
+        u8::several_from_reply(frame).map(Into::into)
+    }
+
+    fn from_shared(string: &Arc<[u8]>) -> Result<Self, Error> {
+        Ok(Arc::clone(string))
     }
 }
 

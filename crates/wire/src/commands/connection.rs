@@ -21,6 +21,7 @@ Client "client", Connection, arity -2, since "2.4.0"
 
 ClientCaching "client|caching" of Client, Connection, arity 3, since "6.0.0"
     [NOSCRIPT LOADING STALE] [CONNECTION]
+    connection Tracking
     summary "Says whether the keys of the next command are to be remembered for this connection."
     complexity "O(1)"
     grammar "mode=<YES|NO>";
@@ -120,6 +121,7 @@ ClientSetName "client|setname" of Client, Connection, arity 3, since "2.6.9"
 
 ClientTracking "client|tracking" of Client, Connection, arity -3, since "6.0.0"
     [NOSCRIPT LOADING STALE] [CONNECTION]
+    connection Tracking
     summary "Has this connection told when keys change that it has read, or no longer."
     complexity "O(1). Some options may introduce additional complexity."
     grammar "status=<ON|OFF> [REDIRECT client-id:integer] [PREFIX prefix...+] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]";

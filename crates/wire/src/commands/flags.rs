@@ -234,6 +234,8 @@ pub enum OwnConnection {
     Messages,
     /// Whether the connection is told how far the disk is.
     Journal,
+    /// Whether the connection is told of keys that change.
+    Tracking,
     /// Whether commands are answered.
     Silence,
     /// It is about what this connection has written.

@@ -70,6 +70,7 @@ mod stream;
 mod string;
 #[macro_use]
 mod transaction;
+mod cacheable;
 mod flags;
 mod key_spec;
 mod keys;
@@ -78,6 +79,7 @@ mod merge;
 mod secrets;
 mod timeout;
 
+pub use cacheable::DecidingKey;
 pub use flags::{Categories, Flags, Group, KeyFlags, OwnConnection};
 pub use key_spec::{Begin, Find, KeySpec};
 pub use keys::{KeyPositions, KeyUses};

@@ -116,7 +116,8 @@ fn bytes_of(payload: &Payload) -> &[u8] {
     match payload {
         Payload::Short { length, bytes } => bytes.get(..usize::from(*length)).unwrap_or_default(),
         Payload::Long(bytes) => bytes,
-        Payload::Text { .. } | Payload::Failed(_) => &[],
+        Payload::Shared(bytes) => bytes,
+        Payload::Text { .. } | Payload::SharedText(_) | Payload::Failed(_) => &[],
     }
 }
 

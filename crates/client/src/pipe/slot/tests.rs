@@ -5,6 +5,8 @@ use std::sync::atomic::AtomicUsize;
 use std::task::Wake;
 use std::thread;
 
+use sleeve_wire::frame::Frame;
+
 use super::*;
 
 struct Nobody;
@@ -177,6 +179,7 @@ fn short_and_long_replies_read_back() {
         frame.extend_from_slice(&text);
         frame.extend_from_slice(b"\r\n");
         assert_eq!(Payload::of(&frame).frame(), Ok(Frame::Bulk(&text)));
+        assert_eq!(Payload::shared(&frame).clone().frame(), Ok(Frame::Bulk(&text)));
     }
 }
 

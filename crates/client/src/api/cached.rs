@@ -1,0 +1,111 @@
+//! The handle whose reads are answered from the client's near cache.
+//!
+//! It takes the same commands as a client does. What only reads one key, and always says the same of it, is answered here where
+//! it can be; anything else goes on to the server. What is cached, and how it stays true, is in `route/near`.
+
+use std::sync::Arc;
+
+use super::cmd::Cmd;
+use crate::commands::ask::Ask;
+use crate::reply::Reply;
+use crate::request::Request;
+use crate::route::near::Near;
+use crate::route::near::stats::CacheStats;
+use crate::route::origin::Origin;
+use crate::values::decode::FromReply;
+
+/// A client or one of its databases, with replies that are kept in this process while the server knows them to be true.
+///
+/// Made by [`Client::cached`](crate::Client::cached). Cheap to clone; all that a client makes share one cache.
+///
+/// ```
+/// # #[cfg(feature = "embedded")] {
+/// use std::sync::Arc;
+/// use sleeve::{Client, prelude::*};
+///
+/// let client = Client::embedded();
+/// let cached = client.cached()?;
+/// cached.hset("user:1", [("name", "Ann")]).wait()?;
+/// for _ in 0..10 {
+///     let name: Arc<[u8]> = cached.hget("user:1", "name").wait()?; // one of them goes to the server
+///     assert_eq!(&*name, b"Ann");
+/// }
+/// client.hset("user:1", [("name", "Anna")]).wait()?; // whoever writes, and from wherever
+/// assert_eq!(cached.hget::<String>("user:1", "name").wait()?, "Anna");
+/// assert_eq!(cached.stats().hits, 9);
+/// # }
+/// # Ok::<(), sleeve::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Cached {
+    origin: Arc<Origin>,
+    near: Arc<Near>,
+    database: u32,
+}
+
+impl Cached {
+    pub(crate) fn new(origin: Arc<Origin>, near: Arc<Near>, database: u32) -> Self {
+        Self { origin, near, database }
+    }
+
+    /// The same for another database of the server, with the same cache.
+    pub fn db(&self, database: u32) -> Self {
+        Self { database, ..self.clone() }
+    }
+
+    /// A command by its name, for those that have no method of their own; see [`Cmd`].
+    pub fn cmd(&self, name: &str) -> Cmd<'_, Self> {
+        Cmd::new(self, name)
+    }
+
+    /// What the cache has done since it is there, and what it has.
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")] {
+    /// # use sleeve::{Client, prelude::*};
+    /// # let cached = Client::embedded().cached()?;
+    /// for _ in 0..4 {
+    ///     cached.get::<Option<String>>("name").wait()?;
+    /// }
+    /// let stats = cached.stats();
+    /// assert_eq!((stats.hits, stats.misses, stats.hit_rate()), (3, 1, 0.75));
+    /// println!("{} replies in {} bytes", stats.entries, stats.bytes);
+    /// # }
+    /// # Ok::<(), sleeve::Error>(())
+    /// ```
+    pub fn stats(&self) -> CacheStats {
+        self.near.stats()
+    }
+
+    /// Forgets all that is kept, in all databases; whatever is read next is read anew.
+    pub fn clear(&self) {
+        self.near.clear();
+    }
+}
+
+impl Ask for Cached {
+    #[inline]
+    fn ask<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
+        let route = &self.origin.route;
+        match Request::with(write, |request| self.near.send(route, self.database, request)) {
+            Ok(Ok(sent)) => Reply::sent(sent, route.error_hook()),
+            Ok(Err(error)) | Err(error) => Reply::failed(error, route.error_hook()),
+        }
+    }
+
+    fn ask_waiting<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
+        self.origin.ask_waiting(self.database, None, write)
+    }
+}
+
+impl std::fmt::Debug for Cached {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cached").field("database", &self.database).field("stats", &self.stats()).finish()
+    }
+}
+
+/// It is used from any thread; the build fails when that stops being so.
+const _: () = {
+    const fn any_thread<T: Send + Sync + Clone>() {}
+    any_thread::<Cached>();
+};

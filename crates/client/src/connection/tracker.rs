@@ -1,0 +1,50 @@
+//! The near cache of a connection, if it has one: what callers write it is told here, and how far its server was asked is kept.
+//!
+//! Any thread.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use sleeve_wire::commands::Flags;
+
+use crate::pipe::near::Cache;
+use crate::pipe::transaction_state::Exchange;
+use crate::request::Written;
+
+/// The cache of a link, if it has one, and how far its server was asked.
+#[derive(Default)]
+pub(super) struct Tracker {
+    pub(super) cache: OnceLock<Arc<dyn Cache>>,
+    /// The connection on which the server was asked last.
+    pub(super) asked_on: AtomicU32,
+    /// Whether the connection that is there speaks RESP3.
+    pub(super) speaks_resp3: AtomicBool,
+}
+
+impl Tracker {
+    /// A connection was greeted.
+    pub(super) fn greeted(&self, speaks_resp3: bool) {
+        self.speaks_resp3.store(speaks_resp3, Ordering::Relaxed);
+    }
+
+    /// A request was sent by itself, as [`observed`](Tracker::observed).
+    pub(super) fn observed_one(&self, request: Written<'_>) {
+        let only_reads = request.name.row().is_some_and(|row| row.flags.contains(Flags::READONLY));
+        if !only_reads {
+            self.observed(request.bytes);
+        }
+    }
+
+    /// Requests were sent: the cache is told, behind the sending, what they may have changed.
+    #[inline]
+    pub(super) fn observed(&self, requests: &[u8]) {
+        if let Some(cache) = self.cache.get() {
+            cache.wrote(requests);
+        }
+    }
+
+    /// What a transaction will execute, for the cache to be told; nothing where that goes out at once, or nobody is told.
+    pub(super) fn execution(&self, exchange: &Exchange) -> Option<Vec<u8>> {
+        self.cache.get().and(exchange.execution()).map(<[u8]>::to_vec)
+    }
+}

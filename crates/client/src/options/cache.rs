@@ -1,0 +1,84 @@
+//! What the near cache can be told.
+//!
+//! Pure data; any thread.
+
+use std::time::Duration;
+
+use crate::error::Error;
+
+/// How a client's near cache works: see [`Client::cached_with`](crate::Client::cached_with).
+///
+/// ```
+/// use std::time::Duration;
+/// use sleeve::CacheOptions;
+///
+/// let options = CacheOptions::new().bytes_max(256 << 20).ttl_max(Duration::from_secs(600)).broadcast(["user:", "price:"]);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CacheOptions {
+    pub(crate) bytes_max: usize,
+    pub(crate) ttl_max: Duration,
+    /// None where the server remembers what was read.
+    pub(crate) prefixes: Option<Vec<Vec<u8>>>,
+}
+
+impl Default for CacheOptions {
+    fn default() -> Self {
+        Self { bytes_max: 64 << 20, ttl_max: Duration::from_secs(3600), prefixes: None }
+    }
+}
+
+impl CacheOptions {
+    /// 64 MiB, an hour, and a server that remembers what was read.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many bytes the cache takes at most, with what it takes for each key beside the reply itself; 64 MiB without
+    /// this. A reply that would take more than an eighth of it is not kept.
+    pub fn bytes_max(mut self, bytes: usize) -> Self {
+        self.bytes_max = bytes;
+        self
+    }
+
+    /// How long a reply is kept at most, however seldom its key changes; an hour without this. A reply whose key has a time to
+    /// live of its own is never kept for longer than that.
+    pub fn ttl_max(mut self, time: Duration) -> Self {
+        self.ttl_max = time;
+        self
+    }
+
+    /// The server remembers nothing, and tells of every change to a key that begins in one of these ways; without any, of every
+    /// change to any key (BCAST). Only such keys are cached.
+    ///
+    /// It costs the server no memory, and the client a message for each change, whether it has read the key or not: for few
+    /// changes to keys that many clients read. No prefix may begin with another.
+    pub fn broadcast<P: Into<Vec<u8>>>(mut self, prefixes: impl IntoIterator<Item = P>) -> Self {
+        self.prefixes = Some(prefixes.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Why it cannot be had, if it cannot.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let prefixes = self.prefixes.iter().flatten().enumerate();
+        for (index, prefix) in prefixes {
+            let others = self.prefixes.iter().flatten().skip(index + 1);
+            if let Some(other) = others.into_iter().find(|other| other.starts_with(prefix) || prefix.starts_with(other))
+            {
+                let (one, other) = (prefix.escape_ascii(), other.escape_ascii());
+                return Err(Error::usage(format!(
+                    "the prefixes \"{one}\" and \"{other}\" of the near cache overlap: leave out the longer one"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether keys like this are cached.
+    pub(crate) fn covers(&self, key: &[u8]) -> bool {
+        match &self.prefixes {
+            Some(prefixes) => prefixes.is_empty() || prefixes.iter().any(|prefix| key.starts_with(prefix)),
+            None => true,
+        }
+    }
+}

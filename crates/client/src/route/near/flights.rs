@@ -1,0 +1,97 @@
+//! Reads that are on their way: one for each request, whoever asks for it.
+//!
+//! The first who asks sends; those who ask meanwhile wait for the same reply. That is sound while nothing has been heard of the
+//! key since the read was sent: whoever asks after a change was heard of must not get what was read before it. So a read of
+//! whose key something is heard keeps those who wait for it already, takes in nobody else, and its reply is not kept; the next
+//! who asks sends another one. At most one read of a request at a time has heard of nothing.
+//!
+//! Pure data; one shard's lock guards it.
+
+use super::store::{Asked, ByHash};
+use crate::pipe::slot::Target;
+
+/// A read on its way.
+pub(super) struct Flight {
+    number: u64,
+    pub(super) database: u32,
+    pub(super) request: Box<[u8]>,
+    pub(super) key: (usize, usize),
+    /// Those who wait besides whoever sent it.
+    pub(super) others: Vec<Target>,
+    /// When it was sent.
+    pub(super) sent_ms: u64,
+    /// Nothing was heard of its key since it was sent.
+    pub(super) is_current: bool,
+    /// The server was known to say what changes when it was sent, or confirms it with the reply.
+    pub(super) is_tracked: bool,
+}
+
+impl Flight {
+    fn key(&self) -> &[u8] {
+        self.request.get(self.key.0..self.key.1).unwrap_or_default()
+    }
+}
+
+/// All reads of a shard's keys that are on their way, by the hashes of their keys.
+#[derive(Default)]
+pub(super) struct Flights {
+    by_hash: ByHash<Vec<Flight>>,
+    last: u64,
+}
+
+impl Flights {
+    /// The read that whoever asks for this may wait for.
+    pub(super) fn current(&mut self, hash: u64, database: u32, request: &[u8]) -> Option<&mut Flight> {
+        let flights = self.by_hash.get_mut(&hash)?;
+        flights
+            .iter_mut()
+            .find(|flight| flight.is_current && flight.database == database && *flight.request == *request)
+    }
+
+    /// A read is about to be sent; by which number it is found.
+    pub(super) fn begin(&mut self, asked: Asked<'_>, sent_ms: u64, is_tracked: bool) -> u64 {
+        self.last += 1;
+        self.by_hash.entry(asked.hash).or_default().push(Flight {
+            number: self.last,
+            database: asked.database,
+            request: asked.request.into(),
+            key: asked.key,
+            others: Vec::new(),
+            sent_ms,
+            is_current: true,
+            is_tracked,
+        });
+        self.last
+    }
+
+    /// A read was answered.
+    pub(super) fn end(&mut self, hash: u64, number: u64) -> Option<Flight> {
+        let flights = self.by_hash.get_mut(&hash)?;
+        let at = flights.iter().position(|flight| flight.number == number)?;
+        let flight = flights.swap_remove(at);
+        if flights.is_empty() {
+            self.by_hash.remove(&hash);
+        }
+        Some(flight)
+    }
+
+    /// Something was heard of a key.
+    pub(super) fn overtake(&mut self, hash: u64, key: &[u8]) {
+        for flight in self.by_hash.get_mut(&hash).into_iter().flatten().filter(|flight| flight.key() == key) {
+            flight.is_current = false;
+        }
+    }
+
+    /// Something was heard of all keys.
+    pub(super) fn overtake_all(&mut self) {
+        self.by_hash.values_mut().flatten().for_each(|flight| flight.is_current = false);
+    }
+}
+
+/// For what is planted in the simulation.
+#[cfg(test)]
+impl Flights {
+    pub(super) fn by_number(&mut self, hash: u64, number: u64) -> Option<&mut Flight> {
+        self.by_hash.get_mut(&hash)?.iter_mut().find(|flight| flight.number == number)
+    }
+}

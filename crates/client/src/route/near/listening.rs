@@ -1,0 +1,148 @@
+//! How the cache is kept true over an engine in this process: a session of its own that listens.
+//!
+//! It reads what is missing, in the caller's thread, and the engine rings when it has something to say: before a write returns
+//! that has changed a key. Whoever looks for a reply first looks whether it has rung, and then has the session say what it
+//! knows. So a read that begins when a write is over never finds what was there before it, whoever wrote.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use sleeve_server::{Engine, Local};
+use sleeve_wire::frame::Scanner;
+
+use super::shards::Wanted;
+use super::tracking::Tracking;
+use crate::pipe::near::{Answer, Cache, Life};
+use crate::pipe::segment::write_select;
+use crate::pipe::slot::Payload;
+
+/// Speaks RESP3, which has messages.
+const HELLO: &[u8] = b"*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n";
+
+/// Somebody hears what the engine says: it may have been taken out of the box, so that no more is rung for it, and not be
+/// heeded yet. Whoever looks meanwhile waits for that.
+const HEARING: u64 = u64::MAX;
+
+/// A session of an embedded engine that reads for the cache and hears what changes.
+pub(super) struct Listening {
+    engine: Arc<Engine>,
+    /// How often the engine has rung, and how often it had when it was last heard to the end; [`HEARING`] meanwhile.
+    rung: Arc<AtomicU64>,
+    heard: AtomicU64,
+    session: Mutex<Option<Session>>,
+}
+
+struct Session {
+    local: Local,
+    database: u32,
+    received: Vec<u8>,
+}
+
+/// The session answers no more, or not now.
+struct Lost;
+
+impl Listening {
+    pub(super) fn new(engine: Arc<Engine>) -> Self {
+        Self { engine, rung: Arc::default(), heard: AtomicU64::new(0), session: Mutex::new(None) }
+    }
+
+    /// Takes in what has changed, if anything has.
+    #[inline]
+    pub(super) fn hear(&self, tracking: &Tracking) {
+        if self.rung.load(Ordering::Acquire) != self.heard.load(Ordering::Acquire) {
+            self.hear_now(tracking);
+        }
+    }
+
+    #[cold]
+    fn hear_now(&self, tracking: &Tracking) {
+        let mut session = self.session.lock();
+        self.exchange(&mut session, tracking, &[]);
+    }
+
+    /// Reads what is missing; nothing where the engine does not answer at once, and others have to wait for it.
+    pub(super) fn read(&self, tracking: &Tracking, wanted: Wanted<'_>, requests: &[u8]) -> Option<Payload> {
+        let mut session = self.session.lock();
+        if session.is_none() {
+            *session = self.open(tracking);
+        }
+        // Somebody may have read it while this waited for the session.
+        if let Some(payload) = tracking.shards.find(wanted) {
+            return Some(payload);
+        }
+        let mut travelling = Vec::with_capacity(requests.len() + 32);
+        let selects = session.as_ref().is_some_and(|session| session.database != wanted.database);
+        if selects {
+            write_select(&mut travelling, wanted.database);
+        }
+        travelling.extend_from_slice(requests);
+        let leading = usize::from(selects);
+        let replies = self.exchange(&mut session, tracking, &travelling)?;
+        let remembering = usize::from(tracking.opts_in());
+        if replies.len() != leading + remembering + 2 {
+            // The engine holds it up: what comes later would be taken for the next one's.
+            self.lose(&mut session, tracking);
+            return None;
+        }
+        let is_ok = |reply: Option<&Vec<u8>>| reply.is_some_and(|reply| reply == b"+OK\r\n");
+        if selects && !is_ok(replies.first()) {
+            return None;
+        }
+        if let Some(session) = session.as_mut() {
+            session.database = wanted.database;
+        }
+        let mut replies = replies.into_iter().skip(leading);
+        let is_remembered = remembering == 0 || is_ok(replies.next().as_ref());
+        let payload = Payload::shared(&replies.next()?);
+        let answer = Answer { payload, is_remembered, life: Life::of(&replies.next()?) };
+        tracking.shards.keep(wanted, &answer);
+        Some(answer.payload)
+    }
+
+    /// Opens a session that is told of changes.
+    fn open(&self, tracking: &Tracking) -> Option<Session> {
+        let rung = Arc::clone(&self.rung);
+        let local = self.engine.connect(move || _ = rung.fetch_add(1, Ordering::AcqRel));
+        let mut session = Some(Session { local, database: 0, received: Vec::new() });
+        let replies = self.exchange(&mut session, tracking, &[HELLO, tracking.request()].concat())?;
+        tracking.asked(replies.get(1)?);
+        session
+    }
+
+    /// Exchanges requests for replies; messages that come are heard.
+    fn exchange(&self, session: &mut Option<Session>, tracking: &Tracking, requests: &[u8]) -> Option<Vec<Vec<u8>>> {
+        let open = session.as_mut()?;
+        self.heard.store(HEARING, Ordering::Release);
+        let rung = self.rung.load(Ordering::Acquire);
+        let replies = open.exchange(tracking, requests);
+        if replies.is_err() {
+            self.lose(session, tracking);
+        }
+        self.heard.store(rung, Ordering::Release);
+        replies.ok()
+    }
+
+    /// The session is over, and what it would say from now on is not heard.
+    fn lose(&self, session: &mut Option<Session>, tracking: &Tracking) {
+        *session = None;
+        tracking.lost();
+    }
+}
+
+impl Session {
+    fn exchange(&mut self, tracking: &Tracking, requests: &[u8]) -> Result<Vec<Vec<u8>>, Lost> {
+        self.received.clear();
+        let outcome = self.local.exchange_now(requests, &mut self.received);
+        let (mut rest, mut replies) = (self.received.as_slice(), Vec::new());
+        while let Ok(Some(length)) = Scanner::new().scan(rest) {
+            let (frame, after) = rest.split_at_checked(length).unwrap_or((rest, &[]));
+            match frame.first() {
+                Some(b'>') => tracking.told(frame),
+                _ => replies.push(frame.to_vec()),
+            }
+            rest = after;
+        }
+        outcome.map(|()| replies).map_err(|_| Lost)
+    }
+}

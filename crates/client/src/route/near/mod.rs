@@ -1,0 +1,186 @@
+//! The near cache: reads that are answered in this process, from replies that the server keeps true.
+//!
+//! What may be kept stands in the command table (`requests`). A read whose reply is here takes it from here (`shards`, `store`,
+//! `sieve`); one whose reply is on its way to somebody waits for that (`flights`); any other is sent, with what makes the server
+//! say when its key changes. What it says, and what happens to the connection, is heard by `tracking`; over an engine in this
+//! process by `listening`, a twin that does the sending too.
+//!
+//! It serves the commands of whoever asks through it (`Cached`), and watches the writes of all who send on the client's shared
+//! connection. Any thread.
+
+mod flights;
+#[cfg(feature = "embedded")]
+mod listening;
+mod requests;
+mod shards;
+mod sieve;
+#[cfg(test)]
+mod simulation;
+pub(crate) mod stats;
+mod store;
+mod tracking;
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use sleeve_wire::number::push_i64;
+
+use super::Route;
+use crate::config::Protocol;
+use crate::connection::Link;
+use crate::error::Error;
+use crate::options::cache::CacheOptions;
+use crate::pipe::driver_number::DriverNumber;
+use crate::pipe::near::{Cache, Place, Read};
+use crate::pipe::queued::Sent;
+use crate::pipe::slot::{Completions, Handle, Target};
+use crate::process::fork::{Process, inherited};
+use crate::request::Written;
+use crate::sys::uptime_ms;
+#[cfg(feature = "embedded")]
+use listening::Listening;
+use requests::deciding_key;
+use shards::{Look, Shards, Wanted};
+use stats::CacheStats;
+use tracking::{CACHING, Tracking};
+
+/// Which part of the command timeout a read may have behind it that others still wait for. What they wait beyond their own
+/// time is less than the clock of timeouts is wrong by.
+const SHARED_PART: u32 = 16;
+
+/// A client's near cache.
+pub(crate) struct Near {
+    tracking: Arc<Tracking>,
+    way: Way,
+    /// Where it was made: elsewhere nobody hears what changes.
+    process: Process,
+}
+
+/// How it reads what is missing.
+enum Way {
+    Remote(Arc<Link>),
+    #[cfg(feature = "embedded")]
+    Local(Box<Listening>),
+}
+
+impl Near {
+    /// Opens the cache of a client that sends this way.
+    pub(crate) fn open(route: &Route, options: CacheOptions) -> Result<Self, Error> {
+        options.check()?;
+        route.check_process()?;
+        if matches!(route, Route::Remote(_)) && route.config().protocol == Protocol::Resp2 {
+            return Err(Error::usage(
+                "the near cache needs RESP3, by which a server says what changes, and this client is configured for RESP2",
+            ));
+        }
+        let limit = route.config().command_timeout.map_or(u128::MAX, |timeout| (timeout / SHARED_PART).as_millis());
+        let secret = RandomState::new().hash_one(0);
+        let shared_ms_max = u64::try_from(limit).unwrap_or(u64::MAX);
+        let shards = Shards::new(&options, &route.driver(), secret, shared_ms_max);
+        let tracking = Arc::new(Tracking::new(shards, options)?);
+        let way = match route {
+            Route::Remote(link) => {
+                link.attach(Arc::clone(&tracking) as Arc<dyn Cache>);
+                Way::Remote(Arc::clone(link))
+            }
+            #[cfg(feature = "embedded")]
+            Route::Local(embedded) => Way::Local(Box::new(Listening::new(Arc::clone(embedded.engine())))),
+        };
+        Ok(Self { tracking, way, process: Process::this() })
+    }
+
+    /// What it was told when it was opened.
+    pub(crate) fn options(&self) -> &CacheOptions {
+        &self.tracking.options
+    }
+
+    /// What it has done and has.
+    pub(crate) fn stats(&self) -> CacheStats {
+        self.tracking.shards.stats()
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&self) {
+        self.tracking.shards.forget_all();
+    }
+
+    /// Answers a request from here, or sends it.
+    #[inline]
+    pub(crate) fn send(&self, route: &Route, database: u32, request: Written<'_>) -> Result<Sent, Error> {
+        let Some(key) = deciding_key(request) else { return route.send(database, request) };
+        if !self.process.is_this() {
+            return Err(inherited());
+        }
+        let wanted = Wanted { database, request, key, now_ms: uptime_ms() };
+        if !self.tracking.options.covers(wanted.key()) {
+            return route.send(database, request);
+        }
+        match &self.way {
+            Way::Remote(link) => match self.tracking.shards.look(wanted) {
+                Look::Hit(payload) => Ok(Sent::Ready(payload, DriverNumber::NONE)),
+                Look::Shared(handle) => Ok(Sent::Slot(handle)),
+                Look::Missing(place, target, handle) => self.fly(link, wanted, (place, target, handle)),
+            },
+            #[cfg(feature = "embedded")]
+            Way::Local(listening) => {
+                listening.hear(&self.tracking);
+                if let Some(payload) = self.tracking.shards.find(wanted) {
+                    return Ok(Sent::Ready(payload, DriverNumber::NONE));
+                }
+                self.read_here(listening, route, wanted)
+            }
+        }
+    }
+
+    /// Sends a read over the connection.
+    #[cold]
+    fn fly(&self, link: &Link, wanted: Wanted<'_>, ends: (Place, Target, Handle)) -> Result<Sent, Error> {
+        let (place, target, handle) = ends;
+        let opts_in = self.tracking.opts_in();
+        let cache = Arc::clone(&self.tracking) as Arc<dyn Cache>;
+        let read = Box::new(Read::new(cache, place, target, opts_in));
+        let sent = match self.tracking.refusal() {
+            Some(refusal) => Err((refusal, read)),
+            None => link.send_read(wanted.database, wanted.request.name, &requests_of(wanted, opts_in), read),
+        };
+        // Others may wait for it already, and are told by it.
+        if let Err((error, mut read)) = sent {
+            let mut done = Completions::default();
+            read.fail(&error, &mut done);
+            drop(read);
+            link.finish(&mut done);
+        }
+        Ok(Sent::Slot(handle))
+    }
+
+    /// Reads in an engine in this process.
+    #[cfg(feature = "embedded")]
+    #[cold]
+    fn read_here(&self, listening: &Listening, route: &Route, wanted: Wanted<'_>) -> Result<Sent, Error> {
+        if route.is_open()
+            && let Some(payload) = listening.read(&self.tracking, wanted, &requests_of(wanted, self.tracking.opts_in()))
+        {
+            return Ok(Sent::Ready(payload, DriverNumber::NONE));
+        }
+        // What is held up there waits as any command does.
+        route.send(wanted.database, wanted.request)
+    }
+}
+
+/// Everything that a read for the cache sends: what has its key remembered, where that is to be said, the read, and for how
+/// long the key will live.
+fn requests_of(wanted: Wanted<'_>, opts_in: bool) -> Vec<u8> {
+    let (request, key) = (wanted.request.bytes, wanted.key());
+    let mut requests = Vec::with_capacity(CACHING.len() + request.len() + key.len() + 48);
+    if opts_in {
+        requests.extend_from_slice(CACHING);
+    }
+    requests.extend_from_slice(request);
+    requests.extend_from_slice(b"*2\r\n$4\r\nPTTL\r\n$");
+    push_i64(&mut requests, key.len() as i64);
+    requests.extend_from_slice(b"\r\n");
+    requests.extend_from_slice(key);
+    requests.extend_from_slice(b"\r\n");
+    requests
+}

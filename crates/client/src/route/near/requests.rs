@@ -1,0 +1,184 @@
+//! What a request says of its keys: which one decides its reply, and which ones it may change.
+//!
+//! Both are read from the command table. Pure functions; any thread.
+
+use sleeve_wire::arguments::{Args, Span};
+use sleeve_wire::commands::{Flags, all};
+
+use crate::request::Written;
+use crate::request::name::Name;
+
+/// How many rows there are.
+const ROWS: usize = all().len();
+
+/// That the key is the last argument.
+const IS_LAST: u8 = 0x80;
+
+/// Where the key stands in each command whose reply may be kept; 0 for the others.
+static DECIDING: [u8; ROWS] = {
+    let mut table = [0; ROWS];
+    let mut row = 0;
+    while row < ROWS {
+        if let Some(key) = all()[row].deciding_key() {
+            table[row] = key.index as u8 | if key.is_last { IS_LAST } else { 0 };
+        }
+        row += 1;
+    }
+    table
+};
+
+/// Where the key stands in the bytes of a request whose reply may be kept.
+#[inline]
+pub(super) fn deciding_key(request: Written<'_>) -> Option<(usize, usize)> {
+    let place = DECIDING.get(usize::from(request.name.number())).copied().filter(|&place| place != 0)?;
+    let mut words = Words::of(request.bytes);
+    let key = words.nth(usize::from(place & !IS_LAST))?;
+    (place & IS_LAST == 0 || words.left == 0).then_some(key)
+}
+
+/// The words of a request, as where each begins and ends in its bytes.
+#[derive(Clone)]
+struct Words<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    left: usize,
+}
+
+impl<'a> Words<'a> {
+    #[inline]
+    fn of(bytes: &'a [u8]) -> Self {
+        let mut words = Self { bytes, at: 0, left: 0 };
+        words.left = words.number().unwrap_or(0);
+        words
+    }
+
+    /// The number in a line such as `$3` or `*2`, which ends where the next thing begins.
+    #[inline]
+    fn number(&mut self) -> Option<usize> {
+        let mut number = 0usize;
+        loop {
+            self.at += 1;
+            match self.bytes.get(self.at)? {
+                digit @ b'0'..=b'9' => number = number.checked_mul(10)?.checked_add(usize::from(digit - b'0'))?,
+                _ => break,
+            }
+        }
+        self.at += 2;
+        Some(number)
+    }
+}
+
+impl Iterator for Words<'_> {
+    type Item = (usize, usize);
+
+    #[inline]
+    fn next(&mut self) -> Option<(usize, usize)> {
+        self.left = self.left.checked_sub(1)?;
+        let length = self.number()?;
+        let word = (self.at, self.at.checked_add(length)?);
+        self.at = word.1 + 2;
+        (word.1 <= self.bytes.len()).then_some(word)
+    }
+}
+
+/// What requests may have changed.
+pub(super) enum Change<'a> {
+    /// This key.
+    Key(&'a [u8]),
+    /// Nobody can tell what.
+    Everything,
+}
+
+/// Calls back with whatever these requests may change, request by request.
+pub(super) fn changes<'a>(requests: &'a [u8], mut tell: impl FnMut(Change<'a>)) {
+    let mut rest = requests;
+    while !rest.is_empty() {
+        let mut words = Words::of(rest);
+        let places: Vec<(usize, usize)> = words.by_ref().collect();
+        let Some((request, after)) = rest.split_at_checked(words.at).filter(|_| !places.is_empty()) else {
+            return tell(Change::Everything);
+        };
+        changed_by(request, &places, &mut tell);
+        rest = after;
+    }
+}
+
+fn changed_by<'a>(request: &'a [u8], places: &[(usize, usize)], tell: &mut impl FnMut(Change<'a>)) {
+    let words: Vec<&'a [u8]> = places.iter().map(|&(start, end)| request.get(start..end).unwrap_or_default()).collect();
+    // A command that is in no table may do anything.
+    let Some(row) = Name::find(&words).row() else { return tell(Change::Everything) };
+    if row.flags.contains(Flags::READONLY) {
+        return;
+    }
+    let span = |&(start, end): &(usize, usize)| Span { start: start as u32, len: (end - start) as u32 };
+    let spans: Vec<Span> = places.iter().map(span).collect();
+    let args = Args::new(request, &spans);
+    let mut has_keys = false;
+    for index in row.key_positions(args) {
+        has_keys = true;
+        tell(Change::Key(words.get(index).copied().unwrap_or_default()));
+    }
+    if !has_keys && row.flags.contains(Flags::WRITE) {
+        tell(Change::Everything);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::Request;
+
+    fn written(words: &[&str]) -> Vec<u8> {
+        Request::bytes_of(|request| words.iter().for_each(|word| _ = request.word(word))).expect("a request")
+    }
+
+    fn key(words: &[&str]) -> Option<String> {
+        let bytes = written(words);
+        let (start, end) = deciding_key(Written { bytes: &bytes, name: Name::of(words) })?;
+        Some(String::from_utf8_lossy(bytes.get(start..end)?).into_owned())
+    }
+
+    #[test]
+    fn one_key_decides_a_reply_or_it_is_not_kept() {
+        let long = "x".repeat(1234);
+        for (words, wanted) in [
+            (&["GET", "k"][..], Some("k")),
+            (&["HGET", &long, "field"], Some(&long)),
+            (&["GETRANGE", "", "0", "-1"], Some("")),
+            (&["EXISTS", "a"], Some("a")),
+            (&["EXISTS", "a", "b"], None),
+            (&["MGET", "a"], Some("a")),
+            (&["SINTER", "a", "b"], None),
+            (&["SET", "a", "b"], None),
+            (&["TTL", "a"], None),
+            (&["SRANDMEMBER", "a"], None),
+            (&["PING"], None),
+            (&["GET"], None),
+            (&["MY.READ", "a"], None),
+        ] {
+            assert_eq!(key(words).as_deref(), wanted, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn a_request_says_what_it_may_change() {
+        let told = |requests: &[&[&str]]| {
+            let bytes: Vec<u8> = requests.iter().flat_map(|words| written(words)).collect();
+            let mut told = Vec::new();
+            changes(&bytes, |change| {
+                told.push(match change {
+                    Change::Key(key) => String::from_utf8_lossy(key).into_owned(),
+                    Change::Everything => "*".to_owned(),
+                });
+            });
+            told.join(" ")
+        };
+        assert_eq!(told(&[&["SET", "a", "1"], &["GET", "b"], &["MSET", "c", "1", "d", "2"]]), "a c d");
+        assert_eq!(told(&[&["MULTI"], &["RENAME", "a", "b"], &["EXEC"]]), "a b");
+        assert_eq!(told(&[&["EVAL", "return 1", "2", "a", "b", "c"]]), "a b");
+        assert_eq!(told(&[&["SORT", "a", "BY", "x", "STORE", "b"]]), "a b");
+        assert_eq!(told(&[&["FLUSHDB"], &["PING"], &["PUBLISH", "a", "b"], &["MY.WRITE", "a"]]), "* *");
+        assert_eq!(told(&[&["CLIENT", "SETNAME", "a"], &["CONFIG", "SET", "a", "b"]]), "");
+        assert_eq!(told(&[&["SWAPDB", "0", "1"]]), "*");
+    }
+}

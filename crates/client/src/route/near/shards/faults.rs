@@ -1,0 +1,52 @@
+//! What the cache must never do, for the simulation to plant.
+
+use std::sync::atomic::Ordering;
+
+use super::{Asked, Shards};
+use crate::pipe::near::{Answer, Place};
+
+/// A read that was overtaken, and its answer.
+pub(in super::super) struct Overtaken {
+    hash: u64,
+    database: u32,
+    request: Box<[u8]>,
+    key: (usize, usize),
+    sent_ms: u64,
+    answer: Answer,
+}
+
+impl Shards {
+    /// What was heard of the key of this read is forgotten.
+    pub(in super::super) fn unhear(&self, place: Place) {
+        if let Some(flight) = self.shard(place.hash).flights.by_number(place.hash, place.number) {
+            flight.is_current = true;
+        }
+    }
+
+    /// Nothing is heard any more, and all stays.
+    pub(in super::super) fn stay_deaf(&self) {
+        self.is_tracked.store(false, Ordering::Relaxed);
+    }
+
+    /// A copy of a read that was overtaken.
+    pub(in super::super) fn overtaken(&self, place: Place, answer: &Answer) -> Option<Overtaken> {
+        let mut shard = self.shard(place.hash);
+        let flight = shard.flights.by_number(place.hash, place.number).filter(|flight| !flight.is_current)?;
+        let (request, answer) = (flight.request.clone(), answer.clone());
+        let (hash, database, key, sent_ms) = (place.hash, flight.database, flight.key, flight.sent_ms);
+        Some(Overtaken { hash, database, request, key, sent_ms, answer })
+    }
+
+    /// It is kept although another one came after it.
+    pub(in super::super) fn keep_overtaken(&self, late: &Overtaken) {
+        let asked = Asked { hash: late.hash, database: late.database, request: &late.request, key: late.key };
+        let mut shard = self.shard(late.hash);
+        self.keep_in(&mut shard, asked, &late.answer, late.sent_ms, true);
+    }
+}
+
+impl Overtaken {
+    pub(in super::super) fn hash(&self) -> u64 {
+        self.hash
+    }
+}

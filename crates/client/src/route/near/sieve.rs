@@ -1,0 +1,163 @@
+//! What goes first when there is no room: SIEVE (Zhang, Yang, Yue, Vigfusson and Rashmi, "SIEVE is Simpler than LRU", NSDI 2024).
+//!
+//! Things stand in a row in the order in which they came. To use one sets a mark at it and moves nothing, so a hit costs one
+//! store. A hand goes from the oldest to the newest and round again: where it finds a mark it takes it away, and what it finds
+//! without one goes. What is new and never used again is soon found; what was used stays where it is.
+//!
+//! It knows places by number and nothing of what stands there. Pure data; whoever has the store has its row.
+
+/// No place.
+const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Copy)]
+struct Link {
+    newer: u32,
+    older: u32,
+    is_used: bool,
+}
+
+/// A row of places, and the hand.
+pub(super) struct Sieve {
+    links: Vec<Link>,
+    newest: u32,
+    oldest: u32,
+    hand: u32,
+}
+
+impl Default for Sieve {
+    fn default() -> Self {
+        Self { links: Vec::new(), newest: NONE, oldest: NONE, hand: NONE }
+    }
+}
+
+impl Sieve {
+    /// Something has come to this place, where nothing was.
+    pub(super) fn enter(&mut self, place: u32) {
+        let link = Link { newer: NONE, older: self.newest, is_used: false };
+        match self.links.get_mut(place as usize) {
+            Some(old) => *old = link,
+            None => self.links.push(link),
+        }
+        match self.links.get_mut(self.newest as usize) {
+            Some(newest) => newest.newer = place,
+            None => self.oldest = place,
+        }
+        self.newest = place;
+    }
+
+    /// What was at this place is gone.
+    pub(super) fn leave(&mut self, place: u32) {
+        let Some(&Link { newer, older, .. }) = self.links.get(place as usize) else { return };
+        match self.links.get_mut(newer as usize) {
+            Some(link) => link.older = older,
+            None => self.newest = older,
+        }
+        match self.links.get_mut(older as usize) {
+            Some(link) => link.newer = newer,
+            None => self.oldest = newer,
+        }
+        if self.hand == place {
+            self.hand = newer;
+        }
+    }
+
+    /// What is at this place was used.
+    #[inline]
+    pub(super) fn touch(&mut self, place: u32) {
+        if let Some(link) = self.links.get_mut(place as usize) {
+            link.is_used = true;
+        }
+    }
+
+    /// What is to go next; none where nothing is left.
+    pub(super) fn next_out(&mut self) -> Option<u32> {
+        // Once round takes all marks away.
+        loop {
+            if self.hand == NONE {
+                self.hand = self.oldest;
+            }
+            let link = self.links.get_mut(self.hand as usize)?;
+            if !std::mem::take(&mut link.is_used) {
+                return Some(self.hand);
+            }
+            self.hand = link.newer;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The same in the plainest words: a row from old to new, with marks, and where the hand is in it.
+    #[derive(Default)]
+    struct Plain {
+        row: Vec<(u32, bool)>,
+        hand: usize,
+    }
+
+    impl Plain {
+        fn leave(&mut self, place: u32) {
+            let at = self.row.iter().position(|(other, _)| *other == place).expect("it is there");
+            self.row.remove(at);
+            self.hand -= usize::from(at < self.hand);
+        }
+
+        fn next_out(&mut self) -> Option<u32> {
+            loop {
+                if self.hand >= self.row.len() {
+                    self.hand = 0;
+                }
+                let (place, is_used) = self.row.get_mut(self.hand)?;
+                if !std::mem::take(is_used) {
+                    return Some(*place);
+                }
+                self.hand += 1;
+            }
+        }
+    }
+
+    #[test]
+    fn the_hand_goes_as_in_the_plainest_words() {
+        let (mut sieve, mut plain, mut dice) = (Sieve::default(), Plain::default(), 7u64);
+        let mut roll = |sides: usize| {
+            dice ^= dice << 13;
+            dice ^= dice >> 7;
+            dice ^= dice << 17;
+            (dice >> 33) as usize % sides
+        };
+        let mut free: Vec<u32> = (0..40).rev().collect();
+        let mut begun = 0;
+        for _ in 0..20_000 {
+            match roll(4) {
+                0 | 1 if !free.is_empty() => {
+                    // Places are taken in turn the first time.
+                    let at = free.iter().rposition(|&place| place <= begun).expect("there is one");
+                    let place = free.remove(at);
+                    begun = begun.max(place + 1);
+                    sieve.enter(place);
+                    // The hand that is past the end stays there, for the newest is behind it.
+                    let was_past = plain.hand >= plain.row.len();
+                    plain.row.push((place, false));
+                    if was_past {
+                        plain.hand = plain.row.len();
+                    }
+                }
+                2 if !plain.row.is_empty() => {
+                    let index = roll(plain.row.len());
+                    sieve.touch(plain.row[index].0);
+                    plain.row[index].1 = true;
+                }
+                _ => {
+                    let (out, other) = (sieve.next_out(), plain.next_out());
+                    assert_eq!(out, other);
+                    if let Some(place) = out {
+                        sieve.leave(place);
+                        plain.leave(place);
+                        free.push(place);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,393 @@
+//! The cache, the pipe and the intake against a server made of bytes, in one thread, from one seed.
+//!
+//! Callers read and write, others write too, keys expire, everything is flushed; the connection is cut anywhere, times run out.
+//! Whatever happens, no read may be older than what had been heard when it began: an invalidation that had arrived, a connection
+//! that had been lost, a write of the caller's own. And everybody is answered. What the cache must never do is planted, to show
+//! that it would be seen.
+
+mod planted;
+mod server;
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Weak};
+
+use sleeve_wire::frame::{Frame, Scanner, decode};
+
+use super::requests::deciding_key;
+use super::requests_of;
+use super::shards::{Look, Shards, Wanted};
+use super::stats::CacheStats;
+use super::tracking::Tracking;
+use crate::config::{Endpoint, ErrorHook};
+use crate::error::Error;
+use crate::options::cache::CacheOptions;
+use crate::pipe::Pipe;
+use crate::pipe::in_flight::{Asker, Time};
+use crate::pipe::near::{Cache, Read};
+use crate::pipe::reply_reader::Intake;
+use crate::pipe::slot::Payload;
+use crate::pipe::slot::{Completions, Driver, Flush, Handle, Source};
+use crate::pipe::timeout::Situation;
+use crate::request::name::Name;
+use crate::request::{Request, Written};
+use planted::{Fault, Planted};
+use server::{Key, Server, State};
+
+/// Nobody to push on: the simulation moves everything itself.
+struct Nobody;
+
+impl Driver for Nobody {
+    fn flush(&self, _may_yield: bool) -> Flush {
+        Flush::Done
+    }
+
+    fn error_hook(&self) -> Option<ErrorHook> {
+        None
+    }
+}
+
+/// Random numbers from a seed (xorshift64*, Vigna 2016).
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % sides
+    }
+
+    /// Half the time all, else some, or none.
+    fn some_of(&mut self, count: usize) -> usize {
+        if self.roll(2) == 0 { count } else { self.roll(count + 1) }
+    }
+}
+
+/// A read whose caller waits.
+struct Asked {
+    key: Key,
+    /// The least version that it may see.
+    floor: usize,
+    /// The last write of the client's own before it.
+    own: Option<usize>,
+    handle: Handle,
+}
+
+struct World {
+    dice: Dice,
+    pipe: Pipe,
+    intake: Intake,
+    cache: Arc<Planted>,
+    server: Server,
+    up: VecDeque<u8>,
+    /// Bytes that were taken in on this connection.
+    taken: u64,
+    now_ms: u64,
+    asked: Vec<Asked>,
+    writes: Vec<Handle>,
+    /// What was heard of each key: nothing older may be read.
+    floors: BTreeMap<Key, usize>,
+    last_own: BTreeMap<Key, usize>,
+    bytes_max: usize,
+    /// How seldom anybody writes.
+    calm: usize,
+}
+
+impl World {
+    fn new(seed: u64, fault: Fault) -> Self {
+        let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+        let nobody: Weak<dyn Driver> = Arc::downgrade(&(Arc::new(Nobody) as Arc<dyn Driver>));
+        let bytes_max = if dice.roll(3) == 0 { 8 * 500 } else { 1 << 20 };
+        let mut options = CacheOptions::new().bytes_max(bytes_max);
+        if dice.roll(3) == 0 {
+            options = options.broadcast(["k"]);
+        }
+        let calm = [2, 25, 100][dice.roll(3)];
+        let shards = Shards::new(&options, &nobody, seed, 60);
+        let tracking = Tracking::new(shards, options).expect("a request");
+        let cache = Arc::new(Planted { tracking, fault, late: Default::default() });
+        let mut intake = Intake::default();
+        intake.cache = Some(Arc::clone(&cache) as Arc<dyn Cache>);
+        Self {
+            dice,
+            pipe: Pipe::new(0, Source::new(nobody)),
+            intake,
+            cache,
+            server: Server::default(),
+            up: VecDeque::new(),
+            taken: 0,
+            now_ms: 1_000,
+            asked: Vec::new(),
+            writes: Vec::new(),
+            floors: BTreeMap::new(),
+            last_own: BTreeMap::new(),
+            bytes_max,
+            calm,
+        }
+    }
+
+    fn key(&mut self) -> Key {
+        (self.dice.roll(2) as u32 * 3, format!("k{}", self.dice.roll(4)))
+    }
+
+    fn read(&mut self) {
+        let key = self.key();
+        let words: &[&str] = if self.dice.roll(4) == 0 { &["SUBSTR", &key.1, "0", "-1"] } else { &["GET", &key.1] };
+        let write = |request: &mut Request| words.iter().for_each(|word| _ = request.word(word));
+        let bytes = Request::bytes_of(write).expect("a request");
+        let request = Written { bytes: &bytes, name: Name::of(words) };
+        let place = deciding_key(request).expect("it may be kept");
+        let wanted = Wanted { database: key.0, request, key: place, now_ms: self.now_ms };
+        let floor = self.floors.get(&key).copied().unwrap_or(0);
+        let own = self.last_own.get(&key).copied();
+        let handle = match self.cache.tracking.shards.look(wanted) {
+            Look::Hit(payload) => return self.check(&key, floor, own, &payload, true),
+            Look::Shared(handle) => handle,
+            Look::Missing(place, target, handle) => {
+                let opts_in = self.cache.tracking.opts_in();
+                let read = Read::new(Arc::clone(&self.cache) as Arc<dyn Cache>, place, target, opts_in);
+                let (frames, requests) = (read.frames(), requests_of(wanted, opts_in));
+                self.pipe.gather(
+                    Asker::Read(Box::new(read)),
+                    frames,
+                    key.0,
+                    &requests,
+                    Time::Issued(self.now_ms as u32),
+                );
+                handle
+            }
+        };
+        self.asked.push(Asked { key, floor, own, handle });
+    }
+
+    fn write_own(&mut self) {
+        let (key, number) = (self.key(), self.writes.len());
+        let note = format!("w{number}");
+        let write = |request: &mut Request| _ = request.word("SET").word(&key.1).word(&note);
+        let bytes = Request::bytes_of(write).expect("a request");
+        let request = Written { bytes: &bytes, name: Name::of(&["SET"]) };
+        self.writes.push(self.pipe.push(key.0, request, self.now_ms as u32));
+        self.cache.wrote(&bytes);
+        self.last_own.insert(key, number);
+    }
+
+    fn others(&mut self) {
+        match self.dice.roll(12) {
+            0 if self.dice.roll(4) == 0 => self.server.flush_all(),
+            0 | 1 => {
+                // The server's own search for keys whose time is over.
+                let key = self.key();
+                let state = self.server.history.get(&key).and_then(|states| states.last());
+                if state.is_some_and(|state| state.until_ms.is_some_and(|until_ms| until_ms <= self.now_ms)) {
+                    self.server.change(key, State { text: None, until_ms: None }, false);
+                }
+            }
+            roll => {
+                let key = self.key();
+                let note = "x".repeat(self.dice.roll(40));
+                let until_ms = (roll < 7).then(|| self.now_ms + 1 + self.dice.roll(60) as u64);
+                self.server.write(key, &note, until_ms, false);
+            }
+        }
+    }
+
+    fn write_out(&mut self) {
+        let Some((bytes, written)) = self.pipe.lend() else { return };
+        let rest = &bytes[written..];
+        let count = self.dice.some_of(rest.len());
+        self.up.extend(&rest[..count]);
+        self.pipe.wrote(bytes, count);
+    }
+
+    /// The server executes the whole requests among the next bytes, and others' commands between them.
+    fn serve(&mut self) {
+        for _ in 0..self.dice.roll(8) {
+            if self.dice.roll(4 * self.calm) == 0 {
+                self.others();
+            }
+            let bytes = self.up.make_contiguous();
+            let Ok(Some(length)) = Scanner::new().scan(bytes) else { break };
+            let request: Vec<u8> = self.up.drain(..length).collect();
+            let Ok((Frame::Array(items), _)) = decode(&request) else { panic!("no request") };
+            let words: Vec<&str> = items
+                .map(|item| match item {
+                    Ok(Frame::Bulk(word)) => std::str::from_utf8(word).expect("a text"),
+                    other => panic!("no word: {other:?}"),
+                })
+                .collect();
+            self.server.execute(&words, self.now_ms);
+        }
+        let changed = std::mem::take(&mut self.server.changed);
+        let changed: Vec<String> = changed.into_iter().collect::<HashSet<_>>().into_iter().collect();
+        self.server.say(&changed);
+    }
+
+    fn take_in(&mut self) {
+        let count = self.dice.some_of(self.server.down.len()).min(self.intake.room().len());
+        for (room, byte) in self.intake.room().iter_mut().zip(self.server.down.drain(..count)) {
+            *room = byte;
+        }
+        self.taken += count as u64;
+        let replies = self.intake.filled(count).expect("replies");
+        while let Some((_, versions)) = self.server.said.pop_front_if(|(end, _)| *end <= self.taken) {
+            self.raise_floors(versions);
+        }
+        assert!(self.pipe.take(replies, &mut self.intake.pending));
+        let mut done = Completions::default();
+        assert!(self.intake.deliver(&mut done).expect("replies").is_none());
+    }
+
+    fn raise_floors(&mut self, versions: Vec<(Key, usize)>) {
+        for (key, version) in versions {
+            let floor = self.floors.entry(key).or_default();
+            *floor = (*floor).max(version);
+        }
+    }
+
+    fn cut(&mut self) {
+        if self.dice.roll(2) == 0 {
+            self.serve();
+        }
+        self.up.clear();
+        self.server.hang_up();
+        let lost = self.pipe.cut(self.intake.cut());
+        let mut done = Completions::default();
+        for mut entry in lost {
+            entry.asker.fail(&Error::disconnected("it was cut"), &mut done);
+        }
+        let versions = self.server.versions(|_| true);
+        self.raise_floors(versions);
+    }
+
+    fn reconnect(&mut self) {
+        self.taken = 0;
+        self.pipe.connect();
+        self.pipe.push_unasked(Asker::Tracking, self.cache.request(), self.now_ms as u32);
+    }
+
+    fn expire(&mut self) {
+        let endpoint = Endpoint::Embedded(None);
+        let situation = Situation { endpoint: &endpoint, limit: None, trouble: None };
+        self.pipe.expire((self.now_ms as u32).wrapping_sub(200), &situation, &mut Completions::default());
+    }
+
+    fn step(&mut self) {
+        match self.dice.roll(50) {
+            0..12 => self.read(),
+            12..15 if self.dice.roll(self.calm) == 0 => self.write_own(),
+            15..18 if self.dice.roll(self.calm) == 0 => self.others(),
+            18..28 => self.write_out(),
+            28..37 => self.serve(),
+            37..46 => self.take_in(),
+            46 | 47 => {
+                self.now_ms += self.dice.roll(20) as u64;
+                self.expire();
+            }
+            48 if self.pipe.is_connected() && self.dice.roll(6) == 0 => self.cut(),
+            49 if !self.pipe.is_connected() => self.reconnect(),
+            _ => {}
+        }
+        let stats = self.cache.tracking.shards.stats();
+        assert!(stats.bytes <= self.bytes_max as u64, "{stats:?}");
+        for asked in self.asked.extract_if(.., |asked| asked.handle.is_done()).collect::<Vec<_>>() {
+            self.hear(asked);
+        }
+    }
+
+    fn hear(&mut self, asked: Asked) {
+        let Ok(payload) = asked.handle.take() else { panic!("it was done") };
+        self.check(&asked.key, asked.floor, asked.own, &payload, false);
+    }
+
+    /// Whether a read may see this.
+    fn check(&self, key: &Key, floor: usize, own: Option<usize>, payload: &Payload, is_hit: bool) {
+        let own = own.and_then(|own| self.server.own.get(&own)).copied().unwrap_or(0);
+        let states = self.server.history.get(key).map(Vec::as_slice).unwrap_or_default();
+        let is_over = |state: &State| state.until_ms.is_some_and(|until_ms| until_ms <= self.now_ms);
+        match payload.frame() {
+            Ok(Frame::Bulk(text)) => {
+                let text = String::from_utf8_lossy(text).into_owned();
+                let version = states.iter().position(|state| state.text.as_ref() == Some(&text));
+                let version = version.unwrap_or_else(|| panic!("{key:?} never was {text}"));
+                assert!(version >= floor, "{key:?} was read as {text}, and version {floor} had been heard of");
+                assert!(version >= own, "{key:?} was read as {text} behind its own write {own}");
+                // What was overwritten meanwhile goes when that is heard, as anything does.
+                let is_late = is_hit && version == states.len() - 1 && is_over(&states[version]);
+                assert!(!is_late, "{text} was read here when its time was over");
+            }
+            Ok(Frame::Null) => {
+                let mut later = states.iter().skip(floor.max(own));
+                let was_there = !states.is_empty() && later.all(|state| state.text.is_some() && !is_over(state));
+                assert!(!was_there, "{key:?} was read as nothing behind version {floor}");
+            }
+            Ok(other) => panic!("another's answer: {other:?}"),
+            // It was told that it was lost, or that its time was up.
+            Err(_) => {}
+        }
+    }
+
+    /// Lets everything come to its end.
+    fn finish(mut self) -> CacheStats {
+        while !self.pipe.is_idle() || !self.intake.pending.is_empty() || !self.pipe.is_connected() {
+            if !self.pipe.is_connected() {
+                self.reconnect();
+            }
+            self.write_out();
+            self.serve();
+            self.take_in();
+        }
+        for asked in std::mem::take(&mut self.asked) {
+            assert!(asked.handle.is_done(), "nobody answered a read of {:?}", asked.key);
+            self.hear(asked);
+        }
+        self.cache.tracking.shards.stats()
+    }
+}
+
+/// Runs a seed; what the cache has done.
+fn run(seed: u64, fault: Fault) -> CacheStats {
+    let mut world = World::new(seed, fault);
+    for _ in 0..if cfg!(miri) { 150 } else { 1_000 } {
+        world.step();
+    }
+    world.finish()
+}
+
+#[test]
+fn no_read_is_older_than_what_had_been_heard() {
+    let short = if cfg!(miri) { 3 } else { 300 };
+    let count: u64 = std::env::var("SLEEVE_SOAK_COUNT").map_or(short, |count| count.parse().expect("a number"));
+    let first: u64 = std::env::var("SLEEVE_SEED").map_or(0, |seed| seed.parse().expect("a number"));
+    let mut stats = CacheStats::default();
+    for seed in first..first + count {
+        match catch_unwind(AssertUnwindSafe(|| run(seed, Fault::None))) {
+            Ok(more) => stats.add(&more),
+            Err(_) => panic!(
+                "seed {seed}: SLEEVE_SEED={seed} SLEEVE_SOAK_COUNT=1 cargo test -p sleeve --lib near::simulation::no_read"
+            ),
+        }
+    }
+    println!("{stats:?}");
+    let met = [stats.shared, stats.invalidations, stats.evictions, stats.expirations, stats.unkept];
+    let is_met =
+        cfg!(miri) || count < short || (stats.hits > count * 10 && met.iter().all(|&times| times > count / 10));
+    assert!(is_met, "what is to be tried hardly happens: {stats:?}");
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "takes hours there")]
+fn what_is_planted_is_found() {
+    for fault in [
+        Fault::KeepsOvertaken,
+        Fault::StaysAcrossConnections,
+        Fault::KeepsOlder,
+        Fault::LeavesOwnWrites,
+        Fault::MissesFlushes,
+        Fault::OutlivesKeys,
+    ] {
+        let found = (0..2_000).find(|&seed| catch_unwind(AssertUnwindSafe(|| run(seed, fault))).is_err());
+        assert!(found.is_some(), "{fault:?} would not be seen");
+        println!("{fault:?} is seen with seed {found:?}");
+    }
+}

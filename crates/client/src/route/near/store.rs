@@ -1,0 +1,294 @@
+//! What is kept: replies, each below the key that decides it, with what it costs.
+//!
+//! A reply is found by its whole request, and goes by its key: all replies of one key, from whatever commands and in whatever
+//! databases, hang on one chain below the key's hash. A server that says which key has changed does not say in which database,
+//! so all of them go. What is kept counts with its request, its entry and its share of the tables; when there is no room,
+//! `sieve` says what goes.
+//!
+//! Times are arguments. Pure data; one shard's lock guards it.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::mem::size_of;
+use std::ops::Range;
+
+use super::sieve::Sieve;
+use crate::pipe::slot::Payload;
+
+/// No entry.
+const NONE: u32 = u32::MAX;
+
+/// What an entry takes beside its bytes: itself, its place in the row and under its hash with the room that tables keep to
+/// grow, and what the allocator adds to two pieces of memory with a counter in one of them.
+pub(super) const ENTRY_BYTES: usize = size_of::<Entry>() + 24 + 48;
+
+/// A hash as its own hash.
+#[derive(Default)]
+pub(super) struct AsItIs(u64);
+
+impl Hasher for AsItIs {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.0 = self.0.rotate_left(8) ^ u64::from(byte));
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// A map by hashes that were made with a secret.
+pub(super) type ByHash<T> = HashMap<u64, T, BuildHasherDefault<AsItIs>>;
+
+/// A request, with where its key stands in it.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub(super) hash: u64,
+    pub(super) database: u32,
+    pub(super) request: &'a [u8],
+    pub(super) key: (usize, usize),
+}
+
+impl Asked<'_> {
+    fn key_range(&self) -> Range<usize> {
+        self.key.0..self.key.1
+    }
+}
+
+struct Entry {
+    hash: u64,
+    database: u32,
+    /// The next entry below the same hash.
+    next: u32,
+    key: Range<u32>,
+    request: Box<[u8]>,
+    reply: Payload,
+    until_ms: u64,
+}
+
+impl Entry {
+    fn bytes(&self) -> usize {
+        ENTRY_BYTES + self.request.len() + self.reply.heap_bytes()
+    }
+
+    fn key(&self) -> &[u8] {
+        self.request.get(self.key.start as usize..self.key.end as usize).unwrap_or_default()
+    }
+
+    #[inline]
+    fn answers(&self, database: u32, request: &[u8]) -> bool {
+        self.database == database && *self.request == *request
+    }
+}
+
+/// What was found.
+pub(super) enum Found {
+    Reply(Payload),
+    /// Its time was over, and it is gone now.
+    Late,
+    Nothing,
+}
+
+/// Replies and their keys.
+pub(super) struct Store {
+    /// The first entry below each hash.
+    heads: ByHash<u32>,
+    entries: Vec<Option<Entry>>,
+    free: Vec<u32>,
+    sieve: Sieve,
+    bytes: usize,
+    bytes_max: usize,
+}
+
+impl Store {
+    pub(super) fn new(bytes_max: usize) -> Self {
+        let (entries, free, sieve) = (Vec::new(), Vec::new(), Sieve::default());
+        Self { heads: ByHash::default(), entries, free, sieve, bytes: 0, bytes_max }
+    }
+
+    /// What is kept as the answer to this request.
+    #[inline]
+    pub(super) fn find(&mut self, hash: u64, database: u32, request: &[u8], now_ms: u64) -> Found {
+        let mut place = self.heads.get(&hash).copied().unwrap_or(NONE);
+        while let Some(Some(entry)) = self.entries.get(place as usize) {
+            if entry.answers(database, request) {
+                if entry.until_ms > now_ms {
+                    let reply = entry.reply.clone();
+                    self.sieve.touch(place);
+                    return Found::Reply(reply);
+                }
+                self.remove(hash, |entry| entry.answers(database, request));
+                return Found::Late;
+            }
+            place = entry.next;
+        }
+        Found::Nothing
+    }
+
+    /// Keeps a reply until this time, in the place of what was kept for this request; how many others went for it. One that is
+    /// too large by itself is not kept.
+    pub(super) fn keep(&mut self, asked: Asked<'_>, reply: Payload, until_ms: u64) -> u64 {
+        let Asked { hash, database, request, .. } = asked;
+        self.remove(hash, |entry| entry.answers(database, request));
+        let key = asked.key_range();
+        let entry = Entry {
+            hash,
+            database,
+            next: NONE,
+            key: key.start as u32..key.end as u32,
+            request: request.into(),
+            reply,
+            until_ms,
+        };
+        let bytes = entry.bytes();
+        if bytes > self.bytes_max {
+            return 0;
+        }
+        let mut evicted = 0;
+        while self.bytes + bytes > self.bytes_max
+            && let Some(place) = self.sieve.next_out()
+        {
+            self.evict(place);
+            evicted += 1;
+        }
+        self.bytes += bytes;
+        self.enter(entry);
+        evicted
+    }
+
+    fn enter(&mut self, mut entry: Entry) {
+        let place = self.free.pop().unwrap_or(self.entries.len() as u32);
+        entry.next = self.heads.insert(entry.hash, place).unwrap_or(NONE);
+        match self.entries.get_mut(place as usize) {
+            Some(free) => *free = Some(entry),
+            None => self.entries.push(Some(entry)),
+        }
+        self.sieve.enter(place);
+    }
+
+    /// What is below a key is true no longer; how many replies that were.
+    pub(super) fn forget(&mut self, hash: u64, key: &[u8]) -> u64 {
+        self.remove(hash, |entry| entry.key() == key)
+    }
+
+    /// Nothing is true any more; how many replies there were.
+    pub(super) fn clear(&mut self) -> u64 {
+        let count = self.len() as u64;
+        *self = Self::new(self.bytes_max);
+        count
+    }
+
+    fn evict(&mut self, place: u32) {
+        let Some(Some(entry)) = self.entries.get(place as usize) else { return };
+        let (hash, mut at) = (entry.hash, self.heads.get(&entry.hash).copied().unwrap_or(NONE));
+        let mut before = NONE;
+        while at != place {
+            let Some(Some(entry)) = self.entries.get(at as usize) else { return };
+            (before, at) = (at, entry.next);
+        }
+        self.unlink(hash, before, place);
+    }
+
+    /// Takes out the entries of a chain that are meant; how many.
+    fn remove(&mut self, hash: u64, is_meant: impl Fn(&Entry) -> bool) -> u64 {
+        let mut at = self.heads.get(&hash).copied().unwrap_or(NONE);
+        let (mut before, mut count) = (NONE, 0);
+        while let Some(Some(entry)) = self.entries.get(at as usize) {
+            let next = entry.next;
+            if is_meant(entry) {
+                self.unlink(hash, before, at);
+                count += 1;
+            } else {
+                before = at;
+            }
+            at = next;
+        }
+        count
+    }
+
+    /// Takes out the entry at `place`, which stands behind `before` in its chain.
+    fn unlink(&mut self, hash: u64, before: u32, place: u32) {
+        let Some(entry) = self.entries.get_mut(place as usize).and_then(Option::take) else { return };
+        self.bytes -= entry.bytes();
+        match self.entries.get_mut(before as usize) {
+            Some(Some(previous)) => previous.next = entry.next,
+            _ if entry.next == NONE => _ = self.heads.remove(&hash),
+            _ => _ = self.heads.insert(hash, entry.next),
+        }
+        self.free.push(place);
+        self.sieve.leave(place);
+    }
+
+    /// Bytes that are counted.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Replies that are kept.
+    pub(super) fn len(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked<'a>(hash: u64, database: u32, request: &'a str) -> Asked<'a> {
+        let start = request.find(' ').map_or(0, |space| space + 1);
+        Asked { hash, database, request: request.as_bytes(), key: (start, request.len()) }
+    }
+
+    fn text(found: Found) -> Option<String> {
+        match found {
+            Found::Reply(payload) => Some(format!("{:?}", payload.frame().expect("a frame"))),
+            Found::Late | Found::Nothing => None,
+        }
+    }
+
+    fn reply(number: i64) -> Payload {
+        Payload::shared(format!(":{number}\r\n").as_bytes())
+    }
+
+    #[test]
+    fn what_is_below_a_key_goes_with_it_in_all_databases() {
+        let mut store = Store::new(1 << 20);
+        // Two keys of one hash, which a test can have.
+        for (number, (database, request)) in
+            [(0, "GET a"), (0, "STRLEN a"), (3, "GET a"), (0, "GET b"), (3, "TYPE b")].into_iter().enumerate()
+        {
+            store.keep(asked(7, database, request), reply(number as i64), 100);
+        }
+        assert_eq!(store.len(), 5);
+        assert_eq!(text(store.find(7, 3, b"GET a", 99)), Some("Integer(2)".to_owned()));
+        assert!(matches!(store.find(7, 1, b"GET a", 99), Found::Nothing));
+        assert_eq!(store.forget(7, b"a"), 3);
+        assert_eq!(store.forget(7, b"a"), 0);
+        assert_eq!(text(store.find(7, 0, b"GET b", 99)), Some("Integer(3)".to_owned()));
+        assert!(matches!(store.find(7, 0, b"GET b", 100), Found::Late));
+        assert!(matches!(store.find(7, 0, b"GET b", 0), Found::Nothing));
+        assert_eq!((store.len(), store.clear(), store.len(), store.bytes()), (1, 1, 0, 0));
+    }
+
+    #[test]
+    fn it_takes_no_more_than_it_may_and_keeps_what_is_used() {
+        let bytes_max = 20 * (ENTRY_BYTES + 6);
+        let mut store = Store::new(bytes_max);
+        let mut evicted = 0;
+        for number in 0..1_000u64 {
+            let request = format!("GET {number:02}");
+            let request = request.get(..6).unwrap_or_default();
+            evicted += store.keep(asked(number % 50, 0, request), reply(1), u64::MAX);
+            assert!(store.bytes() <= bytes_max, "{}", store.bytes());
+            assert!(text(store.find(0, 0, b"GET 00", 0)).is_some(), "what is used stays, round {number}");
+        }
+        assert!(evicted > 100 && store.len() <= 20);
+        let long = format!("${bytes_max}\r\n{}\r\n", "x".repeat(bytes_max));
+        let before = store.len();
+        assert_eq!(store.keep(asked(99, 0, "GET zz"), Payload::shared(long.as_bytes()), u64::MAX), 0);
+        assert_eq!(store.len(), before, "what is larger than the whole is not kept, and nothing goes for it");
+    }
+}
