@@ -52,7 +52,7 @@ impl Engine {
         let arrival = NewClient { address: "embedded:0".into(), local_address: "embedded:0".into(), descriptor: -1 };
         let scratch = Scratch::new(self, now);
         scratch.counters.connections.add(1);
-        let peer = self.peers.enter(arrival, Arc::clone(&mailbox), scratch.now.wall_ms());
+        let peer = self.clients.enter(arrival, Arc::clone(&mailbox), scratch.now.wall_ms());
         Local {
             session: Session::new(self, peer),
             scratch,

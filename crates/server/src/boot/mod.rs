@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 
 use crate::config::load::LoadError;
 use crate::config::{Config, Opt, arguments, load, value};
-use crate::driver::listeners::DoorError;
+use crate::driver::listeners::ListenError;
 use crate::driver::tls;
 use crate::driver::{Driver, Listener, bind_tcp};
 use crate::engine::Engine;
@@ -111,11 +111,11 @@ fn start(engine: &Arc<Engine>, listeners: Vec<Arc<Listener>>) -> io::Result<Serv
     Ok(server)
 }
 
-/// Opens the doors that the configuration names; a server without any would be of no use.
-fn open_doors(engine: &Engine) -> Result<(), StartError> {
-    let opened = engine.doors.open(&engine.config).map_err(StartError::from);
+/// Opens the listeners that the configuration names; a server without any would be of no use.
+fn open_listeners(engine: &Engine) -> Result<(), StartError> {
+    let opened = engine.listeners.open(&engine.config).map_err(StartError::from);
     let opened =
-        opened.and_then(|()| if engine.doors.listeners().is_empty() { Err(StartError::Nowhere) } else { Ok(()) });
+        opened.and_then(|()| if engine.listeners.all().is_empty() { Err(StartError::Nowhere) } else { Ok(()) });
     opened.inspect_err(|error| log::warning(&error.to_string()))
 }
 
@@ -173,7 +173,7 @@ pub enum StartError {
     Configuration(#[from] LoadError),
     /// A socket that the configuration names cannot be opened.
     #[error("{0}")]
-    Door(#[from] DoorError),
+    Door(#[from] ListenError),
     /// The users that the configuration names cannot be used.
     #[error("{0}")]
     Users(String),
@@ -221,7 +221,7 @@ pub fn serve(words: &[Vec<u8>]) -> Result<(), StartError> {
     panics::end_process_on_panic();
     load_users(&engine)?;
     load_certificate(&engine)?;
-    open_doors(&engine)?;
+    open_listeners(&engine)?;
     process_title::show(&engine.config);
     // The log says why if it cannot be, and the server is as good without.
     _ = oom_score::apply(&engine.config);
@@ -233,7 +233,7 @@ pub fn serve(words: &[Vec<u8>]) -> Result<(), StartError> {
         log::warning(&error.to_string());
         pid_file.iter().for_each(|path| _ = std::fs::remove_file(path));
     })?;
-    engine.doors.attach(&server.mailboxes);
+    engine.listeners.attach(&server.mailboxes);
     let processors = engine.config.number(Opt::Workers);
     log::notice(&format!("Running mode=standalone, port={}, workers={processors}.", engine.port()));
     log::warning("Server initialized");
@@ -274,7 +274,7 @@ pub fn serve(words: &[Vec<u8>]) -> Result<(), StartError> {
 /// Starts what a server process cannot do without: the thread for signals, and the workers.
 fn start_threads(engine: &Arc<Engine>) -> Result<Server, StartError> {
     signals::catch(engine).map_err(|error| system("cannot catch signals", error))?;
-    start(engine, engine.doors.listeners()).map_err(|error| system("cannot start the workers", error))
+    start(engine, engine.listeners.all()).map_err(|error| system("cannot start the workers", error))
 }
 
 fn system(what: impl Into<String>, error: io::Error) -> StartError {

@@ -149,7 +149,7 @@ mod tests {
         let (scratch, mut output) = (Scratch::new(&engine, Instant::now()), Output::default());
         let arrival = NewClient { address: "test:0".into(), local_address: "test:0".into(), descriptor: -1 };
         let mut state =
-            State::new(engine.peers.enter(arrival, Arc::new(Mailbox::new(|| ())), 0), engine.acl.default_user());
+            State::new(engine.clients.enter(arrival, Arc::new(Mailbox::new(|| ())), 0), engine.acl.default_user());
         let mut pending = Pending::default();
         let mut cx = Cx::new(scratch.at_hand(), &mut state, &mut output, &mut pending, |_, _| ());
         cx.locks.recorder.begin_transaction();

@@ -15,7 +15,7 @@ use super::key_change::Cause;
 use crate::config::{Config, MaxmemoryPolicy, Opt};
 use crate::engine::keyspace::eviction_pool::Candidate;
 use crate::engine::keyspace::key_clock;
-use crate::engine::keyspace::memory_accounting::Footprint;
+use crate::engine::keyspace::memory_accounting::MemoryUse;
 use crate::host::clock::Instant;
 
 /// What came of making room.
@@ -44,10 +44,10 @@ const TRIES_MAX: usize = 64;
 
 impl Cx<'_> {
     /// Where memory goes, seen through the locks that the command holds.
-    pub fn footprint(&mut self) -> Footprint {
+    pub fn memory_use(&mut self) -> MemoryUse {
         let mut data_bytes = 0;
         self.locks.for_each(|shard| data_bytes += shard.memory() as u64);
-        self.engine.footprint(data_bytes)
+        self.engine.memory_use(data_bytes)
     }
 
     /// Weighs everything anew, where the estimate may be out of date: what is weighed only while `maxmemory` is set.
@@ -55,7 +55,7 @@ impl Cx<'_> {
         let engine = self.engine;
         (0..engine.store.shards())
             .for_each(|index| self.locks.with(index, |shard| engine.estimate.note(index, shard.memory())));
-        engine.peers.all().iter().for_each(|peer| engine.client_memory.weigh(peer));
+        engine.clients.all().iter().for_each(|peer| engine.client_memory.weigh(peer));
     }
 
     /// Evicts as [`Cx::evict_down_to`] does, and keeps account of how long the limit is exceeded.

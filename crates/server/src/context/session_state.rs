@@ -14,7 +14,7 @@ use sleeve_wire::reply::Protocol;
 use crate::acl::User;
 use crate::engine::Engine;
 use crate::engine::clients::blocking::Waiter;
-use crate::engine::clients::client_info::Peer;
+use crate::engine::clients::client_info::ClientInfo;
 use crate::engine::clients::tracking::Changer;
 use crate::engine::clients::watch::Flag;
 use crate::messaging::message::Kind;
@@ -28,7 +28,7 @@ use crate::request::queue::Queue;
 #[derive(Debug)]
 pub struct State {
     /// What others see of this client.
-    pub peer: Arc<Peer>,
+    pub peer: Arc<ClientInfo>,
     /// The selected database.
     pub database: u32,
     /// The protocol of the replies.
@@ -172,7 +172,7 @@ impl Track {
 
 impl State {
     /// The state of a client that has just come.
-    pub fn new(peer: Arc<Peer>, user: Arc<User>) -> Self {
+    pub fn new(peer: Arc<ClientInfo>, user: Arc<User>) -> Self {
         let authenticated = user.enabled && user.no_password;
         Self {
             peer,

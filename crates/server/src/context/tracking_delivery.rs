@@ -10,7 +10,7 @@ use sleeve_wire::reply::{Protocol, Writer};
 
 use super::session_state::State;
 use crate::engine::Engine;
-use crate::engine::clients::client_info::Peer;
+use crate::engine::clients::client_info::ClientInfo;
 
 /// What becomes of a letter to a client that tracks.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub enum Delivery {
     /// It gets these bytes.
     Push(Vec<u8>),
     /// Another client gets these keys.
-    Forward(Arc<Peer>, Arc<Vec<u8>>),
+    Forward(Arc<ClientInfo>, Arc<Vec<u8>>),
 }
 
 /// Keys that a client has read have changed: an array of them, or nothing for all.
@@ -35,7 +35,7 @@ pub fn deliver(engine: &Engine, state: &mut State, keys: Option<Arc<Vec<u8>>>) -
     if tracking.redirect == 0 {
         return if protocol == Protocol::Resp3 { Delivery::Push(push_of(&keys)) } else { Delivery::Nothing };
     }
-    match engine.peers.find(tracking.redirect) {
+    match engine.clients.find(tracking.redirect) {
         Some(peer) => Delivery::Forward(peer, keys),
         None => {
             tracking.broken = true;

@@ -1,10 +1,10 @@
 //! The sockets at which an engine is served: opened as the options say, changed while it runs.
 //!
-//! A server process opens its doors once, at the start; CONFIG SET `port` and `bind` open others and close what is no
+//! A server process opens its listeners once, at the start; CONFIG SET `port` and `bind` open others and close what is no
 //! longer wanted. An address that stays is not touched, so nobody who is on the way in notices. Workers hold the listening
 //! sockets themselves: after a change each finds a letter and takes the new ones from here.
 //!
-//! An embedded engine has no doors of its own making: the program that owns it listens as it likes. Any thread, one
+//! An embedded engine has no listeners of its own making: the program that owns it listens as it likes. Any thread, one
 //! change at a time.
 
 use std::io;
@@ -21,14 +21,14 @@ use crate::messaging::mail::{Letter, Mailbox};
 /// A socket that cannot be opened, and what the system said; its text is for the operator.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {error}")]
-pub struct DoorError {
+pub struct ListenError {
     what: String,
     error: io::Error,
 }
 
 /// The sockets at which the engine listens.
 #[derive(Debug, Default)]
-pub struct Doors {
+pub struct Listeners {
     open: Mutex<Open>,
 }
 
@@ -50,19 +50,19 @@ struct Wanted {
     is_tls: bool,
 }
 
-impl Doors {
+impl Listeners {
     /// Opens everything that the options name.
     ///
     /// # Errors
     /// The first address or path that cannot be opened.
-    pub fn open(&self, config: &Config) -> Result<(), DoorError> {
+    pub fn open(&self, config: &Config) -> Result<(), ListenError> {
         let mut open = self.open.lock();
         open.tcp = open_all(config, &wanted(config)?)?;
         let path = config.text(Opt::UnixSocket);
         if !path.is_empty() {
             let path = config.resolve(&path);
             let (backlog, mode) = (config.number(Opt::TcpBacklog) as i32, config.number(Opt::UnixSocketPerm) as u32);
-            let listener = bind_unix(&path, backlog, mode).map_err(|error| DoorError {
+            let listener = bind_unix(&path, backlog, mode).map_err(|error| ListenError {
                 what: format!("Failed opening Unix socket '{}'", path.display()),
                 error,
             })?;
@@ -71,26 +71,26 @@ impl Doors {
         Ok(())
     }
 
-    /// Names the workers that watch these doors from now on.
+    /// Names the workers that watch these listeners from now on.
     pub fn attach(&self, mailboxes: &[Arc<Mailbox>]) {
         self.open.lock().mailboxes = mailboxes.to_vec();
     }
 
     /// All listening sockets.
-    pub fn listeners(&self) -> Vec<Arc<Listener>> {
+    pub fn all(&self) -> Vec<Arc<Listener>> {
         let open = self.open.lock();
         open.tcp.iter().chain(&open.unix).cloned().collect()
     }
 
     /// Takes no more connections, from this moment on.
     pub fn shut(&self) {
-        self.listeners().iter().for_each(|listener| listener.close());
+        self.all().iter().for_each(|listener| listener.close());
     }
 
-    /// Opens and closes TCP doors so that they are what the options say now. What fails leaves the doors as they were.
+    /// Opens and closes TCP listeners so that they are what the options say now. What fails leaves the listeners as they were.
     ///
     /// # Errors
-    /// That there are no such doors, or `refusal` when one cannot be opened; the log has the details.
+    /// That there are no such listeners, or `refusal` when one cannot be opened; the log has the details.
     pub fn reopen(&self, config: &Config, refusal: &str) -> Result<(), String> {
         let mut open = self.open.lock();
         if open.mailboxes.is_empty() {
@@ -106,13 +106,13 @@ impl Doors {
 
     /// Connections that are accepted from now on are probed after so many seconds of silence; 0 never.
     pub fn set_keepalive(&self, seconds: u64) {
-        self.listeners().iter().for_each(|listener| listener.set_keepalive(seconds));
+        self.all().iter().for_each(|listener| listener.set_keepalive(seconds));
     }
 }
 
-/// Makes `tcp` what the options say. The doors that go are closed first, because a wildcard address and one of its
+/// Makes `tcp` what the options say. The listeners that go are closed first, because a wildcard address and one of its
 /// machine's own exclude each other; if the new ones cannot be had, the old ones are opened again.
-fn replace(config: &Config, tcp: &mut Vec<Arc<Listener>>) -> Result<(), DoorError> {
+fn replace(config: &Config, tcp: &mut Vec<Arc<Listener>>) -> Result<(), ListenError> {
     let wanted = wanted(config)?;
     let is_same = |wanted: &Wanted, listener: &Listener| {
         Some(wanted.address) == listener.address() && wanted.is_tls == listener.is_tls()
@@ -143,18 +143,18 @@ fn replace(config: &Config, tcp: &mut Vec<Arc<Listener>>) -> Result<(), DoorErro
 ///
 /// # Errors
 /// The first address that is none.
-pub fn addresses(config: &Config) -> Result<Vec<(SocketAddr, bool)>, DoorError> {
+pub fn addresses(config: &Config) -> Result<Vec<(SocketAddr, bool)>, ListenError> {
     Ok(wanted(config)?.into_iter().map(|wanted| (wanted.address, wanted.is_tls)).collect())
 }
 
 /// The TCP addresses that the options name.
-fn wanted(config: &Config) -> Result<Vec<Wanted>, DoorError> {
+fn wanted(config: &Config) -> Result<Vec<Wanted>, ListenError> {
     let mut all = wanted_at(config, config.number(Opt::Port) as u16, false)?;
     all.extend(wanted_at(config, config.number(Opt::TlsPort) as u16, true)?);
     Ok(all)
 }
 
-fn wanted_at(config: &Config, port: u16, is_tls: bool) -> Result<Vec<Wanted>, DoorError> {
+fn wanted_at(config: &Config, port: u16, is_tls: bool) -> Result<Vec<Wanted>, ListenError> {
     let text = config.text(Opt::Bind);
     let text = String::from_utf8_lossy(&text);
     let words = text.split_whitespace().filter(|_| port != 0);
@@ -163,13 +163,13 @@ fn wanted_at(config: &Config, port: u16, is_tls: bool) -> Result<Vec<Wanted>, Do
         match address_of(name) {
             Ok(ip) => Some(Ok(Wanted { address: SocketAddr::new(ip, port), is_optional, is_tls })),
             Err(error) if is_optional && is_absent(&error) => None,
-            Err(error) => Some(Err(DoorError { what: format!("Could not understand the address '{name}'"), error })),
+            Err(error) => Some(Err(ListenError { what: format!("Could not understand the address '{name}'"), error })),
         }
     };
     words.filter_map(one).collect()
 }
 
-fn open_all(config: &Config, wanted: &[Wanted]) -> Result<Vec<Arc<Listener>>, DoorError> {
+fn open_all(config: &Config, wanted: &[Wanted]) -> Result<Vec<Arc<Listener>>, ListenError> {
     let (backlog, keepalive_s) = (config.number(Opt::TcpBacklog) as i32, config.number(Opt::TcpKeepalive) as u64);
     let mut opened = Vec::new();
     for &Wanted { address, is_optional, is_tls } in wanted {
@@ -177,7 +177,7 @@ fn open_all(config: &Config, wanted: &[Wanted]) -> Result<Vec<Arc<Listener>>, Do
             Ok(listener) => opened.push(Arc::new(listener.with_tls(is_tls))),
             Err(error) if is_optional && is_absent(&error) => {}
             Err(error) => {
-                return Err(DoorError {
+                return Err(ListenError {
                     what: format!("Could not create server TCP listening socket {address}"),
                     error,
                 });
@@ -225,36 +225,36 @@ mod tests {
         config
     }
 
-    fn addresses(doors: &Doors) -> Vec<String> {
-        doors.listeners().iter().filter_map(|listener| listener.address()).map(|address| address.to_string()).collect()
+    fn addresses(listeners: &Listeners) -> Vec<String> {
+        listeners.all().iter().filter_map(|listener| listener.address()).map(|address| address.to_string()).collect()
     }
 
     #[test]
     fn doors_follow_the_options_and_come_back_when_they_cannot() {
         let port = free_port();
-        let doors = Doors::default();
-        doors.open(&config(port, &[b"*"])).expect("opened");
-        assert!(doors.reopen(&config(port, &[b"127.0.0.1"]), "refused").is_err(), "no workers yet");
-        doors.attach(&[Arc::new(Mailbox::new(|| ()))]);
-        doors.reopen(&config(port, &[b"127.0.0.1"]), "refused").expect("narrowed");
-        assert_eq!(addresses(&doors), [format!("127.0.0.1:{port}")]);
+        let listeners = Listeners::default();
+        listeners.open(&config(port, &[b"*"])).expect("opened");
+        assert!(listeners.reopen(&config(port, &[b"127.0.0.1"]), "refused").is_err(), "no workers yet");
+        listeners.attach(&[Arc::new(Mailbox::new(|| ()))]);
+        listeners.reopen(&config(port, &[b"127.0.0.1"]), "refused").expect("narrowed");
+        assert_eq!(addresses(&listeners), [format!("127.0.0.1:{port}")]);
         std::net::TcpStream::connect(("127.0.0.1", port)).expect("open");
         let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port that is taken");
         let taken_port = taken.local_addr().expect("bound").port();
-        let refused = doors.reopen(&config(taken_port, &[b"127.0.0.1"]), "refused");
+        let refused = listeners.reopen(&config(taken_port, &[b"127.0.0.1"]), "refused");
         assert_eq!(refused, Err("refused".to_owned()));
         std::net::TcpStream::connect(("127.0.0.1", port)).expect("still open");
-        doors.reopen(&config(0, &[b"127.0.0.1"]), "refused").expect("closed");
-        assert_eq!(addresses(&doors), [""; 0]);
+        listeners.reopen(&config(0, &[b"127.0.0.1"]), "refused").expect("closed");
+        assert_eq!(addresses(&listeners), [""; 0]);
         std::net::TcpStream::connect(("127.0.0.1", port)).expect_err("closed");
     }
 
     #[test]
     fn an_optional_address_may_be_missing() {
-        let doors = Doors::default();
+        let listeners = Listeners::default();
         let port = free_port();
-        doors.open(&config(port, &[b"127.0.0.1", b"-192.0.2.1"])).expect("one of two");
-        assert_eq!(addresses(&doors), [format!("127.0.0.1:{port}")]);
-        assert!(Doors::default().open(&config(port, &[b"192.0.2.1"])).is_err());
+        listeners.open(&config(port, &[b"127.0.0.1", b"-192.0.2.1"])).expect("one of two");
+        assert_eq!(addresses(&listeners), [format!("127.0.0.1:{port}")]);
+        assert!(Listeners::default().open(&config(port, &[b"192.0.2.1"])).is_err());
     }
 }

@@ -25,7 +25,7 @@ use sleeve_store::{Options, SHARDS_MAX, Store};
 
 use crate::acl::Acl;
 use crate::config::{Config, Opt};
-use crate::driver::listeners::Doors;
+use crate::driver::listeners::Listeners;
 use crate::driver::tls::Tls;
 use crate::host::clock::{Instant, Ticker};
 use crate::host::dice::Dice;
@@ -33,12 +33,12 @@ use crate::host::lazy_free::LazyFree;
 use crate::messaging::mail::{Letter, Mailbox};
 use crate::messaging::pubsub::PubSub;
 use crate::observe::latency::Latency;
-use crate::observe::rates::Gauges;
+use crate::observe::rates::Rates;
 use crate::observe::slowlog::SlowLog;
 use crate::observe::stats::Stats;
 use crate::request::renamed_commands::RenamedCommands;
 use clients::blocking::Blocking;
-use clients::client_info::Peers;
+use clients::client_info::Clients;
 use clients::client_memory::ClientMemory;
 use clients::tracking::Tracking;
 use clients::watch::Watches;
@@ -46,7 +46,7 @@ use durability::Durability;
 use journal::{Journal, ShardOffsets};
 use keyspace::eviction_pool::Candidates;
 use keyspace::locks::AllOrEach;
-use keyspace::memory_accounting::{Estimate, Footprint};
+use keyspace::memory_accounting::{Estimate, MemoryUse};
 use migrate_target::Targets;
 use origin::Origin;
 use pause::Pause;
@@ -70,7 +70,7 @@ pub struct Engine {
     /// The users and what they may do.
     pub acl: Acl,
     /// The clients.
-    pub peers: Peers,
+    pub clients: Clients,
     /// The memory of all clients together.
     pub client_memory: ClientMemory,
     /// The counters.
@@ -80,7 +80,7 @@ pub struct Engine {
     /// When something was slow.
     pub latency: Latency,
     /// Rates and peaks.
-    pub gauges: Gauges,
+    pub rates: Rates,
     /// About how much memory is in use.
     pub estimate: Estimate,
     /// Who watches which key.
@@ -120,7 +120,7 @@ pub struct Engine {
     /// DEBUG SET-ACTIVE-EXPIRE and the like.
     pub debug: Debug,
     /// The sockets that the options name.
-    pub doors: Doors,
+    pub listeners: Listeners,
     /// What connections with TLS begin with.
     pub tls: Tls,
     /// The port that is served, 0 when none is.
@@ -180,12 +180,12 @@ impl Engine {
             acl: acl_of(&config),
             names: config.names(),
             config,
-            peers: Peers::default(),
+            clients: Clients::default(),
             client_memory: ClientMemory::default(),
             stats: Stats::default(),
             slowlog: SlowLog::default(),
             latency: Latency::default(),
-            gauges: Gauges::default(),
+            rates: Rates::default(),
             estimate: Estimate::new(options.shards),
             watches: Watches::default(),
             blocking: Blocking::default(),
@@ -214,7 +214,7 @@ impl Engine {
                 #[cfg(debug_assertions)]
                 reads_do_not_wait: false.into(),
             },
-            doors: Doors::default(),
+            listeners: Listeners::default(),
             tls: Tls::default(),
             port: AtomicU32::new(0),
             mailboxes: Mutex::default(),
@@ -251,7 +251,7 @@ impl Engine {
 
     /// Tells everybody to stop.
     pub fn post_stop(&self) {
-        self.doors.shut();
+        self.listeners.shut();
         self.mailboxes().iter().for_each(|mailbox| mailbox.post(Letter::Stop));
     }
 
@@ -268,7 +268,7 @@ impl Engine {
 
     /// Background rounds a second for the clients that there are.
     pub fn rounds_a_second(&self) -> u32 {
-        self.config.rounds_a_second(self.peers.len())
+        self.config.rounds_a_second(self.clients.len())
     }
 
     /// Closes connections that nobody uses, and samples rates and peaks if that is due; whoever ticks calls it, with no
@@ -276,7 +276,7 @@ impl Engine {
     pub fn sample(&self, now: Instant) {
         let now_ms = now.monotonic_ms();
         self.targets.sweep(now_ms);
-        if !self.gauges.is_due(now_ms) {
+        if !self.rates.is_due(now_ms) {
             return;
         }
         for index in 0..self.store.shards() {
@@ -284,7 +284,7 @@ impl Engine {
                 self.estimate.note(index, shard.memory());
             }
         }
-        self.gauges.sample(now_ms, self.stats.traffic(), self.estimate.shards() + self.weigh_overhead().overhead());
+        self.rates.sample(now_ms, self.stats.traffic(), self.estimate.shards() + self.weigh_overhead().overhead());
     }
 
     /// About how many bytes everything takes, while `maxmemory` is set. Costs a few loads.
@@ -294,10 +294,10 @@ impl Engine {
     }
 
     /// Brings the estimate up to date as to what is in no shard; all of that.
-    fn weigh_overhead(&self) -> Footprint {
-        let footprint = self.footprint(0);
-        self.estimate.note_overhead(footprint.overhead() - footprint.clients);
-        footprint
+    fn weigh_overhead(&self) -> MemoryUse {
+        let memory_use = self.memory_use(0);
+        self.estimate.note_overhead(memory_use.overhead() - memory_use.clients);
+        memory_use
     }
 
     /// The bytes of everything, as `maxmemory` counts. Locks each shard once, so the caller holds none.
@@ -309,14 +309,14 @@ impl Engine {
     }
 
     /// Where memory goes, the shards taking `data_bytes`. No shard is locked for it.
-    pub fn footprint(&self, data_bytes: u64) -> Footprint {
+    pub fn memory_use(&self, data_bytes: u64) -> MemoryUse {
         let (scripts, libraries) = (&self.scripts, self.scripts.libraries());
         let running = |bytes: &std::sync::atomic::AtomicUsize| bytes.load(Ordering::Relaxed) as u64;
-        Footprint {
+        MemoryUse {
             data: data_bytes,
             fixed: self.store.fixed_memory() as u64,
             journal: self.journal.memory_bytes() as u64,
-            clients: self.peers.bytes() as u64,
+            clients: self.clients.bytes() as u64,
             scripts: running(&scripts.script_bytes) + scripts.size().1 as u64,
             functions: running(&scripts.library_bytes) + libraries.bytes() as u64,
             tracking: self.tracking.bytes() as u64,

@@ -96,7 +96,7 @@ impl Expiry {
         }
         let took_us = (clock.nanoseconds_after(now) - began_ns) / 1_000;
         at_hand.counters.expiry_us.add(took_us);
-        engine.gauges.note_stale(report.expired, report.sampled);
+        engine.rates.note_stale(report.expired, report.sampled);
         let slow_ms = engine.config.number(Opt::LatencyMonitorThreshold) as u64;
         if slow_ms > 0 && took_us / 1_000 >= slow_ms {
             engine.latency.add("expire-cycle", now.wall_ms() / 1_000, took_us / 1_000);

@@ -76,7 +76,7 @@ fn kind_of(cx: &Cx<'_>, place: &Place) -> Option<Kind> {
 /// Runs the request of a waiter as its own, and posts the reply unless it has to wait on.
 fn serve(cx: &mut Cx<'_>, waiter: &Arc<Waiter>, aim: usize, keys: &[KeyAt]) {
     // Who was killed takes nothing any more, though the thread that owns it may not have come to that yet.
-    if cx.engine.peers.find(waiter.peer.id).is_none() {
+    if cx.engine.clients.find(waiter.peer.id).is_none() {
         return;
     }
     let Some(claim) = waiter.claim() else { return };

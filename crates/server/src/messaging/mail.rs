@@ -57,7 +57,7 @@ pub enum Letter {
     },
     /// The client with this id has said CLIENT JOURNAL ON.
     FollowJournal(u64),
-    /// The engine's doors have changed: watch those that there are now.
+    /// The engine's listeners have changed: watch those that there are now.
     Listen,
     /// Users may do less now: close clients that listen to what theirs may not.
     Users,

@@ -24,7 +24,7 @@ pub struct Traffic {
 
 /// Figures of the last moments: rates a second, and the peak of memory.
 #[derive(Debug, Default)]
-pub struct Gauges {
+pub struct Rates {
     next_ms: AtomicU64,
     peak_bytes: AtomicU64,
     /// Of 1,000,000 keys with a deadline, how many are past it; a moving mean, as in Redis.
@@ -40,7 +40,7 @@ struct Samples {
     next: usize,
 }
 
-impl Gauges {
+impl Rates {
     /// Whether a sample is due; true for one caller only. `now_ms` is monotonic.
     pub fn is_due(&self, now_ms: u64) -> bool {
         let next_ms = self.next_ms.load(Ordering::Relaxed);
@@ -108,21 +108,21 @@ mod tests {
 
     #[test]
     fn a_steady_rate_is_shown_once_all_samples_are_in() {
-        let gauges = Gauges::default();
+        let rates = Rates::default();
         for round in 1..=17_u64 {
             let sums = Traffic { commands: round * 50, input_bytes: round * 1_000, output_bytes: 0 };
-            gauges.sample(round * PERIOD_MS, sums, 10 * round);
+            rates.sample(round * PERIOD_MS, sums, 10 * round);
         }
-        assert_eq!(gauges.rates(), Traffic { commands: 500, input_bytes: 10_000, output_bytes: 0 });
-        assert_eq!(gauges.peak_bytes(3), 170);
-        gauges.reset();
-        assert_eq!((gauges.rates(), gauges.peak_bytes(3)), (Traffic::default(), 3));
+        assert_eq!(rates.rates(), Traffic { commands: 500, input_bytes: 10_000, output_bytes: 0 });
+        assert_eq!(rates.peak_bytes(3), 170);
+        rates.reset();
+        assert_eq!((rates.rates(), rates.peak_bytes(3)), (Traffic::default(), 3));
     }
 
     #[test]
     fn a_sample_is_due_for_one_caller_a_period() {
-        let gauges = Gauges::default();
-        let due = [1_000, 1_000, 1_099, 1_100].map(|now_ms| gauges.is_due(now_ms));
+        let rates = Rates::default();
+        let due = [1_000, 1_000, 1_099, 1_100].map(|now_ms| rates.is_due(now_ms));
         assert_eq!(due, [true, false, false, true]);
     }
 }

@@ -16,7 +16,7 @@ use crate::context::others::Others;
 use crate::context::session_state::{Input, Replies, State};
 use crate::engine::Engine;
 use crate::engine::clients::blocking::Waiter;
-use crate::engine::clients::client_info::Peer;
+use crate::engine::clients::client_info::ClientInfo;
 use crate::execute;
 use crate::execute::scratch::Scratch;
 use crate::host::clock::Instant;
@@ -50,7 +50,7 @@ const KEPT_BYTES: usize = 64 * 1024;
 
 impl Session {
     /// The session of a peer that has just come.
-    pub fn new(engine: &Arc<Engine>, peer: Arc<Peer>) -> Self {
+    pub fn new(engine: &Arc<Engine>, peer: Arc<ClientInfo>) -> Self {
         let user = engine.acl.default_user();
         peer.names.lock().user = user.name.clone();
         peer.session_bytes.store(size_of::<Self>(), Ordering::Relaxed);
@@ -184,7 +184,7 @@ impl Session {
         }
         self.state.unsubscribe_all(&self.engine);
         self.state.stop_tracking(&self.engine);
-        self.engine.peers.leave(self.state.peer.id);
+        self.engine.clients.leave(self.state.peer.id);
     }
 
     fn run_pending(&mut self, scratch: &mut Scratch, others: &mut dyn Others) {
@@ -330,7 +330,7 @@ mod tests {
 
     fn session(engine: &Arc<Engine>) -> Session {
         let arrival = NewClient { address: "test:0".into(), local_address: "test:0".into(), descriptor: -1 };
-        let peer = engine.peers.enter(arrival, Arc::new(Mailbox::new(|| ())), 0);
+        let peer = engine.clients.enter(arrival, Arc::new(Mailbox::new(|| ())), 0);
         Session::new(engine, peer)
     }
 

@@ -58,7 +58,7 @@ impl Worker {
         {
             for index in 0..self.away.len() {
                 // Whether it listens it says itself: what it has begun to listen to in this batch is not known here yet.
-                if self.engine.peers.find(self.away[index].id).is_some_and(|peer| peer.is_listening()) {
+                if self.engine.clients.find(self.away[index].id).is_some_and(|peer| peer.is_listening()) {
                     self.keep(index, Letter::Message(Arc::clone(message)));
                 }
             }

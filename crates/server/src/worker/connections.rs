@@ -55,7 +55,7 @@ impl Worker {
             local_address: accepted.local_address,
             descriptor: self.driver.descriptor(token),
         };
-        let peer = engine.peers.enter(arrival, Arc::clone(&self.home.mailbox), scratch.now.wall_ms());
+        let peer = engine.clients.enter(arrival, Arc::clone(&self.home.mailbox), scratch.now.wall_ms());
         if self.sessions.len() <= token {
             self.sessions.resize_with(token + 1, || None);
         }
@@ -100,7 +100,7 @@ pub(super) fn forget_deadline(deadlines: &mut BTreeSet<(u64, u64)>, session: &Se
 
 /// Why a connection is not served, as the reply that says so.
 fn refusal_of(engine: &Engine, accepted: &Accepted) -> Option<&'static str> {
-    if engine.peers.len() as i64 >= engine.config.number(Opt::Maxclients) {
+    if engine.clients.len() as i64 >= engine.config.number(Opt::Maxclients) {
         return Some("-ERR max number of clients reached\r\n");
     }
     let from_elsewhere = match accepted.address.parse::<std::net::SocketAddr>() {

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use sleeve_wire::reply::{Protocol, Writer};
 
 use crate::driver::Token;
-use crate::engine::clients::client_info::Peer;
+use crate::engine::clients::client_info::ClientInfo;
 
 /// The connections of a worker that follow the journal, by token.
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ pub(super) struct JournalFollowers {
 #[derive(Debug)]
 pub(super) struct Follower {
     /// The client.
-    pub peer: Arc<Peer>,
+    pub peer: Arc<ClientInfo>,
     /// Up to which offset its replies show the journal.
     pub shown: u64,
     /// Up to which the disk has it.

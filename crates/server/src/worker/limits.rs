@@ -97,10 +97,10 @@ impl Worker {
         if bytes_max == 0 || !engine.client_memory.exceeds(bytes_max) {
             return;
         }
-        for peer in engine.client_memory.choose(&engine.peers, bytes_max) {
+        for peer in engine.client_memory.choose(&engine.clients, bytes_max) {
             log::notice(&format!("Evicting client: {}", peer.line(scratch.now.wall_ms()).trim_end()));
             scratch.counters.clients_evicted.add(1);
-            engine.peers.leave(peer.id);
+            engine.clients.leave(peer.id);
             peer.mailbox.post(Letter::Close(peer.id));
         }
     }

@@ -133,10 +133,10 @@ impl Worker {
         }
     }
 
-    /// Accepts from the doors that the engine has now, and from no others.
+    /// Accepts from the listeners that the engine has now, and from no others.
     fn watch_doors(&mut self) {
         self.driver.stop_listening();
-        for listener in self.engine.doors.listeners() {
+        for listener in self.engine.listeners.all() {
             if let Err(error) = self.driver.listen(listener) {
                 log::warning(&format!("A worker cannot watch a listening socket: {error}"));
             }

@@ -13,7 +13,7 @@ impl Worker {
         let engine = Arc::clone(&self.engine);
         let now = scratch.now;
         self.driver.accept_again();
-        let period_ms = 1_000 / u64::from(engine.config.rounds_a_second(engine.peers.len()));
+        let period_ms = 1_000 / u64::from(engine.config.rounds_a_second(engine.clients.len()));
         engine.sample(now);
         engine.follow_file_rules(now);
         let expiry_in_ms = self.expiry.step(scratch.at_hand());

@@ -8,7 +8,7 @@ use sleeve_wire::reply::Writer;
 use super::client_filter::{Filter, skip_of};
 use crate::context::Cx;
 use crate::context::session_state::{Input, Replies};
-use crate::engine::clients::client_info::Peer;
+use crate::engine::clients::client_info::ClientInfo;
 use crate::engine::pause::PauseScope;
 use crate::messaging::mail::Letter;
 use crate::request::Request;
@@ -82,8 +82,8 @@ pub fn list(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let filter = Filter::of_list(request)?;
     publish_self(cx, &request);
     let peers = match &filter.ids {
-        Some(ids) => ids.iter().filter_map(|&id| cx.engine.peers.find(id)).collect(),
-        None => cx.engine.peers.all(),
+        Some(ids) => ids.iter().filter_map(|&id| cx.engine.clients.find(id)).collect(),
+        None => cx.engine.clients.all(),
     };
     let text: String =
         peers.iter().filter(|peer| filter.admits(peer)).map(|peer| peer.line(cx.now.wall_ms())).collect();
@@ -129,7 +129,7 @@ pub fn kill(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 }
 
 fn close_matching(cx: &mut Cx<'_>, filter: &Filter) -> i64 {
-    let peers = cx.engine.peers.all();
+    let peers = cx.engine.clients.all();
     let mut closed = 0;
     for peer in peers.iter().filter(|peer| filter.admits(peer)) {
         close(cx, peer);
@@ -139,9 +139,9 @@ fn close_matching(cx: &mut Cx<'_>, filter: &Filter) -> i64 {
 }
 
 /// Closes a client; the one that asks for it once it has the reply.
-pub fn close(cx: &mut Cx<'_>, peer: &Peer) {
+pub fn close(cx: &mut Cx<'_>, peer: &ClientInfo) {
     // It is gone at once for everybody who looks, and cannot be killed again while its owner is busy.
-    cx.engine.peers.leave(peer.id);
+    cx.engine.clients.leave(peer.id);
     if peer.id == cx.state.peer.id {
         cx.state.closing = true;
     } else {

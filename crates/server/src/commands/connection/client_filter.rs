@@ -2,7 +2,7 @@
 
 use sleeve_wire::number;
 
-use crate::engine::clients::client_info::Peer;
+use crate::engine::clients::client_info::ClientInfo;
 use crate::request::Request;
 use crate::request::error::Error;
 
@@ -76,7 +76,7 @@ impl Filter {
     }
 
     /// Whether a client fits.
-    pub fn admits(&self, peer: &Peer) -> bool {
+    pub fn admits(&self, peer: &ClientInfo) -> bool {
         !self.none
             && self.listening.is_none_or(|listening| listening == peer.is_listening())
             && self.ids.as_ref().is_none_or(|ids| ids.contains(&peer.id))

@@ -32,7 +32,7 @@ fn options(cx: &Cx<'_>, request: Request<'_>) -> Result<Track, Error> {
                     return Err(Error::fixed("ERR A client can only redirect to a single other client"));
                 }
                 let id = number::parse_i64(options.next().unwrap_or_default()).ok_or(Error::NOT_INTEGER)?;
-                let peer = u64::try_from(id).ok().and_then(|id| cx.engine.peers.find(id));
+                let peer = u64::try_from(id).ok().and_then(|id| cx.engine.clients.find(id));
                 let peer = peer.ok_or(Error::fixed("ERR The client ID you want redirect to does not exist"))?;
                 wanted.redirect = peer.id;
             }

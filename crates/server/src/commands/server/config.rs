@@ -78,7 +78,7 @@ fn waits_for_end_of_log(cx: &mut Cx<'_>) -> bool {
 /// CONFIG RESETSTAT
 pub fn reset_stat(cx: &mut Cx<'_>) -> Outcome {
     cx.engine.stats.reset();
-    cx.engine.gauges.reset();
+    cx.engine.rates.reset();
     cx.engine.lazy_free.forget();
     cx.engine.acl.log.reset_counts();
     cx.reply().ok();
@@ -130,7 +130,7 @@ fn apply(cx: &Cx<'_>, option: Opt) -> Result<(), String> {
                 Opt::Port | Opt::TlsPort => "Unable to listen on this port. Check server logs.",
                 _ => "Failed to bind to specified addresses.",
             };
-            cx.engine.doors.reopen(config, refusal)?;
+            cx.engine.listeners.reopen(config, refusal)?;
             cx.engine.port.store(config.number(Opt::Port) as u32, Ordering::Relaxed);
             process_title::show(config);
         }
@@ -153,7 +153,7 @@ fn apply(cx: &Cx<'_>, option: Opt) -> Result<(), String> {
         Opt::CrashLogEnabled => crash::set_wanted(config.flag(option)),
         Opt::ProcTitleTemplate => process_title::show(config),
         Opt::OomScoreAdj | Opt::OomScoreAdjValues => oom_score::apply(config)?,
-        Opt::TcpKeepalive => cx.engine.doors.set_keepalive(config.number(option) as u64),
+        Opt::TcpKeepalive => cx.engine.listeners.set_keepalive(config.number(option) as u64),
         Opt::Maxclients => return raise_clients(config.number(option) as u64),
         _ => {}
     }

@@ -55,8 +55,8 @@ pub fn server(cx: &mut Cx<'_>, lines: &mut Lines) {
 
 /// Who is connected.
 pub fn clients(cx: &mut Cx<'_>, lines: &mut Lines) {
-    let peers = cx.engine.peers.all();
-    let most = |of: fn(&crate::engine::clients::client_info::Peer) -> usize| {
+    let peers = cx.engine.clients.all();
+    let most = |of: fn(&crate::engine::clients::client_info::ClientInfo) -> usize| {
         peers.iter().map(|peer| of(peer)).max().unwrap_or(0)
     };
     let watching = peers.iter().map(|peer| peer.watched.load(Ordering::Relaxed)).filter(|watched| *watched != 0);
@@ -80,20 +80,20 @@ pub fn clients(cx: &mut Cx<'_>, lines: &mut Lines) {
 /// Where memory goes. `used_memory` is what `maxmemory` is compared with.
 pub fn memory(cx: &mut Cx<'_>, lines: &mut Lines) {
     let engine = cx.engine;
-    let footprint = cx.footprint();
-    let (used_bytes, fixed_bytes) = (footprint.total(), footprint.fixed);
+    let memory_use = cx.memory_use();
+    let (used_bytes, fixed_bytes) = (memory_use.total(), memory_use.fixed);
     let resident_bytes = facts::resident_bytes();
-    let peak_bytes = engine.gauges.peak_bytes(used_bytes);
+    let peak_bytes = engine.rates.peak_bytes(used_bytes);
     let maxmemory = engine.config.memory(Opt::Maxmemory);
     let percent = |part: u64, whole: u64| format!("{:.2}%", part as f64 * 100.0 / whole.max(1) as f64);
     lines.size("used_memory", used_bytes);
     lines.size("used_memory_rss", resident_bytes);
     lines.size("used_memory_peak", peak_bytes);
     lines.add("used_memory_peak_perc", percent(used_bytes, peak_bytes));
-    lines.add("used_memory_overhead", footprint.overhead());
+    lines.add("used_memory_overhead", memory_use.overhead());
     lines.add("used_memory_startup", fixed_bytes);
-    lines.add("used_memory_dataset", footprint.data);
-    lines.add("used_memory_dataset_perc", percent(footprint.data, used_bytes - fixed_bytes));
+    lines.add("used_memory_dataset", memory_use.data);
+    lines.add("used_memory_dataset_perc", percent(memory_use.data, used_bytes - fixed_bytes));
     allocated(lines, resident_bytes);
     lines.size("total_system_memory", facts::machine_bytes());
     scripts(engine, lines);
@@ -102,10 +102,10 @@ pub fn memory(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("mem_fragmentation_ratio", format!("{:.2}", resident_bytes as f64 / used_bytes.max(1) as f64));
     lines.add("mem_fragmentation_bytes", resident_bytes as i64 - used_bytes as i64);
     lines.zeros(&["mem_not_counted_for_evict", "mem_replication_backlog", "mem_clients_slaves"]);
-    lines.add("mem_clients_normal", footprint.clients);
+    lines.add("mem_clients_normal", memory_use.clients);
     lines.zeros(&["mem_cluster_links", "mem_aof_buffer"]);
-    lines.add("mem_journal", footprint.journal);
-    lines.add("mem_tracking", footprint.tracking);
+    lines.add("mem_journal", memory_use.journal);
+    lines.add("mem_tracking", memory_use.tracking);
     lines.add("mem_allocator", allocator::chosen().map_or("unknown", |allocator| allocator.name));
     lines.zeros(&["mem_total_replication_buffers", "mem_overhead_db_hashtable_rehashing", "active_defrag_running"]);
     lines.add("lazyfree_pending_objects", engine.lazy_free.pending());
@@ -215,7 +215,7 @@ pub fn persistence(cx: &mut Cx<'_>, lines: &mut Lines) {
 /// Sums since the start or the last CONFIG RESETSTAT, and rates.
 pub fn stats(cx: &mut Cx<'_>, lines: &mut Lines) {
     let totals = cx.engine.stats.totals();
-    let rates = cx.engine.gauges.rates();
+    let rates = cx.engine.rates.rates();
     let kilobytes = |bytes: u64| format!("{:.2}", bytes as f64 / 1_024.0);
     lines.add("total_connections_received", totals.connections);
     lines.add("total_commands_processed", totals.executed);
@@ -230,7 +230,7 @@ pub fn stats(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("rejected_connections", totals.connections_rejected);
     lines.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
     lines.add("expired_keys", totals.expired);
-    lines.add("expired_stale_perc", format!("{:.2}", cx.engine.gauges.stale_percent()));
+    lines.add("expired_stale_perc", format!("{:.2}", cx.engine.rates.stale_percent()));
     lines.add("expired_time_cap_reached_count", totals.expiry_capped);
     lines.add("expire_cycle_cpu_milliseconds", totals.expiry_us / 1_000);
     lines.add("evicted_keys", totals.evicted);

@@ -4,7 +4,7 @@ use sleeve_wire::number;
 
 use crate::config::Opt;
 use crate::context::Cx;
-use crate::engine::keyspace::memory_accounting::Footprint;
+use crate::engine::keyspace::memory_accounting::MemoryUse;
 use crate::host::allocator;
 use crate::host::facts;
 use crate::request::Request;
@@ -59,28 +59,28 @@ enum Figure {
 pub fn stats(cx: &mut Cx<'_>) -> Outcome {
     use Figure::{Count, Difference, Ratio};
     let weighed = Weighed::now(cx);
-    let (footprint, used_bytes) = (&weighed.footprint, weighed.used_bytes);
-    let overhead_bytes = footprint.overhead();
-    let net_bytes = used_bytes.saturating_sub(footprint.fixed).max(1);
+    let (memory_use, used_bytes) = (&weighed.memory_use, weighed.used_bytes);
+    let overhead_bytes = memory_use.overhead();
+    let net_bytes = used_bytes.saturating_sub(memory_use.fixed).max(1);
     let percent = |part: u64, whole: u64| Ratio(part as f64 * 100.0 / whole.max(1) as f64);
     let figures = [
         ("peak.allocated", Count(weighed.peak_bytes)),
         ("total.allocated", Count(used_bytes)),
-        ("startup.allocated", Count(footprint.fixed)),
+        ("startup.allocated", Count(memory_use.fixed)),
         ("replication.backlog", Count(0)),
         ("clients.slaves", Count(0)),
-        ("clients.normal", Count(footprint.clients)),
+        ("clients.normal", Count(memory_use.clients)),
         ("cluster.links", Count(0)),
         ("aof.buffer", Count(0)),
-        ("lua.caches", Count(footprint.scripts)),
-        ("functions.caches", Count(footprint.functions)),
-        ("journal", Count(footprint.journal)),
-        ("tracking", Count(footprint.tracking)),
+        ("lua.caches", Count(memory_use.scripts)),
+        ("functions.caches", Count(memory_use.functions)),
+        ("journal", Count(memory_use.journal)),
+        ("tracking", Count(memory_use.tracking)),
         ("overhead.total", Count(overhead_bytes)),
         ("keys.count", Count(weighed.keys)),
         ("keys.bytes-per-key", Count(net_bytes.checked_div(weighed.keys).unwrap_or(0))),
-        ("dataset.bytes", Count(footprint.data)),
-        ("dataset.percentage", percent(footprint.data, net_bytes)),
+        ("dataset.bytes", Count(memory_use.data)),
+        ("dataset.percentage", percent(memory_use.data, net_bytes)),
         ("peak.percentage", percent(used_bytes, weighed.peak_bytes)),
         ("fragmentation", Ratio(weighed.resident_bytes as f64 / used_bytes.max(1) as f64)),
         ("fragmentation.bytes", Difference(weighed.resident_bytes as i64 - used_bytes as i64)),
@@ -100,7 +100,7 @@ pub fn stats(cx: &mut Cx<'_>) -> Outcome {
 
 /// All that MEMORY STATS and MEMORY DOCTOR speak of.
 struct Weighed {
-    footprint: Footprint,
+    memory_use: MemoryUse,
     used_bytes: u64,
     peak_bytes: u64,
     resident_bytes: u64,
@@ -109,15 +109,15 @@ struct Weighed {
 
 impl Weighed {
     fn now(cx: &mut Cx<'_>) -> Self {
-        let footprint = cx.footprint();
+        let memory_use = cx.memory_use();
         let mut keys = 0;
         let databases = cx.engine.store.databases();
         cx.show_shards(|shard| {
             keys += (0..databases.min(shard.databases())).map(|database| shard.len(database) as u64).sum::<u64>();
         });
-        let used_bytes = footprint.total();
-        let peak_bytes = cx.engine.gauges.peak_bytes(used_bytes);
-        Self { footprint, used_bytes, peak_bytes, resident_bytes: facts::resident_bytes(), keys }
+        let used_bytes = memory_use.total();
+        let peak_bytes = cx.engine.rates.peak_bytes(used_bytes);
+        Self { memory_use, used_bytes, peak_bytes, resident_bytes: facts::resident_bytes(), keys }
     }
 }
 
@@ -141,7 +141,7 @@ pub fn doctor(cx: &mut Cx<'_>) -> Outcome {
 fn diagnosis(cx: &Cx<'_>, weighed: &Weighed) -> String {
     let (engine, used_bytes) = (cx.engine, weighed.used_bytes);
     let limit_bytes = engine.config.memory(Opt::Maxmemory);
-    let clients = engine.peers.len().max(1) as u64;
+    let clients = engine.clients.len().max(1) as u64;
     let findings = [
         (
             weighed.peak_bytes > used_bytes / 2 * 3,
@@ -158,12 +158,12 @@ fn diagnosis(cx: &Cx<'_>, weighed: &Weighed) -> String {
             "More than nine tenths of maxmemory are in use: keys are evicted, or writes refused, as maxmemory-policy says.",
         ),
         (
-            weighed.footprint.clients / clients > LARGE_CLIENT_BYTES,
+            weighed.memory_use.clients / clients > LARGE_CLIENT_BYTES,
             "Clients have more than 200 KB each on their way, on average: some read too slowly or ask for too much. CLIENT \
              LIST shows them (omem, qbuf); client-output-buffer-limit and maxmemory-clients bound them.",
         ),
         (
-            weighed.footprint.scripts > 100 << 20 || engine.scripts.size().0 > 500,
+            weighed.memory_use.scripts > 100 << 20 || engine.scripts.size().0 > 500,
             "There are very many scripts: pass what varies as KEYS and ARGV instead of writing it into the text.",
         ),
     ];

@@ -23,7 +23,7 @@ use sleeve_wire::commands::Row;
 use sleeve_wire::reply::{Protocol, Writer};
 use sleeve_wire::request::OwnedArgs;
 
-use super::client_info::Peer;
+use super::client_info::ClientInfo;
 use crate::acl::User;
 use crate::request::Key;
 
@@ -100,7 +100,7 @@ pub struct Waiter {
     /// Unique and ascending: the order of arrival.
     pub ticket: u64,
     /// The client.
-    pub peer: Arc<Peer>,
+    pub peer: Arc<ClientInfo>,
     /// The user that it is in.
     pub user: Arc<User>,
     /// Its command.
@@ -223,7 +223,7 @@ impl Default for Blocking {
 #[derive(Debug)]
 pub struct NewWaiter<'a> {
     /// The client.
-    pub peer: &'a Arc<Peer>,
+    pub peer: &'a Arc<ClientInfo>,
     /// The user that it is in.
     pub user: &'a Arc<User>,
     /// Its command.

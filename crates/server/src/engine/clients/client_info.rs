@@ -25,7 +25,7 @@ pub struct ClientNames {
 
 /// One client as others see it.
 #[derive(Debug)]
-pub struct Peer {
+pub struct ClientInfo {
     /// Unique in the life of the engine, ascending, from 1.
     pub id: u64,
     /// The peer's end, `ip:port`, `path:0` or `embedded:0`.
@@ -98,23 +98,23 @@ pub struct Peer {
 
 /// All clients of one engine, by id.
 #[derive(Debug, Default)]
-pub struct Peers {
+pub struct Clients {
     next_id: AtomicU64,
-    rows: Mutex<std::collections::BTreeMap<u64, Arc<Peer>>>,
+    rows: Mutex<std::collections::BTreeMap<u64, Arc<ClientInfo>>>,
 }
 
 /// What is known of a client when it comes.
 #[derive(Debug)]
 pub struct NewClient {
-    /// See [`Peer::address`].
+    /// See [`ClientInfo::address`].
     pub address: String,
-    /// See [`Peer::local_address`].
+    /// See [`ClientInfo::local_address`].
     pub local_address: String,
-    /// See [`Peer::descriptor`].
+    /// See [`ClientInfo::descriptor`].
     pub descriptor: i32,
 }
 
-impl Peer {
+impl ClientInfo {
     /// Bytes that it takes: requests and replies on their way, names that it waits to hear of, and what is
     /// known of it.
     pub fn bytes(&self) -> usize {
@@ -192,11 +192,11 @@ impl Peer {
     }
 }
 
-impl Peers {
+impl Clients {
     /// Enters a client that has just come.
-    pub fn enter(&self, arrival: NewClient, mailbox: Arc<Mailbox>, now_ms: i64) -> Arc<Peer> {
+    pub fn enter(&self, arrival: NewClient, mailbox: Arc<Mailbox>, now_ms: i64) -> Arc<ClientInfo> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed) + 1;
-        let peer = Arc::new(Peer {
+        let peer = Arc::new(ClientInfo {
             id,
             address: arrival.address,
             local_address: arrival.local_address,
@@ -242,12 +242,12 @@ impl Peers {
     }
 
     /// The client with this id.
-    pub fn find(&self, id: u64) -> Option<Arc<Peer>> {
+    pub fn find(&self, id: u64) -> Option<Arc<ClientInfo>> {
         self.rows.lock().get(&id).cloned()
     }
 
     /// All clients, oldest first.
-    pub fn all(&self) -> Vec<Arc<Peer>> {
+    pub fn all(&self) -> Vec<Arc<ClientInfo>> {
         self.rows.lock().values().cloned().collect()
     }
 

@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use super::client_info::{Peer, Peers};
+use super::client_info::{ClientInfo, Clients};
 
 /// The memory of all clients of one engine, in classes of size.
 #[derive(Debug, Default)]
@@ -18,12 +18,12 @@ pub struct ClientMemory {
     sum_bytes: AtomicI64,
 }
 
-/// Stands in [`Peer::weight`] of a client that counts no longer.
+/// Stands in [`ClientInfo::weight`] of a client that counts no longer.
 const GONE: i64 = -1;
 
 impl ClientMemory {
     /// Weighs a client; for the thread that owns it.
-    pub fn weigh(&self, peer: &Peer) {
+    pub fn weigh(&self, peer: &ClientInfo) {
         let (old, new) = (peer.weight.load(Ordering::Relaxed), peer.bytes() as i64);
         if old != GONE
             && old != new
@@ -34,7 +34,7 @@ impl ClientMemory {
     }
 
     /// Takes a client from the sum, for good; whether it was in it.
-    pub fn forget(&self, peer: &Peer) -> bool {
+    pub fn forget(&self, peer: &ClientInfo) -> bool {
         let old = peer.weight.swap(GONE, Ordering::Relaxed);
         if old != GONE {
             self.sum_bytes.fetch_sub(old, Ordering::Relaxed);
@@ -56,8 +56,8 @@ impl ClientMemory {
 
     /// Chooses the largest clients until the others fit, and takes them from the sum.
     #[cold]
-    pub fn choose(&self, peers: &Peers, bytes_max: u64) -> Vec<Arc<Peer>> {
-        let mut candidates = peers.all();
+    pub fn choose(&self, clients: &Clients, bytes_max: u64) -> Vec<Arc<ClientInfo>> {
+        let mut candidates = clients.all();
         candidates.retain(|peer| !peer.no_evict.load(Ordering::Relaxed));
         candidates.sort_by_cached_key(|peer| Reverse(peer.weight.load(Ordering::Relaxed)));
         let mut chosen = Vec::new();
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn the_largest_go_until_the_others_fit() {
-        let (peers, memory) = (Peers::default(), ClientMemory::default());
+        let (peers, memory) = (Clients::default(), ClientMemory::default());
         let enter = |bytes: usize, stays: bool| {
             let arrival = NewClient { address: "a:1".into(), local_address: "b:1".into(), descriptor: -1 };
             let peer = peers.enter(arrival, Arc::new(Mailbox::new(|| ())), 0);
@@ -92,8 +92,8 @@ mod tests {
         };
         let [small, stays, large, larger] =
             [enter(1_000, false), enter(1 << 20, true), enter(100_000, false), enter(200_000, false)];
-        let own = 4 * size_of::<Peer>() as u64;
-        let ids = |chosen: Vec<Arc<Peer>>| chosen.iter().map(|peer| peer.id).collect::<Vec<_>>();
+        let own = 4 * size_of::<ClientInfo>() as u64;
+        let ids = |chosen: Vec<Arc<ClientInfo>>| chosen.iter().map(|peer| peer.id).collect::<Vec<_>>();
         assert_eq!(ids(memory.choose(&peers, (1 << 20) + 301_000 + own)), [0; 0]);
         assert_eq!(ids(memory.choose(&peers, (1 << 20) + 150_000 + own)), [larger]);
         assert_eq!(ids(memory.choose(&peers, 0)), [large, small], "{stays} stays");

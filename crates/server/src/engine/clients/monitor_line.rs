@@ -9,12 +9,12 @@ use sleeve_wire::commands::Command;
 use sleeve_wire::inline;
 use sleeve_wire::request::Args;
 
-use crate::engine::clients::client_info::Peer;
+use crate::engine::clients::client_info::ClientInfo;
 use crate::host::clock::Instant;
 use crate::request::REDACTED;
 
 /// The line about a command that ran at `now` with this database selected. From a script it has no address.
-pub fn line(command: Command, args: Args<'_>, from: (&Peer, bool), (now, database): (Instant, u32)) -> Vec<u8> {
+pub fn line(command: Command, args: Args<'_>, from: (&ClientInfo, bool), (now, database): (Instant, u32)) -> Vec<u8> {
     let (peer, is_script) = from;
     let (seconds, microseconds) = (now.wall_us / 1_000_000, now.wall_us % 1_000_000);
     let mut text = format!("+{seconds}.{microseconds:06} [{database} ");

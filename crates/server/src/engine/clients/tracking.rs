@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use sleeve_wire::reply::{Protocol, Writer};
 
-use super::client_info::Peer;
+use super::client_info::ClientInfo;
 use crate::host::dice::Dice;
 use crate::messaging::mail::Letter;
 use crate::messaging::wakeups::Wakeups;
@@ -33,7 +33,7 @@ pub struct Tracking {
 /// A client that tracks.
 #[derive(Debug)]
 struct Member {
-    peer: Arc<Peer>,
+    peer: Arc<ClientInfo>,
     /// It hears of what changes below its prefixes, and no longer of what it read when it tracked in another way.
     is_broadcasting: bool,
 }
@@ -63,7 +63,7 @@ struct Readers {
 
 #[derive(Debug)]
 struct Follower {
-    peer: Arc<Peer>,
+    peer: Arc<ClientInfo>,
     /// It does not want to hear of its own changes.
     no_loop: bool,
 }
@@ -97,7 +97,7 @@ impl Tracking {
 
     /// A client begins to track, in broadcasting mode if it names prefixes. It may do so again with other options; its old
     /// prefixes stay.
-    pub fn enter(&self, peer: &Arc<Peer>, prefixes: &[Box<[u8]>], no_loop: bool) {
+    pub fn enter(&self, peer: &Arc<ClientInfo>, prefixes: &[Box<[u8]>], no_loop: bool) {
         let member = Member { peer: Arc::clone(peer), is_broadcasting: !prefixes.is_empty() };
         if self.members.lock().insert(peer.id, member).is_none() {
             self.clients.fetch_add(1, Ordering::Relaxed);
@@ -194,7 +194,7 @@ impl Tracking {
     }
 }
 
-fn post(peer: &Arc<Peer>, keys: Option<Arc<Vec<u8>>>, out: &mut Wakeups) {
+fn post(peer: &Arc<ClientInfo>, keys: Option<Arc<Vec<u8>>>, out: &mut Wakeups) {
     peer.mailbox.put(Letter::Invalidate { id: peer.id, keys });
     out.remember(&peer.mailbox);
 }

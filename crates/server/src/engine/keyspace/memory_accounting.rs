@@ -1,6 +1,6 @@
 //! Where memory goes, in bytes, and a sum of it that is always at hand.
 //!
-//! A [`Footprint`] is exact and costs the lock of every shard. The [`Estimate`] is for the question that each command asks
+//! A [`MemoryUse`] is exact and costs the lock of every shard. The [`Estimate`] is for the question that each command asks
 //! while `maxmemory` is set: whoever has changed a shard says what it weighs now, as it still holds its lock, and the
 //! question is a few loads. Clients are weighed by themselves (`client_memory`); what else is not in shards is in the
 //! estimate as of a tenth of a second ago. Any thread.
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 /// Bytes by what they are for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Footprint {
+pub struct MemoryUse {
     /// Keys and tables.
     pub data: u64,
     /// What an empty engine takes.
@@ -26,7 +26,7 @@ pub struct Footprint {
     pub tracking: u64,
 }
 
-impl Footprint {
+impl MemoryUse {
     /// Everything: what `maxmemory` is compared with.
     pub fn total(&self) -> u64 {
         self.data + self.overhead()
@@ -107,7 +107,7 @@ impl Estimate {
         self.sum.load(Ordering::Relaxed).max(0) as u64
     }
 
-    /// About what a footprint's total would be, without the clients.
+    /// About what the total of [`MemoryUse`] would be, without the clients.
     #[inline]
     pub fn total(&self) -> u64 {
         self.shards() + self.overhead.load(Ordering::Relaxed)
