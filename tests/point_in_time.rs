@@ -50,6 +50,16 @@ fn random_commands_are_there_up_to_the_instant() {
 }
 
 #[test]
+fn a_zero_in_a_sorted_set_that_was_large_may_lose_its_sign_and_nothing_else() {
+    let mut rig = Rig::new(&[], Arc::new(MemoryDisk::new()));
+    let members: String = (0..200).map(|number| format!(" {number} m{number}")).collect();
+    rig.ask(&format!("ZADD z{members} -0 zero"));
+    rig.ask("ZREMRANGEBYSCORE z 1 inf");
+    assert_eq!(rig.ask("ZSCORE z zero"), "$2\r\n-0\r\n");
+    take_beside(&mut rig, (&|_, _, _| {}, THREADS), (1, 1), &mut |_, _| {});
+}
+
+#[test]
 fn transfers_are_there_whole_or_not_at_all() {
     for workers in WORKERS {
         let options =

@@ -128,10 +128,37 @@ impl Rig {
         assert_eq!((self.replay.offset(), self.replay.open_transaction()), (taken.offset, None));
         self.journal.drain(..length);
         let [expected, found] = [&self.model, &taken.loaded].map(lines);
-        let differing: Vec<_> = expected.iter().zip(&found).filter(|(expected, found)| expected != found).collect();
+        let differing = expected.iter().zip(&found).filter(|(expected, found)| expected != found);
+        let (zeros, mut differing): (Vec<_>, Vec<_>) =
+            differing.partition(|lines| differ_by_signs_of_zero(lines, [&self.model, &taken.loaded]));
+        if !zeros.is_empty() {
+            differing.retain(|(expected, _)| !expected.starts_with("digest "));
+        }
         let is_same = differing.is_empty() && expected.len() == found.len();
         assert!(is_same, "offset {}: what was there, what the snapshot has: {differing:#?}", taken.offset);
     }
+}
+
+/// Whether these lines are about a sorted set whose scores differ by the sign of a zero alone. As in Redis only a large one keeps
+/// that sign, and one that has become small again stays large until it is loaded from a file.
+fn differ_by_signs_of_zero((expected, found): &(&String, &String), engines: [&Arc<Engine>; 2]) -> bool {
+    let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let [expected, found] = [words(expected), words(found)];
+    let is_digest = |word: &str| word.starts_with(r"*1\r\n+");
+    let [database, key, kind, ..] = &expected[..] else { return false };
+    let are_else_equal = expected.len() == found.len()
+        && expected.iter().zip(&found).all(|(one, other)| one == other || (is_digest(one) && is_digest(other)));
+    if kind != "zset" || !are_else_equal {
+        return false;
+    }
+    let request = format!("SELECT {}\r\nZRANGE {key} 0 -1 WITHSCORES\r\n", database.trim_start_matches("db"));
+    let [expected, found] = engines.map(|engine| {
+        let mut replies = Vec::new();
+        engine.connect(|| {}).exchange(request.as_bytes(), &mut replies).expect("the session lives");
+        String::from_utf8_lossy(&replies).into_owned()
+    });
+    let unsigned = |replies: &str| replies.replace("$2\r\n-0\r\n", "$1\r\n0\r\n");
+    expected != found && unsigned(&expected) == unsigned(&found)
 }
 
 /// Puts what a base has into an empty store, expired or not; the journal's offset that it names.
