@@ -22,7 +22,10 @@ fn begin(disk: &MemoryDisk, options: &[(Opt, &str)]) -> Arc<Engine> {
 
 /// A number of INFO.
 fn info(local: &mut Local, name: &str) -> u64 {
-    let text = ask(local, "INFO persistence");
+    number(&ask(local, "INFO persistence"), name)
+}
+
+fn number(text: &str, name: &str) -> u64 {
     let number = text.lines().find_map(|line| line.strip_prefix(&format!("{name}:")));
     number.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{name} is not in {text}"))
 }
@@ -30,7 +33,9 @@ fn info(local: &mut Local, name: &str) -> u64 {
 /// Whether nothing is being written, nothing is to be, and this many bases have been.
 fn is_over(local: &mut Local, bases: u64) -> bool {
     let names = ["rdb_bgsave_in_progress", "aof_rewrite_in_progress", "aof_rewrite_scheduled"];
-    names.iter().all(|name| info(local, name) == 0) && info(local, "aof_rewrites") == bases
+    // Of one moment: between two looks another may begin.
+    let text = ask(local, "INFO persistence");
+    names.iter().all(|name| number(&text, name) == 0) && number(&text, "aof_rewrites") == bases
 }
 
 /// Has a snapshot take until it is let go.
