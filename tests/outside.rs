@@ -3,6 +3,7 @@
 
 mod acknowledged;
 mod client;
+mod cluster;
 mod coalescing;
 mod collections;
 mod connecting;

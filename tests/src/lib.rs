@@ -9,6 +9,7 @@
 #[doc = include_str!("../../README.md")]
 pub struct Readme;
 
+pub mod cluster;
 pub mod connection;
 pub mod generator;
 pub mod random;
@@ -18,5 +19,6 @@ pub mod strict;
 pub mod transcript;
 pub mod unread;
 
+pub use cluster::Cluster;
 pub use connection::Connection;
 pub use server::{Kind, Server, Settings};

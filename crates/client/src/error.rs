@@ -61,7 +61,7 @@ impl fmt::Display for Effect {
 /// The errors with which a server turns a command away at its gates, before it is executed: a code and words that follow
 /// it, without a name that another server has not got. The code alone says too little: a script may give any to an error of
 /// its own after it has written.
-const GATES: [(&str, &str); 12] = [
+const GATES: [(&str, &str); 14] = [
     ("READONLY", "write against a read only"),
     ("LOADING", "is loading the dataset in memory"),
     ("OOM", "command not allowed when used memory"),
@@ -72,6 +72,8 @@ const GATES: [(&str, &str); 12] = [
     ("BUSY", "is busy running a script"),
     ("CLUSTERDOWN", ""),
     ("MOVED", ""),
+    ("ASK", ""),
+    ("TRYAGAIN", ""),
     ("NOSCRIPT", "No matching script"),
     ("EXECABORT", "Transaction discarded"),
 ];

@@ -91,7 +91,7 @@
 // | `api` | Where calls begin: clients, databases, batches, transactions, leases, scans, scripts. |
 // | `commands` | One line a command, for all of them. |
 // | `pubsub` | Subscriptions: over a connection of their own, or in the embedded engine. |
-// | `route` | Where requests go: over a connection, or into an engine in this process; the near cache before both. |
+// | `route` | Where requests go: over a connection, to a cluster, or into an engine in this process; the near cache. |
 // | `reply` | A reply that is on its way: all waiting lives here, and the waiting for the disk. |
 // | `connection` | One connection's life: who writes, who reads, whether the server is still there. |
 // | `connect` | From an endpoint to a connection that has been greeted. |

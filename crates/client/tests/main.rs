@@ -3,6 +3,7 @@
 mod awake;
 mod changes;
 mod closing;
+mod cluster;
 mod coalescing;
 mod deadlines;
 mod embedded_settings;

@@ -163,7 +163,9 @@ impl Client {
             Route::Local(embedded) => embedded
                 .listen(address)
                 .map_err(|error| Error::unsent(ErrorKind::Connect, format!("cannot listen at {address}: {error}"))),
-            Route::Remote(_) => Err(Error::usage("only an embedded engine can be served from here")),
+            Route::Remote(_) | Route::Cluster(_) => {
+                Err(Error::usage("only an embedded engine can be served from here"))
+            }
         }
     }
 

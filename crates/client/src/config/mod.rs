@@ -30,6 +30,9 @@ pub enum Endpoint {
         /// 6379 where the URL names none.
         port: u16,
     },
+    /// `redis+cluster://host:port,host:port` and `valkey+cluster://...`, or `rediss+cluster://` and `valkeys+cluster://` with
+    /// TLS: some of the nodes of a cluster, as hosts and ports. The others are heard of from them.
+    Cluster(Vec<(String, u16)>),
     /// `unix:///path`
     Unix(PathBuf),
     /// `embedded://`: an engine in this process. Clients that give the same name share one engine; without a name each has
@@ -38,15 +41,25 @@ pub enum Endpoint {
 }
 
 impl std::fmt::Display for Endpoint {
-    /// As errors name it: `host:port`, the socket's path, or `embedded://name`.
+    /// As errors name it: `host:port`, `the cluster of host:port,host:port`, the socket's path, or `embedded://name`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
-            Self::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Self::Tcp { host, port } => write_place(f, host, *port),
+            Self::Cluster(seeds) => {
+                f.write_str("the cluster of ")?;
+                seeds.iter().enumerate().try_for_each(|(number, (host, port))| {
+                    f.write_str(if number > 0 { "," } else { "" })?;
+                    write_place(f, host, *port)
+                })
+            }
             Self::Unix(path) => write!(f, "{}", path.display()),
             Self::Embedded(name) => write!(f, "embedded://{}", name.as_deref().unwrap_or_default()),
         }
     }
+}
+
+fn write_place(f: &mut std::fmt::Formatter<'_>, host: &str, port: u16) -> std::fmt::Result {
+    if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
 }
 
 /// What a call does when the queue of unanswered requests is full.

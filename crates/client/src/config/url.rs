@@ -13,7 +13,7 @@ use super::{Config, Endpoint, Protocol, QueueFull};
 use crate::error::{Error, ErrorKind};
 
 /// What a URL can begin with, for the errors.
-const SCHEMES: &str = "redis://, rediss://, valkey://, valkeys://, unix:// or embedded://";
+const SCHEMES: &str = "redis://, rediss://, valkey://, valkeys://, redis+cluster://, unix:// or embedded://";
 
 fn bad(what: impl Into<String>) -> Error {
     Error::unsent(ErrorKind::Configuration, what.into())
@@ -23,7 +23,8 @@ impl Config {
     /// Reads a URL: `redis://[user:password@]host[:port][/database]`, `unix://[user:password@]/path` or
     /// `embedded://[name]`, or `embedded:///folder` for an engine whose data is kept there, each with query options.
     /// `rediss://` is `redis://` with TLS; `valkey://` and `valkeys://` are the same two, and `redis+unix://` and
-    /// `valkey+unix://` are `unix://`.
+    /// `valkey+unix://` are `unix://`. `redis+cluster://[user:password@]host[:port],host[:port][/database]` names some of the
+    /// nodes of a cluster, and so do `valkey+cluster://`, and with TLS `rediss+cluster://` and `valkeys+cluster://`.
     ///
     /// The options are `db`, `name` (CLIENT SETNAME), `protocol` (`2` or `3`), `connect_timeout`, `command_timeout`,
     /// `silence_max`, `backoff_min` and `backoff_max` (such as `250ms` or `5s`; the second and the third may be
@@ -54,6 +55,8 @@ fn read(text: &str) -> Result<Config, Error> {
     let mut config = match scheme {
         "redis" | "valkey" => tcp(place)?,
         "rediss" | "valkeys" => secure(tcp(place)?)?,
+        "redis+cluster" | "valkey+cluster" => cluster(place)?,
+        "rediss+cluster" | "valkeys+cluster" => secure(cluster(place)?)?,
         "unix" | "redis+unix" | "valkey+unix" => Config::new(unix(place)?),
         "embedded" if credentials.is_some() => {
             return Err(bad("an embedded engine asks for no password: the URL must not hold one"));
@@ -93,6 +96,18 @@ fn secure(mut config: Config) -> Result<Config, Error> {
 
 fn tcp(place: &str) -> Result<Config, Error> {
     let (address, database) = place.split_once('/').unwrap_or((place, ""));
+    let (host, port) = host_and_port(address)?;
+    in_database(Config::new(Endpoint::Tcp { host, port }), database)
+}
+
+/// Several hosts, each with its port.
+fn cluster(place: &str) -> Result<Config, Error> {
+    let (addresses, database) = place.split_once('/').unwrap_or((place, ""));
+    let seeds = addresses.split(',').map(host_and_port).collect::<Result<_, _>>()?;
+    in_database(Config::new(Endpoint::Cluster(seeds)), database)
+}
+
+fn host_and_port(address: &str) -> Result<(String, u16), Error> {
     let (host, port) = match address.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((host, "")) => (host, None),
         Some((host, port)) => (host, port.strip_prefix(':')),
@@ -106,7 +121,11 @@ fn tcp(place: &str) -> Result<Config, Error> {
         None => 6379,
     };
     let host = if host.is_empty() { "localhost".to_owned() } else { decoded(host, "the host")? };
-    let mut config = Config::new(Endpoint::Tcp { host, port });
+    Ok((host, port))
+}
+
+/// The database may stand behind the host.
+fn in_database(mut config: Config, database: &str) -> Result<Config, Error> {
     let database = database.trim_end_matches('/');
     if !database.is_empty() {
         config.database = number(database, "the database behind the host")?;
@@ -247,9 +266,25 @@ mod tests {
         assert_eq!(read("embedded://x").unwrap().endpoint, Endpoint::Embedded(Some("x".to_owned())));
     }
 
+    #[test]
+    fn urls_name_nodes_of_a_cluster() {
+        let config = read("redis+cluster://ann:p@a:7000,b,[::1]:7002/3?name=x").unwrap();
+        let seeds = vec![("a".to_owned(), 7000), ("b".to_owned(), 6379), ("::1".to_owned(), 7002)];
+        assert_eq!(config.endpoint.to_string(), "the cluster of a:7000,b:6379,[::1]:7002");
+        assert_eq!(config.endpoint, Endpoint::Cluster(seeds));
+        assert_eq!((config.user.as_deref(), config.database, config.name.as_deref()), (Some("ann"), 3, Some("x")));
+        let config = read("valkey+cluster://").unwrap();
+        assert_eq!(config.endpoint, Endpoint::Cluster(vec![("localhost".to_owned(), 6379)]));
+    }
+
     #[cfg(feature = "tls")]
     #[test]
     fn urls_say_whom_to_believe() {
+        for scheme in ["rediss+cluster", "valkeys+cluster"] {
+            let config = read(&format!("{scheme}://h,i:1?insecure=yes")).unwrap();
+            let seeds = vec![("h".to_owned(), 6379), ("i".to_owned(), 1)];
+            assert_eq!((config.endpoint, config.tls), (Endpoint::Cluster(seeds), Some(Tls::new().insecure(true))));
+        }
         let config = read("rediss://h:1/2?ca=a%2Fb.pem&cert=c&key=k&server_name=s&insecure=yes&name=x").unwrap();
         let tls = Tls::new().ca_file("a/b.pem").certificate("c", "k").server_name("s").insecure(true);
         assert_eq!((config.tls, config.database, config.name.as_deref()), (Some(tls), 2, Some("x")));
@@ -280,6 +315,7 @@ mod tests {
             ("redis://h?ca=x", "unknown"),
             ("redis://h:x", "port"),
             ("redis://h/x", "no database"),
+            ("redis+cluster://h:1,i:x", "port"),
             ("redis://h?speed=9", "speed"),
             ("embedded://:pass@x", "no password"),
             ("redis://h?command_timeout=9", "no duration"),
@@ -303,6 +339,7 @@ mod tests {
             "http://:S@h",
             "S://h",
             "redis://:S@h:x",
+            "redis+cluster://h,:S@h:x",
             "redis://:S@h/x",
             "redis://S@h/x",
             "redis://ann:S@h?db=x",

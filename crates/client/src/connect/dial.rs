@@ -49,6 +49,7 @@ pub(crate) async fn dial(config: &Config, post: &Post, attempt: &mut Attempt<'_>
             }
         }
         Endpoint::Unix(path) => Ok(Socket::new(unix(path, post, attempt).await?, None)),
+        Endpoint::Cluster(_) => Err(io::Error::other("a cluster is several servers, and each has a socket of its own")),
         Endpoint::Embedded(_) => Err(io::Error::other("an embedded engine has no socket")),
     }
 }

@@ -110,11 +110,11 @@ pub(crate) async fn greet(
         return Err(refused(text));
     }
     let databases = match count_of(&configured) {
-        _ if cluster => 1,
-        Some(count) => count,
+        // What a node of a cluster says of databases is about servers that are in none: in a cluster it may have fewer.
+        Some(count) if !cluster => count,
         // In the middle of a long script, which this connection may be there to end, it does not say.
-        None if configured.starts_with(b"-BUSY") => u32::MAX,
-        None => find_databases(&mut talk, &database).await?,
+        None if !cluster && configured.starts_with(b"-BUSY") => u32::MAX,
+        _ => find_databases(&mut talk, &database).await?,
     };
     Ok(Greeting { databases, pings: pong.starts_with(b"+PONG"), speaks_resp3: greeted })
 }

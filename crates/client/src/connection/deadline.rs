@@ -44,9 +44,13 @@ impl Link {
     /// When the time of a request is up that is sent now, on the wrapping clock: at its deadline, or when no command may take
     /// any longer.
     pub(crate) fn due_ms(&self, deadline: Instant) -> u32 {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let limit_ms = self.limit_ms().unwrap_or(LIMIT_MS_MAX);
-        let left_ms = left.as_nanos().div_ceil(1_000_000);
-        exact_clock_ms().wrapping_add(u32::try_from(left_ms).unwrap_or(u32::MAX).min(limit_ms))
+        due_ms(deadline, self.limit_ms())
     }
+}
+
+/// A deadline on the wrapping clock: no later than so many milliseconds from now.
+pub(crate) fn due_ms(deadline: Instant, limit_ms: Option<u32>) -> u32 {
+    let left = deadline.saturating_duration_since(Instant::now());
+    let left_ms = u32::try_from(left.as_nanos().div_ceil(1_000_000)).unwrap_or(u32::MAX);
+    exact_clock_ms().wrapping_add(left_ms.min(limit_ms.unwrap_or(LIMIT_MS_MAX)))
 }

@@ -16,7 +16,7 @@
 //! still wants it (`Life`), how its task waits (`Sleep`), and who reads (`Reader`). Whoever has the lock has all of them; a
 //! transition wakes nobody, which is the caller's part where it says so.
 
-mod deadline;
+pub(crate) mod deadline;
 mod gathered;
 pub(crate) mod life;
 mod near;
@@ -24,6 +24,7 @@ mod owner;
 pub(crate) mod probe;
 pub(crate) mod reader;
 pub(crate) mod room;
+pub(crate) mod routed;
 pub(crate) mod silence;
 pub(crate) mod synced;
 mod tracker;
@@ -89,9 +90,9 @@ pub(crate) struct Link {
 }
 
 /// The longest time that the wrapping clock can watch over, in milliseconds: twelve days.
-const LIMIT_MS_MAX: u32 = u32::MAX / 4;
+pub(crate) const LIMIT_MS_MAX: u32 = u32::MAX / 4;
 
-fn limit_ms(limit: Option<Duration>) -> u32 {
+pub(crate) fn limit_ms(limit: Option<Duration>) -> u32 {
     limit.map_or(0, |limit| u32::try_from(limit.as_millis()).unwrap_or(u32::MAX).clamp(1, LIMIT_MS_MAX))
 }
 

@@ -19,14 +19,14 @@ use crate::request::name::Name;
 use crate::sys::clock_ms;
 
 /// How long somebody waits for room.
-struct Patience {
-    until: Option<Instant>,
+pub(super) struct Patience {
+    pub(super) until: Option<Instant>,
     /// The limit of all commands, where no earlier deadline was said.
     limit: Option<Duration>,
 }
 
 impl Link {
-    fn patience(&self, own: Option<Instant>) -> Patience {
+    pub(super) fn patience(&self, own: Option<Instant>) -> Patience {
         let limit = self.config.command_timeout;
         let until = limit.and_then(|limit| Instant::now().checked_add(limit));
         match own {
@@ -110,7 +110,7 @@ impl Link {
 
     /// The lock, once a request may be queued, and whether it fits. One that does not is queued all the same while the queue
     /// is not twice as full as it should be: who waits for its answer, waits in his own way.
-    fn admit<'a>(
+    pub(super) fn admit<'a>(
         &'a self,
         mut shared: MutexGuard<'a, Shared>,
         name: Name,

@@ -7,8 +7,9 @@ use std::mem;
 use std::task::Waker;
 
 use super::near::Read;
+use super::routed::Routed;
 use super::slot::{Completions, Payload, Target};
-use super::transaction_state::Exchange;
+use super::transaction_state::{Exchange, Step};
 use crate::error::Error;
 use crate::request::name::Name;
 
@@ -26,6 +27,8 @@ pub(crate) enum Asker {
     Exchange(Box<Exchange>),
     /// A read for a cache: several replies.
     Read(Box<Read>),
+    /// One caller, one reply, unless a node of a cluster turns the request away.
+    Routed(Box<Routed>),
     /// Whoever is told how far the disk is.
     Follow,
     /// The cache that is to be told when keys change.
@@ -39,6 +42,7 @@ impl Asker {
     pub(crate) fn is_abandoned(&self) -> bool {
         match self {
             Self::Slot(target) => target.is_abandoned(),
+            Self::Routed(routed) => routed.is_abandoned(),
             Self::Exchange(_) | Self::Read(_) => false,
             Self::Follow | Self::Tracking | Self::Nobody => true,
         }
@@ -50,7 +54,7 @@ impl Asker {
             Self::Exchange(exchange) => exchange.is_over(),
             Self::Nobody => true,
             Self::Read(read) => read.target().is_none(),
-            Self::Slot(_) | Self::Follow | Self::Tracking => false,
+            Self::Slot(_) | Self::Routed(_) | Self::Follow | Self::Tracking => false,
         }
     }
 
@@ -59,6 +63,8 @@ impl Asker {
         match self {
             Self::Slot(target) => target.call(),
             Self::Read(read) => read.target()?.call(),
+            // Whoever waits for one that was sent to another node before does not read here.
+            Self::Routed(routed) if routed.is_first() => routed.target()?.call(),
             _ => None,
         }
     }
@@ -69,14 +75,28 @@ impl Asker {
             Self::Slot(target) => Some(target.name()),
             Self::Exchange(exchange) => exchange.name(),
             Self::Read(read) => read.target().map(Target::name),
+            Self::Routed(routed) => Some(routed.name),
             Self::Follow | Self::Tracking | Self::Nobody => None,
         }
+    }
+
+    /// Takes a reply to a request of a cluster. Where the node has turned it away it comes back; otherwise the reply is the
+    /// caller's, as any other.
+    pub(super) fn accept_routed(&mut self, reply: &[u8], done: &mut Completions) -> Step {
+        let Self::Routed(mut routed) = mem::replace(self, Self::Nobody) else { return Step::Done };
+        if routed.awaits_more() {
+            *self = Self::Routed(routed);
+            return Step::More;
+        }
+        *self = routed.accept(reply, done).map_or(Self::Nobody, Self::Slot);
+        Step::Done
     }
 
     /// Gives an error to whoever asked. What takes several replies keeps its place, so that they are taken and its end is seen.
     pub(crate) fn fail(&mut self, error: &Error, done: &mut Completions) {
         match mem::replace(self, Self::Nobody) {
             Self::Slot(target) => target.complete(Payload::Failed(error.clone()), done),
+            Self::Routed(routed) => routed.fail(error, done),
             Self::Exchange(mut exchange) => {
                 exchange.fail(error, done);
                 *self = Self::Exchange(exchange);

@@ -17,6 +17,7 @@ pub(crate) mod near;
 pub(crate) mod payload;
 pub(crate) mod queued;
 pub(crate) mod reply_reader;
+pub(crate) mod routed;
 pub(crate) mod segment;
 #[cfg(test)]
 mod simulation;
@@ -35,6 +36,7 @@ use crate::error::Error;
 use crate::request::Written;
 use crate::request::name::Name;
 use in_flight::{Asker, Entry, Time, Unit, call_task, is_before};
+use routed::Routed;
 use segment::{Segment, select_length, write_select};
 use slot::{Completions, FIRST_CONNECTION, Handle, Source, Target};
 use transaction_state::Exchange;
@@ -139,6 +141,19 @@ impl Pipe {
             rest = after;
             self.gather(Asker::Slot(unit.target), 1, unit.database, request, Time::Issued(now_ms));
         }
+    }
+
+    /// Gathers a request of a cluster. Whether it has a deadline of its own, and none is known to be earlier.
+    pub(crate) fn push_routed(&mut self, routed: Routed) -> bool {
+        let (frames, database, request) = (routed.frames(), routed.database, routed.request());
+        let (at_ms, is_due) = (routed.at_ms, routed.is_due);
+        let time = if is_due { Time::Due(at_ms) } else { Time::Issued(at_ms) };
+        self.gather(Asker::Routed(Box::new(routed)), frames, database, &request, time);
+        let is_next = is_due && self.next_due_ms.is_none_or(|next_ms| is_before(at_ms, next_ms));
+        if is_next {
+            self.next_due_ms = Some(at_ms);
+        }
+        is_next
     }
 
     /// Gathers a transaction; one with conditions also holds back whatever comes after it.

@@ -79,6 +79,16 @@ impl Payload {
         }
     }
 
+    /// The bytes of the reply as they came: of every kind but a string without its frame, and of none where there is no reply.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Short { length, bytes } => bytes.get(..usize::from(*length)).unwrap_or_default(),
+            Self::Long(bytes) => bytes,
+            Self::Shared(bytes) => bytes,
+            Self::Text { .. } | Self::SharedText(_) | Self::Failed(_) => &[],
+        }
+    }
+
     /// The error that this is, if it is one.
     pub(crate) fn into_error(self) -> Option<Error> {
         match self {

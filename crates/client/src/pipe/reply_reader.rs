@@ -181,6 +181,7 @@ impl Intake {
             let step = match &mut entry.asker {
                 Asker::Exchange(exchange) => exchange.accept(reply, done),
                 Asker::Read(read) => read.accept(reply, done),
+                asker @ Asker::Routed(_) => asker.accept_routed(reply, done),
                 _ => Step::Done,
             };
             if matches!(step, Step::More) {

@@ -29,9 +29,9 @@ use crate::process::off_thread::apart;
 use crate::reactor::Bell;
 use crate::reactor::watcher::watch_for;
 use crate::request::{Request, ToArgs};
-use crate::route::Route;
 #[cfg(feature = "embedded")]
 use crate::route::embedded::Embedded;
+use crate::route::{Route, not_in_a_cluster};
 
 /// Channels that are listened to; see [`Client::subscribe`](crate::Client::subscribe).
 ///
@@ -188,6 +188,7 @@ impl Subscription {
                 listener.inbox.wait_begun()?;
                 Ok(subscription)
             }
+            Route::Cluster(_) => Err(not_in_a_cluster("a subscription")),
             #[cfg(feature = "embedded")]
             Route::Local(embedded) => Self::local(embedded, first),
         }
@@ -202,6 +203,7 @@ impl Subscription {
                 watch_for(None, move |bell, _| listener.inbox.look_begun(bell)).await?;
                 Ok(subscription)
             }
+            Route::Cluster(_) => Err(not_in_a_cluster("a subscription")),
             #[cfg(feature = "embedded")]
             Route::Local(embedded) => apart("sleeve-subscribe", move || Self::local(&embedded, first)).await,
         }

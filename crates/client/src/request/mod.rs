@@ -10,6 +10,7 @@
 pub(crate) mod blocking_commands;
 pub(crate) mod name;
 pub(crate) mod refusal;
+pub(crate) mod words;
 
 use std::borrow::Cow;
 use std::cell::Cell;

@@ -12,6 +12,7 @@ impl Route {
     pub(crate) fn check(&self, database: u32) -> Result<(), Error> {
         match self {
             Self::Remote(link) => link.check(database),
+            Self::Cluster(cluster) => cluster.check(database),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => embedded.check(database),
         }
@@ -26,6 +27,7 @@ impl Route {
     ) -> Result<(), (Error, Vec<Unit>)> {
         match self {
             Self::Remote(link) => link.send_gathered(units, bytes, issued_ms),
+            Self::Cluster(cluster) => cluster.send_gathered(units, bytes, issued_ms),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => embedded.send_units(units, bytes),
         }
@@ -35,6 +37,7 @@ impl Route {
     pub(crate) fn is_overfull(&self) -> bool {
         match self {
             Self::Remote(link) => link.is_overfull(),
+            Self::Cluster(cluster) => cluster.is_overfull(),
             #[cfg(feature = "embedded")]
             Self::Local(_) => false,
         }
@@ -43,7 +46,7 @@ impl Route {
     /// The time on the clock by which requests grow old.
     pub(crate) fn now_ms(&self) -> u32 {
         match self {
-            Self::Remote(_) => clock_ms(),
+            Self::Remote(_) | Self::Cluster(_) => clock_ms(),
             #[cfg(feature = "embedded")]
             Self::Local(_) => 0,
         }
@@ -51,13 +54,14 @@ impl Route {
 
     /// Whether requests are executed in the thread that sends them.
     pub(crate) fn is_local(&self) -> bool {
-        !matches!(self, Self::Remote(_))
+        !matches!(self, Self::Remote(_) | Self::Cluster(_))
     }
 
     /// Whom a waiter may push on.
     pub(crate) fn as_driver(&self) -> &dyn Driver {
         match self {
             Self::Remote(link) => &**link,
+            Self::Cluster(cluster) => &**cluster,
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => &**embedded,
         }
@@ -67,6 +71,7 @@ impl Route {
     pub(crate) fn finish(&self, done: &mut Completions) {
         match self {
             Self::Remote(link) => link.finish(done),
+            Self::Cluster(cluster) => cluster.finish(done),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => embedded.finish(done),
         }

@@ -1,7 +1,8 @@
-//! Where a client's requests go: over a connection, or into an engine in this process.
+//! Where a client's requests go: over a connection, to the nodes of a cluster, or into an engine in this process.
 //!
 //! The twins are chosen here and nowhere else; whatever is above sends through the same few calls.
 
+pub(crate) mod cluster;
 #[cfg(feature = "embedded")]
 pub(crate) mod embedded;
 mod gathered;
@@ -21,7 +22,6 @@ use crate::error::{Error, ErrorKind};
 use crate::pipe::in_flight::Unit;
 use crate::pipe::queued::Sent;
 use crate::pipe::slot::Driver;
-#[cfg(feature = "embedded")]
 use crate::pipe::slot::FIRST_CONNECTION;
 use crate::pipe::transaction_state::Exchange;
 use crate::process::fork::inherited;
@@ -31,6 +31,7 @@ use crate::reply::Reply;
 use crate::request::blocking_commands::Patience;
 use crate::request::{Request, Written};
 use crate::values::decode::FromReply;
+use cluster::{Cluster, upkeep};
 #[cfg(feature = "embedded")]
 use embedded::Embedded;
 
@@ -42,10 +43,18 @@ const NO_ENGINE: &str = concat!(
     "\", features = [\"embedded\"] }",
 );
 
+/// What is said of what a cluster has not got here.
+pub(crate) fn not_in_a_cluster(what: &str) -> Error {
+    Error::usage(format!(
+        "{what} is not there for a cluster: connect to the node that has the keys, by a URL that begins with redis:// and names it"
+    ))
+}
+
 /// A way for requests.
 #[derive(Clone)]
 pub(crate) enum Route {
     Remote(Arc<Link>),
+    Cluster(Arc<Cluster>),
     #[cfg(feature = "embedded")]
     Local(Arc<Embedded>),
 }
@@ -58,6 +67,7 @@ impl Route {
             Endpoint::Embedded(_) => Ok(Self::Local(Embedded::open(config)?)),
             #[cfg(not(feature = "embedded"))]
             Endpoint::Embedded(_) => Err(Error::unsent(ErrorKind::Configuration, NO_ENGINE)),
+            Endpoint::Cluster(_) => upkeep::open(config).map(Self::Cluster),
             _ => Self::remote(config, lasting, Arc::default()),
         }
     }
@@ -73,6 +83,7 @@ impl Route {
     pub(crate) fn check_process(&self) -> Result<(), Error> {
         match self {
             Self::Remote(link) if !link.process.is_this() => Err(inherited()),
+            Self::Cluster(cluster) if !cluster.process.is_this() => Err(inherited()),
             _ => Ok(()),
         }
     }
@@ -81,6 +92,7 @@ impl Route {
     pub(crate) fn separate(&self, lasting: bool) -> Result<Self, Error> {
         match self {
             Self::Remote(link) => Self::remote(link.config.clone(), lasting, link.vitals.clone()),
+            Self::Cluster(_) => Err(not_in_a_cluster("a connection of one's own")),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => Ok(Self::Local(embedded.separate())),
         }
@@ -90,6 +102,7 @@ impl Route {
     pub(crate) fn enter_pool(&self) -> bool {
         match self {
             Self::Remote(link) => link.enter_pool(),
+            Self::Cluster(cluster) => cluster.is_open(),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => embedded.is_open(),
         }
@@ -99,6 +112,7 @@ impl Route {
     pub(crate) fn leave_pool(&self, lasting: bool) -> bool {
         match self {
             Self::Remote(link) => link.leave_pool(lasting),
+            Self::Cluster(cluster) => cluster.is_open(),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => embedded.is_open(),
         }
@@ -107,6 +121,7 @@ impl Route {
     pub(crate) fn config(&self) -> &Config {
         match self {
             Self::Remote(link) => &link.config,
+            Self::Cluster(cluster) => &cluster.config,
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => embedded.config(),
         }
@@ -116,6 +131,7 @@ impl Route {
     pub(crate) fn driver(&self) -> Weak<dyn Driver> {
         match self {
             Self::Remote(link) => Arc::downgrade(link) as Weak<dyn Driver>,
+            Self::Cluster(cluster) => cluster.driver(),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => embedded.driver(),
         }
@@ -125,6 +141,7 @@ impl Route {
     pub(crate) fn wait_first(&self) -> Result<(), Error> {
         match self {
             Self::Remote(link) => link.wait_first(),
+            Self::Cluster(cluster) => cluster.wait_first(),
             #[cfg(feature = "embedded")]
             Self::Local(_) => Ok(()),
         }
@@ -134,6 +151,7 @@ impl Route {
     pub(crate) async fn await_first(&self) -> Result<(), Error> {
         match self {
             Self::Remote(link) => Arc::clone(link).await_first().await,
+            Self::Cluster(cluster) => Arc::clone(cluster).await_first().await,
             #[cfg(feature = "embedded")]
             Self::Local(_) => Ok(()),
         }
@@ -174,6 +192,7 @@ impl Route {
                 Some(handle) => Ok(Sent::Slot(handle)),
                 None => link.send_when_there_is_room(database, request, None),
             },
+            Self::Cluster(cluster) => cluster.send(database, request, None),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => embedded.send(database, request),
         }
@@ -186,6 +205,7 @@ impl Route {
                 Some(handle) => Ok(Sent::Slot(handle)),
                 None => link.send_when_there_is_room(database, request, Some(deadline)),
             },
+            Self::Cluster(cluster) => cluster.send(database, request, Some(deadline)),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => embedded.send_until(database, request, deadline),
         }
@@ -195,6 +215,7 @@ impl Route {
     pub(crate) fn send_units(&self, units: Vec<Unit>, bytes: &[u8]) -> Result<(), (Error, Vec<Unit>)> {
         match self {
             Self::Remote(link) => link.send_units(units, bytes),
+            Self::Cluster(cluster) => cluster.send_units(units, bytes),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => embedded.send_units(units, bytes),
         }
@@ -204,6 +225,7 @@ impl Route {
     pub(crate) fn send_exchange(&self, exchange: Exchange, database: u32, request: &[u8]) {
         match self {
             Self::Remote(link) => link.send_exchange(exchange, database, request),
+            Self::Cluster(cluster) => cluster.send_exchange(exchange, database, request),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => embedded.send_exchange(exchange, database, request),
         }
@@ -213,6 +235,7 @@ impl Route {
     pub(crate) fn be_patient(&self, patience: Patience) {
         match self {
             Self::Remote(link) => link.be_patient(patience),
+            Self::Cluster(_) => {}
             #[cfg(feature = "embedded")]
             Self::Local(_) => {}
         }
@@ -222,6 +245,7 @@ impl Route {
     pub(crate) fn connection(&self) -> u32 {
         match self {
             Self::Remote(link) => link.connection.load(Ordering::Relaxed),
+            Self::Cluster(_) => FIRST_CONNECTION,
             #[cfg(feature = "embedded")]
             Self::Local(_) => FIRST_CONNECTION,
         }
@@ -231,6 +255,7 @@ impl Route {
     pub(crate) fn is_idle(&self) -> bool {
         match self {
             Self::Remote(link) => link.is_idle(),
+            Self::Cluster(cluster) => cluster.is_idle(),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => embedded.is_idle(),
         }
@@ -240,6 +265,7 @@ impl Route {
     pub(crate) fn is_open(&self) -> bool {
         match self {
             Self::Remote(link) => link.is_open(),
+            Self::Cluster(cluster) => cluster.is_open(),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => embedded.is_open(),
         }
@@ -249,6 +275,8 @@ impl Route {
     pub(crate) fn abort(&self) {
         match self {
             Self::Remote(link) => link.abort(),
+            // What is on its way is answered all the same: nobody but the client's end ends its nodes' connections.
+            Self::Cluster(cluster) => _ = cluster.close(None),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => embedded.abort(),
         }
@@ -258,6 +286,7 @@ impl Route {
     pub(crate) fn close(&self, wait: Option<Duration>) -> Result<(), Error> {
         match self {
             Self::Remote(link) => link.close(wait),
+            Self::Cluster(cluster) => cluster.close(wait),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => embedded.close(wait),
         }
@@ -267,6 +296,7 @@ impl Route {
     pub(crate) async fn close_async(self, deadline: Option<Instant>) -> Result<(), Error> {
         match self {
             Self::Remote(link) => link.close_async(deadline).await,
+            Self::Cluster(cluster) => cluster.close_async(deadline).await,
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => {
                 let left = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));

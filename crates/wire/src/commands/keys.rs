@@ -128,7 +128,18 @@ impl Row {
         KeyPositions { run: Run::default(), specs: specs.iter(), args }
     }
 
-    /// The same, with what this very command would do to each key.
+    /// The indexes of the arguments that say which node of a cluster the command is for: its keys, and what is only named
+    /// like one.
+    pub fn routing_positions<'a>(&self, args: Args<'a>) -> impl Iterator<Item = usize> + use<'a> {
+        let named = self.keys.iter().filter(|spec| spec.flags.contains(KeyFlags::NOT_KEY));
+        let named = named.flat_map(move |spec| {
+            let Run { start, end, step } = spec.run(args);
+            (start..end).step_by(step.max(1))
+        });
+        self.key_positions(args).chain(named)
+    }
+
+    /// As [`key_positions`](Row::key_positions), with what this very command would do to each key.
     pub fn key_uses<'a>(&self, args: Args<'a>) -> KeyUses<'a> {
         let varying = varying_flags(self.id, args);
         KeyUses { positions: self.key_positions(args), flags: KeyFlags::EMPTY, varying }
@@ -309,6 +320,18 @@ mod tests {
         assert!(run(Begin::Keyword("KEYS", -2), all, "migrate h").is_empty());
         assert!(run(Begin::Keyword("KEYS", 1), all, "migrate h p").is_empty());
         assert!(run(Begin::Unknown, all, "a b").is_empty() && run(Begin::Index(1), Find::Unknown, "a b").is_empty());
+    }
+
+    #[test]
+    fn what_is_named_like_a_key_says_the_way() {
+        let positions = |command: Command, line: &str| {
+            let owned = OwnedArgs::collect(line.split(' ').map(str::as_bytes));
+            let routing: Vec<usize> = command.row().routing_positions(owned.args()).collect();
+            (routing, command.row().key_positions(owned.args()).count())
+        };
+        assert_eq!(positions(Command::SPublish, "spublish c m"), (vec![1], 0));
+        assert_eq!(positions(Command::SSubscribe, "ssubscribe c d"), (vec![1, 2], 0));
+        assert_eq!(positions(Command::MSet, "mset a 1 b 2"), (vec![1, 3], 2));
     }
 
     #[test]

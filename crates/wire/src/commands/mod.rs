@@ -76,6 +76,7 @@ mod key_spec;
 mod keys;
 mod lookup;
 mod merge;
+mod policy;
 mod secrets;
 mod timeout;
 
@@ -85,6 +86,7 @@ pub use key_spec::{Begin, Find, KeySpec};
 pub use keys::{KeyPositions, KeyUses};
 pub use lookup::{find, find_full, find_sub};
 pub use merge::{Merge, Shape, Share};
+pub use policy::{RequestPolicy, ResponsePolicy};
 pub use secrets::{SecretWords, Secrets};
 pub use timeout::{Place, Timeout, Unit};
 

@@ -34,7 +34,7 @@ enum Verdict {
 /// Hands a reply out. What is left of the group is to be sent call by call.
 pub(super) fn hand_out(payload: Payload, mut group: Group, done: &mut Completions) -> Option<Group> {
     let verdict = judge(&payload, &group);
-    let bytes = bytes_of(&payload);
+    let bytes = payload.bytes();
     let element = |ranges: &[Range<usize>], part: &Part| {
         ranges.get(part.place as usize).and_then(|range| bytes.get(range.clone())).unwrap_or_default().to_vec()
     };
@@ -111,19 +111,9 @@ fn before(last: i64, group: &Group, adds: fn(&Part) -> i64) -> Verdict {
     Verdict::Numbers(i128::from(last) - added, adds)
 }
 
-/// The bytes of a reply as they came: of every kind but a short text, which is part of none that is split.
-fn bytes_of(payload: &Payload) -> &[u8] {
-    match payload {
-        Payload::Short { length, bytes } => bytes.get(..usize::from(*length)).unwrap_or_default(),
-        Payload::Long(bytes) => bytes,
-        Payload::Shared(bytes) => bytes,
-        Payload::Text { .. } | Payload::SharedText(_) | Payload::Failed(_) => &[],
-    }
-}
-
 /// Where the elements of an array are, if it has one for each place.
 fn elements(payload: &Payload, group: &Group) -> Option<Vec<Range<usize>>> {
-    let bytes = bytes_of(payload);
+    let bytes = payload.bytes();
     let mut at = bytes.iter().position(|&byte| byte == b'\n')? + 1;
     let mut ranges = Vec::with_capacity(group.elements());
     while at < bytes.len() {

@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use sleeve_wire::number::push_i64;
 
-use super::Route;
+use super::{Route, not_in_a_cluster};
 use crate::config::Protocol;
 use crate::connection::Link;
 use crate::error::Error;
@@ -84,6 +84,7 @@ impl Near {
                 link.attach(Arc::clone(&tracking) as Arc<dyn Cache>);
                 Way::Remote(Arc::clone(link))
             }
+            Route::Cluster(_) => return Err(not_in_a_cluster("the near cache")),
             #[cfg(feature = "embedded")]
             Route::Local(embedded) => Way::Local(Box::new(Listening::new(Arc::clone(embedded.engine())))),
         };

@@ -7,6 +7,7 @@ use sleeve_wire::commands::{Flags, all};
 
 use crate::request::Written;
 use crate::request::name::Name;
+use crate::request::words::Words;
 
 /// How many rows there are.
 const ROWS: usize = all().len();
@@ -33,52 +34,7 @@ pub(super) fn deciding_key(request: Written<'_>) -> Option<(usize, usize)> {
     let place = DECIDING.get(usize::from(request.name.number())).copied().filter(|&place| place != 0)?;
     let mut words = Words::of(request.bytes);
     let key = words.nth(usize::from(place & !IS_LAST))?;
-    (place & IS_LAST == 0 || words.left == 0).then_some(key)
-}
-
-/// The words of a request, as where each begins and ends in its bytes.
-#[derive(Clone)]
-struct Words<'a> {
-    bytes: &'a [u8],
-    at: usize,
-    left: usize,
-}
-
-impl<'a> Words<'a> {
-    #[inline]
-    fn of(bytes: &'a [u8]) -> Self {
-        let mut words = Self { bytes, at: 0, left: 0 };
-        words.left = words.number().unwrap_or(0);
-        words
-    }
-
-    /// The number in a line such as `$3` or `*2`, which ends where the next thing begins.
-    #[inline]
-    fn number(&mut self) -> Option<usize> {
-        let mut number = 0usize;
-        loop {
-            self.at += 1;
-            match self.bytes.get(self.at)? {
-                digit @ b'0'..=b'9' => number = number.checked_mul(10)?.checked_add(usize::from(digit - b'0'))?,
-                _ => break,
-            }
-        }
-        self.at += 2;
-        Some(number)
-    }
-}
-
-impl Iterator for Words<'_> {
-    type Item = (usize, usize);
-
-    #[inline]
-    fn next(&mut self) -> Option<(usize, usize)> {
-        self.left = self.left.checked_sub(1)?;
-        let length = self.number()?;
-        let word = (self.at, self.at.checked_add(length)?);
-        self.at = word.1 + 2;
-        (word.1 <= self.bytes.len()).then_some(word)
-    }
+    (place & IS_LAST == 0 || words.left() == 0).then_some(key)
 }
 
 /// What requests may have changed.
@@ -95,7 +51,7 @@ pub(super) fn changes<'a>(requests: &'a [u8], mut tell: impl FnMut(Change<'a>)) 
     while !rest.is_empty() {
         let mut words = Words::of(rest);
         let places: Vec<(usize, usize)> = words.by_ref().collect();
-        let Some((request, after)) = rest.split_at_checked(words.at).filter(|_| !places.is_empty()) else {
+        let Some((request, after)) = rest.split_at_checked(words.at()).filter(|_| !places.is_empty()) else {
             return tell(Change::Everything);
         };
         changed_by(request, &places, &mut tell);

@@ -1,0 +1,92 @@
+//! Requests of a cluster on the connection to one of its nodes: each keeps what it takes to be sent to another.
+//!
+//! What the connection does not take any more, because it is lost and not made again, goes back to its sender. Any thread.
+
+use std::time::Instant;
+
+use parking_lot::MutexGuard;
+
+use super::{Link, Shared, Sleep};
+use crate::error::{Error, ErrorKind};
+use crate::pipe::queued::{Queued, Sent};
+use crate::pipe::routed::Routed;
+use crate::pipe::slot::Handle;
+
+/// Why a request was not sent; where it may be sent elsewhere, here it is again.
+pub(crate) enum Unsent {
+    /// The queue has no room for it.
+    Full(Routed),
+    /// The connection is not there any more.
+    Ended(Routed),
+    /// This is to be told to the caller.
+    Refused(Error),
+}
+
+impl Link {
+    /// Sends a request of a cluster for the first time, if there is room for it: the caller's end is made here. It never waits.
+    #[inline]
+    pub(crate) fn send_routed(&self, mut routed: Routed) -> Result<Handle, Unsent> {
+        if let Err(error) = self.check(routed.database) {
+            return Err(Unsent::Refused(error));
+        }
+        let mut shared = self.shared.lock();
+        if !self.has_room(&shared, routed.bytes.len()) {
+            let is_wanted = shared.is_wanted();
+            return Err(if is_wanted { Unsent::Full(routed) } else { Unsent::Ended(routed) });
+        }
+        let (target, handle) = shared.pipe.pair(routed.name);
+        routed.attach(target);
+        self.push_routed(shared, [routed]);
+        Ok(handle)
+    }
+
+    /// As `send_routed`, once there is room. It may have a deadline of its own.
+    pub(crate) fn send_routed_when_there_is_room(
+        &self,
+        mut routed: Routed,
+        own: Option<Instant>,
+    ) -> Result<Sent, Unsent> {
+        let patience = self.patience(own);
+        let (mut shared, fits) = match self.admit(self.shared.lock(), routed.name, routed.bytes.len(), &patience) {
+            Ok(admitted) => admitted,
+            Err(error) if error.kind() == ErrorKind::Closed => return Err(Unsent::Ended(routed)),
+            Err(error) => return Err(Unsent::Refused(error)),
+        };
+        let (target, handle) = shared.pipe.pair(routed.name);
+        routed.attach(target);
+        self.push_routed(shared, [routed]);
+        Ok(if fits { Sent::Slot(handle) } else { Sent::Queued(Queued::new(handle, patience.until)) })
+    }
+
+    /// Sends requests whose callers have their ends already, with nothing in between. They neither wait for room nor are
+    /// refused any. They come back, all of them, where the connection is not there any more.
+    pub(crate) fn resend_routed(&self, several: Vec<Routed>) -> Result<(), Vec<Routed>> {
+        let shared = self.shared.lock();
+        if !shared.is_wanted() {
+            return Err(several);
+        }
+        self.push_routed(shared, several);
+        Ok(())
+    }
+
+    fn push_routed(&self, mut shared: MutexGuard<'_, Shared>, several: impl IntoIterator<Item = Routed>) {
+        let mut rings = false;
+        for routed in several {
+            // The task knows of no deadline as early, and has to hear of it if it sleeps.
+            rings |= shared.pipe.push_routed(routed) && shared.sleep != Sleep::Awake;
+        }
+        if rings {
+            shared.wake_up();
+        }
+        self.pushed(shared);
+        if rings {
+            self.bell.ring();
+        }
+    }
+
+    /// Whoever waits here for the answer to a request that has gone elsewhere is no longer to read for himself.
+    pub(crate) fn release_reader(&self) {
+        let mut shared = self.shared.lock();
+        self.end_lone(&mut shared);
+    }
+}

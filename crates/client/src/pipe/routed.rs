@@ -1,0 +1,217 @@
+//! A request of a cluster: what is kept of it until it is answered, so that it can go to another node.
+//!
+//! A node answers some requests by turning them away: their slot is another's, or on the move, or the cluster is not well.
+//! And a connection may be lost before a request has left on it. In either case nothing was executed, and the request goes
+//! back to whoever has sent it, with its bytes and its caller's end, to be sent again. A reply of any other kind is the
+//! caller's, and so is the loss of a connection on which the request had left: it may have been executed.
+//!
+//! It takes bytes and gives bytes: no socket, no clock, no thread. What becomes of a request that comes back is decided in
+//! `route/cluster`.
+
+use std::mem;
+use std::sync::{Arc, Weak};
+
+use super::slot::{Completions, Payload, Target};
+use crate::error::{Effect, Error, ErrorKind};
+use crate::request::name::Name;
+
+/// Says that the next command follows a redirection to a slot on the move.
+const ASKING: &[u8] = b"*1\r\n$6\r\nASKING\r\n";
+
+/// The codes with which a node of a cluster turns a request away that may be sent again: elsewhere, or later.
+const TURNED_AWAY: [&str; 7] = ["MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "LOADING", "READONLY", "MASTERDOWN"];
+
+/// Takes requests back.
+///
+/// A reader calls it with its own lock held, and whoever looks after a connection. It only takes note, and waits for no lock
+/// under which anybody waits.
+pub(crate) trait Redirector: Send + Sync {
+    /// A node has turned this request away, and this is what it said; or the connection was lost before the request had
+    /// left, and this is why. Nothing was executed.
+    fn came_back(&self, request: Routed, why: Error, done: &mut Completions);
+}
+
+/// Whom a request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Aim {
+    /// The owner of this slot.
+    Slot(u16),
+    /// Any node that owns slots.
+    Anybody,
+    /// The node of this number, and no other.
+    Node(u32),
+}
+
+/// A request that may have to go elsewhere.
+pub(crate) struct Routed {
+    redirector: Weak<dyn Redirector>,
+    /// The caller's end, once there is one.
+    target: Option<Target>,
+    pub(crate) bytes: Arc<[u8]>,
+    pub(crate) name: Name,
+    pub(crate) database: u32,
+    /// When its caller sent it, on the wrapping clock of milliseconds; or when its time is up.
+    pub(crate) at_ms: u32,
+    /// Whether that is when its time is up.
+    pub(crate) is_due: bool,
+    /// Whether its caller has said when that is.
+    pub(crate) has_deadline: bool,
+    pub(crate) aim: Aim,
+    /// The number of the node that it was sent to last.
+    pub(crate) node: u32,
+    /// How often it was sent, as far as nodes have turned it away.
+    pub(crate) attempts: u32,
+    /// Whether the node is told that the slot is on its way there.
+    is_asking: bool,
+    /// Whether the reply to ASKING has not come yet.
+    is_asked: bool,
+}
+
+impl Routed {
+    pub(crate) fn new(
+        redirector: Weak<dyn Redirector>,
+        (bytes, name): (Arc<[u8]>, Name),
+        database: u32,
+        (at_ms, is_due): (u32, bool),
+        aim: Aim,
+    ) -> Self {
+        let (node, attempts) = (0, 0);
+        let (is_asking, is_asked) = (false, false);
+        let (target, has_deadline) = (None, is_due);
+        Self {
+            redirector,
+            target,
+            bytes,
+            name,
+            database,
+            at_ms,
+            is_due,
+            has_deadline,
+            aim,
+            node,
+            attempts,
+            is_asking,
+            is_asked,
+        }
+    }
+
+    /// Whose the answer is.
+    pub(crate) fn attach(&mut self, target: Target) {
+        self.target = Some(target);
+    }
+
+    /// Whether the next node is to be told that the slot is on its way there.
+    pub(crate) fn ask(&mut self, is_asking: bool) {
+        (self.is_asking, self.is_asked) = (is_asking, false);
+    }
+
+    /// Whether the next node is told so.
+    pub(crate) fn is_asking(&self) -> bool {
+        self.is_asking
+    }
+
+    /// How many replies come for it.
+    pub(super) fn frames(&self) -> u32 {
+        1 + u32::from(self.is_asking)
+    }
+
+    /// Its bytes, with what goes ahead of them.
+    pub(super) fn request(&self) -> Arc<[u8]> {
+        if self.is_asking { [ASKING, &self.bytes].concat().into() } else { Arc::clone(&self.bytes) }
+    }
+
+    pub(super) fn target(&self) -> Option<&Target> {
+        self.target.as_ref()
+    }
+
+    /// Whether the caller's end was made where the request is now.
+    pub(super) fn is_first(&self) -> bool {
+        self.attempts == 0
+    }
+
+    /// Whether nobody waits for the answer any more.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.target.as_ref().is_none_or(Target::is_abandoned)
+    }
+
+    /// Answers the caller with an error.
+    pub(crate) fn give_up(mut self, error: Error, done: &mut Completions) {
+        if let Some(target) = self.target.take() {
+            target.complete(Payload::Failed(error), done);
+        }
+    }
+
+    /// Whether a reply is not the last, because that to ASKING comes first.
+    pub(super) fn awaits_more(&mut self) -> bool {
+        self.is_asking && !mem::replace(&mut self.is_asked, true)
+    }
+
+    /// Takes the reply to the request itself: whose it is, if it is anybody's. A request that was turned away comes back.
+    pub(super) fn accept(mut self, reply: &[u8], done: &mut Completions) -> Option<Target> {
+        match turned_away(reply) {
+            None => self.target.take(),
+            Some(why) => {
+                self.come_back(why, done);
+                None
+            }
+        }
+    }
+
+    /// Gives it back to whoever has sent it.
+    fn come_back(self, why: Error, done: &mut Completions) {
+        match self.redirector.upgrade() {
+            Some(redirector) => redirector.came_back(self, why, done),
+            None => self.give_up(why, done),
+        }
+    }
+
+    /// The connection takes no answer to it. What never left on it comes back; all else is told to the caller.
+    pub(super) fn fail(self, error: &Error, done: &mut Completions) {
+        let never_left = error.effect() == Effect::None;
+        match error.kind() {
+            ErrorKind::Connect | ErrorKind::Closed if never_left => self.come_back(error.clone(), done),
+            _ => self.give_up(error.clone(), done),
+        }
+    }
+}
+
+/// What a node has said that has turned a request away before it was executed; none where the reply says anything else.
+fn turned_away(reply: &[u8]) -> Option<Error> {
+    let text = reply.strip_prefix(b"-")?.trim_ascii_end();
+    let is_code = |code: &&str| text.strip_prefix(code.as_bytes()).is_some_and(|rest| matches!(rest, [] | [b' ', ..]));
+    if !TURNED_AWAY.iter().any(is_code) {
+        return None;
+    }
+    let error = Error::server(text);
+    (error.effect() == Effect::None).then_some(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_turned_away_is_told_from_what_has_failed() {
+        for away in [
+            "-MOVED 5 h:1\r\n",
+            "-ASK 5 h:1\r\n",
+            "-TRYAGAIN Multiple keys request during rehashing of slot\r\n",
+            "-CLUSTERDOWN The cluster is down\r\n",
+            "-CLUSTERDOWN\r\n",
+            "-LOADING Redis is loading the dataset in memory\r\n",
+            "-READONLY You can't write against a read only replica.\r\n",
+        ] {
+            assert!(turned_away(away.as_bytes()).is_some(), "{away}");
+        }
+        for answer in [
+            "-ERR no\r\n",
+            "-MOVEDNOT 5 h:1\r\n",
+            "-READONLY You can't write against a read only replica. script: 2a, on @user_script:1.\r\n",
+            "-LOADING is what my script calls it\r\n",
+            "+MOVED 5 h:1\r\n",
+            "$3\r\nASK\r\n",
+        ] {
+            assert!(turned_away(answer.as_bytes()).is_none(), "{answer}");
+        }
+    }
+}

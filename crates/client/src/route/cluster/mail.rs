@@ -1,0 +1,59 @@
+//! What the cluster's task finds when it looks: requests that cannot go anywhere yet, and those that came back.
+//!
+//! Pure data; whoever has the lock on it has all of it, for a moment. Any thread.
+
+use crate::error::Error;
+use crate::pipe::routed::Routed;
+use crate::pipe::slot::Completions;
+
+/// What the task finds when it looks.
+#[derive(Default)]
+pub(super) struct Mail {
+    /// Requests that nobody could send, oldest first.
+    pub(super) arrived: Vec<Routed>,
+    /// Requests that came back, and why, oldest first.
+    pub(super) returned: Vec<(Routed, Error)>,
+    /// How many requests wait here or with the task, and their bytes.
+    waiting: usize,
+    pub(super) bytes: usize,
+    /// Why nobody reads this any more.
+    pub(super) closed: Option<Error>,
+}
+
+impl Mail {
+    pub(super) fn enter(&mut self, routed: &Routed) {
+        self.waiting += 1;
+        self.bytes += routed.bytes.len();
+    }
+
+    /// A request came back. Given back where nobody reads this any more.
+    pub(super) fn put_back(&mut self, routed: Routed, why: Error) -> Result<(), (Routed, Error)> {
+        if self.closed.is_some() {
+            return Err((routed, why));
+        }
+        self.enter(&routed);
+        self.returned.push((routed, why));
+        Ok(())
+    }
+
+    /// So many requests with so many bytes wait no longer.
+    pub(super) fn leave(&mut self, requests: usize, bytes: usize) {
+        self.waiting = self.waiting.saturating_sub(requests);
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+
+    /// Whether nothing waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting == 0
+    }
+
+    /// Nobody reads this any more: what is here is told why.
+    pub(super) fn close(&mut self, why: &str, done: &mut Completions) {
+        let error = Error::closed(why);
+        let arrived = self.arrived.drain(..);
+        let returned = self.returned.drain(..).map(|(routed, _)| routed);
+        arrived.chain(returned).for_each(|routed| routed.give_up(error.clone(), done));
+        (self.waiting, self.bytes) = (0, 0);
+        self.closed = Some(error);
+    }
+}

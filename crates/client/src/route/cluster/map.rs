@@ -1,0 +1,242 @@
+//! Which node owns which slot, as far as the nodes have told.
+//!
+//! It is learned from CLUSTER SLOTS, and mended slot by slot from what redirections say. A slot whose owner has changed while
+//! requests for it are still on their way to the old one is held: nothing is sent for it until those are back, so that no
+//! request overtakes another of the same slot. Pure data; whoever has the lock on the map has all of it. Foreign bytes.
+
+use std::sync::Arc;
+
+use sleeve_wire::frame::{Frame, Items};
+
+use super::node::{Address, Node};
+use super::slots::SLOTS;
+use crate::error::Error;
+
+/// In the place of a shard: nobody owns the slot, as far as is known.
+const UNSERVED: u16 = u16::MAX;
+
+/// In the place of a shard: requests for the slot are on their way to an owner that it has no more.
+const HELD: u16 = u16::MAX - 1;
+
+/// A node that owns slots, and those that have copies of them.
+pub(super) struct Shard {
+    pub(super) primary: Arc<Node>,
+    pub(super) replicas: Vec<Arc<Node>>,
+}
+
+/// Who owns what.
+pub(super) struct Map {
+    pub(super) shards: Vec<Shard>,
+    /// The place in `shards` of whom a request for each slot is sent to, or why to nobody.
+    routes: Vec<u16>,
+    /// The place in `shards` of each slot's owner, as it was told last.
+    owners: Vec<u16>,
+}
+
+impl Default for Map {
+    fn default() -> Self {
+        let nobody = vec![UNSERVED; usize::from(SLOTS)];
+        Self { shards: Vec::new(), routes: nobody.clone(), owners: nobody }
+    }
+}
+
+impl Map {
+    /// Whom a request for a slot is sent to; none while that is not known, or the slot is held.
+    #[inline]
+    pub(super) fn route(&self, slot: u16) -> Option<&Shard> {
+        let place = self.routes.get(usize::from(slot))?;
+        self.shards.get(usize::from(*place))
+    }
+
+    /// Whether the owner of each slot is known.
+    pub(super) fn is_whole(&self) -> bool {
+        self.owners.iter().all(|&place| place != UNSERVED)
+    }
+
+    /// All nodes, each once.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &Arc<Node>> {
+        self.shards.iter().flat_map(|shard| std::iter::once(&shard.primary).chain(&shard.replicas))
+    }
+
+    fn place_of(&mut self, node: &Arc<Node>) -> u16 {
+        let known = self.shards.iter().position(|shard| shard.primary.number == node.number);
+        let place = known.unwrap_or_else(|| {
+            self.shards.push(Shard { primary: Arc::clone(node), replicas: Vec::new() });
+            self.shards.len() - 1
+        });
+        u16::try_from(place).unwrap_or(UNSERVED)
+    }
+
+    /// A slot is this node's, as somebody has said. The number of whom it was sent to before, if that was another.
+    pub(super) fn assign(&mut self, slot: u16, node: &Arc<Node>) -> Option<u32> {
+        let before = self.route(slot).map(|shard| shard.primary.number);
+        let place = self.place_of(node);
+        if let Some(owner) = self.owners.get_mut(usize::from(slot)) {
+            *owner = place;
+        }
+        match self.routes.get_mut(usize::from(slot)) {
+            Some(route) if *route != HELD => *route = place,
+            _ => {}
+        }
+        before.filter(|&before| before != node.number)
+    }
+
+    /// Nothing is sent for this slot until it is released.
+    pub(super) fn hold(&mut self, slot: u16) {
+        if let Some(route) = self.routes.get_mut(usize::from(slot)) {
+            *route = HELD;
+        }
+    }
+
+    /// Requests for this slot go to its owner again.
+    pub(super) fn release(&mut self, slot: u16) {
+        let owner = self.owners.get(usize::from(slot)).copied().unwrap_or(UNSERVED);
+        if let Some(route) = self.routes.get_mut(usize::from(slot)) {
+            *route = owner;
+        }
+    }
+
+    /// Takes over what a node has told. Returns the slots that were sent to another node before, with its number.
+    pub(super) fn replace(&mut self, shards: Vec<(Shard, Vec<(u16, u16)>)>) -> Vec<(u16, u32)> {
+        let before: Vec<Option<u32>> =
+            (0..SLOTS).map(|slot| self.route(slot).map(|shard| shard.primary.number)).collect();
+        self.owners.fill(UNSERVED);
+        self.shards.clear();
+        for (place, (shard, ranges)) in (0..HELD).zip(shards) {
+            self.shards.push(shard);
+            for (first, last) in ranges {
+                if let Some(owners) = self.owners.get_mut(usize::from(first)..=usize::from(last)) {
+                    owners.fill(place);
+                }
+            }
+        }
+        let mut moved = Vec::new();
+        for (slot, before) in (0..SLOTS).zip(before) {
+            if self.routes.get(usize::from(slot)) == Some(&HELD) {
+                continue;
+            }
+            self.release(slot);
+            let after = self.route(slot).map(|shard| shard.primary.number);
+            moved.extend(before.filter(|_| after.is_some() && after != before).map(|before| (slot, before)));
+        }
+        moved
+    }
+}
+
+/// Slots and the nodes that serve them, the owner first, as CLUSTER SLOTS tells them.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Range {
+    pub(super) first: u16,
+    pub(super) last: u16,
+    pub(super) nodes: Vec<Address>,
+}
+
+/// Reads the answer to CLUSTER SLOTS of a node that was asked under this name.
+pub(super) fn ranges(answer: Frame<'_>, asked: &str) -> Result<Vec<Range>, Error> {
+    let odd = || Error::protocol("CLUSTER SLOTS was answered with something else than slots and nodes");
+    let Frame::Array(items) = answer else { return Err(odd()) };
+    let read = |item| match item {
+        Ok(Frame::Array(range)) => read_range(range, asked).ok_or_else(odd),
+        _ => Err(odd()),
+    };
+    items.map(read).collect()
+}
+
+fn read_range(mut items: Items<'_>, asked: &str) -> Option<Range> {
+    let mut slot = || match items.next() {
+        Some(Ok(Frame::Integer(slot))) => u16::try_from(slot).ok().filter(|&slot| slot < SLOTS),
+        _ => None,
+    };
+    let (first, last) = (slot()?, slot()?);
+    let nodes: Option<Vec<Address>> = items.map(|node| read_node(node.ok()?, asked)).collect();
+    Some(Range { first, last, nodes: nodes.filter(|nodes| !nodes.is_empty())? })
+        .filter(|range| range.first <= range.last)
+}
+
+fn read_node(node: Frame<'_>, asked: &str) -> Option<Address> {
+    let Frame::Array(mut items) = node else { return None };
+    let host = match items.next()?.ok()? {
+        Frame::Bulk(host) | Frame::Simple(host) => std::str::from_utf8(host).ok()?,
+        Frame::Null => "",
+        _ => return None,
+    };
+    match items.next()?.ok()? {
+        Frame::Integer(port) => Some(Address::of(host, u16::try_from(port).ok()?, asked)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sleeve_wire::frame::decode;
+
+    use super::*;
+    use crate::config::Config;
+
+    fn node(number: u32) -> Arc<Node> {
+        let address = Address { host: "h".to_owned(), port: number as u16 };
+        Arc::new(Node::new(number, address, &Config::default()))
+    }
+
+    fn shard(number: u32) -> Shard {
+        Shard { primary: node(number), replicas: Vec::new() }
+    }
+
+    fn owner(map: &Map, slot: u16) -> Option<u32> {
+        map.route(slot).map(|shard| shard.primary.number)
+    }
+
+    #[test]
+    fn a_slot_that_moves_is_held_until_it_is_released() {
+        let mut map = Map::default();
+        assert_eq!(owner(&map, 0), None);
+        assert_eq!(map.replace(vec![(shard(1), vec![(0, 8191)]), (shard(2), vec![(8192, 16383)])]), []);
+        assert!(map.is_whole());
+        assert_eq!((owner(&map, 8191), owner(&map, 8192)), (Some(1), Some(2)));
+        assert_eq!(map.assign(5, &node(2)), Some(1));
+        assert_eq!(map.assign(5, &node(2)), None);
+        map.hold(5);
+        assert_eq!((owner(&map, 5), owner(&map, 6)), (None, Some(1)));
+        // What is told meanwhile counts when it is released.
+        let moved = map.replace(vec![(shard(3), vec![(0, 6)]), (shard(2), vec![(7, 16383)])]);
+        assert_eq!(moved.len(), 8191);
+        assert!(moved.contains(&(0, 1)) && !moved.iter().any(|&(slot, _)| slot == 5));
+        assert_eq!(owner(&map, 5), None);
+        map.release(5);
+        assert_eq!((owner(&map, 5), owner(&map, 7)), (Some(3), Some(2)));
+        map.assign(7, &node(9));
+        assert_eq!(owner(&map, 7), Some(9));
+    }
+
+    #[test]
+    fn what_nobody_serves_is_not_routed() {
+        let mut map = Map::default();
+        map.replace(vec![(shard(1), vec![(0, 5), (7, 16383)])]);
+        assert!(!map.is_whole());
+        assert_eq!((owner(&map, 6), owner(&map, u16::MAX)), (None, None));
+    }
+
+    #[test]
+    fn slots_and_nodes_are_read_from_foreign_bytes() {
+        let read = |bytes: &str| decode(bytes.as_bytes()).map(|(frame, _)| ranges(frame, "asked")).unwrap();
+        let answer = "*2\r\n*4\r\n:0\r\n:5460\r\n*4\r\n$9\r\n127.0.0.1\r\n:7000\r\n$2\r\nid\r\n*0\r\n*3\r\n$0\r\n\r\n:7001\r\n$1\r\nx\r\n\
+                      *3\r\n:5461\r\n:5461\r\n*2\r\n_\r\n:7002\r\n";
+        let address = |host: &str, port| Address { host: host.to_owned(), port };
+        let nodes = vec![address("127.0.0.1", 7000), address("asked", 7001)];
+        let second = Range { first: 5461, last: 5461, nodes: vec![address("asked", 7002)] };
+        assert_eq!(read(answer).unwrap(), [Range { first: 0, last: 5460, nodes }, second]);
+        assert_eq!(read("*0\r\n").unwrap(), []);
+        for odd in [
+            "+OK\r\n",
+            "*1\r\n:1\r\n",
+            "*1\r\n*2\r\n:0\r\n:1\r\n",
+            "*1\r\n*3\r\n:5\r\n:1\r\n*2\r\n$1\r\nh\r\n:1\r\n",
+            "*1\r\n*3\r\n:0\r\n:16384\r\n*2\r\n$1\r\nh\r\n:1\r\n",
+            "*1\r\n*3\r\n:-1\r\n:1\r\n*2\r\n$1\r\nh\r\n:1\r\n",
+            "*1\r\n*3\r\n:0\r\n:1\r\n*2\r\n$1\r\nh\r\n:70000\r\n",
+            "*1\r\n*3\r\n:0\r\n:1\r\n*1\r\n$1\r\nh\r\n",
+        ] {
+            assert!(read(odd).is_err(), "{odd}");
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! A cluster: servers that share the keys by slots, as one way for requests.
+//!
+//! A request goes straight from its caller to the connection of the node that owns its slot (`slots`, `map`, `node`); what
+//! several nodes have to answer is split and put together again (`split`, `combine`). It keeps its bytes until it is answered:
+//! where a node turns it away, or is lost before it has left, it comes back and is sent again (`redirect`) by the cluster's
+//! own task (`upkeep`), which also learns who owns what. What cannot go anywhere yet waits there too.
+//!
+//! One rule keeps each caller's requests for one slot in order: whoever sends looks at the map and pushes, or leaves the
+//! request to the task, under one read lock; and the task sends all that waits before anybody sees a slot open again. What a
+//! node has told to try again later is the exception: others may overtake it.
+//!
+//! Any thread; nobody waits here but for room, or where he says so.
+
+mod combine;
+mod driver;
+mod mail;
+mod map;
+mod node;
+mod redirect;
+mod refresh;
+mod registry;
+mod several;
+pub(crate) mod slots;
+mod split;
+pub(crate) mod upkeep;
+mod waiting;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex, RwLock};
+use sleeve_wire::commands::RequestPolicy;
+
+use crate::config::{Config, Endpoint};
+use crate::connection::deadline::due_ms;
+use crate::connection::routed::Unsent;
+use crate::connection::{Link, limit_ms};
+use crate::error::{Effect, Error, ErrorKind};
+use crate::pipe::in_flight::left_ms;
+use crate::pipe::queued::Sent;
+use crate::pipe::routed::{Aim, Redirector, Routed};
+use crate::pipe::slot::{Completions, Driver, Source};
+use crate::pipe::timeout::{Phase, Situation};
+use crate::process::callback;
+use crate::process::fork::{Process, inherited};
+use crate::reactor::Bell;
+use crate::reactor::watcher::watch_for;
+use crate::request::Written;
+use crate::request::name::Name;
+use crate::sys::{clock_ms, exact_clock_ms};
+use mail::Mail;
+use map::{Map, Shard};
+use slots::{Named, named};
+
+/// A cluster, or the attempt to know one.
+pub(crate) struct Cluster {
+    pub(crate) config: Config,
+    pub(crate) process: Process,
+    me: Weak<Cluster>,
+    /// Rings the task.
+    bell: Bell,
+    map: RwLock<Map>,
+    /// Makes the ends of calls that wait here, or are answered by several nodes.
+    source: Mutex<Source>,
+    /// What the task finds when it looks.
+    mail: Mutex<Mail>,
+    beginning: Mutex<Beginning>,
+    /// Told when the beginning is over, when something that waited has gone, when the task has ended.
+    changed: Condvar,
+    /// No more is taken.
+    is_closed: AtomicBool,
+}
+
+/// How the first attempt to know the cluster has ended, and who waits for that or for the end.
+#[derive(Default)]
+struct Beginning {
+    first: Option<Result<(), Error>>,
+    has_ended: bool,
+    watchers: Vec<Bell>,
+}
+
+impl Cluster {
+    /// A cluster of which nothing is known; its task is rung by this.
+    fn new(config: Config, bell: Bell) -> Arc<Self> {
+        Arc::new_cyclic(|me: &Weak<Self>| Self {
+            config,
+            process: Process::this(),
+            me: me.clone(),
+            bell,
+            map: RwLock::default(),
+            source: Mutex::new(Source::new(me.clone())),
+            mail: Mutex::default(),
+            beginning: Mutex::default(),
+            changed: Condvar::new(),
+            is_closed: AtomicBool::new(false),
+        })
+    }
+
+    /// Whether this process has it, and it takes more.
+    fn check_open(&self) -> Result<(), Error> {
+        match () {
+            () if !self.process.is_this() => Err(inherited()),
+            () if self.is_closed.load(Ordering::Acquire) => Err(Error::closed("the client was closed")),
+            () => Ok(()),
+        }
+    }
+
+    /// As `check_open`, and whether the nodes have this database, as far as one has told.
+    pub(crate) fn check(&self, database: u32) -> Result<(), Error> {
+        self.check_open()?;
+        match self.map.read().shards.iter().find_map(|shard| shard.primary.link()) {
+            Some(link) => link.check(database),
+            None => Ok(()),
+        }
+    }
+
+    /// Sends one request to whom it is for. It may have a deadline of its own.
+    #[inline]
+    pub(crate) fn send(&self, database: u32, request: Written<'_>, deadline: Option<Instant>) -> Result<Sent, Error> {
+        match named(request) {
+            Named::One(slot) => self.send_to(Aim::Slot(slot), database, request, deadline),
+            Named::None => match request.name.row().and_then(|row| row.request_policy()) {
+                None | Some(RequestPolicy::MultiShard) => self.send_to(Aim::Anybody, database, request, deadline),
+                Some(policy) => self.send_to_all(policy, database, request, deadline),
+            },
+            Named::Several(one, other) => self.send_split((one, other), database, request, deadline),
+        }
+    }
+
+    /// Sends one request there.
+    fn send_to(&self, aim: Aim, database: u32, request: Written<'_>, deadline: Option<Instant>) -> Result<Sent, Error> {
+        self.check_open()?;
+        let time = self.time(request.name, deadline)?;
+        let routed = Routed::new(self.me.clone(), (request.bytes.into(), request.name), database, time, aim);
+        match self.send_now(routed)? {
+            Outcome::Sent(sent) => Ok(self.hold_up(sent)),
+            Outcome::Full(link, routed) => match link.send_routed_when_there_is_room(routed, deadline) {
+                Ok(sent) => Ok(sent),
+                Err(Unsent::Refused(error)) => Err(error),
+                // It was lost meanwhile.
+                Err(Unsent::Full(routed) | Unsent::Ended(routed)) => {
+                    let _map = self.map.read();
+                    self.wait_for_task(routed)
+                }
+            },
+        }
+    }
+
+    /// Sends it without a wait, or leaves it to the task.
+    #[inline]
+    fn send_now(&self, mut routed: Routed) -> Result<Outcome, Error> {
+        let map = self.map.read();
+        if let Some(shard) = shard_for(&map, routed.aim)
+            && let Some(link) = shard.primary.link()
+        {
+            routed.node = shard.primary.number;
+            routed = match link.send_routed(routed) {
+                Ok(handle) => return Ok(Outcome::Sent(Sent::Slot(handle))),
+                Err(Unsent::Refused(error)) => return Err(error),
+                Err(Unsent::Full(routed)) => return Ok(Outcome::Full(link, routed)),
+                Err(Unsent::Ended(routed)) => routed,
+            };
+        }
+        self.wait_for_task(routed).map(Outcome::Sent)
+    }
+
+    /// When a request is sent now, or when its time is up, and whether it is the second.
+    fn time(&self, name: Name, deadline: Option<Instant>) -> Result<(u32, bool), Error> {
+        match deadline {
+            None => Ok((clock_ms(), false)),
+            Some(deadline) if deadline <= Instant::now() => {
+                Err(self.situation(None, None).timed_out(name, Phase::Sending, Effect::None))
+            }
+            Some(deadline) => Ok((due_ms(deadline, self.limit_ms()), true)),
+        }
+    }
+
+    /// How long a command may take in milliseconds.
+    fn limit_ms(&self) -> Option<u32> {
+        Some(limit_ms(self.config.command_timeout)).filter(|&limit_ms| limit_ms > 0)
+    }
+
+    /// For how long a request may still take; none where that is for as long as it takes.
+    fn left_ms(&self, routed: &Routed) -> Option<u32> {
+        if routed.is_due {
+            return Some(left_ms(routed.at_ms, exact_clock_ms()));
+        }
+        let passed_ms = clock_ms().wrapping_sub(routed.at_ms);
+        self.limit_ms().map(|limit_ms| limit_ms.saturating_sub(passed_ms))
+    }
+
+    /// What is known now, for whom time is up.
+    fn situation<'a>(&'a self, trouble: Option<&'a str>, limit: Option<Duration>) -> Situation<'a> {
+        Situation { endpoint: &self.config.endpoint, limit, trouble }
+    }
+
+    /// The connections to the nodes that are known.
+    fn links(&self) -> Vec<Arc<Link>> {
+        self.map.read().nodes().filter_map(|node| node.link()).collect()
+    }
+
+    /// Wakes whoever waited for what was completed, and reports the errors that nobody waits for. No lock may be held.
+    pub(crate) fn finish(&self, done: &mut Completions) {
+        let errors = done.finish();
+        if let Some(hook) = &self.config.error_hook
+            && !errors.is_empty()
+        {
+            let hook = hook.clone();
+            callback::run(move || errors.iter().for_each(|error| hook(error)));
+        }
+    }
+}
+
+/// What became of a request that is sent without a wait.
+enum Outcome {
+    Sent(Sent),
+    /// The queue of this connection has no room.
+    Full(Arc<Link>, Routed),
+}
+
+/// Who is asked by a request with this aim; none while nobody can be.
+#[inline]
+fn shard_for(map: &Map, aim: Aim) -> Option<&Shard> {
+    match aim {
+        Aim::Slot(slot) => map.route(slot),
+        // Always the same as long as it is there, so that what one caller says to anybody stays in order.
+        Aim::Anybody => map.shards.iter().find(|shard| shard.primary.is_connected()).or(map.shards.first()),
+        Aim::Node(number) => map.shards.iter().find(|shard| shard.primary.number == number),
+    }
+}
+
+/// Waiting for its beginning and its end.
+impl Cluster {
+    /// Waits until the first attempt to know who owns what is over.
+    pub(crate) fn wait_first(&self) -> Result<(), Error> {
+        let mut beginning = self.beginning.lock();
+        loop {
+            match &beginning.first {
+                Some(result) => return result.clone(),
+                None => self.changed.wait(&mut beginning),
+            }
+        }
+    }
+
+    /// As `wait_first`, in async code.
+    pub(crate) async fn await_first(self: Arc<Self>) -> Result<(), Error> {
+        let look = move |bell, _| {
+            let mut beginning = self.beginning.lock();
+            if beginning.first.is_none() {
+                beginning.watchers.push(bell);
+            }
+            beginning.first.clone()
+        };
+        watch_for(None, look).await
+    }
+
+    /// The first attempt is over, if it was not before.
+    fn begun(&self, result: impl FnOnce() -> Result<(), Error>) {
+        let mut beginning = self.beginning.lock();
+        if beginning.first.is_none() {
+            beginning.first = Some(result());
+            self.announce(&mut beginning);
+        }
+    }
+
+    fn announce(&self, beginning: &mut Beginning) {
+        self.changed.notify_all();
+        beginning.watchers.drain(..).for_each(Bell::ring);
+    }
+
+    /// Nothing will be sent any more.
+    fn end(&self, why: &str) {
+        self.is_closed.store(true, Ordering::Release);
+        let mut done = Completions::default();
+        self.mail.lock().close(why, &mut done);
+        let mut beginning = self.beginning.lock();
+        beginning.has_ended = true;
+        beginning.first.get_or_insert_with(|| Err(Error::unsent(ErrorKind::Closed, why)));
+        self.announce(&mut beginning);
+        drop(beginning);
+        self.finish(&mut done);
+    }
+
+    /// Takes no more, has what was sent answered, and waits for that for at most this long.
+    pub(crate) fn close(&self, wait: Option<Duration>) -> Result<(), Error> {
+        if !self.process.is_this() {
+            return wait.map_or(Ok(()), |_| Err(inherited()));
+        }
+        self.is_closed.store(true, Ordering::Release);
+        self.bell.ring();
+        let Some(wait) = wait else { return Ok(()) };
+        // A time beyond what the machine can count is never over.
+        let deadline = Instant::now().checked_add(wait);
+        let mut beginning = self.beginning.lock();
+        while !beginning.has_ended {
+            match deadline {
+                None => self.changed.wait(&mut beginning),
+                Some(deadline) if self.changed.wait_until(&mut beginning, deadline).timed_out() => {
+                    return Err(self.still_unanswered());
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// As `close`, in async code: waits until then, or for as long as it takes.
+    pub(crate) async fn close_async(self: Arc<Self>, deadline: Option<Instant>) -> Result<(), Error> {
+        if !self.process.is_this() {
+            return Err(inherited());
+        }
+        self.close(None)?;
+        let look = move |bell, is_late: bool| {
+            let mut beginning = self.beginning.lock();
+            if beginning.has_ended {
+                return Some(Ok(()));
+            }
+            beginning.watchers.push(bell);
+            is_late.then(|| Err(self.still_unanswered()))
+        };
+        watch_for(deadline, look).await
+    }
+
+    fn still_unanswered(&self) -> Error {
+        let message = format!("some commands are still not answered by {}", self.config.endpoint);
+        Error::new(ErrorKind::Timeout, Effect::Unknown, message)
+    }
+
+    /// Whether more can be sent.
+    pub(crate) fn is_open(&self) -> bool {
+        self.check_open().is_ok()
+    }
+
+    /// Whether nothing is on its way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.mail.lock().is_empty() && self.links().iter().all(|link| link.is_idle())
+    }
+
+    /// By whom whoever waits may push on.
+    pub(crate) fn driver(&self) -> Weak<dyn Driver> {
+        self.me.clone()
+    }
+}
+
+impl Redirector for Cluster {
+    fn came_back(&self, request: Routed, why: Error, done: &mut Completions) {
+        if let Err((request, why)) = self.mail.lock().put_back(request, why) {
+            return request.give_up(why, done);
+        }
+        self.bell.ring();
+    }
+}
+
+/// Which servers a client of a cluster is told of at first.
+fn seeds(config: &Config) -> &[(String, u16)] {
+    match &config.endpoint {
+        Endpoint::Cluster(seeds) => seeds,
+        _ => &[],
+    }
+}

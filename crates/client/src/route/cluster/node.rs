@@ -1,0 +1,169 @@
+//! One node of a cluster, as a client sees it: its address, the connection that all share, and when it is tried again.
+//!
+//! A node has one connection at a time, which is not made again when it is lost: what had not left on it comes back and goes
+//! to whoever owns the slot by then. Another one is made by the cluster's own task alone. That runs on the thread on which
+//! connections end, so that all that a lost one gives back is there before anything is sent on the next.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, RwLock};
+
+use crate::config::{Config, Endpoint};
+use crate::connection::probe::Vitals;
+use crate::connection::{Link, life};
+
+/// Where a node listens.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Address {
+    pub(super) host: String,
+    pub(super) port: u16,
+}
+
+impl Address {
+    /// That of `host:port`, where the host may be an address of IPv6 or missing, which stands for `asked`.
+    pub(super) fn read(text: &str, asked: &str) -> Option<Self> {
+        let (host, port) = text.rsplit_once(':')?;
+        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        Some(Self::of(host, port.parse().ok()?, asked))
+    }
+
+    /// That of a host which a node has named. One that it does not know is the one by which it was asked.
+    pub(super) fn of(host: &str, port: u16, asked: &str) -> Self {
+        let host = if host.is_empty() || host == "?" { asked } else { host };
+        Self { host: host.to_owned(), port }
+    }
+
+    pub(super) fn endpoint(&self) -> Endpoint {
+        Endpoint::Tcp { host: self.host.clone(), port: self.port }
+    }
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.endpoint().fmt(f)
+    }
+}
+
+/// One node.
+pub(super) struct Node {
+    /// By which requests name it.
+    pub(super) number: u32,
+    pub(super) address: Address,
+    /// As the cluster's, but for where it is.
+    config: Config,
+    vitals: Arc<Vitals>,
+    link: RwLock<Option<Arc<Link>>>,
+    /// How often in a row it could not be reached.
+    failures: AtomicU32,
+    /// When it is tried again.
+    rests_until: Mutex<Option<Instant>>,
+}
+
+impl Node {
+    pub(super) fn new(number: u32, address: Address, config: &Config) -> Self {
+        let config = Config { endpoint: address.endpoint(), ..config.clone() };
+        let (link, failures, rests_until) = Default::default();
+        Self { number, address, config, vitals: Arc::default(), link, failures, rests_until }
+    }
+
+    /// The connection that all share, if there is one or one is being made.
+    #[inline]
+    pub(super) fn link(&self) -> Option<Arc<Link>> {
+        self.link.read().clone()
+    }
+
+    /// Whether its connection is there.
+    pub(super) fn is_connected(&self) -> bool {
+        self.link().is_some_and(|link| link.shared.lock().pipe.is_connected())
+    }
+
+    /// The connection, made if there is none; none while the node rests. For the cluster's task alone.
+    pub(super) fn connect(&self, now: Instant) -> Option<Arc<Link>> {
+        if let Some(link) = self.link() {
+            if link.is_open() {
+                return Some(link);
+            }
+            self.lost(&link, now);
+        }
+        if self.rests_until.lock().is_some_and(|until| until > now) {
+            return None;
+        }
+        let made = Link::new(self.config.clone(), false, Arc::clone(&self.vitals));
+        let started = made.and_then(|link| life::start(Arc::clone(&link)).map(|()| link));
+        match started {
+            Ok(link) => {
+                *self.link.write() = Some(Arc::clone(&link));
+                Some(link)
+            }
+            Err(_) => {
+                self.rest(now);
+                None
+            }
+        }
+    }
+
+    /// Its connection has ended. One that had never come about is a failure.
+    fn lost(&self, link: &Link, now: Instant) {
+        *self.link.write() = None;
+        match link.shared.lock().first {
+            Some(Ok(())) => self.failures.store(0, Ordering::Relaxed),
+            _ => return self.rest(now),
+        }
+        *self.rests_until.lock() = None;
+    }
+
+    /// It could not be reached: it is left alone for a while, longer each time.
+    fn rest(&self, now: Instant) {
+        let failures = self.failures.fetch_add(1, Ordering::Relaxed);
+        let pause = self.config.backoff_min.saturating_mul(1 << failures.min(20)).min(self.config.backoff_max);
+        *self.rests_until.lock() = now.checked_add(pause);
+    }
+
+    /// For how long it is left alone.
+    pub(super) fn rests(&self, now: Instant) -> Option<Duration> {
+        let until = (*self.rests_until.lock())?;
+        Some(until.saturating_duration_since(now)).filter(|left| !left.is_zero())
+    }
+
+    /// Why it cannot be reached, as far as an attempt has told.
+    pub(super) fn trouble(&self) -> Option<String> {
+        let link = self.link()?;
+        let shared = link.shared.lock();
+        match &shared.first {
+            Some(Err(error)) => Some(error.message().to_owned()),
+            _ => shared.trouble().map(|trouble| format!("{}: {trouble}", self.address)),
+        }
+    }
+
+    /// Nobody needs it: what is on its way is finished, what was never sent comes back.
+    pub(super) fn dismiss(&self) {
+        let Some(link) = self.link.write().take() else { return };
+        let is_connected = link.shared.lock().pipe.is_connected();
+        if is_connected {
+            // Without a wait it cannot fail.
+            let _ = link.close(None);
+        } else {
+            link.abort();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_read_as_nodes_write_it() {
+        let read = |text: &str| Address::read(text, "asked").map(|address| address.to_string());
+        assert_eq!(read("127.0.0.1:7000").as_deref(), Some("127.0.0.1:7000"));
+        assert_eq!(read("::1:7000").as_deref(), Some("[::1]:7000"));
+        assert_eq!(read("[::1]:7000").as_deref(), Some("[::1]:7000"));
+        assert_eq!(read(":7000").as_deref(), Some("asked:7000"));
+        assert_eq!(read("?:7000").as_deref(), Some("asked:7000"));
+        for odd in ["", "host", "host:", "host:x", "host:70000"] {
+            assert_eq!(read(odd), None, "{odd}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What is to be done with a request that a node has turned away, or that never left.
+//!
+//! MOVED says who owns the slot, and ASK who has the key while the slot moves; the others say that it may work later. Foreign
+//! bytes: what cannot be read as a redirection is tried again later. Pure functions.
+
+use super::node::Address;
+use super::slots::SLOTS;
+use crate::error::{Error, ErrorKind};
+
+/// What is to be done with it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Redirect {
+    /// The slot is this node's from now on.
+    Moved { slot: u16, to: Address },
+    /// This request goes to this node, which is told that it is asked for a slot on the move.
+    Ask { to: Address },
+    /// The same may work in a moment.
+    Later,
+    /// The same may work in a moment, and somebody else may own the slot by then.
+    Changing,
+    /// The node was lost before it had left.
+    Lost,
+}
+
+impl Redirect {
+    /// What a request is to do that came back with this from a node on this host.
+    pub(super) fn of(why: &Error, host: &str) -> Self {
+        if why.kind() != ErrorKind::Server {
+            return Self::Lost;
+        }
+        let mut words = why.message().split(' ');
+        let code = words.next().unwrap_or_default();
+        let mut place = || {
+            let slot = words.next()?.parse().ok().filter(|&slot: &u16| slot < SLOTS)?;
+            Some((slot, Address::read(words.next()?, host)?))
+        };
+        match code {
+            "MOVED" => place().map_or(Self::Changing, |(slot, to)| Self::Moved { slot, to }),
+            "ASK" => place().map_or(Self::Changing, |(_, to)| Self::Ask { to }),
+            "TRYAGAIN" | "LOADING" => Self::Later,
+            _ => Self::Changing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_redirection_says_whither() {
+        let of = |text: &str| Redirect::of(&Error::server(text.as_bytes()), "asked");
+        let to = |host: &str, port| Address { host: host.to_owned(), port };
+        assert_eq!(of("MOVED 5 h:1"), Redirect::Moved { slot: 5, to: to("h", 1) });
+        assert_eq!(of("MOVED 5 :1"), Redirect::Moved { slot: 5, to: to("asked", 1) });
+        assert_eq!(of("MOVED 5 ::1:7000"), Redirect::Moved { slot: 5, to: to("::1", 7000) });
+        assert_eq!(of("ASK 16383 h:1"), Redirect::Ask { to: to("h", 1) });
+        assert_eq!(of("TRYAGAIN Multiple keys request"), Redirect::Later);
+        assert_eq!(of("LOADING is loading the dataset in memory"), Redirect::Later);
+        for changing in
+            ["CLUSTERDOWN The cluster is down", "READONLY You can't", "MOVED 16384 h:1", "MOVED", "MOVED x", "ASK 1 h"]
+        {
+            assert_eq!(of(changing), Redirect::Changing, "{changing}");
+        }
+        assert_eq!(Redirect::of(&Error::closed("it was"), "asked"), Redirect::Lost);
+    }
+}

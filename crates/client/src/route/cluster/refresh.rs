@@ -1,0 +1,196 @@
+//! How the cluster's task learns who owns what, and holds the slots that have a new owner.
+//!
+//! One question at a time: CLUSTER SLOTS, asked of node after node until one answers. At the reactor's thread alone, with the
+//! map's write lock.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::Context;
+use std::time::{Duration, Instant};
+
+use super::map::{Map, Range, Shard, ranges};
+use super::node::{Address, Node};
+use super::seeds;
+use super::upkeep::{Fence, Question, Upkeep};
+use crate::connection::Link;
+use crate::error::{Error, ErrorKind};
+use crate::pipe::in_flight::Unit;
+use crate::pipe::slot::{Driver, Handle};
+use crate::request::name::Name;
+use crate::sys::clock_ms;
+
+const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
+const CLUSTER_SLOTS: &[u8] = b"*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n";
+
+/// How long a node has to say who owns what before the next is asked.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Between two rounds of questions at least.
+const REFRESH_PAUSE: Duration = Duration::from_millis(50);
+
+/// After how long it is asked although nothing shows that anything has changed.
+const REFRESH_PERIOD: Duration = Duration::from_secs(30);
+
+impl Upkeep<'_> {
+    /// It is to be asked for anew.
+    pub(super) fn want_refresh(&mut self, now: Instant) {
+        let pause_over = self.refreshed.map_or(now, |refreshed| refreshed + REFRESH_PAUSE);
+        // Where a round is under way, what it brings may be older than what was just seen.
+        let at = pause_over.max(now);
+        self.refresh_at = Some(self.refresh_at.map_or(at, |planned| planned.min(at)));
+    }
+
+    /// Holds these slots until all that was sent to this node before is answered.
+    pub(super) fn fence(&mut self, map: &mut Map, node: u32, slots: Vec<u16>) {
+        let link = self.registry.numbered(node).and_then(|node| node.link());
+        let Some(handle) = link.and_then(|link| self.question_on(&link, PING, Name::of(&["PING"]))) else { return };
+        slots.iter().for_each(|&slot| map.hold(slot));
+        self.fences.push(Fence { handle, slots });
+    }
+
+    /// Sends a request whose answer this task takes.
+    fn question_on(&mut self, link: &Arc<Link>, request: &[u8], name: Name) -> Option<Handle> {
+        let (target, mut handle) = self.source.pair(name);
+        let unit = Unit { database: self.cluster.config.database, target, length: request.len() };
+        link.send_gathered(vec![unit], request, clock_ms()).ok()?;
+        link.flush(false);
+        if handle.poll_ready(&mut Context::from_waker(&self.waker), false).is_ready() {
+            self.cluster.bell.ring();
+        }
+        Some(handle)
+    }
+
+    /// Opens the slots behind whose requests nobody waits any more.
+    pub(super) fn lift_fences(&mut self, map: &mut Map) {
+        for fence in self.fences.extract_if(.., |fence| fence.handle.is_done()) {
+            fence.slots.iter().for_each(|&slot| map.release(slot));
+            self.is_changed = true;
+        }
+    }
+
+    /// Takes the answer to the question who owns what, if it is there, or gives up waiting for it.
+    pub(super) fn hear(&mut self, map: &mut Map, now: Instant) {
+        let Some(Question { handle, asked, until }) = self.question.take() else { return };
+        match handle.take() {
+            Ok(payload) => {
+                let answer = payload.frame().and_then(|frame| ranges(frame, &asked.address.host));
+                match answer {
+                    Ok(ranges) if !ranges.is_empty() => self.install(map, &ranges, now),
+                    Ok(_) => self.trouble = Some(no_slots(&asked.address)),
+                    Err(error) => self.trouble = Some(no_answer(&asked.address, &error)),
+                }
+            }
+            Err(handle) if until > now => self.question = Some(Question { handle, asked, until }),
+            Err(_) => self.trouble = Some(silent(&asked.address)),
+        }
+    }
+
+    /// Asks the next who may know, where a round is due or under way.
+    pub(super) fn ask(&mut self, map: &Map, now: Instant) {
+        if self.question.is_some() {
+            return;
+        }
+        if !self.is_asking {
+            if self.refresh_at.is_none_or(|at| at > now) {
+                return;
+            }
+            (self.is_asking, self.refresh_at, self.refreshed) = (true, None, Some(now));
+            self.candidates = self.who_may_know(map);
+        }
+        while let Some(node) = self.candidates.pop_front() {
+            let Some(link) = node.connect(now) else { continue };
+            if let Some(handle) = self.question_on(&link, CLUSTER_SLOTS, Name::of(&["CLUSTER", "SLOTS"])) {
+                self.question = Some(Question { handle, asked: node, until: now + ANSWER_PATIENCE });
+                return;
+            }
+        }
+        self.fail_round(now);
+    }
+
+    /// Those who may know: who is connected first, then the others, then those that the client was told of.
+    fn who_may_know(&mut self, map: &Map) -> VecDeque<Arc<Node>> {
+        let mut known: Vec<Arc<Node>> = map.nodes().cloned().collect();
+        for (host, port) in seeds(&self.cluster.config) {
+            let address = Address { host: host.clone(), port: *port };
+            known.extend(self.registry.at(&address, &self.cluster.config));
+        }
+        known.sort_by_key(|node| !node.is_connected());
+        let mut candidates: VecDeque<Arc<Node>> = VecDeque::new();
+        for node in known {
+            if !candidates.iter().any(|candidate| candidate.number == node.number) {
+                candidates.push_back(node);
+            }
+        }
+        candidates
+    }
+
+    /// Nobody has answered.
+    fn fail_round(&mut self, now: Instant) {
+        let config = &self.cluster.config;
+        let doublings = self.failed_rounds.min(20);
+        self.failed_rounds += 1;
+        self.is_asking = false;
+        let pause = config.backoff_min.saturating_mul(1 << doublings).min(config.backoff_max).max(REFRESH_PAUSE);
+        self.refresh_at = Some(now + pause);
+        let trouble = self.trouble.clone();
+        self.cluster.begun(|| {
+            let silent = || format!("{}: no node has answered", self.cluster.config.endpoint);
+            Err(trouble.unwrap_or_else(|| Error::unsent(ErrorKind::Connect, silent())))
+        });
+    }
+
+    /// Takes over who owns what.
+    fn install(&mut self, map: &mut Map, ranges: &[Range], now: Instant) {
+        let mut shards: Vec<(Shard, Vec<(u16, u16)>)> = Vec::new();
+        for range in ranges {
+            let mut nodes = range.nodes.iter().filter_map(|at| self.registry.at(at, &self.cluster.config));
+            let Some(primary) = nodes.next() else { continue };
+            let slots = (range.first, range.last);
+            match shards.iter_mut().find(|(shard, _)| shard.primary.number == primary.number) {
+                Some((_, ranges)) => ranges.push(slots),
+                None => shards.push((Shard { primary, replicas: nodes.collect() }, vec![slots])),
+            }
+        }
+        let rotation = usize::try_from(self.rotation % shards.len().max(1) as u64).unwrap_or(0);
+        shards.rotate_left(rotation);
+        let mut moved = map.replace(shards);
+        moved.sort_by_key(|&(_, before)| before);
+        for group in moved.chunk_by(|one, other| one.1 == other.1) {
+            if let Some((_, before)) = group.first() {
+                self.fence(map, *before, group.iter().map(|&(slot, _)| slot).collect());
+            }
+        }
+        self.candidates.clear();
+        (self.is_asking, self.failed_rounds, self.is_changed) = (false, 0, true);
+        self.registry.retain(|node| map.nodes().any(|known| known.number == node.number));
+        // All owners are connected to before anybody needs them.
+        map.shards.iter().for_each(|shard| _ = shard.primary.connect(now));
+        if map.is_whole() {
+            self.trouble = None;
+        }
+        let next = now + if map.is_whole() { REFRESH_PERIOD } else { self.cluster.config.backoff_max };
+        self.refresh_at = Some(self.refresh_at.map_or(next, |planned| planned.min(next)));
+        self.cluster.begun(|| Ok(()));
+    }
+}
+
+fn no_slots(address: &Address) -> Error {
+    Error::unsent(ErrorKind::Connect, format!("{address} is in no cluster that has given it slots"))
+}
+
+fn no_answer(address: &Address, error: &Error) -> Error {
+    let said = error.message();
+    if said.contains("cluster support disabled") {
+        let message =
+            format!("{address} is no node of a cluster ({said}): the URL of a single server begins with redis://");
+        return Error::unsent(ErrorKind::Connect, message);
+    }
+    match error.kind() {
+        ErrorKind::Connect => error.clone(),
+        _ => Error::unsent(ErrorKind::Connect, format!("{address} does not say who owns which slot: {said}")),
+    }
+}
+
+fn silent(address: &Address) -> Error {
+    Error::unsent(ErrorKind::Connect, format!("{address} has not said in {ANSWER_PATIENCE:?} who owns which slot"))
+}

@@ -1,0 +1,54 @@
+//! All nodes that were ever named and are not forgotten, each once. It belongs to the cluster's task.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::node::{Address, Node};
+use crate::config::Config;
+
+/// More nodes than any cluster has: what names more is no cluster.
+const NODES_MAX: usize = 4096;
+
+/// The nodes, by address.
+#[derive(Default)]
+pub(super) struct Registry {
+    nodes: HashMap<Address, Arc<Node>>,
+    last: u32,
+}
+
+impl Registry {
+    /// The node at this address; a new one where it is not known. None where there are too many.
+    pub(super) fn at(&mut self, address: &Address, config: &Config) -> Option<Arc<Node>> {
+        if let Some(node) = self.nodes.get(address) {
+            return Some(Arc::clone(node));
+        }
+        if self.nodes.len() >= NODES_MAX {
+            return None;
+        }
+        self.last += 1;
+        let node = Arc::new(Node::new(self.last, address.clone(), config));
+        self.nodes.insert(address.clone(), Arc::clone(&node));
+        Some(node)
+    }
+
+    /// The node of this number.
+    pub(super) fn numbered(&self, number: u32) -> Option<&Arc<Node>> {
+        self.nodes.values().find(|node| node.number == number)
+    }
+
+    /// All of them.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Node>> {
+        self.nodes.values()
+    }
+
+    /// Forgets those that are not kept, and ends their connections.
+    pub(super) fn retain(&mut self, is_kept: impl Fn(&Node) -> bool) {
+        self.nodes.retain(|_, node| {
+            let keeps = is_kept(node);
+            if !keeps {
+                node.dismiss();
+            }
+            keeps
+        });
+    }
+}

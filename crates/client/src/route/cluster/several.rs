@@ -1,0 +1,185 @@
+//! Requests that go together: batches, transactions, and calls that were gathered.
+//!
+//! What is to leave in one piece goes to one node, so all of its keys lie in one slot, or it is refused before anything
+//! leaves. Gathered calls promise no more than each call alone, so each goes its own way. Any thread.
+
+use std::sync::Arc;
+
+use super::slots::{Named, crossing, named};
+use super::{Cluster, shard_for};
+use crate::config::QueueFull;
+use crate::connection::Link;
+use crate::error::{Error, ErrorKind};
+use crate::pipe::in_flight::Unit;
+use crate::pipe::queued::runs_tasks;
+use crate::pipe::routed::{Aim, Routed};
+use crate::pipe::slot::Completions;
+use crate::pipe::transaction_state::Exchange;
+use crate::request::Written;
+use crate::request::name::Name;
+use crate::request::words::{Places, Words};
+use crate::sys::clock_ms;
+
+/// The requests of units that stand one behind the other.
+fn requests<'a>(units: &[Unit], bytes: &'a [u8]) -> Vec<Written<'a>> {
+    let mut rest = bytes;
+    let request = |unit: &Unit| {
+        let (request, after) = rest.split_at_checked(unit.length).unwrap_or((rest, &[]));
+        rest = after;
+        Written { bytes: request, name: unit.target.name() }
+    };
+    units.iter().map(request).collect()
+}
+
+/// The one slot that requests name which go together; none where they name none.
+fn one_slot<'a>(what: &str, requests: impl Iterator<Item = Written<'a>>) -> Result<Option<u16>, Error> {
+    let mut one = None;
+    for request in requests {
+        match (named(request), one) {
+            (Named::One(slot), None) => one = Some(slot),
+            (Named::One(slot), Some(one)) if slot != one => return Err(crossing(what, one, slot)),
+            (Named::Several(slot, other), _) => return Err(crossing(what, slot, other)),
+            (Named::One(_), _) => {}
+            (Named::None, _) => {
+                let is_for_all = request.name.row().is_some_and(|row| row.request_policy().is_some());
+                if is_for_all {
+                    let name = request.name;
+                    return Err(Error::usage(format!(
+                        "{name} is for all nodes of the cluster, and {what} goes to one of them: send it by itself"
+                    )));
+                }
+            }
+        }
+    }
+    Ok(one)
+}
+
+impl Cluster {
+    /// Sends several requests with nothing in between.
+    pub(crate) fn send_units(&self, units: Vec<Unit>, bytes: &[u8]) -> Result<(), (Error, Vec<Unit>)> {
+        let requests = requests(&units, bytes);
+        let slot = self.check_open().and_then(|()| one_slot("the batch", requests.iter().copied()));
+        let aim = match slot {
+            Ok(slot) => slot.map_or(Aim::Anybody, Aim::Slot),
+            Err(error) => return Err((error, units)),
+        };
+        if let Err(error) = self.make_room(aim, bytes.len()) {
+            return Err((error, units));
+        }
+        let time = (clock_ms(), false);
+        let route = |(unit, request): (Unit, Written<'_>)| {
+            let request = (request.bytes.into(), request.name);
+            let mut routed = Routed::new(self.me.clone(), request, unit.database, time, aim);
+            routed.attach(unit.target);
+            routed
+        };
+        let routed = units.into_iter().zip(requests).map(route).collect();
+        self.send_attached(aim, routed);
+        Ok(())
+    }
+
+    /// Waits until the connection for this has room, or says that it has none.
+    fn make_room(&self, aim: Aim, length: usize) -> Result<(), Error> {
+        let link = shard_for(&self.map.read(), aim).and_then(|shard| shard.primary.link());
+        let Some(link) = link.filter(|link| link.is_overfull()) else { return Ok(()) };
+        match self.config.queue_full {
+            QueueFull::Fail => Err(Error::unsent(
+                ErrorKind::QueueFull,
+                format!("the queue of {} has no room for {length} bytes, so they were not sent", link.config.endpoint),
+            )),
+            QueueFull::Wait => {
+                link.await_room(self.patience(), runs_tasks());
+                Ok(())
+            }
+        }
+    }
+
+    /// Sends requests whose callers have their ends, with nothing in between, or leaves them to the task.
+    fn send_attached(&self, aim: Aim, mut several: Vec<Routed>) {
+        let map = self.map.read();
+        if let Some(shard) = shard_for(&map, aim)
+            && let Some(link) = shard.primary.link()
+        {
+            several.iter_mut().for_each(|routed| routed.node = shard.primary.number);
+            several = match link.resend_routed(several) {
+                Ok(()) => return,
+                Err(several) => several,
+            };
+        }
+        let mut done = Completions::default();
+        self.leave_to_task(several, &mut done);
+        drop(map);
+        self.finish(&mut done);
+    }
+
+    /// Sends calls that were gathered, each where it belongs. It never waits.
+    pub(crate) fn send_gathered(
+        &self,
+        units: Vec<Unit>,
+        bytes: &[u8],
+        issued_ms: u32,
+    ) -> Result<(), (Error, Vec<Unit>)> {
+        if let Err(error) = self.check_open() {
+            return Err((error, units));
+        }
+        let requests = requests(&units, bytes);
+        for (unit, request) in units.into_iter().zip(requests) {
+            let aim = match named(request) {
+                Named::One(slot) => Aim::Slot(slot),
+                Named::None => Aim::Anybody,
+                Named::Several(one, other) => {
+                    if let Some(target) = self.split_for(unit.target, unit.database, request, None) {
+                        self.complete(target, crossing(&request.name.to_string(), one, other));
+                    }
+                    continue;
+                }
+            };
+            let request = (request.bytes.into(), request.name);
+            let mut routed = Routed::new(self.me.clone(), request, unit.database, (issued_ms, false), aim);
+            routed.attach(unit.target);
+            self.send_attached(aim, vec![routed]);
+        }
+        Ok(())
+    }
+
+    /// Sends a transaction to the owner of its slot.
+    pub(crate) fn send_exchange(&self, mut exchange: Exchange, database: u32, request: &[u8]) {
+        let parts = [request, exchange.execution().unwrap_or_default()].map(commands_of).concat();
+        let slot = self.check_open().and_then(|()| one_slot("the transaction", parts.iter().copied()));
+        let aim = slot.map(|slot| slot.map_or(Aim::Anybody, Aim::Slot));
+        match aim.and_then(|aim| self.link_for(aim)) {
+            Ok(link) => link.send_exchange(exchange, database, request),
+            Err(error) => {
+                let mut done = Completions::default();
+                exchange.fail(&error, &mut done);
+                self.finish(&mut done);
+            }
+        }
+    }
+
+    /// The connection to whom this is for.
+    fn link_for(&self, aim: Aim) -> Result<Arc<Link>, Error> {
+        let link = shard_for(&self.map.read(), aim).and_then(|shard| shard.primary.link());
+        link.filter(|link| link.is_open()).ok_or_else(|| {
+            let message =
+                "the node of the cluster that has its keys cannot be reached at the moment, so it was not sent";
+            Error::unsent(ErrorKind::Connect, message)
+        })
+    }
+}
+
+/// The requests that stand one behind the other in these bytes.
+fn commands_of(bytes: &[u8]) -> Vec<Written<'_>> {
+    let mut rest = bytes;
+    let mut requests = Vec::new();
+    while !rest.is_empty() {
+        let mut words = Words::of(rest);
+        words.by_ref().for_each(drop);
+        let Some((request, after)) = rest.split_at_checked(words.at()) else { break };
+        let places = Places::of(request);
+        let named: Vec<&[u8]> = places.args(request).iter().take(2).collect();
+        requests.push(Written { bytes: request, name: Name::find(&named) });
+        rest = after;
+    }
+    requests
+}

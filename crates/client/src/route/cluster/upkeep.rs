@@ -1,0 +1,398 @@
+//! The cluster's own task: it learns who owns what, and sends what came back or could not go anywhere before.
+//!
+//! One turn does all that there is to do, with the map's write lock held and without a wait. Who owns what is asked for
+//! (`refresh`) at the beginning, when a redirection or a lost node shows that it has changed, and now and then. When a slot has
+//! a new owner while requests for it may be on their way to the old one, a PING is sent behind those: until it is answered,
+//! nothing is sent for the slot.
+//!
+//! Runs on the reactor's thread alone, and runs no foreign code but wakers, without a lock.
+
+use std::collections::VecDeque;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Wake, Waker};
+use std::time::{Duration, Instant};
+
+use super::Cluster;
+use super::map::Map;
+use super::node::{Address, Node};
+use super::redirect::Redirect;
+use super::registry::Registry;
+use super::shard_for;
+use crate::config::Config;
+use crate::connection::Link;
+use crate::error::{Effect, Error, ErrorKind};
+use crate::pipe::routed::{Aim, Routed};
+use crate::pipe::slot::{Completions, Driver, Handle, Source};
+use crate::pipe::timeout::Phase;
+use crate::reactor;
+use crate::reactor::Bell;
+use crate::reactor::post::Post;
+use crate::sys::exact_clock_ms;
+
+/// How long a request waits before it is sent again to a node that has told to try again: at first, and at most.
+const AGAIN_MIN: Duration = Duration::from_millis(10);
+const AGAIN_MAX: Duration = Duration::from_millis(200);
+
+/// How often in a row a request follows redirections at once. Where they go round in a circle, it goes more slowly.
+const REDIRECTIONS_MAX: u32 = 8;
+
+/// How long it goes on when the client is gone that has left something to be sent.
+const FAREWELL_MAX: Duration = Duration::from_secs(5);
+
+/// Between two looks whether a client that is closed has been answered.
+const CLOSING_LOOK: Duration = Duration::from_millis(5);
+
+/// Begins to get to know a cluster.
+pub(crate) fn open(config: Config) -> Result<Arc<Cluster>, Error> {
+    let failed = |error| Error::unsent(ErrorKind::Connect, format!("cannot start with the cluster: {error}"));
+    let bell = Bell::new().map_err(failed)?;
+    let cluster = Cluster::new(config, bell);
+    let (task, collapsed) = (Arc::clone(&cluster), Arc::clone(&cluster));
+    let live = async move |post| Upkeep::new(&task).live(&post).await;
+    reactor::start(bell, live, move |why| collapsed.end(&format!("the cluster's task panicked ({why})")))
+        .map_err(failed)?;
+    Ok(cluster)
+}
+
+/// Rings the task when an answer is there that it waits for.
+struct Ring(Bell);
+
+impl Wake for Ring {
+    fn wake(self: Arc<Self>) {
+        self.0.ring();
+    }
+}
+
+/// A request that came back.
+struct Again {
+    routed: Routed,
+    /// When it may be sent again.
+    at: Instant,
+    /// Why it came back.
+    why: Error,
+}
+
+/// Slots for which nothing is sent until an answer has come.
+pub(super) struct Fence {
+    pub(super) handle: Handle,
+    pub(super) slots: Vec<u16>,
+}
+
+/// The question who owns what.
+pub(super) struct Question {
+    pub(super) handle: Handle,
+    pub(super) asked: Arc<Node>,
+    pub(super) until: Instant,
+}
+
+/// All that the task has for itself.
+pub(super) struct Upkeep<'a> {
+    pub(super) cluster: &'a Cluster,
+    pub(super) registry: Registry,
+    pub(super) source: Source,
+    pub(super) waker: Waker,
+    /// Requests that came back, oldest first.
+    again: Vec<Again>,
+    /// Requests that nobody could send, oldest first.
+    waiting: VecDeque<Routed>,
+    pub(super) fences: Vec<Fence>,
+    pub(super) question: Option<Question>,
+    /// Who is asked next if this one does not answer.
+    pub(super) candidates: VecDeque<Arc<Node>>,
+    /// Whether a round of questions is under way.
+    pub(super) is_asking: bool,
+    /// When the next round begins.
+    pub(super) refresh_at: Option<Instant>,
+    /// When the last round began.
+    pub(super) refreshed: Option<Instant>,
+    /// Rounds in a row in which nobody has answered.
+    pub(super) failed_rounds: u32,
+    /// Why the last who was asked has not answered.
+    pub(super) trouble: Option<Error>,
+    /// Whether something may go that could not go before.
+    pub(super) is_changed: bool,
+    /// No earlier than this the time of anything that waits is up.
+    due_at: Option<Instant>,
+    closing_since: Option<Instant>,
+    /// Where clients of the same program begin differently.
+    pub(super) rotation: u64,
+}
+
+impl<'a> Upkeep<'a> {
+    pub(super) fn new(cluster: &'a Cluster) -> Self {
+        Self {
+            cluster,
+            registry: Registry::default(),
+            source: Source::new(cluster.driver()),
+            waker: Waker::from(Arc::new(Ring(cluster.bell))),
+            again: Vec::new(),
+            waiting: VecDeque::new(),
+            fences: Vec::new(),
+            question: None,
+            candidates: VecDeque::new(),
+            is_asking: false,
+            refresh_at: Some(Instant::now()),
+            refreshed: None,
+            failed_rounds: 0,
+            trouble: None,
+            is_changed: false,
+            due_at: None,
+            closing_since: None,
+            // A fresh RandomState is seeded by the system.
+            rotation: RandomState::new().hash_one(0),
+        }
+    }
+
+    /// Turn after turn, until the client is gone and all that it has sent is answered.
+    pub(super) async fn live(mut self, post: &Post) {
+        loop {
+            let mut done = Completions::default();
+            let now = Instant::now();
+            self.turn(now, &mut done);
+            self.cluster.finish(&mut done);
+            if self.is_over(now) {
+                break;
+            }
+            let next = self.next_look(now);
+            post.wait(next).await;
+            // What a time has changed, nobody says.
+            self.is_changed |= next.is_some_and(|next| next <= Instant::now());
+        }
+        self.registry.retain(|_| false);
+        self.cluster.end("the client was closed");
+    }
+
+    fn turn(&mut self, now: Instant, done: &mut Completions) {
+        let cluster = self.cluster;
+        let mut map = cluster.map.write();
+        let mut mail = cluster.mail.lock();
+        let (arrived, returned) = (mem::take(&mut mail.arrived), mem::take(&mut mail.returned));
+        drop(mail);
+        let tried = self.waiting.len();
+        for routed in arrived {
+            self.note_due(&routed, now);
+            self.waiting.push_back(routed);
+        }
+        for (routed, why) in returned {
+            self.take_back(&mut map, routed, why, now, done);
+        }
+        self.lift_fences(&mut map);
+        self.hear(&mut map, now);
+        self.ask(&map, now);
+        self.expire(done);
+        self.send_again(&map, now, done);
+        let from = if mem::take(&mut self.is_changed) { 0 } else { tried };
+        self.send_waiting(&map, from, now, done);
+    }
+
+    /// When there is something to do although nobody rings.
+    fn next_look(&self, now: Instant) -> Option<Instant> {
+        let is_anyone_late = !self.again.is_empty() || !self.waiting.is_empty();
+        let rests = self.registry.all().filter_map(|node| node.rests(now)).min();
+        let rest_over = rests.filter(|_| is_anyone_late).map(|rests| now + rests);
+        let closing = self.closing_since.map(|_| now + CLOSING_LOOK);
+        let again = self.again.iter().map(|again| again.at).filter(|&at| at > now).min();
+        let question = self.question.as_ref().map(|question| question.until);
+        [self.refresh_at, self.due_at, rest_over, closing, again, question].into_iter().flatten().min()
+    }
+
+    /// Whether the client is gone, and nobody waits for anything any more.
+    fn is_over(&mut self, now: Instant) -> bool {
+        if !self.cluster.is_closed.load(Ordering::Acquire) {
+            return false;
+        }
+        let since = *self.closing_since.get_or_insert(now);
+        let is_left = |link: &Arc<Link>| !link.is_open() || link.is_idle();
+        let is_idle = self.cluster.mail.lock().is_empty() && self.cluster.links().iter().all(is_left);
+        is_idle || (now.duration_since(since) > FAREWELL_MAX && !self.has_connected())
+    }
+
+    /// Whether something may still be answered.
+    fn has_connected(&self) -> bool {
+        self.registry.all().any(|node| node.is_connected() && node.link().is_some_and(|link| !link.is_idle()))
+    }
+}
+
+/// Requests that come back.
+impl Upkeep<'_> {
+    /// Finds out what is to be done with one.
+    fn take_back(&mut self, map: &mut Map, mut routed: Routed, why: Error, now: Instant, done: &mut Completions) {
+        let from = self.registry.numbered(routed.node).cloned();
+        if let Some(link) = from.as_ref().and_then(|node| node.link()) {
+            link.release_reader();
+        }
+        routed.attempts += 1;
+        routed.ask(false);
+        // From now on its time is its own: others that were issued later may go ahead of it.
+        if let Some(left_ms) = self.cluster.left_ms(&routed) {
+            (routed.at_ms, routed.is_due) = (exact_clock_ms().wrapping_add(left_ms), true);
+        }
+        let host = from.as_ref().map_or("", |node| node.address.host.as_str()).to_owned();
+        let mut redirect = Redirect::of(&why, &host);
+        if matches!(routed.aim, Aim::Node(_)) && matches!(redirect, Redirect::Moved { .. } | Redirect::Ask { .. }) {
+            return self.give_up(routed, why, done);
+        }
+        if let Redirect::Moved { slot, to } = &redirect {
+            self.mend(map, *slot, to);
+        }
+        if redirect != Redirect::Later {
+            self.want_refresh(now);
+        }
+        if routed.attempts > REDIRECTIONS_MAX && redirect != Redirect::Lost {
+            redirect = Redirect::Later;
+        }
+        self.trouble = Some(why.clone());
+        self.note_due(&routed, now);
+        let at = match redirect {
+            Redirect::Moved { to, .. } => return self.send_there(&to, routed, why, now, done),
+            Redirect::Ask { to } => {
+                routed.ask(true);
+                return self.send_there(&to, routed, why, now, done);
+            }
+            Redirect::Lost => now,
+            Redirect::Later | Redirect::Changing => {
+                let doublings = routed.attempts.saturating_sub(1).min(10);
+                now + AGAIN_MIN.saturating_mul(1 << doublings).min(AGAIN_MAX)
+            }
+        };
+        self.again.push(Again { routed, at, why });
+    }
+
+    /// A slot is somebody else's: requests for it go there from now on, behind those that are on their way to the last owner.
+    fn mend(&mut self, map: &mut Map, slot: u16, to: &Address) {
+        let Some(owner) = self.registry.at(to, &self.cluster.config) else { return };
+        if let Some(before) = map.assign(slot, &owner) {
+            self.fence(map, before, vec![slot]);
+        }
+        self.is_changed = true;
+    }
+
+    /// Sends a request to whom a redirection names.
+    fn send_there(&mut self, to: &Address, routed: Routed, why: Error, now: Instant, done: &mut Completions) {
+        match self.registry.at(to, &self.cluster.config) {
+            // Those that came back before go first, but for those of slots on the move, of which nobody else knows whither.
+            Some(_) if !self.again.is_empty() && !routed.is_asking() => self.again.push(Again { routed, at: now, why }),
+            Some(node) => {
+                if let Some(routed) = self.deliver(&node, routed, now) {
+                    self.again.push(Again { routed, at: now, why });
+                }
+            }
+            None => self.give_up(routed, why, done),
+        }
+    }
+
+    /// Sends a request to this node, or gives it back.
+    fn deliver(&self, node: &Node, mut routed: Routed, now: Instant) -> Option<Routed> {
+        let Some(link) = node.connect(now) else { return Some(routed) };
+        routed.node = node.number;
+        let length = routed.bytes.len();
+        match link.resend_routed(vec![routed]) {
+            Ok(()) => {
+                // Nobody waits there who would write it.
+                link.flush(false);
+                self.cluster.left(1, length);
+                None
+            }
+            Err(mut back) => {
+                let mut routed = back.pop()?;
+                routed.ask(false);
+                Some(routed)
+            }
+        }
+    }
+
+    fn give_up(&self, routed: Routed, why: Error, done: &mut Completions) {
+        self.cluster.left(1, routed.bytes.len());
+        routed.give_up(why, done);
+    }
+
+    /// Sends those that came back and have waited long enough.
+    fn send_again(&mut self, map: &Map, now: Instant, done: &mut Completions) {
+        for Again { routed, at, why } in mem::take(&mut self.again) {
+            if at > now {
+                self.again.push(Again { routed, at, why });
+            } else if let Some(routed) = self.send_to_owner(map, routed, now, done) {
+                self.again.push(Again { routed, at, why });
+            }
+        }
+    }
+
+    /// Sends those that nobody could send before, from this one on.
+    fn send_waiting(&mut self, map: &Map, from: usize, now: Instant, done: &mut Completions) {
+        let untried = self.waiting.split_off(from.min(self.waiting.len()));
+        for routed in untried {
+            if let Some(routed) = self.send_to_owner(map, routed, now, done) {
+                self.waiting.push_back(routed);
+            }
+        }
+    }
+
+    fn send_to_owner(&self, map: &Map, routed: Routed, now: Instant, done: &mut Completions) -> Option<Routed> {
+        let node = match routed.aim {
+            Aim::Node(number) => self.registry.numbered(number),
+            aim => shard_for(map, aim).map(|shard| &shard.primary),
+        };
+        match (node, routed.aim) {
+            (Some(node), _) => self.deliver(node, routed, now),
+            (None, Aim::Node(_)) => {
+                let left = "the node that it was for has left the cluster";
+                self.give_up(
+                    routed,
+                    Error::unsent(ErrorKind::Closed, format!("{left}, so it was not sent there")),
+                    done,
+                );
+                None
+            }
+            (None, _) => Some(routed),
+        }
+    }
+
+    /// Looks again when the time of this one is up.
+    fn note_due(&mut self, routed: &Routed, now: Instant) {
+        // One more, so that it has passed when the wait ends.
+        let due = self.cluster.left_ms(routed).map(|left_ms| now + Duration::from_millis(u64::from(left_ms) + 1));
+        self.due_at = self.due_at.into_iter().chain(due).min();
+    }
+
+    /// Tells those whose time is up that it is.
+    fn expire(&mut self, done: &mut Completions) {
+        let cluster = self.cluster;
+        let now = Instant::now();
+        if self.due_at.is_none_or(|due_at| due_at > now) {
+            return;
+        }
+        let trouble = self.what_is_wrong();
+        let limit = cluster.config.command_timeout;
+        let mut next_ms: Option<u32> = None;
+        let (mut requests, mut bytes) = (0, 0);
+        let mut keep = |routed: Routed, why: Option<&Error>| {
+            let left_ms = cluster.left_ms(&routed);
+            if left_ms != Some(0) {
+                next_ms = next_ms.into_iter().chain(left_ms).min();
+                return Some(routed);
+            }
+            (requests, bytes) = (requests + 1, bytes + routed.bytes.len());
+            let limit = limit.filter(|_| !routed.has_deadline);
+            let situation = cluster.situation(why.map(Error::message).or(trouble.as_deref()), limit);
+            let error = situation.timed_out(routed.name, Phase::Connecting, Effect::None);
+            routed.give_up(error, done);
+            None
+        };
+        let again = mem::take(&mut self.again).into_iter();
+        let kept = |Again { routed, at, why }| Some(Again { routed: keep(routed, Some(&why))?, at, why });
+        self.again = again.filter_map(kept).collect();
+        self.waiting = mem::take(&mut self.waiting).into_iter().filter_map(|routed| keep(routed, None)).collect();
+        self.due_at = next_ms.map(|left_ms| now + Duration::from_millis(u64::from(left_ms) + 1));
+        cluster.left(requests, bytes);
+    }
+
+    /// Why requests wait, as far as is known.
+    fn what_is_wrong(&self) -> Option<String> {
+        let resting = self.registry.all().find_map(|node| node.trouble());
+        self.trouble.as_ref().map(|trouble| trouble.message().to_owned()).or(resting)
+    }
+}

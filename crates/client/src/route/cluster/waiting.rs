@@ -1,0 +1,93 @@
+//! How a request is left to the cluster's task that cannot go anywhere yet, and who waits for room among those.
+//!
+//! Senders leave a request here while they have read the map, so that the task, which changes the map under its write lock,
+//! finds all of them before it opens a slot. Their bytes count against the bound on the queue, as those on a connection do.
+
+use std::time::Instant;
+
+use super::Cluster;
+use crate::config::QueueFull;
+use crate::error::{Error, ErrorKind};
+use crate::pipe::queued::{Queued, Sent, runs_tasks};
+use crate::pipe::routed::Routed;
+use crate::pipe::slot::Completions;
+
+impl Cluster {
+    /// Leaves a request to the task. The caller has a lock on the map.
+    pub(super) fn wait_for_task(&self, mut routed: Routed) -> Result<Sent, Error> {
+        let length = routed.bytes.len();
+        let bytes_max = self.config.queue_bytes_max;
+        let mut mail = self.mail.lock();
+        if let Some(error) = &mail.closed {
+            return Err(error.clone());
+        }
+        let is_full = mail.bytes + length > bytes_max && !mail.is_empty();
+        if is_full && self.config.queue_full == QueueFull::Fail {
+            let message = format!("{} bytes of requests wait for {} already", mail.bytes, self.config.endpoint);
+            return Err(Error::unsent(ErrorKind::QueueFull, format!("{message}, so the command was not sent")));
+        }
+        let (target, handle) = self.source.lock().pair(routed.name);
+        routed.attach(target);
+        mail.enter(&routed);
+        mail.arrived.push(routed);
+        drop(mail);
+        self.bell.ring();
+        Ok(if is_full { Sent::Queued(Queued::new(handle, self.patience())) } else { Sent::Slot(handle) })
+    }
+
+    /// Leaves requests to the task whose callers have their ends. The caller has a lock on the map.
+    pub(super) fn leave_to_task(&self, several: Vec<Routed>, done: &mut Completions) {
+        let mut mail = self.mail.lock();
+        for routed in several {
+            match &mail.closed {
+                Some(error) => routed.give_up(error.clone(), done),
+                None => {
+                    mail.enter(&routed);
+                    mail.arrived.push(routed);
+                }
+            }
+        }
+        drop(mail);
+        self.bell.ring();
+    }
+
+    pub(super) fn patience(&self) -> Option<Instant> {
+        self.config.command_timeout.and_then(|limit| Instant::now().checked_add(limit))
+    }
+
+    /// Whoever has left a request where far too much waits is held up, unless he runs tasks. No lock may be held.
+    pub(super) fn hold_up(&self, sent: Sent) -> Sent {
+        if let Sent::Queued(_) = sent
+            && !runs_tasks()
+        {
+            self.await_room(self.patience(), true);
+        }
+        sent
+    }
+
+    /// Waits until no more waits than should, or the time is up.
+    pub(super) fn await_room(&self, deadline: Option<Instant>, is_task: bool) {
+        let bytes_max = self.config.queue_bytes_max.saturating_mul(if is_task { 2 } else { 1 });
+        let mut beginning = self.beginning.lock();
+        while self.mail.lock().bytes > bytes_max && !beginning.has_ended {
+            match deadline {
+                None => self.changed.wait(&mut beginning),
+                Some(deadline) if self.changed.wait_until(&mut beginning, deadline).timed_out() => return,
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Whether more waits for the task, or is queued on a connection, than should be.
+    pub(crate) fn is_overfull(&self) -> bool {
+        self.mail.lock().bytes > self.config.queue_bytes_max || self.links().iter().any(|link| link.is_overfull())
+    }
+
+    /// So many requests with so many bytes wait no longer.
+    pub(super) fn left(&self, requests: usize, bytes: usize) {
+        self.mail.lock().leave(requests, bytes);
+        // Whoever looks has this lock from his look until he waits.
+        let _beginning = self.beginning.lock();
+        self.changed.notify_all();
+    }
+}

@@ -1,0 +1,94 @@
+//! What a client of a cluster does with a command that is not about keys of one slot: whom it asks, and what it makes of
+//! several answers.
+//!
+//! Both stand among the hints of the row, as COMMAND INFO gives them. Pure functions; any thread.
+
+use super::Row;
+
+/// Which nodes of a cluster a command is for, where its keys do not say so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestPolicy {
+    /// All of them, replicas too.
+    AllNodes,
+    /// All that own slots.
+    AllShards,
+    /// The owners of its keys, each with those that it owns.
+    MultiShard,
+    /// The command says so in a way of its own.
+    Special,
+}
+
+/// What the answers of several nodes make together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResponsePolicy {
+    /// Any that is no error.
+    OneSucceeded,
+    /// One of them, if none is an error.
+    AllSucceeded,
+    /// Element by element, whether all say yes.
+    LogicalAnd,
+    /// Element by element, whether one says yes.
+    LogicalOr,
+    /// The least.
+    Min,
+    /// The greatest.
+    Max,
+    /// The sum.
+    Sum,
+    /// Nothing that could be said for all commands.
+    Special,
+}
+
+impl Row {
+    /// Which nodes of a cluster it is for, where its keys do not say so; none for one that any node may answer.
+    pub fn request_policy(&self) -> Option<RequestPolicy> {
+        self.tips.iter().find_map(|tip| match *tip {
+            "request_policy:all_nodes" => Some(RequestPolicy::AllNodes),
+            "request_policy:all_shards" => Some(RequestPolicy::AllShards),
+            "request_policy:multi_shard" => Some(RequestPolicy::MultiShard),
+            "request_policy:special" => Some(RequestPolicy::Special),
+            _ => None,
+        })
+    }
+
+    /// What the answers of several nodes make together; without one, arrays are one behind the other.
+    pub fn response_policy(&self) -> Option<ResponsePolicy> {
+        self.tips.iter().find_map(|tip| match *tip {
+            "response_policy:one_succeeded" => Some(ResponsePolicy::OneSucceeded),
+            "response_policy:all_succeeded" => Some(ResponsePolicy::AllSucceeded),
+            "response_policy:agg_logical_and" => Some(ResponsePolicy::LogicalAnd),
+            "response_policy:agg_logical_or" => Some(ResponsePolicy::LogicalOr),
+            "response_policy:agg_min" => Some(ResponsePolicy::Min),
+            "response_policy:agg_max" => Some(ResponsePolicy::Max),
+            "response_policy:agg_sum" => Some(ResponsePolicy::Sum),
+            "response_policy:special" => Some(ResponsePolicy::Special),
+            _ => None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Command, all};
+    use super::*;
+
+    #[test]
+    fn a_policy_is_read_from_the_row() {
+        let of = |command: Command| (command.row().request_policy(), command.row().response_policy());
+        assert_eq!(of(Command::Get), (None, None));
+        assert_eq!(of(Command::DbSize), (Some(RequestPolicy::AllShards), Some(ResponsePolicy::Sum)));
+        assert_eq!(of(Command::Keys), (Some(RequestPolicy::AllShards), None));
+        assert_eq!(of(Command::MGet), (Some(RequestPolicy::MultiShard), None));
+        assert_eq!(of(Command::Del), (Some(RequestPolicy::MultiShard), Some(ResponsePolicy::Sum)));
+        assert_eq!(of(Command::ScriptLoad), (Some(RequestPolicy::AllNodes), Some(ResponsePolicy::AllSucceeded)));
+    }
+
+    #[test]
+    fn every_hint_about_policies_is_understood() {
+        for row in all() {
+            let says = |what: &str| row.tips.iter().any(|tip| tip.starts_with(what));
+            assert_eq!(says("request_policy:"), row.request_policy().is_some(), "{}", row.full_name);
+            assert_eq!(says("response_policy:"), row.response_policy().is_some(), "{}", row.full_name);
+        }
+    }
+}

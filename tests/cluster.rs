@@ -1,0 +1,212 @@
+//! The client against a real cluster: slots, a resharding under load, a primary that is killed, a full restart.
+//!
+//! Every reply is looked at. A counter that one thread alone increases says whether anything was lost, was executed twice or
+//! went to the wrong node: each answer is one more than the one before.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use sleeve::prelude::*;
+use sleeve::{Client, Config, Effect, ErrorKind};
+use sleeve_tests::{Cluster, Kind, Server, soak};
+
+/// How long anything may take. Only what is broken gets near it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn connect(cluster: &Cluster) -> Client {
+    let config = Config::from_url(&cluster.url()).unwrap();
+    let config = config.backoff(Duration::from_millis(5), Duration::from_millis(100));
+    Client::connect_with(config.command_timeout(Some(PATIENCE))).unwrap()
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let since = Instant::now();
+    while !is_so() {
+        assert!(since.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn every_key_goes_straight_to_its_node() {
+    const KEYS: usize = 2000;
+    for kind in [Kind::Valkey, Kind::Redis] {
+        let cluster = Cluster::start(kind, 3, 0, &[]);
+        // One seed does.
+        let client = Client::connect(&format!("redis+cluster://{}", cluster.servers[1].address())).unwrap();
+        let key = |number: usize| format!("key:{number}");
+        let sent: Vec<_> = (0..KEYS).map(|number| client.set(key(number), number)).collect();
+        sent.into_iter().for_each(|reply| reply.wait().unwrap());
+        let values: Vec<usize> = client.mget((0..KEYS).map(key).collect::<Vec<_>>()).wait().unwrap();
+        assert_eq!(values, (0..KEYS).collect::<Vec<_>>());
+        assert_eq!(client.dbsize().wait(), Ok(KEYS as u64));
+        for number in 0..3 {
+            assert_eq!(cluster.errors(number, "MOVED"), 0, "{kind:?}: node {number} had to redirect");
+        }
+        let transaction = client.transaction();
+        let (one, two) = (transaction.incr("{user}:a"), transaction.incr("{user}:b"));
+        assert_eq!(transaction.exec().wait(), Ok(true));
+        assert_eq!((one.wait(), two.wait()), (Ok(1), Ok(1)));
+        assert_eq!(client.del((0..KEYS).map(key).collect::<Vec<_>>()).wait(), Ok(KEYS as u64));
+        client.flushall().wait().unwrap();
+        assert_eq!(client.dbsize().wait(), Ok(0));
+    }
+}
+
+/// Threads that each count in keys of their own, and look at every answer.
+struct Counters {
+    stopped: AtomicBool,
+    /// Answers so far.
+    answered: AtomicU64,
+}
+
+impl Counters {
+    fn new() -> Self {
+        Self { stopped: AtomicBool::new(false), answered: AtomicU64::new(0) }
+    }
+
+    /// Counts in these keys, several calls at a time, until it is stopped. No answer may be an error.
+    fn count(&self, client: &Client, keys: &[String]) {
+        let mut counts = vec![0; keys.len()];
+        while !self.stopped.load(Ordering::Acquire) {
+            let sent: Vec<_> = keys.iter().flat_map(|key| [client.incr(key), client.incr(key)]).collect();
+            for (number, reply) in sent.into_iter().enumerate() {
+                let count = &mut counts[number / 2];
+                *count += 1;
+                assert_eq!(reply.wait(), Ok(*count), "{}", keys[number / 2]);
+                self.answered.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        for (key, count) in keys.iter().zip(counts) {
+            assert_eq!(client.get::<i64>(key).wait(), Ok(count), "{key}");
+        }
+    }
+
+    /// Writes numbers to a key and waits for none of the answers: the last must be there in the end.
+    fn write(&self, client: &Client, key: &str) {
+        let mut last = 0;
+        while !self.stopped.load(Ordering::Acquire) {
+            for _ in 0..50 {
+                last += 1;
+                client.set(key, last).forget();
+            }
+            assert_eq!(client.get::<i64>(key).wait(), Ok(last), "{key}: something has overtaken something");
+        }
+    }
+
+    /// Waits until so many more answers have come.
+    fn wait_for_more(&self, answers: u64) {
+        let wanted = self.answered.load(Ordering::Relaxed) + answers;
+        until("callers are answered", || self.answered.load(Ordering::Relaxed) >= wanted);
+    }
+
+    fn stop(&self) {
+        self.stopped.store(true, Ordering::Release);
+    }
+}
+
+#[test]
+fn a_resharding_under_load_is_not_noticed() {
+    let moves = soak::count(6);
+    let cluster = Cluster::start(Kind::Valkey, 3, 0, &[]);
+    let client = connect(&cluster);
+    // Keys in slots of the first node, several in each, for each of the threads.
+    let tags: Vec<String> =
+        (0..).map(|number| format!("t{number}")).filter(|tag| cluster.slot_of(tag) < 5461).take(3).collect();
+    let slots: Vec<u16> = tags.iter().map(|tag| cluster.slot_of(tag)).collect();
+    let keys = |thread: usize| -> Vec<String> {
+        tags.iter().flat_map(|tag| (0..4).map(move |number| format!("{{{tag}}}:{thread}:{number}"))).collect()
+    };
+    let counters = Counters::new();
+    thread::scope(|scope| {
+        for thread in 0..2 {
+            let (client, counters, keys) = (client.clone(), &counters, keys(thread));
+            scope.spawn(move || counters.count(&client, &keys));
+        }
+        for tag in &tags {
+            let (client, counters, key) = (client.clone(), &counters, format!("{{{tag}}}:last"));
+            scope.spawn(move || counters.write(&client, &key));
+        }
+        counters.wait_for_more(100);
+        for round in 0..moves {
+            let (from, to) = (round % 3, (round + 1) % 3);
+            for &slot in &slots {
+                cluster.move_slot(slot, from, to, || counters.wait_for_more(5));
+                counters.wait_for_more(20);
+            }
+        }
+        counters.stop();
+    });
+    let redirected = |code: &str| (0..3).map(|node| cluster.errors(node, code)).sum::<u64>();
+    assert!(redirected("MOVED") > 0 && redirected("ASK") > 0, "nothing was redirected");
+}
+
+#[test]
+fn a_primary_that_is_killed_is_replaced_and_the_others_callers_go_on() {
+    let mut cluster = Cluster::start(Kind::Valkey, 3, 1, &["--cluster-require-full-coverage", "no"]);
+    let client = connect(&cluster);
+    let in_slots = |from: u16, to: u16| {
+        let mut keys = (0..).map(|number| format!("k{number}"));
+        keys.find(|key| (from..to).contains(&cluster.slot_of(key))).unwrap()
+    };
+    let (lost, healthy) = (in_slots(0, 5461), vec![in_slots(5461, 10922), in_slots(10923, 16384)]);
+    let counters = Counters::new();
+    thread::scope(|scope| {
+        let (others, counting) = (client.clone(), &counters);
+        scope.spawn(move || counting.count(&others, &healthy));
+        // What is acknowledged is counted, and what nobody knows of.
+        let (mut acknowledged, mut unknown, mut last) = (0, 0, 0);
+        for _ in 0..100 {
+            last = client.incr(&lost).wait().unwrap();
+            acknowledged += 1;
+        }
+        let mut replica = cluster.servers[3].connect();
+        replica.command(&["READONLY"]).unwrap();
+        until("the replica has it", || replica.command(&["GET", &lost]).unwrap() == b"$3\r\n100\r\n");
+        cluster.servers[0].kill();
+        let mut recovered = 0;
+        let since = Instant::now();
+        while recovered < 100 {
+            assert!(since.elapsed() < PATIENCE, "nobody has taken over");
+            match client.incr(&lost).wait() {
+                Ok(count) => {
+                    assert!(count > last, "{count} behind {last}");
+                    (last, acknowledged, recovered) = (count, acknowledged + 1, recovered + 1);
+                }
+                Err(error) => {
+                    assert_eq!((error.kind(), error.effect()), (ErrorKind::Disconnected, Effect::Unknown), "{error}");
+                    unknown += 1;
+                }
+            }
+        }
+        assert!((acknowledged..=acknowledged + unknown).contains(&last), "{acknowledged} + {unknown}: {last}");
+        counters.wait_for_more(100);
+        counters.stop();
+    });
+}
+
+#[test]
+fn a_cluster_that_is_restarted_whole_is_found_again() {
+    let mut cluster = Cluster::start(Kind::Valkey, 3, 0, &[]);
+    let client = connect(&cluster);
+    let keys: Vec<String> = (0..30).map(|number| format!("k{number}")).collect();
+    for key in &keys {
+        client.set(key, 0).wait().unwrap();
+    }
+    cluster.servers.iter_mut().for_each(Server::kill);
+    // What is sent now waits; only what was being written when a connection was lost may be lost with it.
+    let sent: Vec<_> = keys.iter().map(|key| client.set(key, 1)).collect();
+    for server in &mut cluster.servers {
+        server.restart().unwrap();
+    }
+    for reply in sent {
+        if let Err(error) = reply.wait() {
+            assert_eq!((error.kind(), error.effect()), (ErrorKind::Disconnected, Effect::Unknown), "{error}");
+        }
+    }
+    for key in &keys {
+        client.set(key, 2).wait().unwrap();
+        assert_eq!(client.get::<i64>(key).wait(), Ok(2));
+    }
+}
