@@ -17,7 +17,7 @@
 //! | `commands` | The commands, a folder or file for each family, and the table that says which function runs which row. |
 //! | `lua` | Scripts: the interpreter, the libraries that scripts find, commands called by them. |
 //! | `context` | What a running command may see and do: keys with their deadlines, effects, eviction, permissions, notifications. |
-//! | `engine` | What all threads of one engine share: clients, waiting keys, watched keys, scripts, the journal, the log and the snapshots. |
+//! | `engine` | What all threads of one engine share: clients, waiting keys, watched keys, scripts, the journal, the log and the snapshots; below them what there is to know of each type of value beside its commands. |
 //! | `driver` | How bytes arrive and leave: epoll, listening sockets, TLS. |
 //! | `messaging` | Who listens to what, and the letters that carry messages between threads. |
 //! | `observe` | What is counted and timed. |

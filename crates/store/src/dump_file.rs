@@ -14,7 +14,7 @@ use crate::keyspace::shard::Shard;
 use crate::memory::prefetch::PrefetchStep;
 use crate::rdb::file::batch::{Content, Decoded, Made};
 use crate::rdb::file::{Access, Batch, Error, KeyRecord};
-use crate::rdb::read::{Destination, Limits, Loaded};
+use crate::rdb::{Destination, Limits, Loaded};
 use crate::table::entry::body::{Body, INLINE_MAX};
 use crate::value::Value;
 use crate::value::collection::Collection;
@@ -104,7 +104,7 @@ impl Inserter {
         let is_kept = |record: &Record| {
             let is_over = batch.prefix(record.decoded.at).deadline.is_some_and(|deadline| *now_ms > deadline);
             !is_over
-                && !matches!(record.decoded.content, Content::Loaded(at) if made.loaded[at as usize].as_ref().is_some_and(has_nothing))
+                && !matches!(record.decoded.content, Content::Loaded(at) if made.loaded[at as usize].as_ref().is_some_and(Loaded::is_over))
         };
         let read = records.len();
         records.retain(is_kept);
@@ -120,7 +120,7 @@ impl Inserter {
         clock: &dyn Fn(Access) -> u32,
     ) -> Result<Inserted, LoadError> {
         let KeyRecord { database, key, deadline, access, value, offset } = record;
-        if deadline.is_some_and(|deadline| self.now_ms > deadline) || has_nothing(&value) {
+        if deadline.is_some_and(|deadline| self.now_ms > deadline) || value.is_over() {
             return Ok(Inserted { keys: 0, expired: 1 });
         }
         let named = store.key(&key);
@@ -207,11 +207,6 @@ impl Inserter {
         }
         Ok(())
     }
-}
-
-/// Whether a value is a hash without fields.
-fn has_nothing(value: &Loaded) -> bool {
-    matches!(value, Loaded::Hash(map) if map.as_ref().is_empty())
 }
 
 /// Where a value goes that was read whole: under a new key. False if it is there.

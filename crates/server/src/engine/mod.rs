@@ -15,6 +15,7 @@ pub(crate) mod pause;
 pub(crate) mod persistence;
 pub(crate) mod readiness;
 pub(crate) mod scripts;
+pub(crate) mod values;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};

@@ -9,10 +9,9 @@ use std::sync::Arc;
 use crate::packed::pack::Pack;
 use crate::table::entry::Entry;
 use crate::table::entry::handle::EntryRef;
-use crate::types::hash::fields::AreTimed;
 use crate::types::list::lzf;
 use crate::types::stream::Stream;
-use crate::types::stream::block::{Block, Cursor, StreamEntry};
+use crate::types::stream::block::{self, Block, Cursor, StreamEntry};
 use crate::types::stream::group::PendingCopy;
 use crate::types::stream::hand_over::Beside;
 use crate::types::stream::id::StreamId;
@@ -20,7 +19,6 @@ use crate::value::Kind;
 use crate::value::collection::Collection;
 use crate::value::form::Form;
 use crate::value::handover::opening::{Opening, Part};
-use crate::value::handover::pages::Length;
 use crate::value::handover::sheaf::Sheaf;
 
 /// Something to be written.
@@ -93,9 +91,14 @@ impl<'a> Bytes<'a> {
         Self { at, part }
     }
 
+    /// Where it stood among the others.
+    pub(super) fn place(&self) -> u128 {
+        self.at
+    }
+
     /// The id under which a block of a stream stands.
     pub fn id(&self) -> StreamId {
-        StreamId { ms: (self.at >> 64) as u64, seq: self.at as u64 }
+        block::id_at(self.at)
     }
 
     /// The bytes as they are used.
@@ -176,6 +179,11 @@ impl Large {
         self.0.label().kind
     }
 
+    /// What was captured of it.
+    pub(super) fn opening(&self) -> &Opening {
+        &self.0
+    }
+
     /// How many members, packs, blocks and pending entries come; 1 if the value is packed.
     pub fn parts_len(&self) -> usize {
         self.0.parts_len()
@@ -187,18 +195,8 @@ impl Large {
     }
 
     /// The form, if the value is a packed collection.
-    pub(crate) fn packed_form(&self) -> Option<Form> {
+    pub(super) fn packed_form(&self) -> Option<Form> {
         self.0.beside().copied()
-    }
-
-    /// Whether any field of a hash has a deadline.
-    pub fn is_timed(&self) -> bool {
-        self.0.beside().is_some_and(|AreTimed(is_timed)| *is_timed)
-    }
-
-    /// The bytes of a string.
-    pub fn string_len(&self) -> usize {
-        self.0.beside().map_or(0, |Length(length)| *length)
     }
 
     /// How many blocks or packs come, beside pending entries.

@@ -5,9 +5,8 @@
 use super::Size;
 use super::record::{Bytes, Keys, Large, Members, Record};
 use crate::rdb::file::{Access, Head, Writer};
-use crate::types::stream::Stream;
 use crate::types::stream::group::PendingCopy;
-use crate::value::{Kind, ValueRef};
+use crate::value::Kind;
 
 /// Fields whose time is over are written too: they were there.
 const NO_TIME: i64 = i64::MIN;
@@ -48,8 +47,9 @@ impl Scribe {
             Record::Part(large, bytes) => write_part(writer, large, &bytes, &access),
             Record::Pending(_, pending) => self.pending.extend(pending.iter()),
             Record::Close(large) => {
-                if let Some(stream) = large.stream() {
-                    close_stream(writer, stream, std::mem::take(&mut self.pending));
+                let pending = std::mem::take(&mut self.pending);
+                if !large.is_packed() {
+                    writer.parts().close(large.opening(), pending);
                 }
             }
         }
@@ -81,64 +81,20 @@ fn head<'a>(large: &'a Large, access: &impl Fn(u32) -> Access) -> Head<'a> {
 }
 
 fn open(writer: &mut Writer, large: &Large, access: &impl Fn(u32) -> Access) {
-    if large.is_packed() {
-        // Its one part is the whole record.
-        return;
-    }
-    let head = head(large, access);
-    let (record, parts) = (writer.record(&head), large.blocks_len() as u64);
-    match large.kind() {
-        Kind::String => record.open_string(large.string_len() as u64),
-        Kind::List => record.open_list(parts),
-        Kind::Set => record.open_set(parts),
-        Kind::SortedSet => record.open_sorted_set(parts),
-        Kind::Hash => record.open_hash(parts, large.is_timed()),
-        Kind::Stream => record.open_stream(parts),
+    // What is packed has one part, which is the whole record.
+    if !large.is_packed() {
+        writer.record(&head(large, access)).open(large.opening());
     }
 }
 
 fn write_members(writer: &mut Writer, kind: Kind, members: Members<'_>) {
     let parts = writer.parts();
-    members.for_each(|entry| {
-        let name = ValueRef::Bytes(entry.key());
-        match (kind, entry.value()) {
-            (Kind::SortedSet, ValueRef::Integer(bits)) => parts.scored(name, f64::from_bits(bits as u64)),
-            (Kind::Hash, value) => parts.field(name, value, entry.deadline()),
-            _ => parts.member(name),
-        }
-    });
+    members.for_each(|entry| parts.opened_member(kind, &entry));
 }
 
 fn write_part(writer: &mut Writer, large: &Large, bytes: &Bytes<'_>, access: &impl Fn(u32) -> Access) {
-    if let Some(form) = large.packed_form() {
-        return writer.record(&head(large, access)).raw(form, &bytes.bytes(), NO_TIME);
-    }
-    match large.kind() {
-        Kind::String => writer.parts().string_part(&bytes.bytes()),
-        Kind::Stream => writer.parts().block(bytes.id(), bytes.pack().as_packed()),
-        _ => writer.parts().pack(bytes.pack().as_packed()),
-    }
-}
-
-/// Everything of a stream that stands behind its blocks.
-fn close_stream(writer: &mut Writer, stream: &Stream, mut pending: Vec<PendingCopy>) {
-    let parts = writer.parts();
-    parts.stream_counters(stream.len(), stream.first_id(), stream.counters(), stream.groups().len() as u64);
-    pending.sort_unstable_by_key(|copy| (copy.group, copy.id));
-    let mut rest = pending.as_mut_slice();
-    for (number, (name, group)) in (0..).zip(stream.groups()) {
-        let (of_group, behind) = rest.split_at_mut(rest.partition_point(|copy| copy.group <= number));
-        rest = behind;
-        parts.group(name, group.last_id, group.entries_read, of_group.len() as u64);
-        of_group.iter().for_each(|copy| parts.pending(copy.id, copy.pending));
-        parts.consumers(group.consumers().len() as u64);
-        of_group.sort_unstable_by_key(|copy| (copy.pending.consumer, copy.id));
-        for consumer in group.consumers() {
-            let number = group.find(&consumer.name);
-            let start = of_group.partition_point(|copy| Some(copy.pending.consumer) < number);
-            let count = of_group[start..].partition_point(|copy| Some(copy.pending.consumer) == number);
-            parts.consumer(&consumer.name, consumer.seen_ms, consumer.active_ms, count as u64);
-            of_group[start..start + count].iter().for_each(|copy| parts.consumer_pending(copy.id));
-        }
+    match large.packed_form() {
+        Some(form) => writer.record(&head(large, access)).raw(form, &bytes.bytes(), NO_TIME),
+        None => writer.parts().opened_part(large.kind(), bytes.place(), &bytes.bytes()),
     }
 }

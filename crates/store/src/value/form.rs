@@ -1,5 +1,7 @@
 //! The forms that the tail of an entry has: what its bytes are. Plain data; `entry` reads and writes them.
 
+use super::Kind;
+
 /// The longest packed collection, in bytes, that is kept in the entry itself. Each change of one copies it, so it is
 /// smaller than what strings may have.
 pub(crate) const PACKED_INLINE_MAX: usize = 1024;
@@ -38,4 +40,19 @@ pub enum Form {
     Member = 13,
     /// Eight bytes, behind a header of two.
     Scored = 14,
+}
+
+impl Form {
+    /// The type of a value of this form; none of an object, which itself says what it is.
+    #[inline]
+    pub fn kind(self) -> Option<Kind> {
+        Some(match self {
+            Self::Integer | Self::Whole | Self::Edited | Self::Shared | Self::Member | Self::Scored => Kind::String,
+            Self::Object => return None,
+            Self::PackedList => Kind::List,
+            Self::PackedSet | Self::PackedIntegers => Kind::Set,
+            Self::PackedSortedSet => Kind::SortedSet,
+            Self::PackedHash | Self::WideHash | Self::TimedHash | Self::WideTimedHash => Kind::Hash,
+        })
+    }
 }

@@ -6,12 +6,13 @@
 
 use std::cmp::Ordering;
 
-use sleeve_store::{Digits, EntryRef, Kind, List, ListRef, Map, Set, SortedSet, ValueRef};
+use sleeve_store::{Digits, List, Map, ValueRef};
 use sleeve_wire::number;
 
 use crate::acl::may_access_all_keys;
 use crate::context::notifications::EventClass;
 use crate::context::{Cx, ELEMENTS_MAX};
+use crate::engine::values;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
@@ -129,14 +130,15 @@ fn rows(cx: &mut Cx<'_>, request: Request<'_>, options: &Options<'_>) -> Result<
 fn elements(cx: &mut Cx<'_>, request: Request<'_>, options: &Options<'_>) -> Result<Vec<Vec<u8>>, Error> {
     let is_kept = options.stores || cx.state.denies_blocking;
     let Some(entry) = cx.read(request.key(0)) else { return Ok(Vec::new()) };
-    let kind = entry.kind();
+    let values = values::of(entry.kind());
+    let length = values.elements_len(&entry).ok_or(Error::WRONG_TYPE)?;
+    let (start, end) = limits(options, length);
     // A set in no order at all would be stored differently by each server, and lead scripts to different ends.
-    let is_set_to_store = options.keeps_order && is_kept && kind == Kind::Set;
+    let is_set_to_store = options.keeps_order && is_kept && !values.is_ordered();
     if options.keeps_order && !is_set_to_store {
-        return in_order(&entry, options);
+        return Ok(values.elements(&entry, start..end, options.is_descending));
     }
-    let elements = all(&entry)?;
-    let (start, end) = limits(options, elements.len());
+    let elements = values.elements(&entry, 0..length, false);
     let (by, is_alpha) = if is_set_to_store { (None, true) } else { (options.by, options.is_alpha) };
     let mut weighed = Vec::with_capacity(elements.len());
     for element in elements {
@@ -144,7 +146,7 @@ fn elements(cx: &mut Cx<'_>, request: Request<'_>, options: &Options<'_>) -> Res
         weighed.push((weight, element));
     }
     // Only a set's elements come in no order of their own, which a stable sort would keep.
-    let by_element = kind == Kind::Set;
+    let by_element = !values.is_ordered();
     weighed.sort_by(|one, other| {
         let order = one.0.compare(&other.0);
         let decides = by_element || !matches!(one.0, Weight::Text(_));
@@ -166,51 +168,6 @@ fn limits(options: &Options<'_>, length: usize) -> (usize, usize) {
 
 fn text(value: ValueRef<'_>) -> Vec<u8> {
     value.bytes(&mut Digits::default()).to_vec()
-}
-
-/// All elements of a collection.
-fn all(entry: &EntryRef<'_>) -> Result<Vec<Vec<u8>>, Error> {
-    let mut elements = Vec::new();
-    match entry.kind() {
-        Kind::List => {
-            let list = entry.collection::<List>().map(ListRef::iter);
-            elements.extend(list.into_iter().flatten().map(text));
-        }
-        Kind::Set => {
-            let set = entry.collection::<Set>().ok_or(Error::WRONG_TYPE)?;
-            set.for_each(|member| elements.push(text(member)));
-        }
-        Kind::SortedSet => {
-            let set = entry.collection::<SortedSet>().ok_or(Error::WRONG_TYPE)?;
-            set.visit(0..set.len(), false, |member, _| elements.push(text(member)));
-        }
-        Kind::String | Kind::Hash | Kind::Stream => return Err(Error::WRONG_TYPE),
-    }
-    Ok(elements)
-}
-
-/// The elements within the limit, in the order that the collection itself has, or backwards.
-fn in_order(entry: &EntryRef<'_>, options: &Options<'_>) -> Result<Vec<Vec<u8>>, Error> {
-    let mut elements = Vec::new();
-    if let Some(list) = entry.collection::<List>() {
-        let (start, end) = limits(options, list.len());
-        match list.len().checked_sub(start + 1) {
-            Some(last) if options.is_descending => {
-                elements.extend(list.iter_back_from(last).take(end - start).map(text));
-            }
-            _ => elements.extend(list.iter_from(start).take(end - start).map(text)),
-        }
-    } else if let Some(set) = entry.collection::<SortedSet>() {
-        let (start, end) = limits(options, set.len());
-        let ranks = if options.is_descending { set.len() - end..set.len() - start } else { start..end };
-        set.visit(ranks, options.is_descending, |member, _| elements.push(text(member)));
-    } else {
-        elements = all(entry)?;
-        let (start, end) = limits(options, elements.len());
-        elements.truncate(end);
-        elements.drain(..start);
-    }
-    Ok(elements)
 }
 
 /// What decides an element's place.

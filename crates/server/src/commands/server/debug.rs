@@ -10,13 +10,14 @@ use sleeve_store::{Deadline, Value, ValueRef};
 use sleeve_wire::number;
 
 use super::config;
-use super::digest::Digest;
 use super::persistence;
 use crate::commands::command::help;
 use crate::config::rewrite::Added;
 use crate::config::{Opt, size};
 use crate::context::Cx;
 use crate::engine::keyspace::key_clock;
+use crate::engine::values;
+use crate::engine::values::digest::Digest;
 use crate::host::crash;
 use crate::host::log;
 use crate::host::panics;
@@ -127,7 +128,7 @@ fn digest(cx: &mut Cx<'_>) {
             }
             shard.for_each(database, |entry| {
                 if entry.deadline().is_none_or(|deadline_ms| deadline_ms > now_ms) {
-                    keys_digest.add_key(&entry);
+                    values::digest_key(&mut keys_digest, &entry);
                     keys += 1;
                 }
             });
@@ -143,7 +144,7 @@ fn digest_value(cx: &mut Cx<'_>, request: Request<'_>) {
     let names = request.args.from(2);
     cx.reply().array(names.len());
     for name in names {
-        let digest = cx.show(name, cx.now.wall_ms(), |entry| Digest::of_value(&entry)).unwrap_or_default();
+        let digest = cx.show(name, cx.now.wall_ms(), |entry| values::digest_of(&entry)).unwrap_or_default();
         cx.reply().simple(&digest.to_hex());
     }
 }

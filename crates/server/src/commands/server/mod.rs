@@ -5,7 +5,6 @@ pub mod admin;
 pub mod cluster;
 pub mod config;
 pub mod debug;
-pub mod digest;
 pub mod info;
 pub mod info_sections;
 pub mod info_writer;

@@ -7,9 +7,10 @@
 use super::fault::{Error, Fault};
 use super::{Access, opcode};
 use crate::rdb::bad::Bad;
-use crate::rdb::kind;
-use crate::rdb::read::{Limits, Loaded, Origin, read_kind};
+use crate::rdb::limits::Limits;
+use crate::rdb::rdb_type::Origin;
 use crate::rdb::scan::{Input, Source, Stored};
+use crate::rdb::types::{Loaded, STRING, read_value};
 use crate::table::entry::body::INLINE_MAX;
 
 /// A key with its value, ready to be kept.
@@ -78,7 +79,8 @@ pub(super) struct Item {
     pub end: u32,
     /// Which of the prefixes it has; none beyond their number.
     pub prefix: u32,
-    pub kind: u8,
+    /// The number of its type.
+    pub number: u8,
 }
 
 /// A string of a batch: a part of its bytes or, beyond them, of what was made of them.
@@ -192,9 +194,9 @@ impl Batch {
             let mut input = Input::new(&self.bytes[item.key as usize..item.end as usize]);
             let key = input.stored().and_then(|stored| self.text_of(item, &input, stored, made));
             let key = key.map_err(|bad| self.error(item, &input, None, bad))?;
-            let content = match item.kind {
-                kind::STRING => input.stored().and_then(|stored| self.content_of(item, &input, stored, made)),
-                kind => read_kind(&mut input, kind, self.origin, limits).map(|value| put(made, value)),
+            let content = match item.number {
+                STRING => input.stored().and_then(|stored| self.content_of(item, &input, stored, made)),
+                number => read_value(&mut input, number, self.origin, limits).map(|value| put(made, value)),
             };
             let content = content.map_err(|bad| self.error(item, &input, Some(self.text(made, key)), bad))?;
             debug_assert!(input.is_empty(), "what was measured is what was read");

@@ -8,9 +8,10 @@ use std::io::Read;
 
 use super::super::VERSION_MAX;
 use super::super::bad::Bad;
-use super::super::extent::pass_value;
-use super::super::read::{Limits, Origin, read_kind};
+use super::super::limits::Limits;
+use super::super::rdb_type::Origin;
 use super::super::scan::{Input, Source};
+use super::super::types::{pass_value, read_value};
 use super::batch::{Batch, Item, KeyRecord, Prefix};
 use super::fault::{Error, Fault, VALKEY_VERSION};
 use super::feed::Feed;
@@ -55,9 +56,9 @@ enum Step {
     Record(RecordHead),
 }
 
-/// What stands in front of the key of a record.
+/// What stands in front of the key of a record, and the number of its type.
 struct RecordHead {
-    kind: u8,
+    number: u8,
     origin: Origin,
     prefix: Prefix,
 }
@@ -190,7 +191,7 @@ impl<R: Read> Reader<R> {
                     self.check_sum(version)?;
                     self.is_over = true;
                 }
-                kind => return Ok(Step::Record(RecordHead { kind, origin, prefix })),
+                number => return Ok(Step::Record(RecordHead { number, origin, prefix })),
             }
         }
     }
@@ -220,10 +221,10 @@ impl<R: Read> Reader<R> {
     }
 
     fn read_record(&mut self, head: RecordHead) -> Result<KeyRecord, Fault> {
-        let RecordHead { kind, origin, prefix } = head;
+        let RecordHead { number, origin, prefix } = head;
         let key = self.feed.owned()?;
         self.key = Some(key);
-        let value = read_kind(&mut self.feed, kind, origin, &self.limits)?;
+        let value = read_value(&mut self.feed, number, origin, &self.limits)?;
         let Prefix { deadline, access } = prefix;
         let (key, offset) = (self.key.take().unwrap_or_default(), self.begins_at);
         Ok(KeyRecord { database: self.database, key, deadline, access, value, offset })
@@ -270,7 +271,7 @@ fn cut(bytes: &[u8], origin: Origin, bytes_max: usize, batch: &mut Batch) -> (us
     let Batch { items, prefixes, .. } = batch;
     let (mut input, mut begin) = (Input::new(bytes), 0);
     while begin < bytes_max {
-        let (prefix, kind, key) = match pass_record(&mut input, origin, bytes.len()) {
+        let (prefix, number, key) = match pass_record(&mut input, origin, bytes.len()) {
             Ok(passed) => passed,
             Err(Bad::End) => return (begin, Stop::Short),
             Err(_) => return (begin, Stop::Other),
@@ -278,7 +279,7 @@ fn cut(bytes: &[u8], origin: Origin, bytes_max: usize, batch: &mut Batch) -> (us
         let end = bytes.len() - input.left();
         let has_prefix = key > begin + 1;
         let which = if has_prefix { prefixes.len() as u32 } else { u32::MAX };
-        items.push(Item { begin: begin as u32, key: key as u32, end: end as u32, prefix: which, kind });
+        items.push(Item { begin: begin as u32, key: key as u32, end: end as u32, prefix: which, number });
         prefixes.extend(has_prefix.then_some(prefix));
         begin = end;
     }
@@ -291,16 +292,16 @@ fn cut(bytes: &[u8], origin: Origin, bytes_max: usize, batch: &mut Batch) -> (us
 fn pass_record(input: &mut Input<'_>, origin: Origin, length: usize) -> Result<(Prefix, u8, usize), Bad> {
     let mut prefix = Prefix::default();
     loop {
-        let kind = input.byte()?;
-        if kind >= opcode::FIRST {
-            if prefix.read(kind, input)? {
+        let number = input.byte()?;
+        if number >= opcode::FIRST {
+            if prefix.read(number, input)? {
                 continue;
             }
-            return Err(Bad::Kind(kind));
+            return Err(Bad::Kind(number));
         }
         let key = length - input.left();
         input.stored()?;
-        pass_value(input, kind, origin)?;
-        return Ok((prefix, kind, key));
+        pass_value(input, number, origin)?;
+        return Ok((prefix, number, key));
     }
 }

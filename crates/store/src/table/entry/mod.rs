@@ -111,13 +111,9 @@ impl Entry {
     /// The type of the value.
     #[inline]
     pub fn kind(self) -> Kind {
-        match self.header().form() {
-            Form::Integer | Form::Whole | Form::Edited | Form::Shared | Form::Member | Form::Scored => Kind::String,
-            Form::PackedList => Kind::List,
-            Form::PackedSet | Form::PackedIntegers => Kind::Set,
-            Form::PackedSortedSet => Kind::SortedSet,
-            Form::PackedHash | Form::WideHash | Form::TimedHash | Form::WideTimedHash => Kind::Hash,
-            Form::Object => self.object().map_or(Kind::String, ObjectRef::kind),
+        match self.header().form().kind() {
+            Some(kind) => kind,
+            None => self.object().map_or(Kind::String, ObjectRef::kind),
         }
     }
 

@@ -222,6 +222,11 @@ pub(crate) fn place(first: StreamId) -> u128 {
     u128::from(first.ms) << 64 | u128::from(first.seq)
 }
 
+/// The id of the first entry of the block at this place.
+pub(crate) fn id_at(place: u128) -> StreamId {
+    StreamId { ms: (place >> 64) as u64, seq: place as u64 }
+}
+
 impl Owes for Block {
     fn hand(&self, id: StreamId, _group: u32, opening: &Opening) -> usize {
         let bytes = self.0.as_bytes();

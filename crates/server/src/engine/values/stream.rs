@@ -1,75 +1,103 @@
-//! A stream in requests: its entries, its counters, its groups with their consumers and what is pending.
+//! Streams: their entries, their counters, their groups with their consumers and what is pending. SORT does not take them.
 //!
 //! XCLAIM makes an entry pending only where the stream has it. So one that is pending and was deleted is added in its place,
 //! and deleted again behind the claims. A large stream of which anything is pending is therefore held in memory until all
 //! of it is there.
 
-use sleeve_store::snapshot::{Bytes, Large};
-use sleeve_store::{Digits, Pending, PendingCopy, Stream, StreamEntry, StreamGroup, StreamId};
+use sleeve_store::snapshot::{Bytes, Large, Pendings};
+use sleeve_store::{Digits, EntryRef, Pending, PendingCopy, Stream, StreamEntry, StreamGroup, StreamId};
 use sleeve_wire::reply::{Protocol, Writer};
 
-use super::words::Words;
+use super::digest::Digest;
+use super::request_writer::RequestWriter;
+use super::value_type::{LargeRequests, ValueType, collection_of};
+
+/// Streams.
+pub struct StreamType;
+
+impl ValueType for StreamType {
+    fn number(&self) -> u32 {
+        6
+    }
+
+    /// The entries in their order; the groups do not count.
+    fn digest(&self, digest: &mut Digest, entry: &EntryRef<'_>) {
+        for entry in collection_of::<Stream>(entry).range(StreamId::MIN, StreamId::MAX) {
+            digest.mix(format!("{}.{}", entry.id.ms, entry.id.seq).as_bytes());
+            for (name, value) in entry.fields() {
+                digest.mix(name.bytes(&mut Digits::default()));
+                digest.mix(value.bytes(&mut Digits::default()));
+            }
+        }
+    }
+
+    fn write(&self, writer: &mut RequestWriter, entry: &EntryRef<'_>) {
+        whole_stream(writer, entry.key(), collection_of::<Stream>(entry));
+    }
+
+    fn begin(&self, large: &Large) -> Box<dyn LargeRequests> {
+        let is_held = large.parts_len() > large.blocks_len();
+        Box::new(LargeStream { is_held, entries: Vec::new(), pending: Vec::new() })
+    }
+}
 
 /// A pending entry: the number of its group, its id, and what is known of it.
 type Claimed = (u32, StreamId, Pending);
 
 /// Writes a stream that is there whole.
-pub fn whole_stream(words: &mut Words, key: &[u8], stream: &Stream) {
+fn whole_stream(writer: &mut RequestWriter, key: &[u8], stream: &Stream) {
     let groups = (0..).zip(stream.groups());
     let pending = groups.flat_map(|(number, (_, group))| {
         group.pending_in(StreamId::MIN..=StreamId::MAX).map(move |(id, pending)| (number, id, pending))
     });
     let mut tail = Tail::new(key, pending.collect());
     for entry in stream.range(StreamId::MIN, StreamId::MAX) {
-        tail.ghosts_before(words, entry.id);
-        add(&mut words.block, key, &entry);
-        words.settle();
+        tail.ghosts_before(writer, entry.id);
+        add(&mut writer.block, key, &entry);
+        writer.settle();
     }
-    tail.write(words, stream);
+    tail.write(writer, stream);
 }
 
 /// What has come of a large stream and is not written yet.
-#[derive(Default)]
-pub struct HeldStream {
+struct LargeStream {
     /// Whether blocks are held until everything is there.
     is_held: bool,
-    /// The words of the requests that add the entries, each with its id.
+    /// The requests that add the entries, each with its id.
     entries: Vec<(StreamId, Vec<u8>)>,
     /// What is pending, in no order.
-    pub pending: Vec<PendingCopy>,
+    pending: Vec<PendingCopy>,
 }
 
-impl HeldStream {
-    /// Begins with a large value, if it is a stream.
-    pub fn of(large: &Large) -> Self {
-        Self { is_held: large.parts_len() > large.blocks_len(), ..Self::default() }
-    }
-
-    /// Takes a block.
-    pub fn block(&mut self, words: &mut Words, large: &Large, bytes: &Bytes<'_>) {
+impl LargeRequests for LargeStream {
+    fn part(&mut self, writer: &mut RequestWriter, large: &Large, bytes: &Bytes<'_>) {
         bytes.for_each_entry(|entry| {
             if self.is_held {
                 let mut request = Vec::new();
                 add(&mut request, large.key(), entry);
                 self.entries.push((entry.id, request));
             } else {
-                add(&mut words.block, large.key(), entry);
-                words.settle();
+                add(&mut writer.block, large.key(), entry);
+                writer.settle();
             }
         });
     }
 
-    /// Writes everything that was not written yet.
-    pub fn close(self, words: &mut Words, key: &[u8], stream: &Stream) {
+    fn pending(&mut self, pending: &Pendings<'_>) {
+        self.pending.extend(pending.iter());
+    }
+
+    fn close(self: Box<Self>, writer: &mut RequestWriter, large: &Large) {
+        let Some(stream) = large.stream() else { return };
         let mut pending: Vec<Claimed> = self.pending.iter().map(|copy| (copy.group, copy.id, copy.pending)).collect();
         pending.sort_unstable_by_key(|&(group, id, _)| (group, id));
-        let mut tail = Tail::new(key, pending);
+        let mut tail = Tail::new(large.key(), pending);
         for (id, request) in self.entries {
-            tail.ghosts_before(words, id);
-            words.block.extend_from_slice(&request);
-            words.settle();
+            tail.ghosts_before(writer, id);
+            writer.block.extend_from_slice(&request);
+            writer.settle();
         }
-        tail.write(words, stream);
+        tail.write(writer, stream);
     }
 }
 
@@ -94,77 +122,77 @@ impl<'a> Tail<'a> {
     }
 
     /// Adds those that are pending and have no entry, up to this one, which has one.
-    fn ghosts_before(&mut self, words: &mut Words, id: StreamId) {
+    fn ghosts_before(&mut self, writer: &mut RequestWriter, id: StreamId) {
         let first = *self.first_entry.get_or_insert(id);
         while let Some(ghost) = self.ids.pop_if(|ghost| *ghost <= id) {
             if ghost < id {
-                self.add_ghost(words, ghost, ghost < first);
+                self.add_ghost(writer, ghost, ghost < first);
             }
         }
     }
 
-    fn add_ghost(&mut self, words: &mut Words, id: StreamId, is_in_front: bool) {
-        words.request(&[b"XADD", self.key, id.to_string().as_bytes(), b"-", b"-"]);
+    fn add_ghost(&mut self, writer: &mut RequestWriter, id: StreamId, is_in_front: bool) {
+        writer.request(&[b"XADD", self.key, id.to_string().as_bytes(), b"-", b"-"]);
         self.ghosts.push((id, is_in_front));
     }
 
-    fn write(mut self, words: &mut Words, stream: &Stream) {
+    fn write(mut self, writer: &mut RequestWriter, stream: &Stream) {
         while let Some(ghost) = self.ids.pop() {
-            self.add_ghost(words, ghost, false);
+            self.add_ghost(writer, ghost, false);
         }
         if self.first_entry.is_none() && self.ghosts.is_empty() && stream.is_empty() {
             // There is no other way to a stream without entries.
-            words.request(&[b"XADD", self.key, b"MAXLEN", b"0", b"0-1", b"-", b"-"]);
+            writer.request(&[b"XADD", self.key, b"MAXLEN", b"0", b"0-1", b"-", b"-"]);
         }
         for (number, (name, group)) in (0..).zip(stream.groups()) {
-            self.write_group(words, number, name, group);
-            words.settle();
+            self.write_group(writer, number, name, group);
+            writer.settle();
         }
-        self.remove_ghosts(words, stream);
+        self.remove_ghosts(writer, stream);
         let (counters, mut digits) = (stream.counters(), Digits::default());
         let (last_id, deleted) = (counters.last_id.to_string(), counters.max_deleted_id.to_string());
         let added = digits.write(counters.entries_added as i64);
         let head: [&[u8]; 3] = [b"XSETID", self.key, last_id.as_bytes()];
-        words.request(&[&head, &[b"ENTRIESADDED", added, b"MAXDELETEDID", deleted.as_bytes()][..]].concat());
+        writer.request(&[&head, &[b"ENTRIESADDED", added, b"MAXDELETEDID", deleted.as_bytes()][..]].concat());
     }
 
-    fn write_group(&self, words: &mut Words, number: u32, name: &[u8], group: &StreamGroup) {
+    fn write_group(&self, writer: &mut RequestWriter, number: u32, name: &[u8], group: &StreamGroup) {
         let read = group.entries_read.map_or(-1, |read| read as i64);
         let (last_id, mut digits) = (group.last_id.to_string(), Digits::default());
         let head: [&[u8]; 5] = [b"XGROUP", b"CREATE", self.key, name, last_id.as_bytes()];
-        words.request(&[&head, &[b"ENTRIESREAD", digits.write(read)][..]].concat());
+        writer.request(&[&head, &[b"ENTRIESREAD", digits.write(read)][..]].concat());
         for consumer in group.consumers() {
-            words.request(&[b"XGROUP", b"CREATECONSUMER", self.key, name, &consumer.name]);
+            writer.request(&[b"XGROUP", b"CREATECONSUMER", self.key, name, &consumer.name]);
         }
         for (_, id, pending) in self.pending.iter().filter(|(group, ..)| *group == number) {
             let consumer = group.consumer(pending.consumer);
-            self.claim(words, (name, &consumer.name), *id, *pending);
-            words.settle();
+            self.claim(writer, (name, &consumer.name), *id, *pending);
+            writer.settle();
         }
     }
 
-    fn claim(&self, words: &mut Words, (group, consumer): (&[u8], &[u8]), id: StreamId, pending: Pending) {
+    fn claim(&self, writer: &mut RequestWriter, (group, consumer): (&[u8], &[u8]), id: StreamId, pending: Pending) {
         let (id, mut time, mut count) = (id.to_string(), Digits::default(), Digits::default());
         let head: [&[u8]; 6] = [b"XCLAIM", self.key, group, consumer, b"0", id.as_bytes()];
         let time = time.write(pending.delivered_ms);
         let count = count.write(pending.deliveries as i64);
-        words.request(&[&head, &[b"TIME", time, b"RETRYCOUNT", count, b"JUSTID", b"FORCE"][..]].concat());
+        writer.request(&[&head, &[b"TIME", time, b"RETRYCOUNT", count, b"JUSTID", b"FORCE"][..]].concat());
     }
 
     /// Takes away the entries that were there to be claimed: those in front of all others as if they had been trimmed, which
     /// leaves no trace in the counters.
-    fn remove_ghosts(&self, words: &mut Words, stream: &Stream) {
+    fn remove_ghosts(&self, writer: &mut RequestWriter, stream: &Stream) {
         if self.ghosts.is_empty() {
             return;
         }
         let Some(first) = self.first_entry.filter(|_| !stream.is_empty()) else {
-            return words.request(&[b"XTRIM", self.key, b"MAXLEN", b"0"]);
+            return writer.request(&[b"XTRIM", self.key, b"MAXLEN", b"0"]);
         };
         for (ghost, _) in self.ghosts.iter().filter(|(_, is_in_front)| !is_in_front) {
-            words.request(&[b"XDEL", self.key, ghost.to_string().as_bytes()]);
+            writer.request(&[b"XDEL", self.key, ghost.to_string().as_bytes()]);
         }
         if self.ghosts.iter().any(|(_, is_in_front)| *is_in_front) {
-            words.request(&[b"XTRIM", self.key, b"MINID", first.to_string().as_bytes()]);
+            writer.request(&[b"XTRIM", self.key, b"MINID", first.to_string().as_bytes()]);
         }
     }
 }

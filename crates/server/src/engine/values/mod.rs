@@ -1,0 +1,62 @@
+//! What the server does with the value of a key whose type it does not know: the one table of types, a file for each.
+//!
+//! | file | what is in it |
+//! | --- | --- |
+//! | `string`, `list`, `set`, `sorted_set`, `hash`, `stream` | One type: its digest, its requests, its elements for SORT. |
+//! | `value_type` | What the server has to know of a type. |
+//! | `request_writer` | Requests on their way into a base of the log. |
+//! | `digest` | The number that stands for data. |
+//!
+//! The commands of a type have a room of their own, and what it is made of is the store's business. Plain functions, called by
+//! whoever has the value's shard, or a copy of the value.
+
+pub mod digest;
+mod hash;
+mod list;
+pub mod request_writer;
+mod set;
+mod sorted_set;
+mod stream;
+mod string;
+pub mod value_type;
+
+use sleeve_store::{EntryRef, Kind};
+
+use digest::Digest;
+use value_type::ValueType;
+
+/// What there is to know of a type.
+pub fn of(kind: Kind) -> &'static dyn ValueType {
+    match kind {
+        Kind::String => &string::StringType,
+        Kind::List => &list::ListType,
+        Kind::Set => &set::SetType,
+        Kind::SortedSet => &sorted_set::SortedSetType,
+        Kind::Hash => &hash::HashType,
+        Kind::Stream => &stream::StreamType,
+    }
+}
+
+/// Adds a key of the database that was begun: its name, its type, its value, and a mark if it has a deadline.
+pub fn digest_key(digest: &mut Digest, entry: &EntryRef<'_>) {
+    let mut key = Digest::default();
+    key.mix(entry.key());
+    mix_value(&mut key, entry);
+    digest.combine(key);
+}
+
+/// The digest of a value and of whether it has a deadline, whatever its key.
+pub fn digest_of(entry: &EntryRef<'_>) -> Digest {
+    let mut digest = Digest::default();
+    mix_value(&mut digest, entry);
+    digest
+}
+
+fn mix_value(digest: &mut Digest, entry: &EntryRef<'_>) {
+    let values = of(entry.kind());
+    digest.mix(&values.number().to_be_bytes());
+    values.digest(digest, entry);
+    if entry.deadline().is_some() {
+        digest.add(b"!!expire!!");
+    }
+}

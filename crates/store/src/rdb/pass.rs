@@ -1,0 +1,32 @@
+//! Passing over the parts that all values are made of, without reading what is in them: the lengths that stand there lead from
+//! part to part.
+//!
+//! A file is cut into records by one thread at a time and read by several. What cannot be measured so is no error here: the
+//! bytes may end too soon, or be none of a type that there is, and whoever reads them properly says what is wrong. Plain
+//! functions, any thread.
+
+use super::bad::Bad;
+use super::scan::{Input, Source};
+
+/// Passes over a string.
+pub(super) fn string(input: &mut Input<'_>) -> Result<(), Bad> {
+    input.stored().map(|_| ())
+}
+
+/// Passes over a length.
+pub(super) fn length(input: &mut Input<'_>) -> Result<(), Bad> {
+    input.length().map(|_| ())
+}
+
+/// Passes over so many bytes.
+pub(super) fn bytes(input: &mut Input<'_>, count: usize) -> Result<(), Bad> {
+    input.take(count).map(|_| ())
+}
+
+/// Passes over as many parts as the length in front of them says. Each has at least one byte, so there are no more than bytes.
+pub(super) fn each(input: &mut Input<'_>, part: impl Fn(&mut Input<'_>) -> Result<(), Bad>) -> Result<(), Bad> {
+    for _ in 0..input.length()? {
+        part(input)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,247 @@
+//! Hashes in the format: a listpack of fields and values in turn, or field by field in any order. Where fields have deadlines
+//! there are words of their own for them, others in Redis than in Valkey.
+
+use super::super::bad::Bad;
+use super::super::encoder::{Encoder, Fields, Version};
+use super::super::limits::Limits;
+use super::super::packed::{Packing, are_distinct, filled, for_each_group, for_each_group_of, is_small, packed};
+use super::super::pass;
+use super::super::rdb_type::{Destination, Origin, RdbType};
+use super::super::record::{Record, collection_of, collection_of_bytes};
+use super::super::scan::{Input, Source};
+use crate::packed::pack::Pack;
+use crate::table::entry::handle::EntryRef;
+use crate::types::hash::fields::AreTimed;
+use crate::types::hash::{Map, MapRef};
+use crate::value::collection::Collection;
+use crate::value::form::Form;
+use crate::value::handover::opening::Opening;
+use crate::value::{Deadline, ValueRef};
+
+const HASH: u8 = 4;
+const HASH_ZIPMAP: u8 = 9;
+const HASH_ZIPLIST: u8 = 13;
+const HASH_LISTPACK: u8 = 16;
+/// Valkey 9 has this number for hashes with deadlines, Redis had it before 7.4 was finished.
+const HASH_TIMED_VALKEY: u8 = 22;
+const HASH_TIMED_EARLY: u8 = 22;
+const HASH_TIMED_LISTPACK_EARLY: u8 = 23;
+const HASH_TIMED: u8 = 24;
+const HASH_TIMED_LISTPACK: u8 = 25;
+
+impl RdbType for Map {
+    fn has_number(number: u8, origin: Origin) -> bool {
+        match origin {
+            _ if matches!(number, HASH | HASH_ZIPMAP | HASH_ZIPLIST | HASH_LISTPACK) => true,
+            Origin::Redis => (HASH_TIMED_EARLY..=HASH_TIMED_LISTPACK).contains(&number),
+            Origin::Valkey => number == HASH_TIMED_VALKEY,
+        }
+    }
+
+    fn read(input: &mut impl Source, number: u8, origin: Origin, limits: &Limits) -> Result<Self, Bad> {
+        match (number, origin) {
+            (HASH, _) => filled(read_hash(input, limits)?),
+            (HASH_TIMED_VALKEY, Origin::Valkey) => read_valkey(input, limits),
+            (HASH_TIMED | HASH_TIMED_EARLY, _) => read_timed(input, number, limits),
+            (HASH_TIMED_LISTPACK | HASH_TIMED_LISTPACK_EARLY, _) => read_timed_packed(input, number, limits),
+            _ => filled(read_packed(input, number, limits)?),
+        }
+    }
+
+    fn pass(input: &mut Input<'_>, number: u8, origin: Origin) -> Result<(), Bad> {
+        match (number, origin) {
+            (HASH, _) => pass::each(input, pass_field),
+            (HASH_TIMED_VALKEY, Origin::Valkey) => {
+                pass::each(input, |input| pass_field(input).and_then(|()| pass::bytes(input, 8)))
+            }
+            (HASH_TIMED, _) => pass::bytes(input, 8).and_then(|()| pass::each(input, pass_timed_field)),
+            (HASH_TIMED_EARLY, _) => pass::each(input, pass_timed_field),
+            (HASH_TIMED_LISTPACK, _) => pass::bytes(input, 8).and_then(|()| pass::string(input)),
+            _ => pass::string(input),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_empty()
+    }
+
+    fn put(self, destination: impl Destination) -> bool {
+        destination.collection(self)
+    }
+
+    fn write(record: Record<'_>, entry: &EntryRef<'_>, now_ms: i64) {
+        write_hash(record, collection_of::<Self>(entry), now_ms);
+    }
+
+    fn write_copied(record: Record<'_>, form: Form, bytes: &[u8], now_ms: i64) {
+        write_hash(record, collection_of_bytes::<Self>(form, bytes), now_ms);
+    }
+
+    fn open(record: Record<'_>, opening: &Opening) {
+        let is_timed = opening.beside().is_some_and(|AreTimed(is_timed)| *is_timed);
+        record.open_hash(opening.parts_len() as u64, is_timed);
+    }
+
+    fn write_member(encoder: &mut Encoder, entry: &EntryRef<'_>) {
+        encoder.field(ValueRef::Bytes(entry.key()), entry.value(), entry.deadline());
+    }
+}
+
+fn write_hash(record: Record<'_>, map: MapRef<'_>, now_ms: i64) {
+    if let Some(packed) = map.packed() {
+        return record.begin(HASH_LISTPACK).packed(packed);
+    }
+    let (mut count, mut first_ms) = (map.len() as u64, None);
+    if map.due_ms().is_some() {
+        count = 0;
+        map.for_each_with_deadline(now_ms, |_, _, deadline| {
+            count += 1;
+            first_ms = first_ms.into_iter().chain(deadline).min();
+        });
+    }
+    let encoder = record.begin_hash(count, first_ms);
+    map.for_each_with_deadline(now_ms, |field, value, deadline| encoder.field(field, value, deadline));
+}
+
+impl<'a> Record<'a> {
+    /// A hash of so many fields. `is_timed` says whether any of them has a deadline; version 10 has no word for that, and
+    /// what is written then is of version 12.
+    pub fn open_hash(self, count: u64, is_timed: bool) {
+        // The deadlines are not known yet, so they count from the beginning of time.
+        self.begin_hash(count, is_timed.then_some(0));
+    }
+
+    fn begin_hash(self, count: u64, first_ms: Option<i64>) -> &'a mut Encoder {
+        let (number, fields) = match (first_ms, self.encoder.version) {
+            (None, _) => (HASH, Fields::Plain),
+            (Some(_), Version::Valkey80) => (HASH_TIMED_VALKEY, Fields::Valkey),
+            (Some(first_ms), Version::Ten | Version::Twelve) => (HASH_TIMED, Fields::From(first_ms)),
+        };
+        self.encoder.fields = fields;
+        self.encoder.need(match fields {
+            Fields::Plain => 10,
+            Fields::From(_) => Version::Twelve.number(),
+            Fields::Valkey => Version::Valkey80.number(),
+        });
+        let encoder = self.begin(number);
+        if let Fields::From(first_ms) = fields {
+            encoder.number(first_ms);
+        }
+        encoder.len(count);
+        encoder
+    }
+}
+
+impl Encoder {
+    /// A field of a hash with its deadline, in milliseconds since the epoch; that of a hash which was opened as one without
+    /// deadlines has none.
+    pub fn field(&mut self, field: ValueRef<'_>, value: ValueRef<'_>, deadline: Option<i64>) {
+        if let Fields::From(first_ms) = self.fields {
+            // No deadline is below the first, and none at all is a 0.
+            let from_first = deadline.map_or(0, |deadline| deadline.saturating_sub(first_ms).max(0) as u64 + 1);
+            self.len(from_first);
+        }
+        self.string(field);
+        self.string(value);
+        if self.fields == Fields::Valkey {
+            self.number(deadline.unwrap_or(-1));
+        }
+    }
+}
+
+/// Sets a new field; at 0 it has no deadline, and one whose time is over is left out.
+fn set_field(map: &mut Map, field: &[u8], value: &[u8], at_ms: i64, limits: &Limits) -> Result<(), Bad> {
+    let deadline = if at_ms == 0 { Deadline::Clear } else { Deadline::At(at_ms) };
+    if at_ms != 0 && at_ms <= limits.now_ms {
+        return Ok(());
+    }
+    let is_new = map.set(field, value, deadline, limits.hash, i64::MIN);
+    if is_new { Ok(()) } else { Err(Bad::Twice) }
+}
+
+fn read_hash(input: &mut impl Source, limits: &Limits) -> Result<Map, Bad> {
+    let (mut map, mut field, mut scratch) = (Map::new(limits.hash_key), Vec::new(), Vec::new());
+    for _ in 0..input.length()? {
+        input.string_into(&mut field)?;
+        if !map.add(&field, input.string(&mut scratch)?, limits.hash) {
+            return Err(Bad::Twice);
+        }
+    }
+    if map.is_distinct() { Ok(map) } else { Err(Bad::Twice) }
+}
+
+fn read_packed(input: &mut impl Source, number: u8, limits: &Limits) -> Result<Map, Bad> {
+    let mut map = Map::new(limits.hash_key);
+    let set = |[field, value]: [&[u8]; 2]| set_field(&mut map, field, value, 0, limits);
+    match number {
+        HASH_LISTPACK => match whole(packed(input)?, limits) {
+            Ok(whole) => return Ok(whole),
+            Err(pack) => for_each_group_of(pack.as_packed(), set)?,
+        },
+        HASH_ZIPMAP => for_each_group(input, Packing::Zipmap, set)?,
+        _ => for_each_group(input, Packing::Ziplist, set)?,
+    }
+    Ok(map)
+}
+
+/// The hash whose fields and values these are, in turn.
+fn whole(pack: Pack, limits: &Limits) -> Result<Map, Pack> {
+    let packed = pack.as_packed();
+    let is_one = packed.len().is_multiple_of(2)
+        && is_small(packed, limits.hash.entries_max.saturating_mul(2), limits.hash.value_bytes_max)
+        && are_distinct(packed, 2, limits.hash_key);
+    if is_one { Ok(Map::from_packed(limits.hash_key, Form::PackedHash, pack.into_run())) } else { Err(pack) }
+}
+
+/// Deadlines count from the earliest, plus one; 0 is none. Before Redis 7.4 was finished they stood there as they are.
+fn read_timed(input: &mut impl Source, number: u8, limits: &Limits) -> Result<Map, Bad> {
+    let from_ms = if number == HASH_TIMED { input.number()? } else { 1 };
+    let (mut map, mut field, mut scratch) = (Map::new(limits.hash_key), Vec::new(), Vec::new());
+    for _ in 0..input.length()? {
+        let from_first = i64::try_from(input.length()?).map_err(|_| Bad::Deadline)?;
+        let at_ms = match from_first {
+            0 => 0,
+            _ => from_ms.checked_add(from_first - 1).filter(|&at_ms| at_ms > 0).ok_or(Bad::Deadline)?,
+        };
+        input.string_into(&mut field)?;
+        set_field(&mut map, &field, input.string(&mut scratch)?, at_ms, limits)?;
+    }
+    Ok(map)
+}
+
+fn read_timed_packed(input: &mut impl Source, number: u8, limits: &Limits) -> Result<Map, Bad> {
+    if number == HASH_TIMED_LISTPACK {
+        // The earliest deadline, which the elements say again.
+        input.number()?;
+    }
+    let mut map = Map::new(limits.hash_key);
+    for_each_group(input, Packing::Listpack, |[field, value, at_ms]: [&[u8]; 3]| {
+        let at_ms = ValueRef::Bytes(at_ms).integer().filter(|&at_ms| at_ms >= 0).ok_or(Bad::Deadline)?;
+        set_field(&mut map, field, value, at_ms, limits)
+    })?;
+    Ok(map)
+}
+
+/// Deadlines stand behind the values as they are; -1 is none.
+fn read_valkey(input: &mut impl Source, limits: &Limits) -> Result<Map, Bad> {
+    let (mut map, mut field, mut value) = (Map::new(limits.hash_key), Vec::new(), Vec::new());
+    for _ in 0..input.length()? {
+        input.string_into(&mut field)?;
+        input.string_into(&mut value)?;
+        let at_ms = match input.number()? {
+            -1 => 0,
+            at_ms @ 1.. => at_ms,
+            _ => return Err(Bad::Deadline),
+        };
+        set_field(&mut map, &field, &value, at_ms, limits)?;
+    }
+    Ok(map)
+}
+
+fn pass_field(input: &mut Input<'_>) -> Result<(), Bad> {
+    pass::string(input).and_then(|()| pass::string(input))
+}
+
+fn pass_timed_field(input: &mut Input<'_>) -> Result<(), Bad> {
+    pass::length(input).and_then(|()| pass_field(input))
+}

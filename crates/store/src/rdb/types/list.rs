@@ -1,0 +1,137 @@
+//! Lists in the format: packs in a row, each a listpack. Older servers wrote element by element, or ziplists.
+
+use super::super::bad::Bad;
+use super::super::encoder::Encoder;
+use super::super::limits::Limits;
+use super::super::packed::{filled, for_each_of_ziplist, packed};
+use super::super::pass;
+use super::super::rdb_type::{Destination, Origin, RdbType};
+use super::super::record::{Record, collection_of, collection_of_bytes};
+use super::super::scan::{Input, Source};
+use crate::packed::listpack::Packed;
+use crate::packed::pack::Pack;
+use crate::table::entry::handle::EntryRef;
+use crate::types::list::chain::End;
+use crate::types::list::{List, ListRef};
+use crate::value::ValueRef;
+use crate::value::collection::Collection;
+use crate::value::form::Form;
+use crate::value::handover::opening::Opening;
+
+const LIST: u8 = 1;
+const LIST_ZIPLIST: u8 = 10;
+const LIST_QUICKLIST: u8 = 14;
+const LIST_QUICKLIST_2: u8 = 18;
+
+/// A node that is one element, too large for a pack.
+const PLAIN: u64 = 1;
+
+/// A node that has many elements.
+const PACKED: u64 = 2;
+
+impl RdbType for List {
+    fn has_number(number: u8, _: Origin) -> bool {
+        matches!(number, LIST | LIST_ZIPLIST | LIST_QUICKLIST | LIST_QUICKLIST_2)
+    }
+
+    fn read(input: &mut impl Source, number: u8, _: Origin, limits: &Limits) -> Result<Self, Bad> {
+        filled(read_list(input, number, limits)?)
+    }
+
+    fn pass(input: &mut Input<'_>, number: u8, _: Origin) -> Result<(), Bad> {
+        match number {
+            LIST_ZIPLIST => pass::string(input),
+            LIST | LIST_QUICKLIST => pass::each(input, pass::string),
+            _ => pass::each(input, |input| pass::length(input).and_then(|()| pass::string(input))),
+        }
+    }
+
+    fn put(self, destination: impl Destination) -> bool {
+        destination.collection(self)
+    }
+
+    fn write(record: Record<'_>, entry: &EntryRef<'_>, _: i64) {
+        write_list(record, collection_of::<Self>(entry));
+    }
+
+    fn write_copied(record: Record<'_>, form: Form, bytes: &[u8], _: i64) {
+        write_list(record, collection_of_bytes::<Self>(form, bytes));
+    }
+
+    fn open(record: Record<'_>, opening: &Opening) {
+        record.open_list(opening.parts_len() as u64);
+    }
+
+    fn write_part(encoder: &mut Encoder, _: u128, bytes: &[u8]) {
+        encoder.pack(Packed::new(bytes));
+    }
+}
+
+fn write_list(record: Record<'_>, list: ListRef<'_>) {
+    let (count, packs) = list.packs();
+    let encoder = record.begin(LIST_QUICKLIST_2);
+    encoder.len(count as u64);
+    packs.for_each(|pack| encoder.pack(pack));
+}
+
+impl Record<'_> {
+    /// A list of so many packs.
+    pub fn open_list(self, packs: u64) {
+        self.begin(LIST_QUICKLIST_2).len(packs);
+    }
+}
+
+impl Encoder {
+    /// A pack of a list.
+    pub fn pack(&mut self, packed: Packed<'_>) {
+        self.len(PACKED);
+        self.packed(packed);
+    }
+}
+
+fn read_list(input: &mut impl Source, number: u8, limits: &Limits) -> Result<List, Bad> {
+    let (mut list, mut scratch) = (List::new(limits.hash_key), Vec::new());
+    let mut push = |element: ValueRef<'_>| {
+        list.prepare(element.len(), 1, limits.list);
+        list.push(End::Back, element, limits.list);
+    };
+    match number {
+        LIST => {
+            for _ in 0..input.length()? {
+                push(ValueRef::Bytes(input.string(&mut scratch)?));
+            }
+        }
+        LIST_QUICKLIST_2 => match whole(read_packs(input)?, limits) {
+            Ok(whole) => list = whole,
+            Err(packs) => packs.iter().for_each(|pack| pack.as_packed().iter().for_each(&mut push)),
+        },
+        _ => {
+            let nodes = if number == LIST_ZIPLIST { 1 } else { input.length()? };
+            for _ in 0..nodes {
+                for_each_of_ziplist(input.string(&mut scratch)?, |element| push(ValueRef::Bytes(element)))?;
+            }
+        }
+    }
+    Ok(list)
+}
+
+/// The nodes of a quicklist: packs, and elements that are too large for one.
+fn read_packs(input: &mut impl Source) -> Result<Vec<Pack>, Bad> {
+    let (mut packs, mut scratch) = (Vec::new(), Vec::new());
+    for _ in 0..input.length()? {
+        packs.push(match input.length()? {
+            PACKED => packed(input)?,
+            PLAIN => [input.string(&mut scratch)?].into_iter().collect(),
+            _ => return Err(Bad::Packed),
+        });
+    }
+    Ok(packs)
+}
+
+/// The list of these packs, where none is larger than it would be here.
+fn whole(packs: Vec<Pack>, limits: &Limits) -> Result<List, Vec<Pack>> {
+    if packs.iter().all(|pack| limits.list.allows_pack(pack.as_packed())) {
+        return Ok(List::from_packs(packs, limits.list));
+    }
+    Err(packs)
+}

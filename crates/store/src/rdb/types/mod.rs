@@ -1,0 +1,196 @@
+//! The types of values in the format: the one table of them, and what is asked of a value whose type is not known.
+//!
+//! A row names a type and what a value of it is once it is read. The file of the type says the rest ([`RdbType`]). What is
+//! read is put together element by element, as commands would, so that a value is kept as one that was written here.
+
+mod hash;
+mod list;
+mod set;
+mod sorted_set;
+mod stream;
+mod string;
+
+pub(super) use string::STRING;
+
+use super::bad::Bad;
+use super::encoder::{Encoder, Version};
+use super::limits::Limits;
+use super::rdb_type::{Destination, Origin, RdbType};
+use super::record::Record;
+use super::scan::{Input, Source};
+use crate::table::entry::handle::EntryRef;
+use crate::types::hash::Map;
+use crate::types::list::List;
+use crate::types::set::Set;
+use crate::types::sorted_set::SortedSet;
+use crate::types::stream::Stream;
+use crate::types::stream::group::PendingCopy;
+use crate::value::Kind;
+use crate::value::form::Form;
+use crate::value::handover::opening::Opening;
+
+/// Values of modules, which are not there.
+const MODULE: u8 = 6;
+const MODULE_2: u8 = 7;
+
+macro_rules! types {
+    ($($(#[$doc:meta])+ $name:ident($value:ty),)+) => {
+        /// A value that was read.
+        #[derive(Clone)]
+        pub enum Loaded {
+            $($(#[$doc])+ $name($value),)+
+        }
+
+        impl Loaded {
+            /// The type.
+            pub fn kind(&self) -> Kind {
+                match self { $(Self::$name(_) => Kind::$name,)+ }
+            }
+
+            /// Puts the value where it goes, whatever its type; what came of it.
+            pub fn put(self, destination: impl Destination) -> bool {
+                match self { $(Self::$name(value) => value.put(destination),)+ }
+            }
+
+            /// Whether nothing is left of the value, because the time of all of it was over.
+            pub(crate) fn is_over(&self) -> bool {
+                match self { $(Self::$name(value) => value.is_over(),)+ }
+            }
+        }
+
+        /// Reads the bytes of a value that stands under this number.
+        ///
+        /// # Errors
+        /// [`Bad`] when the bytes are not a value.
+        pub(crate) fn read_value(
+            input: &mut impl Source,
+            number: u8,
+            origin: Origin,
+            limits: &Limits,
+        ) -> Result<Loaded, Bad> {
+            $(if <$value>::has_number(number, origin) {
+                return <$value>::read(input, number, origin, limits).map(Loaded::$name);
+            })+
+            Err(if let MODULE | MODULE_2 = number { Bad::Module } else { Bad::Kind(number) })
+        }
+
+        /// Passes over a value that stands under this number.
+        ///
+        /// # Errors
+        /// [`Bad::End`] where there are not enough bytes, another where the value has no form that is known.
+        pub(super) fn pass_value(input: &mut Input<'_>, number: u8, origin: Origin) -> Result<(), Bad> {
+            $(if <$value>::has_number(number, origin) {
+                return <$value>::pass(input, number, origin);
+            })+
+            Err(Bad::Kind(number))
+        }
+
+        impl Record<'_> {
+            /// The value of an entry, whatever it is. Fields whose time is over at `now_ms` are left out; where `now_ms` is
+            /// the least number, none is.
+            pub fn entry(self, entry: &EntryRef<'_>, now_ms: i64) {
+                match entry.kind() { $(Kind::$name => <$value>::write(self, entry, now_ms),)+ }
+            }
+
+            fn copied(self, kind: Kind, form: Form, bytes: &[u8], now_ms: i64) {
+                match kind { $(Kind::$name => <$value>::write_copied(self, form, bytes, now_ms),)+ }
+            }
+
+            /// A large value that a snapshot has opened, in the parts that were announced.
+            pub(crate) fn open(self, opening: &Opening) {
+                match opening.label().kind { $(Kind::$name => <$value>::open(self, opening),)+ }
+            }
+        }
+
+        /// The parts of a large value of this type.
+        impl Encoder {
+            /// A part that is an entry of the value's table.
+            pub(crate) fn opened_member(&mut self, kind: Kind, entry: &EntryRef<'_>) {
+                match kind { $(Kind::$name => <$value>::write_member(self, entry),)+ }
+            }
+
+            /// A part that is a run of bytes, which stood at this place among the others.
+            pub(crate) fn opened_part(&mut self, kind: Kind, place: u128, bytes: &[u8]) {
+                match kind { $(Kind::$name => <$value>::write_part(self, place, bytes),)+ }
+            }
+
+            /// What stands behind the parts. What was pending of a stream came in no order.
+            pub(crate) fn close(&mut self, opening: &Opening, pending: Vec<PendingCopy>) {
+                match opening.label().kind { $(Kind::$name => <$value>::close(self, opening, pending),)+ }
+            }
+        }
+    };
+}
+
+types! {
+    /// A string.
+    String(Vec<u8>),
+    /// A list.
+    List(List),
+    /// A set.
+    Set(Set),
+    /// A hash.
+    Hash(Map),
+    /// A sorted set.
+    SortedSet(SortedSet),
+    /// A stream.
+    Stream(Stream),
+}
+
+/// Reads the type and the bytes of one value as this server writes them. A collection without elements is [`Bad`], except for a
+/// stream, and except for a hash whose fields are all over.
+///
+/// # Errors
+/// [`Bad`] when the bytes are not a value.
+pub fn read(input: &mut Input<'_>, origin: Origin, limits: &Limits) -> Result<Loaded, Bad> {
+    let number = input.byte()?;
+    read_value(input, number, origin, limits)
+}
+
+/// Appends the type and the bytes of a value, as a dump has them, in words that this version knows. Fields of hashes whose time
+/// is over are left out. Returns the version of the format that reads it.
+pub fn write(out: &mut Vec<u8>, entry: &EntryRef<'_>, now_ms: i64, version: Version) -> u16 {
+    let mut encoder = Encoder::new(version, true);
+    encoder.out = std::mem::take(out);
+    Record::new(&mut encoder, None).entry(entry, now_ms);
+    let needed = encoder.needed();
+    *out = encoder.out;
+    needed
+}
+
+impl Record<'_> {
+    /// The value whose form and bytes were copied out of an entry: a short string, an integer or a small collection. What
+    /// lies outside of entries has no bytes there, and is written by another function. `now_ms` is as in [`Record::entry`].
+    ///
+    /// # Panics
+    /// If the bytes of this form are no value of a key.
+    pub fn raw(self, form: Form, bytes: &[u8], now_ms: i64) {
+        let kind = form.kind().filter(|_| !matches!(form, Form::Shared | Form::Member | Form::Scored));
+        assert!(kind.is_some(), "the bytes of this form are no value of a key");
+        if let Some(kind) = kind {
+            self.copied(kind, form, bytes, now_ms);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_number_belongs_to_two_types() {
+        let has_number = [
+            <Vec<u8>>::has_number,
+            List::has_number,
+            Set::has_number,
+            Map::has_number,
+            SortedSet::has_number,
+            Stream::has_number,
+        ];
+        for origin in [Origin::Redis, Origin::Valkey] {
+            for number in 0..=u8::MAX {
+                assert!(has_number.iter().filter(|has| has(number, origin)).count() <= 1, "{number} of {origin:?}");
+            }
+        }
+    }
+}

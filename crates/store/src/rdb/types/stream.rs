@@ -1,0 +1,326 @@
+//! Streams in the format: blocks, counters, and the groups of those who read them, with what is pending.
+
+use std::collections::BTreeMap;
+
+use super::super::bad::Bad;
+use super::super::encoder::{Encoder, Version, raw_id};
+use super::super::limits::Limits;
+use super::super::packed::packed;
+use super::super::pass;
+use super::super::rdb_type::{Destination, Origin, RdbType};
+use super::super::record::{Record, collection_of};
+use super::super::scan::{Input, Source};
+use crate::packed::listpack::Packed;
+use crate::packed::pack::Pack;
+use crate::table::entry::handle::EntryRef;
+use crate::types::stream::block::{BlockLimits, id_at};
+use crate::types::stream::group::{Consumer, Pending, PendingCopy, StreamGroup};
+use crate::types::stream::hand_over::Beside;
+use crate::types::stream::id::StreamId;
+use crate::types::stream::{Stream, StreamCounters};
+use crate::value::handover::opening::Opening;
+use crate::value::{Digits, ValueRef};
+
+const STREAM: u8 = 15;
+const STREAM_2: u8 = 19;
+const STREAM_3: u8 = 21;
+/// A stream with what Redis 8.6 keeps of producers that number their messages (`XADD ... IDMP`).
+const STREAM_4: u8 = 26;
+
+const ID_BYTES: usize = 16;
+
+impl RdbType for Stream {
+    fn has_number(number: u8, origin: Origin) -> bool {
+        matches!(number, STREAM | STREAM_2 | STREAM_3) || number == STREAM_4 && origin == Origin::Redis
+    }
+
+    fn read(input: &mut impl Source, number: u8, _: Origin, limits: &Limits) -> Result<Self, Bad> {
+        read_stream(input, number, limits.stream)
+    }
+
+    fn pass(input: &mut Input<'_>, number: u8, _: Origin) -> Result<(), Bad> {
+        let (counters, counters_of_group) = if number == STREAM { (3, 2) } else { (8, 3) };
+        let lengths = |input: &mut Input<'_>, count: usize| (0..count).try_for_each(|_| pass::length(input));
+        pass::each(input, |input| pass::string(input).and_then(|()| pass::string(input)))?;
+        lengths(input, counters)?;
+        pass::each(input, |input| {
+            pass::string(input)?;
+            lengths(input, counters_of_group)?;
+            pass::each(input, |input| pass::bytes(input, ID_BYTES + 8).and_then(|()| pass::length(input)))?;
+            pass::each(input, |input| pass_consumer(input, number))
+        })?;
+        if number == STREAM_4 { no_producers(input) } else { Ok(()) }
+    }
+
+    fn put(self, destination: impl Destination) -> bool {
+        destination.collection(self)
+    }
+
+    fn write(record: Record<'_>, entry: &EntryRef<'_>, _: i64) {
+        write_stream(record, collection_of::<Self>(entry));
+    }
+
+    fn open(record: Record<'_>, opening: &Opening) {
+        record.open_stream(opening.beside().map_or(0, |Beside { blocks, .. }| *blocks as u64));
+    }
+
+    fn write_part(encoder: &mut Encoder, place: u128, bytes: &[u8]) {
+        encoder.block(id_at(place), Packed::new(bytes));
+    }
+
+    fn close(encoder: &mut Encoder, opening: &Opening, pending: Vec<PendingCopy>) {
+        if let Some(Beside { rest, .. }) = opening.beside() {
+            write_behind_blocks(encoder, rest, pending);
+        }
+    }
+}
+
+fn pass_consumer(input: &mut Input<'_>, number: u8) -> Result<(), Bad> {
+    pass::string(input)?;
+    pass::bytes(input, if number >= STREAM_3 { 16 } else { 8 })?;
+    pass::each(input, |input| pass::bytes(input, ID_BYTES))
+}
+
+fn write_stream(record: Record<'_>, stream: &Stream) {
+    let encoder = record.begin_stream(stream.blocks_len() as u64);
+    for (first, packed) in stream.blocks() {
+        encoder.block(first, packed);
+    }
+    encoder.stream_counters(stream.len(), stream.first_id(), stream.counters(), stream.groups().len() as u64);
+    for (name, group) in stream.groups() {
+        write_group(encoder, name, group);
+    }
+}
+
+fn write_group(encoder: &mut Encoder, name: &[u8], group: &StreamGroup) {
+    encoder.group(name, group.last_id, group.entries_read, group.pending_len() as u64);
+    group.pending_in(StreamId::MIN..=StreamId::MAX).for_each(|(id, pending)| encoder.pending(id, pending));
+    encoder.consumers(group.consumers().len() as u64);
+    for consumer in group.consumers() {
+        let Consumer { name, seen_ms, active_ms, .. } = consumer;
+        encoder.consumer(name, *seen_ms, *active_ms, consumer.pending_len() as u64);
+        consumer.pending_from(StreamId::MIN).for_each(|id| encoder.consumer_pending(id));
+    }
+}
+
+/// Everything of a stream that stands behind its blocks.
+fn write_behind_blocks(encoder: &mut Encoder, stream: &Stream, mut pending: Vec<PendingCopy>) {
+    encoder.stream_counters(stream.len(), stream.first_id(), stream.counters(), stream.groups().len() as u64);
+    pending.sort_unstable_by_key(|copy| (copy.group, copy.id));
+    let mut rest = pending.as_mut_slice();
+    for (number, (name, group)) in (0..).zip(stream.groups()) {
+        let (of_group, behind) = rest.split_at_mut(rest.partition_point(|copy| copy.group <= number));
+        rest = behind;
+        encoder.group(name, group.last_id, group.entries_read, of_group.len() as u64);
+        of_group.iter().for_each(|copy| encoder.pending(copy.id, copy.pending));
+        encoder.consumers(group.consumers().len() as u64);
+        of_group.sort_unstable_by_key(|copy| (copy.pending.consumer, copy.id));
+        for consumer in group.consumers() {
+            let number = group.find(&consumer.name);
+            let start = of_group.partition_point(|copy| Some(copy.pending.consumer) < number);
+            let count = of_group[start..].partition_point(|copy| Some(copy.pending.consumer) == number);
+            encoder.consumer(&consumer.name, consumer.seen_ms, consumer.active_ms, count as u64);
+            of_group[start..start + count].iter().for_each(|copy| encoder.consumer_pending(copy.id));
+        }
+    }
+}
+
+impl<'a> Record<'a> {
+    /// A stream of so many blocks.
+    pub fn open_stream(self, blocks: u64) {
+        self.begin_stream(blocks);
+    }
+
+    fn begin_stream(self, blocks: u64) -> &'a mut Encoder {
+        let number = match self.encoder.version {
+            Version::Ten => STREAM_2,
+            Version::Twelve | Version::Valkey80 => STREAM_3,
+        };
+        self.encoder.need(if number == STREAM_3 { 11 } else { 10 });
+        let encoder = self.begin(number);
+        encoder.len(blocks);
+        encoder
+    }
+}
+
+impl Encoder {
+    /// A block of a stream, and the id under which it stands.
+    pub fn block(&mut self, first: StreamId, packed: Packed<'_>) {
+        self.text(&raw_id(first));
+        self.packed(packed);
+    }
+
+    /// What stands behind the blocks of a stream: the number of its entries, the id of the first of them, its counters and the
+    /// number of its groups.
+    pub fn stream_counters(&mut self, entries: u64, first_id: StreamId, counters: StreamCounters, groups: u64) {
+        self.len(entries);
+        self.id(counters.last_id);
+        self.id(first_id);
+        self.id(counters.max_deleted_id);
+        self.len(counters.entries_added);
+        self.len(groups);
+    }
+
+    /// What stands in front of a group: its name, its position, and the number of its pending entries.
+    pub fn group(&mut self, name: &[u8], last_id: StreamId, entries_read: Option<u64>, pending: u64) {
+        self.text(name);
+        self.id(last_id);
+        // What cannot be told is -1, which as a length is the largest number.
+        self.len(entries_read.unwrap_or(u64::MAX));
+        self.len(pending);
+    }
+
+    /// A pending entry of a group.
+    pub fn pending(&mut self, id: StreamId, pending: Pending) {
+        self.raw_id(id);
+        self.number(pending.delivered_ms);
+        self.len(pending.deliveries);
+    }
+
+    /// The number of a group's consumers, behind its pending entries.
+    pub fn consumers(&mut self, count: u64) {
+        self.len(count);
+    }
+
+    /// What stands in front of the entries that a consumer has: its name, its times, and their number.
+    pub fn consumer(&mut self, name: &[u8], seen_ms: i64, active_ms: Option<i64>, pending: u64) {
+        self.text(name);
+        self.number(seen_ms);
+        // Version 10 takes it that a consumer was active whenever it was seen.
+        if self.version != Version::Ten {
+            self.number(active_ms.unwrap_or(-1));
+        }
+        self.len(pending);
+    }
+
+    /// An entry that a consumer has, which is one of the group's pending entries.
+    pub fn consumer_pending(&mut self, id: StreamId) {
+        self.raw_id(id);
+    }
+}
+
+fn read_id(input: &mut impl Source) -> Result<StreamId, Bad> {
+    Ok(StreamId { ms: input.length()?, seq: input.length()? })
+}
+
+/// An id of sixteen bytes, highest first.
+fn read_raw_id(input: &mut impl Source) -> Result<StreamId, Bad> {
+    Ok(StreamId { ms: input.big_number()?, seq: input.big_number()? })
+}
+
+/// Reads a stream of this type.
+fn read_stream(input: &mut impl Source, number: u8, limits: BlockLimits) -> Result<Stream, Bad> {
+    let (mut stream, mut name) = (Stream::default(), Vec::new());
+    for _ in 0..input.length()? {
+        input.string_into(&mut name)?;
+        let first = read_raw_id(&mut Input::new(&name))?;
+        if let Err(block) = stream.adopt(first, packed(input)?) {
+            read_block(&mut stream, first, &block, limits)?;
+        }
+    }
+    let length = input.length()?;
+    let last_id = read_id(input)?;
+    let mut counters = StreamCounters { last_id, entries_added: length, max_deleted_id: StreamId::MIN };
+    if number != STREAM {
+        read_id(input)?;
+        counters.max_deleted_id = read_id(input)?;
+        counters.entries_added = input.length()?;
+    }
+    if length != stream.len() || last_id < stream.last_id() {
+        return Err(Bad::Stream);
+    }
+    stream.set_counters(counters);
+    for _ in 0..input.length()? {
+        input.string_into(&mut name)?;
+        let group = read_group(input, number, &stream)?;
+        if !stream.add_group(&name, group) {
+            return Err(Bad::Twice);
+        }
+    }
+    if number == STREAM_4 {
+        no_producers(input)?;
+    }
+    Ok(stream)
+}
+
+/// Reads what Redis 8.6 keeps of producers that number their messages: for how long and how many numbers of each, the
+/// producers, and how many messages came with numbers and were there already.
+fn no_producers(input: &mut impl Source) -> Result<(), Bad> {
+    let [_, _, producers] = [input.length()?, input.length()?, input.length()?];
+    if producers != 0 {
+        return Err(Bad::Producers);
+    }
+    input.length().and_then(|_| input.length()).map(|_| ())
+}
+
+/// Reads the entries of a block: a master entry with counts and names, then for each entry flags, id less the block's, and
+/// values or names and values. Deleted ones are left out.
+fn read_block(stream: &mut Stream, first: StreamId, block: &Pack, limits: BlockLimits) -> Result<(), Bad> {
+    const DELETED: i64 = 1;
+    const SAME_NAMES: i64 = 2;
+    let elements: Vec<ValueRef<'_>> = block.as_packed().iter().collect();
+    let mut at = 0;
+    let mut next = || {
+        at += 1;
+        elements.get(at - 1).copied().ok_or(Bad::Stream)
+    };
+    let number = |value: ValueRef<'_>| value.integer().ok_or(Bad::Stream);
+    let count = |value: ValueRef<'_>| number(value).and_then(|number| usize::try_from(number).map_err(|_| Bad::Stream));
+    let entries = count(next()?)?.checked_add(count(next()?)?).ok_or(Bad::Stream)?;
+    let names = count(next()?)?;
+    let names: Vec<ValueRef<'_>> = (0..names).map(|_| next()).collect::<Result<_, _>>()?;
+    next()?;
+    for _ in 0..entries {
+        let (flags, ms, seq) = (number(next()?)?, number(next()?)?, number(next()?)?);
+        let id = StreamId { ms: first.ms.wrapping_add(ms as u64), seq: first.seq.wrapping_add(seq as u64) };
+        let mut fields = Vec::new();
+        let mut push = |value: ValueRef<'_>| fields.push(value.bytes(&mut Digits::default()).to_vec());
+        if flags & SAME_NAMES != 0 {
+            for name in &names {
+                push(*name);
+                push(next()?);
+            }
+        } else {
+            for _ in 0..count(next()?)? {
+                push(next()?);
+                push(next()?);
+            }
+        }
+        next()?;
+        if flags & DELETED == 0 {
+            if id <= stream.last_id() || fields.is_empty() {
+                return Err(Bad::Stream);
+            }
+            stream.append(id, fields.iter().map(Vec::as_slice), limits);
+        }
+    }
+    Ok(())
+}
+
+fn read_group(input: &mut impl Source, number: u8, stream: &Stream) -> Result<StreamGroup, Bad> {
+    let last_id = read_id(input)?;
+    let entries_read = if number == STREAM { stream.entries_up_to(last_id) } else { Some(input.length()?) };
+    let mut group = StreamGroup::new(last_id, entries_read.filter(|&read| read != u64::MAX));
+    let (mut pending, mut name) = (BTreeMap::new(), Vec::new());
+    for _ in 0..input.length()? {
+        let id = read_raw_id(input)?;
+        pending.insert(id, (input.number()?, input.length()?));
+    }
+    for _ in 0..input.length()? {
+        input.string_into(&mut name)?;
+        let seen_ms = input.number()?;
+        if group.find(&name).is_some() {
+            return Err(Bad::Twice);
+        }
+        let consumer = group.add(&name, seen_ms);
+        let active_ms = if number >= STREAM_3 { input.number()? } else { seen_ms };
+        group.consumer_mut(consumer).active_ms = (active_ms != -1).then_some(active_ms);
+        for _ in 0..input.length()? {
+            let id = read_raw_id(input)?;
+            let (delivered_ms, deliveries) = pending.remove(&id).ok_or(Bad::Stream)?;
+            group.set_pending(id, Pending { consumer, delivered_ms, deliveries });
+        }
+    }
+    // Every pending entry is somebody's.
+    if pending.is_empty() { Ok(group) } else { Err(Bad::Stream) }
+}

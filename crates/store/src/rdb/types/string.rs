@@ -1,0 +1,72 @@
+//! Strings in the format. A long one comes in parts, which stay as they are: neither compressed nor an integer.
+
+use super::super::bad::Bad;
+use super::super::encoder::Encoder;
+use super::super::limits::Limits;
+use super::super::pass;
+use super::super::rdb_type::{Destination, Origin, RdbType};
+use super::super::record::Record;
+use super::super::scan::{Input, Source};
+use crate::table::entry::handle::EntryRef;
+use crate::value::ValueRef;
+use crate::value::form::Form;
+use crate::value::handover::opening::Opening;
+use crate::value::handover::pages::Length;
+
+pub(crate) const STRING: u8 = 0;
+
+impl RdbType for Vec<u8> {
+    fn has_number(number: u8, _: Origin) -> bool {
+        number == STRING
+    }
+
+    fn read(input: &mut impl Source, _: u8, _: Origin, _: &Limits) -> Result<Self, Bad> {
+        input.owned()
+    }
+
+    fn pass(input: &mut Input<'_>, _: u8, _: Origin) -> Result<(), Bad> {
+        pass::string(input)
+    }
+
+    fn put(self, destination: impl Destination) -> bool {
+        destination.string(self)
+    }
+
+    fn write(record: Record<'_>, entry: &EntryRef<'_>, _: i64) {
+        record.string(entry.value());
+    }
+
+    fn write_copied(record: Record<'_>, form: Form, bytes: &[u8], _: i64) {
+        record.string(match (form, bytes.first_chunk()) {
+            (Form::Integer, Some(number)) => ValueRef::Integer(i64::from_ne_bytes(*number)),
+            _ => ValueRef::Bytes(bytes),
+        });
+    }
+
+    fn open(record: Record<'_>, opening: &Opening) {
+        record.open_string(opening.beside().map_or(0, |Length(length)| *length as u64));
+    }
+
+    fn write_part(encoder: &mut Encoder, _: u128, bytes: &[u8]) {
+        encoder.string_part(bytes);
+    }
+}
+
+impl Record<'_> {
+    /// A string.
+    pub fn string(self, value: ValueRef<'_>) {
+        self.begin(STRING).string(value);
+    }
+
+    /// A string of so many bytes, which come in parts and stay as they are: neither compressed nor an integer.
+    pub fn open_string(self, length: u64) {
+        self.begin(STRING).len(length);
+    }
+}
+
+impl Encoder {
+    /// A part of a string.
+    pub fn string_part(&mut self, bytes: &[u8]) {
+        self.out.extend_from_slice(bytes);
+    }
+}
