@@ -34,6 +34,7 @@ mod reload;
 mod replay;
 mod saving;
 mod scripts;
+mod sentinel;
 mod servers;
 mod subscribe;
 mod synced;

@@ -72,6 +72,8 @@
 //! - [`Client::cached`]: reads that are answered in this process, from replies that the server keeps true.
 //! - [`Reply::synced`]: the answer once what the command has done is on the server's disk.
 //! - [`ToArg`], [`ToArgs`] and [`FromReply`]: which Rust values travel, and how to add one's own.
+//! - [`Endpoint::Sentinel`]: the primary of a service, found by its Sentinels and followed when it changes:
+//!   `redis+sentinel://host1,host2/service`.
 //! - [`Config`]: URLs, timeouts, the bound on the queue, reconnecting. A command that never left is sent on the next
 //!   connection; one that left and was not answered fails, and [`Error::effect`] says what is known: [`Effect::None`] may be
 //!   sent again, [`Effect::Unknown`] may have been executed.

@@ -12,6 +12,7 @@ mod forks;
 mod near;
 mod neighbours;
 mod scripted;
+mod sentinel;
 mod silence;
 mod tasks;
 mod threads;

@@ -38,10 +38,20 @@ pub enum Endpoint {
     /// `embedded://`: an engine in this process. Clients that give the same name share one engine; without a name each has
     /// its own. A name that begins with `/` is a folder in which the engine keeps its data.
     Embedded(Option<String>),
+    /// `redis+sentinel://host:port,host:port/service`: the primary of a service, which is where its Sentinels say. Every
+    /// connection asks them before it is made, and moves when they say that the primary has.
+    Sentinel {
+        /// The name or address and the port of each Sentinel that is asked first; 26379 where the URL names no port. The
+        /// others are learned from them.
+        sentinels: Vec<(String, u16)>,
+        /// What the Sentinels call the service.
+        service: String,
+    },
 }
 
 impl std::fmt::Display for Endpoint {
-    /// As errors name it: `host:port`, `the cluster of host:port,host:port`, the socket's path, or `embedded://name`.
+    /// As errors name it: `host:port`, `the cluster of host:port,host:port`, the socket's path,
+    /// `embedded://name`, or the service's name.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Tcp { host, port } => write_place(f, host, *port),
@@ -52,13 +62,14 @@ impl std::fmt::Display for Endpoint {
                     write_place(f, host, *port)
                 })
             }
+            Self::Sentinel { service, .. } => write!(f, "the service {service}"),
             Self::Unix(path) => write!(f, "{}", path.display()),
             Self::Embedded(name) => write!(f, "embedded://{}", name.as_deref().unwrap_or_default()),
         }
     }
 }
 
-fn write_place(f: &mut std::fmt::Formatter<'_>, host: &str, port: u16) -> std::fmt::Result {
+pub(crate) fn write_place(f: &mut std::fmt::Formatter<'_>, host: &str, port: u16) -> std::fmt::Result {
     if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
 }
 
@@ -106,6 +117,8 @@ pub struct Config {
     pub(crate) tls: Option<Tls>,
     pub(crate) user: Option<String>,
     pub(crate) password: Option<String>,
+    pub(crate) sentinel_user: Option<String>,
+    pub(crate) sentinel_password: Option<String>,
     pub(crate) database: u32,
     pub(crate) name: Option<String>,
     pub(crate) protocol: Protocol,
@@ -135,6 +148,8 @@ impl Config {
             tls: None,
             user: None,
             password: None,
+            sentinel_user: None,
+            sentinel_password: None,
             database: 0,
             name: None,
             protocol: Protocol::default(),
@@ -178,6 +193,19 @@ impl Config {
     /// The password to log in with.
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.password = Some(password.into());
+        self
+    }
+
+    /// Who to log in as at the Sentinels, who have users of their own; without this their default user.
+    pub fn sentinel_user(mut self, user: impl Into<String>) -> Self {
+        self.sentinel_user = Some(user.into());
+        self.sentinel_password.get_or_insert_default();
+        self
+    }
+
+    /// The password to log in with at the Sentinels; without this nobody logs in there.
+    pub fn sentinel_password(mut self, password: impl Into<String>) -> Self {
+        self.sentinel_password = Some(password.into());
         self
     }
 

@@ -13,7 +13,12 @@ use super::{Config, Endpoint, Protocol, QueueFull};
 use crate::error::{Error, ErrorKind};
 
 /// What a URL can begin with, for the errors.
-const SCHEMES: &str = "redis://, rediss://, valkey://, valkeys://, redis+cluster://, unix:// or embedded://";
+const SCHEMES: &str =
+    "redis://, rediss://, valkey://, valkeys://, redis+cluster://, redis+sentinel://, unix:// or embedded://";
+
+/// Where a server and a Sentinel listen when a URL does not say.
+const PORT: u16 = 6379;
+const SENTINEL_PORT: u16 = 26379;
 
 fn bad(what: impl Into<String>) -> Error {
     Error::unsent(ErrorKind::Configuration, what.into())
@@ -25,6 +30,11 @@ impl Config {
     /// `rediss://` is `redis://` with TLS; `valkey://` and `valkeys://` are the same two, and `redis+unix://` and
     /// `valkey+unix://` are `unix://`. `redis+cluster://[user:password@]host[:port],host[:port][/database]` names some of the
     /// nodes of a cluster, and so do `valkey+cluster://`, and with TLS `rediss+cluster://` and `valkeys+cluster://`.
+    ///
+    /// `redis+sentinel://[user:password@]host[:port][,host[:port]...]/service[/database]` names Sentinels and the service
+    /// whose primary they know ([`Endpoint::Sentinel`]); so do `rediss+sentinel://`, with TLS to the Sentinels and to the
+    /// servers, and the same two with `valkey`. The user and the password are the servers'; those of the Sentinels are the
+    /// options `sentinel_user` and `sentinel_password`.
     ///
     /// The options are `db`, `name` (CLIENT SETNAME), `protocol` (`2` or `3`), `connect_timeout`, `command_timeout`,
     /// `silence_max`, `backoff_min` and `backoff_max` (such as `250ms` or `5s`; the second and the third may be
@@ -57,6 +67,8 @@ fn read(text: &str) -> Result<Config, Error> {
         "rediss" | "valkeys" => secure(tcp(place)?)?,
         "redis+cluster" | "valkey+cluster" => cluster(place)?,
         "rediss+cluster" | "valkeys+cluster" => secure(cluster(place)?)?,
+        "redis+sentinel" | "valkey+sentinel" => sentinel(place)?,
+        "rediss+sentinel" | "valkeys+sentinel" => secure(sentinel(place)?)?,
         "unix" | "redis+unix" | "valkey+unix" => Config::new(unix(place)?),
         "embedded" if credentials.is_some() => {
             return Err(bad("an embedded engine asks for no password: the URL must not hold one"));
@@ -96,29 +108,44 @@ fn secure(mut config: Config) -> Result<Config, Error> {
 
 fn tcp(place: &str) -> Result<Config, Error> {
     let (address, database) = place.split_once('/').unwrap_or((place, ""));
-    let (host, port) = host_and_port(address)?;
+    let (host, port) = host_and_port(address, PORT)?;
     in_database(Config::new(Endpoint::Tcp { host, port }), database)
 }
 
 /// Several hosts, each with its port.
 fn cluster(place: &str) -> Result<Config, Error> {
     let (addresses, database) = place.split_once('/').unwrap_or((place, ""));
-    let seeds = addresses.split(',').map(host_and_port).collect::<Result<_, _>>()?;
+    let seeds = addresses.split(',').map(|host| host_and_port(host, PORT)).collect::<Result<_, _>>()?;
     in_database(Config::new(Endpoint::Cluster(seeds)), database)
 }
 
-fn host_and_port(address: &str) -> Result<(String, u16), Error> {
-    let (host, port) = match address.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+/// Sentinels, and the service that they know.
+fn sentinel(place: &str) -> Result<Config, Error> {
+    let (hosts, path) = place.split_once('/').unwrap_or((place, ""));
+    let sentinels = hosts.split(',').map(|host| host_and_port(host, SENTINEL_PORT)).collect::<Result<_, _>>()?;
+    let (service, database) = path.split_once('/').unwrap_or((path, ""));
+    let service = decoded(service, "the service")?;
+    if service.is_empty() {
+        return Err(bad(
+            "the URL names no service behind its Sentinels, as redis+sentinel://host:26379,host/service does",
+        ));
+    }
+    in_database(Config::new(Endpoint::Sentinel { sentinels, service }), database)
+}
+
+/// A host, and its port or this one.
+fn host_and_port(text: &str, port: u16) -> Result<(String, u16), Error> {
+    let (host, named) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((host, "")) => (host, None),
         Some((host, port)) => (host, port.strip_prefix(':')),
-        None => address.split_once(':').map_or((address, None), |(host, port)| (host, Some(port))),
+        None => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
     };
-    let port = match port {
-        Some(port) => port.parse().map_err(|_| {
+    let port = match named {
+        Some(named) => named.parse().map_err(|_| {
             bad("the port is none: a number up to 65535 stands behind the host's colon \
                  (in a password write / as %2F, ? as %3F and @ as %40)")
         })?,
-        None => 6379,
+        None => port,
     };
     let host = if host.is_empty() { "localhost".to_owned() } else { decoded(host, "the host")? };
     Ok((host, port))
@@ -159,6 +186,14 @@ fn option(config: &mut Config, name: &str, value: &str) -> Result<(), Error> {
     match name {
         "db" => config.database = number(value, "the option \"db\"")?,
         "name" => config.name = Some(value.to_owned()),
+        "sentinel_user" | "sentinel_password" if !matches!(config.endpoint, Endpoint::Sentinel { .. }) => {
+            return Err(bad(format!("the option \"{name}\" belongs to a URL of Sentinels, redis+sentinel://")));
+        }
+        "sentinel_user" => {
+            config.sentinel_user = Some(value.to_owned());
+            config.sentinel_password.get_or_insert_default();
+        }
+        "sentinel_password" => config.sentinel_password = Some(value.to_owned()),
         "protocol" => {
             config.protocol = match value {
                 "2" => Protocol::Resp2,
@@ -277,6 +312,24 @@ mod tests {
         assert_eq!(config.endpoint, Endpoint::Cluster(vec![("localhost".to_owned(), 6379)]));
     }
 
+    #[test]
+    fn urls_of_sentinels_name_them_and_the_service() {
+        let config =
+            read("redis+sentinel://ann:p%40ss@a,[::1]:5,b:7/my%20shop/3?sentinel_user=s&sentinel_password=t&name=x");
+        let config = config.unwrap();
+        let sentinels = vec![("a".to_owned(), 26379), ("::1".to_owned(), 5), ("b".to_owned(), 7)];
+        assert_eq!(config.endpoint, Endpoint::Sentinel { sentinels, service: "my shop".to_owned() });
+        assert_eq!((config.user.as_deref(), config.password.as_deref()), (Some("ann"), Some("p@ss")));
+        assert_eq!((config.sentinel_user.as_deref(), config.sentinel_password.as_deref()), (Some("s"), Some("t")));
+        assert_eq!((config.database, config.name.as_deref()), (3, Some("x")));
+        assert!(!format!("{config:?}").contains("\"t\""), "{config:?}");
+        let config = read("valkey+sentinel:///shop?sentinel_password=t&db=2").unwrap();
+        let sentinels = vec![("localhost".to_owned(), 26379)];
+        assert_eq!(config.endpoint, Endpoint::Sentinel { sentinels, service: "shop".to_owned() });
+        assert_eq!((config.sentinel_user, config.sentinel_password.as_deref()), (None, Some("t")));
+        assert_eq!((config.password, config.database), (None, 2));
+    }
+
     #[cfg(feature = "tls")]
     #[test]
     fn urls_say_whom_to_believe() {
@@ -284,6 +337,10 @@ mod tests {
             let config = read(&format!("{scheme}://h,i:1?insecure=yes")).unwrap();
             let seeds = vec![("h".to_owned(), 6379), ("i".to_owned(), 1)];
             assert_eq!((config.endpoint, config.tls), (Endpoint::Cluster(seeds), Some(Tls::new().insecure(true))));
+        }
+        for scheme in ["rediss+sentinel", "valkeys+sentinel"] {
+            let config = read(&format!("{scheme}://h/shop?ca=x")).unwrap();
+            assert_eq!(config.tls, Some(Tls::new().ca_file("x")));
         }
         let config = read("rediss://h:1/2?ca=a%2Fb.pem&cert=c&key=k&server_name=s&insecure=yes&name=x").unwrap();
         let tls = Tls::new().ca_file("a/b.pem").certificate("c", "k").server_name("s").insecure(true);
@@ -322,6 +379,10 @@ mod tests {
             ("redis://h?queue=9x", "no size"),
             ("redis://a%zz@h", "two digits"),
             ("unix://run/a.sock", "absolute"),
+            ("redis+sentinel://h:1,h:2", "no service"),
+            ("redis+sentinel://h:1,h:x/shop", "port"),
+            ("redis+sentinel://h/shop/x", "no database"),
+            ("redis://h?sentinel_password=x", "redis+sentinel://"),
         ] {
             let error = read(url).unwrap_err();
             assert!(error.message().contains(part), "{url}: {error}");
@@ -356,6 +417,10 @@ mod tests {
             "redis://h?command_timeout=S",
             "rediss://h?insecure=S",
             "redis://h?password=S",
+            "redis+sentinel://:S@h/shop",
+            "redis+sentinel://:S@h,h/shop",
+            "redis+sentinel://h:S/shop",
+            "redis://h?sentinel_password=S",
             "unix://:S@run/a.sock",
             "unix://S",
             "embedded://:S@x",

@@ -52,6 +52,12 @@ impl<'a> Attempt<'a> {
         Ok(wanted.min(left))
     }
 
+    /// Asks the owner as before a wait, for whoever has a part of the time: how long to wait at most, or none where nobody wants
+    /// the connection any more.
+    pub(crate) fn tick(&mut self) -> Option<Duration> {
+        (self.tick)()
+    }
+
     /// What is left of the time.
     pub(crate) fn left(&self) -> Duration {
         self.deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()))

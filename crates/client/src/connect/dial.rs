@@ -41,16 +41,26 @@ const KEEPALIVE_COUNT: u32 = 4;
 /// Opens a stream to the server, for the task at this post.
 pub(crate) async fn dial(config: &Config, post: &Post, attempt: &mut Attempt<'_>) -> io::Result<Socket> {
     match &config.endpoint {
-        Endpoint::Tcp { host, port } => {
-            let fd = tcp(host, *port, post, attempt).await?;
-            match &config.tls {
-                None => Ok(Socket::new(fd, None)),
-                Some(tls) => seal(fd, tls, host, post, attempt).await,
-            }
-        }
+        Endpoint::Tcp { host, port } => dial_host(config, host, *port, post, attempt).await,
         Endpoint::Unix(path) => Ok(Socket::new(unix(path, post, attempt).await?, None)),
         Endpoint::Cluster(_) => Err(io::Error::other("a cluster is several servers, and each has a socket of its own")),
+        Endpoint::Sentinel { .. } => Err(io::Error::other("nobody has said where the service is")),
         Endpoint::Embedded(_) => Err(io::Error::other("an embedded engine has no socket")),
+    }
+}
+
+/// Opens a stream to this host, in the way that the configuration says.
+pub(crate) async fn dial_host(
+    config: &Config,
+    host: &str,
+    port: u16,
+    post: &Post,
+    attempt: &mut Attempt<'_>,
+) -> io::Result<Socket> {
+    let fd = tcp(host, port, post, attempt).await?;
+    match &config.tls {
+        None => Ok(Socket::new(fd, None)),
+        Some(tls) => seal(fd, tls, host, post, attempt).await,
     }
 }
 

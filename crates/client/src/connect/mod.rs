@@ -1,10 +1,14 @@
-//! From an endpoint to a connection that has been greeted: names, addresses, TLS, the first words.
+//! From an endpoint to a connection that has been greeted: names, addresses, TLS, the first words, and who is asked first
+//! where a service is.
 
 pub(crate) mod attempt;
 pub(crate) mod dial;
 pub(crate) mod handshake;
 mod names;
 pub(crate) mod questions;
+pub(crate) mod refusal;
+pub(crate) mod sentinel;
 pub(crate) mod socket;
+pub(crate) mod talk;
 #[cfg(feature = "tls")]
 pub(crate) mod tls_stream;

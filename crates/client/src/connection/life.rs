@@ -15,8 +15,9 @@ use super::reader::{Calls, Cause, Habit, LONE_TICK, Rest, read};
 use super::silence::{Advice, Flight, Vigil};
 use super::{Link, Shared, no_such_database};
 use crate::connect::attempt::Attempt;
-use crate::connect::dial::dial;
-use crate::connect::handshake::{Refusal, greet};
+use crate::connect::refusal::Refusal;
+use crate::connect::sentinel::search::reach;
+use crate::connect::sentinel::service::Follower;
 use crate::connect::socket::Socket;
 use crate::error::{Error, ErrorKind};
 use crate::pipe::in_flight::{Asker, Entry};
@@ -74,13 +75,18 @@ fn collapse(link: &Link, why: &str) {
 /// The whole life: connection after connection until nobody wants one.
 async fn live(link: &Link, post: &Post) {
     let mut failures = 0u32;
+    let follower = link.vitals.follow(post.bell());
     loop {
-        match establish(link, post).await {
+        match establish(link, post, follower.as_ref()).await {
             Ok(socket) => {
                 let since = Instant::now();
                 let mut done = Completions::default();
                 let cause = serve(link, &socket, post, &mut done).await;
                 link.finish(&mut done);
+                let cause = match follower.as_ref().and_then(Follower::farewell) {
+                    Some(why) if !matches!(cause, Cause::Closed) => Cause::Broken(why),
+                    _ => cause,
+                };
                 disconnect(link, &socket, post, &cause).await;
                 if matches!(cause, Cause::Closed) {
                     break;
@@ -93,8 +99,12 @@ async fn live(link: &Link, post: &Post) {
             Err(refusal) => refuse(link, refusal),
         }
         failures = failures.saturating_add(1);
-        if ends_with_it(link) || !rest(link, post, failures).await {
+        if ends_with_it(link) || !rest(link, post, failures, follower.as_ref()).await {
             break;
+        }
+        // Elsewhere nothing has failed yet.
+        if follower.as_ref().is_some_and(Follower::was_told) {
+            failures = 0;
         }
     }
     end(link);
@@ -110,7 +120,7 @@ fn ends_with_it(link: &Link) -> bool {
 }
 
 /// Connects, greets, and lets what is gathered go.
-async fn establish(link: &Link, post: &Post) -> Result<Arc<Socket>, Refusal> {
+async fn establish(link: &Link, post: &Post, follower: Option<&Follower>) -> Result<Arc<Socket>, Refusal> {
     let mut closing_since = None;
     let mut tick = || {
         let slice = tend(link);
@@ -123,8 +133,7 @@ async fn establish(link: &Link, post: &Post) -> Result<Arc<Socket>, Refusal> {
         Some(slice)
     };
     let mut attempt = Attempt::new(link.config.connect_timeout, &mut tick);
-    let socket = Arc::new(dial(&link.config, post, &mut attempt).await?);
-    let greeting = greet(&socket, &link.config, post, &mut attempt).await?;
+    let (socket, greeting) = reach(follower, &link.config, post, &mut attempt).await?;
     link.databases.store(greeting.databases, Ordering::Relaxed);
     link.pings.store(greeting.pings, Ordering::Relaxed);
     link.near.greeted(greeting.speaks_resp3);
@@ -357,8 +366,9 @@ fn pause(link: &Link, failures: u32) -> Duration {
 }
 
 /// Waits before the next attempt, at random between half the pause and all of it, so that a server that comes back is not
-/// met by all its clients at once. False when nobody needs another connection.
-async fn rest(link: &Link, post: &Post, failures: u32) -> bool {
+/// met by all its clients at once; no longer where the server turns out to be elsewhere. False when nobody needs another
+/// connection.
+async fn rest(link: &Link, post: &Post, failures: u32, follower: Option<&Follower>) -> bool {
     // A fresh RandomState is seeded by the system; how seldom this runs makes its cost irrelevant.
     let share = 0.5 + (RandomState::new().hash_one(failures) % 1024) as f64 / 2048.0;
     // A time beyond what the machine can count is never over.
@@ -368,7 +378,8 @@ async fn rest(link: &Link, post: &Post, failures: u32) -> bool {
             return false;
         }
         let next = Instant::now().checked_add(tend(link));
-        if until.is_some_and(|until| until <= Instant::now()) {
+        let is_over = until.is_some_and(|until| until <= Instant::now());
+        if is_over || follower.is_some_and(Follower::was_told) {
             // A pause of nothing at all leaves the others their turns.
             post.pass().await;
             return true;

@@ -19,6 +19,7 @@
 pub(crate) mod deadline;
 mod gathered;
 pub(crate) mod life;
+mod moved;
 mod near;
 mod owner;
 pub(crate) mod probe;
@@ -31,7 +32,7 @@ mod tracker;
 mod unanswered;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -99,15 +100,15 @@ pub(crate) fn limit_ms(limit: Option<Duration>) -> u32 {
 impl Link {
     pub(crate) fn new(config: Config, lasting: bool, vitals: Arc<Vitals>) -> std::io::Result<Arc<Self>> {
         let bell = Bell::new()?;
-        Ok(Arc::new_cyclic(|link: &std::sync::Weak<Link>| Self {
+        Ok(Arc::new_cyclic(|link: &Weak<Link>| Self {
             shared: Mutex::new(Shared::new(Pipe::new(config.database, Source::new(link.clone())))),
             lasting: AtomicBool::new(lasting),
             process: Process::this(),
+            intake: Mutex::new(Intake::with_witness(vitals.witness(link))),
             vitals,
             pings: AtomicBool::new(false),
             patient: AtomicBool::new(false),
             collapsed: OnceLock::new(),
-            intake: Mutex::new(Intake::default()),
             changed: Condvar::new(),
             bell,
             lone_bell: OnceLock::new(),
@@ -200,8 +201,7 @@ impl Link {
             let Some((bytes, written)) = shared.pipe.lend() else { break };
             let rest = bytes.get(written..).unwrap_or_default();
             let length = rest.len();
-            let result = MutexGuard::unlocked(&mut shared, || socket.send(rest));
-            let count = match result {
+            let count = match MutexGuard::unlocked(&mut shared, || socket.send(rest)) {
                 Ok(count) => count,
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => 0,
                 Err(_) => {

@@ -4,14 +4,16 @@
 //! is there, whatever it answers. The question is asked by a task that lives as long as the question, at most one at a time
 //! for all connections of a client, and what any of them hears serves all.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
 use crate::config::Config;
 use crate::connect::attempt::Attempt;
-use crate::connect::dial::dial;
+use crate::connect::dial::{dial, dial_host};
+use crate::connect::sentinel::service::{Follower, Service};
+use crate::pipe::reply_reader::Witness;
 use crate::reactor::post::Post;
 use crate::reactor::{Bell, start};
 
@@ -22,6 +24,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 #[derive(Default)]
 pub(crate) struct Vitals {
     state: Mutex<State>,
+    /// Where it is, if Sentinels are asked for that.
+    service: Option<Arc<Service>>,
 }
 
 #[derive(Default)]
@@ -46,6 +50,21 @@ pub(crate) enum Knowledge {
 }
 
 impl Vitals {
+    /// Nothing is known yet of the server that this configuration names.
+    pub(crate) fn of(config: &Config) -> Arc<Self> {
+        Arc::new(Self { state: Mutex::default(), service: Service::of(config) })
+    }
+
+    /// The task of this bell connects to the server from now on, wherever it is. None where it is always at one place.
+    pub(crate) fn follow(&self, bell: Bell) -> Option<Follower> {
+        self.service.as_ref().map(|service| service.follow(bell))
+    }
+
+    /// Whoever is to know when the server turns commands away: a connection, where the server may turn out to be elsewhere.
+    pub(crate) fn witness<W: Witness + 'static>(&self, connection: &Weak<W>) -> Option<Weak<dyn Witness>> {
+        self.service.as_ref().map(|_| connection.clone() as Weak<dyn Witness>)
+    }
+
     /// The server has said something.
     pub(crate) fn hear(&self, at: Instant) {
         let mut state = self.state.lock();
@@ -70,7 +89,7 @@ impl Vitals {
         let asked = Instant::now();
         let (unasked, failed) = (Arc::clone(&vitals), Arc::clone(&vitals));
         let ask = async move |post: Post| {
-            let answered = asks(&config, deadline, &post).await;
+            let answered = asks(&config, vitals.service.as_deref(), deadline, &post).await;
             let mut state = vitals.state.lock();
             state.asking = false;
             if answered { state.heard = Some(Instant::now()) } else { state.unanswered = Some(asked) }
@@ -84,7 +103,7 @@ impl Vitals {
 }
 
 /// Whether the server says anything on a connection of its own before the deadline.
-async fn asks(config: &Config, deadline: Instant, post: &Post) -> bool {
+async fn asks(config: &Config, service: Option<&Service>, deadline: Instant, post: &Post) -> bool {
     let mut tick = || Some(PAUSE);
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -92,7 +111,7 @@ async fn asks(config: &Config, deadline: Instant, post: &Post) -> bool {
             return false;
         }
         let mut attempt = Attempt::new(left, &mut tick);
-        match ask_once(config, post, &mut attempt).await {
+        match ask_once(config, service, post, &mut attempt).await {
             Ok(0) => {}
             Ok(_) => return true,
             // Whoever speaks TLS wrongly is there.
@@ -107,8 +126,16 @@ async fn asks(config: &Config, deadline: Instant, post: &Post) -> bool {
 }
 
 /// Connects, asks, and says how many bytes came.
-async fn ask_once(config: &Config, post: &Post, attempt: &mut Attempt<'_>) -> std::io::Result<usize> {
-    let socket = dial(config, post, attempt).await?;
+async fn ask_once(
+    config: &Config,
+    service: Option<&Service>,
+    post: &Post,
+    attempt: &mut Attempt<'_>,
+) -> std::io::Result<usize> {
+    let socket = match service.and_then(Service::primary) {
+        None => dial(config, post, attempt).await?,
+        Some(place) => dial_host(config, &place.host, place.port, post, attempt).await?,
+    };
     let watch = post.watch(&socket)?;
     // An ECHO of nothing is refused, and a refusal is an answer: a server gives it before it asks for a password, and while
     // CLIENT PAUSE holds up everything that can be executed. So few bytes always find room on a fresh connection.

@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 use std::mem;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use sleeve_wire::attribute::behind_attributes;
 use sleeve_wire::frame::{Scanner, short_bulk};
@@ -55,6 +55,22 @@ impl Resumption {
     }
 }
 
+/// Who is to know when a server turns commands away.
+pub(crate) trait Witness: Send + Sync {
+    /// The server has answered with this error. The intake's lock is held.
+    fn refused(&self, error: &[u8]);
+}
+
+/// Whoever is to know of errors hears of this one, if it is one. Those that a server turns commands away with are too long to be
+/// kept in a slot, so nobody asks this of a reply that is short.
+fn testify(witness: Option<&Weak<dyn Witness>>, reply: &[u8]) {
+    if reply.first() == Some(&b'-')
+        && let Some(witness) = witness.and_then(Weak::upgrade)
+    {
+        witness.refused(reply.trim_ascii_end().get(1..).unwrap_or_default());
+    }
+}
+
 /// Where a whole reply stands in the buffer.
 struct Whole {
     start: usize,
@@ -90,9 +106,16 @@ pub(crate) struct Intake {
     pub(crate) synced: Synced,
     /// What is kept true by messages that say which keys have changed.
     pub(crate) cache: Option<Arc<dyn Cache>>,
+    /// Who is to know of errors, if anybody is.
+    witness: Option<Weak<dyn Witness>>,
 }
 
 impl Intake {
+    /// One with somebody who is to know of errors.
+    pub(crate) fn with_witness(witness: Option<Weak<dyn Witness>>) -> Self {
+        Self { witness, ..Self::default() }
+    }
+
     /// Room to read into: never empty, and never so much that filling it takes long.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         let mut kept = self.replies.first().map_or(self.start, |whole| whole.start);
@@ -179,7 +202,10 @@ impl Intake {
                 }
             }
             let step = match &mut entry.asker {
-                Asker::Exchange(exchange) => exchange.accept(reply, done),
+                Asker::Exchange(exchange) => {
+                    testify(self.witness.as_ref(), reply);
+                    exchange.accept(reply, done)
+                }
                 Asker::Read(read) => read.accept(reply, done),
                 asker @ Asker::Routed(_) => asker.accept_routed(reply, done),
                 _ => Step::Done,
@@ -192,7 +218,10 @@ impl Intake {
                 (Some(Entry { asker: Asker::Slot(target), .. }), _) => {
                     let payload = match Payload::short(reply, head) {
                         Some(short) => short,
-                        None if reply.len() < HANDED_OVER_MIN || reply.len() != end => Payload::Long(reply.into()),
+                        None if reply.len() < HANDED_OVER_MIN || reply.len() != end => {
+                            testify(self.witness.as_ref(), reply);
+                            Payload::Long(reply.into())
+                        }
                         None => {
                             target.complete(Payload::Long(self.hand_over(end)), done);
                             let handed_out = replies.len() - rest.len();

@@ -15,9 +15,11 @@ use super::news::{News, Word};
 use super::wanted::{Progress, Wanted};
 use crate::config::Config;
 use crate::connect::attempt::Attempt;
-use crate::connect::dial::dial;
-use crate::connect::handshake::{Refusal, greet, send_all};
+use crate::connect::refusal::Refusal;
+use crate::connect::sentinel::search::reach;
+use crate::connect::sentinel::service::Follower;
 use crate::connect::socket::Socket;
+use crate::connect::talk::send_all;
 use crate::connection::probe::Vitals;
 use crate::connection::silence::{Advice, Flight, Vigil};
 use crate::error::{Error, ErrorKind};
@@ -92,9 +94,10 @@ impl From<io::Error> for Cause {
 
 async fn live(listener: &Listener, post: &Post) {
     let (mut has_begun, mut pause) = (false, listener.config.backoff_min);
+    let follower = listener.vitals.follow(post.bell());
     loop {
         let since = Instant::now();
-        match serve(listener, post, &mut has_begun).await {
+        match serve(listener, post, follower.as_ref(), &mut has_begun).await {
             Cause::Abandoned => return,
             Cause::Refused(error) => return listener.end(error),
             // Who subscribes is told at once when that does not work; later on it is tried for ever.
@@ -102,21 +105,26 @@ async fn live(listener: &Listener, post: &Post) {
             Cause::Lost(_) if since.elapsed() > pause => pause = listener.config.backoff_min,
             Cause::Turned(_) | Cause::Lost(_) => pause = pause.saturating_mul(2).min(listener.config.backoff_max),
         }
-        if !rest(listener, post, pause).await {
+        if !rest(listener, post, pause, follower.as_ref()).await {
             return;
+        }
+        // Elsewhere nothing has failed yet.
+        if follower.as_ref().is_some_and(Follower::was_told) {
+            pause = listener.config.backoff_min;
         }
     }
 }
 
-/// Waits before the next attempt, however often somebody changes what is wanted. False when nobody reads any more.
-async fn rest(listener: &Listener, post: &Post, pause: Duration) -> bool {
+/// Waits before the next attempt, however often somebody changes what is wanted; no longer where the server turns out to be
+/// elsewhere. False when nobody reads any more.
+async fn rest(listener: &Listener, post: &Post, pause: Duration, follower: Option<&Follower>) -> bool {
     // A time beyond what the machine can count is never over.
     let until = Instant::now().checked_add(pause);
     loop {
         if listener.inbox.is_abandoned() {
             return false;
         }
-        if until.is_some_and(|until| until <= Instant::now()) {
+        if until.is_some_and(|until| until <= Instant::now()) || follower.is_some_and(Follower::was_told) {
             // A pause of nothing at all leaves the others their turns.
             post.pass().await;
             return true;
@@ -126,13 +134,13 @@ async fn rest(listener: &Listener, post: &Post, pause: Duration) -> bool {
 }
 
 /// One connection, from its beginning to its end.
-async fn serve(listener: &Listener, post: &Post, has_begun: &mut bool) -> Cause {
-    let (socket, pings) = match subscribe(listener, post).await {
+async fn serve(listener: &Listener, post: &Post, follower: Option<&Follower>, has_begun: &mut bool) -> Cause {
+    let (socket, pings) = match subscribe(listener, post, follower).await {
         Ok(subscribed) => subscribed,
         Err(_) if listener.inbox.is_abandoned() => return Cause::Abandoned,
         Err(cause) => return cause,
     };
-    let watch = match post.watch(&socket) {
+    let watch = match post.watch(&*socket) {
         Ok(watch) => watch,
         Err(error) => return error.into(),
     };
@@ -155,13 +163,16 @@ async fn serve(listener: &Listener, post: &Post, has_begun: &mut bool) -> Cause 
 }
 
 /// Connects and sends the request. Also says whether the server may be asked whether it is still there.
-async fn subscribe(listener: &Listener, post: &Post) -> Result<(Socket, bool), Cause> {
+async fn subscribe(
+    listener: &Listener,
+    post: &Post,
+    follower: Option<&Follower>,
+) -> Result<(Arc<Socket>, bool), Cause> {
     let mut tick = || (!listener.inbox.is_abandoned()).then_some(Duration::MAX);
     let mut attempt = Attempt::new(listener.config.connect_timeout, &mut tick);
-    let socket = dial(&listener.config, post, &mut attempt).await?;
-    let greeting = greet(&socket, &listener.config, post, &mut attempt).await?;
+    let (socket, greeting) = reach(follower, &listener.config, post, &mut attempt).await?;
     let request = listener.wanted.restart().map_err(Cause::Refused)?;
-    send_all(&post.watch(&socket)?, &request, post, &mut attempt).await?;
+    send_all(&post.watch(&*socket)?, &request, post, &mut attempt).await?;
     Ok((socket, greeting.pings))
 }
 

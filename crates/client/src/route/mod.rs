@@ -68,7 +68,10 @@ impl Route {
             #[cfg(not(feature = "embedded"))]
             Endpoint::Embedded(_) => Err(Error::unsent(ErrorKind::Configuration, NO_ENGINE)),
             Endpoint::Cluster(_) => upkeep::open(config).map(Self::Cluster),
-            _ => Self::remote(config, lasting, Arc::default()),
+            _ => {
+                let vitals = Vitals::of(&config);
+                Self::remote(config, lasting, vitals)
+            }
         }
     }
 

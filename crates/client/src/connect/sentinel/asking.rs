@@ -1,0 +1,180 @@
+//! What is asked of a Sentinel, and of the server that it names. What either answers is foreign, and may be anything.
+
+use sleeve_wire::frame::{Frame, Items, decode};
+
+use super::service::Address;
+use crate::config::Config;
+use crate::connect::attempt::Attempt;
+use crate::connect::dial::dial_host;
+use crate::connect::handshake::{Greeting, greet};
+use crate::connect::refusal::Refusal;
+use crate::connect::socket::Socket;
+use crate::connect::talk::Talk;
+use crate::reactor::post::Post;
+
+/// The channel on which a Sentinel says that a primary is elsewhere.
+pub(super) const SWITCH: &str = "+switch-master";
+
+/// What a Sentinel has said of a service.
+pub(super) struct Answer {
+    /// None where it knows no service of this name.
+    pub(super) primary: Option<Address>,
+    /// The service's other Sentinels.
+    pub(super) others: Vec<Address>,
+}
+
+/// Asks a Sentinel about a service.
+pub(super) async fn ask(
+    sentinel: &Address,
+    service: &str,
+    config: &Config,
+    post: &Post,
+    attempt: &mut Attempt<'_>,
+) -> Result<Answer, Refusal> {
+    let socket = dial_host(config, &sentinel.host, sentinel.port, post, attempt).await?;
+    let mut talk = Talk::new(&socket, post, attempt)?;
+    // All go out together.
+    let has_password = log_in(&mut talk, config).await?;
+    talk.send(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", service]).await?;
+    talk.send(&["SENTINEL", "SENTINELS", service]).await?;
+    if has_password {
+        check(&talk.reply().await?)?;
+    }
+    let primary = read_primary(&talk.reply().await?)?;
+    Ok(Answer { primary, others: read_others(&talk.reply().await?) })
+}
+
+/// Sends a Sentinel the password that is for Sentinels. Whether there is one, to which there will be a reply.
+pub(super) async fn log_in(talk: &mut Talk<'_, '_>, config: &Config) -> Result<bool, Refusal> {
+    let Some(password) = &config.sentinel_password else { return Ok(false) };
+    let user = config.sentinel_user.as_deref();
+    let words: Vec<&str> = ["AUTH"].into_iter().chain(user).chain([password.as_str()]).collect();
+    talk.send(&words).await?;
+    Ok(true)
+}
+
+/// Fails where a Sentinel has answered with an error.
+pub(super) fn check(reply: &[u8]) -> Result<(), Refusal> {
+    match decode(reply) {
+        Ok((Frame::Error(text), _)) => Err(Refusal::by_server(text)),
+        _ => Ok(()),
+    }
+}
+
+/// Connects to the server that was named, and greets it. It has to be a primary.
+pub(super) async fn enter(
+    place: &Address,
+    config: &Config,
+    post: &Post,
+    attempt: &mut Attempt<'_>,
+) -> Result<(Socket, Greeting), Refusal> {
+    let socket = dial_host(config, &place.host, place.port, post, attempt).await?;
+    let greeting = greet(&socket, config, post, attempt).await?;
+    Ok((socket, greeting))
+}
+
+fn read_primary(reply: &[u8]) -> Result<Option<Address>, Refusal> {
+    match decode(reply) {
+        Ok((Frame::Null, _)) => Ok(None),
+        Ok((Frame::Error(text), _)) => Err(Refusal::by_server(text)),
+        Ok((Frame::Array(mut words), _)) => {
+            let address = word(&mut words).zip(word(&mut words)).and_then(|(host, port)| address(host, port));
+            address.map(Some).ok_or_else(|| Refusal::temporary("it names no address".to_owned()))
+        }
+        _ => Err(Refusal::temporary("it is no Sentinel, as it names no address".to_owned())),
+    }
+}
+
+/// Addresses in a list of lists of fields; what is none is passed over.
+fn read_others(reply: &[u8]) -> Vec<Address> {
+    let Ok((Frame::Array(rows), _)) = decode(reply) else { return Vec::new() };
+    rows.map_while(Result::ok).filter_map(read_row).collect()
+}
+
+fn read_row(row: Frame<'_>) -> Option<Address> {
+    let (Frame::Array(mut fields) | Frame::Map(mut fields)) = row else { return None };
+    let (mut host, mut port) = (None, None);
+    while let Some((field, value)) = word(&mut fields).zip(word(&mut fields)) {
+        match field {
+            b"ip" => host = Some(value),
+            b"port" => port = Some(value),
+            _ => {}
+        }
+    }
+    address(host?, port?)
+}
+
+/// The next of them, if it is a string.
+fn word<'a>(words: &mut Items<'a>) -> Option<&'a [u8]> {
+    match words.next()?.ok()? {
+        Frame::Bulk(word) => Some(word),
+        _ => None,
+    }
+}
+
+fn address(host: &[u8], port: &[u8]) -> Option<Address> {
+    let (host, port) = (std::str::from_utf8(host).ok()?, std::str::from_utf8(port).ok()?.parse().ok()?);
+    (!host.is_empty() && port > 0).then(|| Address { host: host.to_owned(), port })
+}
+
+/// Where the primary of this service is from now on, if that is what the message says.
+pub(super) fn read_switch(message: &[u8], service: &str) -> Option<Address> {
+    let (Frame::Array(mut words), _) = decode(message).ok()? else { return None };
+    if word(&mut words)? != b"message" || word(&mut words)? != SWITCH.as_bytes() {
+        return None;
+    }
+    // The service, the old address and port, the new address and port.
+    let mut words = word(&mut words)?.split(|&byte| byte == b' ');
+    let (name, _, _) = (words.next()?, words.next()?, words.next()?);
+    if name != service.as_bytes() { None } else { address(words.next()?, words.next()?) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(host: &str, port: u16) -> Address {
+        Address { host: host.to_owned(), port }
+    }
+
+    #[test]
+    fn a_primary_is_an_address() {
+        let read = |reply: &[u8]| read_primary(reply).map_err(|refusal| refusal.error.message().to_owned());
+        assert_eq!(read(b"*2\r\n$9\r\n127.0.0.1\r\n$4\r\n6379\r\n"), Ok(Some(at("127.0.0.1", 6379))));
+        assert_eq!(read(b"*-1\r\n"), Ok(None));
+        for nonsense in [
+            &b"*2\r\n$1\r\na\r\n$1\r\n0\r\n"[..],
+            b"*2\r\n$0\r\n\r\n$1\r\n1\r\n",
+            b"*1\r\n$1\r\na\r\n",
+            b"+OK\r\n",
+            b"*",
+        ] {
+            assert!(read(nonsense).expect_err("no address").contains("no address"), "{}", nonsense.escape_ascii());
+        }
+        let refused = read(b"-NOAUTH Authentication required.\r\n").expect_err("it does not say");
+        assert!(refused.contains("NOAUTH"), "{refused}");
+    }
+
+    #[test]
+    fn other_sentinels_are_read_and_what_is_none_is_passed_over() {
+        let row = "*6\r\n$4\r\nname\r\n$1\r\nx\r\n$2\r\nip\r\n$3\r\n::1\r\n$4\r\nport\r\n$5\r\n26379\r\n";
+        let portless = "*2\r\n$2\r\nip\r\n$3\r\n::1\r\n";
+        let reply = format!("*4\r\n{row}:7\r\n{portless}{row}");
+        assert_eq!(read_others(reply.as_bytes()), [at("::1", 26379), at("::1", 26379)]);
+        assert_eq!(read_others(b"-ERR No such master with that name\r\n"), []);
+        assert_eq!(read_others(b"*2\r\n"), []);
+    }
+
+    #[test]
+    fn a_switch_is_told_of_for_one_service() {
+        let message = |channel: &str, text: &str| {
+            format!("*3\r\n$7\r\nmessage\r\n${}\r\n{channel}\r\n${}\r\n{text}\r\n", channel.len(), text.len())
+        };
+        let read = |message: String| read_switch(message.as_bytes(), "shop");
+        assert_eq!(read(message(SWITCH, "shop 10.0.0.1 1 10.0.0.2 2")), Some(at("10.0.0.2", 2)));
+        assert_eq!(read(message(SWITCH, "shop2 10.0.0.1 1 10.0.0.2 2")), None);
+        assert_eq!(read(message(SWITCH, "shop 10.0.0.1 1 10.0.0.2")), None);
+        assert_eq!(read(message("+sdown", "shop 10.0.0.1 1 10.0.0.2 2")), None);
+        assert_eq!(read("*1\r\n$7\r\nmessage\r\n".to_owned()), None);
+    }
+}

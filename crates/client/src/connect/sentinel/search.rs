@@ -1,0 +1,162 @@
+//! From an endpoint to a connection that has been greeted, also where Sentinels have to be asked first.
+//!
+//! The Sentinels are asked one after the other, whoever answered last first, until one of them names a server that can be
+//! reached and says itself that it is a primary. Each of them, and each server, has a share of the time that is left, so that
+//! one that does not answer leaves some for the others. All of it is over as soon as the task is told that the primary is
+//! elsewhere. On the reactor's thread, as whatever connects.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::asking::{ask, enter};
+use super::service::{Address, Follower};
+use super::watch;
+use crate::config::Config;
+use crate::connect::attempt::Attempt;
+use crate::connect::dial::dial;
+use crate::connect::handshake::{Greeting, greet};
+use crate::connect::refusal::Refusal;
+use crate::connect::socket::Socket;
+use crate::reactor::post::Post;
+
+/// How long a Sentinel may take to answer before the next is asked.
+pub(super) const SENTINEL_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// Connects to the server, or to the primary of the service, and greets it.
+pub(crate) async fn reach(
+    follower: Option<&Follower>,
+    config: &Config,
+    post: &Post,
+    attempt: &mut Attempt<'_>,
+) -> Result<(Arc<Socket>, Greeting), Refusal> {
+    if let Some(follower) = follower {
+        return Search { follower, config, post, said: Vec::new(), tried: Vec::new(), is_hopeless: true }
+            .run(attempt)
+            .await;
+    }
+    let socket = dial(config, post, attempt).await?;
+    let greeting = greet(&socket, config, post, attempt).await?;
+    Ok((Arc::new(socket), greeting))
+}
+
+/// One look for the primary.
+struct Search<'a> {
+    follower: &'a Follower,
+    config: &'a Config,
+    post: &'a Post,
+    /// What each of the Sentinels led to.
+    said: Vec<String>,
+    /// The servers that were named, and were no use.
+    tried: Vec<Address>,
+    /// Nothing that was said will change by itself.
+    is_hopeless: bool,
+}
+
+impl Search<'_> {
+    /// Looks for the primary, and again where it turns out to be elsewhere meanwhile.
+    async fn run(mut self, attempt: &mut Attempt<'_>) -> Result<(Arc<Socket>, Greeting), Refusal> {
+        loop {
+            self.follower.set_out();
+            let reached = self.ask_all(attempt).await;
+            if reached.is_some() || !self.follower.was_told() || attempt.left().is_zero() {
+                return reached.ok_or_else(|| self.nowhere());
+            }
+            (self.said, self.tried, self.is_hopeless) = (Vec::new(), Vec::new(), true);
+            attempt.pass(self.post).await?;
+        }
+    }
+
+    /// Asks the Sentinels until one of them has led to the primary.
+    async fn ask_all(&mut self, attempt: &mut Attempt<'_>) -> Option<(Arc<Socket>, Greeting)> {
+        let service = &self.follower.service;
+        let mut asked: Vec<Address> = Vec::new();
+        while !self.follower.was_told() {
+            // Whoever has answered may have named others.
+            let unasked: Vec<_> = service.sentinels().into_iter().filter(|one| !asked.contains(one)).collect();
+            let sentinel = unasked.first()?;
+            let parts = u32::try_from(unasked.len()).unwrap_or(u32::MAX).saturating_add(1);
+            if let Some(place) = self.ask(sentinel, attempt.left() / parts, attempt).await {
+                // Whoever waits for a server that is gone waits for no longer than until that is said.
+                watch::start(service, self.config, sentinel);
+                let reached = self.try_place(&place, sentinel, attempt.left() / (parts - 1), attempt).await;
+                if reached.is_some() {
+                    service.prefer(sentinel);
+                    return reached;
+                }
+            }
+            asked.push(sentinel.clone());
+        }
+        None
+    }
+
+    /// Asks a Sentinel where the primary is, for at most this long.
+    async fn ask(&mut self, sentinel: &Address, time: Duration, attempt: &mut Attempt<'_>) -> Option<Address> {
+        let service = &self.follower.service;
+        let (config, post) = (self.config, self.post);
+        let work = async |attempt: &mut Attempt<'_>| ask(sentinel, &service.name, config, post, attempt).await;
+        match self.spend(time.min(SENTINEL_TIME_MAX), attempt, work).await {
+            Ok(answer) => {
+                service.learn(sentinel, answer.others);
+                if answer.primary.is_none() {
+                    self.said.push(format!("{sentinel} knows no service of this name"));
+                }
+                answer.primary
+            }
+            Err(refusal) => {
+                self.note(sentinel.to_string(), &refusal);
+                None
+            }
+        }
+    }
+
+    /// Connects to the server that this Sentinel has named, in at most this long.
+    async fn try_place(
+        &mut self,
+        place: &Address,
+        sentinel: &Address,
+        time: Duration,
+        attempt: &mut Attempt<'_>,
+    ) -> Option<(Arc<Socket>, Greeting)> {
+        if self.tried.contains(place) {
+            self.said.push(format!("{sentinel} names {place} too"));
+            return None;
+        }
+        self.follower.head_for(place);
+        let (config, post) = (self.config, self.post);
+        let work = async |attempt: &mut Attempt<'_>| enter(place, config, post, attempt).await;
+        match self.spend(time, attempt, work).await {
+            Ok((socket, greeting)) => {
+                let socket = Arc::new(socket);
+                self.follower.arrive(place, &socket).then_some((socket, greeting))
+            }
+            Err(refusal) => {
+                self.tried.push(place.clone());
+                self.note(format!("{sentinel} names {place}"), &refusal);
+                None
+            }
+        }
+    }
+
+    /// Spends at most this much of an attempt, and no more of it once the primary is known to be elsewhere.
+    async fn spend<R>(
+        &self,
+        time: Duration,
+        attempt: &mut Attempt<'_>,
+        work: impl AsyncFnOnce(&mut Attempt<'_>) -> Result<R, Refusal>,
+    ) -> Result<R, Refusal> {
+        let time = time.min(attempt.left());
+        let mut tick = || if self.follower.was_told() { None } else { attempt.tick() };
+        work(&mut Attempt::new(time, &mut tick)).await
+    }
+
+    fn note(&mut self, whom: String, refusal: &Refusal) {
+        self.is_hopeless &= refusal.permanent;
+        self.said.push(format!("{whom}: {}", refusal.error.message()));
+    }
+
+    /// Nobody has led to a primary.
+    fn nowhere(&self) -> Refusal {
+        let message = format!("no Sentinel leads to its primary: {}", self.said.join("; "));
+        if self.is_hopeless { Refusal::permanent(message) } else { Refusal::temporary(message) }
+    }
+}

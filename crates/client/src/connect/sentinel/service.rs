@@ -1,0 +1,222 @@
+//! What the connections of one client know of a service: who its Sentinels are, where its primary is, and who is to be told
+//! when that changes.
+//!
+//! Each connection's task follows it for as long as it lives. Whoever learns of another primary tells all the others: their
+//! sockets are shut, so that they find their connections at an end, and their bells are rung, so that nobody waits for a
+//! server that is no primary any more. Nothing on the way of a command looks at any of this. Any thread; one short lock.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+
+use crate::config::{Config, Endpoint, write_place};
+use crate::connect::socket::Socket;
+use crate::reactor::Bell;
+
+/// Sentinels that are kept beside those of the configuration.
+const LEARNED_MAX: usize = 32;
+
+/// Where somebody listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Address {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_place(f, &self.host, self.port)
+    }
+}
+
+/// What is known of a service.
+pub(crate) struct Service {
+    /// What its Sentinels call it.
+    pub(super) name: String,
+    configured: Vec<Address>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// In the order in which they are asked.
+    sentinels: Vec<Address>,
+    primary: Option<Address>,
+    members: Vec<Arc<Member>>,
+    /// The bell of the task that listens for changes.
+    watch: Option<Bell>,
+}
+
+/// A connection's task, as far as it is to be told.
+struct Member {
+    bell: Bell,
+    /// Where it is connected, or about to be, or was last.
+    place: Mutex<Option<Address>>,
+    socket: Mutex<Weak<Socket>>,
+    /// The primary is elsewhere than where it was looked for.
+    was_told: AtomicBool,
+}
+
+impl Service {
+    /// The service that the configuration names, if it names one.
+    pub(crate) fn of(config: &Config) -> Option<Arc<Self>> {
+        let Endpoint::Sentinel { sentinels, service } = &config.endpoint else { return None };
+        let address = |(host, port): &(String, u16)| Address { host: host.clone(), port: *port };
+        let configured: Vec<_> = sentinels.iter().map(address).collect();
+        let state = State { sentinels: configured.clone(), ..State::default() };
+        Some(Arc::new(Self { name: service.clone(), configured, state: Mutex::new(state) }))
+    }
+
+    /// Where the primary was when somebody said so last.
+    pub(crate) fn primary(&self) -> Option<Address> {
+        self.state.lock().primary.clone()
+    }
+
+    /// The task of this bell follows the service from now on.
+    pub(crate) fn follow(self: &Arc<Self>, bell: Bell) -> Follower {
+        let (place, socket) = (Mutex::new(None), Mutex::new(Weak::new()));
+        let member = Arc::new(Member { bell, place, socket, was_told: AtomicBool::new(false) });
+        self.state.lock().members.push(Arc::clone(&member));
+        Follower { service: Arc::clone(self), member }
+    }
+
+    /// Its Sentinels, in the order in which they are asked.
+    pub(super) fn sentinels(&self) -> Vec<Address> {
+        self.state.lock().sentinels.clone()
+    }
+
+    /// The Sentinel behind this one, in the order in which they are asked; the first behind the last.
+    pub(super) fn after(&self, sentinel: &Address) -> Address {
+        let state = self.state.lock();
+        let next = state.sentinels.iter().position(|one| one == sentinel).map_or(0, |index| index + 1);
+        let next = state.sentinels.get(next).or(state.sentinels.first());
+        next.unwrap_or(sentinel).clone()
+    }
+
+    /// This Sentinel has led to the primary: it is asked first from now on.
+    pub(super) fn prefer(&self, sentinel: &Address) {
+        let mut state = self.state.lock();
+        state.sentinels.retain(|other| other != sentinel);
+        state.sentinels.insert(0, sentinel.clone());
+    }
+
+    /// A Sentinel has named the others: who is in neither list any more is forgotten.
+    pub(super) fn learn(&self, from: &Address, others: Vec<Address>) {
+        let mut state = self.state.lock();
+        let is_kept = |one: &Address| one == from || others.contains(one) || self.configured.contains(one);
+        state.sentinels.retain(is_kept);
+        for other in others {
+            if state.sentinels.len() < self.configured.len() + LEARNED_MAX && !state.sentinels.contains(&other) {
+                state.sentinels.push(other);
+            }
+        }
+    }
+
+    /// The primary is here: whoever is elsewhere is told, and where it was elsewhere before, also who looks for it.
+    pub(super) fn moves(&self, to: &Address) {
+        self.tell(&mut self.state.lock(), to);
+    }
+
+    /// As `moves`, with the lock.
+    fn tell(&self, state: &mut State, to: &Address) {
+        let has_moved = state.primary.as_ref().is_some_and(|before| before != to);
+        state.primary = Some(to.clone());
+        for member in &state.members {
+            let is_elsewhere = member.place.lock().as_ref().map_or(has_moved, |place| place != to);
+            if !is_elsewhere {
+                continue;
+            }
+            member.was_told.store(true, Ordering::Release);
+            if let Some(socket) = member.socket.lock().upgrade() {
+                socket.shut();
+            }
+            member.bell.ring();
+        }
+    }
+
+    /// Whether anybody is to be told of changes.
+    pub(super) fn is_followed(&self) -> bool {
+        !self.state.lock().members.is_empty()
+    }
+
+    /// Whoever has this bell is to listen for changes, unless somebody does already.
+    pub(super) fn begin_watch(&self, bell: Bell) -> bool {
+        let mut state = self.state.lock();
+        let is_first = state.watch.is_none();
+        state.watch.get_or_insert(bell);
+        is_first
+    }
+
+    /// Whether nobody is to be told of changes: then nobody listens for them any more.
+    pub(super) fn end_watch(&self) -> bool {
+        let mut state = self.state.lock();
+        let ends = state.members.is_empty();
+        if ends {
+            state.watch = None;
+        }
+        ends
+    }
+
+    /// Whoever has listened for changes has failed to.
+    pub(super) fn lose_watch(&self) {
+        self.state.lock().watch = None;
+    }
+}
+
+/// A connection's task that is told when the primary is elsewhere, until this is dropped.
+pub(crate) struct Follower {
+    pub(super) service: Arc<Service>,
+    member: Arc<Member>,
+}
+
+impl Follower {
+    /// It sets out to look for the primary, and has no place yet.
+    pub(super) fn set_out(&self) {
+        // Whoever moves the service has its lock: what is told from here on counts.
+        let _state = self.service.state.lock();
+        *self.member.place.lock() = None;
+        *self.member.socket.lock() = Weak::new();
+        self.member.was_told.store(false, Ordering::Release);
+    }
+
+    /// It was told where the primary is.
+    pub(super) fn head_for(&self, place: &Address) {
+        let _state = self.service.state.lock();
+        *self.member.place.lock() = Some(place.clone());
+    }
+
+    /// It is there: all the others are told. Not so where it was told meanwhile that the primary is elsewhere.
+    pub(super) fn arrive(&self, place: &Address, socket: &Arc<Socket>) -> bool {
+        let mut state = self.service.state.lock();
+        if self.was_told() {
+            return false;
+        }
+        *self.member.socket.lock() = Arc::downgrade(socket);
+        self.service.tell(&mut state, place);
+        true
+    }
+
+    /// Whether it was told that the primary is elsewhere since it set out.
+    pub(crate) fn was_told(&self) -> bool {
+        self.member.was_told.load(Ordering::Acquire)
+    }
+
+    /// Why its connection is at an end, if that is so because the primary is elsewhere.
+    pub(crate) fn farewell(&self) -> Option<String> {
+        let primary = self.service.primary().filter(|_| self.was_told())?;
+        Some(format!("the primary of the service {} is now {primary}", self.service.name))
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        let mut state = self.service.state.lock();
+        state.members.retain(|member| !Arc::ptr_eq(member, &self.member));
+        // The last one: nobody has to listen any more.
+        if let Some(watch) = state.watch.filter(|_| state.members.is_empty()) {
+            watch.ring();
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The task that listens for a client: one of the Sentinels tells it when the primary is elsewhere, and it tells all who follow
+//! the service.
+//!
+//! It subscribes with one Sentinel and goes on to the next when that one is lost or silent. What was said in between it asks for
+//! after it has subscribed, and believes when the server that is named is a primary. It begins with the first connection to
+//! the service and ends with the last.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::asking::{SWITCH, ask, check, enter, log_in, read_switch};
+use super::service::{Address, Service};
+use crate::config::Config;
+use crate::connect::attempt::Attempt;
+use crate::connect::dial::dial_host;
+use crate::connect::refusal::Refusal;
+use crate::connect::talk::Talk;
+use crate::reactor::post::Post;
+use crate::reactor::{self, Bell};
+
+/// For how long a Sentinel may be silent before it is asked whether it is still there, and then again before it is given up.
+const SILENCE_MAX: Duration = Duration::from_secs(1);
+
+/// The longest pause between two Sentinels.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// Has somebody listen, to this Sentinel first, unless somebody does already. Where that cannot be, connections ask when they
+/// are lost.
+pub(super) fn start(service: &Arc<Service>, config: &Config, sentinel: &Address) {
+    let Ok(bell) = Bell::new() else { return };
+    if !service.begin_watch(bell) {
+        return;
+    }
+    let (listened, failed, config) = (Arc::clone(service), Arc::clone(service), config.clone());
+    let first = sentinel.clone();
+    let task = async move |post| live(&listened, first, &config, &post).await;
+    if reactor::start(bell, task, move |_| failed.lose_watch()).is_err() {
+        service.lose_watch();
+    }
+}
+
+/// Listens with one Sentinel after the other for as long as anybody follows the service.
+async fn live(service: &Service, first: Address, config: &Config, post: &Post) {
+    let (mut sentinel, mut pause) = (first, config.backoff_min);
+    while !service.end_watch() {
+        let since = Instant::now();
+        let mut tick = || service.is_followed().then_some(Duration::MAX);
+        let mut attempt = Attempt::new(Duration::MAX, &mut tick);
+        // Whatever is wrong with it, another is next.
+        let _ = listen(service, &sentinel, config, post, &mut attempt).await;
+        sentinel = service.after(&sentinel);
+        pause = if since.elapsed() > PAUSE_MAX { config.backoff_min } else { (pause * 2).min(PAUSE_MAX) };
+        let until = Instant::now() + pause;
+        while Instant::now() < until && service.is_followed() {
+            post.wait(Some(until)).await;
+        }
+        // A pause of nothing at all leaves the others their turns.
+        post.pass().await;
+    }
+}
+
+/// Listens with this one until it is lost, or turns out to know nothing.
+async fn listen(
+    service: &Service,
+    sentinel: &Address,
+    config: &Config,
+    post: &Post,
+    attempt: &mut Attempt<'_>,
+) -> Result<(), Refusal> {
+    let socket = {
+        let mut tick = || attempt.tick();
+        let mut part = Attempt::new(config.connect_timeout.min(SILENCE_MAX), &mut tick);
+        dial_host(config, &sentinel.host, sentinel.port, post, &mut part).await?
+    };
+    let mut talk = Talk::new(&socket, post, attempt)?;
+    let has_password = log_in(&mut talk, config).await?;
+    talk.send(&["SUBSCRIBE", SWITCH]).await?;
+    for _ in 0..1 + u32::from(has_password) {
+        let Some(reply) = talk.reply_within(SILENCE_MAX).await? else { return Ok(()) };
+        check(&reply)?;
+    }
+    catch_up(service, sentinel, config, post).await?;
+    let mut was_asked = false;
+    loop {
+        match talk.reply_within(SILENCE_MAX).await? {
+            Some(message) => {
+                was_asked = false;
+                if let Some(place) = read_switch(&message, &service.name) {
+                    // The others may not have heard of it yet.
+                    service.prefer(sentinel);
+                    service.moves(&place);
+                }
+            }
+            None if was_asked => return Ok(()),
+            None => {
+                talk.send(&["PING"]).await?;
+                was_asked = true;
+            }
+        }
+    }
+}
+
+/// What may have been said before this Sentinel was listened to. It may be behind the others, so what it names has to say itself
+/// that it is a primary.
+async fn catch_up(service: &Service, sentinel: &Address, config: &Config, post: &Post) -> Result<(), Refusal> {
+    let mut tick = || service.is_followed().then_some(Duration::MAX);
+    let mut attempt = Attempt::new(config.connect_timeout.min(SILENCE_MAX), &mut tick);
+    let answer = ask(sentinel, &service.name, config, post, &mut attempt).await?;
+    service.learn(sentinel, answer.others);
+    let Some(place) = answer.primary else { return Err(Refusal::temporary("it knows no such service".to_owned())) };
+    if service.primary().is_some_and(|known| known != place) && enter(&place, config, post, &mut attempt).await.is_ok()
+    {
+        service.moves(&place);
+    }
+    Ok(())
+}

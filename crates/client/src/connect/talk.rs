@@ -1,0 +1,135 @@
+//! Requests and replies on a socket that nobody else uses yet, one after the other, as the reactor's tasks wait.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use sleeve_wire::attribute::behind_attributes;
+use sleeve_wire::frame::Scanner;
+
+use super::attempt::Attempt;
+use super::refusal::Refusal;
+use super::socket::Socket;
+use crate::reactor::post::{Post, Watch};
+use crate::request::Request;
+
+/// Bytes that may have come that are no whole reply yet, or not taken.
+const REPLY_LENGTH_MAX: usize = 1024 * 1024;
+
+/// Requests and replies on a socket that nobody else uses yet.
+pub(crate) struct Talk<'a, 'b> {
+    watch: Watch<&'a Socket>,
+    post: &'a Post,
+    attempt: &'a mut Attempt<'b>,
+    received: Vec<u8>,
+    start: usize,
+    scanner: Scanner,
+}
+
+impl<'a, 'b> Talk<'a, 'b> {
+    /// Nothing has been said yet.
+    pub(crate) fn new(socket: &'a Socket, post: &'a Post, attempt: &'a mut Attempt<'b>) -> io::Result<Self> {
+        let watch = post.watch(socket)?;
+        Ok(Self { watch, post, attempt, received: Vec::new(), start: 0, scanner: Scanner::new() })
+    }
+
+    /// Sends a request and waits for its reply.
+    pub(crate) async fn ask(&mut self, words: &[&str]) -> Result<Vec<u8>, Refusal> {
+        self.send(words).await?;
+        self.reply().await
+    }
+
+    /// Sends a request.
+    pub(crate) async fn send(&mut self, words: &[&str]) -> Result<(), Refusal> {
+        let write = |request: &mut Request| words.iter().for_each(|word| _ = request.word(word));
+        let bytes = Request::bytes_of(write).map_err(|error| Refusal { error, permanent: true })?;
+        send_all(&self.watch, &bytes, self.post, self.attempt).await?;
+        Ok(())
+    }
+
+    /// The next reply.
+    pub(crate) async fn reply(&mut self) -> Result<Vec<u8>, Refusal> {
+        loop {
+            match self.cut()? {
+                Some(reply) => return Ok(reply),
+                None => self.receive(Duration::MAX).await?,
+            }
+        }
+    }
+
+    /// The next reply, if one comes within this time.
+    pub(crate) async fn reply_within(&mut self, time: Duration) -> Result<Option<Vec<u8>>, Refusal> {
+        let until = Instant::now() + time;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.cut()? {
+                None if left.is_zero() => return Ok(None),
+                None => self.receive(left).await?,
+                reply => return Ok(reply),
+            }
+        }
+    }
+
+    /// Takes a whole reply from what has come. What answers no request is passed over.
+    fn cut(&mut self) -> Result<Option<Vec<u8>>, Refusal> {
+        loop {
+            let rest = self.received.get(self.start..).unwrap_or_default();
+            let Some(length) = self.scanner.scan(rest).map_err(|error| no_server(&error.to_string()))? else {
+                return Ok(None);
+            };
+            let reply = behind_attributes(rest.get(..length).unwrap_or_default()).to_vec();
+            self.start += length;
+            if reply.first() != Some(&b'>') {
+                return Ok(Some(reply));
+            }
+        }
+    }
+
+    /// Receives what there is, or waits for it for no longer than this.
+    async fn receive(&mut self, time: Duration) -> Result<(), Refusal> {
+        let mut room = [0; 4096];
+        match self.watch.stream().receive(&mut room) {
+            Ok(0) => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+            Ok(count) => {
+                self.received.drain(..std::mem::take(&mut self.start));
+                self.received.extend_from_slice(room.get(..count).unwrap_or_default());
+                if self.received.len() > REPLY_LENGTH_MAX {
+                    return Err(no_server(&format!("its greeting is longer than {REPLY_LENGTH_MAX} bytes")));
+                }
+                // What comes without a pause leaves the others their turns, and takes no longer than there is time.
+                self.attempt.pass(self.post).await?;
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.watch.stream().flush()?;
+                self.watch.arm(self.watch.stream().has_residue())?;
+                self.attempt.wait_for(self.post, time).await?;
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn no_server(why: &str) -> Refusal {
+    Refusal::permanent(format!("this is no Redis server: {why}"))
+}
+
+/// Sends all of it.
+pub(crate) async fn send_all(
+    watch: &Watch<&Socket>,
+    mut rest: &[u8],
+    post: &Post,
+    attempt: &mut Attempt<'_>,
+) -> io::Result<()> {
+    while !rest.is_empty() {
+        match watch.stream().send(rest) {
+            Ok(count) => rest = rest.get(count..).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                watch.arm(true)?;
+                attempt.wait(post).await?;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

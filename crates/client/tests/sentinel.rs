@@ -1,0 +1,265 @@
+//! A service whose Sentinels do what the test says: dead ones, silent ones, ones that know nothing or are behind, and switches.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use sleeve::prelude::*;
+use sleeve::{Client, Config, Endpoint, Error, ErrorKind, News};
+
+use crate::scripted::{greet, serve, serve_all, until};
+
+/// What the service of these tests is called.
+const SERVICE: &str = "shop";
+
+/// Commands that have come to a server and wait there.
+static WAITING: AtomicU32 = AtomicU32::new(0);
+
+/// A Sentinel's view, which a test may change.
+#[derive(Default)]
+struct View {
+    /// The port that it names; 0 for a service that it does not know.
+    primary: AtomicU16,
+    /// The port to which it says the primary has moved, once to each who listens; 0 for none.
+    switched: AtomicU16,
+    /// Other Sentinels that it names.
+    other: AtomicU16,
+    /// How often it was asked.
+    asked: AtomicU32,
+}
+
+impl View {
+    fn of(primary: u16) -> Arc<Self> {
+        let view = Self::default();
+        view.primary.store(primary, Ordering::SeqCst);
+        Arc::new(view)
+    }
+
+    fn asked(&self) -> u32 {
+        self.asked.load(Ordering::SeqCst)
+    }
+
+    /// A Sentinel that says this. Returns its port.
+    fn serve(self: &Arc<Self>) -> u16 {
+        let view = Arc::clone(self);
+        serve_all(move |words| Some(view.answer(words)))
+    }
+
+    fn answer(&self, words: &[String]) -> Vec<u8> {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let known = |port: &AtomicU16| Some(port.load(Ordering::SeqCst)).filter(|port| *port > 0);
+        match words[..] {
+            ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE] => {
+                self.asked.fetch_add(1, Ordering::SeqCst);
+                known(&self.primary).map_or(b"*-1\r\n".to_vec(), |port| strings(&["127.0.0.1", &port.to_string()]))
+            }
+            ["SENTINEL", "SENTINELS", SERVICE] => match known(&self.other) {
+                None => b"*0\r\n".to_vec(),
+                Some(port) => [b"*1\r\n", &strings(&["ip", "127.0.0.1", "port", &port.to_string()])[..]].concat(),
+            },
+            ["SUBSCRIBE", channel] => [b"*3\r\n", &strings(&["subscribe", channel])[4..], b":1\r\n"].concat(),
+            ["PING"] => match known(&self.switched) {
+                None => strings(&["pong", ""]),
+                Some(port) => {
+                    let moved = format!("{SERVICE} 127.0.0.1 1 127.0.0.1 {port}");
+                    [strings(&["message", "+switch-master", &moved]), strings(&["pong", ""])].concat()
+                }
+            },
+            _ => b"-ERR a Sentinel does not know this\r\n".to_vec(),
+        }
+    }
+}
+
+fn strings(words: &[&str]) -> Vec<u8> {
+    let words = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));
+    (format!("*{}\r\n", words.len()) + &words.collect::<String>()).into_bytes()
+}
+
+/// A server that says its name to WHO and its role to ROLE, and confirms subscriptions. Returns its port.
+fn server(name: &'static str, role: impl Fn() -> &'static str + Send + Sync + 'static) -> u16 {
+    serve(move |words| match words[0].as_str() {
+        "WHO" => Some(format!("+{name}\r\n").into_bytes()),
+        "ROLE" => Some(strings(&[role()])),
+        "SUBSCRIBE" => {
+            let message = [b">3\r\n", &strings(&["message", "news", name])[4..]].concat();
+            Some([b">3\r\n", &strings(&["subscribe", "news"])[4..], b":1\r\n", &message].concat())
+        }
+        "SET" if role() != "master" => Some(b"-READONLY You can't write against a read only replica.\r\n".to_vec()),
+        "SET" => Some(b"+OK\r\n".to_vec()),
+        // Waits for as long as the connection is there.
+        "BLPOP" => {
+            WAITING.fetch_add(1, Ordering::SeqCst);
+            Some(Vec::new())
+        }
+        _ => None,
+    })
+}
+
+fn primary(name: &'static str) -> u16 {
+    server(name, || "master")
+}
+
+/// A port on which nobody listens, for as long as nobody takes it.
+fn nobody() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn config(sentinels: &[u16]) -> Config {
+    let sentinels = sentinels.iter().map(|port| ("127.0.0.1".to_owned(), *port)).collect();
+    let endpoint = Endpoint::Sentinel { sentinels, service: SERVICE.to_owned() };
+    Config::new(endpoint).backoff(Duration::from_millis(1), Duration::from_millis(10))
+}
+
+fn who(client: &Client) -> Result<String, Error> {
+    client.cmd("WHO").send::<String>().wait()
+}
+
+#[test]
+fn a_sentinel_that_leads_nowhere_leaves_it_to_the_next() {
+    let primary = primary("a");
+    let replica = server("b", || "slave");
+    let silent = serve_all(|_| Some(Vec::new()));
+    let lying = serve_all(|_| Some(b"+QUEUED\r\n".to_vec()));
+    let (ignorant, behind, dead_end) = (View::of(0), View::of(replica), View::of(nobody()));
+    let good = View::of(primary);
+    let all = [nobody(), silent, lying, ignorant.serve(), behind.serve(), dead_end.serve(), good.serve()];
+    let client = Client::connect_with(config(&all)).unwrap();
+    assert_eq!(who(&client).as_deref(), Ok("a"));
+    assert!([&ignorant, &behind, &dead_end, &good].iter().all(|view| view.asked() >= 1));
+    // Whoever has led there is asked first from now on. The first that has answered is asked once more, by who listens.
+    until("somebody listens", || behind.asked() > 1);
+    let before = behind.asked();
+    let lease = client.lease().unwrap();
+    assert_eq!(lease.cmd("WHO").send::<String>().wait().as_deref(), Ok("a"));
+    assert_eq!(behind.asked(), before);
+}
+
+#[test]
+fn an_error_names_the_service_and_what_each_sentinel_said() {
+    let replica = server("b", || "slave");
+    let (dead, behind) = (nobody(), View::of(replica));
+    let (behind_port, echo_port) = (behind.serve(), View::of(replica).serve());
+    let ignorant_port = View::of(0).serve();
+    let error = Client::connect_with(config(&[dead, behind_port, echo_port, ignorant_port])).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Connect);
+    for part in [
+        "the service shop: ".to_owned(),
+        format!("127.0.0.1:{dead}: cannot connect: "),
+        format!("127.0.0.1:{behind_port} names 127.0.0.1:{replica}: it is a replica"),
+        format!("127.0.0.1:{echo_port} names 127.0.0.1:{replica} too"),
+        format!("127.0.0.1:{ignorant_port} knows no service of this name"),
+    ] {
+        assert!(error.message().contains(&part), "{part}: {error}");
+    }
+}
+
+#[test]
+fn what_is_sent_fails_at_once_where_no_sentinel_knows_the_service() {
+    let client = Client::open_with(config(&[View::of(0).serve()])).unwrap();
+    let error = who(&client).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Connect);
+    assert!(error.message().contains("knows no service"), "{error}");
+}
+
+#[test]
+fn sentinels_are_shown_the_password_that_is_for_them() {
+    let primary = primary("a");
+    let good = View::of(primary);
+    let answers = Arc::clone(&good);
+    let guarded = serve_all(move |words| match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["AUTH", "ann", "right"] => Some(b"+OK\r\n".to_vec()),
+        ["AUTH", ..] => Some(b"-WRONGPASS invalid username-password pair or user is disabled.\r\n".to_vec()),
+        _ => Some(answers.answer(words)),
+    });
+    let client = Client::connect_with(config(&[guarded]).sentinel_user("ann").sentinel_password("right")).unwrap();
+    assert_eq!(who(&client).as_deref(), Ok("a"));
+    let error = Client::connect_with(config(&[guarded]).sentinel_password("opensesame")).unwrap_err();
+    assert!(error.message().contains("WRONGPASS") && !error.message().contains("opensesame"), "{error}");
+}
+
+#[test]
+fn a_switch_moves_every_connection_though_the_old_primary_is_well() {
+    let (old, new) = (primary("old"), primary("new"));
+    let view = View::of(old);
+    // A second Sentinel is behind for ever.
+    let client = Client::connect_with(config(&[view.serve(), View::of(old).serve()])).unwrap();
+    let subscription = client.subscribe(["news"]).unwrap();
+    assert!(matches!(subscription.recv().wait(), Ok(News::Message(message)) if message.payload == b"old"));
+    let waiting = client.blpop::<(String, String)>("jobs", Duration::ZERO);
+    until("it waits", || WAITING.load(Ordering::SeqCst) > 0);
+    let lease = client.lease().unwrap();
+    assert_eq!(lease.cmd("WHO").send::<String>().wait().as_deref(), Ok("old"));
+    assert_eq!(who(&client).as_deref(), Ok("old"));
+    let since = Instant::now();
+    view.primary.store(new, Ordering::SeqCst);
+    view.switched.store(new, Ordering::SeqCst);
+    until("the client moves", || who(&client).as_deref() == Ok("new"));
+    // Silence of half the time that is allowed would have been found out later.
+    assert!(since.elapsed() < Duration::from_secs(4), "{:?}", since.elapsed());
+    let error = waiting.wait().unwrap_err();
+    assert!(error.message().contains("the primary of the service shop is now"), "{error}");
+    assert!(lease.cmd("WHO").send::<String>().wait().is_err());
+    let mut told = Vec::new();
+    while told.last().is_none_or(|payload| payload != b"new") {
+        if let News::Message(message) = subscription.recv().wait().unwrap() {
+            told.push(message.payload);
+        }
+    }
+    drop(lease);
+    let lease = client.lease().unwrap();
+    assert_eq!(lease.cmd("WHO").send::<String>().wait().as_deref(), Ok("new"));
+}
+
+#[test]
+fn a_wait_for_a_dead_primary_ends_with_the_switch() {
+    let new = primary("new");
+    let silent = serve_all(|_| Some(Vec::new()));
+    let view = View::of(silent);
+    // Long enough for a test that has to wait for the time to be noticed.
+    let config = config(&[view.serve()]).connect_timeout(Duration::from_secs(50));
+    let client = Client::open_with(config).unwrap();
+    until("it was asked, and is listened to", || view.asked() > 1);
+    view.primary.store(new, Ordering::SeqCst);
+    view.switched.store(new, Ordering::SeqCst);
+    let since = Instant::now();
+    assert_eq!(who(&client).as_deref(), Ok("new"));
+    assert!(since.elapsed() < Duration::from_secs(25), "{:?}", since.elapsed());
+}
+
+#[test]
+fn a_server_that_has_become_a_replica_is_left() {
+    let demoted = Arc::new(AtomicU32::new(0));
+    let seen = Arc::clone(&demoted);
+    let old = server("old", move || if seen.load(Ordering::SeqCst) == 0 { "master" } else { "slave" });
+    let new = primary("new");
+    let view = View::of(old);
+    let client = Client::connect_with(config(&[view.serve()])).unwrap();
+    assert_eq!(client.set("k", "v").wait(), Ok(()));
+    demoted.store(1, Ordering::SeqCst);
+    view.primary.store(new, Ordering::SeqCst);
+    let error = client.set("k", "v").wait().unwrap_err();
+    assert_eq!(error.code(), Some("READONLY"));
+    until("the client moves", || who(&client).as_deref() == Ok("new"));
+    assert_eq!(client.set("k", "v").wait(), Ok(()));
+}
+
+#[test]
+fn sentinels_that_others_name_are_asked_too() {
+    let (old, new) = (Arc::new(AtomicU32::new(0)), primary("new"));
+    let hangs_up = Arc::clone(&old);
+    let gone = move || hangs_up.load(Ordering::SeqCst) == 1;
+    let (asked_gone, answered_gone) = (gone.clone(), gone);
+    let first = serve_all(move |words| {
+        let ends = asked_gone();
+        if ends { None } else { greet(words).or_else(|| Some(strings(&["master"]))) }
+    });
+    let (named, learned) = (View::of(first), View::of(new));
+    named.other.store(learned.serve(), Ordering::SeqCst);
+    let only = serve_all(move |words| if answered_gone() { None } else { Some(named.answer(words)) });
+    let client = Client::connect_with(config(&[only])).unwrap();
+    old.store(1, Ordering::SeqCst);
+    // The server and the only Sentinel that the configuration names hang up from now on.
+    until("the client moves", || who(&client).as_deref() == Ok("new"));
+    assert!(learned.asked() > 0);
+}

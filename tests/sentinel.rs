@@ -1,0 +1,284 @@
+//! A service of a primary and two replicas, watched over by three real Sentinels, and what a client makes of its failovers.
+//!
+//! Callers write what can be counted afterwards. What was answered after a failover is there, once; what was answered before
+//! it and is not there was lost by the failover itself: nothing that came after it in the old primary's order is there either.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use sleeve::prelude::*;
+use sleeve::{Client, Effect, News};
+use sleeve_tests::server::free_port;
+use sleeve_tests::{Connection, Kind, Server};
+
+const SERVICE: &str = "shop";
+
+/// How long callers may take to go on after the Sentinels' own switch.
+const RECOVERY_MAX: Duration = Duration::from_secs(2);
+
+/// How long anything else may take. Only what is broken gets near it.
+const TIME_MAX: Duration = Duration::from_secs(60);
+
+/// A Sentinel in its own process.
+struct Sentinel {
+    child: Child,
+    port: u16,
+    folder: PathBuf,
+}
+
+impl Sentinel {
+    fn start(primary: u16) -> Self {
+        let port = free_port();
+        let folder = std::env::temp_dir().join(format!("sleeve-tests-sentinel-{}-{port}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        let file = folder.join("sentinel.conf");
+        let lines = [
+            format!("port {port}"),
+            "bind 127.0.0.1".to_owned(),
+            format!("dir {}", folder.display()),
+            format!("sentinel monitor {SERVICE} 127.0.0.1 {primary} 2"),
+            format!("sentinel down-after-milliseconds {SERVICE} 500"),
+            format!("sentinel failover-timeout {SERVICE} 2000"),
+        ];
+        fs::write(&file, lines.join("\n")).expect("its file");
+        let binary = Kind::Redis.binary().expect("redis-server");
+        let log = fs::File::create(folder.join("log")).expect("its log");
+        let mut command = Command::new(binary);
+        command.arg(&file).arg("--sentinel").stdin(Stdio::null()).stdout(log.try_clone().expect("its log")).stderr(log);
+        Self { child: command.spawn().expect("a Sentinel"), port, folder }
+    }
+
+    /// What it answers; nothing where it does not.
+    fn ask(&self, words: &[&str]) -> String {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
+        let answer = Connection::open(address).and_then(|mut connection| connection.command(words));
+        answer.map_or(String::new(), |reply| String::from_utf8_lossy(&reply).into_owned())
+    }
+
+    /// The port of the primary, as it says.
+    fn primary(&self) -> Option<u16> {
+        let answer = self.ask(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE]);
+        answer.trim_end().rsplit("\r\n").next()?.parse().ok()
+    }
+
+    fn signal(&self, name: &str) {
+        signal(self.child.id(), name);
+    }
+}
+
+impl Drop for Sentinel {
+    fn drop(&mut self) {
+        // Both fail only when it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn signal(process: u32, name: &str) {
+    let sent = Command::new("kill").args([format!("-{name}"), process.to_string()]).status();
+    assert!(sent.expect("kill runs").success());
+}
+
+fn until<R>(what: &str, mut look: impl FnMut() -> Option<R>) -> R {
+    let since = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(since.elapsed() < TIME_MAX, "{what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A service as it is made ready for failovers.
+struct House {
+    servers: Vec<Server>,
+    sentinels: Vec<Sentinel>,
+}
+
+impl House {
+    fn build() -> Self {
+        let quick = ["--repl-diskless-sync-delay", "0"];
+        let primary = Server::start_with(Kind::Redis, &quick);
+        let port = primary.port().to_string();
+        let replica = || Server::start_with(Kind::Redis, &[&quick[..], &["--replicaof", "127.0.0.1", &port]].concat());
+        let replicas = [replica(), replica()];
+        for replica in &replicas {
+            let mut connection = replica.connect();
+            until("the replica follows", || {
+                let info = connection.command(&["INFO", "replication"]).expect("an answer");
+                String::from_utf8_lossy(&info).contains("master_link_status:up").then_some(())
+            });
+        }
+        let sentinels: Vec<_> = (0..3).map(|_| Sentinel::start(primary.port())).collect();
+        for sentinel in &sentinels {
+            until("the Sentinels know each other and the replicas", || {
+                let says = sentinel.ask(&["SENTINEL", "MASTER", SERVICE]);
+                let value = |name: &str| says.split("\r\n").skip_while(|line| *line != name).nth(2).map(str::to_owned);
+                let knows = value("num-other-sentinels")? == "2" && value("num-slaves")? == "2";
+                (knows && sentinel.ask(&["SENTINEL", "CKQUORUM", SERVICE]).starts_with("+OK")).then_some(())
+            });
+        }
+        let servers = [primary].into_iter().chain(replicas).collect();
+        Self { servers, sentinels }
+    }
+
+    /// A client that is told of so many Sentinels.
+    fn client(&self, sentinels: usize) -> Client {
+        let hosts: Vec<_> =
+            self.sentinels.iter().take(sentinels).map(|one| format!("127.0.0.1:{}", one.port)).collect();
+        Client::connect(&format!("redis+sentinel://{}/{SERVICE}", hosts.join(","))).expect("a primary")
+    }
+
+    fn server(&self, port: u16) -> &Server {
+        self.servers.iter().find(|server| server.port() == port).expect("one of ours")
+    }
+
+    /// Waits until one of the Sentinels from this one on names another primary, and returns its port.
+    fn wait_for_switch(&self, from: usize, old: u16) -> u16 {
+        until("the Sentinels switch", || {
+            self.sentinels[from..].iter().filter_map(Sentinel::primary).find(|primary| *primary != old)
+        })
+    }
+}
+
+/// What one caller was told of each of its commands, in their order.
+type Told = Vec<(String, Result<(), Effect>)>;
+
+/// Callers that write until they are stopped.
+struct Callers {
+    stops: Arc<AtomicBool>,
+    callers: Vec<JoinHandle<Told>>,
+}
+
+impl Callers {
+    fn start(client: &Client) -> Self {
+        let stops = Arc::new(AtomicBool::new(false));
+        let call = |number: u32| {
+            let (client, stops) = (client.clone(), Arc::clone(&stops));
+            thread::spawn(move || {
+                let mut told = Vec::new();
+                while !stops.load(Ordering::Relaxed) {
+                    let name = format!("{number}-{}", told.len());
+                    let outcome = client.rpush("log", &name).wait();
+                    told.push((name, outcome.map(|_| ()).map_err(|error| error.effect())));
+                }
+                told
+            })
+        };
+        Self { callers: (0..4).map(call).collect(), stops }
+    }
+
+    fn stop(self) -> Vec<Told> {
+        self.stops.store(true, Ordering::Relaxed);
+        self.callers.into_iter().map(|caller| caller.join().expect("it ends")).collect()
+    }
+}
+
+/// Compares what callers were told with what the new primary has.
+fn compare(told: &[Told], client: &Client) {
+    let log: Vec<String> = client.lrange("log", 0, -1).wait().expect("the log");
+    let present: HashSet<&String> = log.iter().collect();
+    assert_eq!(present.len(), log.len(), "something was executed twice");
+    for caller in told {
+        let mut lost = 0..0;
+        for (index, (name, outcome)) in caller.iter().enumerate() {
+            match outcome {
+                Ok(_) if present.contains(name) => {}
+                Ok(_) if lost.is_empty() => lost = index..index + 1,
+                Ok(_) => lost.end = index + 1,
+                Err(Effect::None) => assert!(!present.contains(name), "{name} was executed, and said not to be"),
+                Err(_) => {}
+            }
+        }
+        // What a failover loses is the end of what the old primary had.
+        let between = caller[lost.clone()].iter().find(|(name, _)| present.contains(name));
+        assert_eq!(between, None, "{lost:?} were answered, and are not there");
+    }
+}
+
+/// Waits until a write is answered, and then until the callers have gone on.
+fn wait_until_answered(client: &Client, key: &str) -> Duration {
+    let since = Instant::now();
+    until("a caller is answered", || client.set(key, 1).wait().ok());
+    let recovered = since.elapsed();
+    let length = until("a caller is answered", || client.llen("log").wait().ok());
+    until("callers go on", || client.llen("log").wait().ok().filter(|now| *now > length + 100));
+    recovered
+}
+
+#[test]
+fn callers_go_on_when_the_primary_is_killed_and_a_sentinel_with_it() {
+    let mut house = House::build();
+    let client = house.client(1);
+    let old = house.servers[0].port();
+    let callers = Callers::start(&client);
+    until("something is written", || client.llen("log").wait().ok().filter(|length| *length > 100));
+    // The Sentinel that the client listens to; the others it has learned of.
+    house.sentinels.remove(0);
+    house.servers[0].kill();
+    let new = house.wait_for_switch(0, old);
+    let recovered = wait_until_answered(&client, "after");
+    assert!(recovered < RECOVERY_MAX, "{recovered:?}");
+    compare(&callers.stop(), &client);
+    let mut direct = house.server(new).connect();
+    assert_eq!(direct.command(&["GET", "after"]).expect("an answer"), b"$1\r\n1\r\n");
+}
+
+#[test]
+fn callers_go_on_when_the_primary_falls_silent_and_comes_back_as_a_replica() {
+    let house = House::build();
+    let client = house.client(3);
+    let old = house.servers[0].port();
+    let callers = Callers::start(&client);
+    until("something is written", || client.llen("log").wait().ok().filter(|length| *length > 100));
+    signal(house.servers[0].process_id(), "STOP");
+    house.wait_for_switch(0, old);
+    let recovered = wait_until_answered(&client, "after");
+    assert!(recovered < RECOVERY_MAX, "{recovered:?}");
+    signal(house.servers[0].process_id(), "CONT");
+    // Who is made a replica hangs up on everybody.
+    until("it is a replica", || {
+        let role = house.servers[0].try_connect().and_then(|mut direct| direct.command(&["ROLE"])).ok()?;
+        String::from_utf8_lossy(&role).contains("slave").then_some(())
+    });
+    client.set("later", 2).wait().expect("the new primary takes it");
+    compare(&callers.stop(), &client);
+}
+
+#[test]
+fn a_failover_that_was_asked_for_moves_every_kind_of_connection() {
+    let house = House::build();
+    let client = house.client(2);
+    let old = house.servers[0].port();
+    let callers = Callers::start(&client);
+    let subscription = client.subscribe(["news"]).expect("it is confirmed");
+    let lease = client.lease().expect("a connection");
+    lease.set("leased", 1).wait().expect("it is set");
+    // The Sentinel that the client asks first, and listens to, answers nobody.
+    house.sentinels[0].signal("STOP");
+    let asked = house.sentinels[1].ask(&["SENTINEL", "FAILOVER", SERVICE]);
+    assert!(asked.starts_with("+OK"), "{asked}");
+    let new = house.wait_for_switch(1, old);
+    let port = || client.config_get::<HashMap<String, u16>>("port").wait().ok();
+    until("the client moves", || port().filter(|found| found["port"] == new));
+    until("the lease ends with its primary", || lease.set("leased", 2).wait().err());
+    client.lease().expect("a connection").set("leased", 3).wait().expect("it is set there");
+    let job = client.blpop::<(String, String)>("jobs", Duration::ZERO);
+    client.rpush("jobs", "sweep").wait().expect("it is there");
+    assert_eq!(job.wait().expect("it was waited for").1, "sweep");
+    until("the subscription moves", || {
+        let heard = client.publish("news", "moved").wait().ok()? > 0;
+        heard.then_some(())
+    });
+    while !matches!(subscription.recv().wait().expect("it goes on"), News::Message(_)) {}
+    compare(&callers.stop(), &client);
+}
