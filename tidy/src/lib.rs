@@ -59,7 +59,8 @@ const CRATE_ARROWS: &[(&str, &[&str])] = &[
     ("crates/store", &[]),
     ("crates/disk", &["sleeve-wire"]),
     ("crates/server", &["sleeve-wire", "sleeve-store", "sleeve-disk"]),
-    ("crates/client", &["sleeve-wire", "sleeve-server"]),
+    ("crates/derive", &[]),
+    ("crates/client", &["sleeve-wire", "sleeve-server", "sleeve-derive"]),
     ("crates/cli", &["sleeve", "sleeve-server", "sleeve-store", "sleeve-wire", "sleeve-disk"]),
 ];
 

@@ -71,7 +71,9 @@
 //! - [`Subscription`]: channels as a stream of messages that outlives its connection, and gains and loses channels meanwhile.
 //! - [`Client::cached`]: reads that are answered in this process, from replies that the server keeps true.
 //! - [`Reply::synced`]: the answer once what the command has done is on the server's disk.
-//! - [`ToArg`], [`ToArgs`] and [`FromReply`]: which Rust values travel, and how to add one's own.
+//! - [`ToArg`], [`ToArgs`] and [`FromReply`]: which Rust values travel, and how to add one's own or derive it ([`Fields`]);
+//!   [`each`] for iterators, [`Text`] for what is written as a text (UUIDs, dates, URLs).
+//! - [`Reply::map`]: make something of an answer before it is there.
 //! - [`Endpoint::Sentinel`]: the primary of a service, found by its Sentinels and followed when it changes:
 //!   `redis+sentinel://host1,host2/service`.
 //! - [`Config`]: URLs, timeouts, the bound on the queue, reconnecting. A command that never left is sent on the next
@@ -82,6 +84,7 @@
 //!
 //! - `tls` (on by default): `rediss://` and `valkeys://`, with rustls.
 //! - `embedded`: `embedded://` and `Client::embedded()`, the engine inside the process; on Linux.
+//! - `serde`: `Json` and `MsgPack`, for whatever serde writes and reads.
 //!
 //! Without `embedded` the client builds on macOS too.
 #![warn(unreachable_pub)]
@@ -156,13 +159,55 @@ pub use crate::options::{
 pub use crate::pubsub::news::{Message, News};
 pub use crate::pubsub::subscription::{Messages, Recv, Subscription};
 pub use crate::reply::Reply;
+pub use crate::reply::mapped::Mapped;
 pub use crate::reply::synced::Synced;
 pub use crate::request::{Request, ToArg, ToArgs};
 pub use crate::route::near::stats::CacheStats;
+pub use crate::values::argument::{Each, each};
 pub use crate::values::decode::FromReply;
+pub use crate::values::fields::{Fields, Row};
+#[cfg(feature = "serde")]
+pub use crate::values::json::Json;
+#[cfg(feature = "serde")]
+pub use crate::values::msgpack::MsgPack;
 pub use crate::values::number::Number;
+pub use crate::values::text::Text;
 pub use crate::values::value::Value;
+pub use sleeve_derive::{FromReply, ToArg, ToArgs};
 pub use sleeve_wire::frame::{Frame, FrameError, Items};
+
+/// What the derives write calls this.
+///
+/// What they do not take, they refuse while the program is compiled:
+///
+/// ```compile_fail
+/// #[derive(sleeve::FromReply)]
+/// struct Pair(i64, i64);
+/// ```
+/// ```compile_fail
+/// #[derive(sleeve::FromReply)]
+/// struct Twice { name: String, #[sleeve(rename = "name")] other: String }
+/// ```
+/// ```compile_fail
+/// #[derive(sleeve::ToArg)]
+/// struct Several(Vec<String>);
+/// ```
+/// ```compile_fail
+/// #[derive(sleeve::ToArg)]
+/// struct Fields { name: String }
+/// ```
+/// ```compile_fail
+/// #[derive(sleeve::ToArgs)]
+/// enum Shape { Circle(f64) }
+/// ```
+/// ```compile_fail
+/// #[derive(sleeve::FromReply)]
+/// struct Unknown { #[sleeve(renamed = "n")] name: String }
+/// ```
+#[doc(hidden)]
+pub mod derived {
+    pub use crate::values::fields::{Found, by_name, is_nothing, within, word, write_field, write_one};
+}
 
 /// The traits that carry the commands' methods: `use sleeve::prelude::*`.
 pub mod prelude {

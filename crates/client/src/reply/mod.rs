@@ -4,6 +4,7 @@
 //! runtime, waited for on a thread, given a callback, forgotten, or dropped, and none of these reaches back into the
 //! connection except to write what is still gathered. The answer is decoded here, on the thread that takes it.
 
+pub(crate) mod mapped;
 pub(crate) mod synced;
 
 use std::future::Future;
@@ -27,6 +28,7 @@ use crate::values::value::Value;
 ///
 /// - `.await` it in any async runtime, or [`wait`](Reply::wait) for it on a thread.
 /// - [`then`](Reply::then) calls back; [`forget`](Reply::forget) only reports an error to the client's error hook.
+/// - [`map`](Reply::map) and [`and_then`](Reply::and_then) make something of the answer, which is waited for in the same ways.
 /// - Dropping it neither takes the command back nor gives its answer to anyone else. The exception is a command that waits
 ///   on the server ([`BlockingCommands`](crate::commands::blocking::BlockingCommands)): dropped, it waits no longer.
 ///

@@ -309,6 +309,18 @@ impl Request {
         self
     }
 
+    /// Adds a name and the arguments that `value` stands for, and answers how many these are; where there are none, nothing.
+    pub(crate) fn named(&mut self, name: &str, value: impl ToArgs) -> usize {
+        let (length, count) = (self.buffer.len(), self.count);
+        self.word(name).arg(value);
+        let values = self.count - count - 1;
+        if values == 0 {
+            self.buffer.truncate(length);
+            self.count = count;
+        }
+        values
+    }
+
     /// Why it cannot be sent, if it cannot.
     pub(crate) fn refusal(&self) -> Option<Error> {
         self.refused.clone()

@@ -5,9 +5,13 @@
 //! `false` as 1 and 0, an `Option` as its content or nothing, collections as their elements in turn, maps as keys and values in
 //! turn.
 //!
+//! An iterator is an argument as [`each`]: what it gives is written where it stands.
+//!
 //! It refuses to serialise structures: that is the program's format, not the protocol's. Pure functions; any thread.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::num::NonZero;
 
 use sleeve_wire::number::{Digits, push_f64};
 
@@ -30,6 +34,33 @@ macro_rules! integer_arguments {
 }
 
 integer_arguments!(i8, i16, i32, i64, i128, isize, u16, u32, u64, u128, usize);
+
+macro_rules! nonzero_arguments {
+    ($($type:ty),*) => { $(
+        impl ToArgs for NonZero<$type> {
+            #[inline]
+            fn write_to(&self, request: &mut Request) {
+                self.get().write_to(request);
+            }
+        }
+        impl ToArg for NonZero<$type> {}
+    )* };
+}
+
+nonzero_arguments!(i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize);
+
+macro_rules! written_arguments {
+    ($($type:ty),*) => { $(
+        impl ToArgs for $type {
+            fn write_to(&self, request: &mut Request) {
+                request.bytes(self.to_string().as_bytes());
+            }
+        }
+        impl ToArg for $type {}
+    )* };
+}
+
+written_arguments!(IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6);
 
 impl ToArgs for u8 {
     fn write_to(&self, request: &mut Request) {
@@ -118,6 +149,15 @@ impl<T: ToArgs> ToArgs for Box<[T]> {
 }
 impl ToArg for Box<[u8]> {}
 
+impl<T: ToArgs> ToArgs for VecDeque<T> {
+    /// The elements. (Bytes are one argument as a `Vec`, and one each here: a queue is no string.)
+    fn write_to(&self, request: &mut Request) {
+        for value in self {
+            value.write_to(request);
+        }
+    }
+}
+
 impl<T: ToArgs> ToArgs for BTreeSet<T> {
     fn write_to(&self, request: &mut Request) {
         for value in self {
@@ -164,10 +204,51 @@ macro_rules! tuple_arguments {
     )* };
 }
 
-tuple_arguments! { (A) (A, B) (A, B, C) (A, B, C, D) (A, B, C, D, E) (A, B, C, D, E, F) }
+tuple_arguments! {
+    (A) (A, B) (A, B, C) (A, B, C, D) (A, B, C, D, E) (A, B, C, D, E, F) (A, B, C, D, E, F, G) (A, B, C, D, E, F, G, H)
+    (A, B, C, D, E, F, G, H, I) (A, B, C, D, E, F, G, H, I, J) (A, B, C, D, E, F, G, H, I, J, K)
+    (A, B, C, D, E, F, G, H, I, J, K, L)
+}
 
 impl ToArgs for () {
     fn write_to(&self, _request: &mut Request) {}
+}
+
+/// What an iterator gives, as arguments in turn: see [`each`].
+#[derive(Clone, Debug)]
+pub struct Each<I>(I);
+
+/// Arguments that an iterator gives, without a collection in between.
+///
+/// The iterator is cloned where it is read, so it must be `Clone`: ranges and what is mapped or filtered from a slice are.
+///
+/// ```
+/// # #[cfg(feature = "embedded")] {
+/// use sleeve::{Client, each, prelude::*};
+///
+/// let client = Client::embedded();
+/// client.mset(each((1..=3).map(|id| (format!("user:{id}"), id * 10)))).wait()?;
+/// let values: Vec<i64> = client.mget(each((1..=3).map(|id| format!("user:{id}")))).wait()?;
+/// assert_eq!(values, [10, 20, 30]);
+/// # }
+/// # Ok::<(), sleeve::Error>(())
+/// ```
+pub fn each<I: IntoIterator + Clone>(values: I) -> Each<I>
+where
+    I::Item: ToArgs,
+{
+    Each(values)
+}
+
+impl<I: IntoIterator + Clone> ToArgs for Each<I>
+where
+    I::Item: ToArgs,
+{
+    fn write_to(&self, request: &mut Request) {
+        for value in self.0.clone() {
+            value.write_to(request);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -194,6 +275,12 @@ mod tests {
         assert_eq!(arguments([("a", 1), ("b", 2)]), ["a", "1", "b", "2"]);
         assert_eq!(arguments(BTreeMap::from([("k", "v")])), ["k", "v"]);
         assert_eq!(arguments((Some("x"), None::<&str>, 'c')), ["x", "c"]);
+        assert_eq!(arguments(NonZero::<u64>::MAX), ["18446744073709551615"]);
+        assert_eq!(arguments(i128::MIN), ["-170141183460469231731687303715884105728"]);
+        assert_eq!(arguments(SocketAddr::from((Ipv6Addr::LOCALHOST, 80))), ["[::1]:80"]);
+        assert_eq!(arguments(VecDeque::from([1, 2])), ["1", "2"]);
+        assert_eq!(arguments((1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, "last")).len(), 12);
+        assert_eq!(arguments(each([1, 2, 3].iter().filter(|value| **value != 2))), ["1", "3"]);
     }
 
     #[test]

@@ -3,15 +3,19 @@
 //! Decoding runs on the thread that asked, straight from the reply's bytes. It takes a reply in the form of RESP2 or of
 //! RESP3 alike: a map may come as a map or as a flat array, a yes as `#t` or `:1`, a number as a number or as its text.
 //! What does not fit is an error that says what was asked for and what came; nothing is guessed, and a missing value
-//! (nil) is only accepted where the type can say so: `Option`, `()` and [`Value`].
+//! (nil) is only accepted where the type can say so: `Option`, `()` and [`Value`]. Here are the trait and what holds several
+//! values; `numbers` and `texts` have the rest.
 //!
 //! Pure functions; any thread.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+mod numbers;
+pub(crate) mod texts;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
-use sleeve_wire::frame::{Frame, Items, parse_double, parse_integer};
+use sleeve_wire::frame::{Frame, Items};
 
 use super::value::Value;
 use crate::error::Error;
@@ -56,6 +60,19 @@ pub trait FromReply: Sized {
         Self::from_reply(Frame::Bulk(string))
     }
 
+    /// Whether this reply says that there is no such value, which makes it `None` for an `Option`.
+    #[doc(hidden)]
+    #[inline]
+    fn is_absent(frame: &Frame<'_>) -> bool {
+        matches!(frame, Frame::Null)
+    }
+
+    /// What a field is that is missing where it is looked for by its name; `None` where it must not be missing.
+    #[doc(hidden)]
+    fn missing() -> Option<Self> {
+        None
+    }
+
     /// Reads several values. Bytes are the exception: several of them are one string, not an array.
     #[doc(hidden)]
     fn several_from_reply(frame: Frame<'_>) -> Result<Vec<Self>, Error> {
@@ -69,7 +86,7 @@ pub trait FromReply: Sized {
 }
 
 /// What came, in the words of an error message.
-fn described(frame: &Frame<'_>) -> String {
+pub(super) fn described(frame: &Frame<'_>) -> String {
     let shown = |bytes: &[u8]| {
         let cut = bytes.get(..40).unwrap_or(bytes);
         format!("\"{}\"{}", cut.escape_ascii(), if cut.len() < bytes.len() { "..." } else { "" })
@@ -93,7 +110,7 @@ fn described(frame: &Frame<'_>) -> String {
 }
 
 #[cold]
-fn mismatch(wanted: &str, frame: &Frame<'_>) -> Error {
+pub(super) fn mismatch(wanted: &str, frame: &Frame<'_>) -> Error {
     match frame {
         Frame::Error(text) => Error::server(text),
         Frame::Null => Error::conversion(format!("expected {wanted}, got nil (ask for an Option to allow it)")),
@@ -101,11 +118,11 @@ fn mismatch(wanted: &str, frame: &Frame<'_>) -> Error {
     }
 }
 
-fn element<'a>(item: Result<Frame<'a>, sleeve_wire::frame::FrameError>) -> Result<Frame<'a>, Error> {
+pub(super) fn element<'a>(item: Result<Frame<'a>, sleeve_wire::frame::FrameError>) -> Result<Frame<'a>, Error> {
     item.map_err(Error::protocol)
 }
 
-fn elements<'a>(frame: Frame<'a>, wanted: &str) -> Result<Items<'a>, Error> {
+pub(super) fn elements<'a>(frame: Frame<'a>, wanted: &str) -> Result<Items<'a>, Error> {
     match frame {
         Frame::Array(items) | Frame::Set(items) | Frame::Map(items) | Frame::Push(items) => Ok(items),
         other => Err(mismatch(wanted, &other)),
@@ -113,7 +130,7 @@ fn elements<'a>(frame: Frame<'a>, wanted: &str) -> Result<Items<'a>, Error> {
 }
 
 /// The bytes of whatever kind of text this is.
-fn text<'a>(frame: Frame<'a>, wanted: &str) -> Result<&'a [u8], Error> {
+pub(super) fn text<'a>(frame: Frame<'a>, wanted: &str) -> Result<&'a [u8], Error> {
     match frame {
         Frame::Bulk(text)
         | Frame::Simple(text)
@@ -138,18 +155,26 @@ impl FromReply for Value {
     fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
         Value::from_frame(frame)
     }
+
+    fn missing() -> Option<Self> {
+        Some(Self::Nil)
+    }
 }
 
 impl<T: FromReply> FromReply for Option<T> {
     fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
-        match frame {
-            Frame::Null => Ok(None),
-            other => T::from_reply(other).map(Some),
+        if T::is_absent(&frame) {
+            return Ok(None);
         }
+        T::from_reply(frame).map(Some)
     }
 
     fn from_shared(string: &Arc<[u8]>) -> Result<Self, Error> {
         T::from_shared(string).map(Some)
+    }
+
+    fn missing() -> Option<Self> {
+        Some(None)
     }
 }
 
@@ -178,109 +203,21 @@ impl FromReply for bool {
     }
 }
 
-impl FromReply for i64 {
-    #[inline]
-    fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
-        match frame {
-            Frame::Integer(value) => Ok(value),
-            Frame::Boolean(value) => Ok(i64::from(value)),
-            Frame::Bulk(text) | Frame::Simple(text) | Frame::BigNumber(text) => {
-                parse_integer(text).ok_or_else(|| mismatch("an integer", &frame))
-            }
-            other => Err(mismatch("an integer", &other)),
-        }
-    }
-}
-
-macro_rules! integers_from_reply {
-    ($($type:ty),*) => { $(
-        impl FromReply for $type {
-            fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
-                let value = i64::from_reply(frame)?;
-                Self::try_from(value).map_err(|_| {
-                    Error::conversion(format!("expected an integer from {} to {}, got {value}", Self::MIN, Self::MAX))
-                })
-            }
-        }
-    )* };
-}
-
-integers_from_reply!(i8, i16, i32, i128, isize, u16, u32, usize, u128);
-
-impl FromReply for u64 {
-    fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
-        if let Frame::Bulk(text) | Frame::BigNumber(text) = frame
-            && let Some(value) = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok())
-        {
-            return Ok(value);
-        }
-        let value = i64::from_reply(frame)?;
-        Self::try_from(value).map_err(|_| Error::conversion(format!("expected no negative integer, got {value}")))
-    }
-}
-
-impl FromReply for u8 {
-    fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
-        let value = i64::from_reply(frame)?;
-        Self::try_from(value).map_err(|_| Error::conversion(format!("expected an integer from 0 to 255, got {value}")))
-    }
-
-    fn several_from_reply(frame: Frame<'_>) -> Result<Vec<Self>, Error> {
-        match frame {
-            // RESP2 and some commands give numbers where a string is asked for.
-            Frame::Integer(value) => Ok(value.to_string().into_bytes()),
-            other => text(other, "a string").map(<[u8]>::to_vec),
-        }
-    }
-}
-
-impl FromReply for f64 {
-    fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
-        match frame {
-            Frame::Integer(value) => Ok(value as f64),
-            other => parse_double(text(other, "a number")?).ok_or_else(|| mismatch("a number", &other)),
-        }
-    }
-}
-
-impl FromReply for f32 {
-    fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
-        f64::from_reply(frame).map(|value| value as f32)
-    }
-}
-
-impl FromReply for String {
-    fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
-        match frame {
-            Frame::Integer(value) => Ok(value.to_string()),
-            other => match std::str::from_utf8(text(other, "a string")?) {
-                Ok(text) => Ok(text.to_owned()),
-                Err(_) => Err(mismatch("a string of UTF-8 (ask for a Vec<u8> to allow any bytes)", &other)),
-            },
-        }
-    }
-}
-
-impl FromReply for Box<[u8]> {
-    fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
-        u8::several_from_reply(frame).map(Vec::into_boxed_slice)
-    }
-}
-
-impl FromReply for Arc<[u8]> {
-    /// A string from the near cache ([`Client::cached`](crate::Client::cached)) is shared with it, and any other copied.
-    fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
-        u8::several_from_reply(frame).map(Into::into)
-    }
-
-    fn from_shared(string: &Arc<[u8]>) -> Result<Self, Error> {
-        Ok(Arc::clone(string))
-    }
-}
-
 impl<T: FromReply> FromReply for Vec<T> {
     fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
         T::several_from_reply(frame)
+    }
+}
+
+impl<T: FromReply> FromReply for Box<[T]> {
+    fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
+        T::several_from_reply(frame).map(Vec::into_boxed_slice)
+    }
+}
+
+impl<T: FromReply> FromReply for VecDeque<T> {
+    fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
+        T::several_from_reply(frame).map(Into::into)
     }
 }
 
@@ -363,13 +300,17 @@ macro_rules! tuples_from_reply {
     )* };
 }
 
-tuples_from_reply! { 1 (A) 3 (A, B, C) 4 (A, B, C, D) 5 (A, B, C, D, E) 6 (A, B, C, D, E, F) }
+tuples_from_reply! {
+    1 (A) 3 (A, B, C) 4 (A, B, C, D) 5 (A, B, C, D, E) 6 (A, B, C, D, E, F) 7 (A, B, C, D, E, F, G)
+    8 (A, B, C, D, E, F, G, H) 9 (A, B, C, D, E, F, G, H, I) 10 (A, B, C, D, E, F, G, H, I, J)
+    11 (A, B, C, D, E, F, G, H, I, J, K) 12 (A, B, C, D, E, F, G, H, I, J, K, L)
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read<T: FromReply>(bytes: &[u8]) -> Result<T, Error> {
+    pub(super) fn read<T: FromReply>(bytes: &[u8]) -> Result<T, Error> {
         T::from_reply(sleeve_wire::frame::decode(bytes).unwrap().0)
     }
 
@@ -394,7 +335,11 @@ mod tests {
         assert_eq!(read::<Vec<(String, i64)>>(b"*2\r\n*2\r\n+a\r\n:1\r\n*2\r\n+b\r\n:2\r\n"), Ok(pairs));
         assert_eq!(read::<(String, i64, bool)>(b"*3\r\n+a\r\n:1\r\n:1\r\n"), Ok(("a".to_owned(), 1, true)));
         assert_eq!(read::<[i64; 2]>(b"*2\r\n:1\r\n:2\r\n"), Ok([1, 2]));
-        assert_eq!(read::<u64>(b"$20\r\n18446744073709551615\r\n"), Ok(u64::MAX));
+        assert_eq!(read::<VecDeque<i64>>(b"*2\r\n:1\r\n:2\r\n"), Ok([1, 2].into()));
+        assert_eq!(read::<Box<[i64]>>(b"~1\r\n:1\r\n"), Ok([1].into()));
+        assert_eq!(read::<Box<[u8]>>(b"$1\r\na\r\n"), Ok((*b"a").into()));
+        type Seven = (i64, i64, i64, i64, i64, i64, Option<String>);
+        assert_eq!(read::<Seven>(b"*7\r\n:1\r\n:2\r\n:3\r\n:4\r\n:5\r\n:6\r\n_\r\n"), Ok((1, 2, 3, 4, 5, 6, None)));
     }
 
     #[test]
@@ -405,7 +350,7 @@ mod tests {
         let wrong = read::<String>(b"_\r\n").map_err(message);
         assert_eq!(wrong, Err("expected a string, got nil (ask for an Option to allow it)".to_owned()));
         let wrong = read::<u16>(b":70000\r\n").map_err(message);
-        assert_eq!(wrong, Err("expected an integer from 0 to 65535, got 70000".to_owned()));
+        assert_eq!(wrong, Err("expected u16, an integer from 0 to 65535, got 70000".to_owned()));
         let wrong = read::<(i64, i64)>(b"*3\r\n:1\r\n:2\r\n:3\r\n").map_err(message);
         assert_eq!(wrong, Err("expected 2 values, got 1 more".to_owned()));
         assert_eq!(read::<Vec<i64>>(b"*2\r\n:1\r\n-ERR no\r\n").unwrap_err().code(), Some("ERR"));
