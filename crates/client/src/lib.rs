@@ -74,6 +74,7 @@
 //! - [`ToArg`], [`ToArgs`] and [`FromReply`]: which Rust values travel, and how to add one's own or derive it ([`Fields`]);
 //!   [`each`] for iterators, [`Text`] for what is written as a text (UUIDs, dates, URLs).
 //! - [`Reply::map`]: make something of an answer before it is there.
+//! - `testing`: engines for tests, with a clock that the test turns, a seed, and faults on demand.
 //! - [`Endpoint::Sentinel`]: the primary of a service, found by its Sentinels and followed when it changes:
 //!   `redis+sentinel://host1,host2/service`.
 //! - [`Config`]: URLs, timeouts, the bound on the queue, reconnecting. A command that never left is sent on the next
@@ -175,6 +176,14 @@ pub use crate::values::text::Text;
 pub use crate::values::value::Value;
 pub use sleeve_derive::{FromReply, ToArg, ToArgs};
 pub use sleeve_wire::frame::{Frame, FrameError, Items};
+
+/// The embedded engine as the test double of a program that talks to a server: see [`Engine`](testing::Engine). With feature
+/// `embedded`.
+#[cfg(feature = "embedded")]
+pub mod testing {
+    pub use crate::api::testing::Engine;
+    pub use crate::api::testing::faults::Fault;
+}
 
 /// What the derives write calls this.
 ///

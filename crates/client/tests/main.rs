@@ -16,6 +16,7 @@ mod scripted;
 mod sentinel;
 mod silence;
 mod tasks;
+mod testing;
 mod threads;
 mod timeouts;
 mod values;

@@ -145,9 +145,13 @@ impl Local {
     /// # Errors
     /// As [`Local::exchange`].
     pub fn wait(&mut self, timeout: Duration, replies: &mut Vec<u8>) -> Result<(), Closed> {
-        let now = std::time::Instant::now();
-        self.mailbox.wait(now.checked_add(timeout));
+        self.wait_for_mail(timeout);
         self.exchange_now(&[], replies)
+    }
+
+    /// As [`Local::wait`], for those who go on with [`Local::exchange_at`]: takes in nothing by itself.
+    pub fn wait_for_mail(&self, timeout: Duration) {
+        self.mailbox.wait(std::time::Instant::now().checked_add(timeout));
     }
 
     /// In how many milliseconds [`Local::exchange_at`] is to be called although there is nothing to send: a pause that

@@ -11,4 +11,6 @@ pub(crate) mod lease;
 pub(crate) mod scan;
 pub(crate) mod scan_commands;
 pub(crate) mod script;
+#[cfg(feature = "embedded")]
+pub(crate) mod testing;
 pub(crate) mod transaction;

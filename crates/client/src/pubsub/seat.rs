@@ -17,6 +17,7 @@ use super::news;
 use super::news::{News, Word};
 use crate::error::{Error, ErrorKind};
 use crate::process::wake::wake_all;
+use crate::route::embedded::hands::Hands;
 
 /// Between two looks at the clock of a reader that waits long, so that keys expire in an engine that has no other thread.
 const WAIT_SLICE: Duration = Duration::from_millis(50);
@@ -24,12 +25,14 @@ const WAIT_SLICE: Duration = Duration::from_millis(50);
 /// A session of the embedded engine that only listens.
 pub(crate) struct Seat {
     engine: Arc<Engine>,
+    hands: Hands,
     wakers: Arc<Mutex<Vec<Waker>>>,
     session: Mutex<Session>,
 }
 
 struct Session {
     local: Local,
+    hands: Hands,
     /// What it is subscribed to.
     names: Names,
     received: Vec<u8>,
@@ -40,12 +43,16 @@ struct Session {
 
 impl Seat {
     /// Opens a session that listens.
-    pub(crate) fn open(engine: &Arc<Engine>, first: Change, bytes_max: usize) -> Result<Self, Error> {
+    pub(crate) fn open(
+        (engine, hands): (&Arc<Engine>, &Hands),
+        first: Change,
+        bytes_max: usize,
+    ) -> Result<Self, Error> {
         let wakers = Arc::new(Mutex::new(Vec::new()));
-        let local = connect(engine, &wakers);
+        let local = connect(engine, hands, &wakers);
         let (names, received, news) = (Names::default(), Vec::new(), VecDeque::new());
-        let session = Mutex::new(Session { local, names, received, news, bytes_max });
-        let seat = Self { engine: Arc::clone(engine), wakers, session };
+        let session = Mutex::new(Session { local, hands: hands.clone(), names, received, news, bytes_max });
+        let seat = Self { engine: Arc::clone(engine), hands: hands.clone(), wakers, session };
         seat.change(first)?;
         Ok(seat)
     }
@@ -76,7 +83,7 @@ impl Seat {
 
     /// The engine has closed the session: another one takes its place, with the same names.
     fn reopen(&self, session: &mut Session) -> Result<(), Error> {
-        session.local = connect(&self.engine, &self.wakers);
+        session.local = connect(&self.engine, &self.hands, &self.wakers);
         session.received.clear();
         for change in session.names.all() {
             session.tell(&change).map_err(|told| match told {
@@ -124,7 +131,8 @@ impl Seat {
     /// Takes what has come within this time.
     fn look(&self, session: &mut Session, timeout: Duration) -> Result<(), Error> {
         let mut received = std::mem::take(&mut session.received);
-        let looked = session.local.wait(timeout, &mut received);
+        session.local.wait_for_mail(timeout);
+        let looked = session.hands.exchange(&mut session.local, &[], &mut received);
         session.received = received;
         session.cut()?;
         if looked == Err(Closed) { self.reopen(session) } else { Ok(()) }
@@ -142,7 +150,7 @@ impl Session {
     fn tell(&mut self, change: &Change) -> Result<(), Told> {
         let request = change.verb.request(&change.names).map_err(Told::Refused)?;
         let mut received = std::mem::take(&mut self.received);
-        let told = self.local.exchange(&request, &mut received);
+        let told = self.hands.exchange(&mut self.local, &request, &mut received);
         self.received = received;
         let (confirmed, refused) = self.cut().map_err(Told::Refused)?;
         match (told, refused) {
@@ -175,9 +183,9 @@ impl Session {
     }
 }
 
-fn connect(engine: &Arc<Engine>, wakers: &Arc<Mutex<Vec<Waker>>>) -> Local {
+fn connect(engine: &Arc<Engine>, hands: &Hands, wakers: &Arc<Mutex<Vec<Waker>>>) -> Local {
     let wakers = Arc::clone(wakers);
-    engine.connect(move || {
+    hands.connect(engine, move || {
         let woken = std::mem::take(&mut *wakers.lock());
         wake_all(woken.into_iter());
     })

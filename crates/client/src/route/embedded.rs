@@ -10,7 +10,8 @@
 //! something, and the thread itself looks when a time is over.
 
 mod deadline;
-mod engines;
+pub(crate) mod engines;
+pub(crate) mod hands;
 mod synced;
 #[cfg(test)]
 mod tests;
@@ -43,7 +44,8 @@ use crate::request::Written;
 use crate::request::name::Name;
 use crate::sys::exact_clock_ms;
 use engines::House;
-use wakeup::Alarm;
+use hands::Hands;
+use wakeup::{Alarm, start};
 
 /// Sessions that one client opens at most; more callers at the same time take turns.
 const SEATS_MAX: usize = 8;
@@ -57,6 +59,7 @@ const CLOSE_TICK: Duration = Duration::from_millis(2);
 /// A session of the engine with its way in and out.
 struct Seat {
     local: Local,
+    hands: Hands,
     pipe: Pipe,
     intake: Intake,
     request: Vec<u8>,
@@ -101,8 +104,15 @@ impl Embedded {
         Self::enter(House::plain(), config)
     }
 
+    /// Opens an engine that is there.
+    pub(crate) fn open_in(house: Arc<House>) -> Arc<Self> {
+        Self::enter(house, Config::new(Endpoint::Embedded(None)))
+    }
+
     fn enter(house: Arc<House>, config: Config) -> Arc<Self> {
         let databases = u32::try_from(house.engine.config.number(Opt::Databases)).unwrap_or(u32::MAX);
+        let alarm: Arc<Alarm> = Arc::default();
+        house.hands.watch(alarm.watcher());
         Arc::new_cyclic(|me: &Weak<Self>| Self {
             number: DriverNumber::enter(me.clone()),
             config,
@@ -111,7 +121,7 @@ impl Embedded {
             seats: [const { OnceLock::new() }; SEATS_MAX],
             closed: AtomicBool::new(false),
             asking: AtomicBool::new(false),
-            alarm: Arc::default(),
+            alarm,
             me: me.clone(),
         })
     }
@@ -121,9 +131,9 @@ impl Embedded {
         Self::enter(self.house.clone(), self.config.clone())
     }
 
-    /// The engine itself.
-    pub(crate) fn engine(&self) -> &Arc<Engine> {
-        &self.house.engine
+    /// The engine itself, and its clock.
+    pub(crate) fn engine(&self) -> (&Arc<Engine>, &Hands) {
+        (&self.house.engine, &self.house.hands)
     }
 
     pub(crate) fn config(&self) -> &Config {
@@ -136,6 +146,9 @@ impl Embedded {
 
     /// Serves the engine at this address too.
     pub(crate) fn listen(&self, address: SocketAddr) -> io::Result<SocketAddr> {
+        if self.house.hands.stand() {
+            return Err(io::Error::other("its clock stands; a testing::Engine has an address of its own"));
+        }
         let server = self.house.engine.listen(address)?;
         let bound = server.addresses().first().copied().unwrap_or(address);
         self.house.servers.lock().push(server);
@@ -311,7 +324,9 @@ impl Embedded {
             }
             let seat = seat.lock();
             if !seat.is_idle() {
-                let due = seat.local.due_in_ms().map_or(SLEEP_MAX, Duration::from_millis);
+                // A clock that stands says by itself when it was turned.
+                let due = seat.local.due_in_ms().filter(|_| !seat.hands.stand());
+                let due = due.map_or(SLEEP_MAX, Duration::from_millis);
                 // One more, so that it has passed when the sleep ends.
                 let over = seat.pipe.next_due_ms().map(|due_ms| left_ms(due_ms, exact_clock_ms()) + 1);
                 let over = over.map_or(SLEEP_MAX, |left_ms| Duration::from_millis(left_ms.into()));
@@ -340,15 +355,6 @@ impl Drop for Embedded {
     }
 }
 
-/// Starts the thread that asks for late replies.
-fn start(ask: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    #[cfg(test)]
-    if tests::IS_REFUSED.get() {
-        return Err(io::ErrorKind::WouldBlock.into());
-    }
-    thread::Builder::new().name("sleeve-embedded".to_owned()).spawn(ask).map(|_| ())
-}
-
 /// What is said to whom a session does not answer any more: somebody ended it, or the engine itself is over.
 fn lost(local: &Local) -> Error {
     match local.failure() {
@@ -373,7 +379,7 @@ impl Driver for Embedded {
     }
 
     fn synced(&self, name: Name, _sent_on: u32) -> Result<Handle, Error> {
-        synced::tell(self.engine(), self.driver(), name)
+        synced::tell(self.engine().0, self.driver(), name)
     }
 }
 
@@ -382,8 +388,9 @@ impl Seat {
         let mut pipe = Pipe::new(0, Source::new(embedded.driver()));
         pipe.connect();
         let alarm = embedded.alarm.clone();
-        let local = embedded.house.engine.connect(move || alarm.ring());
-        Self { local, pipe, intake: Intake::default(), request: Vec::new(), replies: Vec::new() }
+        let hands = embedded.house.hands.clone();
+        let local = hands.connect(&embedded.house.engine, move || alarm.ring());
+        Self { local, hands, pipe, intake: Intake::default(), request: Vec::new(), replies: Vec::new() }
     }
 
     /// Whether all requests are answered.
@@ -400,9 +407,9 @@ impl Seat {
             self.request.clear();
             crate::pipe::segment::write_select(&mut self.request, database);
             self.request.extend_from_slice(request);
-            self.local.exchange_now(&self.request, &mut self.replies)
+            self.hands.exchange(&mut self.local, &self.request, &mut self.replies)
         } else {
-            self.local.exchange_now(request, &mut self.replies)
+            self.hands.exchange(&mut self.local, request, &mut self.replies)
         };
         let mut rest = self.replies.as_slice();
         let mut payload = None;
@@ -443,7 +450,7 @@ impl Seat {
             let (bytes, written) = lent.unwrap_or_default();
             if !executed {
                 let rest = bytes.get(written..).unwrap_or_default();
-                ended = self.local.exchange_now(rest, &mut self.replies).is_err();
+                ended = self.hands.exchange(&mut self.local, rest, &mut self.replies).is_err();
             }
             if !idle {
                 let length = bytes.len() - written;

@@ -5,13 +5,16 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use sleeve_server::boot::Server;
 use sleeve_server::config::table::find;
+use sleeve_server::engine::origin::Origin;
+use sleeve_server::host::clock::Instant;
 use sleeve_server::{Engine, Opt};
 
+use super::hands::Hands;
 use crate::config::url::named;
 use crate::error::{Error, ErrorKind};
 
@@ -19,6 +22,8 @@ use crate::error::{Error, ErrorKind};
 pub(crate) struct House {
     pub(crate) engine: Arc<Engine>,
     pub(crate) servers: Mutex<Vec<Server>>,
+    /// Whose time it goes by.
+    pub(crate) hands: Hands,
 }
 
 /// The engines that have names.
@@ -26,7 +31,13 @@ static HOUSES: LazyLock<Mutex<HashMap<String, Weak<House>>>> = LazyLock::new(Mut
 
 impl House {
     fn of(engine: Arc<Engine>) -> Arc<Self> {
-        Arc::new(Self { engine, servers: Mutex::default() })
+        Arc::new(Self { engine, servers: Mutex::default(), hands: Hands::default() })
+    }
+
+    /// A new engine with these settings that begins from a seed, and whose clock stands at this time.
+    pub(crate) fn standing(settings: &[(String, String)], seed: u64, now: Instant) -> Result<Arc<Self>, Error> {
+        let engine = Engine::begin(configured(settings, None)?, Origin::of_seed(seed, now));
+        Ok(Arc::new(Self { engine, servers: Mutex::default(), hands: Hands::standing(now) }))
     }
 
     /// An engine with this configuration, which has the data that its log has, if it is to have one.
@@ -87,12 +98,12 @@ const CLOSING_MAX: Duration = Duration::from_secs(30);
 /// Loads the data of an engine, and has its log go on.
 fn load(engine: &Arc<Engine>) -> Result<(), Error> {
     let own = format!("held by process {},", std::process::id());
-    let deadline = Instant::now() + CLOSING_MAX;
+    let deadline = std::time::Instant::now() + CLOSING_MAX;
     loop {
         match engine.load() {
             Ok(()) => return Ok(()),
             // An engine whose last client has just gone is still syncing.
-            Err(why) if why.contains(&own) && Instant::now() < deadline => {
+            Err(why) if why.contains(&own) && std::time::Instant::now() < deadline => {
                 std::thread::sleep(Duration::from_millis(5));
             }
             Err(why) => return Err(bad(why)),

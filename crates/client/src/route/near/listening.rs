@@ -16,6 +16,7 @@ use super::tracking::Tracking;
 use crate::pipe::near::{Answer, Cache, Life};
 use crate::pipe::segment::write_select;
 use crate::pipe::slot::Payload;
+use crate::route::embedded::hands::Hands;
 
 /// Speaks RESP3, which has messages.
 const HELLO: &[u8] = b"*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n";
@@ -27,6 +28,7 @@ const HEARING: u64 = u64::MAX;
 /// A session of an embedded engine that reads for the cache and hears what changes.
 pub(super) struct Listening {
     engine: Arc<Engine>,
+    hands: Hands,
     /// How often the engine has rung, and how often it had when it was last heard to the end; [`HEARING`] meanwhile.
     rung: Arc<AtomicU64>,
     heard: AtomicU64,
@@ -35,6 +37,7 @@ pub(super) struct Listening {
 
 struct Session {
     local: Local,
+    hands: Hands,
     database: u32,
     received: Vec<u8>,
 }
@@ -43,8 +46,9 @@ struct Session {
 struct Lost;
 
 impl Listening {
-    pub(super) fn new(engine: Arc<Engine>) -> Self {
-        Self { engine, rung: Arc::default(), heard: AtomicU64::new(0), session: Mutex::new(None) }
+    pub(super) fn new((engine, hands): (&Arc<Engine>, &Hands)) -> Self {
+        let (engine, hands) = (Arc::clone(engine), hands.clone());
+        Self { engine, hands, rung: Arc::default(), heard: AtomicU64::new(0), session: Mutex::new(None) }
     }
 
     /// Takes in what has changed, if anything has.
@@ -103,8 +107,9 @@ impl Listening {
     /// Opens a session that is told of changes.
     fn open(&self, tracking: &Tracking) -> Option<Session> {
         let rung = Arc::clone(&self.rung);
-        let local = self.engine.connect(move || _ = rung.fetch_add(1, Ordering::AcqRel));
-        let mut session = Some(Session { local, database: 0, received: Vec::new() });
+        let hands = self.hands.clone();
+        let local = hands.connect(&self.engine, move || _ = rung.fetch_add(1, Ordering::AcqRel));
+        let mut session = Some(Session { local, hands, database: 0, received: Vec::new() });
         let replies = self.exchange(&mut session, tracking, &[HELLO, tracking.request()].concat())?;
         tracking.asked(replies.get(1)?);
         session
@@ -133,7 +138,7 @@ impl Listening {
 impl Session {
     fn exchange(&mut self, tracking: &Tracking, requests: &[u8]) -> Result<Vec<Vec<u8>>, Lost> {
         self.received.clear();
-        let outcome = self.local.exchange_now(requests, &mut self.received);
+        let outcome = self.hands.exchange(&mut self.local, requests, &mut self.received);
         let (mut rest, mut replies) = (self.received.as_slice(), Vec::new());
         while let Ok(Some(length)) = Scanner::new().scan(rest) {
             let (frame, after) = rest.split_at_checked(length).unwrap_or((rest, &[]));

@@ -86,7 +86,7 @@ impl Near {
             }
             Route::Cluster(_) => return Err(not_in_a_cluster("the near cache")),
             #[cfg(feature = "embedded")]
-            Route::Local(embedded) => Way::Local(Box::new(Listening::new(Arc::clone(embedded.engine())))),
+            Route::Local(embedded) => Way::Local(Box::new(Listening::new(embedded.engine()))),
         };
         Ok(Self { tracking, way, process: Process::this() })
     }

@@ -1,0 +1,273 @@
+//! The address of an engine for tests: connections of this machine, each a session, with what is to go wrong in between.
+//!
+//! A thread of each connection reads requests and hands them to the session one by one; another one hands on what the session
+//! says
+//! by itself: messages, and replies that were waited for. Both do so under the session's lock, so that what leaves is in order.
+//! It refuses to be fast: the server's own workers are that, and go by the machine's clock.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::thread;
+
+use parking_lot::{Condvar, Mutex};
+use sleeve_server::Local;
+use sleeve_wire::frame::{Frame, Scanner, decode};
+
+use super::faults::{Act, Faults};
+use crate::route::embedded::engines::House;
+
+/// A request that no engine knows: it leaves the same traces as one that is refused.
+const UNKNOWN: &[u8] = b"*1\r\n$20\r\nSLEEVE-TESTING-FAULT\r\n";
+
+/// How much is read at once.
+const READ_BYTES: usize = 16 * 1024;
+
+/// What listens; when it is dropped, nobody is served any more.
+pub(super) struct Link {
+    address: SocketAddr,
+    lines: Arc<Mutex<Vec<Weak<Line>>>>,
+    is_over: Arc<AtomicBool>,
+}
+
+/// One connection.
+struct Line {
+    stream: TcpStream,
+    house: Arc<House>,
+    faults: Arc<Faults>,
+    session: Mutex<Session>,
+    bell: Arc<Bell>,
+}
+
+struct Session {
+    local: Local,
+    replies: Vec<u8>,
+}
+
+/// Says that the session may have something to say.
+#[derive(Default)]
+struct Bell {
+    state: Mutex<Rung>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Rung {
+    is_rung: bool,
+    is_over: bool,
+}
+
+impl Link {
+    pub(super) fn open(address: SocketAddr, house: Arc<House>, faults: Arc<Faults>) -> io::Result<Self> {
+        let listener = TcpListener::bind(address)?;
+        let link = Self { address: listener.local_addr()?, lines: Arc::default(), is_over: Arc::default() };
+        let (lines, is_over) = (Arc::clone(&link.lines), Arc::clone(&link.is_over));
+        let accept = move || {
+            for stream in listener.incoming() {
+                if is_over.load(Ordering::Acquire) {
+                    return;
+                }
+                let Ok(stream) = stream else { continue };
+                if faults.is_down() {
+                    continue;
+                }
+                // Without threads for it the connection ends, which is what its client is told.
+                let Ok(line) = Line::begin(stream, &house, &faults) else { continue };
+                let mut lines = lines.lock();
+                lines.retain(|line| line.strong_count() > 0);
+                lines.push(Arc::downgrade(&line));
+                drop(lines);
+                // Whoever has cut all lines meanwhile did not know of this one.
+                if is_over.load(Ordering::Acquire) || faults.is_down() {
+                    line.cut();
+                }
+            }
+        };
+        thread::Builder::new().name("sleeve-testing".to_owned()).spawn(accept)?;
+        Ok(link)
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Breaks all connections.
+    pub(super) fn cut(&self) {
+        let lines: Vec<_> = self.lines.lock().iter().filter_map(Weak::upgrade).collect();
+        lines.iter().for_each(|line| line.cut());
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Release);
+        // Whoever waits for connections gets one, and sees that it is over.
+        let _ = TcpStream::connect(self.address);
+        self.cut();
+    }
+}
+
+impl Line {
+    /// Serves a connection with two threads of its own.
+    fn begin(stream: TcpStream, house: &Arc<House>, faults: &Arc<Faults>) -> io::Result<Arc<Self>> {
+        stream.set_nodelay(true)?;
+        let bell: Arc<Bell> = Arc::default();
+        let rung = Arc::clone(&bell);
+        let local = house.hands.connect(&house.engine, move || rung.ring());
+        let watching = Arc::downgrade(&bell);
+        house.hands.watch(move || watching.upgrade().map(|bell| bell.ring()).is_some());
+        let session = Mutex::new(Session { local, replies: Vec::new() });
+        let line = Arc::new(Self { stream, house: Arc::clone(house), faults: Arc::clone(faults), session, bell });
+        let (reads, hears) = (Arc::clone(&line), Arc::clone(&line));
+        let named = |name: &str| thread::Builder::new().name(name.to_owned());
+        named("sleeve-testing-hears").spawn(move || hears.hear())?;
+        if let Err(error) = named("sleeve-testing-reads").spawn(move || reads.read()) {
+            line.cut();
+            return Err(error);
+        }
+        Ok(line)
+    }
+
+    /// Ends the connection, from any thread.
+    fn cut(&self) {
+        // A connection that is over cannot be ended, and need not be.
+        let _ = self.stream.shutdown(Shutdown::Both);
+        self.bell.end();
+    }
+
+    /// Takes in requests until the connection is over.
+    fn read(&self) {
+        let (mut received, mut buffer) = (Vec::new(), vec![0; READ_BYTES]);
+        loop {
+            let count = match (&self.stream).read(&mut buffer) {
+                Ok(count @ 1..) => count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Ok(0) | Err(_) => break,
+            };
+            received.extend_from_slice(buffer.get(..count).unwrap_or_default());
+            let mut start = 0;
+            while let Some(length) = request_length(received.get(start..).unwrap_or_default()) {
+                let request = received.get(start..start + length).unwrap_or_default();
+                if !self.take(request) {
+                    return self.cut();
+                }
+                start += length;
+            }
+            received.drain(..start);
+        }
+        self.cut();
+    }
+
+    /// Executes one request, as far as it is not to go wrong; false when the connection is over.
+    fn take(&self, request: &[u8]) -> bool {
+        let act = match decode(request) {
+            Ok((Frame::Array(items), _)) => {
+                let words: Vec<&[u8]> = items.map_while(|item| bulk(item.ok()?)).collect();
+                self.faults.judge(&words)
+            }
+            _ => None,
+        };
+        let mut session = self.session.lock();
+        let executed = match &act {
+            Some(Act::CutBefore) => return false,
+            Some(Act::Error(text)) => {
+                let goes_on = session.exchange(&self.house, UNKNOWN);
+                refuse(&mut session.replies, text);
+                goes_on
+            }
+            _ => session.exchange(&self.house, request),
+        };
+        match act {
+            Some(Act::CutAfter) => return false,
+            Some(Act::CutAmid) => {
+                let half = session.replies.len().div_ceil(2);
+                session.replies.truncate(half);
+                self.send(&mut session);
+                return false;
+            }
+            Some(Act::Delay(time)) => thread::sleep(time),
+            _ => {}
+        }
+        self.send(&mut session) && executed
+    }
+
+    /// Hands on what the session says by itself.
+    fn hear(&self) {
+        while self.bell.wait() {
+            let mut session = self.session.lock();
+            let goes_on = session.exchange(&self.house, &[]);
+            if !(self.send(&mut session) && goes_on) {
+                return self.cut();
+            }
+        }
+    }
+
+    /// Sends what the session has said; false when nobody takes it.
+    fn send(&self, session: &mut Session) -> bool {
+        let sent = (&self.stream).write_all(&session.replies).is_ok();
+        session.replies.clear();
+        sent
+    }
+}
+
+impl Session {
+    /// False when the session is over.
+    fn exchange(&mut self, house: &House, requests: &[u8]) -> bool {
+        house.hands.exchange(&mut self.local, requests, &mut self.replies).is_ok()
+    }
+}
+
+impl Bell {
+    fn ring(&self) {
+        self.state.lock().is_rung = true;
+        self.changed.notify_all();
+    }
+
+    fn end(&self) {
+        self.state.lock().is_over = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits until it is rung; false when it will not be any more.
+    fn wait(&self) -> bool {
+        let mut state = self.state.lock();
+        while !state.is_rung && !state.is_over {
+            self.changed.wait(&mut state);
+        }
+        state.is_rung = false;
+        !state.is_over
+    }
+}
+
+fn bulk(frame: Frame<'_>) -> Option<&[u8]> {
+    match frame {
+        Frame::Bulk(word) => Some(word),
+        _ => None,
+    }
+}
+
+/// How long the request is that these bytes begin with, if it is whole. What is no request the engine itself shall judge.
+fn request_length(bytes: &[u8]) -> Option<usize> {
+    match bytes.first()? {
+        b'*' => match Scanner::new().scan(bytes) {
+            Ok(length) => length,
+            Err(_) => Some(bytes.len()),
+        },
+        // A line, as people type it.
+        _ => bytes.iter().position(|byte| *byte == b'\n').map(|end| end + 1),
+    }
+}
+
+/// Puts this error in the place of the answer, behind messages that came with it.
+fn refuse(replies: &mut Vec<u8>, text: &str) {
+    let (mut scanner, mut start) = (Scanner::new(), 0);
+    while let Ok(Some(length)) = scanner.scan(replies.get(start..).unwrap_or_default()) {
+        if replies.get(start) != Some(&b'>') {
+            let error = format!("-{text}\r\n");
+            replies.splice(start..start + length, error.into_bytes());
+            return;
+        }
+        start += length;
+    }
+}
