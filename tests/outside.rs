@@ -13,6 +13,7 @@ mod dumps;
 mod endurance;
 mod exchange;
 mod golden;
+mod groups;
 mod hostile;
 mod hostile_scripts;
 mod limits;

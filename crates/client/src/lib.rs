@@ -69,6 +69,7 @@
 //! - [`Client::at`]: calls that are over at a deadline, wherever they are by then.
 //! - [`Coalescing`]: calls that are gathered for a moment and leave as commands for many, SETs as MSET, with the same replies.
 //! - [`Subscription`]: channels as a stream of messages that outlives its connection, and gains and loses channels meanwhile.
+//! - [`Consumer`]: the entries of a stream's group as a stream, each at least once, with acknowledgements and a graceful end.
 //! - [`Client::cached`]: reads that are answered in this process, from replies that the server keeps true.
 //! - [`Reply::synced`]: the answer once what the command has done is on the server's disk.
 //! - [`ToArg`], [`ToArgs`] and [`FromReply`]: which Rust values travel, and how to add one's own or derive it ([`Fields`]);
@@ -133,6 +134,9 @@ pub use crate::api::batch::Batch;
 pub use crate::api::cached::Cached;
 pub use crate::api::cmd::Cmd;
 pub use crate::api::coalesce::handle::Coalescing;
+pub use crate::api::consumer::entry::{Delivery, Entry};
+pub use crate::api::consumer::handle::ConsumerHandle;
+pub use crate::api::consumer::{Consumer, Entries};
 pub use crate::api::handles::{Client, Db};
 pub use crate::api::lease::Lease;
 pub use crate::api::scan::{Scan, ScanIter};
@@ -152,7 +156,7 @@ pub use crate::options::geo::{GeoArea, GeoCentre, GeoOptions, GeoUnit};
 pub use crate::options::key::{CopyOptions, MembersScan, MigrateTarget, RestoreOptions, ScanOptions};
 pub use crate::options::list::{ListEnd, ListSide, PosOptions, SortOptions};
 pub use crate::options::sorted_set::{AddOptions, CombineOptions, RankEnd, RankRange};
-pub use crate::options::stream::{ClaimOptions, GroupStart, ReadOptions, StreamTrim};
+pub use crate::options::stream::{ClaimOptions, ConsumerOptions, GroupStart, ReadOptions, StreamTrim};
 pub use crate::options::{
     BitOperation, ClientFilter, ClientType, CommandFilter, ExpireIf, Expiry, FieldsIf, FlushMode, LcsOptions,
     PauseMode, RestorePolicy, SetOptions, Switch, Unblock,

@@ -5,6 +5,7 @@ mod changes;
 mod closing;
 mod cluster;
 mod coalescing;
+mod consumers;
 mod deadlines;
 mod derives;
 mod embedded_settings;

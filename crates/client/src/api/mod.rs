@@ -1,10 +1,11 @@
-//! Where calls begin: clients and databases, and what gathers, repeats or keeps calls together.
+//! Where calls begin: clients and databases, and what gathers, repeats or keeps calls together; consumers of streams.
 
 pub(crate) mod at;
 pub(crate) mod batch;
 pub(crate) mod cached;
 pub(crate) mod cmd;
 pub(crate) mod coalesce;
+pub(crate) mod consumer;
 mod gathered;
 pub(crate) mod handles;
 pub(crate) mod lease;

@@ -39,16 +39,9 @@ enum Next<T> {
     Ended,
 }
 
-/// The words that `value` stands for, or why they cannot be sent.
-fn words_of(value: impl ToArgs) -> Result<Vec<Vec<u8>>, Error> {
-    let mut request = Request::empty();
-    request.arg(value);
-    request.refusal().map_or_else(|| Ok(request.words().into_iter().map(<[u8]>::to_vec).collect()), Err)
-}
-
 impl<'a, A: Ask, T: FromReply> Scan<'a, A, T> {
     pub(crate) fn new(place: &'a A, before: impl ToArgs, behind: impl ToArgs) -> Self {
-        let words = words_of(before).and_then(|before| Ok([before, words_of(behind)?]));
+        let words = Request::words_of(before).and_then(|before| Ok([before, Request::words_of(behind)?]));
         Self { place, words, page: Vec::new().into_iter(), next: Next::From(0) }
     }
 

@@ -170,3 +170,55 @@ impl ToArgs for ClaimOptions {
         request.arg(self.force.then_some("FORCE"));
     }
 }
+
+/// What a [`Consumer`](crate::Consumer) of a group can be told.
+///
+/// ```
+/// use std::time::Duration;
+/// use sleeve::{ConsumerOptions, GroupStart};
+///
+/// let options = ConsumerOptions::new()
+///     .start(GroupStart::new_entries()) // if there is no such group yet
+///     .count(100)
+///     .claim_after(Duration::from_secs(300));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConsumerOptions {
+    pub(crate) start: GroupStart,
+    pub(crate) count: u64,
+    pub(crate) claim_after: Option<Duration>,
+}
+
+impl Default for ConsumerOptions {
+    fn default() -> Self {
+        Self { start: GroupStart::first(), count: 10, claim_after: None }
+    }
+}
+
+impl ConsumerOptions {
+    /// A group that begins with the first entry, ten entries at a time, nothing claimed.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Where the group begins to read, if there is none of its name yet. The stream is made too.
+    pub fn start(mut self, start: GroupStart) -> Self {
+        self.start = start;
+        self
+    }
+
+    /// At most so many entries are asked for at once, at least one. They count as delivered to this consumer from then on.
+    pub fn count(mut self, count: u64) -> Self {
+        self.count = count.max(1);
+        self
+    }
+
+    /// Claims what any consumer of the group has had for this long without acknowledging it: because it has ended, or has dropped
+    /// the entry. Without this nothing is claimed.
+    ///
+    /// It should be far longer than the work on an entry takes: what is claimed too early is worked on twice.
+    pub fn claim_after(mut self, idle: Duration) -> Self {
+        self.claim_after = Some(idle);
+        self
+    }
+}

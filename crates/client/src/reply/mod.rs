@@ -321,10 +321,11 @@ pub(crate) fn block(mut handle: Handle, deadline: Option<Instant>) -> Result<Pay
     handle.take()
 }
 
+thread_local! {
+    static WAKER: Waker = Waker::from(Arc::new(Parked(thread::current())));
+}
+
 fn park(handle: &mut Handle, deadline: Option<Instant>) {
-    thread_local! {
-        static WAKER: Waker = Waker::from(Arc::new(Parked(thread::current())));
-    }
     let pending = |handle: &mut Handle| {
         WAKER.with(|waker| handle.poll_ready(&mut Context::from_waker(waker), false).is_pending())
     };
@@ -335,6 +336,22 @@ fn park(handle: &mut Handle, deadline: Option<Instant>) {
         match deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
             None => thread::park(),
             Some(Duration::ZERO) => return,
+            Some(left) => thread::park_timeout(left),
+        }
+    }
+}
+
+/// Blocks this thread until that is ready, or the time is up.
+pub(crate) fn parked<T>(deadline: Option<Instant>, mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T> {
+    loop {
+        // The thread-local is let go meanwhile: what is polled may be a reply that waits in the same thread.
+        let waker = WAKER.with(Waker::clone);
+        if let Poll::Ready(value) = poll(&mut Context::from_waker(&waker)) {
+            return Some(value);
+        }
+        match deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
+            None => thread::park(),
+            Some(Duration::ZERO) => return None,
             Some(left) => thread::park_timeout(left),
         }
     }

@@ -201,6 +201,13 @@ impl Request {
         Self::with(write, |request| request.bytes.to_vec())
     }
 
+    /// The words that `value` stands for, or why they cannot be sent.
+    pub(crate) fn words_of(value: impl ToArgs) -> Result<Vec<Vec<u8>>, Error> {
+        let mut request = Self::empty();
+        request.arg(value);
+        request.refusal().map_or_else(|| Ok(request.words().into_iter().map(<[u8]>::to_vec).collect()), Err)
+    }
+
     /// A request with a buffer of its own.
     pub(crate) fn empty() -> Self {
         Self { buffer: vec![b'0'; HEADER_ROOM], count: 0, name: Name::UNKNOWN, refused: None }

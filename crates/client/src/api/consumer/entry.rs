@@ -1,0 +1,112 @@
+//! One entry of a stream, as a consumer of a group has it: its fields, and the way to acknowledge it.
+//!
+//! While it is there, its consumer knows that the program works on it. Any thread.
+
+use std::sync::Arc;
+
+use sleeve_wire::frame::{Frame, decode};
+
+use super::held::Held;
+use crate::commands::stream::StreamCommands;
+use crate::error::{Error, ErrorKind};
+use crate::reply::Reply;
+use crate::reply::mapped::Mapped;
+use crate::values::decode::FromReply;
+
+/// How an entry has come to a [`Consumer`](crate::Consumer).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Delivery {
+    /// For the first time.
+    New,
+    /// It had been delivered to this consumer before, and may have been worked on: before it last ended, or on a connection
+    /// that was lost.
+    Pending,
+    /// It was claimed: another consumer had it for too long, or this one had dropped it.
+    Claimed,
+}
+
+/// An entry of a stream that came to a [`Consumer`](crate::Consumer). Dropped without [`ack`](Entry::ack) it comes again.
+pub struct Entry {
+    held: Arc<Held>,
+    id: Arc<str>,
+    /// The fields as a reply of the server.
+    fields: Vec<u8>,
+    delivery: Delivery,
+}
+
+impl Entry {
+    /// None if the program has it already.
+    pub(crate) fn new(held: &Arc<Held>, id: String, fields: Vec<u8>, delivery: Delivery) -> Option<Self> {
+        let id = id.into();
+        held.take(&id).then(|| Self { held: Arc::clone(held), id, fields, delivery })
+    }
+
+    /// Its id.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// How it has come.
+    pub fn delivery(&self) -> Delivery {
+        self.delivery
+    }
+
+    /// Its fields, as whatever a hash's could be read as: a struct that derives [`FromReply`](crate::FromReply), a map, pairs.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Conversion`](crate::ErrorKind::Conversion) when they do not fit, with the entry's id.
+    pub fn read<T: FromReply>(&self) -> Result<T, Error> {
+        let (frame, _) = decode(&self.fields).map_err(Error::protocol)?;
+        T::from_reply(frame).map_err(|error| match error.kind() {
+            ErrorKind::Conversion => Error::conversion(format!("entry {}: {}", self.id, error.message())),
+            _ => error,
+        })
+    }
+
+    /// One field's value, if it has such a field.
+    pub fn field(&self, name: &str) -> Option<&[u8]> {
+        let Ok((Frame::Array(mut items), _)) = decode(&self.fields) else { return None };
+        while let (Some(Ok(Frame::Bulk(field))), Some(Ok(Frame::Bulk(value)))) = (items.next(), items.next()) {
+            if field == name.as_bytes() {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    /// Acknowledges it: it will not come again. The answer is false if somebody else had claimed and acknowledged it meanwhile.
+    pub fn ack(self) -> Mapped<u64, impl FnOnce(u64) -> Result<bool, Error> + Send> {
+        // The program has it until the server has said so.
+        ack(&Arc::clone(&self.held), vec![self]).map(|count| count == 1)
+    }
+}
+
+/// Acknowledges several at once; answers how many were still to be acknowledged.
+pub(crate) fn ack(
+    held: &Held,
+    entries: Vec<Entry>,
+) -> Mapped<u64, impl FnOnce(u64) -> Result<u64, Error> + Send + use<>> {
+    let ids: Vec<&str> = entries.iter().map(Entry::id).collect();
+    let reply = match &held.names {
+        Ok([stream, group, _]) if !ids.is_empty() => held.place.xack(stream.as_slice(), group.as_slice(), ids),
+        Ok(_) => Reply::ready(crate::pipe::slot::Payload::of(b":0\r\n"), None),
+        Err(error) => Reply::failed(error.clone(), None),
+    };
+    reply.map(move |count| {
+        drop(entries);
+        count
+    })
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.held.give_back(&self.id);
+    }
+}
+
+impl std::fmt::Debug for Entry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Entry").field("id", &self.id).field("delivery", &self.delivery).finish_non_exhaustive()
+    }
+}

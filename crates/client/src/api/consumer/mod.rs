@@ -1,0 +1,374 @@
+//! A consumer of a stream's group, as an iterator and as a stream of entries.
+//!
+//! It makes the group, takes first what it had when it last ended, then what is new, waiting for it on a connection that it has
+//! for itself, and now and then what others have abandoned. It knows by its entries which of them the program still has. It
+//! refuses to acknowledge by itself: what is not acknowledged comes again.
+//!
+//! A lost connection may take entries with it that the server counts as delivered. Those are behind the last one that came, so
+//! they are asked for from there. One owner; its handle and its entries go to any thread.
+
+pub(crate) mod entry;
+pub(crate) mod handle;
+mod held;
+mod page;
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use futures_core::Stream;
+
+use super::handles::{Client, Db};
+use crate::commands::stream::StreamCommands;
+use crate::error::{Effect, Error, ErrorKind};
+use crate::options::stream::{ConsumerOptions, GroupStart, ReadOptions};
+use crate::reply::{Reply, parked};
+use crate::request::{Request, ToArg};
+use entry::{Delivery, Entry};
+use handle::ConsumerHandle;
+use held::Held;
+use page::{Claimed, Page, Record};
+
+/// The id before all others.
+const FIRST: &str = "0-0";
+
+/// The shortest wait for entries: no time at all would be for ever.
+const WAIT_MIN: Duration = Duration::from_millis(1);
+
+/// A consumer of a group: what [`Client::group`] returns. In async code it is a [`Stream`]; a `for` loop over `&mut consumer`
+/// waits for each entry.
+///
+/// ```
+/// # #[cfg(feature = "embedded")] {
+/// use sleeve::{Client, FromReply, ToArgs, prelude::*};
+///
+/// #[derive(FromReply, ToArgs)]
+/// struct Order {
+///     item: String,
+///     pieces: u32,
+/// }
+///
+/// let client = Client::embedded();
+/// client.xadd("orders", Order { item: "lamp".into(), pieces: 2 }).wait()?;
+///
+/// let mut orders = client.group("orders", "shipping", "worker-1");
+/// let stop = orders.handle(); // ends the loop, from any thread
+/// for entry in &mut orders {
+///     let entry = entry?;
+///     let order: Order = entry.read()?;
+///     println!("{} {}", order.pieces, order.item);
+///     entry.ack().forget(); // or .wait()?, or .await?; many at once: stop.ack(entries)
+///     stop.stop();
+/// }
+/// # }
+/// # Ok::<(), sleeve::Error>(())
+/// ```
+///
+/// # At least once
+///
+/// Each entry of the stream comes to one consumer of the group, and comes again until it is acknowledged. So work on an entry
+/// must bear to be done twice:
+///
+/// - A consumer first gets what its name had and did not acknowledge when it last ended. Two that run at the same time must have
+///   different names.
+/// - An acknowledgement that was on its way when the connection broke may be lost.
+/// - With [`ConsumerOptions::claim_after`], what takes longer than that may go to another consumer as well.
+///
+/// An entry that is dropped without [`Entry::ack`] stays with the consumer, and comes again when it is claimed or when the
+/// consumer begins anew. Entries that were deleted from the stream are acknowledged unseen.
+///
+/// # Errors
+///
+/// A lost connection is none: the next one goes on where it was. Where no connection can be made within the command timeout,
+/// where
+/// the server turns the command away for now, an error comes, and whoever goes on reading tries again. Behind any other error
+/// nothing comes.
+///
+/// # The end
+///
+/// [`ConsumerHandle::stop`] ends it: nothing more is asked for, what the server has given to this consumer still comes, and then
+/// the loop ends. [`ConsumerHandle::finish`] waits until all entries that were handed out are acknowledged or dropped, wherever
+/// they are. A consumer that is dropped instead leaves what it had asked for to the next of its name, or to who claims it.
+#[must_use = "nothing is asked for until it is read"]
+pub struct Consumer {
+    held: Arc<Held>,
+    options: ConsumerOptions,
+    /// Entries that have come and were not handed out.
+    ready: VecDeque<Entry>,
+    /// What is on its way.
+    flight: Flight,
+    next: Next,
+    /// All that the server has given to this consumer, as far as it knows, is not behind this entry.
+    last: String,
+    /// When abandoned entries are looked for again.
+    claims_at: Option<Instant>,
+}
+
+/// What is asked for next.
+enum Next {
+    /// The group itself.
+    Group,
+    /// What this consumer has got and not acknowledged, behind the last that came.
+    Own,
+    /// What was abandoned, from here on.
+    Abandoned(String),
+    New,
+    /// What the server may have given while the last wait ended, behind the last that came.
+    Rest,
+    /// Nothing any more.
+    End,
+}
+
+enum Flight {
+    None,
+    Group(Reply<()>),
+    Own(Reply<Page>),
+    Abandoned(Reply<Claimed>),
+    New(Reply<Page>),
+}
+
+macro_rules! groups {
+    ($handle:ident) => {
+        impl $handle {
+            /// Reads a stream as one consumer of a group, which is made if it is missing; see [`Consumer`].
+            pub fn group(&self, stream: impl ToArg, group: impl ToArg, consumer: impl ToArg) -> Consumer {
+                self.group_with(stream, group, consumer, ConsumerOptions::new())
+            }
+
+            /// As [`group`](Self::group), with options.
+            pub fn group_with(
+                &self,
+                stream: impl ToArg,
+                group: impl ToArg,
+                consumer: impl ToArg,
+                options: ConsumerOptions,
+            ) -> Consumer {
+                let place = Db { origin: self.origin.clone(), database: self.database };
+                Consumer::new(place, Request::words_of((stream, group, consumer)), options)
+            }
+        }
+    };
+}
+
+groups!(Client);
+groups!(Db);
+
+impl Consumer {
+    fn new(place: Db, names: Result<Vec<Vec<u8>>, Error>, options: ConsumerOptions) -> Self {
+        let claims_at = options.claim_after.map(|_| Instant::now());
+        let (ready, flight, next) = (VecDeque::new(), Flight::None, Next::Group);
+        let held = Arc::new(Held::new(place, names));
+        Self { held, options, ready, flight, next, last: FIRST.to_owned(), claims_at }
+    }
+
+    /// What ends it, and acknowledges entries together: from any thread, while this is being read.
+    pub fn handle(&self) -> ConsumerHandle {
+        ConsumerHandle::of(Arc::clone(&self.held))
+    }
+
+    /// The entries, as an iterator that waits for each.
+    pub fn iter(&mut self) -> Entries<'_> {
+        Entries(self)
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Entry, Error>>> {
+        self.held.enter_reader(context.waker());
+        loop {
+            if self.held.is_stopped() {
+                self.wind_up();
+            }
+            if let Some(entry) = self.ready.pop_front() {
+                return Poll::Ready(Some(Ok(entry)));
+            }
+            let taken = match &mut self.flight {
+                Flight::None if matches!(self.next, Next::End) => return Poll::Ready(None),
+                Flight::None => {
+                    self.flight = self.ask();
+                    continue;
+                }
+                Flight::Group(reply) => Pin::new(reply).poll(context).map(|made| self.take_group(made)),
+                Flight::Own(reply) => Pin::new(reply).poll(context).map(|page| self.take_own(page)),
+                Flight::Abandoned(reply) => Pin::new(reply).poll(context).map(|page| self.take_abandoned(page)),
+                Flight::New(reply) => Pin::new(reply).poll(context).map(|page| self.take_new(page)),
+            };
+            let Poll::Ready(taken) = taken else { return Poll::Pending };
+            self.flight = Flight::None;
+            if let Err(error) = taken
+                && let Some(error) = self.bear(error)
+            {
+                return Poll::Ready(Some(Err(error)));
+            }
+        }
+    }
+
+    /// Asks for what is next.
+    fn ask(&self) -> Flight {
+        let (place, count) = (&self.held.place, self.options.count);
+        let names = match &self.held.names {
+            Ok(names) => names,
+            Err(error) => return Flight::Group(Reply::failed(error.clone(), None)),
+        };
+        let [stream, group, consumer] = names.each_ref().map(Vec::as_slice);
+        match &self.next {
+            Next::Group => Flight::Group(place.xgroup_create(stream, group, self.options.start.clone().make_stream())),
+            Next::Own | Next::Rest => {
+                let options = ReadOptions::new().count(count);
+                Flight::Own(place.xreadgroup_with(group, consumer, stream, &self.last, options))
+            }
+            Next::Abandoned(id) => {
+                let idle = self.options.claim_after.unwrap_or(Duration::MAX);
+                let idle_ms = u64::try_from(idle.as_millis()).unwrap_or(u64::MAX).min(i64::MAX as u64);
+                Flight::Abandoned(place.xautoclaim(stream, group, consumer, idle_ms, id, count))
+            }
+            Next::New => {
+                // A wait of no time at all is one for ever.
+                let left = self.claims_at.map(|at| at.saturating_duration_since(Instant::now()).max(WAIT_MIN));
+                let options = ReadOptions::new().count(count).block(left.unwrap_or_default());
+                Flight::New(place.xreadgroup_with(group, consumer, stream, ">", options))
+            }
+            Next::End => Flight::None,
+        }
+    }
+
+    /// What is next when nothing is left of what came last.
+    fn go_on(&self) -> Next {
+        match self.claims_at {
+            Some(at) if Instant::now() >= at => Next::Abandoned(FIRST.to_owned()),
+            _ => Next::New,
+        }
+    }
+
+    fn take_group(&mut self, made: Result<(), Error>) -> Result<(), Error> {
+        match made {
+            Err(error) if error.code() != Some("BUSYGROUP") => return Err(error),
+            _ => self.next = Next::Own,
+        }
+        Ok(())
+    }
+
+    fn take_own(&mut self, page: Result<Page, Error>) -> Result<(), Error> {
+        let records = page?.records;
+        match records.last() {
+            Some(last) => self.last.clone_from(&last.id),
+            None if matches!(self.next, Next::Rest) => self.next = Next::End,
+            None => self.next = self.go_on(),
+        }
+        self.hand_out(records, Delivery::Pending);
+        Ok(())
+    }
+
+    fn take_abandoned(&mut self, page: Result<Claimed, Error>) -> Result<(), Error> {
+        let Claimed { next, records } = page?;
+        self.next = if next == FIRST {
+            self.claims_at = self.options.claim_after.and_then(|idle| Instant::now().checked_add(idle.max(WAIT_MIN)));
+            Next::New
+        } else {
+            Next::Abandoned(next)
+        };
+        self.hand_out(records, Delivery::Claimed);
+        Ok(())
+    }
+
+    fn take_new(&mut self, page: Result<Page, Error>) -> Result<(), Error> {
+        let records = page?.records;
+        if let Some(last) = records.last() {
+            self.last.clone_from(&last.id);
+        }
+        self.next = self.go_on();
+        self.hand_out(records, Delivery::New);
+        Ok(())
+    }
+
+    /// Hands out what has come, but for what the program has already, and what is not in the stream any more.
+    fn hand_out(&mut self, records: Vec<Record>, delivery: Delivery) {
+        let mut gone = Vec::new();
+        for record in records {
+            match record.fields {
+                None => gone.push(record.id),
+                Some(fields) => self.ready.extend(Entry::new(&self.held, record.id, fields, delivery)),
+            }
+        }
+        if let (Ok([stream, group, _]), false) = (&self.held.names, gone.is_empty()) {
+            self.held.place.xack(stream.as_slice(), group.as_slice(), gone).forget();
+        }
+    }
+
+    /// Asks for nothing more but what the server may have given meanwhile.
+    fn wind_up(&mut self) {
+        match (&self.next, &self.flight) {
+            (Next::Rest | Next::End, _) => {}
+            (Next::Group, _) => (self.flight, self.next) = (Flight::None, Next::End),
+            // What is on its way comes at once.
+            (_, Flight::Group(_) | Flight::Own(_) | Flight::Abandoned(_)) => {}
+            // Dropped, it waits no longer.
+            (_, Flight::None | Flight::New(_)) => (self.flight, self.next) = (Flight::None, Next::Rest),
+        }
+    }
+
+    /// What is to be done about an error, and whether the program hears of it.
+    fn bear(&mut self, error: Error) -> Option<Error> {
+        match (error.kind(), error.code()) {
+            // The stream or the group was removed, and with it all that the group knew.
+            (_, Some("NOGROUP" | "UNBLOCKED")) => {
+                self.last = FIRST.to_owned();
+                self.options.start = GroupStart::first();
+                self.next = if matches!(self.next, Next::Rest) { Next::End } else { Next::Group };
+                None
+            }
+            // What it has taken with it is behind what came.
+            (ErrorKind::Disconnected, _) if matches!(self.next, Next::New) => {
+                self.next = Next::Own;
+                None
+            }
+            (ErrorKind::Disconnected, _) => None,
+            (ErrorKind::Timeout | ErrorKind::Connect | ErrorKind::QueueFull, _) => {
+                if matches!(self.next, Next::New) {
+                    self.next = Next::Own;
+                }
+                Some(error)
+            }
+            (ErrorKind::Server, _) if error.effect() == Effect::None => Some(error),
+            _ => {
+                self.next = Next::End;
+                Some(error)
+            }
+        }
+    }
+}
+
+impl Stream for Consumer {
+    type Item = Result<Entry, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.poll(context)
+    }
+}
+
+impl<'a> IntoIterator for &'a mut Consumer {
+    type Item = Result<Entry, Error>;
+    type IntoIter = Entries<'a>;
+
+    fn into_iter(self) -> Entries<'a> {
+        self.iter()
+    }
+}
+
+impl std::fmt::Debug for Consumer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Consumer").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+/// The entries of a [`Consumer`], as an iterator that waits for each.
+#[derive(Debug)]
+pub struct Entries<'a>(&'a mut Consumer);
+
+impl Iterator for Entries<'_> {
+    type Item = Result<Entry, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        parked(None, |context| self.0.poll(context)).flatten()
+    }
+}

@@ -1,0 +1,126 @@
+//! A consumer of a group where the link breaks at the worst moment, and in tasks.
+#![cfg(feature = "embedded")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use sleeve::prelude::*;
+use sleeve::testing::{Engine, Fault};
+use sleeve::{Client, Consumer, ConsumerOptions, Delivery, Entry};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn add(client: &Client, numbers: impl IntoIterator<Item = u64>) {
+    numbers.into_iter().for_each(|number| _ = client.xadd("events", ("number", number)).wait().expect("XADD"));
+}
+
+fn number(entry: &Entry) -> u64 {
+    let [(name, number)]: [(String, u64); 1] = entry.read().expect("one field");
+    assert_eq!(name, "number");
+    number
+}
+
+/// The next so many entries, which are acknowledged.
+fn take(consumer: &mut Consumer, count: usize) -> Vec<(u64, Delivery)> {
+    let acknowledged = |entry: Result<Entry, sleeve::Error>| {
+        let entry = entry.expect("an entry");
+        let taken = (number(&entry), entry.delivery());
+        assert_eq!(entry.ack().wait(), Ok(true));
+        taken
+    };
+    consumer.iter().take(count).map(acknowledged).collect()
+}
+
+fn pending(client: &Client) -> u64 {
+    client.xpending::<(u64, Option<String>, Option<String>, sleeve::Value)>("events", "g").wait().expect("XPENDING").0
+}
+
+#[test]
+fn what_a_broken_connection_took_with_it_comes_again_and_nothing_else_does() {
+    for fault in [Fault::cut_after(), Fault::cut_amid(), Fault::cut_before()] {
+        let engine = Engine::new();
+        let (client, inside) = (engine.connect().unwrap(), engine.client());
+        let mut consumer = client.group_with("events", "g", "c", ConsumerOptions::new().count(2));
+        add(&inside, 0..2);
+        assert_eq!(take(&mut consumer, 2), [(0, Delivery::New), (1, Delivery::New)]);
+        // The second read from now: the first may have been sent already.
+        engine.fault(fault.on("XREADGROUP").times(2));
+        add(&inside, 2..8);
+        let taken = take(&mut consumer, 6);
+        assert_eq!(taken.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [2, 3, 4, 5, 6, 7]);
+        assert_eq!(pending(&inside), 0);
+    }
+}
+
+#[test]
+fn a_wait_outlives_its_connection() {
+    let engine = Engine::new();
+    let (client, inside) = (engine.connect().unwrap(), engine.client());
+    let mut consumer = client.group("events", "g", "c");
+    let reads = std::thread::spawn(move || take(&mut consumer, 3));
+    for number in 0..3 {
+        while !inside.info("clients").wait().unwrap().contains("blocked_clients:1") {
+            std::thread::yield_now();
+        }
+        engine.cut();
+        add(&inside, [number]);
+    }
+    let taken = reads.join().unwrap();
+    assert_eq!(taken.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [0, 1, 2]);
+    assert_eq!(pending(&inside), 0);
+}
+
+#[test]
+fn it_is_a_stream_in_tasks_that_stops_gracefully() {
+    let engine = Engine::new();
+    let client = engine.client();
+    add(&client, 0..100);
+    let consumer = client.group("events", "g", "c");
+    let handle = consumer.handle();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let (sum, done) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let all = Arc::clone(&sum);
+    runtime.block_on(async move {
+        let mut consumer = consumer;
+        while let Some(entry) = consumer.next().await {
+            let (entry, handle) = (entry.unwrap(), handle.clone());
+            let (sum, done) = (Arc::clone(&all), Arc::clone(&done));
+            tokio::spawn(async move {
+                tokio::task::yield_now().await;
+                sum.fetch_add(number(&entry), Ordering::Relaxed);
+                assert_eq!(entry.ack().await, Ok(true));
+                if done.fetch_add(1, Ordering::Relaxed) == 99 {
+                    handle.stop();
+                }
+            });
+        }
+        handle.finish_async().await;
+        assert_eq!(handle.unfinished(), 0);
+    });
+    let sum = sum.load(Ordering::Relaxed);
+    assert_eq!((sum, pending(&client)), (4950, 0));
+}
+
+#[test]
+fn who_stops_waits_for_what_was_handed_out() {
+    let engine = Engine::new();
+    let client = engine.client();
+    add(&client, 0..2);
+    let mut consumer = client.group("events", "g", "c");
+    let handle = consumer.handle();
+    let (one, two) = (consumer.iter().next().unwrap().unwrap(), consumer.iter().next().unwrap().unwrap());
+    handle.stop();
+    assert!(consumer.iter().next().is_none());
+    assert_eq!(handle.unfinished(), 2);
+    let error = handle.finish(Duration::from_millis(1)).unwrap_err();
+    assert_eq!(error.message(), "2 entries are still neither acknowledged nor dropped");
+    let works = std::thread::spawn(move || {
+        drop(two);
+        one.ack().forget();
+    });
+    assert_eq!(handle.finish(PATIENCE), Ok(()));
+    works.join().unwrap();
+    assert_eq!(pending(&client), 1, "what was dropped stays");
+}
