@@ -242,3 +242,12 @@ pub mod prelude {
     pub use crate::commands::stream::StreamCommands;
     pub use crate::commands::string::StringCommands;
 }
+
+/// The pages whose examples are run with the tests.
+#[cfg(all(doctest, feature = "embedded", feature = "serde"))]
+mod pages {
+    #[doc = include_str!("../../../docs/coming-from-clients.md")]
+    struct ComingFromClients;
+    #[doc = include_str!("../../../docs/cookbook.md")]
+    struct Cookbook;
+}
