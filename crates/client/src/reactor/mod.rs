@@ -7,7 +7,7 @@
 //!
 //! The thread starts with the first task and ends with the last. Whoever is not on it reaches a task by its [`Bell`]; a turn
 //! that is given for no reason does no harm, so bells are rung freely. How the system is asked what has happened differs
-//! (`epoll`, and `poll` for other systems than Linux); the twins are chosen here. A forked child has a reactor of its own.
+//! (epoll, and poll on other systems than Linux); the twins are chosen in `poller`. A forked child has a reactor of its own.
 
 mod bell;
 mod poller;

@@ -3,11 +3,11 @@
 //! `commands` is the set of commands that a rule list allows, `selector` such a set with the keys and channels that go with
 //! it, `user` a name with passwords and selectors, each changed by one rule at a time and printed as rules again. `denial`
 //! decides whether a user may run a request, and says why not. `users` keeps all users of an engine, `file` reads and writes
-//! them as text, `log` remembers what was refused.
+//! them as text, `log` remembers what was refused. `rule` reads the words of one rule.
 //!
-//! Rules are Redis's (7.2), as are all texts. A user is never changed in place: a new one takes its place, and the epoch of
-//! [`Acl`] tells sessions to look again. This room knows no session, no option and no clock; it is handed what it needs.
-//! This file only names the others. Any thread.
+//! Rules and texts are those of Redis 7.0; the entries of ACL LOG have the fields of 7.2. A user is never changed in place: a
+//! new one takes its place, and the epoch of [`Acl`] tells sessions to look again. This room knows no session, no option and
+//! no clock; it is handed what it needs. This file only names the others. Any thread.
 
 mod commands;
 mod denial;

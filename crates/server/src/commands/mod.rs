@@ -1,4 +1,4 @@
-//! The commands, one file a family; this file only says which function runs which row.
+//! The commands, a file or folder a family; this file only says which function runs which row.
 //!
 //! A command is a function of a [`Cx`] and a [`Request`] that writes its reply or returns why it refuses. It finds the
 //! locks of its keys held. The match below has no wildcard: a row without its function does not build.

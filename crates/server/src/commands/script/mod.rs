@@ -1,4 +1,4 @@
-//! EVAL, EVALSHA, their read-only forms, and SCRIPT.
+//! EVAL, EVALSHA, their read-only forms, and SCRIPT. Functions are in `function`, their dumps in `function_dump`.
 
 pub mod function;
 pub mod function_dump;

@@ -1,4 +1,4 @@
-//! Strings: setting, getting, counting and editing them. Options that carry a time are in `deadline`.
+//! Strings: setting, getting, counting and editing them. Options that carry a time are in `set_expiry`.
 
 pub mod bitfield;
 pub mod bitmap;

@@ -1,5 +1,5 @@
 //! What an engine keeps beside its shards: the locks that a command holds, the clock of a key's use, the memory that keys
-//! take, and the keys to evict next.
+//! take, the keys to evict next, and the sizes at which small values become large ones.
 
 pub(crate) mod eviction_pool;
 pub(crate) mod key_clock;

@@ -1,7 +1,8 @@
-//! Functions of Lua's libraries as Lua calls them: what those in `strings`, `tables` and `collector` share.
+//! What functions that Lua calls have in common: their arguments and errors, the invocation that they belong to, and the
+//! pulse by which a script can be interrupted while they work.
 //!
-//! They go past mlua for the reason that stands in `raw_call`. An error of Lua jumps out of them, so that nothing that they have
-//! on their own stack has a destructor. Runs on the script's thread.
+//! Those that are [`Native`] go past mlua for the reason that stands in `raw_call`. An error of Lua jumps out of them, so that
+//! nothing that they have on their own stack has a destructor. Runs on the script's thread.
 
 pub mod allowance;
 pub mod current_invocation;

@@ -11,7 +11,8 @@
 //! ```
 //!
 //! [`Writer`] gathers bytes, which whoever has it takes out as they come; [`Reader`] draws bytes from anything that can be
-//! read and gives out one [`Event`] after the other. Neither opens a file, and neither holds more than one record.
+//! read and gives out one [`Event`] after the other, or fills a [`Batch`] with records that others decode. Neither opens a
+//! file, and neither holds more than one record.
 //!
 //! # How a file is written
 //!
