@@ -1,8 +1,8 @@
-//! What the outside tests share: servers to test and plain connections to them.
+//! What the outside tests share: servers to test, plain connections to them, random commands, and transcripts.
 //!
-//! Nothing here knows what a command means. A test starts a [`Server`] of some [`Kind`], talks to it
-//! over a [`Connection`] in whole replies, and compares bytes. `xtask` uses the same two to measure
-//! and to record. Every call may come from any thread.
+//! A test starts a [`Server`] of some [`Kind`], talks to it over a [`Connection`] in whole replies, and compares bytes.
+//! `xtask` uses the same two to measure. Nothing here but `generator` knows what a command means. Every call may come from
+//! any thread.
 
 /// The snippet that users begin with, which is tested as it stands.
 #[cfg(doctest)]
