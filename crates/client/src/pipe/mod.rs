@@ -24,6 +24,8 @@ mod simulation;
 pub(crate) mod slot;
 pub(crate) mod synced;
 #[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
 mod tests;
 pub(crate) mod timeout;
 pub(crate) mod transaction_state;

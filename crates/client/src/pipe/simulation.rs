@@ -5,45 +5,20 @@
 //! told, and nobody may be left without an answer. A seed that fails is the whole story of the failure.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::{Arc, Weak};
 
 use sleeve_wire::frame::{Frame, Scanner, decode};
 
 use super::Pipe;
 use super::in_flight::{Unit, is_before};
 use super::reply_reader::Intake;
-use super::slot::{Completions, Driver, Flush, Handle, Payload, Source};
+use super::slot::{Completions, Handle, Payload, Source};
+use super::testing::{Dice, source};
 use super::timeout::Situation;
 use super::transaction_state::{Check, Exchange, Watch};
-use crate::config::{Endpoint, ErrorHook};
+use crate::config::Endpoint;
 use crate::error::{Effect, Error};
 use crate::request::name::Name;
 use crate::request::{Request, Written};
-
-/// Nobody to push on: the simulation moves everything itself.
-struct Nobody;
-
-impl Driver for Nobody {
-    fn flush(&self, _may_yield: bool) -> Flush {
-        Flush::Done
-    }
-
-    fn error_hook(&self) -> Option<ErrorHook> {
-        None
-    }
-}
-
-/// Random numbers from a seed (xorshift64*, Vigna 2016).
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % sides
-    }
-}
 
 /// A server that knows SELECT, ADD (which counts how often a command was executed), EXISTS and transactions.
 #[derive(Default)]
@@ -123,13 +98,11 @@ fn bytes_of(words: &[&str]) -> Vec<u8> {
 
 impl World {
     fn new(seed: u64) -> Self {
-        let driver: Arc<dyn Driver> = Arc::new(Nobody);
-        let nobody: Weak<dyn Driver> = Arc::downgrade(&driver);
         Self {
-            dice: Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1),
-            pipe: Pipe::new(0, Source::new(nobody.clone())),
+            dice: Dice::new(seed),
+            pipe: Pipe::new(0, source()),
             intake: Intake::default(),
-            source: Source::new(nobody),
+            source: source(),
             server: Server::default(),
             up: VecDeque::new(),
             down: VecDeque::new(),

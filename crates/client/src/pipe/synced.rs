@@ -144,28 +144,9 @@ impl Synced {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Weak};
-
-    use super::super::slot::{Driver, Flush, Handle, Source};
+    use super::super::slot::Handle;
+    use super::super::testing::source;
     use super::*;
-    use crate::config::ErrorHook;
-
-    struct Nobody;
-
-    impl Driver for Nobody {
-        fn flush(&self, _may_yield: bool) -> Flush {
-            Flush::Done
-        }
-
-        fn error_hook(&self) -> Option<ErrorHook> {
-            None
-        }
-    }
-
-    fn source() -> Source {
-        let driver: Weak<dyn Driver> = Arc::downgrade(&(Arc::new(Nobody) as Arc<dyn Driver>));
-        Source::new(driver)
-    }
 
     fn message(shown: &str, synced: &str) -> Vec<u8> {
         [MESSAGE, shown.as_bytes(), b"\r\n", synced.as_bytes(), b"\r\n"].concat()

@@ -1,30 +1,17 @@
 //! Time that is up: told in time however much is queued, and told the truth.
 
-use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use sleeve_wire::frame::Frame;
 
 use super::reply_reader::Intake;
-use super::slot::{Driver, Flush};
+use super::testing::source;
 use super::timeout::Situation;
 use super::transaction_state::{Check, Watch};
 use super::*;
-use crate::config::{Endpoint, ErrorHook};
+use crate::config::Endpoint;
 use crate::error::Effect;
 use crate::request::name::Name;
-
-struct Nobody;
-
-impl Driver for Nobody {
-    fn flush(&self, _may_yield: bool) -> Flush {
-        Flush::Done
-    }
-
-    fn error_hook(&self) -> Option<ErrorHook> {
-        None
-    }
-}
 
 fn unnamed(bytes: &[u8]) -> Written<'_> {
     Written { bytes, name: Name::UNKNOWN }
@@ -36,8 +23,7 @@ fn situation() -> Situation<'static> {
 }
 
 fn pipe() -> Pipe {
-    let driver: Weak<dyn Driver> = Arc::downgrade(&(Arc::new(Nobody) as Arc<dyn Driver>));
-    Pipe::new(0, Source::new(driver))
+    Pipe::new(0, source())
 }
 
 fn lend_all(pipe: &mut Pipe) -> String {

@@ -297,7 +297,13 @@ impl State {
         peer.input_bytes.store(input.bytes, Ordering::Relaxed);
         peer.input_spare.store(input.spare, Ordering::Relaxed);
         peer.argument_bytes.store(input.argument_bytes, Ordering::Relaxed);
-        peer.command.store(self.row.map_or(0, |row| row.id as u32 + 1), Ordering::Relaxed);
+        self.publish_command();
+    }
+
+    /// Shows others which command it runs, or has run last.
+    #[inline]
+    pub fn publish_command(&self) {
+        self.peer.command.store(self.row.map_or(0, |row| row.id as u32 + 1), Ordering::Relaxed);
     }
 
     /// Brings all that others see of this client up to date.

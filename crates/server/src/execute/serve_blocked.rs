@@ -116,6 +116,8 @@ impl Cx<'_> {
             state.blocked = Some(Arc::clone(waiter));
             return;
         }
+        // From now on it is counted among those who wait, and whoever looks for them sees with what.
+        state.publish_command();
         let left_ms = |deadline_ms: i64| deadline_ms.saturating_sub(self.now.wall_ms()).max(0) as u64;
         let arrival = NewWaiter {
             peer: &state.peer,

@@ -64,12 +64,18 @@ pub(super) struct Group {
 impl Group {
     /// A group for this call, which is yet to be added.
     pub(super) fn for_call(call: &Call<'_>) -> Self {
+        let rule = call.merged.as_ref().map(|merged| merged.rule);
+        let key = call.merged.as_ref().map_or_else(Vec::new, |merged| merged.key.to_vec());
+        Self::empty(rule, call.database, call.touch.clone(), key)
+    }
+
+    fn empty(rule: Option<&'static Merge>, database: u32, touch: Touch, key: Vec<u8>) -> Self {
         Self {
-            rule: call.merged.as_ref().map(|merged| merged.rule),
-            database: call.database,
-            touch: call.touch.clone(),
+            rule,
+            database,
+            touch,
             parts: Vec::new(),
-            key: call.merged.as_ref().map_or_else(Vec::new, |merged| merged.key.to_vec()),
+            key,
             said: Vec::new(),
             other_keys: Vec::new(),
             settled_keys: Vec::new(),
@@ -179,20 +185,8 @@ impl Group {
 
     /// A group of these calls of this one.
     fn with(&self, parts: Vec<Part>) -> Self {
-        let mut group = Self {
-            rule: self.rule,
-            database: self.database,
-            touch: self.touch.clone(),
-            parts: Vec::with_capacity(parts.len()),
-            key: self.key.clone(),
-            said: Vec::new(),
-            other_keys: Vec::new(),
-            settled_keys: Vec::new(),
-            is_settled: false,
-            arguments: 0,
-            places: Vec::new(),
-            sum: 0,
-        };
+        let mut group = Self::empty(self.rule, self.database, self.touch.clone(), self.key.clone());
+        group.parts.reserve(parts.len());
         let mut places: Vec<Option<u32>> = vec![None; self.places.len()];
         for mut part in parts {
             let old = part.place as usize;
@@ -227,6 +221,7 @@ impl Group {
         }
         settled
     }
+
     /// Writes the command that says all of them.
     pub(super) fn write_merged(&self, out: &mut Vec<u8>) {
         let Some(rule) = self.rule else { return };

@@ -1,7 +1,6 @@
 //! What is gathered and how it leaves, rule by rule, and whose part of a reply is whose.
 
 use std::hash::RandomState;
-use std::sync::{Arc, Weak};
 
 use sleeve_wire::frame::{Frame, decode};
 
@@ -11,28 +10,11 @@ use super::gathering::{Gathering, Standing};
 use super::group::Group;
 use super::marks::Marks;
 use super::split::{hand_out, is_refusal};
-use crate::config::ErrorHook;
 use crate::error::{Effect, Error, ErrorKind};
-use crate::pipe::slot::{Completions, Driver, Flush, Handle, Payload, Source};
+use crate::pipe::slot::{Completions, Handle, Payload, Source};
+use crate::pipe::testing::source;
 use crate::request::Request;
 use crate::request::name::Name;
-
-struct Nobody;
-
-impl Driver for Nobody {
-    fn flush(&self, _may_yield: bool) -> Flush {
-        Flush::Done
-    }
-
-    fn error_hook(&self) -> Option<ErrorHook> {
-        None
-    }
-}
-
-fn source() -> Source {
-    let driver: Weak<dyn Driver> = Arc::downgrade(&(Arc::new(Nobody) as Arc<dyn Driver>));
-    Source::new(driver)
-}
 
 /// A gathering and what it needs.
 struct Table {

@@ -7,19 +7,8 @@ use std::thread;
 
 use sleeve_wire::frame::Frame;
 
+use super::super::testing::source;
 use super::*;
-
-struct Nobody;
-
-impl Driver for Nobody {
-    fn flush(&self, _may_yield: bool) -> Flush {
-        Flush::Done
-    }
-
-    fn error_hook(&self) -> Option<ErrorHook> {
-        None
-    }
-}
 
 #[derive(Default)]
 struct Count(AtomicUsize);
@@ -28,11 +17,6 @@ impl Wake for Count {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
-}
-
-fn source() -> Source {
-    let driver: Arc<dyn Driver> = Arc::new(Nobody);
-    Source::new(Arc::downgrade(&driver))
 }
 
 #[test]

@@ -10,7 +10,7 @@ mod server;
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use sleeve_wire::frame::{Frame, Scanner, decode};
 
@@ -19,7 +19,7 @@ use super::requests_of;
 use super::shards::{Look, Shards, Wanted};
 use super::stats::CacheStats;
 use super::tracking::Tracking;
-use crate::config::{Endpoint, ErrorHook};
+use crate::config::Endpoint;
 use crate::error::Error;
 use crate::options::cache::CacheOptions;
 use crate::pipe::Pipe;
@@ -27,41 +27,17 @@ use crate::pipe::in_flight::{Asker, Time};
 use crate::pipe::near::{Cache, Read};
 use crate::pipe::reply_reader::Intake;
 use crate::pipe::slot::Payload;
-use crate::pipe::slot::{Completions, Driver, Flush, Handle, Source};
+use crate::pipe::slot::{Completions, Handle};
+use crate::pipe::testing::{Dice, source};
 use crate::pipe::timeout::Situation;
 use crate::request::name::Name;
 use crate::request::{Request, Written};
 use planted::{Fault, Planted};
 use server::{Key, Server, State};
 
-/// Nobody to push on: the simulation moves everything itself.
-struct Nobody;
-
-impl Driver for Nobody {
-    fn flush(&self, _may_yield: bool) -> Flush {
-        Flush::Done
-    }
-
-    fn error_hook(&self) -> Option<ErrorHook> {
-        None
-    }
-}
-
-/// Random numbers from a seed (xorshift64*, Vigna 2016).
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % sides
-    }
-
-    /// Half the time all, else some, or none.
-    fn some_of(&mut self, count: usize) -> usize {
-        if self.roll(2) == 0 { count } else { self.roll(count + 1) }
-    }
+/// Half the time all, else some, or none.
+fn some_of(dice: &mut Dice, count: usize) -> usize {
+    if dice.roll(2) == 0 { count } else { dice.roll(count + 1) }
 }
 
 /// A read whose caller waits.
@@ -96,8 +72,7 @@ struct World {
 
 impl World {
     fn new(seed: u64, fault: Fault) -> Self {
-        let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
-        let nobody: Weak<dyn Driver> = Arc::downgrade(&(Arc::new(Nobody) as Arc<dyn Driver>));
+        let mut dice = Dice::new(seed);
         let bytes_max = if dice.roll(3) == 0 { 8 * 500 } else { 1 << 20 };
         let mut options = CacheOptions::new().bytes_max(bytes_max);
         if dice.roll(3) == 0 {
@@ -111,7 +86,7 @@ impl World {
         intake.cache = Some(Arc::clone(&cache) as Arc<dyn Cache>);
         Self {
             dice,
-            pipe: Pipe::new(0, Source::new(nobody)),
+            pipe: Pipe::new(0, source()),
             intake,
             cache,
             server: Server::default(),
@@ -195,7 +170,7 @@ impl World {
     fn write_out(&mut self) {
         let Some((bytes, written)) = self.pipe.lend() else { return };
         let rest = &bytes[written..];
-        let count = self.dice.some_of(rest.len());
+        let count = some_of(&mut self.dice, rest.len());
         self.up.extend(&rest[..count]);
         self.pipe.wrote(bytes, count);
     }
@@ -224,7 +199,7 @@ impl World {
     }
 
     fn take_in(&mut self) {
-        let count = self.dice.some_of(self.server.down.len()).min(self.intake.room().len());
+        let count = some_of(&mut self.dice, self.server.down.len()).min(self.intake.room().len());
         for (room, byte) in self.intake.room().iter_mut().zip(self.server.down.drain(..count)) {
             *room = byte;
         }

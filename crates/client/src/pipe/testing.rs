@@ -1,0 +1,42 @@
+//! What the tests of several rooms need: a place where replies land without a connection, and random numbers from a seed.
+
+use std::sync::{Arc, Weak};
+
+use super::slot::{Driver, Flush, Source};
+use crate::config::ErrorHook;
+
+/// Nobody to push on: a test moves everything itself.
+struct Nobody;
+
+impl Driver for Nobody {
+    fn flush(&self, _may_yield: bool) -> Flush {
+        Flush::Done
+    }
+
+    fn error_hook(&self) -> Option<ErrorHook> {
+        None
+    }
+}
+
+/// Where replies land that nobody pushes on.
+pub(crate) fn source() -> Source {
+    let driver: Weak<dyn Driver> = Arc::downgrade(&(Arc::new(Nobody) as Arc<dyn Driver>));
+    Source::new(driver)
+}
+
+/// Random numbers from a seed (xorshift64*, Vigna 2016).
+pub(crate) struct Dice(u64);
+
+impl Dice {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    /// A number below `sides`.
+    pub(crate) fn roll(&mut self, sides: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % sides
+    }
+}
