@@ -78,6 +78,8 @@
 //! - `testing`: engines for tests, with a clock that the test turns, a seed, and faults on demand.
 //! - [`Endpoint::Sentinel`]: the primary of a service, found by its Sentinels and followed when it changes:
 //!   `redis+sentinel://host1,host2/service`.
+//! - [`Client::metrics`]: what the connection has done, for a page that is scraped; [`Config::on_event`]: what happens to it,
+//!   and which replies took long, and why.
 //! - [`Config`]: URLs, timeouts, the bound on the queue, reconnecting. A command that never left is sent on the next
 //!   connection; one that left and was not answered fails, and [`Error::effect`] says what is known: [`Effect::None`] may be
 //!   sent again, [`Effect::Unknown`] may have been executed.
@@ -142,12 +144,14 @@ pub use crate::api::lease::Lease;
 pub use crate::api::scan::{Scan, ScanIter};
 pub use crate::api::script::{Runs, Script, ScriptReply};
 pub use crate::api::transaction::{Condition, Transaction};
+pub use crate::config::event::{Event, EventHook, SlowCause};
 #[cfg(feature = "tls")]
 pub use crate::config::tls::Tls;
 pub use crate::config::{Config, Endpoint, ErrorHook, Protocol, QueueFull};
 #[cfg(feature = "tls")]
 #[doc(hidden)]
 pub use crate::connect::tls_stream::Seal;
+pub use crate::connection::metrics::{Latency, Metrics};
 pub use crate::error::{Effect, Error, ErrorKind};
 pub use crate::options::bits::{BitField, BitRange};
 pub use crate::options::cache::CacheOptions;

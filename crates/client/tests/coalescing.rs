@@ -369,3 +369,32 @@ fn commands_that_wait_go_apart_and_what_is_gathered_goes_ahead() {
     assert!(matches!(popped, Value::Array(_)));
     assert_eq!(pushed.wait(), Ok(1));
 }
+
+#[test]
+fn who_is_closed_twice_waits_for_what_is_held_back_the_second_time_as_well() {
+    let stage = Stage::new(|words| match words[0].as_str() {
+        "MSET" => None,
+        _ => well(words),
+    });
+    let client = stage.client();
+    let coalescing = client.coalescing();
+    let gate = coalescing.get::<String>("gate");
+    stage.wait_for(1);
+    let sums = [1, 2].map(|by| coalescing.incrby("n", by));
+    coalescing.flush();
+    // What is gathered now is held back: something on its key is on its way in company.
+    let held = coalescing.rpush("n", 1);
+    assert_eq!(client.close(Duration::from_millis(20)).unwrap_err().kind(), ErrorKind::Timeout);
+    stage.gate.send(()).unwrap();
+    client.close(Duration::MAX).unwrap();
+    assert_eq!(gate.wait().unwrap(), "open");
+    assert_eq!(sums.map(|reply| reply.wait().unwrap()), [8, 10]);
+    assert_eq!(held.wait().unwrap(), 1);
+}
+
+#[test]
+fn a_delay_leaves_time_for_the_answer() {
+    let stage = Stage::new(well);
+    let client = Client::connect_with(stage.config().command_timeout(Some(Duration::from_secs(1)))).unwrap();
+    all_is_well([client.coalescing_with(long()).set("a", 1)]);
+}

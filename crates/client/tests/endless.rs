@@ -53,6 +53,23 @@ fn a_full_queue_beside_a_silent_server_holds_nobody_up_for_longer_than_the_timeo
 }
 
 #[tokio::test]
+async fn batches_on_a_thread_that_runs_tasks_are_bounded_as_well() {
+    let config = config(silent()).command_timeout(Some(LIMIT)).queue_bytes_max(10_000).silence_max(None);
+    let client = Client::connect_with(config).unwrap();
+    let value = "x".repeat(1000);
+    // Once such a reply was awaited, it is known that the thread runs tasks.
+    let mut replies: Vec<_> = (0..12).map(|_| client.set("k", &value)).collect();
+    replies.pop().unwrap().await.unwrap_err();
+    for _ in 0..100 {
+        let batch = client.batch();
+        batch.set("k", &value).forget();
+        batch.send();
+        let queued = client.metrics().remove(0).queued_bytes;
+        assert!(queued <= 2 * 10_000 + 2_000, "{queued} bytes are queued");
+    }
+}
+
+#[tokio::test]
 async fn waiting_for_room_is_a_future_in_async_code() {
     let config = config(silent()).command_timeout(Some(LIMIT)).queue_bytes_max(10_000);
     let client = Client::connect_with(config).unwrap();

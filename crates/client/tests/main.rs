@@ -10,6 +10,7 @@ mod deadlines;
 mod derives;
 mod embedded_settings;
 mod endless;
+mod events;
 mod forks;
 mod near;
 mod neighbours;

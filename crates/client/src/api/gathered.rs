@@ -50,7 +50,7 @@ impl Gathered {
             let inner = &mut *self.0.lock();
             let (target, handle) = inner.source.pair(request.name);
             inner.bytes.extend_from_slice(request.bytes);
-            inner.units.push(Unit { database: inner.database, target, length: request.bytes.len() });
+            inner.units.push(Unit { database: inner.database, target, length: request.bytes.len(), issued_ms: 0 });
             handle
         });
         match gathered {

@@ -22,6 +22,7 @@ use crate::commands::ask::Ask;
 use crate::config::Config;
 #[cfg(feature = "embedded")]
 use crate::config::Endpoint;
+use crate::connection::metrics::Metrics;
 use crate::error::Error;
 #[cfg(feature = "embedded")]
 use crate::error::ErrorKind;
@@ -187,6 +188,12 @@ impl Client {
     /// How it was configured.
     pub fn config(&self) -> &Config {
         self.origin.route.config()
+    }
+
+    /// What its shared connection has done, in numbers; in a cluster, the one to each node. An engine in this process has no
+    /// connection, and its INFO tells more. What a lease does, a command that waits, or a subscription, is not counted here.
+    pub fn metrics(&self) -> Vec<Metrics> {
+        self.origin.route.metrics()
     }
 
     /// Refuses further commands, waits until those that were sent are answered, those that wait on the server included, and

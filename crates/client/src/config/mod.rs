@@ -2,6 +2,7 @@
 //!
 //! Pure data; reading a URL is in `url`. Any thread.
 
+pub(crate) mod event;
 #[cfg(not(feature = "tls"))]
 pub(crate) mod no_tls;
 #[cfg(feature = "tls")]
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use crate::error::Error;
 use crate::process::callback::Foreign;
+use event::{Event, EventHook};
 #[cfg(not(feature = "tls"))]
 use no_tls::Tls;
 #[cfg(feature = "tls")]
@@ -130,6 +132,8 @@ pub struct Config {
     pub(crate) backoff_min: Duration,
     pub(crate) backoff_max: Duration,
     pub(crate) error_hook: Option<ErrorHook>,
+    pub(crate) event_hook: Option<EventHook>,
+    pub(crate) slow_after: Option<Duration>,
     /// Options of the embedded engine, with their values.
     pub(crate) settings: Vec<(String, String)>,
 }
@@ -161,6 +165,8 @@ impl Config {
             backoff_min: Duration::from_millis(5),
             backoff_max: Duration::from_secs(2),
             error_hook: None,
+            event_hook: None,
+            slow_after: None,
             settings: Vec::new(),
         }
     }
@@ -279,6 +285,32 @@ impl Config {
         // What it has captured is the application's code as well, and a connection's task may be the last to have it.
         let hook = Foreign::new(hook);
         self.error_hook = Some(Arc::new(move |error| hook.get().into_iter().for_each(|hook| hook(error))));
+        self
+    }
+
+    /// What is called with what happens to the client's connections: made, refused, lost, and replies that took
+    /// [long](Config::slow_after). An engine in this process has no connections.
+    ///
+    /// It runs on the callback thread, so it may take its time and may use the client.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use sleeve::Config;
+    ///
+    /// let config = Config::from_url("redis://localhost")?
+    ///     .slow_after(Some(Duration::from_millis(100)))
+    ///     .on_event(|event| eprintln!("sleeve: {event}")); // or tracing::info!(%event)
+    /// # Ok::<(), sleeve::Error>(())
+    /// ```
+    pub fn on_event(mut self, hook: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        let hook = Foreign::new(hook);
+        self.event_hook = Some(Arc::new(move |event| hook.get().into_iter().for_each(|hook| hook(event))));
+        self
+    }
+
+    /// From when on a reply is [told of](Config::on_event) as slow, with what it waited for; never without this.
+    pub fn slow_after(mut self, time: Option<Duration>) -> Self {
+        self.slow_after = time;
         self
     }
 }

@@ -5,7 +5,9 @@
 
 use std::time::Instant;
 
-use super::{LIMIT_MS_MAX, Link, Sleep};
+use parking_lot::MutexGuard;
+
+use super::{LIMIT_MS_MAX, Link, Shared};
 use crate::error::Error;
 use crate::pipe::slot::Handle;
 use crate::request::Written;
@@ -29,8 +31,14 @@ impl Link {
             return Ok(None);
         }
         let (handle, is_next) = shared.pipe.push_due(database, request, due_ms);
-        // The task knows of no deadline as early, and has to hear of it if it sleeps.
-        let rings = is_next && shared.sleep != Sleep::Awake;
+        self.pushed_due(shared, is_next);
+        Ok(Some(handle))
+    }
+
+    /// As `pushed`, for what has a deadline of its own. If it is the next, the task knows of none as early, and has to hear of
+    /// it if it sleeps.
+    pub(super) fn pushed_due(&self, mut shared: MutexGuard<'_, Shared>, is_next: bool) {
+        let rings = is_next && !shared.is_awake();
         if rings {
             shared.wake_up();
         }
@@ -38,7 +46,6 @@ impl Link {
         if rings {
             self.bell.ring();
         }
-        Ok(Some(handle))
     }
 
     /// When the time of a request is up that is sent now, on the wrapping clock: at its deadline, or when no command may take

@@ -3,26 +3,24 @@
 use super::Link;
 use crate::error::Error;
 use crate::pipe::in_flight::Unit;
+use crate::sys::clock_ms;
 
 impl Link {
-    /// Sends several requests with nothing in between, which were issued at this time. It never waits, so that whoever reads
-    /// replies may do it.
-    pub(crate) fn send_gathered(
-        &self,
-        units: Vec<Unit>,
-        bytes: &[u8],
-        issued_ms: u32,
-    ) -> Result<(), (Error, Vec<Unit>)> {
+    /// Sends several requests with nothing in between, each with the time at which it was issued. It never waits, so that
+    /// whoever reads replies may do it.
+    pub(crate) fn send_gathered(&self, units: Vec<Unit>, bytes: &[u8]) -> Result<(), (Error, Vec<Unit>)> {
         if let Err(error) = units.iter().try_for_each(|unit| self.check(unit.database)) {
             return Err((error, units));
         }
         let mut shared = self.shared.lock();
-        if !shared.is_wanted() {
+        // These were taken in before the client was closed.
+        if shared.has_ended() {
             drop(shared);
             return Err((Error::closed(&self.ended()), units));
         }
-        shared.pipe.push_units(units, bytes, issued_ms);
-        self.pushed(shared);
+        let is_next = shared.pipe.push_issued(units, bytes, clock_ms(), self.limit_ms());
+        self.pushed_due(shared, is_next);
+        self.near.observed(bytes);
         Ok(())
     }
 

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use super::reader::{Calls, Cause, Habit, LONE_TICK, Rest, read};
 use super::silence::{Advice, Flight, Vigil};
 use super::{Link, Shared, no_such_database};
+use crate::config::event::Event;
 use crate::connect::attempt::Attempt;
 use crate::connect::refusal::Refusal;
 use crate::connect::sentinel::search::reach;
@@ -25,7 +26,7 @@ use crate::pipe::slot::Completions;
 use crate::reactor;
 use crate::reactor::post::Post;
 use crate::reactor::state::Readiness;
-use crate::sys::clock_ms;
+use crate::sys::{clock_ms, clock_us};
 
 /// How long an attempt to connect goes on when the client is gone that has left something to be sent.
 const FAREWELL_MAX: Duration = Duration::from_secs(5);
@@ -147,6 +148,7 @@ async fn establish(link: &Link, post: &Post, follower: Option<&Follower>) -> Res
     shared.first.get_or_insert(Ok(()));
     link.announce(&mut shared);
     drop(link.write(shared));
+    link.tell(|endpoint| Event::Connected { endpoint });
     link.finish(&mut done);
     Ok(socket)
 }
@@ -309,18 +311,18 @@ fn watch(link: &Link, shared: &mut Shared, vigil: &mut Vigil) -> Result<Option<D
 /// Keeps what never left, and fails what did.
 async fn disconnect(link: &Link, socket: &Socket, post: &Post, cause: &Cause) {
     socket.shut();
-    let why = match cause {
-        Cause::Closed => "it was closed",
-        Cause::Broken(why) => why,
-    };
     // Whoever writes finds the socket shut and gives the bytes back, as soon as his thread has the processor again.
-    while !cut(link, why) {
+    while !cut(link, cause) {
         post.wait(Some(Instant::now() + LENT_LOOK)).await;
     }
 }
 
 /// Keeps and fails what is to be, unless somebody is still writing.
-fn cut(link: &Link, why: &str) -> bool {
+fn cut(link: &Link, cause: &Cause) -> bool {
+    let why = match cause {
+        Cause::Closed => "it was closed",
+        Cause::Broken(why) => why,
+    };
     let mut intake = link.intake.lock();
     let mut shared = link.shared.lock();
     if shared.pipe.is_lent() {
@@ -329,9 +331,14 @@ fn cut(link: &Link, why: &str) -> bool {
     let lost = shared.pipe.cut(intake.cut());
     let mut unsynced = link.cut_syncs(&shared, &mut intake.synced, why);
     shared.disconnected(format!("the last one was lost: {why}"));
+    let unanswered = lost.iter().filter(|entry| entry.asker.name().is_some()).count();
+    shared.ledger.cut(unanswered, clock_us());
     link.end_lone(&mut shared);
     drop(shared);
     drop(intake);
+    if matches!(cause, Cause::Broken(_)) {
+        link.tell(|endpoint| Event::Lost { endpoint, why: why.to_owned(), unanswered });
+    }
     link.finish(&mut unsynced);
     fail(link, lost, &Error::disconnected(why));
     true
@@ -352,7 +359,9 @@ fn refuse(link: &Link, refusal: Refusal) {
     let mut shared = link.shared.lock();
     let refused = if refusal.permanent || !link.is_lasting() { shared.pipe.clear() } else { Vec::new() };
     shared.disconnected(refusal.error.message().to_owned());
+    shared.ledger.refused += 1;
     let error = refusal.at(&link.config.endpoint);
+    link.tell(|endpoint| Event::Refused { endpoint, error: error.clone() });
     shared.first.get_or_insert(Err(error.clone()));
     link.announce(&mut shared);
     drop(shared);

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Life, Link, Shared};
+use super::{Link, Shared};
 use crate::error::Error;
 use crate::pipe::in_flight::{Asker, Time};
 use crate::pipe::near::{Cache, Read};
@@ -21,9 +21,7 @@ impl Link {
             return;
         }
         let mut shared = self.shared.lock();
-        if shared.life == Life::Wanted {
-            shared.life = Life::Observed;
-        }
+        shared.observe();
         if shared.pipe.is_connected() {
             self.track(&mut shared);
             self.pushed(shared);

@@ -54,7 +54,7 @@ impl Link {
         // A time beyond what the machine can count is never over.
         let deadline = Instant::now().checked_add(wait);
         while !shared.has_ended() {
-            if !self.wait_for_change(&mut shared, deadline) {
+            if !self.wait_for_change(&mut shared, deadline) && !shared.has_ended() {
                 return Err(self.still_unanswered());
             }
         }

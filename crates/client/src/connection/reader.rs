@@ -22,6 +22,8 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use parking_lot::MutexGuard;
+
 use super::{Link, Shared};
 use crate::config::ErrorHook;
 use crate::connect::socket::Socket;
@@ -32,7 +34,7 @@ use crate::process::fork::answered_to_parent;
 use crate::process::wake::wake_all;
 use crate::reactor::REPORTS_ONCE;
 use crate::request::name::Name;
-use crate::sys::{Event, clock_ms};
+use crate::sys::{Event, clock_us};
 
 /// Reads in a row before gathered requests are looked after again.
 const READS_MAX: usize = 8;
@@ -81,13 +83,13 @@ pub(crate) fn read(
         };
         let broken = |error: Error| Cause::Broken(error.to_string());
         let replies = intake.filled(count).map_err(broken)?;
-        if !take(link, &mut intake, replies, habit.as_deref_mut()) {
+        if !take(link, &mut intake, count, replies, habit.as_deref_mut()) {
             return Err(Cause::Broken("the server sent a reply that nobody asked for".to_owned()));
         }
-        let resumption = intake.deliver(done).map_err(broken)?;
-        drop(intake);
-        if let Some(next) = resumption {
-            resume(link, next);
+        if let Some(next) = intake.deliver(done).map_err(broken)? {
+            resume(link, intake, next);
+        } else {
+            drop(intake);
         }
         link.finish(done);
         if count < room_length && !hung_up {
@@ -98,10 +100,16 @@ pub(crate) fn read(
 }
 
 /// Takes the entries that these replies belong to out of the pipe.
-fn take(link: &Link, intake: &mut Intake, replies: usize, habit: Option<&mut Habit>) -> bool {
+fn take(link: &Link, intake: &mut Intake, bytes: usize, replies: usize, habit: Option<&mut Habit>) -> bool {
+    let now_us = clock_us();
     let mut shared = link.shared.lock();
     shared.in_company = replies > 1;
+    let waiting = shared.pipe.in_flight();
     let enough = shared.pipe.take(replies, &mut intake.pending);
+    let answered = (&intake.pending, waiting - shared.pipe.in_flight());
+    if let Some(slow) = shared.ledger.arrived(bytes, answered, now_us, link.slow_us) {
+        link.tell(|endpoint| slow.told(endpoint));
+    }
     link.made_room(&shared);
     if let Some(habit) = habit.filter(|_| replies > 0) {
         habit.watch(link, &mut shared, replies);
@@ -109,10 +117,12 @@ fn take(link: &Link, intake: &mut Intake, replies: usize, habit: Option<&mut Hab
     enough
 }
 
-/// Sends what must be sent because of a reply.
-fn resume(link: &Link, next: Resumption) {
+/// Sends what must be sent because of a reply. It is back in the pipe before the intake is released: whoever cuts the connection
+/// finds it in one of them.
+fn resume(link: &Link, intake: MutexGuard<'_, Intake>, next: Resumption) {
     let mut shared = link.shared.lock();
-    shared.pipe.resume(next.asker, next.frames, next.database, next.request, clock_ms());
+    shared.pipe.resume(next.asker, next.frames, next.database, next.request, next.time);
+    drop(intake);
     if !shared.is_full() {
         drop(link.write(shared));
     }
@@ -192,7 +202,8 @@ impl Link {
 
     /// Reads what has come, if that was left to whoever is awake.
     pub(super) fn read_left(&self) {
-        if !self.is_left() || !self.take_left() {
+        // What comes on the socket of a parent is the parent's.
+        if !self.is_left() || !self.process.is_this() || !self.take_left() {
             return;
         }
         let Some(socket) = self.shared.lock().socket().cloned() else { return };
@@ -331,6 +342,13 @@ impl Driver for Link {
             let Some((socket, bell)) = shared.socket().cloned().zip(self.lone_bell.get()) else { return };
             shared.begin_reading();
             drop(shared);
+            // The task may have left the socket to this caller while it hands out his answer, of which nothing else tells.
+            drop(self.intake.lock());
+            if handle.is_done() {
+                shared = self.shared.lock();
+                shared.end_reading();
+                continue;
+            }
             let left = deadline.map_or(LONE_TICK, |deadline| deadline.saturating_duration_since(Instant::now()));
             let ready = socket.wait(bell, left.min(LONE_TICK));
             let mut done = Completions::default();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::MutexGuard;
 
-use super::{Life, Link, Shared};
+use super::{Link, Shared};
 use crate::config::QueueFull;
 use crate::error::{Error, ErrorKind};
 use crate::pipe::in_flight::Unit;
@@ -44,7 +44,7 @@ impl Link {
         own: Option<Instant>,
     ) -> Result<Sent, Error> {
         let patience = self.patience(own);
-        let (mut shared, fits) = self.admit(self.shared.lock(), request.name, request.bytes.len(), &patience)?;
+        let (mut shared, fits) = self.admit(self.shared.lock(), request.name, request.bytes.len(), &patience, true)?;
         let handle = match own {
             None => shared.pipe.push(database, request, clock_ms()),
             Some(own) => {
@@ -90,7 +90,7 @@ impl Link {
     /// Whether a request of this length may be queued at once, and no cache is to be told of it.
     #[inline]
     pub(super) fn has_room(&self, shared: &Shared, length: usize) -> bool {
-        self.fits(shared, length) && shared.life == Life::Wanted
+        self.fits(shared, length) && shared.is_wanted_alone()
     }
 
     /// Whether the queue has room for a request of this length.
@@ -105,17 +105,20 @@ impl Link {
         if self.has_room(&shared, length) {
             return Ok(shared);
         }
-        self.admit(shared, name, length, &self.patience(None)).map(|(shared, _)| shared)
+        // Nobody waits on their behalf later.
+        self.admit(shared, name, length, &self.patience(None), false).map(|(shared, _)| shared)
     }
 
     /// The lock, once a request may be queued, and whether it fits. One that does not is queued all the same while the queue
-    /// is not twice as full as it should be: who waits for its answer, waits in his own way.
+    /// is not twice as full as it should be; on a thread that runs tasks even then, if who waits for its answer `waits_later`
+    /// in his own way.
     pub(super) fn admit<'a>(
         &'a self,
         mut shared: MutexGuard<'a, Shared>,
         name: Name,
         length: usize,
         patience: &Patience,
+        waits_later: bool,
     ) -> Result<(MutexGuard<'a, Shared>, bool), Error> {
         loop {
             if !shared.is_wanted() {
@@ -133,11 +136,12 @@ impl Link {
                 shared = self.write(shared);
                 continue;
             }
-            if runs_tasks() || shared.pipe.queued() <= self.config.queue_bytes_max.saturating_mul(2) {
+            let is_far_too_full = shared.pipe.queued() > self.config.queue_bytes_max.saturating_mul(2);
+            if !is_far_too_full || (waits_later && runs_tasks()) {
                 return Ok((shared, false));
             }
-            if !self.wait_for_change(&mut shared, patience.until) {
-                let situation = self.situation(shared.trouble(), patience.limit);
+            if !self.wait_for_change(&mut shared, patience.until) && !self.fits(&shared, length) {
+                let situation = self.situation(shared.trouble(), patience.limit, Some(&shared.ledger));
                 return Err(situation.no_room(name, shared.phase()));
             }
         }

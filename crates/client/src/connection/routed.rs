@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use parking_lot::MutexGuard;
 
-use super::{Link, Shared, Sleep};
+use super::{Link, Shared};
 use crate::error::{Error, ErrorKind};
 use crate::pipe::queued::{Queued, Sent};
 use crate::pipe::routed::Routed;
@@ -47,7 +47,8 @@ impl Link {
         own: Option<Instant>,
     ) -> Result<Sent, Unsent> {
         let patience = self.patience(own);
-        let (mut shared, fits) = match self.admit(self.shared.lock(), routed.name, routed.bytes.len(), &patience) {
+        let (mut shared, fits) = match self.admit(self.shared.lock(), routed.name, routed.bytes.len(), &patience, true)
+        {
             Ok(admitted) => admitted,
             Err(error) if error.kind() == ErrorKind::Closed => return Err(Unsent::Ended(routed)),
             Err(error) => return Err(Unsent::Refused(error)),
@@ -73,7 +74,7 @@ impl Link {
         let mut rings = false;
         for routed in several {
             // The task knows of no deadline as early, and has to hear of it if it sleeps.
-            rings |= shared.pipe.push_routed(routed) && shared.sleep != Sleep::Awake;
+            rings |= shared.pipe.push_routed(routed) && !shared.is_awake();
         }
         if rings {
             shared.wake_up();

@@ -3,10 +3,11 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::{Link, Shared, Wire};
+use super::{Link, Shared};
 use crate::error::{Effect, Error};
 use crate::pipe::Pipe;
 use crate::pipe::in_flight::left_ms;
+use crate::pipe::ledger::Ledger;
 use crate::pipe::slot::Completions;
 use crate::pipe::timeout::{Phase, Situation};
 use crate::reactor::Bell;
@@ -15,16 +16,21 @@ use crate::sys::{clock_ms, exact_clock_ms};
 
 impl Link {
     /// What is known now, for whom time is up.
-    pub(crate) fn situation<'a>(&'a self, trouble: Option<&'a str>, limit: Option<Duration>) -> Situation<'a> {
-        Situation { endpoint: &self.config.endpoint, limit, trouble }
+    pub(crate) fn situation<'a>(
+        &'a self,
+        trouble: Option<&'a str>,
+        limit: Option<Duration>,
+        ledger: Option<&'a Ledger>,
+    ) -> Situation<'a> {
+        Situation { endpoint: &self.config.endpoint, limit, trouble, ledger }
     }
 
     /// Tells the commands whose time is up that it is, and says for how long nobody else's will be; none for as long as nobody
     /// sends one.
     pub(crate) fn expire(&self, shared: &mut Shared, done: &mut Completions) -> Option<Duration> {
-        let (pipe, trouble) = shared.pipe_and_trouble();
-        let due_left = pipe.next_due_ms().and_then(|_| self.expire_due(pipe, trouble, done));
-        let limit_left = self.limit_ms().and_then(|limit_ms| self.expire_old(pipe, trouble, limit_ms, done));
+        let (pipe, trouble, ledger) = shared.parts();
+        let due_left = pipe.next_due_ms().and_then(|_| self.expire_due(pipe, trouble, ledger, done));
+        let limit_left = self.limit_ms().and_then(|limit_ms| self.expire_old(pipe, trouble, ledger, limit_ms, done));
         if done.has_some()
             && shared.is_lone()
             && let Some(bell) = self.lone_bell.get()
@@ -38,9 +44,15 @@ impl Link {
 
     /// As `expire`, for those that have deadlines of their own.
     #[cold]
-    fn expire_due(&self, pipe: &mut Pipe, trouble: Option<&str>, done: &mut Completions) -> Option<Duration> {
+    fn expire_due(
+        &self,
+        pipe: &mut Pipe,
+        trouble: Option<&str>,
+        ledger: &Ledger,
+        done: &mut Completions,
+    ) -> Option<Duration> {
         let now_ms = exact_clock_ms();
-        pipe.expire_due(now_ms, &self.situation(trouble, None), done);
+        pipe.expire_due(now_ms, &self.situation(trouble, None, Some(ledger)), done);
         // One more, so that it has passed when the wait ends.
         pipe.next_due_ms().map(|due_ms| Duration::from_millis((left_ms(due_ms, now_ms) + 1).into()))
     }
@@ -50,12 +62,13 @@ impl Link {
         &self,
         pipe: &mut Pipe,
         trouble: Option<&str>,
+        ledger: &Ledger,
         limit_ms: u32,
         done: &mut Completions,
     ) -> Option<Duration> {
         let now_ms = clock_ms();
         let limit = Duration::from_millis(limit_ms.into());
-        pipe.expire(now_ms.wrapping_sub(limit_ms), &self.situation(trouble, Some(limit)), done);
+        pipe.expire(now_ms.wrapping_sub(limit_ms), &self.situation(trouble, Some(limit), Some(ledger)), done);
         pipe.oldest_ms().map(|issued_ms| {
             // One more, so that the coarse clock has passed the limit when the wait ends; and at least so long that looking is
             // not all that is done.
@@ -67,12 +80,12 @@ impl Link {
     /// What is said to a caller who waits no longer for the answer to a command of this name.
     pub(crate) fn give_up(&self, name: Name) -> Error {
         let shared = self.shared.lock();
-        self.situation(shared.trouble(), None).timed_out(name, shared.phase(), Effect::Unknown)
+        self.situation(shared.trouble(), None, Some(&shared.ledger)).timed_out(name, shared.phase(), Effect::Unknown)
     }
 
     /// What is said of a command of this name whose deadline has passed before it was sent.
     pub(crate) fn too_late(&self, name: Name) -> Error {
-        self.situation(None, None).timed_out(name, Phase::Sending, Effect::None)
+        self.situation(None, None, None).timed_out(name, Phase::Sending, Effect::None)
     }
 
     /// The first attempt is over, or the task has ended: tells those who wait for that.
@@ -93,35 +106,5 @@ impl Link {
             None if self.is_lasting() => "the client was closed".to_owned(),
             None => "the leased connection was lost".to_owned(),
         }
-    }
-}
-
-impl Wire {
-    fn trouble(&self) -> Option<&str> {
-        match self {
-            Self::Down(why) => why.as_deref(),
-            Self::Up { .. } => None,
-        }
-    }
-}
-
-impl Shared {
-    /// What commands wait for that are neither answered nor failed, as far as that is the same for all.
-    pub(crate) fn phase(&self) -> Phase {
-        match self.pipe.gathered() {
-            _ if !self.pipe.is_connected() => Phase::Connecting,
-            0 => Phase::Answering,
-            _ => Phase::Travelling,
-        }
-    }
-
-    /// Why there is no connection, as far as an attempt has told.
-    pub(crate) fn trouble(&self) -> Option<&str> {
-        self.wire.trouble()
-    }
-
-    /// What is to be written and answered, and why there is no connection.
-    pub(crate) fn pipe_and_trouble(&mut self) -> (&mut Pipe, Option<&str>) {
-        (&mut self.pipe, self.wire.trouble())
     }
 }

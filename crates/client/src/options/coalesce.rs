@@ -45,7 +45,8 @@ impl CoalesceOptions {
         Self::default()
     }
 
-    /// Calls wait for company for this long, even where nothing is on its way; and for no longer.
+    /// Calls wait for company for this long, even where nothing is on its way; and for no longer. At most half of the command
+    /// timeout.
     pub fn delay(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self

@@ -160,6 +160,8 @@ pub(crate) struct Unit {
     pub(crate) target: Target,
     /// How many bytes of the unit's buffer are this request's.
     pub(crate) length: usize,
+    /// When it was issued, on the link's wrapping clock, where that was before it is sent; of no meaning elsewhere.
+    pub(crate) issued_ms: u32,
 }
 
 /// The waker of a task that waits for one of the oldest replies, if one does, and others wait too: woken by it, the task comes

@@ -13,6 +13,7 @@
 mod cut;
 pub(crate) mod driver_number;
 pub(crate) mod in_flight;
+pub(crate) mod ledger;
 pub(crate) mod near;
 pub(crate) mod payload;
 pub(crate) mod queued;
@@ -46,6 +47,9 @@ use transaction_state::Exchange;
 /// An emptied out-buffer larger than this is given back to the allocator.
 const KEPT_CAPACITY_MAX: usize = 1024 * 1024;
 
+/// A request that was issued before it is gathered may be told so much too late that its time is up: this part of the time.
+pub(crate) const LATE_SHARE: u32 = 16;
+
 /// Releases the keys that a transaction watched.
 pub(crate) const UNWATCH: &[u8] = b"*1\r\n$7\r\nUNWATCH\r\n";
 
@@ -67,6 +71,8 @@ pub(crate) struct Pipe {
     expired: usize,
     /// The next deadline that a request has of its own, or an earlier time.
     next_due_ms: Option<u32>,
+    /// Requests that were told that time is up.
+    pub(crate) timeouts: u64,
     /// Bytes that left on this connection, and how many of them belong to answered entries.
     sent: u64,
     answered: u64,
@@ -100,6 +106,7 @@ impl Pipe {
             in_flight: VecDeque::new(),
             expired: 0,
             next_due_ms: None,
+            timeouts: 0,
             sent: 0,
             answered: 0,
             queued: 0,
@@ -137,11 +144,34 @@ impl Pipe {
 
     /// Gathers several requests with nothing in between.
     pub(crate) fn push_units(&mut self, units: Vec<Unit>, bytes: &[u8], now_ms: u32) {
+        self.push_units_at(units, bytes, |_| Time::Issued(now_ms));
+    }
+
+    /// As `push_units`, for requests that were issued earlier, and after which so much time is up, if it ever is. Whether no
+    /// deadline is known to be earlier than one of theirs: as in `push_due`.
+    pub(crate) fn push_issued(&mut self, units: Vec<Unit>, bytes: &[u8], now_ms: u32, limit_ms: Option<u32>) -> bool {
+        let mut next_ms = self.next_due_ms;
+        self.push_units_at(units, bytes, |unit| match limit_ms {
+            // What is older than those ahead of it has to be watched by its own time: of the others only the first are.
+            Some(limit_ms) if is_before(unit.issued_ms.wrapping_add(limit_ms / LATE_SHARE), now_ms) => {
+                let due_ms = unit.issued_ms.wrapping_add(limit_ms);
+                next_ms = next_ms.filter(|next_ms| !is_before(due_ms, *next_ms)).or(Some(due_ms));
+                Time::Due(due_ms)
+            }
+            _ => Time::Issued(now_ms),
+        });
+        let is_next = next_ms != self.next_due_ms;
+        self.next_due_ms = next_ms;
+        is_next
+    }
+
+    fn push_units_at(&mut self, units: Vec<Unit>, bytes: &[u8], mut time: impl FnMut(&Unit) -> Time) {
         let mut rest = bytes;
         for unit in units {
             let (request, after) = rest.split_at_checked(unit.length).unwrap_or((rest, &[]));
             rest = after;
-            self.gather(Asker::Slot(unit.target), 1, unit.database, request, Time::Issued(now_ms));
+            let time = time(&unit);
+            self.gather(Asker::Slot(unit.target), 1, unit.database, request, time);
         }
     }
 
@@ -346,10 +376,10 @@ impl Pipe {
     }
 
     /// The second phase of a transaction goes out next, and what was held back after it.
-    pub(crate) fn resume(&mut self, asker: Asker, frames: u32, database: u32, request: Vec<u8>, now_ms: u32) {
+    pub(crate) fn resume(&mut self, asker: Asker, frames: u32, database: u32, request: Vec<u8>, time: Time) {
         let length = request.len();
         self.queued += length;
-        let entry = entry(asker, frames, false, database, length, Time::Issued(now_ms));
+        let entry = entry(asker, frames, false, database, length, time);
         self.backlog.push_front(Segment::of_one(entry, request));
         self.held = false;
     }

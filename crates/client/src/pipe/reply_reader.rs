@@ -14,7 +14,7 @@ use std::sync::{Arc, Weak};
 use sleeve_wire::attribute::behind_attributes;
 use sleeve_wire::frame::{Scanner, short_bulk};
 
-use super::in_flight::{Asker, Entry};
+use super::in_flight::{Asker, Entry, Time};
 use super::near::Cache;
 use super::slot::Completions;
 use super::slot::Payload;
@@ -41,17 +41,20 @@ pub(crate) struct Resumption {
     pub(crate) frames: u32,
     pub(crate) database: u32,
     pub(crate) request: Vec<u8>,
+    /// Its time goes on.
+    pub(crate) time: Time,
 }
 
 impl Resumption {
     fn execute(entry: Entry, request: Vec<u8>) -> Self {
-        let (database, asker) = (entry.database, entry.asker);
+        let (database, time, asker) = (entry.database, entry.time(), entry.asker);
         let frames = if let Asker::Exchange(exchange) = &asker { exchange.frames() } else { 0 };
-        Self { asker, frames, database, request }
+        Self { asker, frames, database, request, time }
     }
 
     fn release(entry: &Entry) -> Self {
-        Self { asker: Asker::Nobody, frames: 1, database: entry.database, request: UNWATCH.to_vec() }
+        let (database, time) = (entry.database, entry.time());
+        Self { asker: Asker::Nobody, frames: 1, database, request: UNWATCH.to_vec(), time }
     }
 }
 

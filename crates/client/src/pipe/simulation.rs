@@ -149,7 +149,7 @@ impl World {
             let (database, key, request) = self.command();
             let (target, handle) = self.source.pair(Name::UNKNOWN);
             bytes.extend_from_slice(&request);
-            units.push(Unit { database, target, length: request.len() });
+            units.push(Unit { database, target, length: request.len(), issued_ms: 0 });
             self.remember(database, key, handle);
         }
         self.pipe.push_units(units, &bytes, self.now_ms);
@@ -220,7 +220,7 @@ impl World {
         assert!(self.pipe.take(replies, &mut self.intake.pending));
         let mut done = Completions::default();
         if let Some(next) = self.intake.deliver(&mut done).unwrap() {
-            self.pipe.resume(next.asker, next.frames, next.database, next.request, self.now_ms);
+            self.pipe.resume(next.asker, next.frames, next.database, next.request, next.time);
         }
     }
 
@@ -255,7 +255,7 @@ impl World {
             37 => {
                 self.now_ms = self.now_ms.wrapping_add(self.dice.roll(20) as u32);
                 let endpoint = Endpoint::Embedded(None);
-                let situation = Situation { endpoint: &endpoint, limit: None, trouble: None };
+                let situation = Situation { endpoint: &endpoint, limit: None, trouble: None, ledger: None };
                 self.pipe.expire_due(self.now_ms, &situation, &mut Completions::default());
                 self.pipe.expire(self.now_ms.wrapping_sub(100), &situation, &mut Completions::default());
                 for asked in &self.asked {

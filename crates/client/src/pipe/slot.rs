@@ -34,7 +34,7 @@ use std::time::Instant;
 pub(crate) use super::payload::Payload;
 use crate::config::ErrorHook;
 use crate::error::{Effect, Error, ErrorKind};
-use crate::process::wake::wake_all;
+use crate::process::wake::{drop_all, wake_all};
 use crate::request::name::Name;
 
 /// What an asker that waits may ask of the connection that will answer.
@@ -483,6 +483,8 @@ unsafe fn settle(place: &Place, payload: Payload, done: &mut Completions) {
 #[derive(Default)]
 pub(crate) struct Completions {
     wakers: Vec<Waker>,
+    /// Those that need not be woken. They are foreign code when they are dropped, too.
+    twins: Vec<Waker>,
     errors: Vec<Error>,
     chunk: Option<NonNull<Chunk>>,
     references: usize,
@@ -498,6 +500,7 @@ impl Completions {
     pub(crate) fn finish(&mut self) -> Vec<Error> {
         self.settle_references();
         wake_all(self.wakers.drain(..));
+        drop_all(self.twins.drain(..));
         std::mem::take(&mut self.errors)
     }
 
@@ -528,10 +531,10 @@ impl Completions {
 
     fn wake(&mut self, waker: Option<Waker>) {
         // Neighbours are mostly the same task's, and one wake-up serves it for all of them.
-        if let Some(waker) = waker
-            && !self.wakers.last().is_some_and(|last| last.will_wake(&waker))
-        {
-            self.wakers.push(waker);
+        let Some(waker) = waker else { return };
+        match self.wakers.last() {
+            Some(last) if last.will_wake(&waker) => self.twins.push(waker),
+            _ => self.wakers.push(waker),
         }
     }
 

@@ -18,10 +18,14 @@ impl Driver for Nobody {
     }
 }
 
+/// Who is pushed on in vain.
+pub(crate) fn nobody() -> Weak<dyn Driver> {
+    Arc::downgrade(&(Arc::new(Nobody) as Arc<dyn Driver>))
+}
+
 /// Where replies land that nobody pushes on.
 pub(crate) fn source() -> Source {
-    let driver: Weak<dyn Driver> = Arc::downgrade(&(Arc::new(Nobody) as Arc<dyn Driver>));
-    Source::new(driver)
+    Source::new(nobody())
 }
 
 /// Random numbers from a seed (xorshift64*, Vigna 2016).

@@ -19,7 +19,7 @@ fn unnamed(bytes: &[u8]) -> Written<'_> {
 
 fn situation() -> Situation<'static> {
     static ENDPOINT: Endpoint = Endpoint::Embedded(None);
-    Situation { endpoint: &ENDPOINT, limit: Some(Duration::from_millis(100)), trouble: None }
+    Situation { endpoint: &ENDPOINT, limit: Some(Duration::from_millis(100)), trouble: None, ledger: None }
 }
 
 fn pipe() -> Pipe {
@@ -185,6 +185,31 @@ fn what_is_told_at_its_own_deadline_moves_nothing_until_it_may_leave_or_is_much(
     assert_eq!(lend_all(&mut pipe), select(5) + &String::from_utf8_lossy(&many));
 }
 
+#[test]
+fn what_was_gathered_before_it_came_is_told_by_its_own_time() {
+    let (mut pipe, mut done) = (pipe(), Completions::default());
+    pipe.connect();
+    let young = pipe.push(0, unnamed(b"YOUNG"), 1000);
+    let mut unit = |issued_ms| {
+        let (target, handle) = pipe.source.pair(Name::UNKNOWN);
+        (Unit { database: 0, target, length: 3, issued_ms }, handle)
+    };
+    let ((old, old_handle), (fresh, fresh_handle)) = (unit(900), unit(995));
+    assert!(pipe.push_issued(vec![old, fresh], b"OLDNEW", 1000, Some(160)), "the oldest is the next");
+    assert_eq!(pipe.next_due_ms(), Some(1060));
+    assert_eq!(lend_all(&mut pipe), "YOUNGOLDNEW");
+    assert!(pipe.expire_due(1061, &situation(), &mut done), "it has waited for long enough");
+    assert_eq!(effect(old_handle), Effect::Unknown);
+    assert!(!young.is_done() && !fresh_handle.is_done());
+    pipe.expire(1001, &situation(), &mut done);
+    assert_eq!([young, fresh_handle].map(effect), [Effect::Unknown; 2]);
+    // Where no time is ever up, none is watched over.
+    let (target, _handle) = pipe.source.pair(Name::UNKNOWN);
+    let unit = Unit { database: 0, target, length: 3, issued_ms: 0 };
+    assert!(!pipe.push_issued(vec![unit], b"OLD", 5000, None));
+    assert_eq!(pipe.next_due_ms(), None);
+}
+
 /// A transaction that looks at a key first, and the end that is told its outcome.
 fn with_condition(pipe: &mut Pipe) -> (Exchange, Handle) {
     let (outcome, told) = pipe.source.pair(Name::UNKNOWN);
@@ -241,7 +266,8 @@ fn a_transaction_that_is_not_executed_in_time_releases_its_keys() {
     let Some(Entry { asker: Asker::Exchange(mut exchange), .. }) = pending.pop_front() else { panic!("no exchange") };
     exchange.accept(b"+OK\r\n", &mut done);
     exchange.accept(b":1\r\n", &mut done);
-    pipe.resume(Asker::Exchange(exchange), 2, 2, b"X".to_vec(), 1);
+    let (asker, request, time) = (Asker::Exchange(exchange), b"X".to_vec(), Time::Issued(1));
+    pipe.resume(asker, 2, 2, request, time);
     pipe.expire(2, &situation(), &mut done);
     assert_eq!(effect(told), Effect::None);
     let next = pipe.push(2, unnamed(b"N"), 3);

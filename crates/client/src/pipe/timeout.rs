@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use super::Pipe;
 use super::in_flight::{Asker, Entry, Time, is_before};
+use super::ledger::Ledger;
 use super::slot::Completions;
 use crate::config::Endpoint;
 use crate::error::{Effect, Error, ErrorKind};
 use crate::request::name::Name;
+use crate::sys::clock_us;
 
 /// What a command waited for when its time was up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +35,8 @@ pub(crate) struct Situation<'a> {
     pub(crate) limit: Option<Duration>,
     /// Why there is no connection, as far as an attempt has told.
     pub(crate) trouble: Option<&'a str>,
+    /// What has gone over it; none where nothing travels.
+    pub(crate) ledger: Option<&'a Ledger>,
 }
 
 impl Situation<'_> {
@@ -69,7 +73,17 @@ impl Situation<'_> {
             (Phase::Travelling, _) => "it waited to be sent or for its reply",
             (Phase::Answering, _) => "it waited for its reply",
         };
-        what.to_owned()
+        self.facts(phase).map_or_else(|| what.to_owned(), |facts| format!("{what} ({facts})"))
+    }
+
+    /// What is known of the connection that tells where the time went.
+    fn facts(&self, phase: Phase) -> Option<String> {
+        let (ledger, now_us) = (self.ledger?, clock_us());
+        let full = ledger.fullness(now_us);
+        match phase {
+            Phase::Answering => ledger.since_oldest(now_us),
+            _ => full.or_else(|| ledger.since_oldest(now_us)),
+        }
     }
 }
 
@@ -88,11 +102,13 @@ struct Verdict<'a> {
     situation: &'a Situation<'a>,
     /// What was said last, and to whom.
     said: Option<(Name, Phase, Error)>,
+    /// How many were told.
+    told: u64,
 }
 
 impl<'a> Verdict<'a> {
     fn new(situation: &'a Situation<'a>) -> Self {
-        Self { situation, said: None }
+        Self { situation, said: None, told: 0 }
     }
 
     /// Tells whoever asked.
@@ -107,6 +123,7 @@ impl<'a> Verdict<'a> {
         };
         asker.fail(&error, done);
         self.said = Some((name, phase, error));
+        self.told += 1;
     }
 }
 
@@ -138,6 +155,7 @@ impl Pipe {
             verdict.tell(&mut entry.asker, phase, done);
             self.unwatches |= matches!(&entry.asker, Asker::Exchange(exchange) if exchange.has_watched());
         }
+        self.timeouts += verdict.told;
         if removed {
             self.reselect();
         }
@@ -176,6 +194,7 @@ impl Pipe {
             }
         }
         self.next_due_ms = next_ms;
+        self.timeouts += verdict.told;
         if self.dead > self.gathered() / 2 {
             self.gather_again(|_| true);
         }

@@ -35,6 +35,18 @@ struct Task {
     is_queued: bool,
     /// The earliest time that it has entered.
     entered: Option<Instant>,
+    /// A later one that is entered as well, and counts when that one has come.
+    later: Option<Instant>,
+}
+
+impl Task {
+    /// Has it called at this time, unless it is called before in any case.
+    fn enter(&mut self, until: Instant, number: u64, timers: &mut Timers) {
+        if self.entered.is_none_or(|entered| until < entered) {
+            self.later = self.entered.replace(until).or(self.later);
+            timers.enter(until, number);
+        }
+    }
 }
 
 /// All tasks.
@@ -112,7 +124,7 @@ impl Rounds {
         let state = Rc::<State>::default();
         match catch_unwind(AssertUnwindSafe(|| begin(Rc::clone(&state)))) {
             Ok(work) => {
-                let task = Task { work, collapsed, state, is_queued: true, entered: None };
+                let task = Task { work, collapsed, state, is_queued: true, entered: None, later: None };
                 self.tasks.insert(number, task);
                 self.queue.push(number);
             }
@@ -140,11 +152,8 @@ impl Rounds {
                 task.is_queued = true;
                 self.queue.push(number);
             }
-            if let Some(until) = task.state.until.get()
-                && task.entered.is_none_or(|entered| until < entered)
-            {
-                task.entered = Some(until);
-                self.timers.enter(until, number);
+            if let Some(until) = task.state.until.get() {
+                task.enter(until, number, &mut self.timers);
             }
             return;
         }
@@ -203,11 +212,10 @@ impl Rounds {
             if task.entered != Some(at) {
                 continue;
             }
-            task.entered = None;
+            task.entered = task.later.take();
             let Some(until) = task.state.until.get() else { continue };
             if until > now {
-                task.entered = Some(until);
-                self.timers.enter(until, number);
+                task.enter(until, number, &mut self.timers);
             } else if !mem::replace(&mut task.is_queued, true) {
                 self.queue.push(number);
             }
@@ -241,6 +249,28 @@ mod tests {
     use std::sync::mpsc::channel;
 
     use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "needs an event descriptor")]
+    fn a_task_whose_times_come_and_go_has_few_of_them_entered() {
+        let reactor: &'static Reactor = Box::leak(Box::new(Reactor::new().expect("a reactor")));
+        let mut rounds = Rounds::new(reactor);
+        let begin = |state: Rc<State>| {
+            let mut turns = 0;
+            Box::pin(std::future::poll_fn(move |_| {
+                turns += 1;
+                let far = Instant::now() + Duration::from_secs(3600 + turns % 7);
+                state.until.set(Some(if turns % 2 == 0 { Instant::now() } else { far }));
+                std::task::Poll::Pending
+            })) as Work
+        };
+        rounds.admit(Arrival { number: 1, begin: Box::new(begin), collapsed: Box::new(|_| {}) });
+        for _ in 0..1000 {
+            rounds.turn(1);
+            rounds.call_due();
+        }
+        assert!(rounds.timers.len() < 16, "{} times are entered", rounds.timers.len());
+    }
 
     #[test]
     #[cfg_attr(miri, ignore = "needs an event descriptor")]

@@ -24,6 +24,12 @@ impl Timers {
         self.entries.peek().map(|Reverse((at, _))| *at)
     }
 
+    /// How many there are.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     /// The next entry whose time has come, with that time.
     pub(super) fn pop_due(&mut self, now: Instant) -> Option<(Instant, u64)> {
         if self.next()? > now {

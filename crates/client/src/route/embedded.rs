@@ -222,7 +222,7 @@ impl Embedded {
 
     /// What is known now, for whom time is up.
     fn situation(&self) -> Situation<'_> {
-        Situation { endpoint: &self.config.endpoint, limit: None, trouble: None }
+        Situation { endpoint: &self.config.endpoint, limit: None, trouble: None, ledger: None }
     }
 
     /// Executes several requests with nothing of this seat's in between.
@@ -481,7 +481,7 @@ impl Seat {
                 return Err(Error::protocol("the engine gave a reply that nobody asked for"));
             }
             if let Some(next) = self.intake.deliver(done)? {
-                self.pipe.resume(next.asker, next.frames, next.database, next.request, 0);
+                self.pipe.resume(next.asker, next.frames, next.database, next.request, next.time);
             }
         }
         self.replies.clear();

@@ -19,15 +19,10 @@ impl Route {
     }
 
     /// Sends several requests that were admitted and issued before, with nothing in between and without a wait.
-    pub(crate) fn send_gathered(
-        &self,
-        units: Vec<Unit>,
-        bytes: &[u8],
-        issued_ms: u32,
-    ) -> Result<(), (Error, Vec<Unit>)> {
+    pub(crate) fn send_gathered(&self, units: Vec<Unit>, bytes: &[u8]) -> Result<(), (Error, Vec<Unit>)> {
         match self {
-            Self::Remote(link) => link.send_gathered(units, bytes, issued_ms),
-            Self::Cluster(cluster) => cluster.send_gathered(units, bytes, issued_ms),
+            Self::Remote(link) => link.send_gathered(units, bytes),
+            Self::Cluster(cluster) => cluster.send_gathered(units, bytes),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => embedded.send_units(units, bytes),
         }

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use crate::config::{Config, Endpoint, ErrorHook};
 use crate::connection::Link;
 use crate::connection::life;
+use crate::connection::metrics::Metrics;
 use crate::connection::probe::Vitals;
 use crate::error::{Error, ErrorKind};
 use crate::pipe::in_flight::Unit;
@@ -241,6 +242,16 @@ impl Route {
             Self::Cluster(_) => {}
             #[cfg(feature = "embedded")]
             Self::Local(_) => {}
+        }
+    }
+
+    /// What each of its connections has done.
+    pub(crate) fn metrics(&self) -> Vec<Metrics> {
+        match self {
+            Self::Remote(link) => vec![link.metrics()],
+            Self::Cluster(cluster) => cluster.metrics(),
+            #[cfg(feature = "embedded")]
+            Self::Local(_) => Vec::new(),
         }
     }
 

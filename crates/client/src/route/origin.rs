@@ -102,7 +102,7 @@ impl Origin {
 
     /// Those who keep requests back take no more, and send what is left.
     fn close_reserves(&self) -> Vec<Arc<dyn Reserve>> {
-        let reserves: Vec<_> = self.reserves.lock().drain(..).filter_map(|reserve| reserve.upgrade()).collect();
+        let reserves: Vec<_> = self.reserves.lock().iter().filter_map(Weak::upgrade).collect();
         reserves.iter().for_each(|reserve| Arc::clone(reserve).close());
         reserves
     }

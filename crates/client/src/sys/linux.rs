@@ -61,6 +61,12 @@ pub(crate) fn exact_clock_ms() -> u32 {
     (now.tv_sec as u32).wrapping_mul(1000).wrapping_add((now.tv_nsec / 1_000_000) as u32)
 }
 
+/// Microseconds on the same clock at the cost of a look at the hardware, which do not wrap.
+pub(crate) fn clock_us() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    (now.tv_sec as u64) * 1_000_000 + (now.tv_nsec as u64) / 1000
+}
+
 /// Milliseconds on the clock of [`clock_ms`], which do not wrap.
 #[inline]
 pub(crate) fn uptime_ms() -> u64 {

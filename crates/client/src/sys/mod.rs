@@ -12,6 +12,10 @@ mod portable;
 mod tests;
 
 #[cfg(all(target_os = "linux", not(sleeve_portable)))]
-pub(crate) use linux::{CLOCK_TICK_MS, Event, SEND_FLAGS, clock_ms, exact_clock_ms, stream, timespec, uptime_ms};
+pub(crate) use linux::{
+    CLOCK_TICK_MS, Event, SEND_FLAGS, clock_ms, clock_us, exact_clock_ms, stream, timespec, uptime_ms,
+};
 #[cfg(not(all(target_os = "linux", not(sleeve_portable))))]
-pub(crate) use portable::{CLOCK_TICK_MS, Event, SEND_FLAGS, clock_ms, exact_clock_ms, stream, timespec, uptime_ms};
+pub(crate) use portable::{
+    CLOCK_TICK_MS, Event, SEND_FLAGS, clock_ms, clock_us, exact_clock_ms, stream, timespec, uptime_ms,
+};

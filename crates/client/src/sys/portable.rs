@@ -75,6 +75,12 @@ pub(crate) fn exact_clock_ms() -> u32 {
     clock_ms()
 }
 
+/// Microseconds on the same clock at the cost of a look at the hardware, which do not wrap.
+pub(crate) fn clock_us() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    (now.tv_sec as u64) * 1_000_000 + (now.tv_nsec as u64) / 1000
+}
+
 /// Milliseconds on the clock of [`clock_ms`], which do not wrap.
 pub(crate) fn uptime_ms() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);

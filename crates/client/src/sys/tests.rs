@@ -59,6 +59,8 @@ macro_rules! twin {
         // Two looks, the later one first: the clock may tick in between.
         let (wide, narrow) = (twin::uptime_ms(), twin::clock_ms());
         assert!(narrow.wrapping_sub(wide as u32) < 60_000, "they are one clock");
+        let (wide, narrow) = (twin::clock_us(), twin::exact_clock_ms());
+        assert!(narrow.wrapping_sub((wide / 1000) as u32) < 60_000, "they are one clock");
         assert!(twin::CLOCK_TICK_MS > 0);
     };
 }

@@ -28,7 +28,6 @@ pub(super) struct Awaited {
 /// What was sent of one gathering and is not answered.
 pub(super) struct Flight {
     pub(super) sequence: u64,
-    pub(super) issued_ms: u32,
     pub(super) awaited: VecDeque<Awaited>,
 }
 
@@ -36,7 +35,6 @@ pub(super) struct Flight {
 pub(super) struct Answer {
     pub(super) payload: Payload,
     pub(super) outcome: Outcome,
-    pub(super) issued_ms: u32,
 }
 
 /// Requests that leave together.
@@ -49,9 +47,9 @@ pub(super) struct Shipment {
 }
 
 impl Shipment {
-    /// What was written since the last one is a request, whose answer goes there.
-    fn close(&mut self, database: u32, target: Target) {
-        self.units.push(Unit { database, target, length: self.bytes.len() - self.closed });
+    /// What was written since the last one is a request that was issued then, whose answer goes there.
+    fn close(&mut self, database: u32, target: Target, issued_ms: u32) {
+        self.units.push(Unit { database, target, length: self.bytes.len() - self.closed, issued_ms });
         self.closed = self.bytes.len();
     }
 
@@ -60,7 +58,7 @@ impl Shipment {
         let mut shipment = Self::default();
         for part in mem::take(&mut group.parts) {
             group.write_part(&part, &mut shipment.bytes);
-            shipment.close(group.database, part.target);
+            shipment.close(group.database, part.target, part.issued_ms);
         }
         shipment
     }
@@ -94,12 +92,13 @@ impl Departure {
                 let (target, handle) = source.pair(Name::of_row(rule.into.row()));
                 is_merged = true;
                 piece.write_merged(&mut shipment.bytes);
-                shipment.close(database, target);
+                shipment.close(database, target, piece.issued_ms());
                 awaited.push_back(Awaited { handle, outcome: Outcome::Parts(piece) });
                 continue;
             }
             let Some(part) = piece.parts.pop() else { continue };
             piece.write_part(&part, &mut shipment.bytes);
+            let issued_ms = part.issued_ms;
             let target = if at == last {
                 let (target, handle) = source.pair(part.target.name());
                 awaited.push_back(Awaited { handle, outcome: Outcome::Whole(part.target) });
@@ -107,7 +106,7 @@ impl Departure {
             } else {
                 part.target
             };
-            shipment.close(database, target);
+            shipment.close(database, target, issued_ms);
         }
         Self { shipment, awaited, alone, is_merged }
     }
@@ -119,7 +118,7 @@ pub(super) fn take_answers(flights: &mut VecDeque<Flight>) -> (Vec<Answer>, Opti
     while let Some(flight) = flights.front_mut() {
         while let Some(Awaited { handle, outcome }) = flight.awaited.pop_front() {
             match handle.take() {
-                Ok(payload) => answers.push(Answer { payload, outcome, issued_ms: flight.issued_ms }),
+                Ok(payload) => answers.push(Answer { payload, outcome }),
                 Err(handle) => {
                     flight.awaited.push_front(Awaited { handle, outcome });
                     return (answers, answered);

@@ -12,7 +12,7 @@ use std::hash::RandomState;
 use std::mem;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Wake, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use sleeve_wire::commands::Command;
@@ -25,6 +25,7 @@ use super::timer::Timer;
 use crate::config::{ErrorHook, QueueFull};
 use crate::error::{Error, ErrorKind};
 use crate::options::coalesce::CoalesceOptions;
+use crate::pipe::LATE_SHARE;
 use crate::pipe::queued::{Queued, Sent, runs_tasks};
 use crate::pipe::slot::{Completions, Driver, Flush, Handle, Payload, Source};
 use crate::process::fork::Process;
@@ -52,8 +53,17 @@ pub(crate) struct Gatherer {
     timer: OnceLock<Timer>,
 }
 
+/// By how much calls that become one command may differ in when they were issued: so little of the time that each has that the
+/// last one's time does for all.
+fn spread_ms(limit: Option<Duration>) -> u32 {
+    limit.map_or(u32::MAX, |limit| u32::try_from(limit.as_millis()).unwrap_or(u32::MAX) / LATE_SHARE)
+}
+
 impl Gatherer {
     pub(super) fn new(origin: Arc<Origin>, options: CoalesceOptions) -> Arc<Self> {
+        // Who waits for company for all of his time has none left for the answer.
+        let delay_max = origin.route.config().command_timeout.map_or(Duration::MAX, |limit| limit / 2);
+        let options = CoalesceOptions { delay: options.delay.min(delay_max), ..options };
         let gatherer = Arc::new_cyclic(|me: &std::sync::Weak<Self>| Self {
             options,
             process: Process::this(),
@@ -128,6 +138,9 @@ impl Gatherer {
         let deadline = || config.command_timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         if state.gathering.bytes + length > config.queue_bytes_max && !state.gathering.is_empty() {
             state = self.wait_for_room(state, call.request.name, deadline())?;
+            if state.is_closed {
+                return Err(Error::closed("the client was closed"));
+            }
         }
         let fills = state.gathering.calls + 1 >= self.options.calls_max
             || state.gathering.bytes + length >= self.options.bytes_max;
@@ -145,11 +158,12 @@ impl Gatherer {
         let is_first = state.gathering.is_empty();
         let (target, handle) = state.source.pair(call.request.name);
         let State { gathering, marks, standing, .. } = &mut *state;
+        let now_ms = route.now_ms();
         if is_first {
-            gathering.issued_ms = route.now_ms();
+            gathering.spread_ms = spread_ms(config.command_timeout);
             gathering.since = (!self.options.delay.is_zero()).then(Instant::now);
         }
-        gathering.add(call, target, marks, standing);
+        gathering.add(call, target, now_ms, marks, standing);
         gathering.is_due |= fills;
         if state.may_leave() {
             self.work(state);
@@ -236,12 +250,12 @@ impl Gatherer {
                     state.refused.append(&mut refused);
                     state.settle(answered);
                 }
-                Work::Send { groups, sequence, merged, issued_ms } => {
+                Work::Send { groups, sequence, merged } => {
                     let Departure { shipment, awaited, alone, is_merged } =
                         Departure::of(groups, &mut self.landing.lock());
-                    let mut flight = Flight { sequence, issued_ms, awaited };
+                    let mut flight = Flight { sequence, awaited };
                     self.listen(&mut flight);
-                    self.ship(shipment, issued_ms, &mut done);
+                    self.ship(shipment, &mut done);
                     state = self.state.lock();
                     state.standing.sent = sequence;
                     if !is_merged {
@@ -277,7 +291,7 @@ impl Gatherer {
     }
 
     fn hand_out(&self, answer: Answer, refused: &mut Vec<Command>, done: &mut Completions) {
-        let Answer { payload, outcome, issued_ms } = answer;
+        let Answer { payload, outcome } = answer;
         match outcome {
             Outcome::Whole(target) => target.complete(payload, done),
             Outcome::Parts(group) => {
@@ -285,15 +299,15 @@ impl Gatherer {
                     refused.push(rule.into);
                 }
                 if let Some(again) = hand_out(payload, group, done) {
-                    self.ship(Shipment::one_by_one(again), issued_ms, done);
+                    self.ship(Shipment::one_by_one(again), done);
                 }
             }
         }
     }
 
-    fn ship(&self, shipment: Shipment, issued_ms: u32, done: &mut Completions) {
+    fn ship(&self, shipment: Shipment, done: &mut Completions) {
         let Shipment { bytes, units, .. } = shipment;
-        if let Err((error, units)) = self.origin.route.send_gathered(units, &bytes, issued_ms) {
+        if let Err((error, units)) = self.origin.route.send_gathered(units, &bytes) {
             for unit in units {
                 unit.target.complete(Payload::Failed(error.clone()), done);
             }

@@ -46,8 +46,8 @@ pub(super) struct Gathering {
     pub(super) is_due: bool,
     /// When its first call came, if it leaves after a time.
     pub(super) since: Option<Instant>,
-    /// The same on the link's wrapping clock.
-    pub(super) issued_ms: u32,
+    /// By how much the calls that become one command may differ in when they were issued, in milliseconds.
+    pub(super) spread_ms: u32,
 }
 
 impl Gathering {
@@ -71,8 +71,15 @@ impl Gathering {
         }
     }
 
-    /// Adds a call.
-    pub(super) fn add(&mut self, call: &Call<'_>, target: Target, marks: &mut Marks, standing: &mut Standing) {
+    /// Adds a call that was issued now, on the link's wrapping clock.
+    pub(super) fn add(
+        &mut self,
+        call: &Call<'_>,
+        target: Target,
+        now_ms: u32,
+        marks: &mut Marks,
+        standing: &mut Standing,
+    ) {
         self.calls += 1;
         self.bytes += call.request.bytes.len();
         // Behind which group it must not come, and behind which gathering.
@@ -90,7 +97,7 @@ impl Gathering {
             self.groups.iter_mut().for_each(|group| group.is_settled = true);
         }
         self.held_until = self.held_until.max(held);
-        let group = self.group_for(call, lowest);
+        let group = self.group_for(call, lowest, now_ms);
         let mut beside = None;
         for key in call.touch.keys() {
             let Some(mark) = marks.get(key).filter(|mark| mark.sequence == standing.sequence) else { continue };
@@ -101,7 +108,7 @@ impl Gathering {
             }
         }
         let Some(found) = self.groups.get_mut(group as usize) else { return };
-        let place = found.add(call, target, beside);
+        let place = found.add(call, target, now_ms, beside);
         for key in call.touch.keys() {
             marks.set(key, Mark { sequence: standing.sequence, group, place });
         }
@@ -112,10 +119,12 @@ impl Gathering {
     }
 
     /// The group for a call, which is none before `lowest`.
-    fn group_for(&mut self, call: &Call<'_>, lowest: u32) -> u32 {
+    fn group_for(&mut self, call: &Call<'_>, lowest: u32, now_ms: u32) -> u32 {
         let takes = |group: &u32| {
             let group = self.groups.get(*group as usize);
-            group.zip(call.merged.as_ref()).is_some_and(|(group, merged)| group.takes(merged, call.database))
+            group.zip(call.merged.as_ref()).is_some_and(|(group, merged)| {
+                group.takes(merged, call.database) && group.is_of(now_ms, self.spread_ms)
+            })
         };
         let open = call.merged.as_ref().filter(|merged| !merged.rule.shape.shares_key());
         let open = open.map(|merged| (merged.rule.into, call.database));

@@ -23,6 +23,8 @@ const SAID_MAX: usize = 16 * 1024 * 1024;
 pub(super) struct Part {
     pub(super) target: Target,
     name: Name,
+    /// When it was issued, on the link's wrapping clock.
+    pub(super) issued_ms: u32,
     /// The first key that it touches.
     key: u64,
     /// Where what it says begins and ends.
@@ -105,6 +107,16 @@ impl Group {
             && self.sum.checked_add(call.amount).is_some()
     }
 
+    /// Whether a call that is issued now is of the same time as the first, but for so much.
+    pub(super) fn is_of(&self, now_ms: u32, spread_ms: u32) -> bool {
+        self.parts.first().is_none_or(|first| now_ms.wrapping_sub(first.issued_ms) <= spread_ms)
+    }
+
+    /// When the last of the calls was issued: none of them is told too early that its time is up.
+    pub(super) fn issued_ms(&self) -> u32 {
+        self.parts.last().map_or(0, |last| last.issued_ms)
+    }
+
     /// Whether calls that ask the same may have one answer.
     fn shares_places(&self) -> bool {
         self.rule.is_some_and(|rule| rule.share == Share::EachOrError)
@@ -112,7 +124,7 @@ impl Group {
 
     /// Adds a call, and says at which place. `beside` is the place of the last one on the same key.
     #[inline]
-    pub(super) fn add(&mut self, call: &Call<'_>, target: Target, beside: Option<u32>) -> u32 {
+    pub(super) fn add(&mut self, call: &Call<'_>, target: Target, issued_ms: u32, beside: Option<u32>) -> u32 {
         let name = call.request.name;
         let (said, arguments, amount) = match &call.merged {
             Some(merged) => (merged.said, merged.arguments, merged.amount),
@@ -134,7 +146,7 @@ impl Group {
             }
         };
         self.sum += amount;
-        self.parts.push(Part { target, name, key, start, end, arguments, place, amount });
+        self.parts.push(Part { target, name, issued_ms, key, start, end, arguments, place, amount });
         place
     }
 

@@ -50,7 +50,6 @@ pub(super) enum Work {
         groups: Vec<Group>,
         sequence: u64,
         merged: u64,
-        issued_ms: u32,
     },
 }
 
@@ -99,11 +98,11 @@ impl State {
         if !self.may_leave() {
             return None;
         }
-        let Gathering { groups, issued_ms, .. } = mem::take(&mut self.gathering);
+        let Gathering { groups, .. } = mem::take(&mut self.gathering);
         let Standing { sequence, merged, .. } = self.standing;
         // Whether it is, is not known yet.
         (self.standing.sequence, self.standing.merged) = (sequence + 1, sequence);
-        Some(Work::Send { groups, sequence, merged, issued_ms })
+        Some(Work::Send { groups, sequence, merged })
     }
 
     /// All up to this gathering are answered, and who had to be asked again has been sent.

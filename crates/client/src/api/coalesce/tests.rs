@@ -52,7 +52,7 @@ impl Table {
             let call = Call::mergeable(request, database, hasher);
             let call = call.unwrap_or_else(|| Call::alone(request, database, hasher));
             let (target, handle) = source.pair(request.name);
-            gathering.add(&call, target, marks, standing);
+            gathering.add(&call, target, 0, marks, standing);
             handle
         });
         added.expect("it can be sent")

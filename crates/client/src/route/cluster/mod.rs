@@ -34,6 +34,7 @@ use sleeve_wire::commands::RequestPolicy;
 
 use crate::config::{Config, Endpoint};
 use crate::connection::deadline::due_ms;
+use crate::connection::metrics::Metrics;
 use crate::connection::routed::Unsent;
 use crate::connection::{Link, limit_ms};
 use crate::error::{Effect, Error, ErrorKind};
@@ -104,6 +105,11 @@ impl Cluster {
             () if self.is_closed.load(Ordering::Acquire) => Err(Error::closed("the client was closed")),
             () => Ok(()),
         }
+    }
+
+    /// What the connection to each node has done since there is one.
+    pub(crate) fn metrics(&self) -> Vec<Metrics> {
+        self.map.read().nodes().filter_map(|node| node.link()).map(|link| link.metrics()).collect()
     }
 
     /// As `check_open`, and whether the nodes have this database, as far as one has told.
@@ -192,7 +198,7 @@ impl Cluster {
 
     /// What is known now, for whom time is up.
     fn situation<'a>(&'a self, trouble: Option<&'a str>, limit: Option<Duration>) -> Situation<'a> {
-        Situation { endpoint: &self.config.endpoint, limit, trouble }
+        Situation { endpoint: &self.config.endpoint, limit, trouble, ledger: None }
     }
 
     /// The connections to the nodes that are known.

@@ -51,8 +51,9 @@ impl Upkeep<'_> {
     /// Sends a request whose answer this task takes.
     fn question_on(&mut self, link: &Arc<Link>, request: &[u8], name: Name) -> Option<Handle> {
         let (target, mut handle) = self.source.pair(name);
-        let unit = Unit { database: self.cluster.config.database, target, length: request.len() };
-        link.send_gathered(vec![unit], request, clock_ms()).ok()?;
+        let unit =
+            Unit { database: self.cluster.config.database, target, length: request.len(), issued_ms: clock_ms() };
+        link.send_gathered(vec![unit], request).ok()?;
         link.flush(false);
         if handle.poll_ready(&mut Context::from_waker(&self.waker), false).is_ready() {
             self.cluster.bell.ring();

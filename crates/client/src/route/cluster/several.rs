@@ -113,12 +113,7 @@ impl Cluster {
     }
 
     /// Sends calls that were gathered, each where it belongs. It never waits.
-    pub(crate) fn send_gathered(
-        &self,
-        units: Vec<Unit>,
-        bytes: &[u8],
-        issued_ms: u32,
-    ) -> Result<(), (Error, Vec<Unit>)> {
+    pub(crate) fn send_gathered(&self, units: Vec<Unit>, bytes: &[u8]) -> Result<(), (Error, Vec<Unit>)> {
         if let Err(error) = self.check_open() {
             return Err((error, units));
         }
@@ -135,7 +130,7 @@ impl Cluster {
                 }
             };
             let request = (request.bytes.into(), request.name);
-            let mut routed = Routed::new(self.me.clone(), request, unit.database, (issued_ms, false), aim);
+            let mut routed = Routed::new(self.me.clone(), request, unit.database, (unit.issued_ms, false), aim);
             routed.attach(unit.target);
             self.send_attached(aim, vec![routed]);
         }

@@ -74,7 +74,8 @@ fn changed_by<'a>(request: &'a [u8], places: &[(usize, usize)], tell: &mut impl 
         has_keys = true;
         tell(Change::Key(words.get(index).copied().unwrap_or_default()));
     }
-    if !has_keys && row.flags.contains(Flags::WRITE) {
+    // A script may write without saying which keys.
+    if !has_keys && (row.flags.contains(Flags::WRITE) || row.runs_script()) {
         tell(Change::Everything);
     }
 }
@@ -132,6 +133,10 @@ mod tests {
         assert_eq!(told(&[&["SET", "a", "1"], &["GET", "b"], &["MSET", "c", "1", "d", "2"]]), "a c d");
         assert_eq!(told(&[&["MULTI"], &["RENAME", "a", "b"], &["EXEC"]]), "a b");
         assert_eq!(told(&[&["EVAL", "return 1", "2", "a", "b", "c"]]), "a b");
+        assert_eq!(
+            told(&[&["EVAL", "return 1", "0"], &["FCALL", "f", "0", "a"], &["EVAL_RO", "return 1", "0"]]),
+            "* *"
+        );
         assert_eq!(told(&[&["SORT", "a", "BY", "x", "STORE", "b"]]), "a b");
         assert_eq!(told(&[&["FLUSHDB"], &["PING"], &["PUBLISH", "a", "b"], &["MY.WRITE", "a"]]), "* *");
         assert_eq!(told(&[&["CLIENT", "SETNAME", "a"], &["CONFIG", "SET", "a", "b"]]), "");

@@ -28,7 +28,7 @@ use crate::pipe::near::{Cache, Read};
 use crate::pipe::reply_reader::Intake;
 use crate::pipe::slot::Payload;
 use crate::pipe::slot::{Completions, Handle};
-use crate::pipe::testing::{Dice, source};
+use crate::pipe::testing::{Dice, nobody, source};
 use crate::pipe::timeout::Situation;
 use crate::request::name::Name;
 use crate::request::{Request, Written};
@@ -79,7 +79,7 @@ impl World {
             options = options.broadcast(["k"]);
         }
         let calm = [2, 25, 100][dice.roll(3)];
-        let shards = Shards::new(&options, &nobody, seed, 60);
+        let shards = Shards::new(&options, &nobody(), seed, 60);
         let tracking = Tracking::new(shards, options).expect("a request");
         let cache = Arc::new(Planted { tracking, fault, late: Default::default() });
         let mut intake = Intake::default();
@@ -243,7 +243,7 @@ impl World {
 
     fn expire(&mut self) {
         let endpoint = Endpoint::Embedded(None);
-        let situation = Situation { endpoint: &endpoint, limit: None, trouble: None };
+        let situation = Situation { endpoint: &endpoint, limit: None, trouble: None, ledger: None };
         self.pipe.expire((self.now_ms as u32).wrapping_sub(200), &situation, &mut Completions::default());
     }
 

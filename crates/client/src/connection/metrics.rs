@@ -1,0 +1,153 @@
+//! What a connection has done, in numbers.
+//!
+//! The numbers are the ledger's and the pipe's; here they become something to keep and to show. Any thread.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+use super::Link;
+use crate::config::Endpoint;
+
+/// What a shared connection of a client has done since there is one, and what it does now: see
+/// [`Client::metrics`](crate::Client::metrics).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Metrics {
+    /// Where it leads.
+    pub endpoint: Endpoint,
+    /// Whether there is a connection at the moment.
+    pub is_connected: bool,
+    /// Connections that were made.
+    pub connections: u64,
+    /// Connections that were lost.
+    pub lost: u64,
+    /// Attempts to connect that have failed.
+    pub refused: u64,
+    /// Requests that have left; a transaction counts as one.
+    pub requests: u64,
+    /// Requests that were answered.
+    pub replies: u64,
+    /// Requests that had left and were lost with their connection.
+    pub unanswered: u64,
+    /// Requests whose callers were told that time was up.
+    pub timeouts: u64,
+    /// Requests that have left and are not answered yet.
+    pub in_flight: u64,
+    /// Bytes of requests that are not answered, those that wait to be sent included.
+    pub queued_bytes: u64,
+    /// Bytes of requests that were handed to the system.
+    pub bytes_sent: u64,
+    /// Bytes of replies that have come.
+    pub bytes_received: u64,
+    /// How long replies took from the departure of their requests.
+    pub latency: Latency,
+}
+
+/// How long replies took: from when their requests were handed to the system to when they were taken from it, to two
+/// significant digits. Requests that left together count from the same moment, and so do replies that came together.
+#[derive(Clone, Debug)]
+pub struct Latency(Option<Box<Histogram<u32>>>);
+
+impl Latency {
+    /// How many replies there were.
+    pub fn count(&self) -> u64 {
+        self.0.as_ref().map_or(0, |histogram| histogram.len())
+    }
+
+    /// The time that this share of the replies did not exceed, from 0 to 1: `quantile(0.99)` is p99. Zero without replies.
+    pub fn quantile(&self, share: f64) -> Duration {
+        self.time(|histogram| histogram.value_at_quantile(share))
+    }
+
+    /// The longest.
+    pub fn max(&self) -> Duration {
+        self.time(Histogram::max)
+    }
+
+    /// The mean.
+    pub fn mean(&self) -> Duration {
+        self.time(|histogram| histogram.mean() as u64)
+    }
+
+    fn time(&self, of: impl FnOnce(&Histogram<u32>) -> u64) -> Duration {
+        Duration::from_micros(self.0.as_deref().map_or(0, of))
+    }
+}
+
+impl Metrics {
+    /// The same as the text that Prometheus scrapes (exposition format 0.0.4). Every line has these labels, and the endpoint.
+    ///
+    /// ```no_run
+    /// use sleeve::Client;
+    ///
+    /// let client = Client::connect("redis://localhost")?;
+    /// let page: String = client.metrics().iter().map(|metrics| metrics.prometheus(&[("service", "shop")])).collect();
+    /// assert!(page.contains(r#"sleeve_replies_total{service="shop",endpoint="localhost:6379"} "#));
+    /// # Ok::<(), sleeve::Error>(())
+    /// ```
+    pub fn prometheus(&self, labels: &[(&str, &str)]) -> String {
+        let endpoint = self.endpoint.to_string();
+        let mut named = String::new();
+        for (name, value) in labels.iter().copied().chain([("endpoint", endpoint.as_str())]) {
+            let comma = if named.is_empty() { "" } else { "," };
+            let value = value.replace('\\', r"\\").replace('"', r#"\""#).replace('\n', r"\n");
+            // Writing to a text cannot fail.
+            _ = write!(named, "{comma}{name}=\"{value}\"");
+        }
+        let mut page = String::new();
+        for (name, kind, about, value) in [
+            ("connected", "gauge", "Whether there is a connection.", u64::from(self.is_connected)),
+            ("connections_total", "counter", "Connections that were made.", self.connections),
+            ("connections_lost_total", "counter", "Connections that were lost.", self.lost),
+            ("connections_refused_total", "counter", "Attempts to connect that have failed.", self.refused),
+            ("requests_total", "counter", "Requests that have left.", self.requests),
+            ("replies_total", "counter", "Requests that were answered.", self.replies),
+            ("unanswered_total", "counter", "Requests that were lost with their connection.", self.unanswered),
+            ("timeouts_total", "counter", "Requests whose time was up.", self.timeouts),
+            ("in_flight", "gauge", "Requests that have left and are not answered.", self.in_flight),
+            ("queued_bytes", "gauge", "Bytes of requests that are not answered.", self.queued_bytes),
+            ("sent_bytes_total", "counter", "Bytes of requests that have left.", self.bytes_sent),
+            ("received_bytes_total", "counter", "Bytes of replies that have come.", self.bytes_received),
+        ] {
+            _ = writeln!(page, "# HELP sleeve_{name} {about}\n# TYPE sleeve_{name} {kind}");
+            _ = writeln!(page, "sleeve_{name}{{{named}}} {value}");
+        }
+        let name = "sleeve_reply_seconds";
+        _ = writeln!(page, "# HELP {name} From the departure of a request to its reply.\n# TYPE {name} summary");
+        for share in [0.5, 0.9, 0.99, 0.999, 1.0] {
+            let seconds = self.latency.quantile(share).as_secs_f64();
+            _ = writeln!(page, "{name}{{{named},quantile=\"{share}\"}} {seconds}");
+        }
+        let count = self.latency.count();
+        let sum = self.latency.mean().as_secs_f64() * count as f64;
+        _ = writeln!(page, "{name}_sum{{{named}}} {sum}\n{name}_count{{{named}}} {count}");
+        page
+    }
+}
+
+impl Link {
+    /// What it has done.
+    pub(crate) fn metrics(&self) -> Metrics {
+        let shared = self.shared.lock();
+        let (pipe, ledger) = (&shared.pipe, &shared.ledger);
+        let traffic = ledger.traffic();
+        Metrics {
+            endpoint: self.config.endpoint.clone(),
+            is_connected: pipe.is_connected(),
+            connections: ledger.connections,
+            lost: ledger.lost,
+            refused: ledger.refused,
+            requests: ledger.requests,
+            replies: traffic.replies,
+            unanswered: ledger.unanswered,
+            timeouts: pipe.timeouts,
+            in_flight: pipe.in_flight() as u64,
+            queued_bytes: pipe.queued() as u64,
+            bytes_sent: ledger.bytes_sent,
+            bytes_received: traffic.bytes_received,
+            latency: Latency(ledger.latencies().cloned().map(Box::new)),
+        }
+    }
+}
