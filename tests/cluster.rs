@@ -3,12 +3,13 @@
 //! Every reply is looked at. A counter that one thread alone increases says whether anything was lost, was executed twice or
 //! went to the wrong node: each answer is one more than the one before.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use sleeve::prelude::*;
-use sleeve::{Client, Config, Effect, ErrorKind};
+use sleeve::{Client, Config, Effect, ErrorKind, Lease, News, ScanOptions, Transaction};
 use sleeve_tests::{Cluster, Kind, Server, soak};
 
 /// How long anything may take. Only what is broken gets near it.
@@ -48,6 +49,9 @@ fn every_key_goes_straight_to_its_node() {
         let (one, two) = (transaction.incr("{user}:a"), transaction.incr("{user}:b"));
         assert_eq!(transaction.exec().wait(), Ok(true));
         assert_eq!((one.wait(), two.wait()), (Ok(1), Ok(1)));
+        // WAITAOF would hold up everybody who shares the connection.
+        let unsynced = client.set("a", 1).synced().wait().unwrap_err();
+        assert!(unsynced.message().contains("lease_for"), "{unsynced}");
         assert_eq!(client.del((0..KEYS).map(key).collect::<Vec<_>>()).wait(), Ok(KEYS as u64));
         client.flushall().wait().unwrap();
         assert_eq!(client.dbsize().wait(), Ok(0));
@@ -209,4 +213,51 @@ fn a_cluster_that_is_restarted_whole_is_found_again() {
         client.set(key, 2).wait().unwrap();
         assert_eq!(client.get::<i64>(key).wait(), Ok(2));
     }
+}
+
+#[test]
+fn whoever_waits_listens_or_watches_goes_with_the_slot() {
+    let cluster = Cluster::start(Kind::Valkey, 3, 0, &[]);
+    let client = connect(&cluster);
+    let mut owner = usize::from(cluster.slot_of("jobs") / (sleeve_tests::cluster::SLOTS / 3 + 1));
+    let subscription = client.ssubscribe("{jobs}news").unwrap();
+    let everybody = client.subscribe("everybody").unwrap();
+    for round in 0..3 {
+        let waiting = client.blpop::<(String, i64)>("jobs", Duration::ZERO);
+        let transaction = |lease: &Lease, transaction: &Transaction| {
+            let count: Option<i64> = lease.get("{jobs}count").wait()?;
+            transaction.set("{jobs}count", count.unwrap_or(0) + 1).forget();
+            Ok(count)
+        };
+        client.watch("{jobs}count", transaction).unwrap();
+        let next = (owner + 1) % 3;
+        cluster.move_slot(cluster.slot_of("jobs"), owner, next, || ());
+        owner = next;
+        assert!(!waiting.is_ready());
+        assert_eq!(client.watch("{jobs}count", transaction).unwrap(), Some(round * 2 + 1));
+        client.rpush("jobs", round).wait().unwrap();
+        assert_eq!(waiting.wait().unwrap(), ("jobs".to_owned(), round));
+        // It is heard of again when it is subscribed at the new owner.
+        until("the message is heard", || {
+            client.cmd("SPUBLISH").arg(("{jobs}news", round)).send::<i64>().wait().unwrap();
+            let heard = |news: Option<News>| matches!(news, Some(News::Message(message)) if message.payload_as::<i64>() == Ok(round));
+            heard(subscription.recv_timeout(Duration::from_millis(20)).unwrap())
+        });
+        client.publish("everybody", round).wait().unwrap();
+        let message = everybody.recv().wait().unwrap().into_message().unwrap();
+        assert_eq!(message.payload_as::<i64>(), Ok(round));
+    }
+}
+
+#[test]
+fn a_scan_goes_through_all_nodes() {
+    const KEYS: usize = 1000;
+    let cluster = Cluster::start(Kind::Valkey, 3, 0, &[]);
+    let client = connect(&cluster);
+    let key = |number: usize| format!("key:{number}");
+    client.mset((0..KEYS).map(|number| (key(number), number)).collect::<Vec<_>>()).wait().unwrap();
+    let keys = client.scan_all::<String>().into_iter().collect::<Result<BTreeSet<_>, _>>().unwrap();
+    assert_eq!(keys, (0..KEYS).map(key).collect());
+    let some = client.scan_all_with::<String>(ScanOptions::new().pattern("key:7*")).into_iter().count();
+    assert_eq!(some, (0..KEYS).map(key).filter(|key| key.starts_with("key:7")).count());
 }

@@ -61,7 +61,7 @@ impl fmt::Display for Effect {
 /// The errors with which a server turns a command away at its gates, before it is executed: a code and words that follow
 /// it, without a name that another server has not got. The code alone says too little: a script may give any to an error of
 /// its own after it has written.
-const GATES: [(&str, &str); 14] = [
+const GATES: [(&str, &str); 15] = [
     ("READONLY", "write against a read only"),
     ("LOADING", "is loading the dataset in memory"),
     ("OOM", "command not allowed when used memory"),
@@ -74,6 +74,7 @@ const GATES: [(&str, &str); 14] = [
     ("MOVED", ""),
     ("ASK", ""),
     ("TRYAGAIN", ""),
+    ("UNBLOCKED", "instance state changed"),
     ("NOSCRIPT", "No matching script"),
     ("EXECABORT", "Transaction discarded"),
 ];

@@ -329,6 +329,44 @@ fn a_command_that_nobody_knows_finds_its_node() {
 }
 
 #[test]
+fn a_command_that_waits_goes_with_its_slot() {
+    let first: Box<Script> = Box::new(|pair, words| match (words[0].as_str(), pair.told(0).len()) {
+        ("BLPOP", 1) => {
+            error("UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)")
+        }
+        ("BLPOP", _) => pair.redirection("MOVED", 5061, 1),
+        _ => ok(),
+    });
+    let second: Box<Script> = Box::new(|_, words| match words[0].as_str() {
+        "BLPOP" => Some(b"*2\r\n$3\r\nbar\r\n$1\r\nx\r\n".to_vec()),
+        _ => ok(),
+    });
+    let pair = Pair::start(first, second);
+    let client = pair.connect();
+    for _ in 0..3 {
+        let job: (String, String) = client.blpop(FIRST, Duration::ZERO).wait().unwrap();
+        assert_eq!(job, ("bar".to_owned(), "x".to_owned()));
+    }
+    let error = client.blpop::<(String, String)>([FIRST, SECOND], Duration::ZERO).wait().unwrap_err();
+    assert!(error.message().contains("CROSSSLOT"), "{error}");
+    client.close(SLACK).unwrap();
+}
+
+#[test]
+fn a_subscription_to_shard_channels_is_of_one_slot() {
+    let pair = Pair::start(always("+OK\r\n"), always("+OK\r\n"));
+    let client = pair.connect();
+    let error = client.ssubscribe([FIRST, SECOND]).unwrap_err();
+    assert!(error.message().contains("CROSSSLOT"), "{error}");
+    let error = client.lease().err().unwrap();
+    assert!(error.message().contains("lease_for"), "{error}");
+    let error = client.lease_for([FIRST, SECOND]).err().unwrap();
+    assert!(error.message().contains("CROSSSLOT"), "{error}");
+    let error = client.cmd("SCAN").arg(0).send::<()>().wait().unwrap_err();
+    assert!(error.message().contains("scan_all"), "{error}");
+}
+
+#[test]
 fn calls_that_are_gathered_go_each_to_its_node() {
     let pair = Pair::start(always("+OK\r\n"), always("+OK\r\n"));
     let client = pair.connect();

@@ -242,6 +242,14 @@ macro_rules! handle {
             fn ask_waiting<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
                 self.origin.ask_waiting(self.database, None, write)
             }
+
+            fn nodes(&self) -> Result<Vec<u32>, Error> {
+                self.origin.route.nodes()
+            }
+
+            fn ask_node<T: FromReply>(&self, node: u32, write: impl FnOnce(&mut Request)) -> Reply<T> {
+                self.origin.route.ask_node(node, self.database, write)
+            }
         }
 
         impl $handle {
@@ -301,6 +309,18 @@ macro_rules! handle {
             /// made fails the commands, not this.
             pub fn lease(&self) -> Result<Lease, Error> {
                 Lease::new(self.origin.clone(), self.database)
+            }
+
+            /// As [`lease`](Self::lease), to the node of a cluster that has this key, or these keys in one slot; over a single
+            /// server the same as `lease`.
+            ///
+            /// The lease stays with its node. What it asks for once the slot has moved fails with the node's own words
+            /// (`MOVED`), and nothing is executed: take another.
+            ///
+            /// # Errors
+            /// As for [`lease`](Self::lease); [`ErrorKind::Usage`](crate::ErrorKind::Usage) for keys in several slots.
+            pub fn lease_for(&self, keys: impl ToArgs) -> Result<Lease, Error> {
+                Lease::at(self.origin.clone(), self.database, keys)
             }
 
             /// Listens to channels, on a connection of its own that is made again when it is lost. Waits until the server
@@ -401,7 +421,7 @@ macro_rules! handle {
                 keys: impl ToArgs,
                 attempt: impl FnMut(&Lease, &Transaction) -> Result<R, Error>,
             ) -> Result<R, Error> {
-                lease::watch(&self.lease()?, keys, attempt)
+                lease::watch(&self.origin, self.database, keys, attempt)
             }
 
             /// As [`watch`](Self::watch), for async code.
@@ -413,7 +433,7 @@ macro_rules! handle {
                 keys: impl ToArgs,
                 attempt: impl AsyncFnMut(&Lease, &Transaction) -> Result<R, Error>,
             ) -> Result<R, Error> {
-                lease::watch_async(&self.lease()?, keys, attempt).await
+                lease::watch_async(&self.origin, self.database, keys, attempt).await
             }
         }
     };

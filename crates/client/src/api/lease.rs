@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use sleeve_wire::commands::Row;
 
@@ -13,6 +15,7 @@ use super::cmd::Cmd;
 use super::transaction::Transaction;
 use crate::commands::ask::Ask;
 use crate::error::{Error, ErrorKind};
+use crate::reactor::watcher::watch_for;
 use crate::reply::Reply;
 use crate::request::refusal;
 use crate::request::{Request, ToArgs};
@@ -53,7 +56,18 @@ impl Lease {
     pub(crate) fn new(origin: Arc<Origin>, database: u32) -> Result<Self, Error> {
         origin.route.check_process()?;
         let route = origin.pool.take(&origin.route, false)?;
-        Ok(Self { origin, route, database, watched: AtomicBool::new(false), waited: AtomicBool::new(false) })
+        Ok(Self::of(origin, route, database))
+    }
+
+    /// One to where these keys are, which are all in one place.
+    pub(crate) fn at(origin: Arc<Origin>, database: u32, keys: impl ToArgs) -> Result<Self, Error> {
+        origin.route.check_process()?;
+        let route = origin.pool.take_at(&origin.route, keys)?;
+        Ok(Self::of(origin, route, database))
+    }
+
+    fn of(origin: Arc<Origin>, route: Route, database: u32) -> Self {
+        Self { origin, route, database, watched: AtomicBool::new(false), waited: AtomicBool::new(false) }
     }
 
     /// Watches keys: a transaction on this lease is then executed only if none of them has changed.
@@ -114,11 +128,52 @@ impl Drop for Lease {
 /// How often a watched transaction is tried before its caller is told that others are always faster.
 const ATTEMPTS_MAX: u32 = 1000;
 
+/// Between two attempts at a cluster that is changing.
+const CHANGING_PAUSE: Duration = Duration::from_millis(20);
+
+/// How long it is tried there where no command timeout says so.
+const CHANGING_MAX: Duration = Duration::from_secs(60);
+
+/// Leases at the node that has the keys, one after the other as the cluster changes.
+struct Leases<'a> {
+    origin: &'a Arc<Origin>,
+    until: Instant,
+}
+
+impl<'a> Leases<'a> {
+    fn new(origin: &'a Arc<Origin>) -> Self {
+        let limit = origin.route.config().command_timeout.unwrap_or(CHANGING_MAX).min(CHANGING_MAX);
+        Self { origin, until: Instant::now() + limit }
+    }
+
+    /// Whether what has failed so may be tried again in a moment.
+    fn may_go_on<R>(&self, result: &Result<R, Error>) -> bool {
+        result.as_ref().is_err_and(|error| self.origin.route.has_changed(error)) && Instant::now() < self.until
+    }
+}
+
 /// Tries `attempt` until its transaction is executed with nothing that it watched having changed.
 pub(crate) fn watch<R>(
-    lease: &Lease,
+    origin: &Arc<Origin>,
+    database: u32,
     keys: impl ToArgs,
     mut attempt: impl FnMut(&Lease, &Transaction) -> Result<R, Error>,
+) -> Result<R, Error> {
+    let leases = Leases::new(origin);
+    loop {
+        let lease = Lease::at(Arc::clone(origin), database, &keys);
+        let result = lease.and_then(|lease| watch_with(&lease, &keys, &mut attempt));
+        if !leases.may_go_on(&result) {
+            return result;
+        }
+        thread::sleep(CHANGING_PAUSE);
+    }
+}
+
+fn watch_with<R>(
+    lease: &Lease,
+    keys: impl ToArgs,
+    attempt: &mut impl FnMut(&Lease, &Transaction) -> Result<R, Error>,
 ) -> Result<R, Error> {
     for _ in 0..ATTEMPTS_MAX {
         lease.watch(&keys).wait()?;
@@ -133,9 +188,29 @@ pub(crate) fn watch<R>(
 
 /// As [`watch`], for async code.
 pub(crate) async fn watch_async<R>(
-    lease: &Lease,
+    origin: &Arc<Origin>,
+    database: u32,
     keys: impl ToArgs,
     mut attempt: impl AsyncFnMut(&Lease, &Transaction) -> Result<R, Error>,
+) -> Result<R, Error> {
+    let leases = Leases::new(origin);
+    loop {
+        let result = match Lease::at(Arc::clone(origin), database, &keys) {
+            Ok(lease) => watch_with_async(&lease, &keys, &mut attempt).await,
+            Err(error) => Err(error),
+        };
+        if !leases.may_go_on(&result) {
+            return result;
+        }
+        let until = Instant::now() + CHANGING_PAUSE;
+        watch_for(Some(until), |_, is_late| is_late.then_some(Ok(()))).await?;
+    }
+}
+
+async fn watch_with_async<R>(
+    lease: &Lease,
+    keys: impl ToArgs,
+    attempt: &mut impl AsyncFnMut(&Lease, &Transaction) -> Result<R, Error>,
 ) -> Result<R, Error> {
     for _ in 0..ATTEMPTS_MAX {
         lease.watch(&keys).await?;

@@ -2,8 +2,10 @@
 //!
 //! The server hands out a page at a time with a cursor for the next. Here the next page is asked for as soon as one has
 //! come, so that it is on its way while its forerunner is read. What is there all the time is seen at least once; what comes
-//! or goes meanwhile may be seen or not, and SCAN itself may bring something twice.
+//! or goes meanwhile may be seen or not, and SCAN itself may bring something twice. In a cluster SCAN goes through one node after
+//! the other; what moves from one to another meanwhile counts as coming and going.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::vec::IntoIter;
@@ -27,12 +29,15 @@ pub struct Scan<'a, A, T> {
     words: Result<[Vec<Vec<u8>>; 2], Error>,
     page: IntoIter<T>,
     next: Next<T>,
+    /// The node of a cluster that is scanned, and those that come after it; none where one server has everything.
+    node: Option<u32>,
+    nodes: VecDeque<u32>,
 }
 
 /// Where the page after this one is.
 enum Next<T> {
-    /// It is to be asked for from here.
-    From(u64),
+    /// Nothing was asked for yet.
+    Begin,
     /// It is on its way.
     Coming(Reply<(u64, Vec<T>)>),
     /// There is none.
@@ -42,7 +47,20 @@ enum Next<T> {
 impl<'a, A: Ask, T: FromReply> Scan<'a, A, T> {
     pub(crate) fn new(place: &'a A, before: impl ToArgs, behind: impl ToArgs) -> Self {
         let words = Request::words_of(before).and_then(|before| Ok([before, Request::words_of(behind)?]));
-        Self { place, words, page: Vec::new().into_iter(), next: Next::From(0) }
+        let (node, nodes) = (None, VecDeque::new());
+        Self { place, words, page: Vec::new().into_iter(), next: Next::Begin, node, nodes }
+    }
+
+    /// Asks for the first page of all.
+    fn begin(&mut self) -> Next<T> {
+        // What is scanned inside a key is in one place.
+        let is_of_all = matches!(&self.words, Ok([before, _]) if before.len() == 1);
+        match if is_of_all { self.place.nodes() } else { Ok(Vec::new()) } {
+            Ok(nodes) => self.nodes = nodes.into(),
+            Err(error) => return Next::Coming(Reply::failed(error, None)),
+        }
+        self.node = self.nodes.pop_front();
+        self.ask(0)
     }
 
     /// Asks for the page from here on.
@@ -51,7 +69,11 @@ impl<'a, A: Ask, T: FromReply> Scan<'a, A, T> {
         Next::Coming(match &self.words {
             Ok([before, behind]) => {
                 let name = Name::find(&before.iter().map(Vec::as_slice).collect::<Vec<_>>());
-                place.ask(|request| _ = request.call(name).arg(before).arg(cursor).arg(behind))
+                let write = |request: &mut Request| _ = request.call(name).arg(before).arg(cursor).arg(behind);
+                match self.node {
+                    None => place.ask(write),
+                    Some(node) => place.ask_node(node, write),
+                }
             }
             Err(error) => Reply::failed(error.clone(), None),
         })
@@ -64,6 +86,9 @@ impl<'a, A: Ask, T: FromReply> Scan<'a, A, T> {
         self.page = page.into_iter();
         if cursor != 0 {
             self.next = self.ask(cursor);
+        } else if let Some(node) = self.nodes.pop_front() {
+            self.node = Some(node);
+            self.next = self.ask(0);
         }
         Ok(())
     }
@@ -75,8 +100,8 @@ impl<'a, A: Ask, T: FromReply> Scan<'a, A, T> {
                 return Some(Ok(item));
             }
             let answer = match std::mem::replace(&mut self.next, Next::Ended) {
-                Next::From(cursor) => {
-                    self.next = self.ask(cursor);
+                Next::Begin => {
+                    self.next = self.begin();
                     continue;
                 }
                 Next::Coming(reply) => reply.wait(),
@@ -101,9 +126,8 @@ impl<A: Ask, T: FromReply> Stream for Scan<'_, A, T> {
                 return Poll::Ready(Some(Ok(item)));
             }
             let polled = match &mut self.next {
-                Next::From(cursor) => {
-                    let cursor = *cursor;
-                    self.next = self.ask(cursor);
+                Next::Begin => {
+                    self.next = self.begin();
                     continue;
                 }
                 Next::Coming(reply) => Pin::new(reply).poll(context),

@@ -26,6 +26,19 @@ pub trait Ask {
         self.ask(write)
     }
 
+    /// The nodes of a cluster that a whole scan goes through, by number; none where one server has everything.
+    #[doc(hidden)]
+    fn nodes(&self) -> Result<Vec<u32>, Error> {
+        Ok(Vec::new())
+    }
+
+    /// As `ask`, of one of the nodes.
+    #[doc(hidden)]
+    fn ask_node<T: FromReply>(&self, node: u32, write: impl FnOnce(&mut Request)) -> Reply<T> {
+        let _ = node;
+        self.ask(write)
+    }
+
     /// Why a command by name must not begin here.
     #[doc(hidden)]
     fn refusal(&self, row: Option<&'static Row>) -> Option<Error> {

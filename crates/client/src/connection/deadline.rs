@@ -7,8 +7,9 @@ use std::time::Instant;
 
 use parking_lot::MutexGuard;
 
-use super::{LIMIT_MS_MAX, Link, Shared};
+use super::{Link, Shared};
 use crate::error::Error;
+use crate::pipe::in_flight::LIMIT_MS_MAX;
 use crate::pipe::slot::Handle;
 use crate::request::Written;
 use crate::sys::exact_clock_ms;

@@ -33,7 +33,6 @@ mod unanswered;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
@@ -41,6 +40,7 @@ use crate::config::Config;
 use crate::config::event;
 use crate::error::{Effect, Error, ErrorKind};
 use crate::pipe::Pipe;
+use crate::pipe::in_flight::limit_ms;
 use crate::pipe::reply_reader::Intake;
 use crate::pipe::slot::{Completions, FIRST_CONNECTION, Handle, Source};
 use crate::process::callback;
@@ -60,6 +60,8 @@ pub(crate) struct Link {
     pub(crate) config: Config,
     /// Whether a lost connection is made again. Changes under the lock of `shared`.
     pub(crate) lasting: AtomicBool,
+    /// Whether others use it at the same time although it is not made again when it is lost: that to a node of a cluster.
+    pub(crate) is_common: AtomicBool,
     /// Where it was made, and where alone it may be used.
     pub(crate) process: Process,
     /// What is known of the server by all of a client's connections.
@@ -93,13 +95,6 @@ pub(crate) struct Link {
     slow_us: Option<u64>,
 }
 
-/// The longest time that the wrapping clock can watch over, in milliseconds: twelve days.
-pub(crate) const LIMIT_MS_MAX: u32 = u32::MAX / 4;
-
-pub(crate) fn limit_ms(limit: Option<Duration>) -> u32 {
-    limit.map_or(0, |limit| u32::try_from(limit.as_millis()).unwrap_or(u32::MAX).clamp(1, LIMIT_MS_MAX))
-}
-
 /// From when on a reply is told of as slow, if anybody is to be told.
 fn slow_us(config: &Config) -> Option<u64> {
     let slow_after = config.slow_after.filter(|_| config.event_hook.is_some())?;
@@ -112,6 +107,7 @@ impl Link {
         Ok(Arc::new_cyclic(|link: &Weak<Link>| Self {
             shared: Mutex::new(Shared::new(Pipe::new(config.database, Source::new(link.clone())))),
             lasting: AtomicBool::new(lasting),
+            is_common: AtomicBool::new(false),
             process: Process::this(),
             intake: Mutex::new(Intake::with_witness(vitals.witness(link))),
             vitals,

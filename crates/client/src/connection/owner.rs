@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::{LIMIT_MS_MAX, Link, limit_ms};
+use super::Link;
 use crate::error::{Effect, Error, ErrorKind};
+use crate::pipe::in_flight::{LIMIT_MS_MAX, limit_ms};
 use crate::pipe::slot::Completions;
 use crate::process::fork::inherited;
 use crate::reactor::watcher::watch_for;

@@ -71,18 +71,11 @@ impl Link {
     }
 
     fn push_routed(&self, mut shared: MutexGuard<'_, Shared>, several: impl IntoIterator<Item = Routed>) {
-        let mut rings = false;
+        let mut is_next = false;
         for routed in several {
-            // The task knows of no deadline as early, and has to hear of it if it sleeps.
-            rings |= shared.pipe.push_routed(routed) && !shared.is_awake();
+            is_next |= shared.pipe.push_routed(routed);
         }
-        if rings {
-            shared.wake_up();
-        }
-        self.pushed(shared);
-        if rings {
-            self.bell.ring();
-        }
+        self.pushed_due(shared, is_next);
     }
 
     /// Whoever waits here for the answer to a request that has gone elsewhere is no longer to read for himself.

@@ -26,6 +26,12 @@ impl Link {
         if !self.process.is_this() {
             return Err(inherited());
         }
+        if self.is_common.load(Ordering::Relaxed) {
+            return Err(Error::usage(format!(
+                "{name} is done, but no node of a cluster says on a shared connection when it is synced: send the command by \
+                 client.lease_for(key), and ask its reply there"
+            )));
+        }
         if !self.is_lasting() {
             return self.wait_aof(sent_on);
         }

@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 use std::mem;
 use std::task::Waker;
+use std::time::Duration;
 
 use super::near::Read;
 use super::routed::Routed;
@@ -145,6 +146,13 @@ pub(crate) fn is_before(time_ms: u32, other_ms: u32) -> bool {
 /// How long it is until a time of a wrapping clock of milliseconds; nothing where that has come.
 pub(crate) fn left_ms(until_ms: u32, now_ms: u32) -> u32 {
     if is_before(until_ms, now_ms) { 0 } else { until_ms.wrapping_sub(now_ms) }
+}
+
+/// The longest time that the wrapping clock can watch over, in milliseconds: twelve days.
+pub(crate) const LIMIT_MS_MAX: u32 = u32::MAX / 4;
+
+pub(crate) fn limit_ms(limit: Option<Duration>) -> u32 {
+    limit.map_or(0, |limit| u32::try_from(limit.as_millis()).unwrap_or(u32::MAX).clamp(1, LIMIT_MS_MAX))
 }
 
 impl Entry {

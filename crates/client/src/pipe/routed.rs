@@ -19,7 +19,8 @@ use crate::request::name::Name;
 const ASKING: &[u8] = b"*1\r\n$6\r\nASKING\r\n";
 
 /// The codes with which a node of a cluster turns a request away that may be sent again: elsewhere, or later.
-const TURNED_AWAY: [&str; 7] = ["MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "LOADING", "READONLY", "MASTERDOWN"];
+const TURNED_AWAY: [&str; 8] =
+    ["MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "LOADING", "READONLY", "MASTERDOWN", "UNBLOCKED"];
 
 /// Takes requests back.
 ///
@@ -57,6 +58,8 @@ pub(crate) struct Routed {
     /// Whether its caller has said when that is.
     pub(crate) has_deadline: bool,
     pub(crate) aim: Aim,
+    /// By which number a connection is known that it has for itself, if it has one.
+    pub(crate) seat: Option<u64>,
     /// The number of the node that it was sent to last.
     pub(crate) node: u32,
     /// How often it was sent, as far as nodes have turned it away.
@@ -88,6 +91,7 @@ impl Routed {
             is_due,
             has_deadline,
             aim,
+            seat: None,
             node,
             attempts,
             is_asking,
@@ -124,9 +128,9 @@ impl Routed {
         self.target.as_ref()
     }
 
-    /// Whether the caller's end was made where the request is now.
+    /// Whether whoever waits for it may read where the request is now.
     pub(super) fn is_first(&self) -> bool {
-        self.attempts == 0
+        self.attempts == 0 && self.seat.is_none()
     }
 
     /// Whether nobody waits for the answer any more.
@@ -200,6 +204,7 @@ mod tests {
             "-CLUSTERDOWN\r\n",
             "-LOADING Redis is loading the dataset in memory\r\n",
             "-READONLY You can't write against a read only replica.\r\n",
+            "-UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)\r\n",
         ] {
             assert!(turned_away(away.as_bytes()).is_some(), "{away}");
         }
@@ -208,6 +213,7 @@ mod tests {
             "-MOVEDNOT 5 h:1\r\n",
             "-READONLY You can't write against a read only replica. script: 2a, on @user_script:1.\r\n",
             "-LOADING is what my script calls it\r\n",
+            "-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n",
             "+MOVED 5 h:1\r\n",
             "$3\r\nASK\r\n",
         ] {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use sleeve_wire::frame::Scanner;
 
 use super::inbox::Inbox;
+use super::names::Verb;
 use super::news;
 use super::news::{News, Word};
 use super::wanted::{Progress, Wanted};
@@ -27,21 +28,59 @@ use crate::process::fork::Process;
 use crate::reactor;
 use crate::reactor::Bell;
 use crate::reactor::post::{Post, Watch};
+use crate::route::cluster::Cluster;
+use crate::route::cluster::slots::slot_of;
 
 /// What a reader of a connection shares with the subscription.
 pub(crate) struct Listener {
     pub(crate) config: Config,
+    pub(crate) place: Place,
     pub(crate) inbox: Inbox,
     pub(crate) bell: Bell,
     /// What it is subscribed to, and who waits until it is.
     pub(crate) wanted: Wanted,
     /// Where it was made, and where alone it may be read.
     pub(crate) process: Process,
-    /// What is known of the server by all of a client's connections.
-    pub(crate) vitals: Arc<Vitals>,
+}
+
+/// Where it listens.
+pub(crate) enum Place {
+    /// At this server, of which all of a client's connections know this.
+    Server(Arc<Vitals>),
+    /// At a node of a cluster: any, or the owner of the slot in which shard channels lie.
+    Cluster(Arc<Cluster>),
 }
 
 impl Listener {
+    /// Which server is listened to now, and what is known of it.
+    fn server(&self) -> Result<(Config, Arc<Vitals>), Error> {
+        match &self.place {
+            Place::Server(vitals) => Ok((self.config.clone(), Arc::clone(vitals))),
+            Place::Cluster(cluster) => cluster.place(self.wanted.shard_channel().as_deref().map(slot_of)),
+        }
+    }
+
+    /// Whoever tells where the server is, if somebody does.
+    fn follower(&self, bell: Bell) -> Option<Follower> {
+        match &self.place {
+            Place::Server(vitals) => vitals.follow(bell),
+            Place::Cluster(_) => None,
+        }
+    }
+
+    /// Whether a server's refusal says that somebody else is to be asked, or the same later.
+    fn is_elsewhere(&self, error: &Error) -> bool {
+        matches!(self.place, Place::Cluster(_))
+            && matches!(error.code(), Some("MOVED" | "ASK" | "CLUSTERDOWN" | "LOADING"))
+    }
+
+    /// What was seen shows that the cluster has changed.
+    fn doubt(&self) {
+        if let Place::Cluster(cluster) = &self.place {
+            cluster.doubt();
+        }
+    }
+
     /// Nothing will come any more, and nothing is confirmed.
     fn end(&self, error: Error) {
         self.wanted.end(error.clone());
@@ -93,11 +132,19 @@ impl From<io::Error> for Cause {
 }
 
 async fn live(listener: &Listener, post: &Post) {
-    let (mut has_begun, mut pause) = (false, listener.config.backoff_min);
-    let follower = listener.vitals.follow(post.bell());
+    let (mut has_begun, mut pause, began) = (false, listener.config.backoff_min, Instant::now());
+    let follower = listener.follower(post.bell());
     loop {
         let since = Instant::now();
-        match serve(listener, post, follower.as_ref(), &mut has_begun).await {
+        let cause = serve(listener, post, follower.as_ref(), &mut has_begun).await;
+        if matches!(cause, Cause::Lost(_)) {
+            listener.doubt();
+        }
+        match cause {
+            // The map may have been wrong: whoever owns the slot is about to be known.
+            Cause::Lost(error)
+                if !has_begun && listener.is_elsewhere(&error) && began.elapsed() < listener.config.connect_timeout => {
+            }
             Cause::Abandoned => return,
             Cause::Refused(error) => return listener.end(error),
             // Who subscribes is told at once when that does not work; later on it is tried for ever.
@@ -135,7 +182,11 @@ async fn rest(listener: &Listener, post: &Post, pause: Duration, follower: Optio
 
 /// One connection, from its beginning to its end.
 async fn serve(listener: &Listener, post: &Post, follower: Option<&Follower>, has_begun: &mut bool) -> Cause {
-    let (socket, pings) = match subscribe(listener, post, follower).await {
+    let (config, vitals) = match listener.server() {
+        Ok(server) => server,
+        Err(error) => return Cause::Lost(error),
+    };
+    let (socket, pings) = match subscribe(listener, &config, post, follower).await {
         Ok(subscribed) => subscribed,
         Err(_) if listener.inbox.is_abandoned() => return Cause::Abandoned,
         Err(cause) => return cause,
@@ -149,7 +200,7 @@ async fn serve(listener: &Listener, post: &Post, follower: Option<&Follower>, ha
         socket: &socket,
         watch,
         post,
-        vigil: Vigil::new(&listener.config, &listener.vitals),
+        vigil: Vigil::new(&config, &vitals),
         pings,
         asked: false,
         received_total: 0,
@@ -165,12 +216,13 @@ async fn serve(listener: &Listener, post: &Post, follower: Option<&Follower>, ha
 /// Connects and sends the request. Also says whether the server may be asked whether it is still there.
 async fn subscribe(
     listener: &Listener,
+    config: &Config,
     post: &Post,
     follower: Option<&Follower>,
 ) -> Result<(Arc<Socket>, bool), Cause> {
     let mut tick = || (!listener.inbox.is_abandoned()).then_some(Duration::MAX);
     let mut attempt = Attempt::new(listener.config.connect_timeout, &mut tick);
-    let (socket, greeting) = reach(follower, &listener.config, post, &mut attempt).await?;
+    let (socket, greeting) = reach(follower, config, post, &mut attempt).await?;
     let request = listener.wanted.restart().map_err(Cause::Refused)?;
     send_all(&post.watch(&*socket)?, &request, post, &mut attempt).await?;
     Ok((socket, greeting.pings))
@@ -278,6 +330,13 @@ impl Reader<'_> {
             Word::Confirmed(verb) => {
                 self.confirmed_at = Instant::now();
                 let progress = listener.wanted.confirm(verb);
+                if verb == Verb::SUnsubscribe && progress == Progress::None && listener.wanted.shard_channel().is_some()
+                {
+                    return Err(Cause::Lost(Error::unsent(
+                        ErrorKind::Connect,
+                        "the slot of the shard channels has moved",
+                    )));
+                }
                 if progress != Progress::None {
                     self.resume();
                 }
@@ -290,6 +349,8 @@ impl Reader<'_> {
                     return Err(Cause::Abandoned);
                 }
             }
+            // Whoever it is for is asked instead; all that is wanted stays so.
+            Word::Refused(error) if listener.is_elsewhere(&error) => return Err(Cause::Lost(error)),
             Word::Refused(error) => {
                 let beginning = !listener.wanted.has_begun();
                 match listener.wanted.refuse(&error) {

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use crate::error::Error;
 use crate::request::Request;
+use crate::route::cluster::slots::slot_of_all;
 
 /// What a subscription is told, and what its server confirms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +76,19 @@ pub(crate) struct Change {
     pub(crate) names: Vec<Vec<u8>>,
 }
 
+impl Change {
+    /// Whether the shard channels that it adds lie in one slot, with this one that is there.
+    pub(crate) fn check_one_slot(&self, there: Option<&[u8]>) -> Result<(), Error> {
+        match self.verb {
+            Verb::SSubscribe => {
+                let channels: Vec<&[u8]> = there.into_iter().chain(self.names.iter().map(Vec::as_slice)).collect();
+                slot_of_all("one subscription", channels).map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// The names that a subscription is to have: channels, patterns, shard channels.
 #[derive(Debug, Default)]
 pub(crate) struct Names([BTreeSet<Vec<u8>>; 3]);
@@ -102,6 +116,11 @@ impl Names {
         {
             added.iter().for_each(|name| _ = set.remove(name));
         }
+    }
+
+    /// The shard channels.
+    pub(crate) fn shard_channels(&self) -> impl Iterator<Item = &Vec<u8>> {
+        self.0.get(2).into_iter().flatten()
     }
 
     /// What a fresh connection is told.

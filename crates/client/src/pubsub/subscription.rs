@@ -15,23 +15,22 @@ use futures_core::Stream;
 
 use super::inbox::Inbox;
 use super::listener;
-use super::listener::Listener;
+use super::listener::{Listener, Place};
 use super::names::{Change, Verb};
 use super::news::News;
 #[cfg(feature = "embedded")]
 use super::seat::Seat;
 use super::wanted::Wanted;
-use crate::connection::Link;
 use crate::error::{Error, ErrorKind};
-use crate::process::fork::inherited;
+use crate::process::fork::{Process, inherited};
 #[cfg(feature = "embedded")]
 use crate::process::off_thread::apart;
 use crate::reactor::Bell;
 use crate::reactor::watcher::watch_for;
 use crate::request::{Request, ToArgs};
+use crate::route::Route;
 #[cfg(feature = "embedded")]
 use crate::route::embedded::Embedded;
-use crate::route::{Route, not_in_a_cluster};
 
 /// Channels that are listened to; see [`Client::subscribe`](crate::Client::subscribe).
 ///
@@ -128,7 +127,7 @@ impl Source {
     fn change(&self, change: Change) -> Result<(), Error> {
         match self {
             Self::Remote(listener) if !listener.process.is_this() => Err(inherited()),
-            Self::Remote(listener) => match Changing::begin(listener, change) {
+            Self::Remote(listener) => match Changing::begin(listener, change)? {
                 Some(changing) => changing.listener.wanted.wait(changing.number, changing.deadline),
                 None => Ok(()),
             },
@@ -141,7 +140,7 @@ impl Source {
     async fn change_async(self, change: Change) -> Result<(), Error> {
         match self {
             Self::Remote(listener) if !listener.process.is_this() => Err(inherited()),
-            Self::Remote(listener) => match Changing::begin(&listener, change) {
+            Self::Remote(listener) => match Changing::begin(&listener, change)? {
                 Some(changing) => {
                     let deadline = changing.deadline;
                     let look = move |bell, is_late| changing.listener.wanted.look(changing.number, bell, is_late);
@@ -164,11 +163,14 @@ struct Changing {
 
 impl Changing {
     /// Asks for it; none where there is nothing to wait for.
-    fn begin(listener: &Arc<Listener>, change: Change) -> Option<Self> {
+    fn begin(listener: &Arc<Listener>, change: Change) -> Result<Option<Self>, Error> {
+        if let Place::Cluster(_) = listener.place {
+            change.check_one_slot(listener.wanted.shard_channel().as_deref())?;
+        }
         let deadline = Instant::now().checked_add(listener.config.connect_timeout);
-        let number = listener.wanted.change(change)?;
+        let Some(number) = listener.wanted.change(change) else { return Ok(None) };
         listener.bell.ring();
-        Some(Self { listener: Arc::clone(listener), number, deadline })
+        Ok(Some(Self { listener: Arc::clone(listener), number, deadline }))
     }
 }
 
@@ -183,14 +185,13 @@ impl Subscription {
     pub(crate) fn open(route: &Route, verb: Verb, names: impl ToArgs) -> Result<Self, Error> {
         let first = change(verb, names)?;
         match route {
-            Route::Remote(link) => {
-                let (subscription, listener) = Self::remote(link, first)?;
+            #[cfg(feature = "embedded")]
+            Route::Local(embedded) => Self::local(embedded, first),
+            route => {
+                let (subscription, listener) = Self::remote(route, first)?;
                 listener.inbox.wait_begun()?;
                 Ok(subscription)
             }
-            Route::Cluster(_) => Err(not_in_a_cluster("a subscription")),
-            #[cfg(feature = "embedded")]
-            Route::Local(embedded) => Self::local(embedded, first),
         }
     }
 
@@ -198,14 +199,13 @@ impl Subscription {
     pub(crate) async fn open_async(route: Route, verb: Verb, names: impl ToArgs) -> Result<Self, Error> {
         let first = change(verb, names)?;
         match route {
-            Route::Remote(link) => {
-                let (subscription, listener) = Self::remote(&link, first)?;
+            #[cfg(feature = "embedded")]
+            Route::Local(embedded) => apart("sleeve-subscribe", move || Self::local(&embedded, first)).await,
+            route => {
+                let (subscription, listener) = Self::remote(&route, first)?;
                 watch_for(None, move |bell, _| listener.inbox.look_begun(bell)).await?;
                 Ok(subscription)
             }
-            Route::Cluster(_) => Err(not_in_a_cluster("a subscription")),
-            #[cfg(feature = "embedded")]
-            Route::Local(embedded) => apart("sleeve-subscribe", move || Self::local(&embedded, first)).await,
         }
     }
 
@@ -236,15 +236,22 @@ impl Subscription {
     }
 
     /// On a connection that is yet to be made.
-    fn remote(link: &Link, first: Change) -> Result<(Self, Arc<Listener>), Error> {
-        if !link.process.is_this() {
-            return Err(inherited());
-        }
-        let (config, vitals, process) = (link.config.clone(), link.vitals.clone(), link.process);
+    fn remote(route: &Route, first: Change) -> Result<(Self, Arc<Listener>), Error> {
+        route.check_process()?;
+        let (config, process) = (route.config().clone(), Process::this());
+        let place = match route {
+            Route::Remote(link) => Place::Server(link.vitals.clone()),
+            Route::Cluster(cluster) => {
+                first.check_one_slot(None)?;
+                Place::Cluster(Arc::clone(cluster))
+            }
+            #[cfg(feature = "embedded")]
+            Route::Local(_) => return Err(Error::usage("an engine in this process has no connection")),
+        };
         let failed = |error| Error::unsent(ErrorKind::Connect, format!("cannot start a subscription: {error}"));
         let bell = Bell::new().map_err(failed)?;
         let inbox = Inbox::new(config.queue_bytes_max, bell);
-        let listener = Arc::new(Listener { config, inbox, bell, wanted: Wanted::new(first), process, vitals });
+        let listener = Arc::new(Listener { config, place, inbox, bell, wanted: Wanted::new(first), process });
         listener::start(Arc::clone(&listener)).map_err(failed)?;
         Ok((Self::of(Source::Remote(Arc::clone(&listener))), listener))
     }

@@ -99,6 +99,11 @@ impl Wanted {
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
+    /// One of the shard channels, if there are any. In a cluster all lie in one slot.
+    pub(crate) fn shard_channel(&self) -> Option<Vec<u8>> {
+        self.state.lock().names.shard_channels().next().cloned()
+    }
+
     /// Makes a change, and returns its number to [`wait`](Wanted::wait) with; none where there is nothing to wait for.
     pub(crate) fn change(&self, mut change: Change) -> Option<u64> {
         let mut state = self.state.lock();

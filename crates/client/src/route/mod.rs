@@ -19,9 +19,10 @@ use crate::connection::Link;
 use crate::connection::life;
 use crate::connection::metrics::Metrics;
 use crate::connection::probe::Vitals;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Effect, Error, ErrorKind};
 use crate::pipe::in_flight::Unit;
 use crate::pipe::queued::Sent;
+use crate::pipe::routed::Aim;
 use crate::pipe::slot::Driver;
 use crate::pipe::slot::FIRST_CONNECTION;
 use crate::pipe::transaction_state::Exchange;
@@ -96,10 +97,30 @@ impl Route {
     pub(crate) fn separate(&self, lasting: bool) -> Result<Self, Error> {
         match self {
             Self::Remote(link) => Self::remote(link.config.clone(), lasting, link.vitals.clone()),
-            Self::Cluster(_) => Err(not_in_a_cluster("a connection of one's own")),
+            Self::Cluster(_) => Err(Error::usage(
+                "in a cluster a lease is a connection to the node that has a key: use client.lease_for(key)",
+            )),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => Ok(Self::Local(embedded.separate())),
         }
+    }
+
+    /// Whether what has failed with this on a connection of one's own may work on another: the cluster has changed, and nothing
+    /// was executed. It is looked at anew then.
+    pub(crate) fn has_changed(&self, error: &Error) -> bool {
+        let Self::Cluster(cluster) = self else { return false };
+        let has_changed = error.effect() == Effect::None
+            && match error.kind() {
+                ErrorKind::Connect => true,
+                ErrorKind::Server => {
+                    !matches!(error.code(), Some("OOM" | "NOSCRIPT" | "NOAUTH" | "NOREPLICAS" | "MISCONF"))
+                }
+                _ => false,
+            };
+        if has_changed {
+            cluster.doubt();
+        }
+        has_changed
     }
 
     /// Whether it may wait in a pool for whoever needs one: then it is not made again when it is lost.
@@ -170,6 +191,28 @@ impl Route {
     #[inline]
     pub(crate) fn ask<T: FromReply>(&self, database: u32, write: impl FnOnce(&mut Request)) -> Reply<T> {
         match Request::with(write, |request| self.send(database, request)) {
+            Ok(Ok(sent)) => Reply::sent(sent, self.error_hook()),
+            Ok(Err(error)) | Err(error) => Reply::failed(error, self.error_hook()),
+        }
+    }
+
+    /// The nodes of a cluster that share the keys, by number; none where one server has all.
+    pub(crate) fn nodes(&self) -> Result<Vec<u32>, Error> {
+        match self {
+            Self::Cluster(cluster) => cluster.owners(),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// As `ask`, of one of the nodes.
+    pub(crate) fn ask_node<T: FromReply>(
+        &self,
+        node: u32,
+        database: u32,
+        write: impl FnOnce(&mut Request),
+    ) -> Reply<T> {
+        let Self::Cluster(cluster) = self else { return self.ask(database, write) };
+        match Request::with(write, |request| cluster.send_to(Aim::Node(node), database, request, None)) {
             Ok(Ok(sent)) => Reply::sent(sent, self.error_hook()),
             Ok(Err(error)) | Err(error) => Reply::failed(error, self.error_hook()),
         }

@@ -9,7 +9,8 @@ use parking_lot::Mutex;
 
 use super::Route;
 use super::near::Near;
-use super::pool::{Pool, Turn};
+use super::pool::{Pool, SeatTurn, Turn};
+use crate::config::Endpoint;
 use crate::error::Error;
 use crate::options::cache::CacheOptions;
 use crate::pipe::queued::Sent;
@@ -160,6 +161,13 @@ impl Origin {
         self.route.check_process()?;
         if !self.route.is_open() {
             return Err(Error::closed("the client was closed"));
+        }
+        if let Route::Cluster(cluster) = &self.route {
+            let idle = |endpoint: &Endpoint| self.pool.take_idle_to(endpoint);
+            let send = |request: Written<'_>| cluster.send_apart(database, request, (patience, deadline), idle);
+            let (handle, seat) = Request::with(|out| *out = request, send)??;
+            let pool = Arc::clone(&self.pool);
+            return Ok(Reply::apart(handle, Box::new(SeatTurn { pool, seat })));
         }
         let turn = Turn::take(&self.pool, &self.route)?;
         turn.route.be_patient(patience);

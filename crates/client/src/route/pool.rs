@@ -12,7 +12,12 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::Route;
+use super::cluster::seat::Seat;
+use super::cluster::slots::slot_of_all;
+use crate::config::Endpoint;
+use crate::connection::Link;
 use crate::error::Error;
+use crate::request::ToArgs;
 
 /// Connections that a client keeps for those who need one next.
 const IDLE_MAX: usize = 16;
@@ -43,6 +48,31 @@ impl Pool {
                 return Ok(idle);
             }
             close(&idle);
+        }
+    }
+
+    /// As `take`, for one that is not made again, to where these keys are: in a cluster they are all in one slot.
+    pub(crate) fn take_at(&self, route: &Route, keys: impl ToArgs) -> Result<Route, Error> {
+        let Route::Cluster(cluster) = route else { return self.take(route, false) };
+        let (config, vitals) = cluster.place(Some(slot_of_all("a lease", keys)?))?;
+        match self.take_idle_to(&config.endpoint) {
+            Some(link) => Ok(Route::Remote(link)),
+            None => Route::remote(config, false, vitals),
+        }
+    }
+
+    /// One that is free and goes to this server.
+    pub(crate) fn take_idle_to(&self, endpoint: &Endpoint) -> Option<Arc<Link>> {
+        loop {
+            let mut idle = self.idle.lock();
+            let place = idle.iter().rposition(|idle| idle.config().endpoint == *endpoint)?;
+            let taken = idle.swap_remove(place);
+            drop(idle);
+            // One that was lost meanwhile is of no use.
+            match taken {
+                Route::Remote(link) if link.leave_pool(false) => return Some(link),
+                lost => close(&lost),
+            }
         }
     }
 
@@ -110,5 +140,19 @@ impl Drop for Turn {
             return self.route.abort();
         }
         self.pool.give_back(self.route.clone());
+    }
+}
+
+/// The seat of a command that waits in a cluster; its connection is kept for the next.
+pub(crate) struct SeatTurn {
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) seat: Arc<Seat>,
+}
+
+impl Drop for SeatTurn {
+    fn drop(&mut self) {
+        if let Some(link) = self.seat.take_idle() {
+            self.pool.give_back(Route::Remote(link));
+        }
     }
 }

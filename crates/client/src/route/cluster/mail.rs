@@ -13,6 +13,8 @@ pub(super) struct Mail {
     pub(super) arrived: Vec<Routed>,
     /// Requests that came back, and why, oldest first.
     pub(super) returned: Vec<(Routed, Error)>,
+    /// Somebody has seen what shows that the map may be wrong.
+    pub(super) is_doubted: bool,
     /// How many requests wait here or with the task, and their bytes.
     waiting: usize,
     pub(super) bytes: usize,

@@ -11,6 +11,7 @@
 //!
 //! Any thread; nobody waits here but for room, or where he says so.
 
+mod apart;
 mod combine;
 mod driver;
 mod mail;
@@ -19,6 +20,7 @@ mod node;
 mod redirect;
 mod refresh;
 mod registry;
+pub(crate) mod seat;
 mod several;
 pub(crate) mod slots;
 mod split;
@@ -33,12 +35,13 @@ use parking_lot::{Condvar, Mutex, RwLock};
 use sleeve_wire::commands::RequestPolicy;
 
 use crate::config::{Config, Endpoint};
+use crate::connection::Link;
 use crate::connection::deadline::due_ms;
 use crate::connection::metrics::Metrics;
+use crate::connection::probe::Vitals;
 use crate::connection::routed::Unsent;
-use crate::connection::{Link, limit_ms};
 use crate::error::{Effect, Error, ErrorKind};
-use crate::pipe::in_flight::left_ms;
+use crate::pipe::in_flight::{left_ms, limit_ms};
 use crate::pipe::queued::Sent;
 use crate::pipe::routed::{Aim, Redirector, Routed};
 use crate::pipe::slot::{Completions, Driver, Source};
@@ -52,6 +55,7 @@ use crate::request::name::Name;
 use crate::sys::{clock_ms, exact_clock_ms};
 use mail::Mail;
 use map::{Map, Shard};
+use seat::Seats;
 use slots::{Named, named};
 
 /// A cluster, or the attempt to know one.
@@ -67,6 +71,8 @@ pub(crate) struct Cluster {
     /// What the task finds when it looks.
     mail: Mutex<Mail>,
     beginning: Mutex<Beginning>,
+    /// Connections that commands which wait on the server have for themselves.
+    seats: Arc<Mutex<Seats>>,
     /// Told when the beginning is over, when something that waited has gone, when the task has ended.
     changed: Condvar,
     /// No more is taken.
@@ -93,6 +99,7 @@ impl Cluster {
             source: Mutex::new(Source::new(me.clone())),
             mail: Mutex::default(),
             beginning: Mutex::default(),
+            seats: Arc::default(),
             changed: Condvar::new(),
             is_closed: AtomicBool::new(false),
         })
@@ -134,8 +141,27 @@ impl Cluster {
         }
     }
 
+    /// The nodes that own slots, by number.
+    pub(crate) fn owners(&self) -> Result<Vec<u32>, Error> {
+        self.check_open()?;
+        let owners: Vec<u32> = self.map.read().shards.iter().map(|shard| shard.primary.number).collect();
+        if owners.is_empty() { Err(self.unknown_nodes()) } else { Ok(owners) }
+    }
+
+    fn unknown_nodes(&self) -> Error {
+        let message =
+            format!("{} has not said yet which nodes it has: wait until the client is connected", self.config.endpoint);
+        Error::unsent(ErrorKind::Connect, message)
+    }
+
     /// Sends one request there.
-    fn send_to(&self, aim: Aim, database: u32, request: Written<'_>, deadline: Option<Instant>) -> Result<Sent, Error> {
+    pub(crate) fn send_to(
+        &self,
+        aim: Aim,
+        database: u32,
+        request: Written<'_>,
+        deadline: Option<Instant>,
+    ) -> Result<Sent, Error> {
         self.check_open()?;
         let time = self.time(request.name, deadline)?;
         let routed = Routed::new(self.me.clone(), (request.bytes.into(), request.name), database, time, aim);
@@ -204,6 +230,26 @@ impl Cluster {
     /// The connections to the nodes that are known.
     fn links(&self) -> Vec<Arc<Link>> {
         self.map.read().nodes().filter_map(|node| node.link()).collect()
+    }
+
+    /// Something shows that the map may be wrong: who owns what is asked for anew.
+    pub(crate) fn doubt(&self) {
+        self.mail.lock().is_doubted = true;
+        self.bell.ring();
+    }
+
+    /// Where connections of one's own go to that are for this slot, or to any node: how the node is connected to, and what is
+    /// known of it by all connections to it.
+    pub(crate) fn place(&self, slot: Option<u16>) -> Result<(Config, Arc<Vitals>), Error> {
+        self.check_open()?;
+        let place =
+            shard_for(&self.map.read(), slot.map_or(Aim::Anybody, Aim::Slot)).map(|shard| shard.primary.place());
+        place.ok_or_else(|| {
+            self.doubt();
+            let message =
+                format!("{} has nobody at the moment who owns the slot, so nothing was sent", self.config.endpoint);
+            Error::unsent(ErrorKind::Connect, message)
+        })
     }
 
     /// Wakes whoever waited for what was completed, and reports the errors that nobody waits for. No lock may be held.

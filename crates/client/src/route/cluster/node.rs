@@ -4,6 +4,7 @@
 //! to whoever owns the slot by then. Another one is made by the cluster's own task alone. That runs on the thread on which
 //! connections end, so that all that a lost one gives back is there before anything is sent on the next.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -68,6 +69,18 @@ impl Node {
         Self { number, address, config, vitals: Arc::default(), link, failures, rests_until }
     }
 
+    /// A connection of one's own to it, that is not made again when it is lost.
+    pub(super) fn separate(&self) -> io::Result<Arc<Link>> {
+        let link = Link::new(self.config.clone(), false, Arc::clone(&self.vitals))?;
+        life::start(Arc::clone(&link))?;
+        Ok(link)
+    }
+
+    /// How it is connected to, and what is known of it by all connections to it.
+    pub(super) fn place(&self) -> (Config, Arc<Vitals>) {
+        (self.config.clone(), Arc::clone(&self.vitals))
+    }
+
     /// The connection that all share, if there is one or one is being made.
     #[inline]
     pub(super) fn link(&self) -> Option<Arc<Link>> {
@@ -90,10 +103,9 @@ impl Node {
         if self.rests_until.lock().is_some_and(|until| until > now) {
             return None;
         }
-        let made = Link::new(self.config.clone(), false, Arc::clone(&self.vitals));
-        let started = made.and_then(|link| life::start(Arc::clone(&link)).map(|()| link));
-        match started {
+        match self.separate() {
             Ok(link) => {
+                link.is_common.store(true, Ordering::Relaxed);
                 *self.link.write() = Some(Arc::clone(&link));
                 Some(link)
             }

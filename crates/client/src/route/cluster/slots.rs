@@ -7,8 +7,8 @@
 use sleeve_wire::commands::Row;
 
 use crate::error::Error;
-use crate::request::Written;
 use crate::request::words::{Places, Words};
+use crate::request::{Request, ToArgs, Written};
 
 /// How many slots there are.
 pub(crate) const SLOTS: u16 = 16_384;
@@ -93,6 +93,16 @@ fn of_keys(row: &Row, request: &[u8]) -> Named {
     first.map_or(Named::None, Named::One)
 }
 
+/// The slot in which all these keys lie; that of the empty key where there are none.
+pub(crate) fn slot_of_all(what: &str, keys: impl ToArgs) -> Result<u16, Error> {
+    let slots: Vec<u16> = Request::words_of(keys)?.iter().map(|key| slot_of(key)).collect();
+    let first = slots.first().copied().unwrap_or_default();
+    match slots.iter().find(|&&slot| slot != first) {
+        Some(&other) => Err(crossing(what, first, other)),
+        None => Ok(first),
+    }
+}
+
 /// What is said of keys that cannot be used together.
 pub(super) fn crossing(what: &str, one: u16, other: u16) -> Error {
     Error::usage(format!(
@@ -104,7 +114,6 @@ pub(super) fn crossing(what: &str, one: u16, other: u16) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::Request;
     use crate::request::name::Name;
 
     #[test]

@@ -7,12 +7,12 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use sleeve_wire::commands::{Begin, Find, RequestPolicy, ResponsePolicy, Row};
+use sleeve_wire::commands::{Begin, Command, Find, RequestPolicy, ResponsePolicy, Row};
 
 use super::Cluster;
 use super::combine::{Parts, Recipe};
 use super::slots::{crossing, slot_of};
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::pipe::queued::Sent;
 use crate::pipe::routed::Aim;
 use crate::pipe::slot::{Completions, Handle, Payload, Target};
@@ -97,7 +97,7 @@ impl Cluster {
         };
         drop(map);
         if nodes.is_empty() {
-            return Err(unknown_nodes(request.name));
+            return Err(self.unknown_nodes());
         }
         let send =
             |&node: &u32| self.handle_of(self.send_to(Aim::Node(node), database, request, deadline), request.name);
@@ -177,19 +177,13 @@ fn shares(request: Written<'_>, step: usize) -> Result<Vec<Share>, Error> {
 }
 
 fn of_one_node(name: Name) -> Error {
+    if name.row().is_some_and(|row| row.id == Command::Scan) {
+        return Error::usage("SCAN goes through one node, and a cluster has several: use client.scan_all()");
+    }
     Error::usage(format!(
         "{name} answers for one node, and a cluster has several, whose answers do not go together: connect to the node that \
          is meant, by a URL that begins with redis:// and names it"
     ))
-}
-
-fn unknown_nodes(name: Name) -> Error {
-    Error::unsent(
-        ErrorKind::Connect,
-        format!(
-            "{name} is for all nodes of the cluster, and none has said yet who they are: wait until the client is connected"
-        ),
-    )
 }
 
 #[cfg(test)]

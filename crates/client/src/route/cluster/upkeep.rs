@@ -31,7 +31,7 @@ use crate::pipe::timeout::Phase;
 use crate::reactor;
 use crate::reactor::Bell;
 use crate::reactor::post::Post;
-use crate::sys::exact_clock_ms;
+use crate::sys::{clock_ms, exact_clock_ms};
 
 /// How long a request waits before it is sent again to a node that has told to try again: at first, and at most.
 const AGAIN_MIN: Duration = Duration::from_millis(10);
@@ -171,7 +171,11 @@ impl<'a> Upkeep<'a> {
         let mut map = cluster.map.write();
         let mut mail = cluster.mail.lock();
         let (arrived, returned) = (mem::take(&mut mail.arrived), mem::take(&mut mail.returned));
+        let is_doubted = mem::take(&mut mail.is_doubted);
         drop(mail);
+        if is_doubted {
+            self.want_refresh(now);
+        }
         let tried = self.waiting.len();
         for routed in arrived {
             self.note_due(&routed, now);
@@ -194,7 +198,8 @@ impl<'a> Upkeep<'a> {
         let is_anyone_late = !self.again.is_empty() || !self.waiting.is_empty();
         let rests = self.registry.all().filter_map(|node| node.rests(now)).min();
         let rest_over = rests.filter(|_| is_anyone_late).map(|rests| now + rests);
-        let closing = self.closing_since.map(|_| now + CLOSING_LOOK);
+        let is_patient = |since| now.duration_since(since) > FAREWELL_MAX;
+        let closing = self.closing_since.map(|since| now + CLOSING_LOOK * if is_patient(since) { 20 } else { 1 });
         let again = self.again.iter().map(|again| again.at).filter(|&at| at > now).min();
         let question = self.question.as_ref().map(|question| question.until);
         [self.refresh_at, self.due_at, rest_over, closing, again, question].into_iter().flatten().min()
@@ -207,13 +212,15 @@ impl<'a> Upkeep<'a> {
         }
         let since = *self.closing_since.get_or_insert(now);
         let is_left = |link: &Arc<Link>| !link.is_open() || link.is_idle();
-        let is_idle = self.cluster.mail.lock().is_empty() && self.cluster.links().iter().all(is_left);
+        let nobody_waits = self.cluster.mail.lock().is_empty() && self.cluster.seats.lock().is_empty();
+        let is_idle = nobody_waits && self.cluster.links().iter().all(is_left);
         is_idle || (now.duration_since(since) > FAREWELL_MAX && !self.has_connected())
     }
 
     /// Whether something may still be answered.
     fn has_connected(&self) -> bool {
-        self.registry.all().any(|node| node.is_connected() && node.link().is_some_and(|link| !link.is_idle()))
+        !self.cluster.seats.lock().is_empty()
+            || self.registry.all().any(|node| node.is_connected() && node.link().is_some_and(|link| !link.is_idle()))
     }
 }
 
@@ -228,7 +235,10 @@ impl Upkeep<'_> {
         routed.attempts += 1;
         routed.ask(false);
         // From now on its time is its own: others that were issued later may go ahead of it.
-        if let Some(left_ms) = self.cluster.left_ms(&routed) {
+        if routed.seat.is_some() && !routed.has_deadline {
+            // It may have waited on the server for as long as it was to.
+            routed.at_ms = clock_ms();
+        } else if let Some(left_ms) = self.cluster.left_ms(&routed) {
             (routed.at_ms, routed.is_due) = (exact_clock_ms().wrapping_add(left_ms), true);
         }
         let host = from.as_ref().map_or("", |node| node.address.host.as_str()).to_owned();
@@ -287,7 +297,16 @@ impl Upkeep<'_> {
 
     /// Sends a request to this node, or gives it back.
     fn deliver(&self, node: &Node, mut routed: Routed, now: Instant) -> Option<Routed> {
-        let Some(link) = node.connect(now) else { return Some(routed) };
+        let link = match routed.seat.map(|number| self.cluster.seats.lock().numbered(number)) {
+            None => node.connect(now),
+            Some(Some(seat)) => seat.take_to(node, now),
+            // Whoever waited for it has given it up.
+            Some(None) => {
+                self.cluster.left(1, routed.bytes.len());
+                return None;
+            }
+        };
+        let Some(link) = link else { return Some(routed) };
         routed.node = node.number;
         let length = routed.bytes.len();
         match link.resend_routed(vec![routed]) {
