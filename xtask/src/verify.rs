@@ -11,6 +11,7 @@ use crate::miri;
 use crate::peers;
 use crate::steps::{Count, Steps, build_sleeve, cargo, run, run_tests, target_folder};
 use sleeve_tests::Kind;
+use sleeve_tests::server::workspace_root;
 
 /// The profile of every test.
 pub const PROFILE: &str = "checked";
@@ -37,6 +38,7 @@ pub fn test() -> Result<(), String> {
     steps.check("clippy", clippy);
     steps.check("documentation", document);
     steps.step("client on macOS", client_elsewhere);
+    steps.step("client with an older Rust", client_of_old);
     let mut sleeve = None;
     steps.check("build", || build().map(|path| sleeve = Some(path)));
     let Some(sleeve) = sleeve else { return steps.close() };
@@ -129,6 +131,25 @@ fn client_elsewhere() -> Result<Count, String> {
         return Ok(Count { skipped: 1, ..Count::default() });
     }
     run(cargo().args(["check", "--quiet", "--package", "sleeve", "--no-default-features", "--target", TARGET]))?;
+    Ok(Count { passed: 1, ..Count::default() })
+}
+
+/// Whether the client without an engine builds with the oldest compiler that its manifest promises.
+fn client_of_old() -> Result<Count, String> {
+    let manifest = std::fs::read_to_string(workspace_root().join("crates/client/Cargo.toml"));
+    let manifest = manifest.map_err(|error| format!("cannot read the client's manifest: {error}"))?;
+    let promise = manifest.lines().find_map(|line| line.strip_prefix("rust-version = "));
+    let version = promise.ok_or("the client's manifest names no rust-version")?.trim_matches('"');
+    let has = |words: &[&str]| Command::new("rustup").args(words).status().is_ok_and(|status| status.success());
+    if !has(&["toolchain", "install", version, "--profile", "minimal", "--no-self-update"]) {
+        println!("skipped: Rust {version} is not there; `rustup toolchain install {version}` installs it");
+        return Ok(Count { skipped: 1, ..Count::default() });
+    }
+    // A folder of its own: the other compiler would build everything anew each time.
+    let folder = target_folder()?.join("older-rust");
+    let mut check = Command::new("rustup");
+    check.args(["run", version, "cargo", "check", "--quiet", "--package", "sleeve", "--features", "serde"]);
+    run(check.current_dir(workspace_root()).env("CARGO_TARGET_DIR", folder).env_remove("RUSTUP_TOOLCHAIN"))?;
     Ok(Count { passed: 1, ..Count::default() })
 }
 

@@ -90,7 +90,7 @@
 //! - `embedded`: `embedded://` and `Client::embedded()`, the engine inside the process; on Linux.
 //! - `serde`: `Json` and `MsgPack`, for whatever serde writes and reads.
 //!
-//! Without `embedded` the client builds on macOS too.
+//! Without `embedded` the client builds on macOS too, and with Rust 1.88; the engine needs Rust 1.95.
 #![warn(unreachable_pub)]
 
 // The rooms, from top to bottom; a room uses only rooms below it.

@@ -1,9 +1,9 @@
 //! A consumer of a group where the link breaks at the worst moment, and in tasks.
 #![cfg(feature = "embedded")]
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use sleeve::prelude::*;
@@ -22,8 +22,14 @@ fn number(entry: &Entry) -> u64 {
     number
 }
 
-/// The next so many entries, which are acknowledged.
+/// The next so many entries, which are acknowledged; fewer if they do not come.
 fn take(consumer: &mut Consumer, count: usize) -> Vec<(u64, Delivery)> {
+    let (handle, (_done, is_done)) = (consumer.handle(), mpsc::channel::<()>());
+    std::thread::spawn(move || {
+        if is_done.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+            handle.stop();
+        }
+    });
     let acknowledged = |entry: Result<Entry, sleeve::Error>| {
         let entry = entry.expect("an entry");
         let taken = (number(&entry), entry.delivery());
@@ -61,7 +67,9 @@ fn a_wait_outlives_its_connection() {
     let mut consumer = client.group("events", "g", "c");
     let reads = std::thread::spawn(move || take(&mut consumer, 3));
     for number in 0..3 {
+        let deadline = Instant::now() + PATIENCE;
         while !inside.info("clients").wait().unwrap().contains("blocked_clients:1") {
+            assert!(Instant::now() < deadline, "it waits for nothing");
             std::thread::yield_now();
         }
         engine.cut();

@@ -102,12 +102,24 @@ const fn seek(name: &[u8], parent: u16) -> Option<&'static Row> {
         let Words { first, last, len } = slot.words;
         if first == words.first && last == words.last && len == words.len && slot.parent == parent {
             let row = &ROWS[slot.row as usize];
-            if len <= 16 || row.name.as_bytes().eq_ignore_ascii_case(name) {
+            if len <= 16 || is_same(row.name.as_bytes(), name) {
                 return Some(row);
             }
         }
         at += 1;
     }
+}
+
+/// Whether two names of the same length are the same in any case. (The slice's own method is constant from Rust 1.89 on.)
+const fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let mut at = 0;
+    while at < one.len() && at < other.len() {
+        if !one[at].eq_ignore_ascii_case(&other[at]) {
+            return false;
+        }
+        at += 1;
+    }
+    true
 }
 
 #[inline]
