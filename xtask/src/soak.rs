@@ -92,6 +92,13 @@ const SOAKS: &[Soak] = &[
         env: &[],
     },
     Soak {
+        name: "cluster",
+        shows: "so many times three slots of a real cluster move under load, with every reply looked at",
+        test: &["--package", "sleeve-tests", "--test", "outside", "cluster::a_resharding_under_load"],
+        size: Size::Count(200),
+        env: &[],
+    },
+    Soak {
         name: "snapshots",
         shows: "a snapshot is what the store was at its instant, whatever changes meanwhile; so many runs for each type",
         test: &["--package", "sleeve-store", "--test", "outside", "snapshot::"],

@@ -367,6 +367,40 @@ fn a_subscription_to_shard_channels_is_of_one_slot() {
 }
 
 #[test]
+fn a_transaction_that_was_turned_away_finds_its_slot_when_it_is_sent_again() {
+    let first: Box<Script> = Box::new(|pair, words| {
+        pair.is_moved.store(true, Ordering::SeqCst);
+        match words[0].as_str() {
+            "MULTI" => ok(),
+            "EXEC" => error("EXECABORT Transaction discarded because of previous errors."),
+            _ => pair.redirection("MOVED", 5061, 1),
+        }
+    });
+    let second: Box<Script> = Box::new(|_, words| match words[0].as_str() {
+        "INCR" => Some(b"+QUEUED\r\n".to_vec()),
+        "EXEC" => Some(b"*1\r\n:1\r\n".to_vec()),
+        _ => ok(),
+    });
+    let pair = Pair::start(first, second);
+    let client = pair.connect();
+    let mut refused = 0;
+    until("it is executed", || {
+        let transaction = client.transaction();
+        let count = transaction.incr(FIRST);
+        match transaction.exec().wait() {
+            Ok(is_executed) => is_executed && count.wait() == Ok(1),
+            Err(error) => {
+                assert_eq!(error.effect(), Effect::None, "{error}");
+                refused += 1;
+                false
+            }
+        }
+    });
+    // The map is asked for anew at once, and not when that is due anyway.
+    assert!((1..300).contains(&refused), "refused {refused} times");
+}
+
+#[test]
 fn calls_that_are_gathered_go_each_to_its_node() {
     let pair = Pair::start(always("+OK\r\n"), always("+OK\r\n"));
     let client = pair.connect();

@@ -112,6 +112,11 @@ impl Exchange {
         self.outcome.as_ref().map(Target::name)
     }
 
+    /// Has somebody else told how it ends. Returns whoever was to be told before.
+    pub(crate) fn tell_instead(&mut self, outcome: Target) -> Option<Target> {
+        self.outcome.replace(outcome)
+    }
+
     /// The first phase's request, to begin again after the connection broke before EXEC left; `None` without conditions.
     pub(crate) fn restart(&mut self) -> Option<Vec<u8>> {
         let watch = self.watch.as_ref()?;

@@ -71,6 +71,16 @@ impl Parts {
         let Some(State { parts, recipe, target }) = place.take() else { return };
         drop(place);
         let answers: Vec<Payload> = parts.into_iter().filter_map(Part::answer).collect();
+        let is_elsewhere = |answer: &Payload| {
+            answer
+                .frame()
+                .is_err_and(|error| matches!(error.code(), Some("MOVED" | "EXECABORT" | "CLUSTERDOWN" | "READONLY")))
+        };
+        if answers.iter().any(is_elsewhere)
+            && let Some(cluster) = self.cluster.upgrade()
+        {
+            cluster.doubt();
+        }
         let mut done = Completions::default();
         target.complete(combined(&answers, &recipe).unwrap_or_else(Payload::Failed), &mut done);
         match self.cluster.upgrade() {

@@ -5,6 +5,9 @@
 
 use std::sync::Arc;
 
+use sleeve_wire::commands::ResponsePolicy;
+
+use super::combine::{Parts, Recipe};
 use super::slots::{Named, crossing, named};
 use super::{Cluster, shard_for};
 use crate::config::QueueFull;
@@ -143,8 +146,17 @@ impl Cluster {
         let slot = self.check_open().and_then(|()| one_slot("the transaction", parts.iter().copied()));
         let aim = slot.map(|slot| slot.map_or(Aim::Anybody, Aim::Slot));
         match aim.and_then(|aim| self.link_for(aim)) {
-            Ok(link) => link.send_exchange(exchange, database, request),
+            Ok(link) => {
+                // What shows that the slot is elsewhere by now is seen on its way to the caller.
+                let (outcome, handle) = self.source.lock().pair(exchange.name().unwrap_or(Name::UNKNOWN));
+                if let Some(target) = exchange.tell_instead(outcome) {
+                    let recipe = Recipe::Policy(Some(ResponsePolicy::OneSucceeded));
+                    Parts::gather(self.me.clone(), vec![handle], recipe, target);
+                }
+                link.send_exchange(exchange, database, request);
+            }
             Err(error) => {
+                self.doubt();
                 let mut done = Completions::default();
                 exchange.fail(&error, &mut done);
                 self.finish(&mut done);
