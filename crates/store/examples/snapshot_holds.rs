@@ -61,7 +61,7 @@ fn measure(name: &str, store: &Store, touch: impl FnOnce(&Store)) {
 
 fn change<C: Collection>(store: &Store, key: &[u8], change: impl FnOnce(&mut C)) {
     let named = store.key(key);
-    store.lock_of(named.hash).update(0, named, MOMENT, |_| {}, change).expect("the key is of this type");
+    store.lock_of(named.hash).update(0, named, MOMENT, || false, |_| {}, change).expect("the key is of this type");
 }
 
 fn empty() -> Store {

@@ -206,7 +206,7 @@ fn give(shard: &mut Shard, key: Key<'_>, fields: usize, at_ms: i64) {
             map.set(format!("field{number}").as_bytes(), b"v", Deadline::At(at_ms), LIMITS, 0);
         }
     };
-    shard.update(0, key, moment, |_| {}, set).expect("the key is a hash");
+    shard.update(0, key, moment, || false, |_| {}, set).expect("the key is a hash");
 }
 
 #[test]

@@ -239,8 +239,10 @@ impl Model {
         let at = self.random.below(limit) as usize;
         let named = self.store.key(key);
         let live = self.live(db, key);
+        let previous = self.previous(db, key);
         let mut shard = self.store.lock_of(named.hash);
-        let mut entry = shard.entry_or_insert(db, named, &Value::Zeros(at), self.moment());
+        let (mut entry, expired) = shard.entry_or_insert(db, named, &Value::Zeros(at), self.moment());
+        assert_eq!(expired.is_some(), previous == Previous::Expired);
         entry.with_bytes_mut(at + 1, std::slice::from_ref(&(at..at + 1)), |bytes| bytes[at] ^= 0x55);
         let mut twin = live.unwrap_or(Plain { bytes: Vec::new(), encoding: "raw", deadline: None });
         twin.encoding = "raw";
@@ -285,8 +287,28 @@ impl Model {
 
     fn remove(&mut self, db: usize, key: &[u8]) {
         let named = self.store.key(key);
+        if self.random.below(2) == 0 {
+            return self.remove_live(db, key);
+        }
         let garbage = self.store.lock_of(named.hash).remove(db, named);
         assert_eq!(garbage.is_some(), self.twin[db].remove(key).is_some());
+        self.find(db, key);
+    }
+
+    /// A removal to which a key that is over is not there, whether or not it may vanish.
+    fn remove_live(&mut self, db: usize, key: &[u8]) {
+        let (named, may_vanish) = (self.store.key(key), self.random.below(2) == 0);
+        let previous = self.previous(db, key);
+        let removed = match self.store.lock_of(named.hash).remove_live(db, named, self.now_ms, || may_vanish) {
+            Lookup::Missing => Previous::Missing,
+            Lookup::Expired(gone) => {
+                assert_eq!(gone.is_some(), may_vanish);
+                Previous::Expired
+            }
+            Lookup::Live(_) => Previous::Live,
+        };
+        assert_eq!(removed, previous);
+        self.twin[db].retain(|other, _| other != key || previous == Previous::Expired && !may_vanish);
         self.find(db, key);
     }
 

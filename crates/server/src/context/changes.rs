@@ -1,13 +1,16 @@
-//! Setting, replacing and removing keys as a whole. Each of these tells of the change; a command that edits in place does so
-//! with [`Cx::changed`].
+//! Setting, replacing and removing keys as a whole, which tell of the change, and changing collections, where the command itself
+//! does so with [`Cx::changed`].
 
-use sleeve_store::{Collection, Deadline, Garbage, Previous, Value};
+use sleeve_store::{Collection, Deadline, EntryRef, Garbage, Lookup, OtherKind, Previous, Updated, Value};
 
 use super::Cx;
+use super::key_change;
 use super::key_change::Cause;
 use super::notifications::EventClass;
 use crate::config::Opt;
+use crate::engine::keyspace::key_clock;
 use crate::request::Key;
+use crate::request::error::Error;
 
 impl Cx<'_> {
     /// Sets a key, whatever was there.
@@ -51,12 +54,84 @@ impl Cx<'_> {
 
     /// As [`Cx::remove`], where the removal may be part of something else, and what it leaves is freed elsewhere.
     pub fn take_off(&mut self, cause: Cause<'_>, key: Key<'_>) -> Option<Garbage> {
-        if self.expire_if_due(key) {
-            return None;
-        }
-        let database = self.state.database;
-        let garbage = self.locks.shard(key.hash).remove(database as usize, key)?;
-        self.tell(cause, database, key);
+        let garbage = self.remove_live(key)?;
+        self.tell(cause, self.state.database, key);
         Some(garbage)
+    }
+
+    /// Takes a key out; what it leaves to be freed. One whose time has come was not there. The caller tells of it.
+    #[inline]
+    fn remove_live(&mut self, key: Key<'_>) -> Option<Garbage> {
+        self.expire_due_fields(key);
+        let (engine, now, database) = (self.engine, self.now, self.state.database as usize);
+        let now_ms = self.due_ms;
+        let (locks, mut looker) = self.parted();
+        let (shard, recorder) = locks.shard_and_recorder(key.hash);
+        match shard.remove_live(database, key, now_ms, || key_change::may_vanish(engine, now)) {
+            Lookup::Live(garbage) => Some(garbage),
+            Lookup::Missing => None,
+            Lookup::Expired(garbage) => {
+                looker.expired(recorder, key, garbage);
+                None
+            }
+        }
+    }
+
+    /// Changes the collection of a key, which is made first if the key is missing. One that is left empty is removed
+    /// with its key. The caller reports what it changed with [`Cx::changed`].
+    pub fn update<C: Collection, R>(
+        &mut self,
+        key: Key<'_>,
+        change: impl FnOnce(&mut C) -> R,
+    ) -> Result<Updated<R>, Error> {
+        self.expire_due_fields(key);
+        let (engine, now, database) = (self.engine, self.now, self.state.database as usize);
+        let (moment, renew) = (self.moment(), renewal(self));
+        let (locks, mut looker) = self.parted();
+        let (shard, recorder) = locks.shard_and_recorder(key.hash);
+        let may_vanish = || key_change::may_vanish(engine, now);
+        let updated = shard.update(database, key, moment, may_vanish, renew, change);
+        let (updated, expired) = updated.map_err(|OtherKind| Error::WRONG_TYPE)?;
+        if expired.is_some() {
+            looker.expired(recorder, key, expired);
+        }
+        if updated.created && !updated.emptied {
+            self.notify(EventClass::New, "new", key);
+        }
+        Ok(updated)
+    }
+
+    /// Changes the collection of a key; None when the key is missing. See [`Cx::update`].
+    pub fn update_present<C: Collection, R>(
+        &mut self,
+        key: Key<'_>,
+        change: impl FnOnce(&mut C) -> R,
+    ) -> Result<Option<Updated<R>>, Error> {
+        self.expire_due_fields(key);
+        let (engine, now, database) = (self.engine, self.now, self.state.database as usize);
+        let (now_ms, renew) = (self.due_ms, renewal(self));
+        let (locks, mut looker) = self.parted();
+        let (shard, recorder) = locks.shard_and_recorder(key.hash);
+        let may_vanish = || key_change::may_vanish(engine, now);
+        match shard.update_present(database, key, now_ms, may_vanish, renew, change) {
+            Ok(Lookup::Live(updated)) => Ok(Some(updated)),
+            Ok(Lookup::Missing) => Ok(None),
+            Ok(Lookup::Expired(garbage)) => {
+                looker.expired(recorder, key, garbage);
+                Ok(None)
+            }
+            Err(OtherKind) => Err(Error::WRONG_TYPE),
+        }
+    }
+}
+
+/// What renews the access clock of a key that is about to be changed.
+#[inline]
+fn renewal<'a>(cx: &Cx<'a>) -> impl FnOnce(&EntryRef<'_>) + use<'a> {
+    let (engine, dice, now, is_silent) = (cx.engine, cx.dice, cx.now, cx.state.no_touch);
+    move |entry| {
+        if !is_silent {
+            key_clock::touch((&engine.config, dice), entry, now);
+        }
     }
 }

@@ -23,7 +23,7 @@ pub mod tracking_delivery;
 pub use effects::ELEMENTS_MAX;
 pub use eviction::Room;
 
-use sleeve_store::{Collection, EntryMut, EntryRef, Find, Garbage, Lookup, Moment, OtherKind, Updated, Value};
+use sleeve_store::{Collection, EntryMut, EntryRef, Find, Garbage, Lookup, Moment, Value};
 use sleeve_wire::commands::Row;
 use sleeve_wire::reply::Writer;
 
@@ -213,36 +213,43 @@ impl Looker<'_> {
     /// Looks a key up, once. One whose time has come is removed, except during a pause: nothing changes meanwhile, and the
     /// key only looks gone.
     #[inline(always)]
-    fn lookup<'l>(&mut self, locks: &'l mut Locks<'_>, key: Key<'_>) -> Lookup<EntryRef<'l>> {
+    fn lookup<'l>(&mut self, locks: &'l mut Locks<'_>, key: Key<'_>) -> Option<EntryRef<'l>> {
         let (engine, now, database) = (self.engine, self.now, self.state.database as usize);
         let (shard, recorder) = locks.shard_and_recorder(key.hash);
         match shard.lookup(database, key, self.due_ms, || key_change::may_vanish(engine, now)) {
-            Lookup::Expired(garbage) => self.expired(recorder, key, garbage),
-            found => found,
+            Lookup::Live(entry) => Some(entry),
+            Lookup::Missing => None,
+            Lookup::Expired(garbage) => {
+                self.expired(recorder, key, garbage);
+                None
+            }
         }
     }
 
     /// As [`Looker::lookup`], of an entry that is to be changed.
     #[inline(always)]
-    fn lookup_mut<'l>(&mut self, locks: &'l mut Locks<'_>, key: Key<'_>) -> Lookup<EntryMut<'l>> {
+    fn lookup_mut<'l>(&mut self, locks: &'l mut Locks<'_>, key: Key<'_>) -> Option<EntryMut<'l>> {
         let (engine, now, database) = (self.engine, self.now, self.state.database as usize);
         let (shard, recorder) = locks.shard_and_recorder(key.hash);
         match shard.lookup_mut(database, key, self.due_ms, || key_change::may_vanish(engine, now)) {
-            Lookup::Expired(garbage) => self.expired(recorder, key, garbage),
-            found => found,
+            Lookup::Live(entry) => Some(entry),
+            Lookup::Missing => None,
+            Lookup::Expired(garbage) => {
+                self.expired(recorder, key, garbage);
+                None
+            }
         }
     }
 
     /// Tells of a key that is gone, if it could vanish.
     #[cold]
-    fn expired<E>(&mut self, recorder: &mut Recorder<'_>, key: Key<'_>, garbage: Option<Garbage>) -> Lookup<E> {
+    fn expired(&mut self, recorder: &mut Recorder<'_>, key: Key<'_>, garbage: Option<Garbage>) {
         if let Some(garbage) = garbage {
             let (engine, counters, state) = (self.engine, self.counters, self.state);
             engine.lazy_free.now_or_later(garbage, engine.config.flag(Opt::LazyfreeLazyExpire));
             let source = Source { engine, counters, state: Some(state), pending: self.pending, recorder };
             key_change::tell(source, Cause::Expired, state.database, key);
         }
-        Lookup::Expired(None)
     }
 
     /// Renews the access clock, as long as the client has not said NO-TOUCH.
@@ -292,7 +299,7 @@ impl<'a> Cx<'a> {
     pub fn read(&mut self, key: Key<'_>) -> Option<EntryRef<'_>> {
         self.expire_due_fields(key);
         let (locks, mut looker) = self.parted();
-        let Lookup::Live(entry) = looker.lookup(locks, key) else {
+        let Some(entry) = looker.lookup(locks, key) else {
             looker.note_miss(key);
             return None;
         };
@@ -329,13 +336,13 @@ impl<'a> Cx<'a> {
     pub fn reply_value(&mut self, key: Key<'_>) -> Result<bool, Error> {
         let (locks, mut looker) = self.parted();
         match looker.lookup(locks, key) {
-            Lookup::Live(entry) if entry.is_string() => {
+            Some(entry) if entry.is_string() => {
                 looker.note_hit(&entry);
                 looker.out.push_value(&entry);
                 Ok(true)
             }
-            Lookup::Live(_) => self.read_collection(key),
-            Lookup::Missing | Lookup::Expired(_) => {
+            Some(_) => self.read_collection(key),
+            None => {
                 looker.note_miss(key);
                 Ok(false)
             }
@@ -353,8 +360,7 @@ impl<'a> Cx<'a> {
     pub fn peek(&mut self, key: Key<'_>) -> Option<EntryRef<'_>> {
         self.expire_due_fields(key);
         let (locks, mut looker) = self.parted();
-        let Lookup::Live(entry) = looker.lookup(locks, key) else { return None };
-        Some(entry)
+        looker.lookup(locks, key)
     }
 
     /// The entry of a key, to be changed. The caller reports what it changed with [`Cx::changed`].
@@ -362,7 +368,7 @@ impl<'a> Cx<'a> {
     pub fn edit(&mut self, key: Key<'_>) -> Option<EntryMut<'_>> {
         self.expire_due_fields(key);
         let (locks, mut looker) = self.parted();
-        let Lookup::Live(entry) = looker.lookup_mut(locks, key) else { return None };
+        let entry = looker.lookup_mut(locks, key)?;
         looker.touch(&entry.view());
         Some(entry)
     }
@@ -376,59 +382,23 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// Changes the collection of a key, which is made first if the key is missing. One that is left empty is removed
-    /// with its key. The caller reports what it changed with [`Cx::changed`].
-    pub fn update<C: Collection, R>(
-        &mut self,
-        key: Key<'_>,
-        change: impl FnOnce(&mut C) -> R,
-    ) -> Result<Updated<R>, Error> {
-        self.expire_if_due(key);
-        let (database, moment, renew) = (self.state.database as usize, self.moment(), renewal(self));
-        let updated = self.locks.shard(key.hash).update(database, key, moment, renew, change);
-        let updated = updated.map_err(|OtherKind| Error::WRONG_TYPE)?;
-        if updated.created && !updated.emptied {
-            self.notify(EventClass::New, "new", key);
-        }
-        Ok(updated)
-    }
-
-    /// Changes the collection of a key; None when the key is missing. See [`Cx::update`].
-    pub fn update_present<C: Collection, R>(
-        &mut self,
-        key: Key<'_>,
-        change: impl FnOnce(&mut C) -> R,
-    ) -> Result<Option<Updated<R>>, Error> {
-        self.expire_if_due(key);
-        let (database, now_ms, renew) = (self.state.database as usize, self.due_ms, renewal(self));
-        let updated = self.locks.shard(key.hash).update_present(database, key, now_ms, renew, change);
-        updated.map_err(|OtherKind| Error::WRONG_TYPE)
-    }
-
     /// The entry of a key, to be changed; a key that is missing is first set to `value`.
     #[inline]
     pub fn edit_or_insert(&mut self, key: Key<'_>, value: &Value<'_>) -> EntryMut<'_> {
-        self.expire_if_due(key);
+        self.expire_due_fields(key);
         if notifications::is_wanted(&self.engine.config, EventClass::New) && self.peek(key).is_none() {
             self.notify(EventClass::New, "new", key);
         }
-        let (database, moment) = (self.state.database as usize, self.moment());
-        let (locks, looker) = self.parted();
-        let entry = locks.shard(key.hash).entry_or_insert(database, key, value, moment);
+        let (engine, now, database) = (self.engine, self.now, self.state.database as usize);
+        let moment = self.moment();
+        let (locks, mut looker) = self.parted();
+        let (shard, recorder) = locks.shard_and_recorder(key.hash);
+        let (entry, expired) = shard.entry_or_insert(database, key, value, moment);
+        if expired.is_some() && key_change::may_vanish(engine, now) {
+            looker.expired(recorder, key, expired);
+        }
         looker.touch(&entry.view());
         entry
-    }
-
-    /// Whether the time of a key has come, for a command that goes on to change it in whatever way. Most databases have no
-    /// deadlines, and nothing is looked for in them.
-    #[inline]
-    fn expire_if_due(&mut self, key: Key<'_>) -> bool {
-        self.expire_due_fields(key);
-        if self.locks.shard(key.hash).volatile_len(self.state.database as usize) == 0 {
-            return false;
-        }
-        let (locks, mut looker) = self.parted();
-        matches!(looker.lookup(locks, key), Lookup::Expired(_))
     }
 
     /// Removes the fields of a hash whose time has come.
@@ -453,17 +423,6 @@ impl<'a> Cx<'a> {
         let expired = self.locks.shard(key.hash).expire_fields(database as usize, key, now_ms, FIELDS_A_LOOK);
         if let Some(expired) = expired {
             self.tell(Cause::FieldsExpired(&expired), database, key);
-        }
-    }
-}
-
-/// What renews the access clock of a key that is about to be changed.
-#[inline]
-fn renewal<'a>(cx: &Cx<'a>) -> impl FnOnce(&EntryRef<'_>) + use<'a> {
-    let (engine, dice, now, is_silent) = (cx.engine, cx.dice, cx.now, cx.state.no_touch);
-    move |entry| {
-        if !is_silent {
-            key_clock::touch((&engine.config, dice), entry, now);
         }
     }
 }

@@ -202,7 +202,7 @@ mod tests {
                 drop(shard.set(0, engine.store.key(&name), &Value::Bytes(b"1"), Deadline::At(i64::MAX), moment));
             }
             let change = |map: &mut Map| map.set(b"f", b"v", Deadline::At(1_000), limits, 0);
-            shard.update(0, key, moment, |_| (), change).expect("a hash");
+            shard.update(0, key, moment, || false, |_| (), change).expect("a hash");
             let Lookup::Live(mut entry) = shard.lookup_mut(0, key, 0, || false) else { panic!("it is there") };
             entry.set_deadline(Some(1_000));
         }

@@ -1,10 +1,10 @@
-//! Keys that come in great numbers and should not be there yet: the loading of a file.
+//! Keys that are not there yet: those that come in great numbers as a file is loaded, and those that a change makes.
 //!
 //! Under the shard's lock. No time is known here: a key whose time is over is there.
 
-use super::shard::{Shard, due_ms};
+use super::shard::{Shard, due_ms, with_body};
 use crate::table::entry::body::Body;
-use crate::value::collection::{Collection, Object};
+use crate::value::collection::Collection;
 use crate::value::key_hash::Key;
 
 impl Shard {
@@ -12,16 +12,11 @@ impl Shard {
     #[inline]
     pub(crate) fn add(&mut self, db: usize, key: Key<'_>, body: Body<'_>, deadline: Option<i64>, clock: u32) -> bool {
         let position = self.placement.position(key.hash);
-        let table = self.table_mut(db);
-        if table.find(position, key.name).is_some() {
-            return false;
+        let is_new = self.table_mut(db).find(position, key.name).is_none();
+        if is_new {
+            self.insert(db, key, body, deadline, clock);
         }
-        let due_ms = due_ms(&body);
-        table.insert(position, key.name, body, deadline, clock);
-        if let Some(due_ms) = due_ms {
-            self.due[db].announce(key.hash, key.name, due_ms);
-        }
-        true
+        is_new
     }
 
     /// Adds a key with a collection; false, and nothing is done, if it is there.
@@ -33,9 +28,28 @@ impl Shard {
         deadline: Option<i64>,
         clock: u32,
     ) -> bool {
-        match Body::inline(&collection) {
-            Some(body) => self.add(db, key, body, deadline, clock),
-            None => self.add(db, key, Body::Object(Object::new(collection)), deadline, clock),
+        with_body(collection, |body| self.add(db, key, body, deadline, clock))
+    }
+
+    /// Adds a key with a collection. The caller has looked: it is not there.
+    pub(super) fn insert_collection<C: Collection>(
+        &mut self,
+        db: usize,
+        key: Key<'_>,
+        collection: C,
+        deadline: Option<i64>,
+        clock: u32,
+    ) {
+        with_body(collection, |body| self.insert(db, key, body, deadline, clock));
+    }
+
+    #[inline]
+    fn insert(&mut self, db: usize, key: Key<'_>, body: Body<'_>, deadline: Option<i64>, clock: u32) {
+        let position = self.placement.position(key.hash);
+        let due_ms = due_ms(&body);
+        self.table_mut(db).insert(position, key.name, body, deadline, clock);
+        if let Some(due_ms) = due_ms {
+            self.due[db].announce(key.hash, key.name, due_ms);
         }
     }
 }

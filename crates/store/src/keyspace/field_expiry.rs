@@ -5,6 +5,7 @@
 //! take one hash after the other, and have a bounded part of it removed. Under the shard's lock.
 
 use super::shard::Shard;
+use crate::table::Lookup;
 use crate::types::hash::Map;
 use crate::value::key_hash::{Hash, Key};
 
@@ -39,8 +40,10 @@ impl Shard {
     pub fn expire_fields(&mut self, db: usize, key: Key<'_>, now_ms: i64, budget: usize) -> Option<ExpiredFields> {
         let mut fields = Vec::new();
         let expire = |map: &mut Map| map.expire(now_ms, budget, |field| fields.push(field.into()));
-        let updated = self.update_present(db, key, now_ms, |_| {}, expire);
-        let emptied = updated.ok().flatten()?.emptied;
+        let Ok(Lookup::Live(updated)) = self.update_present(db, key, now_ms, || false, |_| {}, expire) else {
+            return None;
+        };
+        let emptied = updated.emptied;
         (!fields.is_empty()).then_some(ExpiredFields { fields, emptied })
     }
 }

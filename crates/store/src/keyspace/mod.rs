@@ -11,6 +11,7 @@ pub mod field_expiry;
 pub mod hand_over;
 pub mod locks;
 pub mod shard;
+pub mod updating;
 
 use std::time::Duration;
 

@@ -9,7 +9,7 @@
 use super::due::DueKeys;
 use crate::memory::prefetch::PrefetchStep;
 use crate::table::entry::body::Body;
-use crate::table::entry::handle::{Change, EntryMut, EntryRef, Garbage, OwnedEntry};
+use crate::table::entry::handle::{EntryMut, EntryRef, Garbage, OwnedEntry};
 use crate::table::walk::ExpireReport;
 use crate::table::{Lookup, Placement, Table};
 use crate::types::hash::Map;
@@ -27,7 +27,7 @@ pub struct Shard {
     pub(crate) due: Vec<DueKeys>,
     pub(super) placement: Placement,
     /// Where packed collections are while they are changed.
-    scratch: Vec<u8>,
+    pub(super) scratch: Vec<u8>,
     /// A shard is used by one thread at a time, because a borrowed entry can set its clock.
     one_thread: PhantomData<Cell<()>>,
 }
@@ -62,21 +62,6 @@ pub enum Previous {
     /// A value.
     Live,
 }
-
-/// What came of changing a collection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Updated<R> {
-    /// What the change returned.
-    pub result: R,
-    /// Nothing was left, so the key has been removed.
-    pub emptied: bool,
-    /// The key was not there before.
-    pub created: bool,
-}
-
-/// The key holds a value of another type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OtherKind;
 
 /// What a flush took out: all keys of one database in one shard. Dropping it frees them, on any thread.
 #[must_use = "dropping this may take long; choose where"]
@@ -168,21 +153,32 @@ impl Shard {
     ) -> Lookup<EntryMut<'_>> {
         let position = self.placement.position(key.hash);
         let Some(table) = self.tables.get_mut(db) else { return Lookup::Missing };
-        let found = table.lookup_mut(position, key.name, now_ms, may_vanish);
-        if let Lookup::Expired(Some(_)) = &found {
-            self.due[db].forget(key.hash);
+        match table.lookup_occupied(position, key.name, now_ms, may_vanish) {
+            Lookup::Live(found) => Lookup::Live(found.into_entry()),
+            Lookup::Expired(garbage) => Lookup::Expired(forget_if_gone(&mut self.due[db], key, garbage)),
+            Lookup::Missing => Lookup::Missing,
         }
-        found
     }
 
-    /// The entry of a key, to be changed; a key that is missing or has expired is first set to `value`.
-    pub fn entry_or_insert(&mut self, db: usize, key: Key<'_>, value: &Value<'_>, moment: Moment) -> EntryMut<'_> {
-        let position = self.placement.position(key.hash);
-        let found = self.table_mut(db).find(position, key.name);
-        if found.is_none_or(|entry| is_expired(entry.deadline(), moment.now_ms)) {
-            drop(self.store(db, key, Body::new(value), Deadline::Clear, moment));
+    /// The entry of a key, to be changed; a key that is missing or has expired is first set to `value`. Of one that has expired
+    /// what it leaves to be freed is returned too.
+    #[inline]
+    pub fn entry_or_insert(
+        &mut self,
+        db: usize,
+        key: Key<'_>,
+        value: &Value<'_>,
+        moment: Moment,
+    ) -> (EntryMut<'_>, Option<Garbage>) {
+        let place = (self.placement.position(key.hash), key.name);
+        if db >= self.tables.len() {
+            self.add_tables(db);
         }
-        self.table_mut(db).find_mut(position, key.name).expect("the key was there a moment ago")
+        let (entry, expired) = self.tables[db].entry_or_insert(place, Body::new(value), moment.now_ms, moment.clock);
+        if expired.is_some() {
+            self.due[db].forget(key.hash);
+        }
+        (entry, expired)
     }
 
     /// Sets a key to a value, whatever was there. Where the sizes allow it, the entry is overwritten in place.
@@ -227,64 +223,6 @@ impl Shard {
         (previous, entry.assign(body, deadline, moment.clock))
     }
 
-    /// Changes the collection under a key, which is made first if there is none; see [`Shard::update_present`].
-    ///
-    /// # Errors
-    /// [`OtherKind`] when the key holds a value of another type; nothing is changed then.
-    pub fn update<C: Collection, R>(
-        &mut self,
-        db: usize,
-        key: Key<'_>,
-        moment: Moment,
-        renew: impl FnOnce(&EntryRef<'_>),
-        change: impl FnOnce(&mut C) -> R,
-    ) -> Result<Updated<R>, OtherKind> {
-        let mut change = Some(change);
-        let mut once = |collection: &mut C| change.take().expect("a collection is changed once")(collection);
-        if let Some(updated) = self.update_present(db, key, moment.now_ms, renew, &mut once)? {
-            return Ok(updated);
-        }
-        let hash_key = self.placement.hash_key;
-        let mut collection = C::new(hash_key);
-        let result = once(&mut collection);
-        if collection.is_empty() {
-            return Ok(Updated { result, emptied: false, created: false });
-        }
-        drop(self.set_collection(db, key, collection, Deadline::Clear, moment));
-        Ok(Updated { result, emptied: false, created: true })
-    }
-
-    /// Changes the collection under a key; None if there is no such key. One that is empty then is removed. `renew` sees
-    /// the entry before the change, whatever its type.
-    ///
-    /// # Errors
-    /// [`OtherKind`] when the key holds a value of another type; nothing is changed then.
-    pub fn update_present<C: Collection, R>(
-        &mut self,
-        db: usize,
-        key: Key<'_>,
-        now_ms: i64,
-        renew: impl FnOnce(&EntryRef<'_>),
-        change: impl FnOnce(&mut C) -> R,
-    ) -> Result<Option<Updated<R>>, OtherKind> {
-        let position = self.placement.position(key.hash);
-        let Some(mut entry) = self.tables.get_mut(db).and_then(|table| table.find_mut(position, key.name)) else {
-            return Ok(None);
-        };
-        if is_expired(entry.deadline(), now_ms) {
-            return Ok(None);
-        }
-        renew(&entry.view());
-        let hash_key = self.placement.hash_key;
-        let Change { result, is_empty, due_ms } = entry.update(hash_key, &mut self.scratch, change).ok_or(OtherKind)?;
-        if is_empty {
-            drop(self.remove(db, key));
-        } else if let Some(due_ms) = due_ms {
-            self.due[db].announce(key.hash, key.name, due_ms);
-        }
-        Ok(Some(Updated { result, emptied: is_empty, created: false }))
-    }
-
     /// Puts a collection under a key, whatever was there.
     pub fn set_collection<C: Collection>(
         &mut self,
@@ -294,13 +232,7 @@ impl Shard {
         deadline: Deadline,
         moment: Moment,
     ) -> (Previous, Garbage) {
-        match Body::inline(&collection) {
-            Some(body) => self.store(db, key, body, deadline, moment),
-            None => {
-                let body = Self::followed(Body::Object(Object::new(collection)), key.name);
-                self.store(db, key, body, deadline, moment)
-            }
-        }
+        with_body(collection, |body| self.store(db, key, Self::followed(body, key.name), deadline, moment))
     }
 
     /// The secret with which collections of this shard hash; see [`Collection::new`].
@@ -315,6 +247,28 @@ impl Shard {
         let table = self.tables.get_mut(db)?;
         self.due[db].forget(key.hash);
         table.remove(position, key.name)
+    }
+
+    /// Removes a key. One that has expired is not there, and is removed if `may_vanish` says so.
+    #[inline]
+    pub fn remove_live(
+        &mut self,
+        db: usize,
+        key: Key<'_>,
+        now_ms: i64,
+        may_vanish: impl FnOnce() -> bool,
+    ) -> Lookup<Garbage> {
+        let position = self.placement.position(key.hash);
+        let Some(table) = self.tables.get_mut(db) else { return Lookup::Missing };
+        match table.lookup_occupied(position, key.name, now_ms, may_vanish) {
+            Lookup::Live(found) => {
+                let garbage = found.remove();
+                self.due[db].forget(key.hash);
+                Lookup::Live(garbage)
+            }
+            Lookup::Expired(garbage) => Lookup::Expired(forget_if_gone(&mut self.due[db], key, garbage)),
+            Lookup::Missing => Lookup::Missing,
+        }
     }
 
     /// Takes a key's value, deadline and clock out, to be put elsewhere.
@@ -462,6 +416,24 @@ impl Shard {
             }
             None => (None, 0, 0),
         }
+    }
+}
+
+/// A key whose time had come has no fields any more that are due, if it is gone.
+#[cold]
+pub(super) fn forget_if_gone(due: &mut DueKeys, key: Key<'_>, garbage: Option<Garbage>) -> Option<Garbage> {
+    if garbage.is_some() {
+        due.forget(key.hash);
+    }
+    garbage
+}
+
+/// Lends what an entry of this collection is made of.
+#[inline]
+pub(super) fn with_body<C: Collection, R>(collection: C, put: impl FnOnce(Body<'_>) -> R) -> R {
+    match Body::inline(&collection) {
+        Some(body) => put(body),
+        None => put(Body::Object(Object::new(collection))),
     }
 }
 

@@ -6,14 +6,15 @@
 //! once in a while copies the directory, which has 16 bytes for each such segment.
 //!
 //! The table owns the entries and their heap. It does not know the time: where it matters whether an entry has expired, its
-//! caller says what time it is. Only the shard calls it, under the shard's lock; the longer walks over it are in `walk`,
-//! and what makes it larger or smaller in `growth`.
+//! caller says what time it is. Only the shard calls it, under the shard's lock; a key that was found to be changed is in
+//! `occupied`, the longer walks over the table are in `walk`, and what makes it larger or smaller in `growth`.
 
 pub mod arena;
 pub mod bucket;
 pub mod entry;
 mod growth;
 pub mod hand_over;
+pub mod occupied;
 pub mod owed;
 pub mod segment;
 pub mod walk;
@@ -179,32 +180,6 @@ impl Table {
         }
     }
 
-    /// As [`Table::lookup`], of an entry that is to be changed.
-    #[inline]
-    pub fn lookup_mut(
-        &mut self,
-        position: u64,
-        key: &[u8],
-        now_ms: i64,
-        may_vanish: impl FnOnce() -> bool,
-    ) -> Lookup<EntryMut<'_>> {
-        let Some(place) = self.place_of(position, key) else { return Lookup::Missing };
-        if is_expired(self.deadline_at(place), now_ms) {
-            return self.take_out_if(may_vanish(), position, key);
-        }
-        if self.owed.is_some() {
-            self.take_down(place);
-        }
-        Lookup::Live(self.entry_mut(place))
-    }
-
-    #[inline]
-    fn deadline_at(&self, place: Place) -> Option<i64> {
-        let slot = self.directory[place.segment].buckets()[place.bucket].slots[place.index];
-        // SAFETY: `place` is that of a filled slot, whose entry lives.
-        unsafe { Entry::at(slot.address()) }.deadline()
-    }
-
     #[cold]
     fn take_out_if<E>(&mut self, may_vanish: bool, position: u64, key: &[u8]) -> Lookup<E> {
         Lookup::Expired(if may_vanish { self.remove(position, key) } else { None })
@@ -216,15 +191,6 @@ impl Table {
         let segment = self.directory.get(at)?;
         let (bucket, index) = segment.find(tag_of(position, segment.depth), key)?;
         Some(Place { segment: at, bucket, index })
-    }
-
-    #[inline]
-    pub fn find_mut(&mut self, position: u64, key: &[u8]) -> Option<EntryMut<'_>> {
-        let place = self.place_of(position, key)?;
-        if self.owed.is_some() {
-            self.take_down(place);
-        }
-        Some(self.entry_mut(place))
     }
 
     fn entry_mut(&mut self, place: Place) -> EntryMut<'_> {
@@ -267,14 +233,13 @@ impl Table {
 
     /// Takes a key out; what it leaves to be freed, or None if it is not there.
     pub fn remove(&mut self, position: u64, key: &[u8]) -> Option<Garbage> {
-        let entry = self.take_entry(position, key)?;
-        // SAFETY: the entry is of this heap, it is in no slot any more, and what was lent is gone while `self` is borrowed.
-        Some(Garbage::new(unsafe { entry.destroy(&mut self.heap) }))
+        self.occupied(position, key).map(|found| found.remove())
     }
 
     /// Takes a key out; its value, deadline and clock, to be put elsewhere.
     pub fn take(&mut self, position: u64, key: &[u8]) -> Option<OwnedEntry> {
-        let entry = self.take_entry(position, key)?;
+        let place = self.place_of(position, key)?;
+        let entry = self.take_found(place);
         let (deadline, clock) = (entry.deadline(), entry.clock());
         // SAFETY: the entry is of this heap, it is in no slot any more, and what was lent is gone while `self` is borrowed. Its
         // block ends when the value has been copied.
@@ -290,13 +255,12 @@ impl Table {
         self.remove(position, key).is_some()
     }
 
-    /// Takes a key out. The entry is the caller's to destroy, in this table's heap.
-    fn take_entry(&mut self, position: u64, key: &[u8]) -> Option<Entry> {
-        let place = self.place_of(position, key)?;
+    /// Takes out the key that was found at this place. The entry is the caller's to destroy, in this table's heap.
+    fn take_found(&mut self, place: Place) -> Entry {
         let place = Place { segment: self.first_index(place.segment), ..place };
         let entry = self.remove_at(place);
         self.settle(place.segment);
-        Some(entry)
+        entry
     }
 
     /// The secret with which the keys are hashed.

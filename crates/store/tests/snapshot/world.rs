@@ -211,7 +211,7 @@ impl World {
                 let _ = if goes { set.remove(&*field(number)) } else { set.add(&*field(number), &SET_LIMITS) };
             }),
         };
-        _ = self.store.lock_of(named.hash).update(db, named, moment, |_| {}, change);
+        _ = self.store.lock_of(named.hash).update(db, named, moment, || false, |_| {}, change);
     }
 
     fn change_sorted_set(&mut self, db: usize, key: &[u8]) {
@@ -229,7 +229,7 @@ impl World {
                 }
             }),
         };
-        _ = self.store.lock_of(named.hash).update(db, named, moment, |_| {}, change);
+        _ = self.store.lock_of(named.hash).update(db, named, moment, || false, |_| {}, change);
     }
 
     fn change_hash(&mut self, db: usize, key: &[u8]) {
@@ -246,7 +246,7 @@ impl World {
             });
         };
         let mut shard = self.store.lock_of(named.hash);
-        _ = shard.update(db, named, moment, |_| {}, change);
+        _ = shard.update(db, named, moment, || false, |_| {}, change);
         if choice == 9 {
             _ = shard.expire_fields(db, named, now_ms, 40);
         }
@@ -289,7 +289,7 @@ impl World {
                 elements.iter().for_each(|&element| list.push(end, &*field(element), limit));
             }
         };
-        _ = self.store.lock_of(named.hash).update(db, named, moment, |_| {}, change);
+        _ = self.store.lock_of(named.hash).update(db, named, moment, || false, |_| {}, change);
     }
 
     fn change_stream(&mut self, db: usize, key: &[u8]) {
@@ -319,7 +319,7 @@ impl World {
             }
             _ => numbers.iter().for_each(|&number| append(stream, number)),
         };
-        _ = self.store.lock_of(named.hash).update(db, named, moment, |_| {}, change);
+        _ = self.store.lock_of(named.hash).update(db, named, moment, || false, |_| {}, change);
     }
 
     fn remove(&mut self, db: usize, key: &[u8]) {

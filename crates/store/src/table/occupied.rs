@@ -1,0 +1,107 @@
+//! A key that was found in a table to be changed, taken out, or first the one and then the other: it is looked for once.
+//!
+//! Under the shard's lock. Nobody else uses the table meanwhile, so the place at which the key was found stays its own.
+
+use super::entry::Entry;
+use super::entry::body::Body;
+use super::entry::handle::{EntryMut, Garbage};
+use super::{Lookup, Place, Table};
+use crate::value::is_expired;
+
+/// A key that was found.
+pub(crate) struct Occupied<'t> {
+    table: &'t mut Table,
+    place: Place,
+}
+
+impl<'t> Occupied<'t> {
+    /// Its entry, to be changed.
+    #[inline]
+    pub fn entry(&mut self) -> EntryMut<'_> {
+        self.table.entry_at(self.place)
+    }
+
+    /// Its entry, to be changed, for as long as the table is lent.
+    #[inline]
+    pub fn into_entry(self) -> EntryMut<'t> {
+        self.table.entry_at(self.place)
+    }
+
+    /// Takes it out; what it leaves to be freed.
+    #[inline]
+    pub fn remove(self) -> Garbage {
+        self.table.remove_found(self.place)
+    }
+}
+
+impl Table {
+    /// Looks for a key that is to be changed or taken out.
+    #[inline]
+    pub fn occupied(&mut self, position: u64, key: &[u8]) -> Option<Occupied<'_>> {
+        let place = self.place_of(position, key)?;
+        Some(Occupied { table: self, place })
+    }
+
+    /// The entry of a key, to be changed.
+    #[inline]
+    pub fn find_mut(&mut self, position: u64, key: &[u8]) -> Option<EntryMut<'_>> {
+        self.occupied(position, key).map(Occupied::into_entry)
+    }
+
+    /// As [`Table::lookup`], of a key that is to be changed or taken out.
+    #[inline]
+    pub fn lookup_occupied(
+        &mut self,
+        position: u64,
+        key: &[u8],
+        now_ms: i64,
+        may_vanish: impl FnOnce() -> bool,
+    ) -> Lookup<Occupied<'_>> {
+        let Some(place) = self.place_of(position, key) else { return Lookup::Missing };
+        if is_expired(self.deadline_at(place), now_ms) {
+            return Lookup::Expired(if may_vanish() { Some(self.remove_found(place)) } else { None });
+        }
+        Lookup::Live(Occupied { table: self, place })
+    }
+
+    /// The entry of a key, to be changed; where there is none it is added, and one whose deadline is before `now_ms` gives way
+    /// to it: then what that leaves to be freed is returned too.
+    #[inline]
+    pub fn entry_or_insert(
+        &mut self,
+        (position, key): (u64, &[u8]),
+        body: Body<'_>,
+        now_ms: i64,
+        clock: u32,
+    ) -> (EntryMut<'_>, Option<Garbage>) {
+        let found = self.place_of(position, key);
+        let expired = match found {
+            Some(place) if !is_expired(self.deadline_at(place), now_ms) => return (self.entry_at(place), None),
+            Some(place) => Some(self.remove_found(place)),
+            None => None,
+        };
+        (self.insert(position, key, body, None, clock), expired)
+    }
+
+    #[inline]
+    fn deadline_at(&self, place: Place) -> Option<i64> {
+        let slot = self.directory[place.segment].buckets()[place.bucket].slots[place.index];
+        // SAFETY: `place` is that of a filled slot, whose entry lives.
+        unsafe { Entry::at(slot.address()) }.deadline()
+    }
+
+    /// The entry at a place where a key was found, to be changed.
+    #[inline]
+    fn entry_at(&mut self, place: Place) -> EntryMut<'_> {
+        if self.owed.is_some() {
+            self.take_down(place);
+        }
+        self.entry_mut(place)
+    }
+
+    fn remove_found(&mut self, place: Place) -> Garbage {
+        let entry = self.take_found(place);
+        // SAFETY: the entry is of this heap, it is in no slot any more, and what was lent is gone while `self` is borrowed.
+        Garbage::new(unsafe { entry.destroy(&mut self.heap) })
+    }
+}
