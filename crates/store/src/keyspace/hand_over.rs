@@ -7,17 +7,17 @@ use std::sync::Arc;
 use super::shard::Shard;
 use crate::table::entry::body::Body;
 use crate::table::owed::Recipient;
-use crate::value::handover::desk::Desk;
 use crate::value::handover::opening::Opening;
 use crate::value::handover::owing::Budget;
+use crate::value::handover::queue::SnapshotQueue;
 use crate::value::key_hash::Key;
 
 impl Shard {
     /// From now on every key is owed to the snapshot.
-    pub(crate) fn owe(&mut self, desk: &Arc<Desk>) {
+    pub(crate) fn owe(&mut self, queue: &Arc<SnapshotQueue>) {
         for (db, table) in self.tables.iter_mut().enumerate() {
-            if table.owe(Recipient::Keys { desk: Arc::clone(desk), db }) {
-                desk.add_table();
+            if table.owe(Recipient::Keys { queue: Arc::clone(queue), db }) {
+                queue.add_table();
             }
         }
     }

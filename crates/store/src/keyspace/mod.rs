@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use crate::table::Placement;
 use crate::table::entry::handle::EntryRef;
-use crate::value::handover::desk::Desk;
+use crate::value::handover::queue::SnapshotQueue;
 use crate::value::key_hash::{Hash, HashKey, Key};
 use locks::{Locked, SHARDS_MAX, ShardCell, ShardGuard, ShardSet};
 use parking_lot::Mutex;
@@ -53,7 +53,7 @@ pub struct Store {
     shard_shift: u32,
     databases: usize,
     /// Where the snapshot is handed over that has not come to its end, if there is one.
-    pub(crate) desk: Mutex<Option<Arc<Desk>>>,
+    pub(crate) queue: Mutex<Option<Arc<SnapshotQueue>>>,
 }
 
 /// Who can show any shard of a store, one at a time: the store itself, which locks it for the look, or a caller that
@@ -88,7 +88,7 @@ impl Store {
             hash_key: placement.hash_key,
             shard_shift: 64 - placement.shard_bits,
             databases,
-            desk: Mutex::new(None),
+            queue: Mutex::new(None),
         }
     }
 

@@ -20,11 +20,11 @@ use std::sync::Arc;
 
 use crate::keyspace::Store;
 use crate::keyspace::locks::Locked;
-use crate::value::handover::desk::Desk;
 use crate::value::handover::ledger::Ledger;
 pub use crate::value::handover::ledger::Waiting;
 use crate::value::handover::opening::{Delivery, Opening};
 pub use crate::value::handover::owing::Budget;
+use crate::value::handover::queue::SnapshotQueue;
 pub use record::{Bytes, Keys, Large, Members, Pendings, Record};
 pub use scribe::Scribe;
 
@@ -82,7 +82,7 @@ struct Current {
 
 /// The store as it was when this began.
 pub struct Snapshot {
-    desk: Arc<Desk>,
+    queue: Arc<SnapshotQueue>,
     sizes: Vec<Size>,
     has_timed_fields: bool,
     /// No shard before this one owes anything.
@@ -96,15 +96,15 @@ pub struct Snapshot {
 impl Store {
     /// A snapshot that was aborted and has not come to its end, to be stepped there.
     pub fn unfinished_snapshot(&self) -> Option<Snapshot> {
-        let desk = self.desk.lock().clone().filter(|desk| desk.ledger().is_aborted())?;
-        Some(Snapshot::on(desk))
+        let queue = self.queue.lock().clone().filter(|queue| queue.ledger().is_aborted())?;
+        Some(Snapshot::on(queue))
     }
 }
 
 impl Snapshot {
-    fn on(desk: Arc<Desk>) -> Self {
+    fn on(queue: Arc<SnapshotQueue>) -> Self {
         Self {
-            desk,
+            queue,
             sizes: Vec::new(),
             has_timed_fields: false,
             shard: 0,
@@ -124,12 +124,12 @@ impl Snapshot {
     /// # Panics
     /// If not all shards are locked.
     pub fn begin(store: &Store, all: &mut Locked<'_>, waiting: Arc<Waiting>) -> Result<Self, Unfinished> {
-        let mut place = store.desk.lock();
+        let mut place = store.queue.lock();
         if place.is_some() {
             return Err(Unfinished);
         }
-        let desk = Arc::new(Desk::new(Ledger::new(waiting)));
-        let mut snapshot = Self::on(Arc::clone(&desk));
+        let queue = Arc::new(SnapshotQueue::new(Ledger::new(waiting)));
+        let mut snapshot = Self::on(Arc::clone(&queue));
         for shard in 0..store.shards() {
             let shard = all.shard_mut(shard);
             if snapshot.sizes.len() < shard.databases() {
@@ -140,9 +140,9 @@ impl Snapshot {
                 size.volatile += shard.volatile_len(db);
             }
             snapshot.has_timed_fields |= shard.has_timed_fields();
-            shard.owe(&desk);
+            shard.owe(&queue);
         }
-        *place = Some(desk);
+        *place = Some(queue);
         Ok(snapshot)
     }
 
@@ -176,12 +176,12 @@ impl Snapshot {
         let has_moved = self.hold(store, budget);
         self.deliver(sink)?;
         // What nobody wants may be torn: it has to come to its end all the same, or no other could begin.
-        if self.desk.is_torn() && !self.desk.ledger().is_aborted() {
+        if self.queue.is_torn() && !self.queue.ledger().is_aborted() {
             return Err(Torn);
         }
-        if self.current.is_none() && self.desk.is_empty() {
+        if self.current.is_none() && self.queue.is_empty() {
             self.is_over = true;
-            store.desk.lock().take_if(|desk| Arc::ptr_eq(desk, &self.desk));
+            store.queue.lock().take_if(|queue| Arc::ptr_eq(queue, &self.queue));
             return Ok(Progress::Done);
         }
         Ok(if has_moved { Progress::More } else { Progress::Waiting })
@@ -200,9 +200,9 @@ impl Snapshot {
             drop(shard);
             self.note_hold(began);
             // What is not there is in a table that the store has let go of, or on its way to another key.
-            return has_moved || self.desk.hand_over_ended(&mut budget);
+            return has_moved || self.queue.hand_over_ended(&mut budget);
         }
-        if self.desk.hand_over_ended(&mut budget) {
+        if self.queue.hand_over_ended(&mut budget) {
             return true;
         }
         while self.shard < store.shards() {
@@ -225,15 +225,15 @@ impl Snapshot {
 
     /// Gives out what has arrived: small keys, then one large value after the other as far as they have come.
     fn deliver(&mut self, sink: &mut dyn FnMut(Record<'_>)) -> Result<(), Torn> {
-        let ledger = Arc::clone(self.desk.ledger());
+        let ledger = Arc::clone(self.queue.ledger());
         loop {
             let Some(Current { opening, delivered }) = &mut self.current else {
-                for (db, mut sheaf) in self.desk.take_sheaves() {
+                for (db, mut sheaf) in self.queue.take_sheaves() {
                     let bytes = sheaf.bytes();
                     sink(Record::Keys(Keys::new(db, &mut sheaf)));
                     ledger.release(bytes);
                 }
-                let Some(opening) = self.desk.take_opened() else { return Ok(()) };
+                let Some(opening) = self.queue.take_opened() else { return Ok(()) };
                 if !ledger.is_aborted() {
                     sink(Record::Open(&Large::new(&opening)));
                 }
@@ -285,9 +285,9 @@ impl Drop for Snapshot {
             return;
         }
         if let Some(Current { opening, .. }) = self.current.take() {
-            self.desk.announce_again(opening);
+            self.queue.announce_again(opening);
         }
-        self.desk.abort();
+        self.queue.abort();
     }
 }
 
@@ -305,8 +305,8 @@ mod tests {
         let moment = Moment { now_ms: 0, clock: 0 };
         drop(store.lock_of(key.hash).set(0, key, &Value::Bytes(b"v"), Deadline::Clear, moment));
         let mut torn = Snapshot::begin(&store, &mut store.lock_all(), Arc::default()).expect("it is the first");
-        torn.desk.add_table();
-        torn.desk.finish_table(false);
+        torn.queue.add_table();
+        torn.queue.finish_table(false);
         assert_eq!(torn.step(&store, Budget::unbounded(), &mut |_| ()), Err(Torn));
         drop(torn);
         let mut unfinished = store.unfinished_snapshot().expect("its marks are still there");

@@ -124,7 +124,7 @@ impl Table {
         let empty = Self::new(self.placement);
         let table = Box::new(std::mem::replace(self, empty));
         match table.owed.as_ref().map(|owed| owed.recipient().clone()) {
-            Some(Recipient::Keys { desk, .. }) => desk.adopt(table),
+            Some(Recipient::Keys { queue, .. }) => queue.adopt(table),
             Some(Recipient::Members(opening)) => opening.adopt(table),
             None => return false,
         }

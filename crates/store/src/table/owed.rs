@@ -10,10 +10,10 @@ use std::sync::Arc;
 use super::entry::Entry;
 use crate::memory::heap::Heap;
 use crate::value::collection::{Object, ObjectRef};
-use crate::value::handover::desk::Desk;
 use crate::value::handover::opening::{Frame, Label, Opening, Part};
 use crate::value::handover::owing::Budget;
 use crate::value::handover::pages::{self, PAGED_FROM_BYTES, Strings};
+use crate::value::handover::queue::SnapshotQueue;
 use crate::value::handover::sheaf::Sheaf;
 
 /// What has been taken down goes to the snapshot when it is so large, in bytes.
@@ -28,7 +28,7 @@ pub(crate) enum Recipient {
     /// The keys of a database: to the snapshot.
     Keys {
         /// Where they are handed over.
-        desk: Arc<Desk>,
+        queue: Arc<SnapshotQueue>,
         /// The number that the database had at the instant.
         db: usize,
     },
@@ -59,7 +59,7 @@ impl Owed {
 
     pub fn is_aborted(&self) -> bool {
         match &self.recipient {
-            Recipient::Keys { desk, .. } => desk.ledger().is_aborted(),
+            Recipient::Keys { queue, .. } => queue.ledger().is_aborted(),
             Recipient::Members(opening) => opening.is_aborted(),
         }
     }
@@ -75,14 +75,14 @@ impl Owed {
             return budget.spend(0);
         }
         match (entry.object(), &self.recipient) {
-            (Some(object), Recipient::Keys { desk, db }) => {
-                let is_whole = open(entry, object, desk, *db, heap, budget);
+            (Some(object), Recipient::Keys { queue, db }) => {
+                let is_whole = open(entry, object, queue, *db, heap, budget);
                 if !is_whole {
                     budget.exhaust();
                 }
             }
-            (None, Recipient::Keys { desk, db }) if is_paged(entry) => {
-                open_string(entry, desk, *db, heap);
+            (None, Recipient::Keys { queue, db }) if is_paged(entry) => {
+                open_string(entry, queue, *db, heap);
                 budget.exhaust();
             }
             _ => {
@@ -105,7 +105,7 @@ impl Owed {
     pub fn hand(&mut self) {
         let sheaf = std::mem::take(&mut self.sheaf);
         match &self.recipient {
-            Recipient::Keys { desk, db } => desk.hand(*db, sheaf),
+            Recipient::Keys { queue, db } => queue.hand(*db, sheaf),
             Recipient::Members(opening) => opening.hand(sheaf),
         }
     }
@@ -113,7 +113,7 @@ impl Owed {
     /// Says that nothing follows, because nobody wants it.
     pub fn abandon(self) {
         match &self.recipient {
-            Recipient::Keys { desk, .. } => desk.finish_table(true),
+            Recipient::Keys { queue, .. } => queue.finish_table(true),
             Recipient::Members(opening) => opening.finish(),
         }
     }
@@ -122,7 +122,7 @@ impl Owed {
     pub fn finish(mut self) {
         self.hand();
         match &self.recipient {
-            Recipient::Keys { desk, .. } => desk.finish_table(self.left == 0),
+            Recipient::Keys { queue, .. } => queue.finish_table(self.left == 0),
             Recipient::Members(opening) => opening.finish(),
         }
     }
@@ -139,14 +139,14 @@ fn label(entry: Entry, db: usize) -> Label {
 }
 
 /// Opens a long string.
-fn open_string(entry: Entry, desk: &Arc<Desk>, db: usize, heap: &mut Heap) {
+fn open_string(entry: Entry, queue: &Arc<SnapshotQueue>, db: usize, heap: &mut Heap) {
     let Some(buffer) = entry.shared() else { return };
-    let opening = Arc::new(Opening::new(label(entry, db), pages::frame(buffer.len()), Arc::clone(desk.ledger())));
+    let opening = Arc::new(Opening::new(label(entry, db), pages::frame(buffer.len()), Arc::clone(queue.ledger())));
     let watch = heap.watch().get_or_insert_with(|| Box::new(Box::new(Strings::default())));
     if let Some(strings) = watch.as_any().downcast_mut::<Strings>() {
         strings.open(&buffer, &opening);
     }
-    desk.announce(opening);
+    queue.announce(opening);
 }
 
 /// Hands over more of a long string, if it is what was opened; whether it is.
@@ -164,18 +164,18 @@ pub(crate) fn hand_over_string(entry: Entry, opening: &Arc<Opening>, heap: &mut 
 fn open(
     entry: Entry,
     object: ObjectRef<'_>,
-    desk: &Arc<Desk>,
+    queue: &Arc<SnapshotQueue>,
     db: usize,
     heap: &mut Heap,
     budget: &mut Budget,
 ) -> bool {
     let label = label(entry, db);
-    let ledger = Arc::clone(desk.ledger());
+    let ledger = Arc::clone(queue.ledger());
     if let Some((form, bytes)) = object.packed() {
         let opening = Opening::new(label, Frame { parts: 1, walks: 1, beside: Some(Box::new(form)) }, ledger);
         opening.hand_part(0, Part { bytes: bytes.into(), unpacked_len: 0 });
         opening.finish();
-        desk.announce(Arc::new(opening));
+        queue.announce(Arc::new(opening));
         budget.spend(bytes.len());
         return true;
     }
@@ -190,7 +190,7 @@ fn open(
     };
     // SAFETY: nothing refers to the entry's value but `object`, which is not used any more.
     unsafe { entry.change_object(heap, begin) };
-    desk.announce(opening);
+    queue.announce(opening);
     budget.spend(if is_whole { bytes } else { 0 });
     is_whole
 }

@@ -16,25 +16,25 @@ use super::owing::{Budget, Owing};
 use super::sheaf::Sheaf;
 
 /// The place to which one snapshot's tables hand over.
-pub struct Desk {
+pub struct SnapshotQueue {
     ledger: Arc<Ledger>,
     /// Tables that still owe something, wherever they are.
     tables: AtomicUsize,
-    inbox: Mutex<Inbox>,
+    queued: Mutex<Queued>,
 }
 
 #[derive(Default)]
-struct Inbox {
+struct Queued {
     sheaves: Vec<(usize, Sheaf)>,
     opened: VecDeque<Arc<Opening>>,
     ended: Vec<Box<dyn Owing>>,
     is_torn: bool,
 }
 
-impl Desk {
-    /// A desk on which nothing lies.
+impl SnapshotQueue {
+    /// A queue in which nothing waits.
     pub fn new(ledger: Ledger) -> Self {
-        Self { ledger: Arc::new(ledger), tables: AtomicUsize::new(0), inbox: Mutex::default() }
+        Self { ledger: Arc::new(ledger), tables: AtomicUsize::new(0), queued: Mutex::default() }
     }
 
     /// The snapshot's account.
@@ -50,7 +50,7 @@ impl Desk {
     /// A table has handed over everything, or, if not `is_whole`, cannot find what it owes.
     pub fn finish_table(&self, is_whole: bool) {
         if !is_whole {
-            self.inbox.lock().is_torn = true;
+            self.queued.lock().is_torn = true;
         }
         self.tables.fetch_sub(1, Ordering::Release);
     }
@@ -64,53 +64,53 @@ impl Desk {
     pub fn is_empty(&self) -> bool {
         // The tables first: whatever they handed over was here before they said that it was all.
         let tables = self.tables();
-        let inbox = self.inbox.lock();
-        tables == 0 && inbox.sheaves.is_empty() && inbox.opened.is_empty() && inbox.ended.is_empty()
+        let queued = self.queued.lock();
+        tables == 0 && queued.sheaves.is_empty() && queued.opened.is_empty() && queued.ended.is_empty()
     }
 
     /// Whether some table could not find what it owes.
     pub fn is_torn(&self) -> bool {
-        self.inbox.lock().is_torn
+        self.queued.lock().is_torn
     }
 
     /// Hands over small keys of a database.
     pub fn hand(&self, db: usize, sheaf: Sheaf) {
-        let mut inbox = self.inbox.lock();
+        let mut queued = self.queued.lock();
         // Asked under the lock, so that nothing comes behind what is thrown away.
         if !sheaf.is_empty() && !self.ledger.is_aborted() {
             self.ledger.add(sheaf.bytes());
-            inbox.sheaves.push((db, sheaf));
+            queued.sheaves.push((db, sheaf));
         }
     }
 
     /// Announces a large value that has been opened.
     pub fn announce(&self, opening: Arc<Opening>) {
-        self.inbox.lock().opened.push_back(opening);
+        self.queued.lock().opened.push_back(opening);
     }
 
     /// Puts a value back that is not finished.
     pub fn announce_again(&self, opening: Arc<Opening>) {
-        self.inbox.lock().opened.push_front(opening);
+        self.queued.lock().opened.push_front(opening);
     }
 
     /// Keeps a table that the store lets go of.
     pub fn adopt(&self, table: Box<dyn Owing>) {
-        self.inbox.lock().ended.push(table);
+        self.queued.lock().ended.push(table);
     }
 
     /// Takes out the small keys that were handed over, each sheaf with its database.
     pub fn take_sheaves(&self) -> Vec<(usize, Sheaf)> {
-        std::mem::take(&mut self.inbox.lock().sheaves)
+        std::mem::take(&mut self.queued.lock().sheaves)
     }
 
     /// Takes out a large value.
     pub fn take_opened(&self) -> Option<Arc<Opening>> {
-        self.inbox.lock().opened.pop_front()
+        self.queued.lock().opened.pop_front()
     }
 
     /// Hands over more of a table that the store has let go of; false if there is none.
     pub fn hand_over_ended(&self, budget: &mut Budget) -> bool {
-        let Some(mut table) = self.inbox.lock().ended.pop() else { return false };
+        let Some(mut table) = self.queued.lock().ended.pop() else { return false };
         table.hand_over(budget);
         // What it still owes brings it back here.
         drop(table);
@@ -121,8 +121,8 @@ impl Desk {
     pub fn abort(&self) {
         self.ledger.abort();
         let (sheaves, ended, opened) = {
-            let mut inbox = self.inbox.lock();
-            (std::mem::take(&mut inbox.sheaves), std::mem::take(&mut inbox.ended), inbox.opened.clone())
+            let mut queued = self.queued.lock();
+            (std::mem::take(&mut queued.sheaves), std::mem::take(&mut queued.ended), queued.opened.clone())
         };
         opened.iter().for_each(|opening| opening.clear());
         self.ledger.release(sheaves.iter().map(|(_, sheaf)| sheaf.bytes()).sum());
