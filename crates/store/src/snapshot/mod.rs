@@ -228,9 +228,9 @@ impl Snapshot {
         let ledger = Arc::clone(self.queue.ledger());
         loop {
             let Some(Current { opening, delivered }) = &mut self.current else {
-                for (db, mut sheaf) in self.queue.take_sheaves() {
-                    let bytes = sheaf.bytes();
-                    sink(Record::Keys(Keys::new(db, &mut sheaf)));
+                for (db, mut batch) in self.queue.take_batches() {
+                    let bytes = batch.bytes();
+                    sink(Record::Keys(Keys::new(db, &mut batch)));
                     ledger.release(bytes);
                 }
                 let Some(opening) = self.queue.take_opened() else { return Ok(()) };
@@ -268,8 +268,8 @@ impl Snapshot {
 /// Gives out parts of a large value.
 fn give(opening: &Arc<Opening>, delivery: Delivery, sink: &mut dyn FnMut(Record<'_>)) {
     let large = Large::new(opening);
-    for mut sheaf in delivery.sheaves {
-        sink(Record::Members(&large, Members::new(&mut sheaf)));
+    for mut batch in delivery.batches {
+        sink(Record::Members(&large, Members::new(&mut batch)));
     }
     for (at, part) in &delivery.parts {
         sink(Record::Part(&large, Bytes::new(*at, part)));

@@ -18,8 +18,8 @@ use crate::types::stream::id::StreamId;
 use crate::value::Kind;
 use crate::value::collection::Collection;
 use crate::value::form::Form;
+use crate::value::handover::entry_batch::EntryBatch;
 use crate::value::handover::opening::{Opening, Part};
-use crate::value::handover::sheaf::Sheaf;
 
 /// Something to be written.
 pub enum Record<'a> {
@@ -40,12 +40,12 @@ pub enum Record<'a> {
 /// Keys of a database with their values.
 pub struct Keys<'a> {
     db: usize,
-    sheaf: &'a mut Sheaf,
+    batch: &'a mut EntryBatch,
 }
 
 impl<'a> Keys<'a> {
-    pub(super) fn new(db: usize, sheaf: &'a mut Sheaf) -> Self {
-        Self { db, sheaf }
+    pub(super) fn new(db: usize, batch: &'a mut EntryBatch) -> Self {
+        Self { db, batch }
     }
 
     /// The number that the database had.
@@ -55,16 +55,16 @@ impl<'a> Keys<'a> {
 
     /// Shows each key.
     pub fn for_each(self, show: impl FnMut(EntryRef<'_>)) {
-        show_entries(self.sheaf, show);
+        show_entries(self.batch, show);
     }
 }
 
 /// Members of a set or sorted set, or fields of a hash.
-pub struct Members<'a>(&'a mut Sheaf);
+pub struct Members<'a>(&'a mut EntryBatch);
 
 impl<'a> Members<'a> {
-    pub(super) fn new(sheaf: &'a mut Sheaf) -> Self {
-        Self(sheaf)
+    pub(super) fn new(batch: &'a mut EntryBatch) -> Self {
+        Self(batch)
     }
 
     /// Shows each: the member or field is its key, the value that of the field, or the bits of the score.
@@ -73,9 +73,9 @@ impl<'a> Members<'a> {
     }
 }
 
-fn show_entries(sheaf: &mut Sheaf, mut show: impl FnMut(EntryRef<'_>)) {
-    for block in sheaf.blocks() {
-        // SAFETY: the block is a copy of a living entry's; what it refers to is kept by the sheaf, which is borrowed.
+fn show_entries(batch: &mut EntryBatch, mut show: impl FnMut(EntryRef<'_>)) {
+    for block in batch.blocks() {
+        // SAFETY: the block is a copy of a living entry's; what it refers to is kept by the batch, which is borrowed.
         show(unsafe { EntryRef::new(Entry::at(block.expose_provenance().get())) });
     }
 }

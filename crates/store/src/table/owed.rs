@@ -10,11 +10,11 @@ use std::sync::Arc;
 use super::entry::Entry;
 use crate::memory::heap::Heap;
 use crate::value::collection::{Object, ObjectRef};
+use crate::value::handover::entry_batch::EntryBatch;
 use crate::value::handover::opening::{Frame, Label, Opening, Part};
 use crate::value::handover::owing::Budget;
 use crate::value::handover::pages::{self, PAGED_FROM_BYTES, Strings};
 use crate::value::handover::queue::SnapshotQueue;
-use crate::value::handover::sheaf::Sheaf;
 
 /// What has been taken down goes to the snapshot when it is so large, in bytes.
 const SHEAF_BYTES: usize = 8 << 10;
@@ -43,13 +43,13 @@ pub(crate) struct Owed {
     /// The entries that are owed.
     left: usize,
     /// What was taken down and is not handed over yet.
-    sheaf: Sheaf,
+    batch: EntryBatch,
     recipient: Recipient,
 }
 
 impl Owed {
     pub fn new(entries: usize, recipient: Recipient) -> Self {
-        Self { position: 0, left: entries, sheaf: Sheaf::default(), recipient }
+        Self { position: 0, left: entries, batch: EntryBatch::default(), recipient }
     }
 
     /// Whether nothing is owed any longer.
@@ -90,11 +90,11 @@ impl Owed {
                 // SAFETY: the bytes are copied, and nothing is changed before they are.
                 let block = unsafe { entry.block_bytes() };
                 // What refers to a buffer goes off nearly by itself.
-                if self.sheaf.is_empty() && buffer.is_none() {
-                    self.sheaf = Sheaf::for_blocks(self.left + 1, block.len(), SHEAF_BYTES);
+                if self.batch.is_empty() && buffer.is_none() {
+                    self.batch = EntryBatch::for_blocks(self.left + 1, block.len(), SHEAF_BYTES);
                 }
-                budget.spend(self.sheaf.push(block, buffer));
-                if self.sheaf.bytes() >= SHEAF_BYTES {
+                budget.spend(self.batch.push(block, buffer));
+                if self.batch.bytes() >= SHEAF_BYTES {
                     self.hand();
                 }
             }
@@ -103,10 +103,10 @@ impl Owed {
 
     /// Hands over what was taken down.
     pub fn hand(&mut self) {
-        let sheaf = std::mem::take(&mut self.sheaf);
+        let batch = std::mem::take(&mut self.batch);
         match &self.recipient {
-            Recipient::Keys { queue, db } => queue.hand(*db, sheaf),
-            Recipient::Members(opening) => opening.hand(sheaf),
+            Recipient::Keys { queue, db } => queue.hand(*db, batch),
+            Recipient::Members(opening) => opening.hand(batch),
         }
     }
 

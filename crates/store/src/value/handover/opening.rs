@@ -12,9 +12,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::entry_batch::EntryBatch;
 use super::ledger::Ledger;
 use super::owing::{Budget, Owing};
-use super::sheaf::Sheaf;
 use crate::value::Kind;
 
 /// What is captured of a value when it is opened.
@@ -65,7 +65,7 @@ pub struct Opening {
 struct State {
     /// The key under which the value stands now.
     key_now: Box<[u8]>,
-    sheaves: Vec<Sheaf>,
+    batches: Vec<EntryBatch>,
     parts: BTreeMap<u128, Part>,
     /// Small parts that may come in any order, one behind the other, and their number.
     loose: (Vec<u8>, usize),
@@ -87,7 +87,7 @@ impl RefUnwindSafe for Opening {}
 #[derive(Default)]
 pub struct Delivery {
     /// Copies of entries.
-    pub sheaves: Vec<Sheaf>,
+    pub batches: Vec<EntryBatch>,
     /// Parts with their places, in order, from the first that was not delivered yet.
     pub parts: Vec<(u128, Part)>,
     /// Small parts that may come in any order, one behind the other, and their number.
@@ -99,13 +99,13 @@ pub struct Delivery {
 impl Delivery {
     /// The number of entries and parts.
     pub fn len(&self) -> usize {
-        self.sheaves.iter().map(Sheaf::len).sum::<usize>() + self.parts.len() + self.loose.1
+        self.batches.iter().map(EntryBatch::len).sum::<usize>() + self.parts.len() + self.loose.1
     }
 
     /// The bytes of it that waited.
     pub fn bytes(&self) -> usize {
         let of_parts = self.parts.iter().map(|(_, part)| part.bytes.len()).sum::<usize>();
-        self.sheaves.iter().map(Sheaf::bytes).sum::<usize>() + of_parts + self.loose.0.len()
+        self.batches.iter().map(EntryBatch::bytes).sum::<usize>() + of_parts + self.loose.0.len()
     }
 }
 
@@ -118,7 +118,7 @@ impl Opening {
         let state = State {
             own_bytes,
             key_now: label.key.clone(),
-            sheaves: Vec::new(),
+            batches: Vec::new(),
             parts: BTreeMap::new(),
             loose: (Vec::new(), 0),
             reached: None,
@@ -149,12 +149,12 @@ impl Opening {
     }
 
     /// Hands over copies of entries.
-    pub fn hand(&self, sheaf: Sheaf) {
+    pub fn hand(&self, batch: EntryBatch) {
         let mut state = self.state.lock();
         // Asked under the lock, so that nothing comes behind what is thrown away.
-        if !sheaf.is_empty() && !self.is_aborted() {
-            self.ledger.add(sheaf.bytes());
-            state.sheaves.push(sheaf);
+        if !batch.is_empty() && !self.is_aborted() {
+            self.ledger.add(batch.bytes());
+            state.batches.push(batch);
         }
     }
 
@@ -234,9 +234,9 @@ impl Opening {
             None => std::mem::take(&mut state.parts),
         };
         let parts = std::mem::replace(&mut state.parts, behind);
-        let sheaves = std::mem::take(&mut state.sheaves);
+        let batches = std::mem::take(&mut state.batches);
         let loose = std::mem::take(&mut state.loose);
-        Delivery { sheaves, parts: parts.into_iter().collect(), loose, is_finished }
+        Delivery { batches, parts: parts.into_iter().collect(), loose, is_finished }
     }
 
     /// Stops counting what this place itself takes, as nothing comes any more.
@@ -247,12 +247,12 @@ impl Opening {
     /// Throws away what was handed over, and the rest of a value that the store has let go of.
     pub fn clear(&self) {
         self.close();
-        let (sheaves, parts, loose, ended) = {
+        let (batches, parts, loose, ended) = {
             let mut state = self.state.lock();
-            let State { sheaves, parts, loose, ended, .. } = &mut *state;
-            (std::mem::take(sheaves), std::mem::take(parts), std::mem::take(loose), std::mem::take(ended))
+            let State { batches, parts, loose, ended, .. } = &mut *state;
+            (std::mem::take(batches), std::mem::take(parts), std::mem::take(loose), std::mem::take(ended))
         };
-        let bytes = sheaves.iter().map(Sheaf::bytes).sum::<usize>() + loose.0.len();
+        let bytes = batches.iter().map(EntryBatch::bytes).sum::<usize>() + loose.0.len();
         self.ledger.release(bytes + parts.values().map(|part| part.bytes.len()).sum::<usize>());
         drop(ended);
     }

@@ -1,6 +1,6 @@
 //! Where everything arrives that is handed over to one snapshot.
 //!
-//! Tables of keys hand over sheaves of small keys and openings of large ones, and those that the store lets go of come
+//! Tables of keys hand over batches of small keys and openings of large ones, and those that the store lets go of come
 //! here whole. The walk itself takes them from here, on its own thread. The lock inside is held for moments, and nothing
 //! is dropped under it.
 
@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
+use super::entry_batch::EntryBatch;
 use super::ledger::Ledger;
 use super::opening::Opening;
 use super::owing::{Budget, Owing};
-use super::sheaf::Sheaf;
 
 /// The place to which one snapshot's tables hand over.
 pub struct SnapshotQueue {
@@ -25,7 +25,7 @@ pub struct SnapshotQueue {
 
 #[derive(Default)]
 struct Queued {
-    sheaves: Vec<(usize, Sheaf)>,
+    batches: Vec<(usize, EntryBatch)>,
     opened: VecDeque<Arc<Opening>>,
     ended: Vec<Box<dyn Owing>>,
     is_torn: bool,
@@ -65,7 +65,7 @@ impl SnapshotQueue {
         // The tables first: whatever they handed over was here before they said that it was all.
         let tables = self.tables();
         let queued = self.queued.lock();
-        tables == 0 && queued.sheaves.is_empty() && queued.opened.is_empty() && queued.ended.is_empty()
+        tables == 0 && queued.batches.is_empty() && queued.opened.is_empty() && queued.ended.is_empty()
     }
 
     /// Whether some table could not find what it owes.
@@ -74,12 +74,12 @@ impl SnapshotQueue {
     }
 
     /// Hands over small keys of a database.
-    pub fn hand(&self, db: usize, sheaf: Sheaf) {
+    pub fn hand(&self, db: usize, batch: EntryBatch) {
         let mut queued = self.queued.lock();
         // Asked under the lock, so that nothing comes behind what is thrown away.
-        if !sheaf.is_empty() && !self.ledger.is_aborted() {
-            self.ledger.add(sheaf.bytes());
-            queued.sheaves.push((db, sheaf));
+        if !batch.is_empty() && !self.ledger.is_aborted() {
+            self.ledger.add(batch.bytes());
+            queued.batches.push((db, batch));
         }
     }
 
@@ -98,9 +98,9 @@ impl SnapshotQueue {
         self.queued.lock().ended.push(table);
     }
 
-    /// Takes out the small keys that were handed over, each sheaf with its database.
-    pub fn take_sheaves(&self) -> Vec<(usize, Sheaf)> {
-        std::mem::take(&mut self.queued.lock().sheaves)
+    /// Takes out the small keys that were handed over, each batch with its database.
+    pub fn take_batches(&self) -> Vec<(usize, EntryBatch)> {
+        std::mem::take(&mut self.queued.lock().batches)
     }
 
     /// Takes out a large value.
@@ -120,12 +120,12 @@ impl SnapshotQueue {
     /// Nobody wants the snapshot any longer: throws away what has arrived. What is in the store goes on being marked.
     pub fn abort(&self) {
         self.ledger.abort();
-        let (sheaves, ended, opened) = {
+        let (batches, ended, opened) = {
             let mut queued = self.queued.lock();
-            (std::mem::take(&mut queued.sheaves), std::mem::take(&mut queued.ended), queued.opened.clone())
+            (std::mem::take(&mut queued.batches), std::mem::take(&mut queued.ended), queued.opened.clone())
         };
         opened.iter().for_each(|opening| opening.clear());
-        self.ledger.release(sheaves.iter().map(|(_, sheaf)| sheaf.bytes()).sum());
+        self.ledger.release(batches.iter().map(|(_, batch)| batch.bytes()).sum());
         drop(ended);
     }
 }

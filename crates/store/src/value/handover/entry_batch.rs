@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// Copies of entries, in the order in which they were handed over.
 #[derive(Debug, Default)]
-pub struct Sheaf {
+pub struct EntryBatch {
     words: Vec<u64>,
     /// What copied entries refer to lives as long as they do.
     buffers: Vec<Arc<Vec<u8>>>,
@@ -16,7 +16,7 @@ pub struct Sheaf {
     len: usize,
 }
 
-impl Sheaf {
+impl EntryBatch {
     /// Room for so many blocks of such a length, or for `bytes` and one block more if that is less.
     pub fn for_blocks(blocks: usize, block_bytes: usize, bytes: usize) -> Self {
         let block_words = 1 + block_bytes.div_ceil(size_of::<u64>());
@@ -63,7 +63,7 @@ impl Sheaf {
         (1 + words) * size_of::<u64>()
     }
 
-    /// The addresses of the copied blocks, each aligned to eight bytes. They live as long as the sheaf is borrowed, and may
+    /// The addresses of the copied blocks, each aligned to eight bytes. They live as long as the batch is borrowed, and may
     /// be written to.
     pub fn blocks(&mut self) -> impl Iterator<Item = NonNull<u8>> {
         let (start, words) = (NonNull::from(self.words.as_mut_slice()).cast::<u64>(), self.words.len());
@@ -86,12 +86,12 @@ mod tests {
 
     #[test]
     fn blocks_come_back_in_order_and_padded() {
-        let mut sheaf = Sheaf::default();
+        let mut batch = EntryBatch::default();
         let blocks: Vec<Vec<u8>> = (1..40_u8).map(|length| (0..length).map(|byte| byte ^ length).collect()).collect();
-        blocks.iter().for_each(|block| _ = sheaf.push(block, None));
-        assert_eq!(sheaf.len(), blocks.len());
+        blocks.iter().for_each(|block| _ = batch.push(block, None));
+        assert_eq!(batch.len(), blocks.len());
         let lengths: Vec<usize> = blocks.iter().map(Vec::len).collect();
-        for (at, (block, length)) in sheaf.blocks().zip(lengths).enumerate() {
+        for (at, (block, length)) in batch.blocks().zip(lengths).enumerate() {
             assert!(block.addr().get().is_multiple_of(8));
             // SAFETY: so many bytes were pushed.
             assert_eq!(unsafe { std::slice::from_raw_parts(block.as_ptr(), length) }, blocks[at]);
@@ -100,11 +100,11 @@ mod tests {
 
     #[test]
     fn a_buffer_is_kept_and_counted() {
-        let mut sheaf = Sheaf::default();
+        let mut batch = EntryBatch::default();
         let buffer = Arc::new(vec![7; 100]);
-        assert_eq!(sheaf.push(&[1; 9], Some(Arc::clone(&buffer))), 24);
-        assert_eq!((sheaf.bytes(), Arc::strong_count(&buffer)), (124, 2));
-        drop(sheaf);
+        assert_eq!(batch.push(&[1; 9], Some(Arc::clone(&buffer))), 24);
+        assert_eq!((batch.bytes(), Arc::strong_count(&buffer)), (124, 2));
+        drop(batch);
         assert_eq!(Arc::strong_count(&buffer), 1);
     }
 }
