@@ -20,8 +20,8 @@ use std::sync::Arc;
 
 use crate::keyspace::Store;
 use crate::keyspace::locks::Locked;
-use crate::value::handover::ledger::Ledger;
-pub use crate::value::handover::ledger::Waiting;
+use crate::value::handover::backlog::Backlog;
+pub use crate::value::handover::backlog::Waiting;
 use crate::value::handover::opening::{Delivery, Opening};
 pub use crate::value::handover::owing::Budget;
 use crate::value::handover::queue::SnapshotQueue;
@@ -96,7 +96,7 @@ pub struct Snapshot {
 impl Store {
     /// A snapshot that was aborted and has not come to its end, to be stepped there.
     pub fn unfinished_snapshot(&self) -> Option<Snapshot> {
-        let queue = self.queue.lock().clone().filter(|queue| queue.ledger().is_aborted())?;
+        let queue = self.queue.lock().clone().filter(|queue| queue.backlog().is_aborted())?;
         Some(Snapshot::on(queue))
     }
 }
@@ -128,7 +128,7 @@ impl Snapshot {
         if place.is_some() {
             return Err(Unfinished);
         }
-        let queue = Arc::new(SnapshotQueue::new(Ledger::new(waiting)));
+        let queue = Arc::new(SnapshotQueue::new(Backlog::new(waiting)));
         let mut snapshot = Self::on(Arc::clone(&queue));
         for shard in 0..store.shards() {
             let shard = all.shard_mut(shard);
@@ -176,7 +176,7 @@ impl Snapshot {
         let has_moved = self.hold(store, budget);
         self.deliver(sink)?;
         // What nobody wants may be torn: it has to come to its end all the same, or no other could begin.
-        if self.queue.is_torn() && !self.queue.ledger().is_aborted() {
+        if self.queue.is_torn() && !self.queue.backlog().is_aborted() {
             return Err(Torn);
         }
         if self.current.is_none() && self.queue.is_empty() {
@@ -225,16 +225,16 @@ impl Snapshot {
 
     /// Gives out what has arrived: small keys, then one large value after the other as far as they have come.
     fn deliver(&mut self, sink: &mut dyn FnMut(Record<'_>)) -> Result<(), Torn> {
-        let ledger = Arc::clone(self.queue.ledger());
+        let backlog = Arc::clone(self.queue.backlog());
         loop {
             let Some(Current { opening, delivered }) = &mut self.current else {
                 for (db, mut batch) in self.queue.take_batches() {
                     let bytes = batch.bytes();
                     sink(Record::Keys(Keys::new(db, &mut batch)));
-                    ledger.release(bytes);
+                    backlog.release(bytes);
                 }
                 let Some(opening) = self.queue.take_opened() else { return Ok(()) };
-                if !ledger.is_aborted() {
+                if !backlog.is_aborted() {
                     sink(Record::Open(&Large::new(&opening)));
                 }
                 self.current = Some(Current { opening, delivered: 0 });
@@ -243,21 +243,21 @@ impl Snapshot {
             let delivery = opening.take();
             let (len, bytes, is_finished) = (delivery.len(), delivery.bytes(), delivery.is_finished);
             *delivered += len;
-            if !ledger.is_aborted() {
+            if !backlog.is_aborted() {
                 let is_right =
                     if is_finished { *delivered == opening.parts_len() } else { *delivered <= opening.parts_len() };
                 if !is_right {
-                    ledger.release(bytes);
+                    backlog.release(bytes);
                     return Err(Torn);
                 }
                 give(opening, delivery, sink);
             }
-            ledger.release(bytes);
+            backlog.release(bytes);
             if !is_finished {
                 return Ok(());
             }
             opening.close();
-            if !ledger.is_aborted() {
+            if !backlog.is_aborted() {
                 sink(Record::Close(&Large::new(opening)));
             }
             self.current = None;

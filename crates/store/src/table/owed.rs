@@ -59,7 +59,7 @@ impl Owed {
 
     pub fn is_aborted(&self) -> bool {
         match &self.recipient {
-            Recipient::Keys { queue, .. } => queue.ledger().is_aborted(),
+            Recipient::Keys { queue, .. } => queue.backlog().is_aborted(),
             Recipient::Members(opening) => opening.is_aborted(),
         }
     }
@@ -141,7 +141,7 @@ fn label(entry: Entry, db: usize) -> Label {
 /// Opens a long string.
 fn open_string(entry: Entry, queue: &Arc<SnapshotQueue>, db: usize, heap: &mut Heap) {
     let Some(buffer) = entry.shared() else { return };
-    let opening = Arc::new(Opening::new(label(entry, db), pages::frame(buffer.len()), Arc::clone(queue.ledger())));
+    let opening = Arc::new(Opening::new(label(entry, db), pages::frame(buffer.len()), Arc::clone(queue.backlog())));
     let watch = heap.watch().get_or_insert_with(|| Box::new(Box::new(Strings::default())));
     if let Some(strings) = watch.as_any().downcast_mut::<Strings>() {
         strings.open(&buffer, &opening);
@@ -170,9 +170,9 @@ fn open(
     budget: &mut Budget,
 ) -> bool {
     let label = label(entry, db);
-    let ledger = Arc::clone(queue.ledger());
+    let backlog = Arc::clone(queue.backlog());
     if let Some((form, bytes)) = object.packed() {
-        let opening = Opening::new(label, Frame { parts: 1, walks: 1, beside: Some(Box::new(form)) }, ledger);
+        let opening = Opening::new(label, Frame { parts: 1, walks: 1, beside: Some(Box::new(form)) }, backlog);
         opening.hand_part(0, Part { bytes: bytes.into(), unpacked_len: 0 });
         opening.finish();
         queue.announce(Arc::new(opening));
@@ -180,7 +180,7 @@ fn open(
         return true;
     }
     let (frame, bytes) = (object.frame(), object.memory());
-    let opening = Arc::new(Opening::new(label, frame, ledger));
+    let opening = Arc::new(Opening::new(label, frame, backlog));
     let is_whole = bytes <= WHOLE_BYTES_MAX;
     let begin = |object: &mut Object| {
         object.open(&opening);

@@ -6,8 +6,8 @@
 //! The queue is where all of this arrives. Nothing here knows how a table or a collection looks inside, and nothing here is
 //! encoded. Handing over happens under a shard's lock, taking from the queue on the snapshot's thread without it.
 
+pub mod backlog;
 pub mod entry_batch;
-pub mod ledger;
 pub mod opening;
 pub mod owing;
 pub mod pages;

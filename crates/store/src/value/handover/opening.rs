@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::backlog::Backlog;
 use super::entry_batch::EntryBatch;
-use super::ledger::Ledger;
 use super::owing::{Budget, Owing};
 use crate::value::Kind;
 
@@ -57,7 +57,7 @@ pub struct Label {
 pub struct Opening {
     label: Label,
     frame: Frame,
-    ledger: Arc<Ledger>,
+    backlog: Arc<Backlog>,
     state: Mutex<State>,
 }
 
@@ -111,10 +111,10 @@ impl Delivery {
 
 impl Opening {
     /// Opens a value.
-    pub fn new(label: Label, frame: Frame, ledger: Arc<Ledger>) -> Self {
+    pub fn new(label: Label, frame: Frame, backlog: Arc<Backlog>) -> Self {
         // The key stands here twice; what watches the value takes about as much as this does.
         let own_bytes = 2 * (size_of::<Self>() + label.key.len());
-        ledger.add(own_bytes);
+        backlog.add(own_bytes);
         let state = State {
             own_bytes,
             key_now: label.key.clone(),
@@ -125,7 +125,7 @@ impl Opening {
             ended: Vec::new(),
             walks: frame.walks,
         };
-        Self { label, frame, ledger, state: Mutex::new(state) }
+        Self { label, frame, backlog, state: Mutex::new(state) }
     }
 
     /// Where the value stood.
@@ -145,7 +145,7 @@ impl Opening {
 
     /// Whether nothing is to be copied any more.
     pub fn is_aborted(&self) -> bool {
-        self.ledger.is_aborted()
+        self.backlog.is_aborted()
     }
 
     /// Hands over copies of entries.
@@ -153,7 +153,7 @@ impl Opening {
         let mut state = self.state.lock();
         // Asked under the lock, so that nothing comes behind what is thrown away.
         if !batch.is_empty() && !self.is_aborted() {
-            self.ledger.add(batch.bytes());
+            self.backlog.add(batch.bytes());
             state.batches.push(batch);
         }
     }
@@ -162,7 +162,7 @@ impl Opening {
     pub fn hand_part(&self, at: u128, part: Part) {
         let mut state = self.state.lock();
         if !self.is_aborted() {
-            self.ledger.add(part.bytes.len());
+            self.backlog.add(part.bytes.len());
             state.parts.insert(at, part);
         }
     }
@@ -171,7 +171,7 @@ impl Opening {
     pub fn hand_loose(&self, bytes: &[u8]) {
         let mut state = self.state.lock();
         if !self.is_aborted() {
-            self.ledger.add(bytes.len());
+            self.backlog.add(bytes.len());
             state.loose.0.extend_from_slice(bytes);
             state.loose.1 += 1;
         }
@@ -241,7 +241,7 @@ impl Opening {
 
     /// Stops counting what this place itself takes, as nothing comes any more.
     pub fn close(&self) {
-        self.ledger.release(std::mem::take(&mut self.state.lock().own_bytes));
+        self.backlog.release(std::mem::take(&mut self.state.lock().own_bytes));
     }
 
     /// Throws away what was handed over, and the rest of a value that the store has let go of.
@@ -253,7 +253,7 @@ impl Opening {
             (std::mem::take(batches), std::mem::take(parts), std::mem::take(loose), std::mem::take(ended))
         };
         let bytes = batches.iter().map(EntryBatch::bytes).sum::<usize>() + loose.0.len();
-        self.ledger.release(bytes + parts.values().map(|part| part.bytes.len()).sum::<usize>());
+        self.backlog.release(bytes + parts.values().map(|part| part.bytes.len()).sum::<usize>());
         drop(ended);
     }
 }

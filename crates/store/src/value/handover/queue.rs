@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
+use super::backlog::Backlog;
 use super::entry_batch::EntryBatch;
-use super::ledger::Ledger;
 use super::opening::Opening;
 use super::owing::{Budget, Owing};
 
 /// The place to which one snapshot's tables hand over.
 pub struct SnapshotQueue {
-    ledger: Arc<Ledger>,
+    backlog: Arc<Backlog>,
     /// Tables that still owe something, wherever they are.
     tables: AtomicUsize,
     queued: Mutex<Queued>,
@@ -33,13 +33,13 @@ struct Queued {
 
 impl SnapshotQueue {
     /// A queue in which nothing waits.
-    pub fn new(ledger: Ledger) -> Self {
-        Self { ledger: Arc::new(ledger), tables: AtomicUsize::new(0), queued: Mutex::default() }
+    pub fn new(backlog: Backlog) -> Self {
+        Self { backlog: Arc::new(backlog), tables: AtomicUsize::new(0), queued: Mutex::default() }
     }
 
-    /// The snapshot's account.
-    pub fn ledger(&self) -> &Arc<Ledger> {
-        &self.ledger
+    /// What of the snapshot waits.
+    pub fn backlog(&self) -> &Arc<Backlog> {
+        &self.backlog
     }
 
     /// One more table owes something.
@@ -77,8 +77,8 @@ impl SnapshotQueue {
     pub fn hand(&self, db: usize, batch: EntryBatch) {
         let mut queued = self.queued.lock();
         // Asked under the lock, so that nothing comes behind what is thrown away.
-        if !batch.is_empty() && !self.ledger.is_aborted() {
-            self.ledger.add(batch.bytes());
+        if !batch.is_empty() && !self.backlog.is_aborted() {
+            self.backlog.add(batch.bytes());
             queued.batches.push((db, batch));
         }
     }
@@ -119,13 +119,13 @@ impl SnapshotQueue {
 
     /// Nobody wants the snapshot any longer: throws away what has arrived. What is in the store goes on being marked.
     pub fn abort(&self) {
-        self.ledger.abort();
+        self.backlog.abort();
         let (batches, ended, opened) = {
             let mut queued = self.queued.lock();
             (std::mem::take(&mut queued.batches), std::mem::take(&mut queued.ended), queued.opened.clone())
         };
         opened.iter().for_each(|opening| opening.clear());
-        self.ledger.release(batches.iter().map(|(_, batch)| batch.bytes()).sum());
+        self.backlog.release(batches.iter().map(|(_, batch)| batch.bytes()).sum());
         drop(ended);
     }
 }

@@ -57,16 +57,16 @@ impl Waiting {
     }
 }
 
-/// The common account of one snapshot.
+/// What of one snapshot waits, as all that belong to it count it.
 #[derive(Debug)]
-pub struct Ledger {
+pub struct Backlog {
     /// The bytes that were handed over and not written yet; whoever holds back writers reads it too.
     waiting: Arc<Waiting>,
     is_aborted: AtomicBool,
 }
 
-impl Ledger {
-    /// An account that adds to `waiting`.
+impl Backlog {
+    /// A backlog that adds to `waiting`.
     pub fn new(waiting: Arc<Waiting>) -> Self {
         Self { waiting, is_aborted: AtomicBool::new(false) }
     }
