@@ -16,7 +16,7 @@ use std::sync::Arc;
 use sleeve_store::dump_file::Inserter;
 use sleeve_store::rdb::file::{About, Access, Batch, Event, Format, Reader, Writer};
 use sleeve_store::rdb::{Limits, Version};
-use sleeve_store::snapshot::{Budget, Progress, Scribe, Snapshot};
+use sleeve_store::snapshot::{Budget, Progress, Snapshot, SnapshotWriter};
 use sleeve_store::{Options, Store};
 use sleeve_tests::random::{Random, seed};
 use sleeve_tests::{Connection, Kind, Server};
@@ -163,7 +163,7 @@ fn written(store: &Store, functions: &[Vec<u8>], format: Format) -> Vec<u8> {
     let begun = Snapshot::begin(store, &mut store.lock_all(), Arc::default());
     let mut snapshot = begun.expect("no other is unfinished");
     assert_eq!(snapshot.has_timed_fields(), format.version != Version::Ten);
-    let (mut writer, mut scribe) = (Writer::new(format), Scribe::new(snapshot.sizes()));
+    let (mut writer, mut snapshot_writer) = (Writer::new(format), SnapshotWriter::new(snapshot.sizes()));
     writer.about(&About {
         server_version: "7.2.4",
         written_s: 1_700_000_000,
@@ -178,7 +178,7 @@ fn written(store: &Store, functions: &[Vec<u8>], format: Format) -> Vec<u8> {
         _ => Access::Unknown,
     };
     let budget = Budget { bytes: 1 << 18, pieces: 500 };
-    let mut step = || snapshot.step(store, budget, &mut |record| scribe.write(&mut writer, record, access));
+    let mut step = || snapshot.step(store, budget, &mut |record| snapshot_writer.write(&mut writer, record, access));
     while step().expect("nobody tears it") != Progress::Done {}
     writer.end().expect("the version knows all values");
     writer.drain(<[u8]>::to_vec)

@@ -12,7 +12,7 @@ use libfuzzer_sys::fuzz_target;
 use sleeve_store::dump_file::Inserter;
 use sleeve_store::rdb::file::{Access, Batch, Event, Format, Reader, Writer};
 use sleeve_store::rdb::{Limits, Version};
-use sleeve_store::snapshot::{Budget, Progress, Scribe, Snapshot};
+use sleeve_store::snapshot::{Budget, Progress, SnapshotWriter, Snapshot};
 use sleeve_store::{Kind, List, Map, Options, Set, SortedSet, Store, Stream};
 
 const DATABASES: usize = 4;
@@ -57,9 +57,9 @@ fn loaded(file: &[u8]) -> Option<Store> {
 fn written(store: &Store, version: Version) -> Vec<u8> {
     let begun = Snapshot::begin(store, &mut store.lock_all(), Arc::default());
     let mut snapshot = begun.expect("no other is unfinished");
-    let (mut writer, mut scribe) = (Writer::new(Format { version, is_compressing: true, is_summing: true }), Scribe::default());
+    let (mut writer, mut snapshot_writer) = (Writer::new(Format { version, is_compressing: true, is_summing: true }), SnapshotWriter::default());
     let budget = Budget { bytes: 1 << 18, pieces: 500 };
-    let mut step = || snapshot.step(store, budget, &mut |record| scribe.write(&mut writer, record, |_| Access::Idle(3)));
+    let mut step = || snapshot.step(store, budget, &mut |record| snapshot_writer.write(&mut writer, record, |_| Access::Idle(3)));
     while step().expect("nobody tears it") != Progress::Done {}
     writer.end().expect("the version knows everything");
     writer.drain(<[u8]>::to_vec)

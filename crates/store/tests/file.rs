@@ -7,18 +7,18 @@ use std::sync::Arc;
 use sleeve_store::dump_file::{Inserter, LoadError};
 use sleeve_store::rdb::Limits;
 use sleeve_store::rdb::file::{Access, Batch, Event, Format, Outdated, Reader, Writer};
-use sleeve_store::snapshot::{Budget, Progress, Scribe, Snapshot};
+use sleeve_store::snapshot::{Budget, Progress, Snapshot, SnapshotWriter};
 use sleeve_store::{Moment, Store};
 
 /// The file of a store; `begin` writes what stands in front of the keys.
 pub fn save(store: &Store, format: Format, begin: impl FnOnce(&mut Writer)) -> Result<Vec<u8>, Outdated> {
     let begun = Snapshot::begin(store, &mut store.lock_all(), Arc::default());
     let mut snapshot = begun.expect("no other is unfinished");
-    let (mut writer, mut scribe) = (Writer::new(format), Scribe::new(snapshot.sizes()));
+    let (mut writer, mut snapshot_writer) = (Writer::new(format), SnapshotWriter::new(snapshot.sizes()));
     begin(&mut writer);
     let budget = Budget { bytes: 1 << 18, pieces: 500 };
     let mut step =
-        || snapshot.step(store, budget, &mut |record| scribe.write(&mut writer, record, |_| Access::Unknown));
+        || snapshot.step(store, budget, &mut |record| snapshot_writer.write(&mut writer, record, |_| Access::Unknown));
     while step().expect("nobody tears it") != Progress::Done {}
     writer.end()?;
     Ok(writer.drain(<[u8]>::to_vec))

@@ -13,7 +13,7 @@
 //! an end, as [`Unfinished`] says.
 
 pub mod record;
-pub mod scribe;
+pub mod writer;
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::value::handover::opening::{Delivery, Opening};
 pub use crate::value::handover::owing::Budget;
 use crate::value::handover::queue::SnapshotQueue;
 pub use record::{Bytes, Keys, Large, Members, Pendings, Record};
-pub use scribe::Scribe;
+pub use writer::SnapshotWriter;
 
 /// The keys of one database at the instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

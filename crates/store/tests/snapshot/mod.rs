@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use seen::{Gathered, Whole, copy, seen, seen_in_file};
 use sleeve_store::rdb::file::{Access, Format, Writer};
 use sleeve_store::rdb::{Limits, Version};
-use sleeve_store::snapshot::{Budget, Progress, Record, Scribe, Snapshot, Unfinished, Waiting};
+use sleeve_store::snapshot::{Budget, Progress, Record, Snapshot, SnapshotWriter, Unfinished, Waiting};
 use sleeve_store::{Deadline, Kind, Lookup, Moment, Options, ShardSet, Store, Value};
 use world::{DATABASES, Mix, Random, World};
 
@@ -64,11 +64,11 @@ impl Run {
         let mut snapshot = self.begin();
         let keys: usize = snapshot.sizes().iter().map(|size| size.keys).sum();
         assert_eq!(keys, expected.len());
-        let (mut gathered, mut scribe) = (Gathered::default(), Scribe::default());
+        let (mut gathered, mut snapshot_writer) = (Gathered::default(), SnapshotWriter::default());
         let version = if self.world.random.one_in(2) { Version::Twelve } else { Version::Valkey80 };
         let mut writer = Writer::new(Format { version, is_compressing: true, is_summing: true });
         let mut sink = |record: Record<'_>| match in_file {
-            true => scribe.write(&mut writer, record, |_| Access::Unknown),
+            true => snapshot_writer.write(&mut writer, record, |_| Access::Unknown),
             false => gathered.take(record),
         };
         loop {

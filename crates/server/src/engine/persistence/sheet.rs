@@ -7,7 +7,7 @@ use sleeve_disk::BASE_OFFSET_FIELD;
 use sleeve_disk::log::Options;
 use sleeve_store::rdb::Version;
 use sleeve_store::rdb::file::{About, Access, Format, Writer};
-use sleeve_store::snapshot::{Record, Scribe, Snapshot};
+use sleeve_store::snapshot::{Record, Snapshot, SnapshotWriter};
 
 use super::requests::Requests;
 use crate::config::Opt;
@@ -28,7 +28,7 @@ pub enum Form {
 /// What a snapshot gives out, as bytes that wait for the disk.
 pub enum Sheet {
     /// In the format of snapshots.
-    Rdb(Box<Writer>, Scribe, Box<dyn Fn(u32) -> Access + Send>),
+    Rdb(Box<Writer>, SnapshotWriter, Box<dyn Fn(u32) -> Access + Send>),
     /// In requests.
     Requests(Box<Requests>),
 }
@@ -54,7 +54,7 @@ impl Engine {
         if is_log_base {
             writer.aux(BASE_OFFSET_FIELD, offset.to_string().as_bytes());
         }
-        Sheet::Rdb(Box::new(writer), Scribe::new(snapshot.sizes()), self.access_shown(now))
+        Sheet::Rdb(Box::new(writer), SnapshotWriter::new(snapshot.sizes()), self.access_shown(now))
     }
 
     /// How a snapshot is written, as the options say.
@@ -93,7 +93,7 @@ impl Sheet {
     /// Writes a record.
     pub fn write(&mut self, record: Record<'_>) {
         match self {
-            Self::Rdb(writer, scribe, access) => scribe.write(writer, record, &*access),
+            Self::Rdb(writer, snapshot_writer, access) => snapshot_writer.write(writer, record, &*access),
             Self::Requests(requests) => requests.write(record),
         }
     }
@@ -101,7 +101,7 @@ impl Sheet {
     /// How many keys were written.
     pub fn keys_len(&self) -> u64 {
         match self {
-            Self::Rdb(_, scribe, _) => scribe.keys_len(),
+            Self::Rdb(_, snapshot_writer, _) => snapshot_writer.keys_len(),
             Self::Requests(requests) => requests.keys_len(),
         }
     }

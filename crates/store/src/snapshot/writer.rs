@@ -13,7 +13,7 @@ const NO_TIME: i64 = i64::MIN;
 
 /// Writes records into one file.
 #[derive(Debug, Default)]
-pub struct Scribe {
+pub struct SnapshotWriter {
     /// The database to which the file's keys belong from here on.
     db: Option<usize>,
     /// How many keys each database has, until the file says so.
@@ -23,7 +23,7 @@ pub struct Scribe {
     pending: Vec<PendingCopy>,
 }
 
-impl Scribe {
+impl SnapshotWriter {
     /// Writes a snapshot of these sizes, which the file says in front of each database's first key.
     pub fn new(sizes: &[Size]) -> Self {
         Self { sizes: sizes.to_vec(), ..Self::default() }
