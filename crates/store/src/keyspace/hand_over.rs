@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::shard::Shard;
 use crate::table::entry::body::Body;
 use crate::table::owed::Recipient;
-use crate::value::handover::opening::Opening;
+use crate::value::handover::open_value::OpenValue;
 use crate::value::handover::owing::Budget;
 use crate::value::handover::queue::SnapshotQueue;
 use crate::value::key_hash::Key;
@@ -25,9 +25,9 @@ impl Shard {
     /// A value that is about to be put under a key. It may have been taken from under another while it was open.
     pub(super) fn followed<'a>(body: Body<'a>, key: &[u8]) -> Body<'a> {
         if let Body::Object(object) = &body
-            && let Some(opening) = object.view().opening()
+            && let Some(open_value) = object.view().open_value()
         {
-            opening.follow(key);
+            open_value.follow(key);
         }
         body
     }
@@ -47,8 +47,8 @@ impl Shard {
     }
 
     /// Hands over more of an opened value if it is under this key; whether it is.
-    pub(crate) fn hand_over_opened(&mut self, key: Key<'_>, opening: &Arc<Opening>, budget: &mut Budget) -> bool {
+    pub(crate) fn hand_over_opened(&mut self, key: Key<'_>, open_value: &Arc<OpenValue>, budget: &mut Budget) -> bool {
         let position = self.placement.position(key.hash);
-        self.tables.iter_mut().any(|table| table.hand_over_opened(position, key.name, opening, budget))
+        self.tables.iter_mut().any(|table| table.hand_over_opened(position, key.name, open_value, budget))
     }
 }

@@ -12,7 +12,7 @@ use crate::table::entry::handle::EntryRef;
 use crate::types::stream::group::PendingCopy;
 use crate::value::collection::Collection;
 use crate::value::form::Form;
-use crate::value::handover::opening::Opening;
+use crate::value::handover::open_value::OpenValue;
 
 /// Who numbers the types: what came after version 11 of the format has not the same numbers everywhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub(super) trait RdbType: Sized {
     fn write_copied(_record: Record<'_>, _form: Form, _bytes: &[u8], _now_ms: i64) {}
 
     /// Begins a large value that comes in the parts that were announced.
-    fn open(record: Record<'_>, opening: &Opening);
+    fn open(record: Record<'_>, open_value: &OpenValue);
 
     /// Writes a part that is an entry of its table; what is made of no table has none.
     fn write_member(_encoder: &mut Encoder, _entry: &EntryRef<'_>) {}
@@ -69,5 +69,5 @@ pub(super) trait RdbType: Sized {
     fn write_part(_encoder: &mut Encoder, _place: u128, _bytes: &[u8]) {}
 
     /// Writes what stands behind the parts. What was pending of a stream came in no order.
-    fn close(_encoder: &mut Encoder, _opening: &Opening, _pending: Vec<PendingCopy>) {}
+    fn close(_encoder: &mut Encoder, _opening: &OpenValue, _pending: Vec<PendingCopy>) {}
 }

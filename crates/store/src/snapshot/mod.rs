@@ -22,7 +22,7 @@ use crate::keyspace::Store;
 use crate::keyspace::locks::Locked;
 use crate::value::handover::backlog::Backlog;
 pub use crate::value::handover::backlog::Waiting;
-use crate::value::handover::opening::{Delivery, Opening};
+use crate::value::handover::open_value::{Delivery, OpenValue};
 pub use crate::value::handover::owing::Budget;
 use crate::value::handover::queue::SnapshotQueue;
 pub use record::{Bytes, Keys, Large, Members, Pendings, Record};
@@ -75,7 +75,7 @@ impl std::error::Error for Unfinished {}
 
 /// A large value that is being written.
 struct Current {
-    opening: Arc<Opening>,
+    open_value: Arc<OpenValue>,
     /// How many of its parts have come.
     delivered: usize,
 }
@@ -189,14 +189,14 @@ impl Snapshot {
 
     /// Hands over some more; false if nothing was found that owes.
     fn hold(&mut self, store: &Store, mut budget: Budget) -> bool {
-        if let Some(Current { opening, .. }) = &self.current {
-            if opening.hand_over_ended(&mut budget) {
+        if let Some(Current { open_value, .. }) = &self.current {
+            if open_value.hand_over_ended(&mut budget) {
                 return true;
             }
-            let name = opening.key_now();
+            let name = open_value.key_now();
             let key = store.key(&name);
             let (mut shard, began) = (store.lock_of(key.hash), (self.clock)());
-            let has_moved = shard.hand_over_opened(key, opening, &mut budget);
+            let has_moved = shard.hand_over_opened(key, open_value, &mut budget);
             drop(shard);
             self.note_hold(began);
             // What is not there is in a table that the store has let go of, or on its way to another key.
@@ -227,38 +227,41 @@ impl Snapshot {
     fn deliver(&mut self, sink: &mut dyn FnMut(Record<'_>)) -> Result<(), Torn> {
         let backlog = Arc::clone(self.queue.backlog());
         loop {
-            let Some(Current { opening, delivered }) = &mut self.current else {
+            let Some(Current { open_value, delivered }) = &mut self.current else {
                 for (db, mut batch) in self.queue.take_batches() {
                     let bytes = batch.bytes();
                     sink(Record::Keys(Keys::new(db, &mut batch)));
                     backlog.release(bytes);
                 }
-                let Some(opening) = self.queue.take_opened() else { return Ok(()) };
+                let Some(open_value) = self.queue.take_opened() else { return Ok(()) };
                 if !backlog.is_aborted() {
-                    sink(Record::Open(&Large::new(&opening)));
+                    sink(Record::Open(&Large::new(&open_value)));
                 }
-                self.current = Some(Current { opening, delivered: 0 });
+                self.current = Some(Current { open_value, delivered: 0 });
                 continue;
             };
-            let delivery = opening.take();
+            let delivery = open_value.take();
             let (len, bytes, is_finished) = (delivery.len(), delivery.bytes(), delivery.is_finished);
             *delivered += len;
             if !backlog.is_aborted() {
-                let is_right =
-                    if is_finished { *delivered == opening.parts_len() } else { *delivered <= opening.parts_len() };
+                let is_right = if is_finished {
+                    *delivered == open_value.parts_len()
+                } else {
+                    *delivered <= open_value.parts_len()
+                };
                 if !is_right {
                     backlog.release(bytes);
                     return Err(Torn);
                 }
-                give(opening, delivery, sink);
+                give(open_value, delivery, sink);
             }
             backlog.release(bytes);
             if !is_finished {
                 return Ok(());
             }
-            opening.close();
+            open_value.close();
             if !backlog.is_aborted() {
-                sink(Record::Close(&Large::new(opening)));
+                sink(Record::Close(&Large::new(open_value)));
             }
             self.current = None;
         }
@@ -266,8 +269,8 @@ impl Snapshot {
 }
 
 /// Gives out parts of a large value.
-fn give(opening: &Arc<Opening>, delivery: Delivery, sink: &mut dyn FnMut(Record<'_>)) {
-    let large = Large::new(opening);
+fn give(open_value: &Arc<OpenValue>, delivery: Delivery, sink: &mut dyn FnMut(Record<'_>)) {
+    let large = Large::new(open_value);
     for mut batch in delivery.batches {
         sink(Record::Members(&large, Members::new(&mut batch)));
     }
@@ -284,8 +287,8 @@ impl Drop for Snapshot {
         if self.is_over {
             return;
         }
-        if let Some(Current { opening, .. }) = self.current.take() {
-            self.queue.announce_again(opening);
+        if let Some(Current { open_value, .. }) = self.current.take() {
+            self.queue.announce_again(open_value);
         }
         self.queue.abort();
     }

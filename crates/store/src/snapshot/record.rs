@@ -19,7 +19,7 @@ use crate::value::Kind;
 use crate::value::collection::Collection;
 use crate::value::form::Form;
 use crate::value::handover::entry_batch::EntryBatch;
-use crate::value::handover::opening::{Opening, Part};
+use crate::value::handover::open_value::{OpenValue, Part};
 
 /// Something to be written.
 pub enum Record<'a> {
@@ -147,11 +147,11 @@ impl<'a> Pendings<'a> {
 }
 
 /// A large value: where it stood, and what it was.
-pub struct Large(Arc<Opening>);
+pub struct Large(Arc<OpenValue>);
 
 impl Large {
-    pub(super) fn new(opening: &Arc<Opening>) -> Self {
-        Self(Arc::clone(opening))
+    pub(super) fn new(open_value: &Arc<OpenValue>) -> Self {
+        Self(Arc::clone(open_value))
     }
 
     /// The number that the database had.
@@ -180,7 +180,7 @@ impl Large {
     }
 
     /// What was captured of it.
-    pub(super) fn opening(&self) -> &Opening {
+    pub(super) fn open_value(&self) -> &OpenValue {
         &self.0
     }
 

@@ -49,7 +49,7 @@ impl SnapshotWriter {
             Record::Close(large) => {
                 let pending = std::mem::take(&mut self.pending);
                 if !large.is_packed() {
-                    writer.parts().close(large.opening(), pending);
+                    writer.parts().close(large.open_value(), pending);
                 }
             }
         }
@@ -83,7 +83,7 @@ fn head<'a>(large: &'a Large, access: &impl Fn(u32) -> Access) -> Head<'a> {
 fn open(writer: &mut Writer, large: &Large, access: &impl Fn(u32) -> Access) {
     // What is packed has one part, which is the whole record.
     if !large.is_packed() {
-        writer.record(&head(large, access)).open(large.opening());
+        writer.record(&head(large, access)).open(large.open_value());
     }
 }
 

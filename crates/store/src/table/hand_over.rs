@@ -10,7 +10,7 @@ use super::{Place, Table};
 use crate::memory::prefetch::prefetch;
 use crate::value::Kind;
 use crate::value::collection::{Object, ObjectRef};
-use crate::value::handover::opening::Opening;
+use crate::value::handover::open_value::OpenValue;
 use crate::value::handover::owing::{Budget, Owing};
 use std::fmt;
 use std::sync::Arc;
@@ -91,20 +91,26 @@ impl Table {
     }
 
     /// What was opened of this table as a collection's, while it is.
-    pub fn opening(&self) -> Option<&Arc<Opening>> {
+    pub fn open_value(&self) -> Option<&Arc<OpenValue>> {
         match self.owed.as_ref()?.recipient() {
-            Recipient::Members(opening) => Some(opening),
+            Recipient::Members(open_value) => Some(open_value),
             Recipient::Keys { .. } => None,
         }
     }
 
     /// Hands over more of the collection under a key, if it is the one that was opened; whether it is.
-    pub fn hand_over_opened(&mut self, position: u64, key: &[u8], opening: &Arc<Opening>, budget: &mut Budget) -> bool {
+    pub fn hand_over_opened(
+        &mut self,
+        position: u64,
+        key: &[u8],
+        open_value: &Arc<OpenValue>,
+        budget: &mut Budget,
+    ) -> bool {
         let Some(entry) = self.find(position, key).map(|entry| entry.entry()) else { return false };
-        if opening.label().kind == Kind::String {
-            return hand_over_string(entry, opening, &mut self.heap, budget);
+        if open_value.label().kind == Kind::String {
+            return hand_over_string(entry, open_value, &mut self.heap, budget);
         }
-        let is_it = |object: ObjectRef<'_>| object.opening().is_some_and(|other| Arc::ptr_eq(other, opening));
+        let is_it = |object: ObjectRef<'_>| object.open_value().is_some_and(|other| Arc::ptr_eq(other, open_value));
         if !entry.object().is_some_and(is_it) {
             return false;
         }
@@ -125,7 +131,7 @@ impl Table {
         let table = Box::new(std::mem::replace(self, empty));
         match table.owed.as_ref().map(|owed| owed.recipient().clone()) {
             Some(Recipient::Keys { queue, .. }) => queue.adopt(table),
-            Some(Recipient::Members(opening)) => opening.adopt(table),
+            Some(Recipient::Members(open_value)) => open_value.adopt(table),
             None => return false,
         }
         true

@@ -11,7 +11,7 @@ use super::entry::Entry;
 use crate::memory::heap::Heap;
 use crate::value::collection::{Object, ObjectRef};
 use crate::value::handover::entry_batch::EntryBatch;
-use crate::value::handover::opening::{Frame, Label, Opening, Part};
+use crate::value::handover::open_value::{Frame, Label, OpenValue, Part};
 use crate::value::handover::owing::Budget;
 use crate::value::handover::pages::{self, PAGED_FROM_BYTES, Strings};
 use crate::value::handover::queue::SnapshotQueue;
@@ -33,7 +33,7 @@ pub(crate) enum Recipient {
         db: usize,
     },
     /// The members of a collection: to what was opened for it.
-    Members(Arc<Opening>),
+    Members(Arc<OpenValue>),
 }
 
 /// What a table still owes.
@@ -60,7 +60,7 @@ impl Owed {
     pub fn is_aborted(&self) -> bool {
         match &self.recipient {
             Recipient::Keys { queue, .. } => queue.backlog().is_aborted(),
-            Recipient::Members(opening) => opening.is_aborted(),
+            Recipient::Members(open_value) => open_value.is_aborted(),
         }
     }
 
@@ -106,7 +106,7 @@ impl Owed {
         let batch = std::mem::take(&mut self.batch);
         match &self.recipient {
             Recipient::Keys { queue, db } => queue.hand(*db, batch),
-            Recipient::Members(opening) => opening.hand(batch),
+            Recipient::Members(open_value) => open_value.hand(batch),
         }
     }
 
@@ -114,7 +114,7 @@ impl Owed {
     pub fn abandon(self) {
         match &self.recipient {
             Recipient::Keys { queue, .. } => queue.finish_table(true),
-            Recipient::Members(opening) => opening.finish(),
+            Recipient::Members(open_value) => open_value.finish(),
         }
     }
 
@@ -123,7 +123,7 @@ impl Owed {
         self.hand();
         match &self.recipient {
             Recipient::Keys { queue, .. } => queue.finish_table(self.left == 0),
-            Recipient::Members(opening) => opening.finish(),
+            Recipient::Members(open_value) => open_value.finish(),
         }
     }
 }
@@ -141,19 +141,25 @@ fn label(entry: Entry, db: usize) -> Label {
 /// Opens a long string.
 fn open_string(entry: Entry, queue: &Arc<SnapshotQueue>, db: usize, heap: &mut Heap) {
     let Some(buffer) = entry.shared() else { return };
-    let opening = Arc::new(Opening::new(label(entry, db), pages::frame(buffer.len()), Arc::clone(queue.backlog())));
+    let open_value =
+        Arc::new(OpenValue::new(label(entry, db), pages::frame(buffer.len()), Arc::clone(queue.backlog())));
     let watch = heap.watch().get_or_insert_with(|| Box::new(Box::new(Strings::default())));
     if let Some(strings) = watch.as_any().downcast_mut::<Strings>() {
-        strings.open(&buffer, &opening);
+        strings.open(&buffer, &open_value);
     }
-    queue.announce(opening);
+    queue.announce(open_value);
 }
 
 /// Hands over more of a long string, if it is what was opened; whether it is.
-pub(crate) fn hand_over_string(entry: Entry, opening: &Arc<Opening>, heap: &mut Heap, budget: &mut Budget) -> bool {
+pub(crate) fn hand_over_string(
+    entry: Entry,
+    open_value: &Arc<OpenValue>,
+    heap: &mut Heap,
+    budget: &mut Budget,
+) -> bool {
     let (Some(buffer), Some(watch)) = (entry.shared(), heap.watch()) else { return false };
     let Some(strings) = watch.as_any().downcast_mut::<Strings>() else { return false };
-    let is_it = strings.hand_over(&buffer, opening, budget);
+    let is_it = strings.hand_over(&buffer, open_value, budget);
     if strings.is_empty() {
         *heap.watch() = None;
     }
@@ -172,25 +178,25 @@ fn open(
     let label = label(entry, db);
     let backlog = Arc::clone(queue.backlog());
     if let Some((form, bytes)) = object.packed() {
-        let opening = Opening::new(label, Frame { parts: 1, walks: 1, beside: Some(Box::new(form)) }, backlog);
-        opening.hand_part(0, Part { bytes: bytes.into(), unpacked_len: 0 });
-        opening.finish();
-        queue.announce(Arc::new(opening));
+        let open_value = OpenValue::new(label, Frame { parts: 1, walks: 1, beside: Some(Box::new(form)) }, backlog);
+        open_value.hand_part(0, Part { bytes: bytes.into(), unpacked_len: 0 });
+        open_value.finish();
+        queue.announce(Arc::new(open_value));
         budget.spend(bytes.len());
         return true;
     }
     let (frame, bytes) = (object.frame(), object.memory());
-    let opening = Arc::new(Opening::new(label, frame, backlog));
+    let open_value = Arc::new(OpenValue::new(label, frame, backlog));
     let is_whole = bytes <= WHOLE_BYTES_MAX;
     let begin = |object: &mut Object| {
-        object.open(&opening);
+        object.open(&open_value);
         if is_whole {
             object.hand_over(&mut Budget::unbounded());
         }
     };
     // SAFETY: nothing refers to the entry's value but `object`, which is not used any more.
     unsafe { entry.change_object(heap, begin) };
-    queue.announce(opening);
+    queue.announce(open_value);
     budget.spend(if is_whole { bytes } else { 0 });
     is_whole
 }

@@ -14,7 +14,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::form::{Form, PACKED_INLINE_MAX};
-use super::handover::opening::{Frame, Opening};
+use super::handover::open_value::{Frame, OpenValue};
 use super::handover::owing::Budget;
 use super::key_hash::HashKey;
 use super::{Encoding, Kind};
@@ -72,10 +72,10 @@ pub trait Collection: Clone + Send + 'static {
     fn frame(&self) -> Frame;
 
     /// From now on every part is handed over before it changes.
-    fn open(&mut self, opening: &Arc<Opening>);
+    fn open(&mut self, open_value: &Arc<OpenValue>);
 
     /// What was opened, while parts are owed.
-    fn opening(&self) -> Option<&Arc<Opening>>;
+    fn open_value(&self) -> Option<&Arc<OpenValue>>;
 
     /// Hands over more of the parts that are owed, in order.
     fn hand_over(&mut self, budget: &mut Budget);
@@ -112,8 +112,8 @@ struct Abilities {
     prefetch: fn(ObjectRef<'_>, MemberPlace, PrefetchStep),
     copy: fn(ObjectRef<'_>) -> Object,
     frame: fn(ObjectRef<'_>) -> Frame,
-    open: fn(&mut Object, &Arc<Opening>),
-    opening: for<'a> fn(ObjectRef<'a>) -> Option<&'a Arc<Opening>>,
+    open: fn(&mut Object, &Arc<OpenValue>),
+    open_value: for<'a> fn(ObjectRef<'a>) -> Option<&'a Arc<OpenValue>>,
     hand_over: fn(&mut Object, &mut Budget),
     /// # Safety
     /// The object is used no more, nor dropped once more.
@@ -134,8 +134,8 @@ impl Abilities {
                 prefetch: |object, place, step| object.known::<C>().prefetch(place, step),
                 copy: |object| Object::new(object.known::<C>().clone()),
                 frame: |object| object.known::<C>().frame(),
-                open: |object, opening| object.get_mut::<C>().expect("it is of this type").open(opening),
-                opening: |object| object.known::<C>().opening(),
+                open: |object, open_value| object.get_mut::<C>().expect("it is of this type").open(open_value),
+                open_value: |object| object.known::<C>().open_value(),
                 hand_over: |object, budget| object.get_mut::<C>().expect("it is of this type").hand_over(budget),
                 drop: |object| {
                     // SAFETY: `Object::new` made the address of such a box, and the object ends here.
@@ -182,8 +182,8 @@ impl Object {
     }
 
     /// See [`Collection::open`].
-    pub fn open(&mut self, opening: &Arc<Opening>) {
-        (self.view().abilities().open)(self, opening);
+    pub fn open(&mut self, open_value: &Arc<OpenValue>) {
+        (self.view().abilities().open)(self, open_value);
     }
 
     /// See [`Collection::hand_over`].
@@ -302,9 +302,9 @@ impl<'a> ObjectRef<'a> {
         (self.abilities().frame)(self)
     }
 
-    /// See [`Collection::opening`].
-    pub fn opening(self) -> Option<&'a Arc<Opening>> {
-        (self.abilities().opening)(self)
+    /// See [`Collection::open_value`].
+    pub fn open_value(self) -> Option<&'a Arc<OpenValue>> {
+        (self.abilities().open_value)(self)
     }
 
     /// Form and bytes, if they may lie in an entry.

@@ -15,7 +15,7 @@ use crate::types::hash::fields::AreTimed;
 use crate::types::hash::{Map, MapRef};
 use crate::value::collection::Collection;
 use crate::value::form::Form;
-use crate::value::handover::opening::Opening;
+use crate::value::handover::open_value::OpenValue;
 use crate::value::{Deadline, ValueRef};
 
 const HASH: u8 = 4;
@@ -77,9 +77,9 @@ impl RdbType for Map {
         write_hash(record, collection_of_bytes::<Self>(form, bytes), now_ms);
     }
 
-    fn open(record: Record<'_>, opening: &Opening) {
-        let is_timed = opening.beside().is_some_and(|AreTimed(is_timed)| *is_timed);
-        record.open_hash(opening.parts_len() as u64, is_timed);
+    fn open(record: Record<'_>, open_value: &OpenValue) {
+        let is_timed = open_value.beside().is_some_and(|AreTimed(is_timed)| *is_timed);
+        record.open_hash(open_value.parts_len() as u64, is_timed);
     }
 
     fn write_member(encoder: &mut Encoder, entry: &EntryRef<'_>) {

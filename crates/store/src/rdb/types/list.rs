@@ -16,7 +16,7 @@ use crate::types::list::{List, ListRef};
 use crate::value::ValueRef;
 use crate::value::collection::Collection;
 use crate::value::form::Form;
-use crate::value::handover::opening::Opening;
+use crate::value::handover::open_value::OpenValue;
 
 const LIST: u8 = 1;
 const LIST_ZIPLIST: u8 = 10;
@@ -58,8 +58,8 @@ impl RdbType for List {
         write_list(record, collection_of_bytes::<Self>(form, bytes));
     }
 
-    fn open(record: Record<'_>, opening: &Opening) {
-        record.open_list(opening.parts_len() as u64);
+    fn open(record: Record<'_>, open_value: &OpenValue) {
+        record.open_list(open_value.parts_len() as u64);
     }
 
     fn write_part(encoder: &mut Encoder, _: u128, bytes: &[u8]) {

@@ -27,7 +27,7 @@ use crate::types::stream::Stream;
 use crate::types::stream::group::PendingCopy;
 use crate::value::Kind;
 use crate::value::form::Form;
-use crate::value::handover::opening::Opening;
+use crate::value::handover::open_value::OpenValue;
 
 /// Values of modules, which are not there.
 const MODULE: u8 = 6;
@@ -97,8 +97,8 @@ macro_rules! types {
             }
 
             /// A large value that a snapshot has opened, in the parts that were announced.
-            pub(crate) fn open(self, opening: &Opening) {
-                match opening.label().kind { $(Kind::$name => <$value>::open(self, opening),)+ }
+            pub(crate) fn open(self, open_value: &OpenValue) {
+                match open_value.label().kind { $(Kind::$name => <$value>::open(self, open_value),)+ }
             }
         }
 
@@ -115,8 +115,8 @@ macro_rules! types {
             }
 
             /// What stands behind the parts. What was pending of a stream came in no order.
-            pub(crate) fn close(&mut self, opening: &Opening, pending: Vec<PendingCopy>) {
-                match opening.label().kind { $(Kind::$name => <$value>::close(self, opening, pending),)+ }
+            pub(crate) fn close(&mut self, open_value: &OpenValue, pending: Vec<PendingCopy>) {
+                match open_value.label().kind { $(Kind::$name => <$value>::close(self, open_value, pending),)+ }
             }
         }
     };

@@ -15,7 +15,7 @@ use crate::types::set::{Set, SetRef};
 use crate::value::ValueRef;
 use crate::value::collection::Collection;
 use crate::value::form::Form;
-use crate::value::handover::opening::Opening;
+use crate::value::handover::open_value::OpenValue;
 
 const SET: u8 = 2;
 const SET_INTSET: u8 = 11;
@@ -46,8 +46,8 @@ impl RdbType for Set {
         write_set(record, collection_of_bytes::<Self>(form, bytes));
     }
 
-    fn open(record: Record<'_>, opening: &Opening) {
-        record.open_set(opening.parts_len() as u64);
+    fn open(record: Record<'_>, open_value: &OpenValue) {
+        record.open_set(open_value.parts_len() as u64);
     }
 
     fn write_member(encoder: &mut Encoder, entry: &EntryRef<'_>) {

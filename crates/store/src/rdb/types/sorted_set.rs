@@ -15,7 +15,7 @@ use crate::types::sorted_set::{SortedSet, SortedSetRef};
 use crate::value::ValueRef;
 use crate::value::collection::Collection;
 use crate::value::form::Form;
-use crate::value::handover::opening::Opening;
+use crate::value::handover::open_value::OpenValue;
 
 /// The scores are text.
 const SORTED_SET_TEXT: u8 = 3;
@@ -55,8 +55,8 @@ impl RdbType for SortedSet {
         write_sorted_set(record, collection_of_bytes::<Self>(form, bytes));
     }
 
-    fn open(record: Record<'_>, opening: &Opening) {
-        record.open_sorted_set(opening.parts_len() as u64);
+    fn open(record: Record<'_>, open_value: &OpenValue) {
+        record.open_sorted_set(open_value.parts_len() as u64);
     }
 
     fn write_member(encoder: &mut Encoder, entry: &EntryRef<'_>) {

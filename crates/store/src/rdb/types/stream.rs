@@ -18,7 +18,7 @@ use crate::types::stream::group::{Consumer, Pending, PendingCopy, StreamGroup};
 use crate::types::stream::hand_over::Beside;
 use crate::types::stream::id::StreamId;
 use crate::types::stream::{Stream, StreamCounters};
-use crate::value::handover::opening::Opening;
+use crate::value::handover::open_value::OpenValue;
 use crate::value::{Digits, ValueRef};
 
 const STREAM: u8 = 15;
@@ -60,16 +60,16 @@ impl RdbType for Stream {
         write_stream(record, collection_of::<Self>(entry));
     }
 
-    fn open(record: Record<'_>, opening: &Opening) {
-        record.open_stream(opening.beside().map_or(0, |Beside { blocks, .. }| *blocks as u64));
+    fn open(record: Record<'_>, open_value: &OpenValue) {
+        record.open_stream(open_value.beside().map_or(0, |Beside { blocks, .. }| *blocks as u64));
     }
 
     fn write_part(encoder: &mut Encoder, place: u128, bytes: &[u8]) {
         encoder.block(id_at(place), Packed::new(bytes));
     }
 
-    fn close(encoder: &mut Encoder, opening: &Opening, pending: Vec<PendingCopy>) {
-        if let Some(Beside { rest, .. }) = opening.beside() {
+    fn close(encoder: &mut Encoder, open_value: &OpenValue, pending: Vec<PendingCopy>) {
+        if let Some(Beside { rest, .. }) = open_value.beside() {
             write_behind_blocks(encoder, rest, pending);
         }
     }

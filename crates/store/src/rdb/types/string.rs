@@ -10,7 +10,7 @@ use super::super::scan::{Input, Source};
 use crate::table::entry::handle::EntryRef;
 use crate::value::ValueRef;
 use crate::value::form::Form;
-use crate::value::handover::opening::Opening;
+use crate::value::handover::open_value::OpenValue;
 use crate::value::handover::pages::Length;
 
 pub(crate) const STRING: u8 = 0;
@@ -43,8 +43,8 @@ impl RdbType for Vec<u8> {
         });
     }
 
-    fn open(record: Record<'_>, opening: &Opening) {
-        record.open_string(opening.beside().map_or(0, |Length(length)| *length as u64));
+    fn open(record: Record<'_>, open_value: &OpenValue) {
+        record.open_string(open_value.beside().map_or(0, |Length(length)| *length as u64));
     }
 
     fn write_part(encoder: &mut Encoder, _: u128, bytes: &[u8]) {

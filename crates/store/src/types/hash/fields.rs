@@ -11,7 +11,7 @@ use crate::table::entry::body::Body;
 use crate::table::entry::handle::EntryRef;
 use crate::table::owed::Recipient;
 use crate::table::{Placement, Table};
-use crate::value::handover::opening::{Frame, Opening};
+use crate::value::handover::open_value::{Frame, OpenValue};
 use crate::value::handover::owing::Budget;
 use crate::value::key_hash::HashKey;
 use crate::value::{Deadline, Value, ValueRef, is_expired};
@@ -162,12 +162,12 @@ impl Fields {
         Frame { parts: self.len(), walks: 1, beside: Some(Box::new(AreTimed(self.table.volatile_len() > 0))) }
     }
 
-    pub fn open(&mut self, opening: &Arc<Opening>) {
-        self.table.owe(Recipient::Members(Arc::clone(opening)));
+    pub fn open(&mut self, open_value: &Arc<OpenValue>) {
+        self.table.owe(Recipient::Members(Arc::clone(open_value)));
     }
 
-    pub fn opening(&self) -> Option<&Arc<Opening>> {
-        self.table.opening()
+    pub fn open_value(&self) -> Option<&Arc<OpenValue>> {
+        self.table.open_value()
     }
 
     pub fn hand_over(&mut self, budget: &mut Budget) {

@@ -14,7 +14,7 @@ use crate::packed::listpack::Packed;
 use crate::packed::pack::Pack;
 use crate::value::collection::{Collection, MemberPlace};
 use crate::value::form::Form;
-use crate::value::handover::opening::{Frame, Opening};
+use crate::value::handover::open_value::{Frame, OpenValue};
 use crate::value::handover::owing::Budget;
 use crate::value::key_hash::HashKey;
 use crate::value::{Deadline, Digits, Encoding, Kind, ValueRef, is_expired};
@@ -145,16 +145,16 @@ impl Collection for Map {
         }
     }
 
-    fn open(&mut self, opening: &Arc<Opening>) {
+    fn open(&mut self, open_value: &Arc<OpenValue>) {
         if let Inner::Table(fields) = &mut self.inner {
-            fields.open(opening);
+            fields.open(open_value);
         }
     }
 
-    fn opening(&self) -> Option<&Arc<Opening>> {
+    fn open_value(&self) -> Option<&Arc<OpenValue>> {
         match &self.inner {
             Inner::Packed(_) => None,
-            Inner::Table(fields) => fields.opening(),
+            Inner::Table(fields) => fields.open_value(),
         }
     }
 

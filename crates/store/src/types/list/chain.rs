@@ -15,7 +15,7 @@ use super::nodes::Nodes;
 use crate::packed::listpack::Packed;
 use crate::packed::pack::Pack;
 use crate::value::ValueRef;
-use crate::value::handover::opening::Opening;
+use crate::value::handover::open_value::OpenValue;
 use crate::value::handover::owing::{Budget, Owing};
 
 /// One of the two ends of a list.
@@ -73,13 +73,13 @@ impl Chain {
     }
 
     /// From now on all packs are owed to what was opened for a snapshot.
-    pub(crate) fn owe(&mut self, opening: &Arc<Opening>) {
-        self.nodes.owe(opening);
+    pub(crate) fn owe(&mut self, open_value: &Arc<OpenValue>) {
+        self.nodes.owe(open_value);
     }
 
     /// What was opened for a snapshot, while anything is owed.
-    pub(crate) fn opening(&self) -> Option<&Arc<Opening>> {
-        self.nodes.opening()
+    pub(crate) fn open_value(&self) -> Option<&Arc<OpenValue>> {
+        self.nodes.open_value()
     }
 
     /// Hands over what is owed, from the front on.

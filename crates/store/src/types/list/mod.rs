@@ -16,7 +16,7 @@ use crate::packed::listpack::Packed;
 use crate::packed::pack::Pack;
 use crate::value::collection::Collection;
 use crate::value::form::Form;
-use crate::value::handover::opening::{Frame, Opening};
+use crate::value::handover::open_value::{Frame, OpenValue};
 use crate::value::handover::owing::Budget;
 use crate::value::key_hash::HashKey;
 use crate::value::{Encoding, Kind, ValueRef};
@@ -331,14 +331,14 @@ impl Collection for List {
         Frame { parts: self.chain().map_or(0, |chain| chain.packs().len()), walks: 1, beside: None }
     }
 
-    fn open(&mut self, opening: &Arc<Opening>) {
+    fn open(&mut self, open_value: &Arc<OpenValue>) {
         if let Self::Chain(chain) = self {
-            chain.owe(opening);
+            chain.owe(open_value);
         }
     }
 
-    fn opening(&self) -> Option<&Arc<Opening>> {
-        self.chain()?.opening()
+    fn open_value(&self) -> Option<&Arc<OpenValue>> {
+        self.chain()?.open_value()
     }
 
     fn hand_over(&mut self, budget: &mut Budget) {

@@ -12,7 +12,7 @@ use super::lzf;
 use crate::packed::listpack::Packed;
 use crate::packed::pack::Pack;
 use crate::value::ValueRef;
-use crate::value::handover::opening::Part;
+use crate::value::handover::open_value::Part;
 
 /// Packs below this size stay as they are, as in Redis: there is little to gain.
 const COMPRESSED_FROM_BYTES: usize = 48;

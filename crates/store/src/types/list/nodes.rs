@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::node::Node;
 use super::owed::Owed;
 use crate::packed::pack::Pack;
-use crate::value::handover::opening::Opening;
+use crate::value::handover::open_value::OpenValue;
 use crate::value::handover::owing::{Budget, Owing};
 
 /// The packs of a long list, in order.
@@ -121,13 +121,13 @@ impl Nodes {
 /// What a snapshot is owed.
 impl Nodes {
     /// From now on all packs are owed to what was opened.
-    pub fn owe(&mut self, opening: &Arc<Opening>) {
-        self.owed = Some(Box::new(Owed::new(Arc::clone(opening), self.nodes.len())));
+    pub fn owe(&mut self, open_value: &Arc<OpenValue>) {
+        self.owed = Some(Box::new(Owed::new(Arc::clone(open_value), self.nodes.len())));
     }
 
     /// What was opened, while anything is owed.
-    pub fn opening(&self) -> Option<&Arc<Opening>> {
-        self.owed.as_ref().map(|owed| owed.opening())
+    pub fn open_value(&self) -> Option<&Arc<OpenValue>> {
+        self.owed.as_ref().map(|owed| owed.open_value())
     }
 
     /// Hands a pack over that is about to change or to go, if it is owed.
@@ -148,7 +148,7 @@ impl Nodes {
 
     fn settle_owed(&mut self) {
         if let Some(owed) = self.owed.take_if(|owed| owed.is_done()) {
-            owed.opening().finish();
+            owed.open_value().finish();
         }
     }
 }
@@ -165,8 +165,8 @@ impl Owing for Nodes {
 
 impl Drop for Nodes {
     fn drop(&mut self) {
-        if let Some(opening) = self.opening().map(Arc::clone) {
-            opening.end_of(self, |nodes| nodes.owed.take().is_some());
+        if let Some(open_value) = self.open_value().map(Arc::clone) {
+            open_value.end_of(self, |nodes| nodes.owed.take().is_some());
         }
     }
 }

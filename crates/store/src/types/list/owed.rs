@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::node::Node;
-use crate::value::handover::opening::Opening;
+use crate::value::handover::open_value::OpenValue;
 use crate::value::handover::owing::Budget;
 
 /// Instead of the place of a pack that is not owed.
@@ -16,7 +16,7 @@ const NOT_OWED: u32 = u32::MAX;
 
 /// What a list still owes.
 pub(crate) struct Owed {
-    opening: Arc<Opening>,
+    open_value: Arc<OpenValue>,
     /// The place of each pack at the instant.
     places: VecDeque<u32>,
     /// Where the walk stands: no pack before this one is owed.
@@ -26,13 +26,13 @@ pub(crate) struct Owed {
 
 impl Owed {
     /// All of these packs are owed.
-    pub fn new(opening: Arc<Opening>, packs: usize) -> Self {
+    pub fn new(open_value: Arc<OpenValue>, packs: usize) -> Self {
         let places = (0..packs).map(|place| u32::try_from(place).expect("a list has fewer packs")).collect();
-        Self { opening, places, at: 0, left: packs }
+        Self { open_value, places, at: 0, left: packs }
     }
 
-    pub fn opening(&self) -> &Arc<Opening> {
-        &self.opening
+    pub fn open_value(&self) -> &Arc<OpenValue> {
+        &self.open_value
     }
 
     /// Whether nothing is owed any longer.
@@ -47,10 +47,10 @@ impl Owed {
             return None;
         }
         self.left -= 1;
-        let part = if self.opening.is_aborted() { None } else { Some(pack.to_part()) };
+        let part = if self.open_value.is_aborted() { None } else { Some(pack.to_part()) };
         let bytes = part.as_ref().map_or(0, |part| part.bytes.len());
         if let Some(part) = part {
-            self.opening.hand_part(u128::from(place), part);
+            self.open_value.hand_part(u128::from(place), part);
         }
         Some((place, bytes))
     }
@@ -90,7 +90,7 @@ impl Owed {
             self.at += 1;
         }
         if let Some(place) = reached {
-            self.opening.reach(u128::from(place));
+            self.open_value.reach(u128::from(place));
         }
         if self.at == packs.len() {
             // All that stayed was met. What is missing now is missed when the parts are counted.

@@ -16,7 +16,7 @@ use crate::table::owed::Recipient;
 use crate::table::{Placement, Table};
 use crate::value::collection::{Collection, MemberPlace};
 use crate::value::form::Form;
-use crate::value::handover::opening::{Frame, Opening};
+use crate::value::handover::open_value::{Frame, OpenValue};
 use crate::value::handover::owing::Budget;
 use crate::value::key_hash::HashKey;
 use crate::value::{Digits, Encoding, Kind, ValueRef};
@@ -160,14 +160,14 @@ impl Collection for Set {
         Frame { parts: self.table().map_or(0, Table::len), walks: 1, beside: None }
     }
 
-    fn open(&mut self, opening: &Arc<Opening>) {
+    fn open(&mut self, open_value: &Arc<OpenValue>) {
         if let Members::Table(table) = &mut self.members {
-            table.owe(Recipient::Members(Arc::clone(opening)));
+            table.owe(Recipient::Members(Arc::clone(open_value)));
         }
     }
 
-    fn opening(&self) -> Option<&Arc<Opening>> {
-        self.table()?.opening()
+    fn open_value(&self) -> Option<&Arc<OpenValue>> {
+        self.table()?.open_value()
     }
 
     fn hand_over(&mut self, budget: &mut Budget) {

@@ -12,7 +12,7 @@ use crate::table::entry::handle::EntryRef;
 use crate::table::owed::Recipient;
 use crate::table::{Placement, Table};
 use crate::value::ValueRef;
-use crate::value::handover::opening::Opening;
+use crate::value::handover::open_value::OpenValue;
 use crate::value::handover::owing::Budget;
 use crate::value::key_hash::HashKey;
 use std::sync::Arc;
@@ -116,12 +116,12 @@ impl Ranked {
         });
     }
 
-    pub fn open(&mut self, opening: &Arc<Opening>) {
-        self.table.owe(Recipient::Members(Arc::clone(opening)));
+    pub fn open(&mut self, open_value: &Arc<OpenValue>) {
+        self.table.owe(Recipient::Members(Arc::clone(open_value)));
     }
 
-    pub fn opening(&self) -> Option<&Arc<Opening>> {
-        self.table.opening()
+    pub fn open_value(&self) -> Option<&Arc<OpenValue>> {
+        self.table.open_value()
     }
 
     pub fn hand_over(&mut self, budget: &mut Budget) {

@@ -19,7 +19,7 @@ use crate::packed::listpack::Packed;
 use crate::packed::pack::Pack;
 use crate::value::collection::{Collection, MemberPlace};
 use crate::value::form::Form;
-use crate::value::handover::opening::{Frame, Opening};
+use crate::value::handover::open_value::{Frame, OpenValue};
 use crate::value::handover::owing::Budget;
 use crate::value::key_hash::HashKey;
 use crate::value::{Encoding, Kind, ValueRef};
@@ -440,16 +440,16 @@ impl Collection for SortedSet {
         Frame { parts, walks: 1, beside: None }
     }
 
-    fn open(&mut self, opening: &Arc<Opening>) {
+    fn open(&mut self, open_value: &Arc<OpenValue>) {
         if let Members::Ranked(ranked) = &mut self.members {
-            ranked.open(opening);
+            ranked.open(open_value);
         }
     }
 
-    fn opening(&self) -> Option<&Arc<Opening>> {
+    fn open_value(&self) -> Option<&Arc<OpenValue>> {
         match &self.members {
             Members::Packed(_) => None,
-            Members::Ranked(ranked) => ranked.opening(),
+            Members::Ranked(ranked) => ranked.open_value(),
         }
     }
 

@@ -19,7 +19,7 @@ use super::owed::Owes;
 use crate::packed::listpack::{Elements, Packed};
 use crate::packed::pack::Pack;
 use crate::value::ValueRef;
-use crate::value::handover::opening::{Opening, Part};
+use crate::value::handover::open_value::{OpenValue, Part};
 
 const DELETED: i64 = 1;
 pub(super) const SAME_NAMES: i64 = 2;
@@ -228,9 +228,9 @@ pub(crate) fn id_at(place: u128) -> StreamId {
 }
 
 impl Owes for Block {
-    fn hand(&self, id: StreamId, _group: u32, opening: &Opening) -> usize {
+    fn hand(&self, id: StreamId, _group: u32, open_value: &OpenValue) -> usize {
         let bytes = self.0.as_bytes();
-        opening.hand_part(place(id), Part { bytes: bytes.into(), unpacked_len: 0 });
+        open_value.hand_part(place(id), Part { bytes: bytes.into(), unpacked_len: 0 });
         bytes.len()
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::id::StreamId;
 use super::owed::{Owed, Owes};
-use crate::value::handover::opening::Opening;
+use crate::value::handover::open_value::OpenValue;
 use crate::value::handover::owing::Budget;
 
 /// Values in the order of their ids.
@@ -95,21 +95,21 @@ impl<V: Owes> ById<V> {
 /// What a snapshot is owed.
 impl<V: Owes> ById<V> {
     /// From now on all there is, is owed to what was opened, in which a group has this number.
-    pub fn owe(&mut self, group: u32, opening: &Arc<Opening>) {
-        self.owed = Owed::of(&self.all, group, opening);
+    pub fn owe(&mut self, group: u32, open_value: &Arc<OpenValue>) {
+        self.owed = Owed::of(&self.all, group, open_value);
     }
 
     /// What was opened, while anything is owed.
-    pub fn opening(&self) -> Option<&Arc<Opening>> {
-        self.owed.as_ref().map(|owed| owed.opening())
+    pub fn open_value(&self) -> Option<&Arc<OpenValue>> {
+        self.owed.as_ref().map(|owed| owed.open_value())
     }
 
     /// Hands over what is owed, up the ids, and says with `reached` how far that went.
-    pub fn hand_over(&mut self, budget: &mut Budget, reached: impl FnOnce(&Opening, StreamId)) {
+    pub fn hand_over(&mut self, budget: &mut Budget, reached: impl FnOnce(&OpenValue, StreamId)) {
         if let Some(owed) = &mut self.owed {
             owed.hand_over(&self.all, budget);
             if let Some(at) = owed.at() {
-                reached(owed.opening(), at);
+                reached(owed.open_value(), at);
             }
         }
         self.settle_owed();
@@ -122,7 +122,7 @@ impl<V: Owes> ById<V> {
 
     fn settle_owed(&mut self) {
         if let Some(owed) = self.owed.take_if(|owed| owed.is_done()) {
-            owed.opening().finish();
+            owed.open_value().finish();
         }
     }
 }

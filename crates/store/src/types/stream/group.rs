@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::by_id::ById;
 use super::id::StreamId;
 use super::owed::Owes;
-use crate::value::handover::opening::Opening;
+use crate::value::handover::open_value::OpenValue;
 use crate::value::handover::owing::{Budget, Owing};
 
 /// A consumer group: its position, its consumers, and the entries that wait to be acknowledged.
@@ -210,8 +210,8 @@ impl PendingCopy {
 }
 
 impl Owes for Pending {
-    fn hand(&self, id: StreamId, group: u32, opening: &Opening) -> usize {
-        opening.hand_loose(&PendingCopy { group, id, pending: *self }.to_bytes());
+    fn hand(&self, id: StreamId, group: u32, open_value: &OpenValue) -> usize {
+        open_value.hand_loose(&PendingCopy { group, id, pending: *self }.to_bytes());
         PendingCopy::BYTES
     }
 }
@@ -233,13 +233,13 @@ impl StreamGroup {
     }
 
     /// From now on every pending entry is handed over before it changes.
-    pub(crate) fn owe(&mut self, number: u32, opening: &Arc<Opening>) {
-        self.pending.owe(number, opening);
+    pub(crate) fn owe(&mut self, number: u32, open_value: &Arc<OpenValue>) {
+        self.pending.owe(number, open_value);
     }
 
     /// What was opened, while anything is owed.
-    pub(crate) fn opening(&self) -> Option<&Arc<Opening>> {
-        self.pending.opening()
+    pub(crate) fn open_value(&self) -> Option<&Arc<OpenValue>> {
+        self.pending.open_value()
     }
 }
 
@@ -251,8 +251,8 @@ impl Owing for StreamGroup {
 
 impl Drop for StreamGroup {
     fn drop(&mut self) {
-        if let Some(opening) = self.opening().map(Arc::clone) {
-            opening.end_of(self, |group| group.pending.forget());
+        if let Some(open_value) = self.open_value().map(Arc::clone) {
+            open_value.end_of(self, |group| group.pending.forget());
         }
     }
 }

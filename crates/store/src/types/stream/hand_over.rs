@@ -10,7 +10,7 @@ use super::Stream;
 use super::block;
 use super::by_id::ById;
 use super::group::StreamGroup;
-use crate::value::handover::opening::{Frame, Opening};
+use crate::value::handover::open_value::{Frame, OpenValue};
 use crate::value::handover::owing::{Budget, Owing};
 
 /// What a snapshot captures of a stream at once.
@@ -37,27 +37,27 @@ impl Stream {
         Self { blocks: ById::default(), blocks_bytes: 0, groups, ..*self }
     }
 
-    pub(super) fn owe(&mut self, opening: &Arc<Opening>) {
-        self.blocks.owe(0, opening);
-        self.groups.values_mut().zip(0..).for_each(|(group, number)| group.owe(number, opening));
+    pub(super) fn owe(&mut self, open_value: &Arc<OpenValue>) {
+        self.blocks.owe(0, open_value);
+        self.groups.values_mut().zip(0..).for_each(|(group, number)| group.owe(number, open_value));
     }
 
-    pub(super) fn opened(&self) -> Option<&Arc<Opening>> {
-        self.blocks.opening().or_else(|| self.groups.values().find_map(StreamGroup::opening))
+    pub(super) fn opened(&self) -> Option<&Arc<OpenValue>> {
+        self.blocks.open_value().or_else(|| self.groups.values().find_map(StreamGroup::open_value))
     }
 }
 
 impl Owing for Stream {
     fn hand_over(&mut self, budget: &mut Budget) {
-        self.blocks.hand_over(budget, |opening, at| opening.reach(block::place(at)));
+        self.blocks.hand_over(budget, |open_value, at| open_value.reach(block::place(at)));
         self.groups.values_mut().for_each(|group| group.hand_over(budget));
     }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        if let Some(opening) = self.opened().map(Arc::clone) {
-            opening.end_of(self, |stream| stream.blocks.forget());
+        if let Some(open_value) = self.opened().map(Arc::clone) {
+            open_value.end_of(self, |stream| stream.blocks.forget());
         }
     }
 }

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use crate::packed::listpack::Packed;
 use crate::value::collection::Collection;
 use crate::value::form::Form;
-use crate::value::handover::opening::{Frame, Opening};
+use crate::value::handover::open_value::{Frame, OpenValue};
 use crate::value::handover::owing::{Budget, Owing};
 use crate::value::key_hash::HashKey;
 use crate::value::{Encoding, Kind};
@@ -427,11 +427,11 @@ impl Collection for Stream {
         self.frame_of_all()
     }
 
-    fn open(&mut self, opening: &Arc<Opening>) {
-        self.owe(opening);
+    fn open(&mut self, open_value: &Arc<OpenValue>) {
+        self.owe(open_value);
     }
 
-    fn opening(&self) -> Option<&Arc<Opening>> {
+    fn open_value(&self) -> Option<&Arc<OpenValue>> {
         self.opened()
     }
 

@@ -8,19 +8,19 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::id::StreamId;
-use crate::value::handover::opening::Opening;
+use crate::value::handover::open_value::OpenValue;
 use crate::value::handover::owing::Budget;
 
 /// What is owed under an id.
 pub(crate) trait Owes {
     /// Hands itself over; says how many bytes that were.
-    fn hand(&self, id: StreamId, group: u32, opening: &Opening) -> usize;
+    fn hand(&self, id: StreamId, group: u32, open_value: &OpenValue) -> usize;
 }
 
 /// What a stream, or one of its groups, still owes.
 #[derive(Debug)]
 pub(crate) struct Owed {
-    opening: Arc<Opening>,
+    open_value: Arc<OpenValue>,
     /// The number of the group, where it is one that owes.
     group: u32,
     /// The last id there was.
@@ -34,14 +34,14 @@ pub(crate) struct Owed {
 
 impl Owed {
     /// Everything there is, is owed. None if that is nothing.
-    pub fn of<V>(all: &BTreeMap<StreamId, V>, group: u32, opening: &Arc<Opening>) -> Option<Box<Self>> {
+    pub fn of<V>(all: &BTreeMap<StreamId, V>, group: u32, open_value: &Arc<OpenValue>) -> Option<Box<Self>> {
         let (&last, _) = all.last_key_value()?;
-        let opening = Arc::clone(opening);
-        Some(Box::new(Self { opening, group, last, at: None, exempt: BTreeSet::new(), left: all.len() }))
+        let open_value = Arc::clone(open_value);
+        Some(Box::new(Self { open_value, group, last, at: None, exempt: BTreeSet::new(), left: all.len() }))
     }
 
-    pub fn opening(&self) -> &Arc<Opening> {
-        &self.opening
+    pub fn open_value(&self) -> &Arc<OpenValue> {
+        &self.open_value
     }
 
     /// Whether nothing is owed any longer.
@@ -67,7 +67,7 @@ impl Owed {
 
     fn hand(&mut self, id: StreamId, owing: &impl Owes) -> usize {
         self.left -= 1;
-        if self.opening.is_aborted() { 0 } else { owing.hand(id, self.group, &self.opening) }
+        if self.open_value.is_aborted() { 0 } else { owing.hand(id, self.group, &self.open_value) }
     }
 
     /// Something has come under an id under which there was nothing.

@@ -8,7 +8,7 @@
 
 pub mod backlog;
 pub mod entry_batch;
-pub mod opening;
+pub mod open_value;
 pub mod owing;
 pub mod pages;
 pub mod queue;

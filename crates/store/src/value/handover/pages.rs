@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::opening::{Frame, Opening, Part};
+use super::open_value::{Frame, OpenValue, Part};
 use super::owing::{Budget, Owing};
 use crate::memory::heap::Watch;
 
@@ -33,7 +33,7 @@ pub struct Length(pub usize);
 /// The pages of one string.
 #[derive(Debug)]
 struct Pages {
-    opening: Arc<Opening>,
+    open_value: Arc<OpenValue>,
     /// Where its buffer is.
     buffer: *const Vec<u8>,
     length: usize,
@@ -52,8 +52,8 @@ impl Pages {
         self.left -= 1;
         let start = page * PAGE_BYTES;
         let bytes = &bytes[start..self.length.min(start + PAGE_BYTES)];
-        if !self.opening.is_aborted() {
-            self.opening.hand_part(page as u128, Part { bytes: bytes.into(), unpacked_len: 0 });
+        if !self.open_value.is_aborted() {
+            self.open_value.hand_part(page as u128, Part { bytes: bytes.into(), unpacked_len: 0 });
         }
         bytes.len()
     }
@@ -74,11 +74,11 @@ impl Pages {
             let page = self.at;
             let copied = if self.early.remove(&page) { 0 } else { self.hand(bytes, page) };
             self.at += 1;
-            self.opening.reach(page as u128);
+            self.open_value.reach(page as u128);
             budget.spend(copied);
         }
         if self.left == 0 {
-            self.opening.finish();
+            self.open_value.finish();
         }
         self.left == 0
     }
@@ -90,20 +90,20 @@ pub struct Strings(Vec<Pages>);
 
 impl Strings {
     /// From now on the pages of this buffer are handed over before they change.
-    pub fn open(&mut self, buffer: &Arc<Vec<u8>>, opening: &Arc<Opening>) {
+    pub fn open(&mut self, buffer: &Arc<Vec<u8>>, open_value: &Arc<OpenValue>) {
         self.0.push(Pages {
-            opening: Arc::clone(opening),
+            open_value: Arc::clone(open_value),
             buffer: Arc::as_ptr(buffer),
             length: buffer.len(),
             at: 0,
             early: BTreeSet::new(),
-            left: opening.parts_len(),
+            left: open_value.parts_len(),
         });
     }
 
     /// Hands over more of this buffer, if it is what was opened; whether it is.
-    pub fn hand_over(&mut self, buffer: &Arc<Vec<u8>>, opening: &Arc<Opening>, budget: &mut Budget) -> bool {
-        let is_it = |pages: &Pages| pages.buffer == Arc::as_ptr(buffer) && Arc::ptr_eq(&pages.opening, opening);
+    pub fn hand_over(&mut self, buffer: &Arc<Vec<u8>>, open_value: &Arc<OpenValue>, budget: &mut Budget) -> bool {
+        let is_it = |pages: &Pages| pages.buffer == Arc::as_ptr(buffer) && Arc::ptr_eq(&pages.open_value, open_value);
         let Some(at) = self.0.iter().position(is_it) else { return false };
         if self.0[at].hand_over(buffer, budget) {
             self.0.swap_remove(at);
@@ -126,7 +126,7 @@ impl Watch for Strings {
         }
         self.0[at].take(buffer, touched);
         if self.0[at].left == 0 {
-            self.0.swap_remove(at).opening.finish();
+            self.0.swap_remove(at).open_value.finish();
         }
     }
 
@@ -153,11 +153,11 @@ impl Rest {
     /// Gives what is owed to what was opened for it.
     fn give_back(mut self) {
         if let Some(pages) = self.pages.take() {
-            let opening = Arc::clone(&pages.opening);
-            if opening.is_aborted() {
-                return opening.finish();
+            let open_value = Arc::clone(&pages.open_value);
+            if open_value.is_aborted() {
+                return open_value.finish();
             }
-            opening.adopt(Box::new(Self { pages: Some(pages), buffer: Arc::clone(&self.buffer) }));
+            open_value.adopt(Box::new(Self { pages: Some(pages), buffer: Arc::clone(&self.buffer) }));
         }
     }
 }

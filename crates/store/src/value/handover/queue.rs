@@ -1,6 +1,6 @@
 //! Where everything arrives that is handed over to one snapshot.
 //!
-//! Tables of keys hand over batches of small keys and openings of large ones, and those that the store lets go of come
+//! Tables of keys hand over batches of small keys and open values for large ones, and those that the store lets go of come
 //! here whole. The walk itself takes them from here, on its own thread. The lock inside is held for moments, and nothing
 //! is dropped under it.
 
@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use super::backlog::Backlog;
 use super::entry_batch::EntryBatch;
-use super::opening::Opening;
+use super::open_value::OpenValue;
 use super::owing::{Budget, Owing};
 
 /// The place to which one snapshot's tables hand over.
@@ -26,7 +26,7 @@ pub struct SnapshotQueue {
 #[derive(Default)]
 struct Queued {
     batches: Vec<(usize, EntryBatch)>,
-    opened: VecDeque<Arc<Opening>>,
+    opened: VecDeque<Arc<OpenValue>>,
     ended: Vec<Box<dyn Owing>>,
     is_torn: bool,
 }
@@ -84,13 +84,13 @@ impl SnapshotQueue {
     }
 
     /// Announces a large value that has been opened.
-    pub fn announce(&self, opening: Arc<Opening>) {
-        self.queued.lock().opened.push_back(opening);
+    pub fn announce(&self, open_value: Arc<OpenValue>) {
+        self.queued.lock().opened.push_back(open_value);
     }
 
     /// Puts a value back that is not finished.
-    pub fn announce_again(&self, opening: Arc<Opening>) {
-        self.queued.lock().opened.push_front(opening);
+    pub fn announce_again(&self, open_value: Arc<OpenValue>) {
+        self.queued.lock().opened.push_front(open_value);
     }
 
     /// Keeps a table that the store lets go of.
@@ -104,7 +104,7 @@ impl SnapshotQueue {
     }
 
     /// Takes out a large value.
-    pub fn take_opened(&self) -> Option<Arc<Opening>> {
+    pub fn take_opened(&self) -> Option<Arc<OpenValue>> {
         self.queued.lock().opened.pop_front()
     }
 
@@ -124,7 +124,7 @@ impl SnapshotQueue {
             let mut queued = self.queued.lock();
             (std::mem::take(&mut queued.batches), std::mem::take(&mut queued.ended), queued.opened.clone())
         };
-        opened.iter().for_each(|opening| opening.clear());
+        opened.iter().for_each(|open_value| open_value.clear());
         self.backlog.release(batches.iter().map(|(_, batch)| batch.bytes()).sum());
         drop(ended);
     }

@@ -54,7 +54,7 @@ pub struct Label {
 
 /// A large value of a snapshot.
 #[derive(Debug)]
-pub struct Opening {
+pub struct OpenValue {
     label: Label,
     frame: Frame,
     backlog: Arc<Backlog>,
@@ -80,8 +80,8 @@ struct State {
 }
 
 // A panic leaves nothing half done under the lock; what is missing then is missed at the end.
-impl UnwindSafe for Opening {}
-impl RefUnwindSafe for Opening {}
+impl UnwindSafe for OpenValue {}
+impl RefUnwindSafe for OpenValue {}
 
 /// What has come in since the last time: what can be written now.
 #[derive(Default)]
@@ -109,7 +109,7 @@ impl Delivery {
     }
 }
 
-impl Opening {
+impl OpenValue {
     /// Opens a value.
     pub fn new(label: Label, frame: Frame, backlog: Arc<Backlog>) -> Self {
         // The key stands here twice; what watches the value takes about as much as this does.
