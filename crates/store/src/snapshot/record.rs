@@ -13,7 +13,7 @@ use crate::types::list::lzf;
 use crate::types::stream::Stream;
 use crate::types::stream::block::{self, Block, Cursor, StreamEntry};
 use crate::types::stream::group::PendingCopy;
-use crate::types::stream::hand_over::Beside;
+use crate::types::stream::hand_over::StreamRest;
 use crate::types::stream::id::StreamId;
 use crate::value::Kind;
 use crate::value::collection::Collection;
@@ -196,16 +196,16 @@ impl Large {
 
     /// The form, if the value is a packed collection.
     pub(super) fn packed_form(&self) -> Option<Form> {
-        self.0.beside().copied()
+        self.0.extra().copied()
     }
 
     /// How many blocks or packs come, beside pending entries.
     pub fn blocks_len(&self) -> usize {
-        self.0.beside().map_or(self.parts_len(), |Beside { blocks, .. }| *blocks)
+        self.0.extra().map_or(self.parts_len(), |StreamRest { blocks, .. }| *blocks)
     }
 
     /// All of a stream but its blocks and what is pending.
     pub fn stream(&self) -> Option<&Stream> {
-        self.0.beside().map(|Beside { rest, .. }| rest)
+        self.0.extra().map(|StreamRest { rest, .. }| rest)
     }
 }

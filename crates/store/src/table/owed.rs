@@ -11,7 +11,7 @@ use super::entry::Entry;
 use crate::memory::heap::Heap;
 use crate::value::collection::{Object, ObjectRef};
 use crate::value::handover::entry_batch::EntryBatch;
-use crate::value::handover::open_value::{Frame, Label, OpenValue, Part};
+use crate::value::handover::open_value::{Capture, Label, OpenValue, Part};
 use crate::value::handover::owing::Budget;
 use crate::value::handover::pages::{self, PAGED_FROM_BYTES, Strings};
 use crate::value::handover::queue::SnapshotQueue;
@@ -142,7 +142,7 @@ fn label(entry: Entry, db: usize) -> Label {
 fn open_string(entry: Entry, queue: &Arc<SnapshotQueue>, db: usize, heap: &mut Heap) {
     let Some(buffer) = entry.shared() else { return };
     let open_value =
-        Arc::new(OpenValue::new(label(entry, db), pages::frame(buffer.len()), Arc::clone(queue.backlog())));
+        Arc::new(OpenValue::new(label(entry, db), pages::capture(buffer.len()), Arc::clone(queue.backlog())));
     let watch = heap.watch().get_or_insert_with(|| Box::new(Box::new(Strings::default())));
     if let Some(strings) = watch.as_any().downcast_mut::<Strings>() {
         strings.open(&buffer, &open_value);
@@ -178,15 +178,15 @@ fn open(
     let label = label(entry, db);
     let backlog = Arc::clone(queue.backlog());
     if let Some((form, bytes)) = object.packed() {
-        let open_value = OpenValue::new(label, Frame { parts: 1, walks: 1, beside: Some(Box::new(form)) }, backlog);
+        let open_value = OpenValue::new(label, Capture { parts: 1, walks: 1, extra: Some(Box::new(form)) }, backlog);
         open_value.hand_part(0, Part { bytes: bytes.into(), unpacked_len: 0 });
         open_value.finish();
         queue.announce(Arc::new(open_value));
         budget.spend(bytes.len());
         return true;
     }
-    let (frame, bytes) = (object.frame(), object.memory());
-    let open_value = Arc::new(OpenValue::new(label, frame, backlog));
+    let (capture, bytes) = (object.capture(), object.memory());
+    let open_value = Arc::new(OpenValue::new(label, capture, backlog));
     let is_whole = bytes <= WHOLE_BYTES_MAX;
     let begin = |object: &mut Object| {
         object.open(&open_value);

@@ -14,7 +14,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::form::{Form, PACKED_INLINE_MAX};
-use super::handover::open_value::{Frame, OpenValue};
+use super::handover::open_value::{Capture, OpenValue};
 use super::handover::owing::Budget;
 use super::key_hash::HashKey;
 use super::{Encoding, Kind};
@@ -69,7 +69,7 @@ pub trait Collection: Clone + Send + 'static {
     }
 
     /// What a snapshot captures when it opens this collection, which is not packed.
-    fn frame(&self) -> Frame;
+    fn capture(&self) -> Capture;
 
     /// From now on every part is handed over before it changes.
     fn open(&mut self, open_value: &Arc<OpenValue>);
@@ -111,7 +111,7 @@ struct Abilities {
     place_of: fn(ObjectRef<'_>, &[u8]) -> Option<MemberPlace>,
     prefetch: fn(ObjectRef<'_>, MemberPlace, PrefetchStep),
     copy: fn(ObjectRef<'_>) -> Object,
-    frame: fn(ObjectRef<'_>) -> Frame,
+    capture: fn(ObjectRef<'_>) -> Capture,
     open: fn(&mut Object, &Arc<OpenValue>),
     open_value: for<'a> fn(ObjectRef<'a>) -> Option<&'a Arc<OpenValue>>,
     hand_over: fn(&mut Object, &mut Budget),
@@ -133,7 +133,7 @@ impl Abilities {
                 place_of: |object, member| object.known::<C>().place_of(member),
                 prefetch: |object, place, step| object.known::<C>().prefetch(place, step),
                 copy: |object| Object::new(object.known::<C>().clone()),
-                frame: |object| object.known::<C>().frame(),
+                capture: |object| object.known::<C>().capture(),
                 open: |object, open_value| object.get_mut::<C>().expect("it is of this type").open(open_value),
                 open_value: |object| object.known::<C>().open_value(),
                 hand_over: |object, budget| object.get_mut::<C>().expect("it is of this type").hand_over(budget),
@@ -297,9 +297,9 @@ impl<'a> ObjectRef<'a> {
         (self.abilities().packed)(self)
     }
 
-    /// See [`Collection::frame`].
-    pub fn frame(self) -> Frame {
-        (self.abilities().frame)(self)
+    /// See [`Collection::capture`].
+    pub fn capture(self) -> Capture {
+        (self.abilities().capture)(self)
     }
 
     /// See [`Collection::open_value`].

@@ -78,7 +78,7 @@ impl RdbType for Map {
     }
 
     fn open(record: Record<'_>, open_value: &OpenValue) {
-        let is_timed = open_value.beside().is_some_and(|AreTimed(is_timed)| *is_timed);
+        let is_timed = open_value.extra().is_some_and(|AreTimed(is_timed)| *is_timed);
         record.open_hash(open_value.parts_len() as u64, is_timed);
     }
 

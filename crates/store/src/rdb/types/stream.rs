@@ -15,7 +15,7 @@ use crate::packed::pack::Pack;
 use crate::table::entry::handle::EntryRef;
 use crate::types::stream::block::{BlockLimits, id_at};
 use crate::types::stream::group::{Consumer, Pending, PendingCopy, StreamGroup};
-use crate::types::stream::hand_over::Beside;
+use crate::types::stream::hand_over::StreamRest;
 use crate::types::stream::id::StreamId;
 use crate::types::stream::{Stream, StreamCounters};
 use crate::value::handover::open_value::OpenValue;
@@ -61,7 +61,7 @@ impl RdbType for Stream {
     }
 
     fn open(record: Record<'_>, open_value: &OpenValue) {
-        record.open_stream(open_value.beside().map_or(0, |Beside { blocks, .. }| *blocks as u64));
+        record.open_stream(open_value.extra().map_or(0, |StreamRest { blocks, .. }| *blocks as u64));
     }
 
     fn write_part(encoder: &mut Encoder, place: u128, bytes: &[u8]) {
@@ -69,7 +69,7 @@ impl RdbType for Stream {
     }
 
     fn close(encoder: &mut Encoder, open_value: &OpenValue, pending: Vec<PendingCopy>) {
-        if let Some(Beside { rest, .. }) = open_value.beside() {
+        if let Some(StreamRest { rest, .. }) = open_value.extra() {
             write_behind_blocks(encoder, rest, pending);
         }
     }

@@ -44,7 +44,7 @@ impl RdbType for Vec<u8> {
     }
 
     fn open(record: Record<'_>, open_value: &OpenValue) {
-        record.open_string(open_value.beside().map_or(0, |Length(length)| *length as u64));
+        record.open_string(open_value.extra().map_or(0, |Length(length)| *length as u64));
     }
 
     fn write_part(encoder: &mut Encoder, _: u128, bytes: &[u8]) {

@@ -11,7 +11,7 @@ use crate::table::entry::body::Body;
 use crate::table::entry::handle::EntryRef;
 use crate::table::owed::Recipient;
 use crate::table::{Placement, Table};
-use crate::value::handover::open_value::{Frame, OpenValue};
+use crate::value::handover::open_value::{Capture, OpenValue};
 use crate::value::handover::owing::Budget;
 use crate::value::key_hash::HashKey;
 use crate::value::{Deadline, Value, ValueRef, is_expired};
@@ -158,8 +158,8 @@ impl Fields {
         }
     }
 
-    pub fn frame(&self) -> Frame {
-        Frame { parts: self.len(), walks: 1, beside: Some(Box::new(AreTimed(self.table.volatile_len() > 0))) }
+    pub fn capture(&self) -> Capture {
+        Capture { parts: self.len(), walks: 1, extra: Some(Box::new(AreTimed(self.table.volatile_len() > 0))) }
     }
 
     pub fn open(&mut self, open_value: &Arc<OpenValue>) {

@@ -14,7 +14,7 @@ use crate::packed::listpack::Packed;
 use crate::packed::pack::Pack;
 use crate::value::collection::{Collection, MemberPlace};
 use crate::value::form::Form;
-use crate::value::handover::open_value::{Frame, OpenValue};
+use crate::value::handover::open_value::{Capture, OpenValue};
 use crate::value::handover::owing::Budget;
 use crate::value::key_hash::HashKey;
 use crate::value::{Deadline, Digits, Encoding, Kind, ValueRef, is_expired};
@@ -138,10 +138,10 @@ impl Collection for Map {
         self.as_ref().due_ms()
     }
 
-    fn frame(&self) -> Frame {
+    fn capture(&self) -> Capture {
         match &self.inner {
-            Inner::Packed(_) => Frame { parts: 0, walks: 0, beside: None },
-            Inner::Table(fields) => fields.frame(),
+            Inner::Packed(_) => Capture { parts: 0, walks: 0, extra: None },
+            Inner::Table(fields) => fields.capture(),
         }
     }
 

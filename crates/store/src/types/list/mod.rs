@@ -16,7 +16,7 @@ use crate::packed::listpack::Packed;
 use crate::packed::pack::Pack;
 use crate::value::collection::Collection;
 use crate::value::form::Form;
-use crate::value::handover::open_value::{Frame, OpenValue};
+use crate::value::handover::open_value::{Capture, OpenValue};
 use crate::value::handover::owing::Budget;
 use crate::value::key_hash::HashKey;
 use crate::value::{Encoding, Kind, ValueRef};
@@ -327,8 +327,8 @@ impl Collection for List {
         }
     }
 
-    fn frame(&self) -> Frame {
-        Frame { parts: self.chain().map_or(0, |chain| chain.packs().len()), walks: 1, beside: None }
+    fn capture(&self) -> Capture {
+        Capture { parts: self.chain().map_or(0, |chain| chain.packs().len()), walks: 1, extra: None }
     }
 
     fn open(&mut self, open_value: &Arc<OpenValue>) {

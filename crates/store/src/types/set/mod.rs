@@ -16,7 +16,7 @@ use crate::table::owed::Recipient;
 use crate::table::{Placement, Table};
 use crate::value::collection::{Collection, MemberPlace};
 use crate::value::form::Form;
-use crate::value::handover::open_value::{Frame, OpenValue};
+use crate::value::handover::open_value::{Capture, OpenValue};
 use crate::value::handover::owing::Budget;
 use crate::value::key_hash::HashKey;
 use crate::value::{Digits, Encoding, Kind, ValueRef};
@@ -156,8 +156,8 @@ impl Collection for Set {
         }
     }
 
-    fn frame(&self) -> Frame {
-        Frame { parts: self.table().map_or(0, Table::len), walks: 1, beside: None }
+    fn capture(&self) -> Capture {
+        Capture { parts: self.table().map_or(0, Table::len), walks: 1, extra: None }
     }
 
     fn open(&mut self, open_value: &Arc<OpenValue>) {

@@ -19,7 +19,7 @@ use crate::packed::listpack::Packed;
 use crate::packed::pack::Pack;
 use crate::value::collection::{Collection, MemberPlace};
 use crate::value::form::Form;
-use crate::value::handover::open_value::{Frame, OpenValue};
+use crate::value::handover::open_value::{Capture, OpenValue};
 use crate::value::handover::owing::Budget;
 use crate::value::key_hash::HashKey;
 use crate::value::{Encoding, Kind, ValueRef};
@@ -432,12 +432,12 @@ impl Collection for SortedSet {
         }
     }
 
-    fn frame(&self) -> Frame {
+    fn capture(&self) -> Capture {
         let parts = match &self.members {
             Members::Packed(_) => 0,
             Members::Ranked(ranked) => ranked.len(),
         };
-        Frame { parts, walks: 1, beside: None }
+        Capture { parts, walks: 1, extra: None }
     }
 
     fn open(&mut self, open_value: &Arc<OpenValue>) {

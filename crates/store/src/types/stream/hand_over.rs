@@ -10,11 +10,11 @@ use super::Stream;
 use super::block;
 use super::by_id::ById;
 use super::group::StreamGroup;
-use crate::value::handover::open_value::{Frame, OpenValue};
+use crate::value::handover::open_value::{Capture, OpenValue};
 use crate::value::handover::owing::{Budget, Owing};
 
 /// What a snapshot captures of a stream at once.
-pub struct Beside {
+pub struct StreamRest {
     /// All of it but its blocks and what is pending.
     pub rest: Stream,
     /// The number of its blocks.
@@ -22,13 +22,13 @@ pub struct Beside {
 }
 
 impl Stream {
-    pub(super) fn frame_of_all(&self) -> Frame {
+    pub(super) fn capture_all(&self) -> Capture {
         let pending = || self.groups.values().map(StreamGroup::pending_len).filter(|&pending| pending > 0);
         let blocks = self.blocks.len();
-        Frame {
+        Capture {
             parts: blocks + pending().sum::<usize>(),
             walks: usize::from(blocks > 0) + pending().count(),
-            beside: Some(Box::new(Beside { rest: self.without_blocks(), blocks })),
+            extra: Some(Box::new(StreamRest { rest: self.without_blocks(), blocks })),
         }
     }
 

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use crate::packed::listpack::Packed;
 use crate::value::collection::Collection;
 use crate::value::form::Form;
-use crate::value::handover::open_value::{Frame, OpenValue};
+use crate::value::handover::open_value::{Capture, OpenValue};
 use crate::value::handover::owing::{Budget, Owing};
 use crate::value::key_hash::HashKey;
 use crate::value::{Encoding, Kind};
@@ -423,8 +423,8 @@ impl Collection for Stream {
         self.blocks_bytes + self.blocks.len() * of_block + self.groups_bytes
     }
 
-    fn frame(&self) -> Frame {
-        self.frame_of_all()
+    fn capture(&self) -> Capture {
+        self.capture_all()
     }
 
     fn open(&mut self, open_value: &Arc<OpenValue>) {

@@ -19,13 +19,13 @@ use crate::value::Kind;
 
 /// What is captured of a value when it is opened.
 #[derive(Debug)]
-pub struct Frame {
+pub struct Capture {
     /// How many parts it has.
     pub parts: usize,
     /// How many walks there are over it, each of which says when it has finished.
     pub walks: usize,
     /// What its type needs besides to write it.
-    pub beside: Option<Box<dyn Any + Send + Sync>>,
+    pub extra: Option<Box<dyn Any + Send + Sync>>,
 }
 
 /// A part of a value that is a run of bytes: a pack of a list, a block of a stream, a page of a string.
@@ -56,7 +56,7 @@ pub struct Label {
 #[derive(Debug)]
 pub struct OpenValue {
     label: Label,
-    frame: Frame,
+    capture: Capture,
     backlog: Arc<Backlog>,
     state: Mutex<State>,
 }
@@ -111,7 +111,7 @@ impl Delivery {
 
 impl OpenValue {
     /// Opens a value.
-    pub fn new(label: Label, frame: Frame, backlog: Arc<Backlog>) -> Self {
+    pub fn new(label: Label, capture: Capture, backlog: Arc<Backlog>) -> Self {
         // The key stands here twice; what watches the value takes about as much as this does.
         let own_bytes = 2 * (size_of::<Self>() + label.key.len());
         backlog.add(own_bytes);
@@ -123,9 +123,9 @@ impl OpenValue {
             loose: (Vec::new(), 0),
             reached: None,
             ended: Vec::new(),
-            walks: frame.walks,
+            walks: capture.walks,
         };
-        Self { label, frame, backlog, state: Mutex::new(state) }
+        Self { label, capture, backlog, state: Mutex::new(state) }
     }
 
     /// Where the value stood.
@@ -135,12 +135,12 @@ impl OpenValue {
 
     /// How many parts it had.
     pub fn parts_len(&self) -> usize {
-        self.frame.parts
+        self.capture.parts
     }
 
     /// What its type captured besides.
-    pub fn beside<T: 'static>(&self) -> Option<&T> {
-        self.frame.beside.as_ref()?.downcast_ref()
+    pub fn extra<T: 'static>(&self) -> Option<&T> {
+        self.capture.extra.as_ref()?.downcast_ref()
     }
 
     /// Whether nothing is to be copied any more.

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::open_value::{Frame, OpenValue, Part};
+use super::open_value::{Capture, OpenValue, Part};
 use super::owing::{Budget, Owing};
 use crate::memory::heap::Watch;
 
@@ -22,8 +22,8 @@ pub const PAGED_FROM_BYTES: usize = 1 << 20;
 const PAGE_BYTES: usize = 64 << 10;
 
 /// What is captured of a string of so many bytes.
-pub fn frame(length: usize) -> Frame {
-    Frame { parts: length.div_ceil(PAGE_BYTES), walks: 1, beside: Some(Box::new(Length(length))) }
+pub fn capture(length: usize) -> Capture {
+    Capture { parts: length.div_ceil(PAGE_BYTES), walks: 1, extra: Some(Box::new(Length(length))) }
 }
 
 /// The bytes that a long string had.
