@@ -6,7 +6,7 @@
 use super::entry::EPOCH;
 use super::entry::Entry;
 use super::owed::{Owed, Recipient, hand_over_string};
-use super::{Place, Table};
+use super::{SlotIndex, Table};
 use crate::memory::prefetch::prefetch;
 use crate::value::Kind;
 use crate::value::collection::{Object, ObjectRef};
@@ -36,7 +36,7 @@ impl Table {
     /// Takes the entry at `place` down if it is owed.
     #[cold]
     #[inline(never)]
-    pub(super) fn take_down(&mut self, place: Place) {
+    pub(super) fn take_down(&mut self, place: SlotIndex) {
         let slot = self.directory[place.segment].buckets()[place.bucket].slots[place.index];
         // SAFETY: the entry of a filled slot lives.
         self.take_entry_down(unsafe { Entry::at(slot.address()) }, &mut Budget::unbounded());

@@ -91,7 +91,7 @@ pub enum Lookup<E> {
 
 /// A slot's place in the table: index in the directory, bucket, index in the bucket.
 #[derive(Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct SlotIndex {
     pub segment: usize,
     pub bucket: usize,
     pub index: usize,
@@ -186,14 +186,14 @@ impl Table {
     }
 
     #[inline]
-    fn place_of(&self, position: u64, key: &[u8]) -> Option<Place> {
+    fn place_of(&self, position: u64, key: &[u8]) -> Option<SlotIndex> {
         let at = self.index_of(position);
         let segment = self.directory.get(at)?;
         let (bucket, index) = segment.find(tag_of(position, segment.depth), key)?;
-        Some(Place { segment: at, bucket, index })
+        Some(SlotIndex { segment: at, bucket, index })
     }
 
-    fn entry_mut(&mut self, place: Place) -> EntryMut<'_> {
+    fn entry_mut(&mut self, place: SlotIndex) -> EntryMut<'_> {
         // SAFETY: while the table is borrowed nobody else has buckets of it. `place` is that of a filled slot, and heap and
         // count belong to the same table.
         unsafe {
@@ -228,7 +228,7 @@ impl Table {
         let (bucket, index) = unsafe { segment.place(slot) };
         self.len += 1;
         self.volatile += usize::from(deadline.is_some());
-        self.entry_mut(Place { segment: first, bucket, index })
+        self.entry_mut(SlotIndex { segment: first, bucket, index })
     }
 
     /// Takes a key out; what it leaves to be freed, or None if it is not there.
@@ -256,8 +256,8 @@ impl Table {
     }
 
     /// Takes out the key that was found at this place. The entry is the caller's to destroy, in this table's heap.
-    fn take_found(&mut self, place: Place) -> Entry {
-        let place = Place { segment: self.first_index(place.segment), ..place };
+    fn take_found(&mut self, place: SlotIndex) -> Entry {
+        let place = SlotIndex { segment: self.first_index(place.segment), ..place };
         let entry = self.remove_at(place);
         self.settle(place.segment);
         entry
@@ -282,7 +282,7 @@ impl Table {
 
     /// Takes the entry at `place` out, whose segment is given by its first index. The table stays as large as it is, and the
     /// entry is the caller's to destroy, in this table's heap.
-    fn remove_at(&mut self, place: Place) -> Entry {
+    fn remove_at(&mut self, place: SlotIndex) -> Entry {
         if self.owed.is_some() {
             self.take_down(place);
         }

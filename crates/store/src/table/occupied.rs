@@ -5,13 +5,13 @@
 use super::entry::Entry;
 use super::entry::body::Body;
 use super::entry::handle::{EntryMut, Garbage};
-use super::{Lookup, Place, Table};
+use super::{Lookup, SlotIndex, Table};
 use crate::value::is_expired;
 
 /// A key that was found.
 pub(crate) struct Occupied<'t> {
     table: &'t mut Table,
-    place: Place,
+    place: SlotIndex,
 }
 
 impl<'t> Occupied<'t> {
@@ -84,7 +84,7 @@ impl Table {
     }
 
     #[inline]
-    fn deadline_at(&self, place: Place) -> Option<i64> {
+    fn deadline_at(&self, place: SlotIndex) -> Option<i64> {
         let slot = self.directory[place.segment].buckets()[place.bucket].slots[place.index];
         // SAFETY: `place` is that of a filled slot, whose entry lives.
         unsafe { Entry::at(slot.address()) }.deadline()
@@ -92,14 +92,14 @@ impl Table {
 
     /// The entry at a place where a key was found, to be changed.
     #[inline]
-    fn entry_at(&mut self, place: Place) -> EntryMut<'_> {
+    fn entry_at(&mut self, place: SlotIndex) -> EntryMut<'_> {
         if self.owed.is_some() {
             self.take_down(place);
         }
         self.entry_mut(place)
     }
 
-    fn remove_found(&mut self, place: Place) -> Garbage {
+    fn remove_found(&mut self, place: SlotIndex) -> Garbage {
         let entry = self.take_found(place);
         // SAFETY: the entry is of this heap, it is in no slot any more, and what was lent is gone while `self` is borrowed.
         Garbage::new(unsafe { entry.destroy(&mut self.heap) })

@@ -13,7 +13,7 @@ use super::bucket::{Bucket, SLOTS, VOLATILE};
 use super::entry::Entry;
 use super::entry::handle::{EntryRef, Garbage};
 use super::segment::{LENGTH_MAX, Segment, fraction, tag_of};
-use super::{Place, Table};
+use super::{SlotIndex, Table};
 use crate::memory::prefetch;
 use crate::memory::prefetch::prefetch;
 
@@ -251,7 +251,7 @@ impl Table {
             // Another entry takes this place in the bucket: look here again.
             index -= 1;
             report.expired += 1;
-            let entry = self.remove_at(Place { segment, bucket, index });
+            let entry = self.remove_at(SlotIndex { segment, bucket, index });
             // SAFETY: the entry is of this heap, it is in no slot any more, and what was lent is gone while `self` is borrowed.
             unsafe { entry.destroy_with(&mut self.heap, |key, outside| on_expired(key, Garbage::new(outside))) };
         }

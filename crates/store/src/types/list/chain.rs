@@ -46,7 +46,7 @@ impl Clone for Chain {
 
 /// Where an element is, or where one could be inserted.
 #[derive(Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct ElementIndex {
     node: usize,
     offset: usize,
 }
@@ -196,10 +196,10 @@ impl Chain {
     }
 
     /// Where the element at `index` is.
-    pub(crate) fn place(&self, index: usize) -> Option<Place> {
+    pub(crate) fn place(&self, index: usize) -> Option<ElementIndex> {
         let (node, within) = self.node_of(index)?;
         let offset = self.nodes[node].as_packed().offset_of(within)?;
-        Some(Place { node, offset })
+        Some(ElementIndex { node, offset })
     }
 
     /// The node of the element at `index`, and its index there.
@@ -247,27 +247,27 @@ impl Chain {
     }
 
     /// Where the first element equal to `pivot` is.
-    pub(crate) fn find(&self, pivot: ValueRef<'_>) -> Option<Place> {
+    pub(crate) fn find(&self, pivot: ValueRef<'_>) -> Option<ElementIndex> {
         self.nodes.iter().enumerate().find_map(|(node, each)| {
             let offset = each.as_packed().find(pivot, 0)?;
-            Some(Place { node, offset })
+            Some(ElementIndex { node, offset })
         })
     }
 
     /// The place behind an element.
-    pub(crate) fn behind(&self, place: Place) -> Place {
-        Place { offset: self.nodes[place.node].as_packed().after(place.offset), ..place }
+    pub(crate) fn behind(&self, place: ElementIndex) -> ElementIndex {
+        ElementIndex { offset: self.nodes[place.node].as_packed().after(place.offset), ..place }
     }
 
     /// Puts `value` in the place of an element. A large one gets a pack of its own; another one stays where it is, even
     /// beyond the limit.
-    pub(crate) fn replace(&mut self, place: Place, value: ValueRef<'_>, limit: ListLimit) {
+    pub(crate) fn replace(&mut self, place: ElementIndex, value: ValueRef<'_>, limit: ListLimit) {
         self.put(place, value, limit);
         self.compress_all(limit);
     }
 
-    fn put(&mut self, place: Place, value: ValueRef<'_>, limit: ListLimit) {
-        let Place { node, offset } = place;
+    fn put(&mut self, place: ElementIndex, value: ValueRef<'_>, limit: ListLimit) {
+        let ElementIndex { node, offset } = place;
         match (limit.is_large(value), self.nodes[node].is_alone(limit)) {
             (true, true) | (false, false) => _ = self.nodes.edit(node, |pack| pack.replace_at(offset, value)),
             (false, true) => {
@@ -289,13 +289,13 @@ impl Chain {
     }
 
     /// Inserts `value` at a place, which is that of another element, or behind it: `side` says which.
-    pub(crate) fn insert(&mut self, place: Place, side: End, value: ValueRef<'_>, limit: ListLimit) {
+    pub(crate) fn insert(&mut self, place: ElementIndex, side: End, value: ValueRef<'_>, limit: ListLimit) {
         self.insert_at(place, side, value, limit);
         self.compress_all(limit);
     }
 
-    fn insert_at(&mut self, place: Place, side: End, value: ValueRef<'_>, limit: ListLimit) {
-        let Place { node, offset } = place;
+    fn insert_at(&mut self, place: ElementIndex, side: End, value: ValueRef<'_>, limit: ListLimit) {
+        let ElementIndex { node, offset } = place;
         if self.nodes[node].takes(value, limit) {
             self.nodes.edit(node, |pack| pack.insert_at(offset, value));
             return;
@@ -316,8 +316,8 @@ impl Chain {
 
     /// Splits a full pack at a place. `value` goes with the part that is further from the element beside which it is
     /// inserted, as in Redis.
-    fn split_and_insert(&mut self, place: Place, side: End, value: ValueRef<'_>, limit: ListLimit) {
-        let Place { node, offset } = place;
+    fn split_and_insert(&mut self, place: ElementIndex, side: End, value: ValueRef<'_>, limit: ListLimit) {
+        let ElementIndex { node, offset } = place;
         let tail = self.nodes.edit(node, |pack| pack.split_off(offset));
         self.nodes.edit(node, give_back_spare);
         self.nodes.insert(node + 1, tail);

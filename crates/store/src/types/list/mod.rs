@@ -20,7 +20,7 @@ use crate::value::handover::open_value::{Capture, OpenValue};
 use crate::value::handover::owing::Budget;
 use crate::value::key_hash::HashKey;
 use crate::value::{Encoding, Kind, ValueRef};
-use chain::{Chain, End, Place};
+use chain::{Chain, ElementIndex, End};
 use items::{Items, ItemsBack};
 use limit::ListLimit;
 use std::sync::Arc;
@@ -157,7 +157,7 @@ impl List {
             }
             Self::Chain(chain) => {
                 let Some(found) = chain.find(pivot) else { return false };
-                let place: Place = if side == End::Front { found } else { chain.behind(found) };
+                let place: ElementIndex = if side == End::Front { found } else { chain.behind(found) };
                 chain.insert(place, side, value, limit);
             }
         }
