@@ -11,7 +11,7 @@ use sleeve_disk::format::manifest::Format as BaseFormat;
 use sleeve_disk::log::{Log, NewBase};
 
 use super::save::ABORTED;
-use super::sheet::Form;
+use super::snapshot_output::SnapshotForm;
 use crate::config::Opt;
 use crate::config::value::reason;
 use crate::engine::Engine;
@@ -70,10 +70,10 @@ impl Engine {
         let (changes, stands_for) = (begun.changes, begun.offset);
         let is_snapshot = self.config.flag(Opt::AofUseRdbPreamble);
         let (form, format) = match is_snapshot {
-            true => (Form::Base, BaseFormat::Rdb),
+            true => (SnapshotForm::Base, BaseFormat::Rdb),
             false => {
                 let options = file.with(|open| open.log.base_options()).ok_or_else(gone)?;
-                (Form::Requests(options), BaseFormat::Aof)
+                (SnapshotForm::Requests(options), BaseFormat::Aof)
             }
         };
         self.write_to(&temporary, begun, form)?;
@@ -103,8 +103,8 @@ impl Engine {
         let begun = self.begin_snapshot(past_end, |_| Ok(()))?;
         let (changes, stands_for) = (begun.changes, begun.offset);
         let (form, format) = match self.config.flag(Opt::AofUseRdbPreamble) {
-            true => (Form::Base, BaseFormat::Rdb),
-            false => (Form::Requests(self.log_options()), BaseFormat::Aof),
+            true => (SnapshotForm::Base, BaseFormat::Rdb),
+            false => (SnapshotForm::Requests(self.log_options()), BaseFormat::Aof),
         };
         self.write_to(&temporary, begun, form)?;
         let base = NewBase { file: temporary.clone(), format, stands_for };

@@ -12,7 +12,7 @@
 //! | `switch` | Switching the log on and off. |
 //! | `save` | The thread that writes a snapshot, to a file or as a new base of the log. |
 //! | `base` | The same as a base of the log: its increments around it. |
-//! | `sheet` | How a snapshot is put into bytes. |
+//! | `snapshot_output` | How a snapshot is put into bytes. |
 //! | `requests` | A base of the log in words of requests. |
 //! | `rules` | What is begun by itself: `save`, and rewrites of a log that has grown. |
 //! | `shutdown` | The last snapshot of a server that ends. |
@@ -25,7 +25,7 @@ mod passing;
 mod requests;
 mod rules;
 pub mod save;
-mod sheet;
 pub mod shutdown;
+mod snapshot_output;
 mod switch;
 mod threads;

@@ -16,7 +16,7 @@ use std::time::Duration;
 use sleeve_disk::disk::{Disk, File, Open};
 use sleeve_store::snapshot::{Budget, Progress as Step, Snapshot};
 
-use super::sheet::Form;
+use super::snapshot_output::SnapshotForm;
 use crate::config::Opt;
 use crate::config::value::reason;
 use crate::engine::Engine;
@@ -242,7 +242,7 @@ impl Engine {
         let (path, beside) = (self.snapshot_path(), self.unfinished_snapshot_path());
         let begun = self.begin_snapshot(0, |_| Ok(()))?;
         let changes = begun.changes;
-        self.write_to(&beside, begun, Form::File)?;
+        self.write_to(&beside, begun, SnapshotForm::File)?;
         put_in_place(&*self.disk, &beside, &path).map_err(|error| {
             _ = self.disk.remove(&beside);
             format!("cannot put {} in its place: {}", path.display(), reason(&error))
@@ -291,7 +291,7 @@ impl Engine {
     }
 
     /// Writes a snapshot to a new file, and syncs it.
-    pub(super) fn write_to(&self, path: &Path, begun: Begun, form: Form) -> Result<(), String> {
+    pub(super) fn write_to(&self, path: &Path, begun: Begun, form: SnapshotForm) -> Result<(), String> {
         self.readiness.set(Hindrance::SnapshotRuns, true);
         let written = self.try_write_to(path, begun, form);
         self.readiness.set(Hindrance::SnapshotRuns, false);
@@ -302,31 +302,31 @@ impl Engine {
         written
     }
 
-    fn try_write_to(&self, path: &Path, begun: Begun, form: Form) -> Result<(), String> {
+    fn try_write_to(&self, path: &Path, begun: Begun, form: SnapshotForm) -> Result<(), String> {
         let failed = |error: &io::Error| format!("cannot write {}: {}", path.display(), reason(error));
         let Begun { mut snapshot, offset, functions, .. } = begun;
         let syncs_often = match form {
-            Form::File => Opt::RdbSaveIncrementalFsync,
-            Form::Base | Form::Requests(_) => Opt::AofRewriteIncrementalFsync,
+            SnapshotForm::File => Opt::RdbSaveIncrementalFsync,
+            SnapshotForm::Base | SnapshotForm::Requests(_) => Opt::AofRewriteIncrementalFsync,
         };
         let mut out = Out::create(&*self.disk, path, self.config.flag(syncs_often)).map_err(|error| failed(&error))?;
-        let mut sheet = self.begin_sheet(form, &snapshot, offset, Instant::now());
-        functions.iter().for_each(|code| sheet.function(code));
+        let mut output = self.begin_output(form, &snapshot, offset, Instant::now());
+        functions.iter().for_each(|code| output.function(code));
         let progress = &self.durability.snapshots.progress;
         loop {
             if self.durability.snapshots.is_aborted() {
                 return Err(ABORTED.into());
             }
             // Also what has come while the disk was waited for.
-            self.bound_snapshot_memory(sheet.pending_len());
-            let step = snapshot.step(&self.store, STEP, &mut |record| sheet.write(record));
+            self.bound_snapshot_memory(output.pending_len());
+            let step = snapshot.step(&self.store, STEP, &mut |record| output.write(record));
             let step = step.map_err(|torn| torn.to_string())?;
-            let keys_before = progress.keys_done.swap(sheet.keys_len(), Ordering::Relaxed);
-            self.delay_save(sheet.keys_len() - keys_before);
+            let keys_before = progress.keys_done.swap(output.keys_len(), Ordering::Relaxed);
+            self.delay_save(output.keys_len() - keys_before);
             self.note_hold(snapshot.longest_hold());
-            self.bound_snapshot_memory(sheet.pending_len());
-            if sheet.pending_len() >= WRITE_BYTES || step == Step::Done {
-                sheet.drain(|bytes| out.write(bytes)).map_err(|error| failed(&error))?;
+            self.bound_snapshot_memory(output.pending_len());
+            if output.pending_len() >= WRITE_BYTES || step == Step::Done {
+                output.drain(|bytes| out.write(bytes)).map_err(|error| failed(&error))?;
             }
             match step {
                 // What is given up at the last moment is given up too.
@@ -337,7 +337,7 @@ impl Engine {
                 Step::Waiting => std::thread::sleep(WAITING_PAUSE),
             }
         }
-        sheet.end(|bytes| out.write(bytes))?.and_then(|()| out.finish()).map_err(|error| failed(&error))
+        output.end(|bytes| out.write(bytes))?.and_then(|()| out.finish()).map_err(|error| failed(&error))
     }
 
     /// A shard was held for a snapshot for so many ticks.

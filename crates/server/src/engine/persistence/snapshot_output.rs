@@ -16,7 +16,7 @@ use crate::engine::keyspace::key_clock;
 use crate::host::clock::Instant;
 
 /// What a snapshot is written as.
-pub enum Form {
+pub enum SnapshotForm {
     /// A file of its own.
     File,
     /// The base of a log, as a snapshot.
@@ -26,7 +26,7 @@ pub enum Form {
 }
 
 /// What a snapshot gives out, as bytes that wait for the disk.
-pub enum Sheet {
+pub enum SnapshotOutput {
     /// In the format of snapshots.
     Rdb(Box<Writer>, SnapshotWriter, Box<dyn Fn(u32) -> Access + Send>),
     /// In requests.
@@ -35,13 +35,19 @@ pub enum Sheet {
 
 impl Engine {
     /// Begins to write a snapshot that stands for the journal up to an offset.
-    pub(super) fn begin_sheet(&self, form: Form, snapshot: &Snapshot, offset: u64, now: Instant) -> Sheet {
+    pub(super) fn begin_output(
+        &self,
+        form: SnapshotForm,
+        snapshot: &Snapshot,
+        offset: u64,
+        now: Instant,
+    ) -> SnapshotOutput {
         let now_s = now.wall_ms() / 1_000;
         let is_log_base = match form {
-            Form::File => false,
-            Form::Base => true,
-            Form::Requests(options) => {
-                return Sheet::Requests(Box::new(Requests::begin(&options, offset, now_s)));
+            SnapshotForm::File => false,
+            SnapshotForm::Base => true,
+            SnapshotForm::Requests(options) => {
+                return SnapshotOutput::Requests(Box::new(Requests::begin(&options, offset, now_s)));
             }
         };
         let mut writer = Writer::new(self.snapshot_format(snapshot));
@@ -54,7 +60,7 @@ impl Engine {
         if is_log_base {
             writer.aux(BASE_OFFSET_FIELD, offset.to_string().as_bytes());
         }
-        Sheet::Rdb(Box::new(writer), SnapshotWriter::new(snapshot.sizes()), self.access_shown(now))
+        SnapshotOutput::Rdb(Box::new(writer), SnapshotWriter::new(snapshot.sizes()), self.access_shown(now))
     }
 
     /// How a snapshot is written, as the options say.
@@ -81,7 +87,7 @@ impl Engine {
     }
 }
 
-impl Sheet {
+impl SnapshotOutput {
     /// Writes a library of functions.
     pub fn function(&mut self, code: &[u8]) {
         match self {
