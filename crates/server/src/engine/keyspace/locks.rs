@@ -29,7 +29,7 @@ pub struct Locks<'s> {
     store: &'s Store,
     all_or_each: &'s AllOrEach,
     held: Held<'s>,
-    turn: Turn<'s>,
+    order: OrderGuard<'s>,
     /// What is recorded under the locks.
     pub recorder: Recorder<'s>,
 }
@@ -41,7 +41,7 @@ const OTHERS_WAIT_MAX: Duration = Duration::from_millis(5);
 pub type AllOrEach = RwLock<()>;
 
 /// Which part of [`AllOrEach`] is held. The guards are held for their ends alone.
-enum Turn<'s> {
+enum OrderGuard<'s> {
     Neither,
     Each { _guard: RwLockReadGuard<'s, ()> },
     All { _guard: RwLockWriteGuard<'s, ()> },
@@ -57,7 +57,7 @@ enum Held<'s> {
 impl<'s> Locks<'s> {
     /// Holds nothing.
     pub fn new(store: &'s Store, all_or_each: &'s AllOrEach, recorder: Recorder<'s>) -> Self {
-        Self { store, all_or_each, held: Held::Nothing, turn: Turn::Neither, recorder }
+        Self { store, all_or_each, held: Held::Nothing, order: OrderGuard::Neither, recorder }
     }
 
     /// Gives back what is held, and appends what was recorded under it before that.
@@ -85,10 +85,10 @@ impl<'s> Locks<'s> {
     /// of them and does not give them back in time.
     pub fn begin_each_within(&mut self, timeout: Duration) -> bool {
         self.give_back();
-        if !matches!(self.turn, Turn::Each { .. }) {
-            self.turn = Turn::Neither;
+        if !matches!(self.order, OrderGuard::Each { .. }) {
+            self.order = OrderGuard::Neither;
             let Some(guard) = self.all_or_each.try_read_for(timeout) else { return false };
-            self.turn = Turn::Each { _guard: guard };
+            self.order = OrderGuard::Each { _guard: guard };
         }
         true
     }
@@ -144,7 +144,7 @@ impl<'s> Locks<'s> {
         let Some(guard) = self.all_or_each.try_write_for(timeout) else { return false };
         let is_taken = self.take_set_within(ShardSet::all(self.store.shards()), timeout);
         // Who holds a shard may be waiting for its turn to go on to another.
-        self.turn = if is_taken { Turn::All { _guard: guard } } else { Turn::Neither };
+        self.order = if is_taken { OrderGuard::All { _guard: guard } } else { OrderGuard::Neither };
         is_taken
     }
 
@@ -173,10 +173,10 @@ impl<'s> Locks<'s> {
     /// Takes the shards of these keys instead of the one that is held. While that is held nobody has all shards, and who is
     /// about to take them gives up his turn when one does not come free: so this waits for short commands alone.
     pub fn take(&mut self, hashes: impl Iterator<Item = Hash>) {
-        self.turn = Turn::Neither;
+        self.order = OrderGuard::Neither;
         // Active expiry has a turn of its own around this.
         let guard = self.all_or_each.read_recursive();
-        self.turn = Turn::Each { _guard: guard };
+        self.order = OrderGuard::Each { _guard: guard };
         self.give_back();
         let set: ShardSet = hashes.map(|hash| self.store.shard_of(hash)).collect();
         if !set.is_empty() {
@@ -216,7 +216,7 @@ impl<'s> Locks<'s> {
     #[inline]
     pub fn clear(&mut self) {
         self.give_back();
-        self.turn = Turn::Neither;
+        self.order = OrderGuard::Neither;
     }
 
     /// Says what the shards that are held weigh now.
