@@ -20,7 +20,7 @@ use super::notifications::EventClass;
 use super::session_state::State;
 use crate::config::Opt;
 use crate::engine::Engine;
-use crate::engine::clients::blocking::Place;
+use crate::engine::clients::blocking::DatabaseKey;
 use crate::engine::clients::watch::Presence;
 use crate::engine::journal::Recorder;
 use crate::host::clock::Instant;
@@ -66,7 +66,7 @@ pub struct Pending {
     /// Changes of the running command.
     pub changes: u64,
     /// Keys that have changed and that somebody waits for; they are served when the outermost command is over.
-    pub marked: VecDeque<Place>,
+    pub marked: VecDeque<DatabaseKey>,
     /// Who is to be woken for what was published, and what the client published to itself.
     pub wakeups: Wakeups,
     /// What is posted when the locks have been given back.

@@ -20,13 +20,13 @@ use crate::messaging::mail::Accepted;
 #[derive(Debug)]
 pub struct Listener {
     socket: OwnedFd,
-    place: Place,
+    bound_to: BoundTo,
     keepalive_s: AtomicU64,
     is_tls: bool,
 }
 
 #[derive(Debug)]
-enum Place {
+enum BoundTo {
     Tcp(SocketAddr),
     Unix(PathBuf),
 }
@@ -49,7 +49,7 @@ pub fn bind_tcp(address: SocketAddr, backlog: i32, keepalive_s: u64) -> io::Resu
     net::bind(&socket, &address)?;
     net::listen(&socket, backlog)?;
     let bound = SocketAddr::try_from(net::getsockname(&socket)?)?;
-    Ok(Listener { socket, place: Place::Tcp(bound), keepalive_s: keepalive_s.into(), is_tls: false })
+    Ok(Listener { socket, bound_to: BoundTo::Tcp(bound), keepalive_s: keepalive_s.into(), is_tls: false })
 }
 
 /// Binds a Unix socket, replacing what a dead process left at its path. `mode` 0 leaves the permissions to the umask.
@@ -65,7 +65,7 @@ pub fn bind_unix(path: &Path, backlog: i32, mode: u32) -> io::Result<Listener> {
         rustix::fs::chmod(path, Mode::from_raw_mode(mode))?;
     }
     net::listen(&socket, backlog)?;
-    Ok(Listener { socket, place: Place::Unix(path.to_owned()), keepalive_s: 0.into(), is_tls: false })
+    Ok(Listener { socket, bound_to: BoundTo::Unix(path.to_owned()), keepalive_s: 0.into(), is_tls: false })
 }
 
 impl Listener {
@@ -82,9 +82,9 @@ impl Listener {
 
     /// The address and port, for TCP.
     pub fn address(&self) -> Option<SocketAddr> {
-        match self.place {
-            Place::Tcp(address) => Some(address),
-            Place::Unix(_) => None,
+        match self.bound_to {
+            BoundTo::Tcp(address) => Some(address),
+            BoundTo::Unix(_) => None,
         }
     }
 
@@ -121,9 +121,9 @@ impl Listener {
     }
 
     fn receive(&self, socket: OwnedFd) -> io::Result<Accepted> {
-        let (address, local_address) = match &self.place {
-            Place::Unix(path) => (format!("{}:0", path.display()), format!("{}:0", path.display())),
-            Place::Tcp(_) => {
+        let (address, local_address) = match &self.bound_to {
+            BoundTo::Unix(path) => (format!("{}:0", path.display()), format!("{}:0", path.display())),
+            BoundTo::Tcp(_) => {
                 self.tune(&socket)?;
                 (text_of(net::getpeername(&socket)), text_of(net::getsockname(&socket).map(Some)))
             }
@@ -152,7 +152,7 @@ impl AsFd for Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Place::Unix(path) = &self.place {
+        if let BoundTo::Unix(path) = &self.bound_to {
             _ = std::fs::remove_file(path);
         }
     }

@@ -17,7 +17,7 @@ use crate::context::field_expiry;
 use crate::context::key_change;
 use crate::context::key_change::{Cause, Pending, Source};
 use crate::engine::Engine;
-use crate::engine::clients::blocking::Place;
+use crate::engine::clients::blocking::DatabaseKey;
 use crate::execute;
 
 /// Buckets that are looked at while one lock is held.
@@ -108,7 +108,7 @@ impl Expiry {
 
     /// Removes the keys that are due from a few buckets, and the fields that are from a few hashes: what it did about keys,
     /// and whether more fields are due. `marked` gets the keys that somebody waits for. None when nothing may go now.
-    fn step_shard(&self, at_hand: AtHand<'_>, marked: &mut VecDeque<Place>) -> Option<(ExpireReport, bool)> {
+    fn step_shard(&self, at_hand: AtHand<'_>, marked: &mut VecDeque<DatabaseKey>) -> Option<(ExpireReport, bool)> {
         let AtHand { engine, counters, now, .. } = at_hand;
         let nothing = (ExpireReport { wrapped: true, ..ExpireReport::default() }, false);
         if self.shard >= engine.store.shards() {

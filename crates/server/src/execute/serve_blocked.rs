@@ -18,7 +18,7 @@ use crate::context::key_change::Pending;
 use crate::context::permission;
 use crate::context::session_state::State;
 use crate::context::{AtHand, Cx};
-use crate::engine::clients::blocking::{Block, NewWaiter, Place, Waiter};
+use crate::engine::clients::blocking::{Block, DatabaseKey, NewWaiter, Waiter};
 use crate::messaging::mail::{Letter, Mailbox};
 use crate::request::output::{Mark, Output};
 use crate::request::{KeyAt, Request, hash_keys};
@@ -26,17 +26,17 @@ use crate::request::{KeyAt, Request, hash_keys};
 /// Serves all keys that the finished command has marked. Locks may have changed hands afterwards.
 #[cold]
 pub fn marked(cx: &mut Cx<'_>) {
-    while let Some(place) = cx.pending.marked.pop_front() {
-        cx.engine.blocking.unmark(&place);
-        serve_key(cx, &place);
+    while let Some(key) = cx.pending.marked.pop_front() {
+        cx.engine.blocking.unmark(&key);
+        serve_key(cx, &key);
     }
 }
 
 /// Serves keys that no command has changed: their time has come, or they were evicted. No shard is locked.
-pub fn gone(at_hand: AtHand<'_>, call: fn(&mut Cx<'_>, Request<'_>), places: VecDeque<Place>) {
+pub fn gone(at_hand: AtHand<'_>, call: fn(&mut Cx<'_>, Request<'_>), places: VecDeque<DatabaseKey>) {
     let engine = at_hand.engine;
-    let Some((first, _)) = places.iter().find_map(|place| engine.blocking.next(place, 0, None)) else {
-        return places.iter().for_each(|place| engine.blocking.unmark(place));
+    let Some((first, _)) = places.iter().find_map(|key| engine.blocking.next(key, 0, None)) else {
+        return places.iter().for_each(|key| engine.blocking.unmark(key));
     };
     let (mut state, mut out) = (State::stand_in(&first), Output::default());
     let mut pending = Pending { marked: places, ..Pending::default() };
@@ -46,21 +46,21 @@ pub fn gone(at_hand: AtHand<'_>, call: fn(&mut Cx<'_>, Request<'_>), places: Vec
     cx.post_letters(None);
 }
 
-fn serve_key(cx: &mut Cx<'_>, place: &Place) {
-    let hash = cx.engine.store.hash(&place.name);
+fn serve_key(cx: &mut Cx<'_>, key: &DatabaseKey) {
+    let hash = cx.engine.store.hash(&key.name);
     let mut ticket = 0;
     loop {
         if !cx.holds(hash) {
             cx.wait_for_key(hash);
         }
-        let kind = kind_of(cx, place);
-        let Some((waiter, aim)) = cx.engine.blocking.next(place, ticket, kind) else { return };
+        let kind = kind_of(cx, key);
+        let Some((waiter, aim)) = cx.engine.blocking.next(key, ticket, kind) else { return };
         ticket = waiter.ticket;
         let mut keys = Vec::new();
         hash_keys(&cx.engine.store, waiter.row, waiter.request(aim).args(), &mut keys);
         if !keys.iter().all(|key| cx.holds(key.hash)) {
             cx.wait_for_keys(keys.iter().map(|key| key.hash).chain([hash]));
-            let kind = kind_of(cx, place);
+            let kind = kind_of(cx, key);
             if !waiter.wants(aim, kind) {
                 continue;
             }
@@ -69,8 +69,8 @@ fn serve_key(cx: &mut Cx<'_>, place: &Place) {
     }
 }
 
-fn kind_of(cx: &Cx<'_>, place: &Place) -> Option<Kind> {
-    cx.view(place.database, cx.engine.store.key(&place.name)).map(|entry| entry.kind())
+fn kind_of(cx: &Cx<'_>, key: &DatabaseKey) -> Option<Kind> {
+    cx.view(key.database, cx.engine.store.key(&key.name)).map(|entry| entry.kind())
 }
 
 /// Runs the request of a waiter as its own, and posts the reply unless it has to wait on.

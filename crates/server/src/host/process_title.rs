@@ -25,7 +25,7 @@ const BYTES_MAX: usize = 4_096;
 
 /// Where the title goes.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct TitleMemory {
     /// Address of the first argument.
     start: usize,
     /// Bytes of all arguments, their zeros included.
@@ -38,7 +38,7 @@ struct Place {
 struct Title {
     /// The first argument: what the program was called.
     program: Vec<u8>,
-    place: Mutex<Place>,
+    memory: Mutex<TitleMemory>,
 }
 
 static TITLE: OnceLock<Title> = OnceLock::new();
@@ -46,8 +46,8 @@ static TITLE: OnceLock<Title> = OnceLock::new();
 /// Makes the arguments' place ready for a title. Nothing reads the program's arguments afterwards.
 pub fn claim() {
     let program = env::args_os().next().unwrap_or_default().into_vec();
-    if let Some(place) = place() {
-        _ = TITLE.set(Title { program, place: Mutex::new(place) });
+    if let Some(memory) = memory() {
+        _ = TITLE.set(Title { program, memory: Mutex::new(memory) });
     }
 }
 
@@ -55,7 +55,7 @@ pub fn claim() {
 pub fn show(config: &Config) {
     let Some(title) = TITLE.get() else { return };
     if let Some(text) = title_template::fill(&config.text(Opt::ProcTitleTemplate), &facts(title, config)) {
-        write(*title.place.lock(), &text);
+        write(*title.memory.lock(), &text);
     }
 }
 
@@ -75,7 +75,7 @@ fn facts(title: &Title, config: &Config) -> Facts {
 }
 
 /// Where the kernel says that arguments and environment are.
-fn place() -> Option<Place> {
+fn memory() -> Option<TitleMemory> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
     // The second field is the program's name in parentheses and may hold anything; the fields are counted from its end.
     let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
@@ -87,7 +87,7 @@ fn place() -> Option<Place> {
     }
     let follows = environment == end && environment_end >= environment;
     let room_end = if follows && move_environment() { environment_end } else { end };
-    Some(Place { start, arguments_len: end - start, room: room_end - start })
+    Some(TitleMemory { start, arguments_len: end - start, room: room_end - start })
 }
 
 /// Has the environment stand elsewhere; returns whether all of it does.
@@ -108,19 +108,19 @@ fn move_environment() -> bool {
 }
 
 /// Writes a title and clears what is behind it.
-fn write(place: Place, title: &[u8]) {
-    let title = title.get(..place.room.min(BYTES_MAX) - 1).unwrap_or(title);
-    let start: *mut u8 = ptr::with_exposed_provenance_mut(place.start);
+fn write(memory: TitleMemory, title: &[u8]) {
+    let title = title.get(..memory.room.min(BYTES_MAX) - 1).unwrap_or(title);
+    let start: *mut u8 = ptr::with_exposed_provenance_mut(memory.start);
     // SAFETY: the kernel says that these bytes hold arguments and environment: they are mapped and writable for as long as
     // the process lives. The environment has moved out if they are its own, nothing reads the arguments any more, the
     // place is locked, and a title is cut to the room less one.
     unsafe {
-        ptr::write_bytes(start, 0, place.room);
+        ptr::write_bytes(start, 0, memory.room);
         ptr::copy_nonoverlapping(title.as_ptr(), start, title.len());
         // To the kernel a last byte of the arguments that is not zero means that there is a title, which ends at the first
         // zero; otherwise it would show all the zeros too.
-        if title.len() + 1 < place.arguments_len {
-            start.add(place.arguments_len - 1).write(b'.');
+        if title.len() + 1 < memory.arguments_len {
+            start.add(memory.arguments_len - 1).write(b'.');
         }
     }
 }

@@ -87,7 +87,7 @@ impl OnTimeout {
 
 /// A key of one database.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct DatabaseKey {
     /// The database.
     pub database: u32,
     /// The name.
@@ -124,7 +124,7 @@ pub struct Waiter {
 /// One of a waiter's keys.
 #[derive(Debug)]
 struct Aim {
-    place: Place,
+    key: DatabaseKey,
     hash: Hash,
     kind: Kind,
     even_gone: bool,
@@ -168,7 +168,7 @@ impl Waiter {
 
 impl Aim {
     fn bytes(&self) -> usize {
-        size_of::<Self>() + AIM_BYTES + 2 * self.place.name.len() + self.request.heap_len()
+        size_of::<Self>() + AIM_BYTES + 2 * self.key.name.len() + self.request.heap_len()
     }
 }
 
@@ -198,7 +198,7 @@ pub struct Blocking {
 #[derive(Debug, Default)]
 struct Book {
     last_ticket: u64,
-    queues: HashMap<Place, Queue>,
+    queues: HashMap<DatabaseKey, Queue>,
     /// By client id.
     clients: HashMap<u64, Arc<Waiter>>,
 }
@@ -243,7 +243,7 @@ impl Blocking {
     pub fn enter(&self, arrival: NewWaiter<'_>, block: Block<'_>) -> Arc<Waiter> {
         let database = arrival.database;
         let aim = |wait: Wait<'_>| Aim {
-            place: Place { database, name: wait.key.name.into() },
+            key: DatabaseKey { database, name: wait.key.name.into() },
             hash: wait.key.hash,
             kind: wait.kind,
             even_gone: wait.even_gone,
@@ -270,7 +270,7 @@ impl Blocking {
         waiter.peer.blocked.store(true, Ordering::Relaxed);
         book.clients.insert(waiter.peer.id, Arc::clone(&waiter));
         for (index, aim) in waiter.aims.iter().enumerate() {
-            let queue = book.queues.entry(aim.place.clone()).or_default();
+            let queue = book.queues.entry(aim.key.clone()).or_default();
             // A key that is named twice is waited for once, with its first request.
             if let std::collections::btree_map::Entry::Vacant(vacant) = queue.waiters.entry(waiter.ticket) {
                 vacant.insert((Arc::clone(&waiter), index));
@@ -287,13 +287,13 @@ impl Blocking {
         let mut book = self.book.lock();
         book.clients.remove(&waiter.peer.id);
         for aim in &waiter.aims {
-            let Some(queue) = book.queues.get_mut(&aim.place) else { continue };
+            let Some(queue) = book.queues.get_mut(&aim.key) else { continue };
             if queue.waiters.remove(&waiter.ticket).is_none() {
                 continue;
             }
             queue.even_gone -= usize::from(aim.even_gone);
             if queue.waiters.is_empty() {
-                book.queues.remove(&aim.place);
+                book.queues.remove(&aim.key);
             }
             self.waits.fetch_sub(1, Ordering::Relaxed);
             self.cell(aim.hash).fetch_sub(1, Ordering::Relaxed);
@@ -313,7 +313,7 @@ impl Blocking {
     /// Marks a key that has changed. If somebody waits for it and it is in nobody's list yet, the caller is to serve it
     /// when its command is over. The lock of the key's shard is held.
     #[inline]
-    pub fn mark(&self, database: u32, key: Key<'_>) -> Option<Place> {
+    pub fn mark(&self, database: u32, key: Key<'_>) -> Option<DatabaseKey> {
         if self.is_empty() || self.cell(key.hash).load(Ordering::Relaxed) == 0 {
             return None;
         }
@@ -321,44 +321,43 @@ impl Blocking {
     }
 
     #[cold]
-    fn mark_waited(&self, database: u32, name: &[u8]) -> Option<Place> {
-        let place = Place { database, name: name.into() };
+    fn mark_waited(&self, database: u32, name: &[u8]) -> Option<DatabaseKey> {
+        let key = DatabaseKey { database, name: name.into() };
         let mut book = self.book.lock();
-        let queue = book.queues.get_mut(&place)?;
-        (!std::mem::replace(&mut queue.is_marked, true)).then_some(place)
+        let queue = book.queues.get_mut(&key)?;
+        (!std::mem::replace(&mut queue.is_marked, true)).then_some(key)
     }
 
     /// Marks every key of a database that somebody waits for, as [`Blocking::mark`] does, in the order of their names. All
     /// shards are locked.
-    pub fn mark_all(&self, database: u32) -> Vec<Place> {
+    pub fn mark_all(&self, database: u32) -> Vec<DatabaseKey> {
         if self.is_empty() {
             return Vec::new();
         }
         let mut book = self.book.lock();
-        let of_database =
-            book.queues.iter_mut().filter(|(place, queue)| place.database == database && !queue.is_marked);
-        let marked = of_database.map(|(place, queue)| {
+        let of_database = book.queues.iter_mut().filter(|(key, queue)| key.database == database && !queue.is_marked);
+        let marked = of_database.map(|(key, queue)| {
             queue.is_marked = true;
-            place.clone()
+            key.clone()
         });
-        let mut marked: Vec<Place> = marked.collect();
+        let mut marked: Vec<DatabaseKey> = marked.collect();
         drop(book);
         marked.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         marked
     }
 
     /// Takes the mark from a key that is going to be served: what changes from now on is marked anew.
-    pub fn unmark(&self, place: &Place) {
-        if let Some(queue) = self.book.lock().queues.get_mut(place) {
+    pub fn unmark(&self, key: &DatabaseKey) {
+        if let Some(queue) = self.book.lock().queues.get_mut(key) {
             queue.is_marked = false;
         }
     }
 
     /// The first who waits for a key, of those that came after `ticket`, and that what is there now is of use to; with
     /// the number of its aim.
-    pub fn next(&self, place: &Place, ticket: u64, kind: Option<Kind>) -> Option<(Arc<Waiter>, usize)> {
+    pub fn next(&self, key: &DatabaseKey, ticket: u64, kind: Option<Kind>) -> Option<(Arc<Waiter>, usize)> {
         let book = self.book.lock();
-        let queue = book.queues.get(place)?;
+        let queue = book.queues.get(key)?;
         if kind.is_none() && queue.even_gone == 0 {
             return None;
         }

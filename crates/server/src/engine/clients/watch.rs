@@ -17,7 +17,7 @@ use sleeve_store::Find;
 /// Raised when a watched key has changed.
 pub type Flag = Arc<AtomicBool>;
 
-type Place = (u32, Box<[u8]>);
+type DatabaseKey = (u32, Box<[u8]>);
 
 /// A flag on a key.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Presence {
 #[derive(Debug, Default)]
 pub struct Watches {
     watched: AtomicUsize,
-    flags: Mutex<HashMap<Place, Vec<Hung>>>,
+    flags: Mutex<HashMap<DatabaseKey, Vec<Hung>>>,
 }
 
 impl Watches {

@@ -29,7 +29,7 @@ pub struct Journal {
 #[derive(Debug, Default)]
 struct Kept {
     chunks: Chunks,
-    readers: Vec<Place>,
+    readers: Vec<ReaderOffset>,
     /// The number of the next reader.
     next_reader: u64,
     /// The database that is selected at the end; none makes the next effect begin with a SELECT.
@@ -38,19 +38,19 @@ struct Kept {
 
 /// Where a reader stands.
 #[derive(Debug)]
-struct Place {
+struct ReaderOffset {
     reader: u64,
     offset: u64,
 }
 
 impl Kept {
-    fn place(&mut self, reader: u64) -> Option<&mut Place> {
-        self.readers.iter_mut().find(|place| place.reader == reader)
+    fn reader_mut(&mut self, reader: u64) -> Option<&mut ReaderOffset> {
+        self.readers.iter_mut().find(|known| known.reader == reader)
     }
 
     /// The offset before which everybody has read everything.
     fn oldest(&self) -> u64 {
-        self.readers.iter().map(|place| place.offset).min().unwrap_or(self.chunks.end())
+        self.readers.iter().map(|known| known.offset).min().unwrap_or(self.chunks.end())
     }
 }
 
@@ -190,7 +190,7 @@ impl Journal {
         let mut kept = self.kept.lock();
         let (reader, offset) = (kept.next_reader, kept.chunks.end());
         kept.next_reader += 1;
-        kept.readers.push(Place { reader, offset });
+        kept.readers.push(ReaderOffset { reader, offset });
         kept.database = None;
         self.readers.store(kept.readers.len(), Ordering::Relaxed);
         (reader, offset)
@@ -200,7 +200,7 @@ impl Journal {
     pub(super) fn leave(&self, reader: u64) {
         let mut freed = Vec::new();
         let mut kept = self.kept.lock();
-        kept.readers.retain(|place| place.reader != reader);
+        kept.readers.retain(|known| known.reader != reader);
         self.readers.store(kept.readers.len(), Ordering::Relaxed);
         self.free(&mut kept, &mut freed);
     }
@@ -209,8 +209,8 @@ impl Journal {
     pub(super) fn advance(&self, reader: u64, offset: u64) {
         let mut freed = Vec::new();
         let mut kept = self.kept.lock();
-        if let Some(place) = kept.place(reader) {
-            place.offset = offset;
+        if let Some(known) = kept.reader_mut(reader) {
+            known.offset = offset;
         }
         self.free(&mut kept, &mut freed);
     }
