@@ -25,19 +25,19 @@ pub struct PubSub {
     listened: AtomicUsize,
     /// How many clients are shown the commands of all others.
     pub monitors: AtomicUsize,
-    book: Mutex<Book>,
+    subscribers: Mutex<Subscribers>,
 }
 
 #[derive(Debug, Default)]
-struct Book {
+struct Subscribers {
     /// The number of the last message.
     last_number: u64,
-    names: [HashMap<Arc<[u8]>, Vec<Branch>>; KINDS],
+    names: [HashMap<Arc<[u8]>, Vec<ThreadCount>>; KINDS],
 }
 
 /// The listeners of one thread.
 #[derive(Debug)]
-struct Branch {
+struct ThreadCount {
     mailbox: Arc<Mailbox>,
     count: usize,
 }
@@ -54,30 +54,30 @@ pub struct Own<'a> {
 impl PubSub {
     /// Counts one more listener; the name as all share it, and the number of the last message before.
     pub fn subscribe(&self, kind: Kind, name: &[u8], mailbox: &Arc<Mailbox>) -> (Arc<[u8]>, u64) {
-        let mut book = self.book.lock();
+        let mut subscribers = self.subscribers.lock();
         self.counter(kind).fetch_add(1, Ordering::Relaxed);
-        let since = book.last_number;
-        let names = &mut book.names[kind as usize];
+        let since = subscribers.last_number;
+        let names = &mut subscribers.names[kind as usize];
         let shared = names.get_key_value(name).map_or_else(|| Arc::from(name), |(shared, _)| Arc::clone(shared));
-        let branches = names.entry(Arc::clone(&shared)).or_default();
-        match branches.iter_mut().find(|branch| Arc::ptr_eq(&branch.mailbox, mailbox)) {
-            Some(branch) => branch.count += 1,
-            None => branches.push(Branch { mailbox: Arc::clone(mailbox), count: 1 }),
+        let threads = names.entry(Arc::clone(&shared)).or_default();
+        match threads.iter_mut().find(|thread| Arc::ptr_eq(&thread.mailbox, mailbox)) {
+            Some(thread) => thread.count += 1,
+            None => threads.push(ThreadCount { mailbox: Arc::clone(mailbox), count: 1 }),
         }
         (shared, since)
     }
 
     /// Counts one listener less.
     pub fn unsubscribe(&self, kind: Kind, name: &[u8], mailbox: &Arc<Mailbox>) {
-        let mut book = self.book.lock();
-        let names = &mut book.names[kind as usize];
-        let Some(branches) = names.get_mut(name) else { return };
-        let Some(index) = branches.iter().position(|branch| Arc::ptr_eq(&branch.mailbox, mailbox)) else { return };
-        branches[index].count -= 1;
-        if branches[index].count == 0 {
-            branches.swap_remove(index);
+        let mut subscribers = self.subscribers.lock();
+        let names = &mut subscribers.names[kind as usize];
+        let Some(threads) = names.get_mut(name) else { return };
+        let Some(index) = threads.iter().position(|thread| Arc::ptr_eq(&thread.mailbox, mailbox)) else { return };
+        threads[index].count -= 1;
+        if threads[index].count == 0 {
+            threads.swap_remove(index);
         }
-        if branches.is_empty() {
+        if threads.is_empty() {
             names.remove(name);
         }
         self.counter(kind).fetch_sub(1, Ordering::Relaxed);
@@ -104,16 +104,16 @@ impl PubSub {
         payload: &[u8],
         (own, wakeups, waiting_bytes_max): (Option<Own<'_>>, &mut Wakeups, u64),
     ) -> usize {
-        let mut book = self.book.lock();
-        let listened = book.names[kind as usize].get_key_value(channel);
-        let is_matched = |(pattern, _): &(&Arc<[u8]>, &Vec<Branch>)| pattern::matches(pattern, channel, false);
+        let mut subscribers = self.subscribers.lock();
+        let listened = subscribers.names[kind as usize].get_key_value(channel);
+        let is_matched = |(pattern, _): &(&Arc<[u8]>, &Vec<ThreadCount>)| pattern::matches(pattern, channel, false);
         let takes_patterns = kind == Kind::Channel;
-        let patterns = book.names[Kind::Pattern as usize].iter().filter(|_| takes_patterns).filter(is_matched);
-        let mut patterns: Vec<(&Arc<[u8]>, &Vec<Branch>)> = patterns.collect();
+        let patterns = subscribers.names[Kind::Pattern as usize].iter().filter(|_| takes_patterns).filter(is_matched);
+        let mut patterns: Vec<(&Arc<[u8]>, &Vec<ThreadCount>)> = patterns.collect();
         // Every process has them in another order.
         patterns.sort_unstable_by_key(|(pattern, _)| *pattern);
-        let branches = || listened.iter().chain(&patterns).flat_map(|(_, branches)| branches.iter());
-        let count = branches().map(|branch| branch.count).sum();
+        let threads = || listened.iter().chain(&patterns).flat_map(|(_, threads)| threads.iter());
+        let count = threads().map(|thread| thread.count).sum();
         if count == 0 {
             return 0;
         }
@@ -124,9 +124,9 @@ impl PubSub {
                 || patterns_shared.iter().any(|pattern| own.subscriptions.contains(Kind::Pattern, pattern))
         };
         let own = own.filter(hears);
-        let numbers = (book.last_number + 1, own.map(|own| own.id));
+        let numbers = (subscribers.last_number + 1, own.map(|own| own.id));
         let mut mailboxes: Vec<&Arc<Mailbox>> = Vec::new();
-        for Branch { mailbox, .. } in branches() {
+        for ThreadCount { mailbox, .. } in threads() {
             if !mailboxes.iter().any(|known| Arc::ptr_eq(known, mailbox)) {
                 mailboxes.push(mailbox);
             }
@@ -136,8 +136,8 @@ impl PubSub {
             mailbox.put_message(Arc::clone(&message), waiting_bytes_max);
             wakeups.remember(mailbox);
         }
-        book.last_number = numbers.0;
-        drop(book);
+        subscribers.last_number = numbers.0;
+        drop(subscribers);
         if let Some(own) = own {
             wakeups.own.extend(own.subscriptions.forms(&message).map(|form| (Arc::clone(&message), form)));
         }
@@ -150,23 +150,23 @@ impl PubSub {
 
     /// The names of one kind that somebody listens to, and that match a pattern if there is one, in their order.
     pub fn names(&self, kind: Kind, wanted: Option<&[u8]>) -> Vec<Arc<[u8]>> {
-        let book = self.book.lock();
+        let subscribers = self.subscribers.lock();
         let is_wanted = |name: &&Arc<[u8]>| wanted.is_none_or(|wanted| pattern::matches(wanted, name, false));
-        let mut names: Vec<Arc<[u8]>> = book.names[kind as usize].keys().filter(is_wanted).cloned().collect();
+        let mut names: Vec<Arc<[u8]>> = subscribers.names[kind as usize].keys().filter(is_wanted).cloned().collect();
         // Publishers need not wait for this.
-        drop(book);
+        drop(subscribers);
         names.sort_unstable();
         names
     }
 
     /// How many listen to this name.
     pub fn listeners(&self, kind: Kind, name: &[u8]) -> usize {
-        let book = self.book.lock();
-        book.names[kind as usize].get(name).into_iter().flatten().map(|branch| branch.count).sum()
+        let subscribers = self.subscribers.lock();
+        subscribers.names[kind as usize].get(name).into_iter().flatten().map(|thread| thread.count).sum()
     }
 
     /// How many names of one kind somebody listens to.
     pub fn len(&self, kind: Kind) -> usize {
-        self.book.lock().names[kind as usize].len()
+        self.subscribers.lock().names[kind as usize].len()
     }
 }

@@ -10,7 +10,7 @@
 //! shard, so no change is missed. A write while nobody waits pays one relaxed load, and a write to another key than those
 //! that are waited for nearly always one more. This room runs nothing and knows no command. Any thread may call it.
 //!
-//! Locks are taken in this order: shards, then one waiter's state, then the book.
+//! Locks are taken in this order: shards, then one waiter's state, then the table of waiters.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -131,7 +131,7 @@ struct Aim {
     request: OwnedArgs,
 }
 
-/// What a key that is waited for takes in the book beside its name: an entry of a table that is not full, and a queue.
+/// What a key that is waited for costs here beside its name: an entry of a table that is not full, and a queue.
 const AIM_BYTES: usize = 400;
 
 /// The right to end one waiter's waiting, alone. Dropped without [`Claim::finish`], the waiting goes on.
@@ -154,7 +154,7 @@ impl Waiter {
         &self.aims[aim].request
     }
 
-    /// What it takes, in bytes; its keys stand in the book once more.
+    /// What it takes, in bytes; its keys stand here once more.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -192,11 +192,11 @@ pub struct Blocking {
     waits: AtomicUsize,
     /// The same by the lowest bits of the key's hash.
     filter: [AtomicU32; FILTER_LEN],
-    book: Mutex<Book>,
+    waiters: Mutex<Waiters>,
 }
 
 #[derive(Debug, Default)]
-struct Book {
+struct Waiters {
     last_ticket: u64,
     queues: HashMap<DatabaseKey, Queue>,
     /// By client id.
@@ -215,7 +215,11 @@ struct Queue {
 
 impl Default for Blocking {
     fn default() -> Self {
-        Self { waits: AtomicUsize::new(0), filter: [const { AtomicU32::new(0) }; FILTER_LEN], book: Mutex::default() }
+        Self {
+            waits: AtomicUsize::new(0),
+            filter: [const { AtomicU32::new(0) }; FILTER_LEN],
+            waiters: Mutex::default(),
+        }
     }
 }
 
@@ -251,10 +255,10 @@ impl Blocking {
         };
         let aims: Vec<Aim> = block.waits.into_iter().map(aim).collect();
         let bytes = size_of::<Waiter>() + aims.iter().map(Aim::bytes).sum::<usize>();
-        let mut book = self.book.lock();
-        book.last_ticket += 1;
+        let mut waiters = self.waiters.lock();
+        waiters.last_ticket += 1;
         let waiter = Arc::new(Waiter {
-            ticket: book.last_ticket,
+            ticket: waiters.last_ticket,
             peer: Arc::clone(arrival.peer),
             row: arrival.row,
             database,
@@ -268,9 +272,9 @@ impl Blocking {
             is_done: Mutex::new(false),
         });
         waiter.peer.blocked.store(true, Ordering::Relaxed);
-        book.clients.insert(waiter.peer.id, Arc::clone(&waiter));
+        waiters.clients.insert(waiter.peer.id, Arc::clone(&waiter));
         for (index, aim) in waiter.aims.iter().enumerate() {
-            let queue = book.queues.entry(aim.key.clone()).or_default();
+            let queue = waiters.queues.entry(aim.key.clone()).or_default();
             // A key that is named twice is waited for once, with its first request.
             if let std::collections::btree_map::Entry::Vacant(vacant) = queue.waiters.entry(waiter.ticket) {
                 vacant.insert((Arc::clone(&waiter), index));
@@ -279,21 +283,21 @@ impl Blocking {
                 self.cell(aim.hash).fetch_add(1, Ordering::Relaxed);
             }
         }
-        drop(book);
+        drop(waiters);
         waiter
     }
 
     fn strike_out(&self, waiter: &Waiter) {
-        let mut book = self.book.lock();
-        book.clients.remove(&waiter.peer.id);
+        let mut waiters = self.waiters.lock();
+        waiters.clients.remove(&waiter.peer.id);
         for aim in &waiter.aims {
-            let Some(queue) = book.queues.get_mut(&aim.key) else { continue };
+            let Some(queue) = waiters.queues.get_mut(&aim.key) else { continue };
             if queue.waiters.remove(&waiter.ticket).is_none() {
                 continue;
             }
             queue.even_gone -= usize::from(aim.even_gone);
             if queue.waiters.is_empty() {
-                book.queues.remove(&aim.key);
+                waiters.queues.remove(&aim.key);
             }
             self.waits.fetch_sub(1, Ordering::Relaxed);
             self.cell(aim.hash).fetch_sub(1, Ordering::Relaxed);
@@ -323,8 +327,8 @@ impl Blocking {
     #[cold]
     fn mark_waited(&self, database: u32, name: &[u8]) -> Option<DatabaseKey> {
         let key = DatabaseKey { database, name: name.into() };
-        let mut book = self.book.lock();
-        let queue = book.queues.get_mut(&key)?;
+        let mut waiters = self.waiters.lock();
+        let queue = waiters.queues.get_mut(&key)?;
         (!std::mem::replace(&mut queue.is_marked, true)).then_some(key)
     }
 
@@ -334,21 +338,21 @@ impl Blocking {
         if self.is_empty() {
             return Vec::new();
         }
-        let mut book = self.book.lock();
-        let of_database = book.queues.iter_mut().filter(|(key, queue)| key.database == database && !queue.is_marked);
+        let mut waiters = self.waiters.lock();
+        let of_database = waiters.queues.iter_mut().filter(|(key, queue)| key.database == database && !queue.is_marked);
         let marked = of_database.map(|(key, queue)| {
             queue.is_marked = true;
             key.clone()
         });
         let mut marked: Vec<DatabaseKey> = marked.collect();
-        drop(book);
+        drop(waiters);
         marked.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         marked
     }
 
     /// Takes the mark from a key that is going to be served: what changes from now on is marked anew.
     pub fn unmark(&self, key: &DatabaseKey) {
-        if let Some(queue) = self.book.lock().queues.get_mut(key) {
+        if let Some(queue) = self.waiters.lock().queues.get_mut(key) {
             queue.is_marked = false;
         }
     }
@@ -356,8 +360,8 @@ impl Blocking {
     /// The first who waits for a key, of those that came after `ticket`, and that what is there now is of use to; with
     /// the number of its aim.
     pub fn next(&self, key: &DatabaseKey, ticket: u64, kind: Option<Kind>) -> Option<(Arc<Waiter>, usize)> {
-        let book = self.book.lock();
-        let queue = book.queues.get(key)?;
+        let waiters = self.waiters.lock();
+        let queue = waiters.queues.get(key)?;
         if kind.is_none() && queue.even_gone == 0 {
             return None;
         }
@@ -367,15 +371,15 @@ impl Blocking {
 
     /// What the client with this id waits with, if it does.
     pub fn of_client(&self, id: u64) -> Option<Arc<Waiter>> {
-        self.book.lock().clients.get(&id).cloned()
+        self.waiters.lock().clients.get(&id).cloned()
     }
 
     /// How many clients wait, for how many keys, and how many of the keys are wanted even when they have gone.
     pub fn census(&self) -> Census {
-        let book = self.book.lock();
-        let even_gone = book.queues.values().filter(|queue| queue.even_gone != 0).count();
-        let timed = book.clients.values().filter(|waiter| waiter.deadline_ms.is_some()).count();
-        Census { clients: book.clients.len(), timed, keys: book.queues.len(), keys_even_gone: even_gone }
+        let waiters = self.waiters.lock();
+        let even_gone = waiters.queues.values().filter(|queue| queue.even_gone != 0).count();
+        let timed = waiters.clients.values().filter(|waiter| waiter.deadline_ms.is_some()).count();
+        Census { clients: waiters.clients.len(), timed, keys: waiters.queues.len(), keys_even_gone: even_gone }
     }
 }
 

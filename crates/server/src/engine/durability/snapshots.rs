@@ -118,7 +118,7 @@ pub type WhenDone = Box<dyn FnOnce(bool) + Send>;
 /// The snapshots of one engine.
 #[derive(Debug)]
 pub struct Snapshots {
-    book: Mutex<Book>,
+    state: Mutex<SnapshotState>,
     over: Condvar,
     /// The running one is to end without a result.
     is_aborted: AtomicBool,
@@ -128,7 +128,7 @@ pub struct Snapshots {
     pub progress: Progress,
 }
 
-struct Book {
+struct SnapshotState {
     status: SnapshotStatus,
     /// Whether somebody waited for the running one from its beginning on.
     is_awaited: bool,
@@ -140,9 +140,9 @@ struct Book {
     is_closed: bool,
 }
 
-impl fmt::Debug for Book {
+impl fmt::Debug for SnapshotState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Book").field("status", &self.status).finish_non_exhaustive()
+        f.debug_struct("SnapshotState").field("status", &self.status).finish_non_exhaustive()
     }
 }
 
@@ -165,7 +165,13 @@ impl Snapshots {
             last_try_ms: 0,
         };
         Self {
-            book: Mutex::new(Book { status, is_awaited: false, when_done: Vec::new(), next_ms: 0, is_closed: false }),
+            state: Mutex::new(SnapshotState {
+                status,
+                is_awaited: false,
+                when_done: Vec::new(),
+                next_ms: 0,
+                is_closed: false,
+            }),
             over: Condvar::new(),
             is_aborted: AtomicBool::new(false),
             are_ruled: AtomicBool::new(false),
@@ -192,51 +198,51 @@ impl Snapshots {
 
     /// Has none begin any more.
     pub fn refuse_more(&self) {
-        self.book.lock().is_closed = true;
+        self.state.lock().is_closed = true;
     }
 
     /// Has the running one end without a result, and waits until it has.
     pub fn abort_and_wait(&self) {
-        let mut book = self.book.lock();
-        while book.status.running.is_some() {
+        let mut state = self.state.lock();
+        while state.status.running.is_some() {
             self.is_aborted.store(true, Ordering::Relaxed);
-            self.over.wait(&mut book);
+            self.over.wait(&mut state);
         }
     }
 
     /// Has the running one end without a result if it is written for this; whether it is. `when_over` is taken then, and done
     /// when it has ended.
     pub fn abort(&self, purpose: Purpose, when_over: &mut Option<WhenDone>) -> bool {
-        let mut book = self.book.lock();
-        let is_it = book.status.running.is_some_and(|(running, _)| running == purpose);
+        let mut state = self.state.lock();
+        let is_it = state.status.running.is_some_and(|(running, _)| running == purpose);
         if is_it {
             self.is_aborted.store(true, Ordering::Relaxed);
-            book.when_done.extend(when_over.take());
+            state.when_done.extend(when_over.take());
         }
         is_it
     }
 
     /// Has something done when the running one is over; false, and nothing is taken, if there is none.
     pub fn follow(&self, when_over: &mut Option<WhenDone>) -> bool {
-        let mut book = self.book.lock();
-        let is_running = book.status.running.is_some();
+        let mut state = self.state.lock();
+        let is_running = state.status.running.is_some();
         if is_running {
-            book.when_done.extend(when_over.take());
+            state.when_done.extend(when_over.take());
         }
         is_running
     }
 
     /// Waits until none is being written.
     pub fn wait_until_over(&self) {
-        let mut book = self.book.lock();
-        while book.status.running.is_some() {
-            self.over.wait(&mut book);
+        let mut state = self.state.lock();
+        while state.status.running.is_some() {
+            self.over.wait(&mut state);
         }
     }
 
     /// Says that a file has all changes up to these: it was loaded.
     pub fn note_saved(&self, changes: u64) {
-        self.book.lock().status.saved_changes = changes;
+        self.state.lock().status.saved_changes = changes;
     }
 
     /// Whether the running one is to end without a result.
@@ -246,17 +252,17 @@ impl Snapshots {
 
     /// Whether somebody waits for the running one, and hears when it fails: nobody else does then, as in Redis.
     pub fn is_awaited(&self) -> bool {
-        self.book.lock().is_awaited
+        self.state.lock().is_awaited
     }
 
     /// Whether one is being written.
     pub fn is_running(&self) -> bool {
-        self.book.lock().status.running.is_some()
+        self.state.lock().status.running.is_some()
     }
 
     /// What is known.
     pub fn status(&self) -> SnapshotStatus {
-        self.book.lock().status.clone()
+        self.state.lock().status.clone()
     }
 
     /// Begins one, unless one is being written; `when_done` is taken and done when it is over.
@@ -264,24 +270,24 @@ impl Snapshots {
     /// # Errors
     /// Why not.
     pub fn begin(&self, purpose: Purpose, now: Instant, when_done: &mut Option<WhenDone>) -> Result<(), Refusal> {
-        let mut book = self.book.lock();
-        if let Some((running, _)) = book.status.running {
+        let mut state = self.state.lock();
+        if let Some((running, _)) = state.status.running {
             return Err(Refusal::Running(running));
         }
-        if book.is_closed {
+        if state.is_closed {
             return Err(Refusal::Closed);
         }
-        book.status.running = Some((purpose, now));
-        book.is_awaited = when_done.is_some();
-        book.when_done.extend(when_done.take());
+        state.status.running = Some((purpose, now));
+        state.is_awaited = when_done.is_some();
+        state.when_done.extend(when_done.take());
         match purpose {
             Purpose::File => {
-                book.status.last_try_ms = now.monotonic_ms();
-                book.status.file_scheduled = false;
+                state.status.last_try_ms = now.monotonic_ms();
+                state.status.file_scheduled = false;
             }
             Purpose::Base => {
-                book.status.base_scheduled = false;
-                book.status.rewrites += 1;
+                state.status.base_scheduled = false;
+                state.status.rewrites += 1;
             }
         }
         let Progress { keys_total, keys_done, waiting_bytes_max, longest_hold_ns, .. } = &self.progress;
@@ -302,7 +308,7 @@ impl Snapshots {
     }
 
     fn set_scheduled(&self, purpose: Purpose, is_scheduled: bool) {
-        let status = &mut self.book.lock().status;
+        let status = &mut self.state.lock().status;
         match purpose {
             Purpose::File => status.file_scheduled = is_scheduled,
             Purpose::Base => status.base_scheduled = is_scheduled,
@@ -311,27 +317,27 @@ impl Snapshots {
 
     /// What was scheduled, once nothing is running, and in how many milliseconds it is to begin: what has just failed waits.
     pub fn due(&self, now: Instant) -> Option<(Purpose, u64)> {
-        let book = self.book.lock();
-        let purpose = match &book.status {
-            _ if book.is_closed => return None,
+        let state = self.state.lock();
+        let purpose = match &state.status {
+            _ if state.is_closed => return None,
             SnapshotStatus { running: Some(_), .. } => return None,
             SnapshotStatus { base_scheduled: true, .. } => Purpose::Base,
             SnapshotStatus { file_scheduled: true, .. } => Purpose::File,
             _ => return None,
         };
-        Some((purpose, book.next_ms.saturating_sub(now.monotonic_ms())))
+        Some((purpose, state.next_ms.saturating_sub(now.monotonic_ms())))
     }
 
     /// Says how the running one went; a file has all changes up to `changes`. Returns what is to be done now.
     #[must_use = "somebody waits for it"]
     pub fn end(&self, is_good: bool, changes: u64, now: Instant) -> Vec<WhenDone> {
-        let mut book = self.book.lock();
-        let Some((purpose, began)) = book.status.running.take() else { return Vec::new() };
+        let mut state = self.state.lock();
+        let Some((purpose, began)) = state.status.running.take() else { return Vec::new() };
         let took_s = now.monotonic_ms().saturating_sub(began.monotonic_ms()) / 1_000;
         let is_given_up = self.is_aborted.swap(false, Ordering::Relaxed);
-        let is_told = is_good || !(is_given_up || book.is_awaited);
-        book.next_ms = if is_good || is_given_up { 0 } else { now.monotonic_ms() + TRY_AGAIN_MS };
-        let status = &mut book.status;
+        let is_told = is_good || !(is_given_up || state.is_awaited);
+        state.next_ms = if is_good || is_given_up { 0 } else { now.monotonic_ms() + TRY_AGAIN_MS };
+        let status = &mut state.status;
         match purpose {
             // That nobody wants it any more says nothing about the disk, and whoever waits for it hears it.
             _ if !is_told => {}
@@ -349,6 +355,6 @@ impl Snapshots {
             }
         }
         self.over.notify_all();
-        std::mem::take(&mut book.when_done)
+        std::mem::take(&mut state.when_done)
     }
 }

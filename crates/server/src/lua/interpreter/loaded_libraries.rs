@@ -71,8 +71,8 @@ impl LibraryRoom {
         let registered = Rc::new(RefCell::new(None));
         let api = lua.create_table()?;
         api::add_log_and_version(&lua, &api)?;
-        let book = Rc::clone(&registered);
-        let register = move |lua: &Lua, args: MultiValue| register(lua, &book, &args);
+        let registrations = Rc::clone(&registered);
+        let register = move |lua: &Lua, args: MultiValue| register(lua, &registrations, &args);
         api.raw_set("register_function", lua.create_function(register)?)?;
         let strict = interpreter.sandbox.real.metatable();
         api.set_metatable(strict.clone())?;
@@ -159,10 +159,10 @@ impl LibraryRoom {
     }
 }
 
-type Book = Rc<RefCell<Option<Vec<Registered>>>>;
+type Registrations = Rc<RefCell<Option<Vec<Registered>>>>;
 
 /// `redis.register_function(name, callback)` or `redis.register_function{function_name = ..., callback = ..., ...}`
-fn register(lua: &Lua, book: &Book, args: &MultiValue) -> mlua::Result<()> {
+fn register(lua: &Lua, registrations: &Registrations, args: &MultiValue) -> mlua::Result<()> {
     let entry = match (args.front(), args.get(1), args.len()) {
         (Some(Value::Table(named)), _, 1) => from_table(lua, named)?,
         (_, _, 1) => {
@@ -187,8 +187,8 @@ fn register(lua: &Lua, book: &Book, args: &MultiValue) -> mlua::Result<()> {
     if !is_name(name.as_bytes()) {
         return Err(raise(BAD_NAME.text()));
     }
-    let mut book = book.borrow_mut();
-    let Some(registered) = &mut *book else {
+    let mut registrations = registrations.borrow_mut();
+    let Some(registered) = &mut *registrations else {
         return Err(raise("ERR redis.register_function can only be called on FUNCTION LOAD command"));
     };
     if registered.iter().any(|other| other.facts.name == *name) {
