@@ -52,9 +52,9 @@ impl Engine {
         let arrival = NewClient { address: "embedded:0".into(), local_address: "embedded:0".into(), descriptor: -1 };
         let scratch = Scratch::new(self, now);
         scratch.counters.connections.add(1);
-        let peer = self.clients.enter(arrival, Arc::clone(&mailbox), scratch.now.wall_ms());
+        let client = self.clients.enter(arrival, Arc::clone(&mailbox), scratch.now.wall_ms());
         Local {
-            session: Session::new(self, peer),
+            session: Session::new(self, client),
             scratch,
             mailbox,
             expiry: Expiry::new(0, 1),
@@ -222,14 +222,14 @@ impl Local {
         match tracking_delivery::deliver(&self.scratch.engine, &mut self.session.state, keys) {
             Delivery::Nothing => {}
             Delivery::Push(bytes) => self.scratch.output.bytes.extend_from_slice(&bytes),
-            Delivery::Forward(peer, keys) => peer.mailbox.post(Letter::Redirected { id: peer.id, keys }),
+            Delivery::Forward(client, keys) => client.mailbox.post(Letter::Redirected { id: client.id, keys }),
         }
     }
 
     /// Gives the client a message that it listens to.
     fn hear(&mut self, message: &Message) {
         let state = &self.session.state;
-        if message.except != Some(state.peer.id)
+        if message.except != Some(state.client.id)
             && let Some(subscriptions) = &state.subscriptions
         {
             let forms = subscriptions.forms(message);

@@ -49,10 +49,10 @@ fn listen(cx: &mut Cx<'_>, request: Request<'_>, kind: Kind) -> Outcome {
     for name in request.args.from(1).iter() {
         let subscriptions = cx.state.subscriptions.get_or_insert_default();
         if !subscriptions.contains(kind, name) {
-            let (shared, since) = cx.engine.pubsub.subscribe(kind, name, &cx.state.peer.mailbox);
+            let (shared, since) = cx.engine.pubsub.subscribe(kind, name, &cx.state.client.mailbox);
             subscriptions.enter(kind, shared, since);
             // Others may have to know it before this batch is over: a script behind it may last.
-            cx.state.peer.listened[kind as usize].store(subscriptions.len(kind), Ordering::Relaxed);
+            cx.state.client.listened[kind as usize].store(subscriptions.len(kind), Ordering::Relaxed);
         }
         confirm(cx, request.row.name, kind, Some(name));
     }
@@ -68,7 +68,7 @@ fn stop_listening(cx: &mut Cx<'_>, request: Request<'_>, kind: Kind) -> Outcome 
     for name in &names {
         let listened = cx.state.subscriptions.as_mut();
         if listened.is_some_and(|subscriptions| subscriptions.strike_out(kind, name)) {
-            cx.engine.pubsub.unsubscribe(kind, name, &cx.state.peer.mailbox);
+            cx.engine.pubsub.unsubscribe(kind, name, &cx.state.client.mailbox);
         }
         confirm(cx, request.row.name, kind, Some(name));
     }

@@ -112,14 +112,14 @@ impl Cx<'_> {
             bound >= least && duration_us / unit_us >= bound as u64
         };
         if over(Opt::SlowlogLogSlowerThan, 0, 1) && !request.row.flags.contains(Flags::SKIP_SLOWLOG) {
-            let peer = &self.state.peer;
+            let client = &self.state.client;
             let entry = slowlog::Entry {
                 id: 0,
                 time_s: now.wall_ms() / 1_000,
                 duration_us,
                 arguments: slowlog::shortened(request),
-                address: peer.address.clone(),
-                name: peer.names.lock().client.clone(),
+                address: client.address.clone(),
+                name: client.names.lock().client.clone(),
             };
             engine.slowlog.add(entry, engine.config.number(Opt::SlowlogMaxLen) as usize);
         }

@@ -55,7 +55,7 @@ impl Cx<'_> {
         let engine = self.engine;
         (0..engine.store.shards())
             .for_each(|index| self.locks.with(index, |shard| engine.estimate.note(index, shard.memory())));
-        engine.clients.all().iter().for_each(|peer| engine.client_memory.weigh(peer));
+        engine.clients.all().iter().for_each(|client| engine.client_memory.weigh(client));
     }
 
     /// Evicts as [`Cx::evict_down_to`] does, and keeps account of how long the limit is exceeded.

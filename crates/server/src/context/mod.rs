@@ -67,7 +67,7 @@ pub struct Cx<'a> {
     pub engine: &'a Engine,
     /// The executing thread's counters.
     pub counters: &'a Counters,
-    /// The peer's own state.
+    /// The client's own state.
     pub state: &'a mut State,
     /// Where replies go.
     pub out: &'a mut Output,
@@ -156,7 +156,7 @@ impl<'a> Cx<'a> {
         self.due_ms = due_ms(self.now, self.state);
     }
 
-    /// A writer for the reply, in the peer's protocol.
+    /// A writer for the reply, in the client's protocol.
     #[inline]
     pub fn reply(&mut self) -> Writer<'_> {
         let len_max = self.out.bytes_max();
@@ -171,9 +171,9 @@ impl<'a> Cx<'a> {
         self.reply().error(error.text());
     }
 
-    /// Whether the peer is on this machine.
+    /// Whether the client is on this machine.
     pub fn is_local(&self) -> bool {
-        match self.state.peer.address.parse::<std::net::SocketAddr>() {
+        match self.state.client.address.parse::<std::net::SocketAddr>() {
             Ok(address) => address.ip().is_loopback(),
             Err(_) => true,
         }

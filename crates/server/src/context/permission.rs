@@ -135,9 +135,9 @@ fn add(cx: &mut Cx<'_>, reason: Reason, context: Context, object: Vec<u8>, usern
 
 /// This client as CLIENT LIST shows it.
 fn own_line(cx: &Cx<'_>) -> String {
-    let peer = &cx.state.peer;
-    let held = [&peer.input_bytes, &peer.input_spare, &peer.argument_bytes];
+    let client = &cx.state.client;
+    let held = [&client.input_bytes, &client.input_spare, &client.argument_bytes];
     let [bytes, spare, argument_bytes] = held.map(|count| count.load(Ordering::Relaxed));
     cx.state.publish(Input { bytes, spare, argument_bytes }, cx.now.wall_ms());
-    peer.line(cx.now.wall_ms())
+    client.line(cx.now.wall_ms())
 }

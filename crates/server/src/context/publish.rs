@@ -36,7 +36,9 @@ impl Cx<'_> {
             match tracking_delivery::deliver(self.engine, self.state, keys) {
                 Delivery::Nothing => {}
                 Delivery::Push(bytes) => self.out.bytes.extend_from_slice(&bytes),
-                Delivery::Forward(peer, keys) => self.post(&peer.mailbox, Letter::Redirected { id: peer.id, keys }),
+                Delivery::Forward(client, keys) => {
+                    self.post(&client.mailbox, Letter::Redirected { id: client.id, keys })
+                }
             }
         }
         for (message, form) in self.pending.wakeups.own.drain(..) {
@@ -49,7 +51,7 @@ impl Cx<'_> {
     pub fn show_to_monitors(&mut self, request: &Request<'_>) {
         let is_shown = !request.row.flags.intersects(Flags::ADMIN.or(Flags::SKIP_MONITOR)) || request.row.runs_script();
         if is_shown && self.state.serving.is_none() {
-            let from = (&*self.state.peer, self.state.denies_blocking);
+            let from = (&*self.state.client, self.state.denies_blocking);
             let line = monitor_line::line(request.row.id, request.args, from, (self.now, self.state.database));
             self.publish(Kind::Monitor, b"", &line);
         }
@@ -67,7 +69,7 @@ impl Cx<'_> {
         let keys_max = self.engine.config.number(Opt::TrackingTableMaxKeys) as usize;
         for key in request.keys() {
             self.engine.tracking.remember(
-                self.state.peer.id,
+                self.state.client.id,
                 key.name,
                 (keys_max, self.dice),
                 &mut self.pending.wakeups,

@@ -28,7 +28,7 @@ use crate::request::queue::Queue;
 #[derive(Debug)]
 pub struct State {
     /// What others see of this client.
-    pub peer: Arc<ClientInfo>,
+    pub client: Arc<ClientInfo>,
     /// The selected database.
     pub database: u32,
     /// The protocol of the replies.
@@ -172,10 +172,10 @@ impl Track {
 
 impl State {
     /// The state of a client that has just come.
-    pub fn new(peer: Arc<ClientInfo>, user: Arc<User>) -> Self {
+    pub fn new(client: Arc<ClientInfo>, user: Arc<User>) -> Self {
         let authenticated = user.enabled && user.no_password;
         Self {
-            peer,
+            client,
             database: 0,
             protocol: Protocol::Resp2,
             user,
@@ -219,13 +219,13 @@ impl State {
             no_touch: waiter.no_touch,
             row: Some(waiter.row),
             serving: Some(Arc::clone(waiter)),
-            ..Self::new(Arc::clone(&waiter.peer), Arc::clone(&waiter.user))
+            ..Self::new(Arc::clone(&waiter.client), Arc::clone(&waiter.user))
         }
     }
 
     /// Makes this the client of another user, which was looked up just now.
     pub fn log_in(&mut self, user: Arc<User>, authenticated: bool) {
-        self.peer.names.lock().user = user.name.clone();
+        self.client.names.lock().user = user.name.clone();
         self.user = user;
         self.authenticated = authenticated;
         (self.user_seen_at, self.unrestricted_at) = (0, 0);
@@ -235,7 +235,7 @@ impl State {
     #[inline]
     pub fn own(&self) -> Option<Own<'_>> {
         let subscriptions = self.subscriptions.as_deref()?;
-        Some(Own { id: self.peer.id, subscriptions })
+        Some(Own { id: self.client.id, subscriptions })
     }
 
     /// Whether the client is shown the commands of all others.
@@ -255,13 +255,13 @@ impl State {
     pub fn changer(&self) -> Changer {
         // Whoever waited is told by letter, like everybody else.
         let no_loop = self.tracking.as_ref().is_some_and(|tracking| tracking.no_loop);
-        self.serving.is_none().then_some((self.peer.id, no_loop))
+        self.serving.is_none().then_some((self.client.id, no_loop))
     }
 
     /// The keys that it reads are remembered no longer.
     pub fn stop_tracking(&mut self, engine: &Engine) {
         if let Some(tracking) = self.tracking.take() {
-            engine.tracking.leave(self.peer.id, &tracking.prefixes);
+            engine.tracking.leave(self.client.id, &tracking.prefixes);
         }
     }
 
@@ -272,7 +272,7 @@ impl State {
             let names: Vec<Arc<[u8]>> = subscriptions.names(kind).cloned().collect();
             for name in names {
                 subscriptions.strike_out(kind, &name);
-                engine.pubsub.unsubscribe(kind, &name, &self.peer.mailbox);
+                engine.pubsub.unsubscribe(kind, &name, &self.client.mailbox);
             }
         }
     }
@@ -292,42 +292,42 @@ impl State {
     /// Brings what others see of this client up to date after commands that are about data alone.
     #[inline]
     pub fn publish_use(&self, input: Input, now_ms: i64) {
-        let peer = &self.peer;
-        peer.active_ms.store(now_ms, Ordering::Relaxed);
-        peer.input_bytes.store(input.bytes, Ordering::Relaxed);
-        peer.input_spare.store(input.spare, Ordering::Relaxed);
-        peer.argument_bytes.store(input.argument_bytes, Ordering::Relaxed);
+        let client = &self.client;
+        client.active_ms.store(now_ms, Ordering::Relaxed);
+        client.input_bytes.store(input.bytes, Ordering::Relaxed);
+        client.input_spare.store(input.spare, Ordering::Relaxed);
+        client.argument_bytes.store(input.argument_bytes, Ordering::Relaxed);
         self.publish_command();
     }
 
     /// Shows others which command it runs, or has run last.
     #[inline]
     pub fn publish_command(&self) {
-        self.peer.command.store(self.row.map_or(0, |row| row.id as u32 + 1), Ordering::Relaxed);
+        self.client.command.store(self.row.map_or(0, |row| row.id as u32 + 1), Ordering::Relaxed);
     }
 
     /// Brings all that others see of this client up to date.
     pub fn publish(&self, input: Input, now_ms: i64) {
         self.publish_use(input, now_ms);
-        let peer = &self.peer;
-        peer.database.store(self.database, Ordering::Relaxed);
-        peer.protocol.store(if self.protocol == Protocol::Resp3 { 3 } else { 2 }, Ordering::Relaxed);
+        let client = &self.client;
+        client.database.store(self.database, Ordering::Relaxed);
+        client.protocol.store(if self.protocol == Protocol::Resp3 { 3 } else { 2 }, Ordering::Relaxed);
         let waiting = self.transaction.as_ref().map(|transaction| transaction.queue.len() as i64);
         let queued = waiting.or(self.executing).unwrap_or(-1);
-        peer.queued.store(queued, Ordering::Relaxed);
+        client.queued.store(queued, Ordering::Relaxed);
         let queued_bytes = self.transaction.as_ref().map_or(0, |transaction| transaction.queue.heap_bytes());
-        peer.queued_bytes.store(queued_bytes + self.watching.bytes, Ordering::Relaxed);
-        peer.watched.store(self.watching.keys.len(), Ordering::Relaxed);
-        peer.names_bytes.store(self.names_bytes(), Ordering::Relaxed);
-        peer.doomed.store(self.watching.is_raised(), Ordering::Relaxed);
-        peer.closing.store(self.closing, Ordering::Relaxed);
-        peer.monitors.store(self.is_monitor(), Ordering::Relaxed);
+        client.queued_bytes.store(queued_bytes + self.watching.bytes, Ordering::Relaxed);
+        client.watched.store(self.watching.keys.len(), Ordering::Relaxed);
+        client.names_bytes.store(self.names_bytes(), Ordering::Relaxed);
+        client.doomed.store(self.watching.is_raised(), Ordering::Relaxed);
+        client.closing.store(self.closing, Ordering::Relaxed);
+        client.monitors.store(self.is_monitor(), Ordering::Relaxed);
         let tracking = self.tracking.as_deref();
-        peer.redirect.store(tracking.map_or(-1, |tracking| tracking.redirect as i64), Ordering::Relaxed);
-        peer.broken.store(tracking.is_some_and(|tracking| tracking.broken), Ordering::Relaxed);
-        peer.broadcast.store(tracking.is_some_and(|tracking| tracking.broadcast), Ordering::Relaxed);
+        client.redirect.store(tracking.map_or(-1, |tracking| tracking.redirect as i64), Ordering::Relaxed);
+        client.broken.store(tracking.is_some_and(|tracking| tracking.broken), Ordering::Relaxed);
+        client.broadcast.store(tracking.is_some_and(|tracking| tracking.broadcast), Ordering::Relaxed);
         if let Some(subscriptions) = &self.subscriptions {
-            for (count, kind) in peer.listened.iter().zip([Kind::Channel, Kind::Pattern, Kind::Shard]) {
+            for (count, kind) in client.listened.iter().zip([Kind::Channel, Kind::Pattern, Kind::Shard]) {
                 count.store(subscriptions.len(kind), Ordering::Relaxed);
             }
         }

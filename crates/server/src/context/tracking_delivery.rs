@@ -36,7 +36,7 @@ pub fn deliver(engine: &Engine, state: &mut State, keys: Option<Arc<Vec<u8>>>) -
         return if protocol == Protocol::Resp3 { Delivery::Push(push_of(&keys)) } else { Delivery::Nothing };
     }
     match engine.clients.find(tracking.redirect) {
-        Some(peer) => Delivery::Forward(peer, keys),
+        Some(client) => Delivery::Forward(client, keys),
         None => {
             tracking.broken = true;
             if protocol == Protocol::Resp3 { Delivery::Push(broken(tracking.redirect)) } else { Delivery::Nothing }

@@ -35,6 +35,6 @@ impl Engine {
             reply.note_write(Mark::default());
         }
         claim.finish(&self.blocking);
-        waiter.peer.mailbox.post(Letter::Unblock { id: waiter.peer.id, ticket: waiter.ticket, reply });
+        waiter.client.mailbox.post(Letter::Unblock { id: waiter.client.id, ticket: waiter.ticket, reply });
     }
 }

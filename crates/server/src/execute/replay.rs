@@ -92,9 +92,10 @@ impl Replay {
         engine.is_replaying.store(true, Ordering::Relaxed);
         let arrival = NewClient { address: "log:0".into(), local_address: "log:0".into(), descriptor: -1 };
         // Nobody lists it.
-        let peer = engine.clients.enter(arrival, Arc::new(Mailbox::new(|| ())), 0);
-        engine.clients.leave(peer.id);
-        let state = State { is_replaying: true, denies_blocking: true, ..State::new(peer, engine.acl.default_user()) };
+        let client = engine.clients.enter(arrival, Arc::new(Mailbox::new(|| ())), 0);
+        engine.clients.leave(client.id);
+        let state =
+            State { is_replaying: true, denies_blocking: true, ..State::new(client, engine.acl.default_user()) };
         Self {
             engine: Arc::clone(engine),
             state,

@@ -76,7 +76,7 @@ fn kind_of(cx: &Cx<'_>, key: &DatabaseKey) -> Option<Kind> {
 /// Runs the request of a waiter as its own, and posts the reply unless it has to wait on.
 fn serve(cx: &mut Cx<'_>, waiter: &Arc<Waiter>, aim: usize, keys: &[KeyAt]) {
     // Who was killed takes nothing any more, though the thread that owns it may not have come to that yet.
-    if cx.engine.clients.find(waiter.peer.id).is_none() {
+    if cx.engine.clients.find(waiter.client.id).is_none() {
         return;
     }
     let Some(claim) = waiter.claim() else { return };
@@ -94,8 +94,8 @@ fn serve(cx: &mut Cx<'_>, waiter: &Arc<Waiter>, aim: usize, keys: &[KeyAt]) {
         claim.finish(&cx.engine.blocking);
         // Where it has changed nothing it is none, which an error in its place would not say either.
         reply.note_write(Mark::default());
-        let letter = Letter::Unblock { id: waiter.peer.id, ticket: waiter.ticket, reply };
-        cx.post(&waiter.peer.mailbox, letter);
+        let letter = Letter::Unblock { id: waiter.client.id, ticket: waiter.ticket, reply };
+        cx.post(&waiter.client.mailbox, letter);
     }
 }
 
@@ -120,7 +120,7 @@ impl Cx<'_> {
         state.publish_command();
         let left_ms = |deadline_ms: i64| deadline_ms.saturating_sub(self.now.wall_ms()).max(0) as u64;
         let arrival = NewWaiter {
-            peer: &state.peer,
+            client: &state.client,
             row,
             database: state.database,
             protocol: state.protocol,

@@ -50,12 +50,12 @@ const KEPT_BYTES: usize = 64 * 1024;
 
 impl Session {
     /// The session of a peer that has just come.
-    pub fn new(engine: &Arc<Engine>, peer: Arc<ClientInfo>) -> Self {
+    pub fn new(engine: &Arc<Engine>, client: Arc<ClientInfo>) -> Self {
         let user = engine.acl.default_user();
-        peer.names.lock().user = user.name.clone();
-        peer.session_bytes.store(size_of::<Self>(), Ordering::Relaxed);
+        client.names.lock().user = user.name.clone();
+        client.session_bytes.store(size_of::<Self>(), Ordering::Relaxed);
         Self {
-            state: State::new(peer, user),
+            state: State::new(client, user),
             engine: Arc::clone(engine),
             parser: Parser::new(),
             pending: Vec::new(),
@@ -175,7 +175,7 @@ impl Session {
 
     /// Lets go of everything that others know of this peer.
     pub fn close(&mut self) {
-        self.engine.client_memory.forget(&self.state.peer);
+        self.engine.client_memory.forget(&self.state.client);
         self.state.watching.clear(&self.engine);
         if let Some(waiter) = self.state.blocked.take()
             && let Some(claim) = waiter.claim()
@@ -184,7 +184,7 @@ impl Session {
         }
         self.state.unsubscribe_all(&self.engine);
         self.state.stop_tracking(&self.engine);
-        self.engine.clients.leave(self.state.peer.id);
+        self.engine.clients.leave(self.state.client.id);
     }
 
     fn run_pending(&mut self, scratch: &mut Scratch, others: &mut dyn Others) {
@@ -254,11 +254,11 @@ impl Session {
 
     /// At how many bytes of new replies the peer is owed too much. Who has no socket takes them at once.
     fn output_max(&self, authenticated: bool) -> usize {
-        let peer = &self.state.peer;
+        let client = &self.state.client;
         match self.output_limit(authenticated).hard_bytes {
-            _ if peer.descriptor < 0 => usize::MAX,
+            _ if client.descriptor < 0 => usize::MAX,
             0 => usize::MAX,
-            bytes => (bytes as usize).saturating_sub(peer.output_bytes.load(Ordering::Relaxed)),
+            bytes => (bytes as usize).saturating_sub(client.output_bytes.load(Ordering::Relaxed)),
         }
     }
 
@@ -301,7 +301,7 @@ impl Session {
 
     fn set_paused(&mut self, paused: bool) {
         self.paused = paused;
-        self.state.peer.paused.store(paused, Ordering::Relaxed);
+        self.state.client.paused.store(paused, Ordering::Relaxed);
     }
 
     fn check_pending(&mut self, scratch: &Scratch) {
@@ -330,8 +330,8 @@ mod tests {
 
     fn session(engine: &Arc<Engine>) -> Session {
         let arrival = NewClient { address: "test:0".into(), local_address: "test:0".into(), descriptor: -1 };
-        let peer = engine.clients.enter(arrival, Arc::new(Mailbox::new(|| ())), 0);
-        Session::new(engine, peer)
+        let client = engine.clients.enter(arrival, Arc::new(Mailbox::new(|| ())), 0);
+        Session::new(engine, client)
     }
 
     #[test]

@@ -58,7 +58,7 @@ impl Worker {
         {
             for index in 0..self.away.len() {
                 // Whether it listens it says itself: what it has begun to listen to in this batch is not known here yet.
-                if self.engine.clients.find(self.away[index].id).is_some_and(|peer| peer.is_listening()) {
+                if self.engine.clients.find(self.away[index].id).is_some_and(|client| client.is_listening()) {
                     self.keep(index, Letter::Message(Arc::clone(message)));
                 }
             }
@@ -125,7 +125,7 @@ impl Worker {
         let has_ended = self.channels.get(token).is_some_and(|channel| channel.has_ended());
         session.state.closing |= away.has_ended || has_ended || !session.may_listen();
         // It has been busy until now, and not silent.
-        session.state.peer.active_ms.store(scratch.now.wall_ms(), Ordering::Relaxed);
+        session.state.client.active_ms.store(scratch.now.wall_ms(), Ordering::Relaxed);
         if away.is_killed {
             self.sessions[token] = Some(session);
             return self.close(token);
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn what_was_kept_comes_before_what_is_newer() {
         let (mut worker, mut scratch, [mut peer, _other]) = lone();
-        let id = worker.sessions[0].as_ref().expect("it is there").state.peer.id;
+        let id = worker.sessions[0].as_ref().expect("it is there").state.client.id;
         let push = |text: &[u8]| Letter::Push { id, bytes: Arc::new(text.to_vec()) };
         // So another thread has left it, when a letter of somebody else had a script run for long.
         worker.kept.push_back((id, push(b"older ")));

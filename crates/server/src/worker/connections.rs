@@ -55,12 +55,12 @@ impl Worker {
             local_address: accepted.local_address,
             descriptor: self.driver.descriptor(token),
         };
-        let peer = engine.clients.enter(arrival, Arc::clone(&self.home.mailbox), scratch.now.wall_ms());
+        let client = engine.clients.enter(arrival, Arc::clone(&self.home.mailbox), scratch.now.wall_ms());
         if self.sessions.len() <= token {
             self.sessions.resize_with(token + 1, || None);
         }
-        self.tokens.insert(peer.id, token);
-        self.sessions[token] = Some(Box::new(Session::new(&engine, peer)));
+        self.tokens.insert(client.id, token);
+        self.sessions[token] = Some(Box::new(Session::new(&engine, client)));
     }
 
     /// Closes a connection and lets go of all that is known of its client; later, if its session is away.
@@ -72,12 +72,12 @@ impl Worker {
             self.take_leave(token);
         }
         if let Some(mut session) = self.sessions[token].take() {
-            self.note_large(session.state.peer.bytes());
-            self.tokens.remove(&session.state.peer.id);
+            self.note_large(session.state.client.bytes());
+            self.tokens.remove(&session.state.client.id);
             forget_deadline(&mut self.deadlines, &session);
             if let Some(subscriptions) = &mut session.state.subscriptions {
-                self.subscribers.update(token, session.state.peer.id, subscriptions);
-                self.subscribers.forget(session.state.peer.id, subscriptions);
+                self.subscribers.update(token, session.state.client.id, subscriptions);
+                self.subscribers.forget(session.state.client.id, subscriptions);
             }
             session.close();
             self.home.clients.fetch_sub(1, Ordering::Relaxed);
@@ -94,7 +94,7 @@ pub(super) fn forget_deadline(deadlines: &mut BTreeSet<(u64, u64)>, session: &Se
     if let Some(waiter) = session.waiter()
         && let Some(deadline_ms) = waiter.deadline_ms
     {
-        deadlines.remove(&(deadline_ms, waiter.peer.id));
+        deadlines.remove(&(deadline_ms, waiter.client.id));
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) struct JournalFollowers {
 #[derive(Debug)]
 pub(super) struct Follower {
     /// The client.
-    pub peer: Arc<ClientInfo>,
+    pub client: Arc<ClientInfo>,
     /// Up to which offset its replies show the journal.
     pub shown: u64,
     /// Up to which the disk has it.
@@ -35,7 +35,7 @@ pub(super) struct Follower {
 impl Follower {
     /// Whether it still follows.
     pub fn follows(&self) -> bool {
-        self.peer.follows_journal.load(Ordering::Relaxed)
+        self.client.follows_journal.load(Ordering::Relaxed)
     }
 
     /// Whether it was told of something that the disk does not have, as far as it knows.

@@ -23,12 +23,12 @@ impl Worker {
     /// A client has said CLIENT JOURNAL ON: it is told how much all its replies so far show.
     pub(super) fn follow_journal(&mut self, id: u64) {
         let Some((token, session)) = self.session_of(id) else { return };
-        let (peer, shown) = (Arc::clone(&session.state.peer), session.state.shown_offset);
+        let (client, shown) = (Arc::clone(&session.state.client), session.state.shown_offset);
         // It may have changed its mind, or have done so twice.
-        if self.held.followers.get_mut(token).is_some() || !peer.follows_journal.load(Ordering::Relaxed) {
+        if self.held.followers.get_mut(token).is_some() || !client.follows_journal.load(Ordering::Relaxed) {
             return;
         }
-        let follower = Follower { peer, shown, synced: self.engine.known_synced_offset(), is_owed: false };
+        let follower = Follower { client, shown, synced: self.engine.known_synced_offset(), is_owed: false };
         let mut bytes = Vec::new();
         follower.message(&mut bytes);
         let (waits, synced) = (follower.waits(), follower.synced);

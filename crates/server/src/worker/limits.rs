@@ -24,7 +24,7 @@ impl Worker {
         }
         let oldest_ms = scratch.now.wall_ms() - timeout_s * 1_000;
         self.close_where(|session| {
-            let is_silent = session.state.peer.active_ms.load(Ordering::Relaxed) < oldest_ms;
+            let is_silent = session.state.client.active_ms.load(Ordering::Relaxed) < oldest_ms;
             is_silent && session.waiter().is_none() && !session.state.is_listening()
         });
     }
@@ -46,7 +46,7 @@ impl Worker {
     pub(super) fn close_unread(&mut self, scratch: &Scratch) {
         for token in 0..self.sessions.len() {
             let Some(session) = &self.sessions[token] else { continue };
-            let waiting = session.state.peer.output_bytes.load(Ordering::Relaxed);
+            let waiting = session.state.client.output_bytes.load(Ordering::Relaxed);
             self.close_if_unread(token, waiting, scratch);
         }
     }
@@ -67,7 +67,7 @@ impl Worker {
         let Some(session) = &self.sessions[token] else { return };
         log::warning(&format!(
             "Client {} is closed for overcoming of output buffer limits.",
-            session.state.peer.line(scratch.now.wall_ms()).trim_end()
+            session.state.client.line(scratch.now.wall_ms()).trim_end()
         ));
         scratch.counters.output_buffer_closed.add(1);
         self.close(token);
@@ -77,7 +77,7 @@ impl Worker {
     pub(super) fn weigh_all(&mut self, scratch: &Scratch) {
         let engine = &self.engine;
         if engine.config.bounds_memory() {
-            self.sessions.iter().flatten().for_each(|session| engine.client_memory.weigh(&session.state.peer));
+            self.sessions.iter().flatten().for_each(|session| engine.client_memory.weigh(&session.state.client));
             self.make_room(scratch);
         }
     }
@@ -85,7 +85,7 @@ impl Worker {
     /// Weighs one client that has just been worked for.
     pub(super) fn weigh(&self, token: Token, scratch: &Scratch) {
         if let Some(session) = &self.sessions[token] {
-            self.engine.client_memory.weigh(&session.state.peer);
+            self.engine.client_memory.weigh(&session.state.client);
             self.make_room(scratch);
         }
     }
@@ -97,11 +97,11 @@ impl Worker {
         if bytes_max == 0 || !engine.client_memory.exceeds(bytes_max) {
             return;
         }
-        for peer in engine.client_memory.choose(&engine.clients, bytes_max) {
-            log::notice(&format!("Evicting client: {}", peer.line(scratch.now.wall_ms()).trim_end()));
+        for client in engine.client_memory.choose(&engine.clients, bytes_max) {
+            log::notice(&format!("Evicting client: {}", client.line(scratch.now.wall_ms()).trim_end()));
             scratch.counters.clients_evicted.add(1);
-            engine.clients.leave(peer.id);
-            peer.mailbox.post(Letter::Close(peer.id));
+            engine.clients.leave(client.id);
+            client.mailbox.post(Letter::Close(client.id));
         }
     }
 
@@ -113,7 +113,7 @@ impl Worker {
     /// Gives the memory of large replies back to the system when they have left: allocators keep what a thread has freed
     /// until it asks for more, and an idle thread never does.
     pub(super) fn give_back(&mut self) {
-        let is_large = |session: &Session| session.state.peer.output_bytes.load(Ordering::Relaxed) >= LARGE_BYTES;
+        let is_large = |session: &Session| session.state.client.output_bytes.load(Ordering::Relaxed) >= LARGE_BYTES;
         if !self.owes_purge || self.sessions.iter().flatten().any(|session| is_large(session)) {
             return;
         }

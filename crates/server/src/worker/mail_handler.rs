@@ -85,7 +85,7 @@ impl Worker {
         if let Some(session) = &mut self.sessions[token]
             && let Some(subscriptions) = &mut session.state.subscriptions
         {
-            self.subscribers.update(token, session.state.peer.id, subscriptions);
+            self.subscribers.update(token, session.state.client.id, subscriptions);
         }
     }
 
@@ -97,7 +97,7 @@ impl Worker {
         self.subscribers.for_each(message, |subscriber, form| {
             let Some(session) = &sessions[subscriber.place] else { return };
             let is_meant = only.is_none_or(|id| id == subscriber.id);
-            if is_meant && session.state.peer.id == subscriber.id && !session.state.closing {
+            if is_meant && session.state.client.id == subscriber.id && !session.state.closing {
                 let bytes = form.bytes(message, session.state.protocol);
                 counters.output_bytes.add(bytes.len() as u64);
                 channels.queue((held, driver), subscriber.place, bytes);
@@ -112,7 +112,7 @@ impl Worker {
         match tracking_delivery::deliver(&engine, &mut session.state, keys) {
             Delivery::Nothing => {}
             Delivery::Push(bytes) => self.queue(token, &Arc::new(bytes)),
-            Delivery::Forward(peer, keys) => peer.mailbox.post(Letter::Redirected { id: peer.id, keys }),
+            Delivery::Forward(client, keys) => client.mailbox.post(Letter::Redirected { id: client.id, keys }),
         }
     }
 

@@ -275,7 +275,7 @@ impl Worker {
             }
             Event::Sent(token, waiting) => {
                 if let Some(session) = &self.sessions[token] {
-                    session.state.peer.active_ms.store(scratch.now.wall_ms(), Ordering::Relaxed);
+                    session.state.client.active_ms.store(scratch.now.wall_ms(), Ordering::Relaxed);
                 }
                 self.after_sending(token, waiting, scratch);
             }
@@ -461,14 +461,14 @@ impl Worker {
     fn after_sending(&mut self, token: Token, waiting: usize, scratch: &mut Scratch) {
         let waiting = if self.held.uses == 0 { waiting } else { waiting + self.held.len(token) };
         let Some(session) = &mut self.sessions[token] else { return };
-        let peer = &session.state.peer;
-        peer.output_bytes.store(waiting, Ordering::Relaxed);
-        peer.output_spare.store(if waiting == 0 { 0 } else { self.driver.spare(token) }, Ordering::Relaxed);
+        let client = &session.state.client;
+        client.output_bytes.store(waiting, Ordering::Relaxed);
+        client.output_spare.store(if waiting == 0 { 0 } else { self.driver.spare(token) }, Ordering::Relaxed);
         if waiting == 0 && session.state.closing {
             return self.close(token);
         }
         if let Some(deadline_ms) = session.deadline_ms() {
-            self.deadlines.insert((deadline_ms, session.state.peer.id));
+            self.deadlines.insert((deadline_ms, session.state.client.id));
         }
         if session.state.closing || session.is_held() {
             self.driver.hold(token, true);

@@ -32,10 +32,10 @@ impl Worker {
         if let Err(error) = &opened
             && channel.is_handshaking()
         {
-            let peer = &session.state.peer;
+            let client = &session.state.client;
             log::warning(&format!(
                 "Error accepting a client connection: {error} (addr={} laddr={})",
-                peer.address, peer.local_address
+                client.address, client.local_address
             ));
         }
         // What the channel has to say about it leaves before the connection ends.

@@ -17,14 +17,14 @@ use crate::request::output::Output;
 
 /// CLIENT ID
 pub fn id(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
-    let id = cx.state.peer.id as i64;
+    let id = cx.state.client.id as i64;
     cx.reply().integer(id);
     Ok(())
 }
 
 /// CLIENT GETNAME
 pub fn get_name_reply(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
-    let name = cx.state.peer.names.lock().client.clone();
+    let name = cx.state.client.names.lock().client.clone();
     if name.is_empty() {
         cx.reply().null()
     } else {
@@ -44,7 +44,7 @@ pub fn set_name_reply(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 pub fn set_name(cx: &mut Cx<'_>, name: &[u8]) -> Outcome {
     let name = plain_text(name)
         .ok_or(Error::fixed("ERR Client names cannot contain spaces, newlines or special characters."))?;
-    cx.state.peer.names.lock().client = name;
+    cx.state.client.names.lock().client = name;
     Ok(())
 }
 
@@ -54,9 +54,9 @@ pub fn set_info(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let refusal =
         |attribute| Error::new(format!("ERR {attribute} cannot contain spaces, newlines or special characters."));
     if attribute.eq_ignore_ascii_case(b"lib-name") {
-        cx.state.peer.names.lock().library = value.ok_or_else(|| refusal("lib-name"))?;
+        cx.state.client.names.lock().library = value.ok_or_else(|| refusal("lib-name"))?;
     } else if attribute.eq_ignore_ascii_case(b"lib-ver") {
-        cx.state.peer.names.lock().library_version = value.ok_or_else(|| refusal("lib-ver"))?;
+        cx.state.client.names.lock().library_version = value.ok_or_else(|| refusal("lib-ver"))?;
     } else {
         return Err(Error::naming("ERR Unrecognized option '{}'", &[attribute]));
     }
@@ -72,7 +72,7 @@ fn plain_text(bytes: &[u8]) -> Option<String> {
 /// CLIENT INFO
 pub fn info(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     publish_self(cx, &request);
-    let text = cx.state.peer.line(cx.now.wall_ms());
+    let text = cx.state.client.line(cx.now.wall_ms());
     cx.reply().verbatim(b"txt", text.as_bytes());
     Ok(())
 }
@@ -81,12 +81,12 @@ pub fn info(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 pub fn list(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let filter = Filter::of_list(request)?;
     publish_self(cx, &request);
-    let peers = match &filter.ids {
+    let clients = match &filter.ids {
         Some(ids) => ids.iter().filter_map(|&id| cx.engine.clients.find(id)).collect(),
         None => cx.engine.clients.all(),
     };
     let text: String =
-        peers.iter().filter(|peer| filter.admits(peer)).map(|peer| peer.line(cx.now.wall_ms())).collect();
+        clients.iter().filter(|client| filter.admits(client)).map(|client| client.line(cx.now.wall_ms())).collect();
     cx.reply().verbatim(b"txt", text.as_bytes());
     Ok(())
 }
@@ -121,7 +121,7 @@ pub fn kill(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         return Err(Error::naming("ERR No such user '{}'", &[name]));
     }
     if skip_of(request)? {
-        filter.except = Some(cx.state.peer.id);
+        filter.except = Some(cx.state.client.id);
     }
     let closed = close_matching(cx, &filter);
     cx.reply().integer(closed);
@@ -129,23 +129,23 @@ pub fn kill(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 }
 
 fn close_matching(cx: &mut Cx<'_>, filter: &Filter) -> i64 {
-    let peers = cx.engine.clients.all();
+    let clients = cx.engine.clients.all();
     let mut closed = 0;
-    for peer in peers.iter().filter(|peer| filter.admits(peer)) {
-        close(cx, peer);
+    for client in clients.iter().filter(|client| filter.admits(client)) {
+        close(cx, client);
         closed += 1;
     }
     closed
 }
 
 /// Closes a client; the one that asks for it once it has the reply.
-pub fn close(cx: &mut Cx<'_>, peer: &ClientInfo) {
+pub fn close(cx: &mut Cx<'_>, client: &ClientInfo) {
     // It is gone at once for everybody who looks, and cannot be killed again while its owner is busy.
-    cx.engine.clients.leave(peer.id);
-    if peer.id == cx.state.peer.id {
+    cx.engine.clients.leave(client.id);
+    if client.id == cx.state.client.id {
         cx.state.closing = true;
     } else {
-        peer.mailbox.post(Letter::Close(peer.id));
+        client.mailbox.post(Letter::Close(client.id));
     }
 }
 
@@ -201,7 +201,7 @@ pub fn reply(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 /// CLIENT NO-EVICT ON | OFF
 pub fn no_evict(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let on = on_or_off(request.arg(2))?;
-    cx.state.peer.no_evict.store(on, Ordering::Relaxed);
+    cx.state.client.no_evict.store(on, Ordering::Relaxed);
     cx.reply().ok();
     Ok(())
 }
@@ -209,7 +209,7 @@ pub fn no_evict(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 /// CLIENT NO-TOUCH ON | OFF
 pub fn no_touch(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     cx.state.no_touch = on_or_off(request.arg(2))?;
-    cx.state.peer.no_touch.store(cx.state.no_touch, Ordering::Relaxed);
+    cx.state.client.no_touch.store(cx.state.no_touch, Ordering::Relaxed);
     cx.reply().ok();
     Ok(())
 }
@@ -248,8 +248,8 @@ pub fn unblock(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         } else {
             waiter.on_timeout.write(&mut reply.bytes, waiter.protocol, cx.engine.synced_offset());
         }
-        let letter = Letter::Unblock { id: waiter.peer.id, ticket: waiter.ticket, reply };
-        cx.post(&waiter.peer.mailbox, letter);
+        let letter = Letter::Unblock { id: waiter.client.id, ticket: waiter.ticket, reply };
+        cx.post(&waiter.client.mailbox, letter);
     }
     cx.reply().integer(i64::from(is_waiting));
     Ok(())

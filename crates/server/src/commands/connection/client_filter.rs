@@ -76,14 +76,14 @@ impl Filter {
     }
 
     /// Whether a client fits.
-    pub fn admits(&self, peer: &ClientInfo) -> bool {
+    pub fn admits(&self, client: &ClientInfo) -> bool {
         !self.none
-            && self.listening.is_none_or(|listening| listening == peer.is_listening())
-            && self.ids.as_ref().is_none_or(|ids| ids.contains(&peer.id))
-            && self.address.as_ref().is_none_or(|address| *address == peer.address)
-            && self.local_address.as_ref().is_none_or(|address| *address == peer.local_address)
-            && self.user.as_ref().is_none_or(|user| *user == peer.names.lock().user)
-            && self.except != Some(peer.id)
+            && self.listening.is_none_or(|listening| listening == client.is_listening())
+            && self.ids.as_ref().is_none_or(|ids| ids.contains(&client.id))
+            && self.address.as_ref().is_none_or(|address| *address == client.address)
+            && self.local_address.as_ref().is_none_or(|address| *address == client.local_address)
+            && self.user.as_ref().is_none_or(|user| *user == client.names.lock().user)
+            && self.except != Some(client.id)
     }
 }
 

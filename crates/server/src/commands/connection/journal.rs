@@ -31,19 +31,19 @@ fn begin(cx: &mut Cx<'_>) -> Outcome {
             "ERR CLIENT JOURNAL needs RESP3, in which a message cannot be taken for a reply: say HELLO 3 first",
         ));
     }
-    let peer = Arc::clone(&cx.state.peer);
-    if peer.descriptor < 0 {
+    let client = Arc::clone(&cx.state.client);
+    if client.descriptor < 0 {
         return Err(Error::fixed(
             "ERR CLIENT JOURNAL is for connections: a program that embeds the engine asks the engine itself",
         ));
     }
-    if !peer.follows_journal.swap(true, Ordering::Relaxed) {
-        cx.post(&peer.mailbox, Letter::FollowJournal(peer.id));
+    if !client.follows_journal.swap(true, Ordering::Relaxed) {
+        cx.post(&client.mailbox, Letter::FollowJournal(client.id));
     }
     Ok(())
 }
 
 /// Nothing more is told. Whoever leaves RESP3 cannot be told either.
 pub fn end(cx: &Cx<'_>) {
-    cx.state.peer.follows_journal.store(false, Ordering::Relaxed);
+    cx.state.client.follows_journal.store(false, Ordering::Relaxed);
 }

@@ -138,7 +138,7 @@ fn hello_options(request: Request<'_>) -> Result<HelloOptions<'_>, Error> {
 }
 
 fn greet(cx: &mut Cx<'_>) {
-    let id = cx.state.peer.id as i64;
+    let id = cx.state.client.id as i64;
     let version = if cx.state.protocol == Protocol::Resp3 { 3 } else { 2 };
     let mut reply = cx.reply();
     reply.map(7);
@@ -170,9 +170,9 @@ pub fn reset(cx: &mut Cx<'_>) -> Outcome {
     state.protocol = Protocol::Resp2;
     state.replies = Replies::On;
     state.no_touch = false;
-    state.peer.no_evict.store(false, Ordering::Relaxed);
-    state.peer.no_touch.store(false, Ordering::Relaxed);
-    state.peer.names.lock().client.clear();
+    state.client.no_evict.store(false, Ordering::Relaxed);
+    state.client.no_touch.store(false, Ordering::Relaxed);
+    state.client.names.lock().client.clear();
     let user = cx.engine.acl.default_user();
     let authenticated = user.enabled && user.no_password;
     state.log_in(user, authenticated);

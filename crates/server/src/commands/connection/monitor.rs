@@ -12,7 +12,7 @@ pub fn monitor(cx: &mut Cx<'_>) -> Outcome {
     }
     let subscriptions = cx.state.subscriptions.get_or_insert_default();
     if !subscriptions.contains(Kind::Monitor, b"") {
-        let (name, since) = cx.engine.pubsub.subscribe(Kind::Monitor, b"", &cx.state.peer.mailbox);
+        let (name, since) = cx.engine.pubsub.subscribe(Kind::Monitor, b"", &cx.state.client.mailbox);
         subscriptions.enter(Kind::Monitor, name, since);
         cx.reply().ok();
     }

@@ -98,9 +98,9 @@ pub fn setuser(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 fn expel_listeners(cx: &mut Cx<'_>, name: &[u8]) {
     let has_no_channel = cx.engine.acl.get(name).is_some_and(|user| user.has_no_channel());
     if has_no_channel {
-        for peer in cx.engine.clients.all() {
-            if peer.is_listening() && *peer.names.lock().user == *name {
-                client::close(cx, &peer);
+        for client in cx.engine.clients.all() {
+            if client.is_listening() && *client.names.lock().user == *name {
+                client::close(cx, &client);
             }
         }
     }
@@ -121,10 +121,10 @@ pub fn deluser(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 /// Closes the clients of users that have gone.
 fn expel(cx: &mut Cx<'_>, changed: &Changed) {
-    for peer in cx.engine.clients.all() {
-        let is_gone = changed.removed.contains(&peer.names.lock().user);
+    for client in cx.engine.clients.all() {
+        let is_gone = changed.removed.contains(&client.names.lock().user);
         if is_gone {
-            client::close(cx, &peer);
+            client::close(cx, &client);
         }
     }
 }

@@ -55,21 +55,21 @@ pub fn server(cx: &mut Cx<'_>, lines: &mut Lines) {
 
 /// Who is connected.
 pub fn clients(cx: &mut Cx<'_>, lines: &mut Lines) {
-    let peers = cx.engine.clients.all();
+    let clients = cx.engine.clients.all();
     let most = |of: fn(&crate::engine::clients::client_info::ClientInfo) -> usize| {
-        peers.iter().map(|peer| of(peer)).max().unwrap_or(0)
+        clients.iter().map(|client| of(client)).max().unwrap_or(0)
     };
-    let watching = peers.iter().map(|peer| peer.watched.load(Ordering::Relaxed)).filter(|watched| *watched != 0);
-    lines.add("connected_clients", peers.len());
+    let watching = clients.iter().map(|client| client.watched.load(Ordering::Relaxed)).filter(|watched| *watched != 0);
+    lines.add("connected_clients", clients.len());
     lines.add("cluster_connections", 0);
     lines.add("maxclients", cx.engine.config.number(Opt::Maxclients));
-    lines.add("client_recent_max_input_buffer", most(|peer| peer.input_bytes.load(Ordering::Relaxed)));
-    lines.add("client_recent_max_output_buffer", most(|peer| peer.output_bytes.load(Ordering::Relaxed)));
+    lines.add("client_recent_max_input_buffer", most(|client| client.input_bytes.load(Ordering::Relaxed)));
+    lines.add("client_recent_max_output_buffer", most(|client| client.output_bytes.load(Ordering::Relaxed)));
     let waiting = cx.engine.blocking.census();
-    let held = peers.iter().filter(|peer| peer.paused.load(Ordering::Relaxed)).count();
+    let held = clients.iter().filter(|client| client.paused.load(Ordering::Relaxed)).count();
     lines.add("blocked_clients", waiting.clients + held);
     lines.add("tracking_clients", cx.engine.tracking.clients());
-    lines.add("pubsub_clients", peers.iter().filter(|peer| peer.is_listening()).count());
+    lines.add("pubsub_clients", clients.iter().filter(|client| client.is_listening()).count());
     lines.add("watching_clients", watching.clone().count());
     lines.add("clients_in_timeout_table", waiting.timed);
     lines.add("total_watched_keys", watching.sum::<usize>());

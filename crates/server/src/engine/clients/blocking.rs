@@ -100,7 +100,7 @@ pub struct Waiter {
     /// Unique and ascending: the order of arrival.
     pub ticket: u64,
     /// The client.
-    pub peer: Arc<ClientInfo>,
+    pub client: Arc<ClientInfo>,
     /// The user that it is in.
     pub user: Arc<User>,
     /// Its command.
@@ -177,7 +177,7 @@ impl Claim<'_> {
     pub fn finish(mut self, blocking: &Blocking) {
         *self.is_done = true;
         drop(self.is_done);
-        self.waiter.peer.blocked.store(false, Ordering::Relaxed);
+        self.waiter.client.blocked.store(false, Ordering::Relaxed);
         blocking.strike_out(self.waiter);
     }
 }
@@ -227,7 +227,7 @@ impl Default for Blocking {
 #[derive(Debug)]
 pub struct NewWaiter<'a> {
     /// The client.
-    pub peer: &'a Arc<ClientInfo>,
+    pub client: &'a Arc<ClientInfo>,
     /// The user that it is in.
     pub user: &'a Arc<User>,
     /// Its command.
@@ -259,7 +259,7 @@ impl Blocking {
         waiters.last_ticket += 1;
         let waiter = Arc::new(Waiter {
             ticket: waiters.last_ticket,
-            peer: Arc::clone(arrival.peer),
+            client: Arc::clone(arrival.client),
             row: arrival.row,
             database,
             protocol: arrival.protocol,
@@ -271,8 +271,8 @@ impl Blocking {
             bytes,
             is_done: Mutex::new(false),
         });
-        waiter.peer.blocked.store(true, Ordering::Relaxed);
-        waiters.clients.insert(waiter.peer.id, Arc::clone(&waiter));
+        waiter.client.blocked.store(true, Ordering::Relaxed);
+        waiters.clients.insert(waiter.client.id, Arc::clone(&waiter));
         for (index, aim) in waiter.aims.iter().enumerate() {
             let queue = waiters.queues.entry(aim.key.clone()).or_default();
             // A key that is named twice is waited for once, with its first request.
@@ -289,7 +289,7 @@ impl Blocking {
 
     fn strike_out(&self, waiter: &Waiter) {
         let mut waiters = self.waiters.lock();
-        waiters.clients.remove(&waiter.peer.id);
+        waiters.clients.remove(&waiter.client.id);
         for aim in &waiter.aims {
             let Some(queue) = waiters.queues.get_mut(&aim.key) else { continue };
             if queue.waiters.remove(&waiter.ticket).is_none() {

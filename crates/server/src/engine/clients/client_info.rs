@@ -127,13 +127,13 @@ impl ClientInfo {
 
     /// One client as CLIENT LIST shows it: Redis's fields in Redis's order, with the line's end.
     pub fn line(&self, now_ms: i64) -> String {
-        let peer = self;
-        let names = peer.names.lock().clone();
+        let client = self;
+        let names = client.names.lock().clone();
         let number = |count: &AtomicUsize| count.load(Ordering::Relaxed);
         let (input, spare, arguments) =
-            (number(&peer.input_bytes), number(&peer.input_spare), number(&peer.argument_bytes));
-        let (output, queued) = (number(&peer.output_bytes), number(&peer.queued_bytes));
-        let command = match peer.command.load(Ordering::Relaxed) {
+            (number(&client.input_bytes), number(&client.input_spare), number(&client.argument_bytes));
+        let (output, queued) = (number(&client.output_bytes), number(&client.queued_bytes));
+        let command = match client.command.load(Ordering::Relaxed) {
             0 => "NULL",
             row => sleeve_wire::commands::all()[row as usize - 1].full_name,
         };
@@ -141,46 +141,46 @@ impl ClientInfo {
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={} qbuf={input} \
              qbuf-free={spare} argv-mem={arguments} multi-mem={queued} rbs=0 rbp=0 obl=0 oll=0 omem={output} tot-mem={} events={} cmd={command} \
              user={} redir={} resp={} lib-name={} lib-ver={}\n",
-            peer.id,
-            peer.address,
-            peer.local_address,
-            peer.descriptor,
+            client.id,
+            client.address,
+            client.local_address,
+            client.descriptor,
             names.client,
-            (now_ms - peer.created_ms).max(0) / 1_000,
-            (now_ms - peer.active_ms.load(Ordering::Relaxed)).max(0) / 1_000,
-            peer.flags(),
-            peer.database.load(Ordering::Relaxed),
-            number(&peer.listened[0]),
-            number(&peer.listened[1]),
-            number(&peer.listened[2]),
-            peer.queued.load(Ordering::Relaxed),
-            peer.bytes(),
+            (now_ms - client.created_ms).max(0) / 1_000,
+            (now_ms - client.active_ms.load(Ordering::Relaxed)).max(0) / 1_000,
+            client.flags(),
+            client.database.load(Ordering::Relaxed),
+            number(&client.listened[0]),
+            number(&client.listened[1]),
+            number(&client.listened[2]),
+            client.queued.load(Ordering::Relaxed),
+            client.bytes(),
             if output == 0 { "r" } else { "rw" },
             String::from_utf8_lossy(&names.user),
-            peer.redirect.load(Ordering::Relaxed),
-            peer.protocol.load(Ordering::Relaxed),
+            client.redirect.load(Ordering::Relaxed),
+            client.protocol.load(Ordering::Relaxed),
             names.library,
             names.library_version,
         )
     }
 
     fn flags(&self) -> String {
-        let peer = self;
+        let client = self;
         let set = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
         let marks = [
-            ('O', set(&peer.monitors)),
-            ('P', peer.is_listening()),
-            ('x', peer.queued.load(Ordering::Relaxed) >= 0),
-            ('b', set(&peer.paused) || set(&peer.blocked)),
-            ('t', peer.redirect.load(Ordering::Relaxed) >= 0),
-            ('R', set(&peer.broken)),
-            ('B', set(&peer.broadcast)),
-            ('d', set(&peer.doomed)),
-            ('c', set(&peer.closing)),
-            ('U', peer.address.ends_with(":0") && peer.descriptor >= 0),
-            ('e', set(&peer.no_evict)),
-            ('T', set(&peer.no_touch)),
-            ('J', set(&peer.follows_journal)),
+            ('O', set(&client.monitors)),
+            ('P', client.is_listening()),
+            ('x', client.queued.load(Ordering::Relaxed) >= 0),
+            ('b', set(&client.paused) || set(&client.blocked)),
+            ('t', client.redirect.load(Ordering::Relaxed) >= 0),
+            ('R', set(&client.broken)),
+            ('B', set(&client.broadcast)),
+            ('d', set(&client.doomed)),
+            ('c', set(&client.closing)),
+            ('U', client.address.ends_with(":0") && client.descriptor >= 0),
+            ('e', set(&client.no_evict)),
+            ('T', set(&client.no_touch)),
+            ('J', set(&client.follows_journal)),
         ];
         let text: String = marks.iter().filter(|(_, on)| *on).map(|(mark, _)| mark).collect();
         if text.is_empty() { "N".into() } else { text }
@@ -196,7 +196,7 @@ impl Clients {
     /// Enters a client that has just come.
     pub fn enter(&self, arrival: NewClient, mailbox: Arc<Mailbox>, now_ms: i64) -> Arc<ClientInfo> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed) + 1;
-        let peer = Arc::new(ClientInfo {
+        let client = Arc::new(ClientInfo {
             id,
             address: arrival.address,
             local_address: arrival.local_address,
@@ -232,8 +232,8 @@ impl Clients {
             blocked: AtomicBool::new(false),
             closing: AtomicBool::new(false),
         });
-        self.rows.lock().insert(id, Arc::clone(&peer));
-        peer
+        self.rows.lock().insert(id, Arc::clone(&client));
+        client
     }
 
     /// Strikes out a client that has gone.
@@ -253,7 +253,7 @@ impl Clients {
 
     /// The bytes that all clients take.
     pub fn bytes(&self) -> usize {
-        self.rows.lock().values().map(|peer| peer.bytes()).sum()
+        self.rows.lock().values().map(|client| client.bytes()).sum()
     }
 
     /// How many clients there are.

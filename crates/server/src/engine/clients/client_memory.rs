@@ -23,19 +23,19 @@ const GONE: i64 = -1;
 
 impl ClientMemory {
     /// Weighs a client; for the thread that owns it.
-    pub fn weigh(&self, peer: &ClientInfo) {
-        let (old, new) = (peer.weight.load(Ordering::Relaxed), peer.bytes() as i64);
+    pub fn weigh(&self, client: &ClientInfo) {
+        let (old, new) = (client.weight.load(Ordering::Relaxed), client.bytes() as i64);
         if old != GONE
             && old != new
-            && peer.weight.compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            && client.weight.compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         {
             self.sum_bytes.fetch_add(new - old, Ordering::Relaxed);
         }
     }
 
     /// Takes a client from the sum, for good; whether it was in it.
-    pub fn forget(&self, peer: &ClientInfo) -> bool {
-        let old = peer.weight.swap(GONE, Ordering::Relaxed);
+    pub fn forget(&self, client: &ClientInfo) -> bool {
+        let old = client.weight.swap(GONE, Ordering::Relaxed);
         if old != GONE {
             self.sum_bytes.fetch_sub(old, Ordering::Relaxed);
         }
@@ -58,15 +58,15 @@ impl ClientMemory {
     #[cold]
     pub fn choose(&self, clients: &Clients, bytes_max: u64) -> Vec<Arc<ClientInfo>> {
         let mut candidates = clients.all();
-        candidates.retain(|peer| !peer.no_evict.load(Ordering::Relaxed));
-        candidates.sort_by_cached_key(|peer| Reverse(peer.weight.load(Ordering::Relaxed)));
+        candidates.retain(|client| !client.no_evict.load(Ordering::Relaxed));
+        candidates.sort_by_cached_key(|client| Reverse(client.weight.load(Ordering::Relaxed)));
         let mut chosen = Vec::new();
-        for peer in candidates {
+        for client in candidates {
             if !self.exceeds(bytes_max) {
                 break;
             }
-            if self.forget(&peer) {
-                chosen.push(peer);
+            if self.forget(&client) {
+                chosen.push(client);
             }
         }
         chosen
@@ -81,23 +81,23 @@ mod tests {
 
     #[test]
     fn the_largest_go_until_the_others_fit() {
-        let (peers, memory) = (Clients::default(), ClientMemory::default());
+        let (clients, memory) = (Clients::default(), ClientMemory::default());
         let enter = |bytes: usize, stays: bool| {
             let arrival = NewClient { address: "a:1".into(), local_address: "b:1".into(), descriptor: -1 };
-            let peer = peers.enter(arrival, Arc::new(Mailbox::new(|| ())), 0);
-            peer.input_bytes.store(bytes, Ordering::Relaxed);
-            peer.no_evict.store(stays, Ordering::Relaxed);
-            memory.weigh(&peer);
-            peer.id
+            let client = clients.enter(arrival, Arc::new(Mailbox::new(|| ())), 0);
+            client.input_bytes.store(bytes, Ordering::Relaxed);
+            client.no_evict.store(stays, Ordering::Relaxed);
+            memory.weigh(&client);
+            client.id
         };
         let [small, stays, large, larger] =
             [enter(1_000, false), enter(1 << 20, true), enter(100_000, false), enter(200_000, false)];
         let own = 4 * size_of::<ClientInfo>() as u64;
-        let ids = |chosen: Vec<Arc<ClientInfo>>| chosen.iter().map(|peer| peer.id).collect::<Vec<_>>();
-        assert_eq!(ids(memory.choose(&peers, (1 << 20) + 301_000 + own)), [0; 0]);
-        assert_eq!(ids(memory.choose(&peers, (1 << 20) + 150_000 + own)), [larger]);
-        assert_eq!(ids(memory.choose(&peers, 0)), [large, small], "{stays} stays");
-        peers.all().iter().for_each(|peer| _ = memory.forget(peer));
+        let ids = |chosen: Vec<Arc<ClientInfo>>| chosen.iter().map(|client| client.id).collect::<Vec<_>>();
+        assert_eq!(ids(memory.choose(&clients, (1 << 20) + 301_000 + own)), [0; 0]);
+        assert_eq!(ids(memory.choose(&clients, (1 << 20) + 150_000 + own)), [larger]);
+        assert_eq!(ids(memory.choose(&clients, 0)), [large, small], "{stays} stays");
+        clients.all().iter().for_each(|client| _ = memory.forget(client));
         assert!(!memory.exceeds(0), "everything that was added is taken away");
     }
 }

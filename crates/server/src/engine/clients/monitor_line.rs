@@ -15,13 +15,13 @@ use crate::request::REDACTED;
 
 /// The line about a command that ran at `now` with this database selected. From a script it has no address.
 pub fn line(command: Command, args: Args<'_>, from: (&ClientInfo, bool), (now, database): (Instant, u32)) -> Vec<u8> {
-    let (peer, is_script) = from;
+    let (client, is_script) = from;
     let (seconds, microseconds) = (now.wall_us / 1_000_000, now.wall_us % 1_000_000);
     let mut text = format!("+{seconds}.{microseconds:06} [{database} ");
-    match peer.address.strip_suffix(":0") {
+    match client.address.strip_suffix(":0") {
         _ if is_script => text.push_str("lua"),
-        Some(path) if peer.descriptor >= 0 => _ = write!(text, "unix:{path}"),
-        _ => text.push_str(&peer.address),
+        Some(path) if client.descriptor >= 0 => _ = write!(text, "unix:{path}"),
+        _ => text.push_str(&client.address),
     }
     text.push(']');
     let (hidden, mut line) = (command.row().secret_positions(args), text.into_bytes());

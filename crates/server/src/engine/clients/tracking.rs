@@ -33,7 +33,7 @@ pub struct Tracking {
 /// A client that tracks.
 #[derive(Debug)]
 struct Member {
-    peer: Arc<ClientInfo>,
+    client: Arc<ClientInfo>,
     /// It hears of what changes below its prefixes, and no longer of what it read when it tracked in another way.
     is_broadcasting: bool,
 }
@@ -63,7 +63,7 @@ struct Readers {
 
 #[derive(Debug)]
 struct Follower {
-    peer: Arc<ClientInfo>,
+    client: Arc<ClientInfo>,
     /// It does not want to hear of its own changes.
     no_loop: bool,
 }
@@ -97,15 +97,15 @@ impl Tracking {
 
     /// A client begins to track, in broadcasting mode if it names prefixes. It may do so again with other options; its old
     /// prefixes stay.
-    pub fn enter(&self, peer: &Arc<ClientInfo>, prefixes: &[Box<[u8]>], no_loop: bool) {
-        let member = Member { peer: Arc::clone(peer), is_broadcasting: !prefixes.is_empty() };
-        if self.members.lock().insert(peer.id, member).is_none() {
+    pub fn enter(&self, client: &Arc<ClientInfo>, prefixes: &[Box<[u8]>], no_loop: bool) {
+        let member = Member { client: Arc::clone(client), is_broadcasting: !prefixes.is_empty() };
+        if self.members.lock().insert(client.id, member).is_none() {
             self.clients.fetch_add(1, Ordering::Relaxed);
         }
         let mut followed = self.prefixes.lock();
         for prefix in prefixes {
-            let follower = Follower { peer: Arc::clone(peer), no_loop };
-            if followed.entry(prefix.clone()).or_default().insert(peer.id, follower).is_none() {
+            let follower = Follower { client: Arc::clone(client), no_loop };
+            if followed.entry(prefix.clone()).or_default().insert(client.id, follower).is_none() {
                 self.broadcasting.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -158,7 +158,7 @@ impl Tracking {
             match by {
                 Some((own_id, true)) if own_id == id => {}
                 Some((own_id, false)) if own_id == id => out.invalid.push(Some(key.into())),
-                _ => post(&member.peer, Some(array_of(&[key])), out),
+                _ => post(&member.client, Some(array_of(&[key])), out),
             }
         }
     }
@@ -167,7 +167,7 @@ impl Tracking {
     pub fn changed_all(&self, by: Option<u64>, out: &mut Wakeups) {
         *self.table.lock() = Table::default();
         for (id, member) in self.members.lock().iter() {
-            if by == Some(*id) { out.invalid.push(None) } else { post(&member.peer, None, out) }
+            if by == Some(*id) { out.invalid.push(None) } else { post(&member.client, None, out) }
         }
     }
 
@@ -187,16 +187,16 @@ impl Tracking {
                 let mut keys: Vec<&[u8]> = below.iter().filter(hears).map(|(key, _)| &**key).collect();
                 keys.dedup();
                 if !keys.is_empty() {
-                    post(&follower.peer, Some(array_of(&keys)), out);
+                    post(&follower.client, Some(array_of(&keys)), out);
                 }
             }
         }
     }
 }
 
-fn post(peer: &Arc<ClientInfo>, keys: Option<Arc<Vec<u8>>>, out: &mut Wakeups) {
-    peer.mailbox.put(Letter::Invalidate { id: peer.id, keys });
-    out.remember(&peer.mailbox);
+fn post(client: &Arc<ClientInfo>, keys: Option<Arc<Vec<u8>>>, out: &mut Wakeups) {
+    client.mailbox.put(Letter::Invalidate { id: client.id, keys });
+    out.remember(&client.mailbox);
 }
 
 /// The names as an array, which is the same in both protocols.
