@@ -57,7 +57,7 @@ pub fn batch(state: &mut State, scratch: &mut Scratch, buffer: &[u8], others: &m
     check_owed(&mut cx);
     cx.settle_time();
     let Pending { letters, wakeups, .. } = &*cx.pending;
-    if !(letters.is_empty() && wakeups.bells.is_empty() && wakeups.changed.is_empty()) {
+    if !(letters.is_empty() && wakeups.mailboxes.is_empty() && wakeups.changed.is_empty()) {
         let own = Arc::clone(&cx.state.client);
         cx.post_letters(Some(&own.mailbox));
     }

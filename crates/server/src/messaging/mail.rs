@@ -96,7 +96,7 @@ pub struct Accepted {
 
 /// One owner's letters.
 pub struct Mailbox {
-    pile: Mutex<Pile>,
+    queue: Mutex<MailQueue>,
     /// Whether letters lie in it, for its owner, who looks often and is woken when it looked a moment too early.
     pub has_letters: AtomicBool,
     /// The owner reads seldom: what may wait for it is bounded.
@@ -109,17 +109,17 @@ pub struct Mailbox {
 }
 
 #[derive(Debug, Default)]
-struct Pile {
+struct MailQueue {
     letters: Vec<Letter>,
     /// Bytes of the published messages among them.
     message_bytes: usize,
     /// The owner has been woken and has not looked yet.
-    is_rung: bool,
+    is_woken: bool,
 }
 
 impl fmt::Debug for Mailbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mailbox").field("pile", &self.pile).finish_non_exhaustive()
+        f.debug_struct("Mailbox").field("queue", &self.queue).finish_non_exhaustive()
     }
 }
 
@@ -127,7 +127,7 @@ impl Mailbox {
     /// A mailbox whose owner is woken by `wake`, which must not block.
     pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
         Self {
-            pile: Mutex::default(),
+            queue: Mutex::default(),
             has_letters: AtomicBool::new(false),
             is_bounded: false,
             is_stopped: AtomicBool::new(false),
@@ -153,23 +153,23 @@ impl Mailbox {
         if matches!(letter, Letter::Stop) {
             self.is_stopped.store(true, Ordering::Relaxed);
         }
-        let mut pile = self.pile.lock();
-        if letter.is_bare() && pile.letters.iter().any(|other| discriminant(other) == discriminant(&letter)) {
+        let mut queue = self.queue.lock();
+        if letter.is_bare() && queue.letters.iter().any(|other| discriminant(other) == discriminant(&letter)) {
             return;
         }
-        self.add(&mut pile, letter);
-        self.wake_unless_rung(pile);
+        self.add(&mut queue, letter);
+        self.wake_unless_woken(queue);
     }
 
-    fn add(&self, pile: &mut Pile, letter: Letter) {
-        pile.letters.push(letter);
+    fn add(&self, queue: &mut MailQueue, letter: Letter) {
+        queue.letters.push(letter);
         self.has_letters.store(true, Ordering::Relaxed);
     }
 
-    fn wake_unless_rung(&self, mut pile: MutexGuard<'_, Pile>) {
-        let was_rung = std::mem::replace(&mut pile.is_rung, true);
-        drop(pile);
-        if !was_rung {
+    fn wake_unless_woken(&self, mut queue: MutexGuard<'_, MailQueue>) {
+        let was_woken = std::mem::replace(&mut queue.is_woken, true);
+        drop(queue);
+        if !was_woken {
             self.arrival.notify_all();
             (self.wake)();
         }
@@ -177,43 +177,43 @@ impl Mailbox {
 
     /// Puts a letter into the box, also with locks held; [`Mailbox::ring`] follows when they are given back.
     pub fn put(&self, letter: Letter) {
-        self.add(&mut self.pile.lock(), letter);
+        self.add(&mut self.queue.lock(), letter);
     }
 
     /// Puts a published message into the box, also with locks held; [`Mailbox::ring`] follows when they are given back.
     /// An owner that is bounded and would have more than `bytes_max` of them (0 is no bound) is closed instead.
     pub fn put_message(&self, message: Arc<Message>, bytes_max: u64) {
-        let mut pile = self.pile.lock();
-        pile.message_bytes += message.len();
-        if self.is_bounded && bytes_max != 0 && pile.message_bytes as u64 > bytes_max {
-            pile.letters.retain(|letter| !matches!(letter, Letter::Message(_)));
-            self.add(&mut pile, Letter::Stop);
-            pile.message_bytes = 0;
+        let mut queue = self.queue.lock();
+        queue.message_bytes += message.len();
+        if self.is_bounded && bytes_max != 0 && queue.message_bytes as u64 > bytes_max {
+            queue.letters.retain(|letter| !matches!(letter, Letter::Message(_)));
+            self.add(&mut queue, Letter::Stop);
+            queue.message_bytes = 0;
         } else {
-            self.add(&mut pile, Letter::Message(message));
+            self.add(&mut queue, Letter::Message(message));
         }
     }
 
     /// Wakes the owner, if there is something that it does not know of.
     pub fn ring(&self) {
-        let pile = self.pile.lock();
-        if !pile.letters.is_empty() {
-            self.wake_unless_rung(pile);
+        let queue = self.queue.lock();
+        if !queue.letters.is_empty() {
+            self.wake_unless_woken(queue);
         }
     }
 
     /// Posts a letter of the owner to itself; it looks into the box before it waits for anything else.
     pub fn post_unheard(&self, letter: Letter) {
-        self.add(&mut self.pile.lock(), letter);
+        self.add(&mut self.queue.lock(), letter);
     }
 
     /// Waits for a letter, until `deadline` if there is one.
     pub fn wait(&self, deadline: Option<Instant>) {
-        let mut pile = self.pile.lock();
-        while pile.letters.is_empty() {
+        let mut queue = self.queue.lock();
+        while queue.letters.is_empty() {
             match deadline {
-                None => self.arrival.wait(&mut pile),
-                Some(deadline) if self.arrival.wait_until(&mut pile, deadline).timed_out() => return,
+                None => self.arrival.wait(&mut queue),
+                Some(deadline) if self.arrival.wait_until(&mut queue, deadline).timed_out() => return,
                 Some(_) => {}
             }
         }
@@ -221,9 +221,9 @@ impl Mailbox {
 
     /// Takes all letters, oldest first.
     pub fn collect(&self) -> Vec<Letter> {
-        let mut pile = self.pile.lock();
+        let mut queue = self.queue.lock();
         self.has_letters.store(false, Ordering::Relaxed);
-        std::mem::take(&mut *pile).letters
+        std::mem::take(&mut *queue).letters
     }
 }
 

@@ -13,7 +13,7 @@ use super::message::{Form, Message};
 #[derive(Debug, Default)]
 pub struct Wakeups {
     /// Who is to be woken.
-    pub bells: Vec<Arc<Mailbox>>,
+    pub mailboxes: Vec<Arc<Mailbox>>,
     /// Keys that the client itself must read again, or nothing at all for all keys; see `tracking`.
     pub invalid: Vec<Option<Box<[u8]>>>,
     /// Keys that those who follow prefixes must hear of, and who changed them; see `tracking`.
@@ -25,14 +25,14 @@ pub struct Wakeups {
 impl Wakeups {
     /// Remembers that the owner of this box has got a letter.
     pub fn remember(&mut self, mailbox: &Arc<Mailbox>) {
-        if !self.bells.iter().any(|bell| Arc::ptr_eq(bell, mailbox)) {
-            self.bells.push(Arc::clone(mailbox));
+        if !self.mailboxes.iter().any(|known| Arc::ptr_eq(known, mailbox)) {
+            self.mailboxes.push(Arc::clone(mailbox));
         }
     }
 
     /// Wakes who has got letters, holding no lock. The owner of the mailbox `own` looks into it by itself.
     pub fn ring(&mut self, own: Option<&Arc<Mailbox>>) {
-        for mailbox in self.bells.drain(..) {
+        for mailbox in self.mailboxes.drain(..) {
             if !own.is_some_and(|own| Arc::ptr_eq(own, &mailbox)) {
                 mailbox.ring();
             }
