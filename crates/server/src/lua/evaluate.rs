@@ -16,10 +16,10 @@ use sleeve_wire::request::Args;
 use super::from_lua::Sender;
 use super::interpreter::Interpreter;
 use super::interpreter::compiled_scripts;
-use super::interpreter::compiled_scripts::{Compiled, ScriptRoom};
+use super::interpreter::compiled_scripts::{Compiled, CompiledScripts};
 use super::interpreter::interpreters;
 use super::interpreter::interpreters::Interpreters;
-use super::interpreter::loaded_libraries::LibraryRoom;
+use super::interpreter::loaded_libraries::LoadedLibraries;
 use super::native::current_invocation;
 use super::native::current_invocation::RunningScript;
 use super::native::errors;
@@ -132,20 +132,20 @@ fn bytes_max(cx: &Cx<'_>) -> usize {
     usize::try_from(cx.engine.config.memory(Opt::LuaMemoryMax)).unwrap_or(usize::MAX)
 }
 
-fn script_room<'a>(cx: &Cx<'_>, interpreters: &'a mut Interpreters) -> Result<&'a mut ScriptRoom, Error> {
+fn script_room<'a>(cx: &Cx<'_>, interpreters: &'a mut Interpreters) -> Result<&'a mut CompiledScripts, Error> {
     if interpreters.scripts.as_ref().is_some_and(|room| !room.is_current(&cx.engine.scripts)) {
         interpreters.scripts = None;
     }
     match &mut interpreters.scripts {
         Some(room) => Ok(room),
-        none => Ok(none.insert(Box::new(ScriptRoom::new(&cx.engine.scripts, bytes_max(cx))?))),
+        none => Ok(none.insert(Box::new(CompiledScripts::new(&cx.engine.scripts, bytes_max(cx))?))),
     }
 }
 
-fn library_room<'a>(cx: &Cx<'_>, interpreters: &'a mut Interpreters) -> Result<&'a mut LibraryRoom, Error> {
+fn library_room<'a>(cx: &Cx<'_>, interpreters: &'a mut Interpreters) -> Result<&'a mut LoadedLibraries, Error> {
     match &mut interpreters.libraries {
         Some(room) => Ok(room),
-        none => Ok(none.insert(Box::new(LibraryRoom::new(&cx.engine.scripts, bytes_max(cx))?))),
+        none => Ok(none.insert(Box::new(LoadedLibraries::new(&cx.engine.scripts, bytes_max(cx))?))),
     }
 }
 

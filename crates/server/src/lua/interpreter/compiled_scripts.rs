@@ -15,7 +15,7 @@ use crate::lua::redis::api;
 use crate::request::error::Error;
 
 /// The compiled scripts of one Lua state, by digest.
-pub struct ScriptRoom {
+pub struct CompiledScripts {
     /// The Lua state.
     pub interpreter: Interpreter,
     generation: u64,
@@ -31,7 +31,7 @@ pub struct Compiled {
     pub flags: Option<ScriptFlags>,
 }
 
-impl ScriptRoom {
+impl CompiledScripts {
     /// A room without scripts.
     ///
     /// # Errors
@@ -78,7 +78,7 @@ impl ScriptRoom {
 ///
 /// # Errors
 /// Its first line or its text is wrong.
-pub fn make_known(room: &mut ScriptRoom, scripts: &Scripts, digest: Digest, source: &[u8]) -> Result<(), Error> {
+pub fn make_known(room: &mut CompiledScripts, scripts: &Scripts, digest: Digest, source: &[u8]) -> Result<(), Error> {
     let flags = match room.get(&digest) {
         Some(compiled) => compiled.flags,
         None => room.compile(digest, source)?.flags,

@@ -12,8 +12,8 @@ use std::sync::{Arc, Weak};
 
 use corosensei::stack::DefaultStack;
 
-use super::compiled_scripts::ScriptRoom;
-use super::loaded_libraries::LibraryRoom;
+use super::compiled_scripts::CompiledScripts;
+use super::loaded_libraries::LoadedLibraries;
 use crate::engine::scripts::Scripts;
 use crate::lua::native::invocation::Words;
 use crate::request::error::Error;
@@ -28,9 +28,9 @@ const STACK_BYTES: usize = 16 << 20;
 pub struct Interpreters {
     owner: Weak<Scripts>,
     /// The state of scripts, once one has run.
-    pub scripts: Option<Box<ScriptRoom>>,
+    pub scripts: Option<Box<CompiledScripts>>,
     /// The state of libraries, once one was loaded.
-    pub libraries: Option<Box<LibraryRoom>>,
+    pub libraries: Option<Box<LoadedLibraries>>,
     /// Memory for the words of commands.
     pub words: Words,
     stack: Option<DefaultStack>,

@@ -22,7 +22,7 @@ use crate::lua::redis::api;
 use crate::request::error::Error;
 
 /// The libraries that are loaded into one Lua state, and the functions that they registered.
-pub struct LibraryRoom {
+pub struct LoadedLibraries {
     /// The Lua state.
     pub interpreter: Interpreter,
     /// What libraries see while they are loaded.
@@ -54,7 +54,7 @@ struct Registered {
     function: Function,
 }
 
-impl LibraryRoom {
+impl LoadedLibraries {
     /// A room without libraries.
     ///
     /// # Errors
@@ -265,7 +265,7 @@ fn text(value: &Value) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn load(room: &mut LibraryRoom, body: &str) -> Result<Vec<String>, String> {
+    fn load(room: &mut LoadedLibraries, body: &str) -> Result<Vec<String>, String> {
         let code = format!("#!lua name=x\n{body}");
         let library = room
             .load("x".to_owned(), code.as_bytes())
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_library_registers_its_functions_and_sees_nothing_else() {
-        let mut room = LibraryRoom::new(&Scripts::default(), 64 << 20).expect("memory");
+        let mut room = LoadedLibraries::new(&Scripts::default(), 64 << 20).expect("memory");
         let both = "redis.register_function('b', function() end) redis.register_function{function_name='a', \
                     callback=function() end, flags={'no-writes'}, description='d'}";
         assert_eq!(load(&mut room, both), Ok(vec!["a".to_owned(), "b".to_owned()]));
