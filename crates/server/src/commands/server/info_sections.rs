@@ -65,7 +65,7 @@ pub fn clients(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("maxclients", cx.engine.config.number(Opt::Maxclients));
     lines.add("client_recent_max_input_buffer", most(|client| client.input_bytes.load(Ordering::Relaxed)));
     lines.add("client_recent_max_output_buffer", most(|client| client.output_bytes.load(Ordering::Relaxed)));
-    let waiting = cx.engine.blocking.census();
+    let waiting = cx.engine.blocking.counts();
     let held = clients.iter().filter(|client| client.paused.load(Ordering::Relaxed)).count();
     lines.add("blocked_clients", waiting.clients + held);
     lines.add("tracking_clients", cx.engine.tracking.clients());
@@ -248,7 +248,7 @@ pub fn stats(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.zeros(&["slave_expires_tracked_keys", "active_defrag_hits", "active_defrag_misses"]);
     lines.zeros(&["active_defrag_key_hits", "active_defrag_key_misses", "total_active_defrag_time"]);
     lines.zeros(&["current_active_defrag_time"]);
-    let (keys, items, prefixes) = cx.engine.tracking.census();
+    let (keys, items, prefixes) = cx.engine.tracking.counts();
     lines.add("tracking_total_keys", keys);
     lines.add("tracking_total_items", items);
     lines.add("tracking_total_prefixes", prefixes);

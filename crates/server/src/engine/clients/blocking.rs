@@ -375,17 +375,17 @@ impl Blocking {
     }
 
     /// How many clients wait, for how many keys, and how many of the keys are wanted even when they have gone.
-    pub fn census(&self) -> Census {
+    pub fn counts(&self) -> WaitCounts {
         let waiters = self.waiters.lock();
         let even_gone = waiters.queues.values().filter(|queue| queue.even_gone != 0).count();
         let timed = waiters.clients.values().filter(|waiter| waiter.deadline_ms.is_some()).count();
-        Census { clients: waiters.clients.len(), timed, keys: waiters.queues.len(), keys_even_gone: even_gone }
+        WaitCounts { clients: waiters.clients.len(), timed, keys: waiters.queues.len(), keys_even_gone: even_gone }
     }
 }
 
 /// What INFO says of waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Census {
+pub struct WaitCounts {
     /// Clients that wait.
     pub clients: usize,
     /// Those of them that do not wait for ever.

@@ -84,7 +84,7 @@ impl Tracking {
     }
 
     /// Keys that are remembered, clients under them, and prefixes that are followed.
-    pub fn census(&self) -> (usize, usize, usize) {
+    pub fn counts(&self) -> (usize, usize, usize) {
         let table = self.table.lock();
         (table.keys.len(), table.items, self.prefixes.lock().len())
     }
