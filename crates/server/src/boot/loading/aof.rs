@@ -21,14 +21,14 @@ use crate::host::log;
 use crate::host::threads;
 
 /// Stretches of the log on their way.
-const STRETCHES: usize = 4;
+const PARTS_AHEAD: usize = 4;
 
 /// What the reader gives.
-enum Parcel {
+enum LogPart {
     /// Whole pieces, where they are from, and how many bytes of the log have been read.
     Requests {
         bytes: Vec<u8>,
-        stretch: Stretch,
+        range: FileRange,
         bytes_read: u64,
     },
     /// A snapshot, which is to be loaded before anything else is read.
@@ -39,13 +39,13 @@ enum Parcel {
 }
 
 /// A part of a file, from byte `from` to before byte `until`.
-struct Stretch {
+struct FileRange {
     file: String,
     from: u64,
     until: u64,
 }
 
-impl Stretch {
+impl FileRange {
     /// Where in the file the request stands that stands at byte `at` of the stretch's `length` bytes of requests. They are as
     /// many as the file's own if it has no comments.
     fn place_of(&self, at: u64, length: usize) -> String {
@@ -63,21 +63,21 @@ impl Engine {
     /// # Errors
     /// What is wrong with it, in which file and at which byte, and what can be done. Some of it may be applied then.
     pub(super) fn replay_log(self: &Arc<Self>, log: replay::Replay) -> Result<Outcome, String> {
-        let (parcels, incoming) = sync_channel(STRETCHES);
-        let (empties, spare) = sync_channel(STRETCHES);
+        let (parts, incoming) = sync_channel(PARTS_AHEAD);
+        let (empties, spare) = sync_channel(PARTS_AHEAD);
         let (ends, loaded) = sync_channel(1);
         std::thread::scope(|scope| {
-            let read = move || read(log, &parcels, &spare, &loaded);
+            let read = move || read(log, &parts, &spare, &loaded);
             let started = threads::start_within(scope, "loading", read);
             started.map_err(|error| cannot("start the thread that reads the append-only file", &error))?;
-            self.apply_parcels(incoming, empties, ends)
+            self.apply_parts(incoming, empties, ends)
         })
     }
 
     /// Takes all that comes. Where it ends early, so does the reader: what it would be told or tell goes with these channels.
-    fn apply_parcels(
+    fn apply_parts(
         self: &Arc<Self>,
-        incoming: Receiver<Parcel>,
+        incoming: Receiver<LogPart>,
         empties: SyncSender<Vec<u8>>,
         ends: SyncSender<End>,
     ) -> Result<Outcome, String> {
@@ -88,13 +88,13 @@ impl Engine {
                 return Err(GIVEN_UP.into());
             }
             match incoming.recv().map_err(|_| "the thread that reads the append-only file has ended".to_owned())? {
-                Parcel::Requests { bytes, stretch, bytes_read } => {
-                    timer.note(Some(&stretch.file));
+                LogPart::Requests { bytes, range, bytes_read } => {
+                    timer.note(Some(&range.file));
                     let begin = replay.offset();
                     let applied = replay.apply(&bytes, Instant::now());
                     let used = applied.map_err(|refused| {
                         let at = refused.offset.saturating_sub(begin);
-                        inapplicable(&stretch.place_of(at, bytes.len()), &refused)
+                        inapplicable(&range.place_of(at, bytes.len()), &refused)
                     })?;
                     debug_assert_eq!(used, bytes.len(), "pieces come whole");
                     // Where there are enough of them, it goes.
@@ -102,7 +102,7 @@ impl Engine {
                     self.note_loaded_bytes(bytes_read.saturating_sub(seen));
                     seen = seen.max(bytes_read);
                 }
-                Parcel::Rdb(source) => {
+                LogPart::Rdb(source) => {
                     let name = source.name.clone();
                     timer.note(Some(&name));
                     let end = self.load_rdb(&mut replay, source, Origin::Base);
@@ -111,11 +111,11 @@ impl Engine {
                     // It is there and waits.
                     _ = ends.send(end);
                 }
-                Parcel::End(outcome) => {
+                LogPart::End(outcome) => {
                     timer.note(None);
                     return Ok(outcome);
                 }
-                Parcel::Bad(why) => return Err(why),
+                LogPart::Bad(why) => return Err(why),
             }
         }
     }
@@ -163,34 +163,34 @@ fn inapplicable(place: &str, Refused { command, error, .. }: &Refused) -> String
 }
 
 /// Reads a log until it ends or is bad, or nobody wants more of it.
-fn read(mut log: replay::Replay, parcels: &SyncSender<Parcel>, spare: &Receiver<Vec<u8>>, loaded: &Receiver<End>) {
-    let mut last = Stretch { file: String::new(), from: 0, until: 0 };
+fn read(mut log: replay::Replay, parts: &SyncSender<LogPart>, spare: &Receiver<Vec<u8>>, loaded: &Receiver<End>) {
+    let mut last = FileRange { file: String::new(), from: 0, until: 0 };
     loop {
         let mut bytes = spare.try_recv().unwrap_or_default();
         bytes.clear();
-        let parcel = match log.next(&mut bytes) {
+        let part = match log.next(&mut bytes) {
             Ok(Step::Requests) => {
                 let file = log.file().map_or_else(String::new, ToString::to_string);
                 let from = if file == last.file { last.until } else { log.begins_at() };
-                let stretch = Stretch { from, until: log.good_until(), file };
-                last = Stretch { file: stretch.file.clone(), ..stretch };
-                Parcel::Requests { bytes, stretch, bytes_read: log.bytes_read() }
+                let range = FileRange { from, until: log.good_until(), file };
+                last = FileRange { file: range.file.clone(), ..range };
+                LogPart::Requests { bytes, range, bytes_read: log.bytes_read() }
             }
             Ok(Step::Rdb(source)) => {
-                if parcels.send(Parcel::Rdb(source)).is_err() {
+                if parts.send(LogPart::Rdb(source)).is_err() {
                     return;
                 }
                 let Ok(end) = loaded.recv() else { return };
                 match log.after_rdb(end.bytes, end.stands_for) {
                     Ok(()) => continue,
-                    Err(damage) => Parcel::Bad(damage.to_string()),
+                    Err(damage) => LogPart::Bad(damage.to_string()),
                 }
             }
-            Ok(Step::End(outcome)) => Parcel::End(outcome),
-            Err(damage) => Parcel::Bad(damaged(&damage)),
+            Ok(Step::End(outcome)) => LogPart::End(outcome),
+            Err(damage) => LogPart::Bad(damaged(&damage)),
         };
-        let is_last = matches!(parcel, Parcel::End(_) | Parcel::Bad(_));
-        if parcels.send(parcel).is_err() || is_last {
+        let is_last = matches!(part, LogPart::End(_) | LogPart::Bad(_));
+        if parts.send(part).is_err() || is_last {
             return;
         }
     }
