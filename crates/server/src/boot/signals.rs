@@ -12,7 +12,7 @@ use signal_hook::iterator::Signals;
 
 use crate::config::{Opt, shutdown};
 use crate::engine::Engine;
-use crate::engine::persistence::shutdown::Wish;
+use crate::engine::persistence::shutdown::FinalSnapshot;
 use crate::host::log;
 
 /// Has SIGHUP and SIGXFSZ pass. SIGPIPE is passed over already, as in every program of Rust.
@@ -46,14 +46,14 @@ pub fn catch(engine: &Arc<Engine>) -> io::Result<()> {
             log::warning(&format!("Received {name} scheduling shutdown..."));
             log::warning("User requested shutdown...");
             let bits = stopping.config.number(option);
-            let wish = match bits {
-                bits if bits & shutdown::SAVE != 0 => Wish::Save,
-                bits if bits & shutdown::NO_SAVE != 0 => Wish::NoSave,
-                _ => Wish::AsConfigured,
+            let final_snapshot = match bits {
+                bits if bits & shutdown::SAVE != 0 => FinalSnapshot::Save,
+                bits if bits & shutdown::NO_SAVE != 0 => FinalSnapshot::NoSave,
+                _ => FinalSnapshot::AsConfigured,
             };
             let force = bits & shutdown::FORCE != 0;
             if stopping.may_end(force) {
-                stopping.shut_down(wish, force, None);
+                stopping.shut_down(final_snapshot, force, None);
             }
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use crate::context::Cx;
 use crate::engine::clients::blocking::{Block, OnTimeout};
-use crate::engine::persistence::shutdown::Wish;
+use crate::engine::persistence::shutdown::FinalSnapshot;
 use crate::host::log;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
@@ -28,12 +28,12 @@ pub fn shutdown(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         // Nobody but the one who asked can be heard until it has failed or the server has ended.
         return Err(Error::fixed("ERR No shutdown in progress."));
     }
-    let wish = if options.save {
-        Wish::Save
+    let final_snapshot = if options.save {
+        FinalSnapshot::Save
     } else if options.no_save {
-        Wish::NoSave
+        FinalSnapshot::NoSave
     } else {
-        Wish::AsConfigured
+        FinalSnapshot::AsConfigured
     };
     log::warning("User requested shutdown...");
     let engine = cx.engine.handle();
@@ -42,15 +42,15 @@ pub fn shutdown(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if !engine.may_end(force) {
         return Err(failed);
     }
-    if !engine.has_last_words(wish) || !locks_are_free {
+    if !engine.has_last_words(final_snapshot) || !locks_are_free {
         cx.state.closing = true;
-        engine.end_now(wish);
+        engine.end_now(final_snapshot);
         return Ok(());
     }
     let nothing = Block { deadline_ms: None, waits: Vec::new(), on_timeout: OnTimeout::Null };
     cx.block(request.row, nothing);
     let Some(waiter) = cx.state.blocked.clone() else { return Ok(()) };
-    engine.shut_down(wish, force, Some((waiter, failed)));
+    engine.shut_down(final_snapshot, force, Some((waiter, failed)));
     Ok(())
 }
 

@@ -19,7 +19,7 @@ use crate::request::error::Error;
 
 /// What whoever ends the server says about a last snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wish {
+pub enum FinalSnapshot {
     /// One is written if `save` has rules.
     AsConfigured,
     /// One is written.
@@ -35,12 +35,12 @@ pub type Client = (Arc<Waiter>, Error);
 
 impl Engine {
     /// Whether a snapshot is to be written before the end: never of what is loaded in part.
-    pub fn has_last_words(&self, wish: Wish) -> bool {
-        match wish {
+    pub fn has_last_words(&self, final_snapshot: FinalSnapshot) -> bool {
+        match final_snapshot {
             _ if self.readiness.has(Hindrance::Loading) => false,
-            Wish::AsConfigured => self.durability.snapshots.are_ruled() && self.config.is_set(Opt::Save),
-            Wish::Save => true,
-            Wish::NoSave => false,
+            FinalSnapshot::AsConfigured => self.durability.snapshots.are_ruled() && self.config.is_set(Opt::Save),
+            FinalSnapshot::Save => true,
+            FinalSnapshot::NoSave => false,
         }
     }
 
@@ -58,9 +58,9 @@ impl Engine {
     }
 
     /// Ends the engine, behind a last snapshot if that is wished; `force` ends it even when that fails.
-    pub fn shut_down(self: &Arc<Self>, wish: Wish, force: bool, client: Option<Client>) {
-        if !self.has_last_words(wish) {
-            return self.end_now(wish);
+    pub fn shut_down(self: &Arc<Self>, final_snapshot: FinalSnapshot, force: bool, client: Option<Client>) {
+        if !self.has_last_words(final_snapshot) {
+            return self.end_now(final_snapshot);
         }
         self.scripts.running.set_spares_writers(true);
         self.pause.set_ending(true);
@@ -82,8 +82,8 @@ impl Engine {
     }
 
     /// Ends the engine as it is. A script that has written is waited for, unless nothing is wished to be kept.
-    pub fn end_now(&self, wish: Wish) {
-        self.scripts.running.set_spares_writers(wish != Wish::NoSave);
+    pub fn end_now(&self, final_snapshot: FinalSnapshot) {
+        self.scripts.running.set_spares_writers(final_snapshot != FinalSnapshot::NoSave);
         if self.readiness.has(Hindrance::Loading) {
             log::warning("Received shutdown signal during loading, exiting now.");
             self.durability.loading.give_up();
