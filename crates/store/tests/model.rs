@@ -124,7 +124,8 @@ impl Model {
             45..55 => self.edit(db, &key),
             55..65 => self.increment(db, &key),
             65..75 => self.set_deadline(db, &key),
-            75..80 => self.remove(db, &key),
+            75..78 => self.remove(db, &key),
+            78..80 => self.remove_live(db, &key),
             80..90 => self.rename(db, &key),
             90..95 => self.expire_some(),
             95..98 => self.now_ms += self.random.below(50) as i64,
@@ -287,9 +288,6 @@ impl Model {
 
     fn remove(&mut self, db: usize, key: &[u8]) {
         let named = self.store.key(key);
-        if self.random.below(2) == 0 {
-            return self.remove_live(db, key);
-        }
         let garbage = self.store.lock_of(named.hash).remove(db, named);
         assert_eq!(garbage.is_some(), self.twin[db].remove(key).is_some());
         self.find(db, key);
