@@ -39,9 +39,12 @@ pub enum ErrorKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Effect {
-    /// It was not executed, and will not be: it never left, or the server refused it before it looked at any key (a
-    /// read-only replica, a server that is loading its data or has no memory left). It may be sent again as it is.
+    /// It was not executed, and will not be: it never left. It may be sent again as it is. A read that had left and was to be
+    /// sent again counts as one that never did.
     None,
+    /// It was not executed, and will not be: the server said no before it looked at any key (a read-only replica, a server
+    /// that is loading its data or has no memory left). It may be sent again as it is, to another server or later.
+    Refused,
     /// It may or may not have been executed; only the data can tell.
     Unknown,
     /// The server executed it and said what was wrong.
@@ -51,7 +54,8 @@ pub enum Effect {
 impl fmt::Display for Effect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::None => "refused, not applied",
+            Self::None => "not applied",
+            Self::Refused => "refused, not applied",
             Self::Unknown => "effect unknown",
             Self::Answered => "answered",
         })
@@ -121,7 +125,7 @@ impl Error {
     /// The error that a server's reply carries.
     pub(crate) fn server(text: &[u8]) -> Self {
         let text = String::from_utf8_lossy(text);
-        let effect = if was_turned_away(&text) { Effect::None } else { Effect::Answered };
+        let effect = if was_turned_away(&text) { Effect::Refused } else { Effect::Answered };
         Self::new(ErrorKind::Server, effect, text.into_owned())
     }
 
@@ -188,7 +192,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
         match (self.kind, self.effect) {
-            (ErrorKind::Server, Effect::None) => write!(f, " ({})", self.effect),
+            (ErrorKind::Server, Effect::Refused) => write!(f, " ({})", self.effect),
             _ => Ok(()),
         }
     }
@@ -221,7 +225,7 @@ mod tests {
             "EXECABORT Transaction discarded because of previous errors.",
         ] {
             let error = Error::server(text.as_bytes());
-            assert_eq!((error.kind(), error.effect()), (ErrorKind::Server, Effect::None), "{text}");
+            assert_eq!((error.kind(), error.effect()), (ErrorKind::Server, Effect::Refused), "{text}");
             assert_eq!((error.message(), error.code()), (text, text.split(' ').next()));
             assert_eq!(error.to_string(), format!("{text} (refused, not applied)"));
         }

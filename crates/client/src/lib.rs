@@ -81,7 +81,8 @@
 //! - [`Client::metrics`]: what the connection has done, for a page that is scraped; [`Config::on_event`]: what happens to it,
 //!   and which replies took long, and why.
 //! - [`Config`]: URLs, timeouts, the bound on the queue, reconnecting. A command that never left is sent on the next
-//!   connection; one that left and was not answered fails, and [`Error::effect`] says what is known: [`Effect::None`] may be
+//!   connection; one that left and was not answered is sent again where it only reads ([`Resend`]) and fails where it may have
+//!   written, and [`Error::effect`] says what is known: [`Effect::None`] and [`Effect::Refused`] may be
 //!   sent again, [`Effect::Unknown`] may have been executed.
 //!
 //! # Features
@@ -147,7 +148,7 @@ pub use crate::api::transaction::{Condition, Transaction};
 pub use crate::config::event::{Event, EventHook, SlowCause};
 #[cfg(feature = "tls")]
 pub use crate::config::tls::Tls;
-pub use crate::config::{Config, Endpoint, ErrorHook, Protocol, QueueFull};
+pub use crate::config::{Config, Endpoint, ErrorHook, Protocol, QueueFull, Resend};
 #[cfg(feature = "tls")]
 #[doc(hidden)]
 pub use crate::connect::tls_stream::Seal;

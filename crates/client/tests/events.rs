@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::scripted::{config, echo, serve, until};
 use sleeve::prelude::*;
-use sleeve::{Client, Config, Effect, Event, SlowCause};
+use sleeve::{Client, Config, Effect, Event, Resend, SlowCause};
 
 /// A client of this configuration, and what it tells.
 fn told(config: Config) -> (Client, mpsc::Receiver<Event>) {
@@ -20,7 +20,7 @@ fn told(config: Config) -> (Client, mpsc::Receiver<Event>) {
 fn connections_that_are_made_lost_and_refused_are_told_of() {
     // It hangs up at the first command that it is asked for.
     let port = serve(|words| (words[0] == "GET").then(Vec::new).filter(|_| words[1] == "silence"));
-    let (client, events) = told(config(port));
+    let (client, events) = told(config(port).resend(Resend::Nothing));
     let place = format!("127.0.0.1:{port}");
     assert_eq!(events.recv().expect("an event").to_string(), format!("connected to {place}"));
     let silence = client.get::<String>("silence");

@@ -14,6 +14,7 @@ mod events;
 mod forks;
 mod near;
 mod neighbours;
+mod resend;
 mod scripted;
 mod sentinel;
 mod silence;

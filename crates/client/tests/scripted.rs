@@ -59,8 +59,13 @@ pub struct Requests {
 impl Requests {
     /// Waits for more; false when the client has hung up. A wait that the stream limits may bring nothing.
     pub fn receive(&mut self, stream: &mut TcpStream) -> bool {
+        self.receive_at_most(stream, 65536)
+    }
+
+    /// As `receive`, for no more than so many bytes.
+    pub fn receive_at_most(&mut self, stream: &mut TcpStream, count_max: usize) -> bool {
         let mut room = [0; 65536];
-        match stream.read(&mut room) {
+        match stream.read(&mut room[..count_max.min(65536)]) {
             Ok(0) => false,
             Ok(count) => {
                 self.received.extend_from_slice(&room[..count]);

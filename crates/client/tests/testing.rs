@@ -142,7 +142,7 @@ fn a_fault_happens_when_and_where_it_was_said() {
     assert_eq!(client.incr("a").wait(), Ok(1));
     assert_eq!(client.get("a").wait(), Ok(1));
     let error = client.incr("a").wait().unwrap_err();
-    assert_eq!((error.code(), error.effect()), (Some("OOM"), Effect::None));
+    assert_eq!((error.code(), error.effect()), (Some("OOM"), Effect::Refused));
     assert_eq!(client.incr("a").wait(), Ok(2));
 
     engine.fault(Fault::cut_before().on("INCR"));

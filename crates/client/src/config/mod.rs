@@ -88,6 +88,20 @@ pub enum QueueFull {
     Fail,
 }
 
+/// What is sent again by itself when its connection was lost after it had left.
+///
+/// What had not left whole was not executed, and always goes out on the next connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Resend {
+    /// Commands that only read, as the command table knows them, for as long as they have time, and no more of them than a share
+    /// of what the server answers. A command that writes, or that waits on the server, never.
+    #[default]
+    Reads,
+    /// Nothing: whatever had left fails with [`Effect::Unknown`](crate::Effect::Unknown).
+    Nothing,
+}
+
 /// Which protocol to ask the server for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -131,6 +145,7 @@ pub struct Config {
     pub(crate) queue_full: QueueFull,
     pub(crate) backoff_min: Duration,
     pub(crate) backoff_max: Duration,
+    pub(crate) resend: Resend,
     pub(crate) error_hook: Option<ErrorHook>,
     pub(crate) event_hook: Option<EventHook>,
     pub(crate) slow_after: Option<Duration>,
@@ -164,6 +179,7 @@ impl Config {
             queue_full: QueueFull::default(),
             backoff_min: Duration::from_millis(5),
             backoff_max: Duration::from_secs(2),
+            resend: Resend::default(),
             error_hook: None,
             event_hook: None,
             slow_after: None,
@@ -275,6 +291,12 @@ impl Config {
     pub fn backoff(mut self, min: Duration, max: Duration) -> Self {
         self.backoff_min = min;
         self.backoff_max = max.max(min);
+        self
+    }
+
+    /// What is sent again by itself when its connection was lost; reads without this.
+    pub fn resend(mut self, resend: Resend) -> Self {
+        self.resend = resend;
         self
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::no_tls::Tls;
 #[cfg(feature = "tls")]
 use super::tls::Tls;
-use super::{Config, Endpoint, Protocol, QueueFull};
+use super::{Config, Endpoint, Protocol, QueueFull, Resend};
 use crate::error::{Error, ErrorKind};
 
 /// What a URL can begin with, for the errors.
@@ -38,7 +38,8 @@ impl Config {
     ///
     /// The options are `db`, `name` (CLIENT SETNAME), `protocol` (`2` or `3`), `connect_timeout`, `command_timeout`,
     /// `silence_max`, `backoff_min` and `backoff_max` (such as `250ms` or `5s`; the second and the third may be
-    /// `none`), `queue` (bytes, such as `16mb`) and `queue_full` (`wait` or `fail`); with TLS also `ca` and `ca_folder`
+    /// `none`), `queue` (bytes, such as `16mb`), `queue_full` (`wait` or `fail`) and `resend` (`reads` or
+    /// `nothing`); with TLS also `ca` and `ca_folder`
     /// (whom to believe instead of the system's authorities), `cert` and `key` (what to show a server that asks),
     /// `server_name`, and `insecure=yes`. With `embedded://` every other option is one of the engine
     /// ([`Config::engine`]): `embedded://?maxmemory=10mb&databases=64`. A user, a password, a path or a value may be
@@ -216,6 +217,13 @@ fn option(config: &mut Config, name: &str, value: &str) -> Result<(), Error> {
                 _ => return Err(bad("the option \"queue_full\" is unknown: wait or fail")),
             }
         }
+        "resend" => {
+            config.resend = match value {
+                "reads" => Resend::Reads,
+                "nothing" => Resend::Nothing,
+                _ => return Err(bad("the option \"resend\" is unknown: reads or nothing")),
+            }
+        }
         _ if matches!(config.endpoint, Endpoint::Embedded(_)) => {
             config.settings.push((name.to_owned(), value.to_owned()));
         }
@@ -295,6 +303,11 @@ mod tests {
         assert_eq!((config.command_timeout, config.protocol), (None, Protocol::Resp2));
         assert_eq!(read("redis://?silence_max=750ms").unwrap().silence_max, Some(Duration::from_millis(750)));
         assert_eq!(read("redis://?silence_max=none").unwrap().silence_max, None);
+        assert_eq!(
+            (read("redis://").unwrap().resend, read("redis://?resend=nothing").unwrap().resend),
+            (Resend::Reads, Resend::Nothing)
+        );
+        assert!(read("redis://?resend=writes").unwrap_err().message().contains("reads or nothing"));
         assert!(read("redis://?silence_max=soon").unwrap_err().message().contains("silence_max"));
         assert_eq!(read("unix:///run/a.sock").unwrap().endpoint, Endpoint::Unix("/run/a.sock".into()));
         assert_eq!(read("embedded://").unwrap().endpoint, Endpoint::Embedded(None));

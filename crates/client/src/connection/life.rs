@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use super::reader::{Calls, Cause, Habit, LONE_TICK, Rest, read};
 use super::silence::{Advice, Flight, Vigil};
 use super::{Link, Shared, no_such_database};
+use crate::config::Resend;
 use crate::config::event::Event;
 use crate::connect::attempt::Attempt;
 use crate::connect::refusal::Refusal;
@@ -63,7 +64,7 @@ fn collapse(link: &Link, why: &str) {
     let mut intake = link.intake.lock();
     let mut shared = link.shared.lock();
     shared.end();
-    let lost = shared.pipe.cut(intake.cut());
+    let lost = shared.pipe.cut(intake.cut(), false);
     let mut unsynced = link.cut_syncs(&shared, &mut intake.synced, &why);
     shared.disconnected(why.clone());
     link.end_lone(&mut shared);
@@ -328,7 +329,9 @@ fn cut(link: &Link, cause: &Cause) -> bool {
     if shared.pipe.is_lent() {
         return false;
     }
-    let lost = shared.pipe.cut(intake.cut());
+    // What ends with its connection is not sent again.
+    let resends = link.config.resend == Resend::Reads && link.is_lasting() && shared.is_wanted();
+    let lost = shared.pipe.cut(intake.cut(), resends);
     let mut unsynced = link.cut_syncs(&shared, &mut intake.synced, why);
     shared.disconnected(format!("the last one was lost: {why}"));
     let unanswered = lost.iter().filter(|entry| entry.asker.name().is_some()).count();

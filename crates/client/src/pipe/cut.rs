@@ -1,31 +1,42 @@
 //! What a broken connection loses: the bytes that had left are compared with the bytes of each request.
 //!
 //! What had left whole is lost, and nobody knows whether it was executed; what had not is kept, and goes out first on the next
-//! connection, which is in another database by then and watches nothing. Not so where whoever asked has been told meanwhile
-//! that time was up: nobody waits for that any more.
+//! connection, which is in another database by then and watches nothing. Ahead of it go the reads among what is lost, where they
+//! are to be sent again (`resend`). Not so where whoever asked has been told meanwhile that time was up: nobody waits for that
+//! any more.
 
 use std::collections::VecDeque;
 use std::mem;
 
-use super::Pipe;
+use sleeve_wire::commands::Flags;
+
 use super::in_flight::{Asker, Entry};
-use super::segment::{SELECT_LENGTH_MAX, Segment, write_select};
+use super::resend::Left;
+use super::segment::{SELECT_LENGTH_MAX, Segment, select_length, write_select};
 use super::slot::FIRST_CONNECTION;
+use super::{Door, Pipe};
+use crate::request::name::Name;
+
+/// What a SELECT begins with that goes ahead of a request.
+const SELECT: &[u8] = b"*2\r\n$6\r\nSELECT\r\n";
 
 impl Pipe {
-    /// The connection broke. Returns the entries whose requests had left whole; `taken` are those whose replies the reader was
-    /// handing out. The others stay, to go out first on the next connection.
-    pub(crate) fn cut(&mut self, taken: VecDeque<Entry>) -> Vec<Entry> {
+    /// The connection broke. Returns the entries whose requests had left whole and are not sent again, which none is unless
+    /// `resends`; `taken` are those whose replies the reader was handing out. The others stay, to go out first on the next
+    /// connection.
+    pub(crate) fn cut(&mut self, taken: VecDeque<Entry>, resends: bool) -> Vec<Entry> {
         let mut lost: Vec<Entry> = taken.into_iter().collect();
-        let mut position = self.answered;
+        let (answered, mut again) = (self.answered, Segment::default());
+        let mut position = answered;
         while let Some(entry) = self.in_flight.pop_front() {
             if position + entry.length as u64 > self.sent {
                 self.in_flight.push_front(entry);
                 break;
             }
-            position += entry.length as u64;
             self.queued -= entry.length;
-            lost.push(entry);
+            let (length, stays) = (entry.length as u64, resends && !entry.was_told());
+            lost.extend(if stays { self.send_again(entry, position, &mut again) } else { Some(entry) });
+            position += length;
         }
         (self.wire_database, self.unwatches) = (self.home, false);
         self.keep_unsent(position);
@@ -38,14 +49,24 @@ impl Pipe {
             self.queued += entry.length;
             self.backlog.push_front(Segment { holds: true, ..Segment::of_one(entry, Vec::new()) });
         }
-        (self.connected, self.held) = (false, false);
+        (self.door, self.held) = (Door::Shut, false);
         (self.sent, self.answered, self.expired) = (0, 0, 0);
         // A number is used again after four thousand million connections.
         self.connection = self.connection.wrapping_add(1).max(FIRST_CONNECTION);
         self.source.renew_for(self.connection);
         self.restart_exchange();
         self.reselect();
+        self.queue_again(again, answered);
         lost
+    }
+
+    /// Empties the queue for good: returns everything that was never written. Cut the connection first.
+    pub(crate) fn clear(&mut self) -> Vec<Entry> {
+        let mut entries: Vec<Entry> = self.backlog.drain(..).flat_map(|segment| segment.entries).collect();
+        entries.extend(mem::take(&mut self.out).entries);
+        (self.queued, self.dead) = (0, 0);
+        self.database = self.home;
+        entries
     }
 
     /// What was on its way and did not leave whole becomes the first segment again.
@@ -102,4 +123,59 @@ impl Pipe {
         bytes.extend_from_slice(&alone.bytes);
         self.backlog.push_front(Segment { bytes, ..alone });
     }
+}
+
+/// Reads that are sent again.
+impl Pipe {
+    /// Puts a request that had left, and stands here in what has, among those that are to be sent again; or gives it back.
+    fn send_again(&mut self, mut entry: Entry, position: u64, again: &mut Segment) -> Option<Entry> {
+        // Where nothing at all was answered the oldest may be the one that breaks connections.
+        let is_suspect = position == 0 && self.kept.again_until > 0;
+        let length = entry.length as u64;
+        if is_suspect || length > self.kept.bank || !only_reads(&entry) {
+            return Some(entry);
+        }
+        let bytes = match self.writing.is_empty() {
+            true => &self.last,
+            // What was written before is kept by now, or answered.
+            false => self.writing.get(..self.written).unwrap_or_default(),
+        };
+        let newest = Left { bytes, sent: self.sent };
+        let Some(bytes) = self.kept.get(position, position + length, newest) else { return Some(entry) };
+        // Its SELECT may be answered, and have an entry of its own by now.
+        let is_answered = !entry.selects && bytes.starts_with(SELECT);
+        let request = bytes.get(if is_answered { select_length(entry.database) } else { 0 }..).unwrap_or_default();
+        entry.length = request.len();
+        again.bytes.extend_from_slice(request);
+        again.entries.push_back(entry);
+        self.kept.bank -= length;
+        None
+    }
+
+    /// Puts what is to be sent again first in line, on the next connection. So much was answered on the last.
+    fn queue_again(&mut self, again: Segment, answered: u64) {
+        let count = again.entries.len();
+        self.last = Vec::new();
+        self.kept.start_anew(answered);
+        if count == 0 {
+            return;
+        }
+        self.queued += again.length();
+        self.backlog.push_front(again);
+        // Each is in its database on a connection that begins in another.
+        self.gather_again(|_| true);
+        let entries = self.backlog.iter().flat_map(|segment| &segment.entries);
+        self.kept.again_until = entries.take(count).map(|entry| entry.length as u64).sum();
+    }
+}
+
+/// Whether somebody waits for a reply that can be asked for again: the command only reads, and does not wait on the server.
+fn only_reads(entry: &Entry) -> bool {
+    let is_awaited = match &entry.asker {
+        Asker::Slot(target) => !target.is_abandoned(),
+        Asker::Read(read) => read.target().is_some(),
+        _ => false,
+    };
+    let row = entry.asker.name().and_then(Name::row);
+    is_awaited && row.is_some_and(|row| row.flags.contains(Flags::READONLY) && row.timeout.is_none())
 }

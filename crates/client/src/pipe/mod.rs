@@ -18,6 +18,7 @@ pub(crate) mod near;
 pub(crate) mod payload;
 pub(crate) mod queued;
 pub(crate) mod reply_reader;
+mod resend;
 pub(crate) mod routed;
 pub(crate) mod segment;
 #[cfg(test)]
@@ -39,6 +40,7 @@ use crate::error::Error;
 use crate::request::Written;
 use crate::request::name::Name;
 use in_flight::{Asker, Entry, Time, Unit, call_task, is_before};
+use resend::{Kept, Left};
 use routed::Routed;
 use segment::{Segment, select_length, write_select};
 use slot::{Completions, FIRST_CONNECTION, Handle, Source, Target};
@@ -56,6 +58,16 @@ pub(crate) const UNWATCH: &[u8] = b"*1\r\n$7\r\nUNWATCH\r\n";
 /// An emptied in-flight queue with room for more entries than this is given back to the allocator.
 const KEPT_ENTRIES_MAX: usize = 32 * 1024;
 
+/// Whether anything may leave.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Door {
+    /// There is no connection.
+    Shut,
+    Open,
+    /// Somebody has the bytes and is writing them.
+    Lent,
+}
+
 /// The queue of one connection.
 pub(crate) struct Pipe {
     /// Segments that go out before `out`.
@@ -65,7 +77,10 @@ pub(crate) struct Pipe {
     /// Bytes on their way to the socket, whose first `written` have left. Lent to whoever writes.
     writing: Vec<u8>,
     written: usize,
-    lent: bool,
+    /// What was written last, whole, until something else is to be; and what of all before that is not answered.
+    last: Vec<u8>,
+    kept: Kept,
+    door: Door,
     in_flight: VecDeque<Entry>,
     /// How many entries at the front of `in_flight` have already been told that time is up.
     expired: usize,
@@ -80,7 +95,6 @@ pub(crate) struct Pipe {
     queued: usize,
     /// Bytes that are gathered for callers who were told that time is up: they are taken out before they may leave.
     dead: usize,
-    connected: bool,
     held: bool,
     /// The database that the last gathered request leaves the connection in.
     database: u32,
@@ -102,7 +116,9 @@ impl Pipe {
             out: Segment::default(),
             writing: Vec::new(),
             written: 0,
-            lent: false,
+            last: Vec::new(),
+            kept: Kept::new(),
+            door: Door::Shut,
             in_flight: VecDeque::new(),
             expired: 0,
             next_due_ms: None,
@@ -111,7 +127,6 @@ impl Pipe {
             answered: 0,
             queued: 0,
             dead: 0,
-            connected: false,
             held: false,
             database: home,
             wire_database: home,
@@ -272,13 +287,12 @@ impl Pipe {
 
     /// Whether somebody has the bytes and is writing them.
     pub(crate) fn is_lent(&self) -> bool {
-        self.lent
+        self.door == Door::Lent
     }
 
     /// Whether there is something that may be written now, by somebody who is not writing yet.
     pub(crate) fn can_write(&self) -> bool {
-        self.connected
-            && !self.lent
+        self.door == Door::Open
             && (!self.writing.is_empty() || (!self.held && (!self.out.bytes.is_empty() || !self.backlog.is_empty())))
     }
 
@@ -290,7 +304,7 @@ impl Pipe {
         if self.writing.is_empty() {
             self.next_segment();
         }
-        self.lent = true;
+        self.door = Door::Lent;
         Some((mem::take(&mut self.writing), self.written))
     }
 
@@ -317,21 +331,24 @@ impl Pipe {
         if self.in_flight.is_empty() {
             mem::swap(&mut self.in_flight, &mut segment.entries);
         } else {
+            self.kept.keep(Left { bytes: &self.last, sent: self.sent }, self.answered);
+            self.last.clear();
             self.in_flight.append(&mut segment.entries);
         }
     }
 
     /// Takes the lent bytes back, of which `count` more have left.
     pub(crate) fn wrote(&mut self, bytes: Vec<u8>, count: usize) {
-        self.lent = false;
+        self.door = Door::Open;
         self.writing = bytes;
         self.written += count;
         self.sent += count as u64;
         if self.written >= self.writing.len() {
             self.written = 0;
+            mem::swap(&mut self.writing, &mut self.last);
             self.writing.clear();
-            if self.writing.capacity() > KEPT_CAPACITY_MAX {
-                self.writing = Vec::new();
+            if self.last.capacity() > KEPT_CAPACITY_MAX {
+                self.last = Vec::new();
             }
         }
     }
@@ -441,7 +458,7 @@ impl Pipe {
 
     /// A fresh connection is there: what is gathered may leave.
     pub(crate) fn connect(&mut self) {
-        self.connected = true;
+        self.door = Door::Open;
     }
 
     /// The number of the connection that is there, or comes next.
@@ -451,7 +468,7 @@ impl Pipe {
 
     /// Whether requests can leave at once.
     pub(crate) fn is_connected(&self) -> bool {
-        self.connected
+        self.door != Door::Shut
     }
 
     /// See [`call_task`].
@@ -465,15 +482,6 @@ impl Pipe {
             self.backlog.pop_front();
         }
         self.backlog.front_mut().unwrap_or(&mut self.out)
-    }
-
-    /// Empties the queue for good: returns everything that was never written. Cut the connection first.
-    pub(crate) fn clear(&mut self) -> Vec<Entry> {
-        let mut entries: Vec<Entry> = self.backlog.drain(..).flat_map(|segment| segment.entries).collect();
-        entries.extend(mem::take(&mut self.out).entries);
-        (self.queued, self.dead) = (0, 0);
-        self.database = self.home;
-        entries
     }
 }
 

@@ -187,7 +187,7 @@ fn turned_away(reply: &[u8]) -> Option<Error> {
         return None;
     }
     let error = Error::server(text);
-    (error.effect() == Effect::None).then_some(error)
+    (error.effect() == Effect::Refused).then_some(error)
 }
 
 #[cfg(test)]

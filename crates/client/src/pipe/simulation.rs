@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use sleeve_wire::frame::{Frame, Scanner, decode};
 
 use super::Pipe;
-use super::in_flight::{Unit, is_before};
+use super::in_flight::{Entry, Unit, is_before};
 use super::reply_reader::Intake;
 use super::slot::{Completions, Handle, Payload, Source};
 use super::testing::{Dice, source};
@@ -20,7 +20,8 @@ use crate::error::{Effect, Error};
 use crate::request::name::Name;
 use crate::request::{Request, Written};
 
-/// A server that knows SELECT, ADD (which counts how often a command was executed), EXISTS and transactions.
+/// A server that knows SELECT, ADD (which counts how often a command was executed), GET (which only reads), EXISTS and
+/// transactions.
 #[derive(Default)]
 struct Server {
     executed: HashMap<(u32, String), u32>,
@@ -53,8 +54,10 @@ impl Server {
                 self.database = words[1].parse().unwrap();
                 replies.extend_from_slice(b"+OK\r\n");
             }
-            ("ADD", _) => {
-                *self.executed.entry((self.database, words[1].clone())).or_default() += 1;
+            ("ADD" | "GET", _) => {
+                if words[0] == "ADD" {
+                    *self.executed.entry((self.database, words[1].clone())).or_default() += 1;
+                }
                 let answer = format!("{}:{}", self.database, words[1]);
                 replies.extend_from_slice(format!("${}\r\n{answer}\r\n", answer.len()).as_bytes());
             }
@@ -75,6 +78,7 @@ struct Asked {
     /// Its own deadline, if it has one.
     due_ms: Option<u32>,
     told: Option<Effect>,
+    only_reads: bool,
 }
 
 struct World {
@@ -119,9 +123,19 @@ impl World {
         (self.dice.roll(12) as u32, key, request)
     }
 
+    /// As `command`, or one that only reads.
+    fn any_command(&mut self) -> (u32, String, Vec<u8>, Name) {
+        let (database, key, request) = self.command();
+        match self.dice.roll(2) {
+            0 => (database, key, request, Name::UNKNOWN),
+            _ => (database, key.clone(), bytes_of(&["GET", &key]), Name::of(&["GET"])),
+        }
+    }
+
     fn remember(&mut self, database: u32, key: String, handle: Handle) {
+        let only_reads = handle.name().is_known();
         let handle = if self.dice.roll(10) == 0 { None } else { Some(handle) };
-        self.asked.push(Asked { database, key, handle, due_ms: None, told: None });
+        self.asked.push(Asked { database, key, handle, due_ms: None, told: None, only_reads });
     }
 
     fn ask(&mut self) {
@@ -129,8 +143,8 @@ impl World {
             0 => self.ask_batch(),
             1 => self.ask_transaction(),
             _ => {
-                let (database, key, request) = self.command();
-                let request = Written { bytes: &request, name: Name::UNKNOWN };
+                let (database, key, request, name) = self.any_command();
+                let request = Written { bytes: &request, name };
                 // None is later than that of others, who have a hundred.
                 let due_ms = (self.dice.roll(3) == 0).then(|| self.now_ms.wrapping_add(self.dice.roll(100) as u32));
                 let handle = match due_ms {
@@ -146,8 +160,8 @@ impl World {
     fn ask_batch(&mut self) {
         let (mut units, mut bytes) = (Vec::new(), Vec::new());
         for _ in 0..self.dice.roll(4) + 1 {
-            let (database, key, request) = self.command();
-            let (target, handle) = self.source.pair(Name::UNKNOWN);
+            let (database, key, request, name) = self.any_command();
+            let (target, handle) = self.source.pair(name);
             bytes.extend_from_slice(&request);
             units.push(Unit { database, target, length: request.len(), issued_ms: 0 });
             self.remember(database, key, handle);
@@ -231,8 +245,13 @@ impl World {
         }
         self.up.clear();
         self.down.clear();
-        let lost = self.pipe.cut(self.intake.cut());
+        let has_answered = self.pipe.answered > 0;
+        let lost = self.pipe.cut(self.intake.cut(), true);
         let mut done = Completions::default();
+        let is_read = |entry: &&Entry| entry.asker.name().is_some_and(Name::is_known) && !entry.asker.is_abandoned();
+        // Only the oldest may be what breaks connections.
+        let reads_max = usize::from(!has_answered);
+        assert!(lost.iter().filter(is_read).count() <= reads_max, "a read was not sent again");
         for mut entry in lost {
             entry.asker.fail(&Error::disconnected("it was cut"), &mut done);
         }
@@ -305,9 +324,10 @@ impl World {
             if self.asked[index].handle.is_some() {
                 self.hear(index);
             }
-            let Asked { database, key, told, .. } = &self.asked[index];
+            let Asked { database, key, told, only_reads, .. } = &self.asked[index];
             let executed = self.server.executed.get(&(*database, key.clone())).copied().unwrap_or(0);
             match told {
+                _ if *only_reads => assert_eq!(executed, 0, "{key} was only read"),
                 Some(Effect::Answered) => assert_eq!(executed, 1, "{key} was answered"),
                 Some(Effect::None) => assert_eq!(executed, 0, "{key} was told never to have been sent"),
                 _ => assert!(executed <= 1, "{key} was executed {executed} times"),

@@ -179,7 +179,7 @@ fn what_is_told_at_its_own_deadline_moves_nothing_until_it_may_leave_or_is_much(
     let (first, _) = pipe.push_due(5, unnamed(b"FIRST"), 40);
     _ = pipe.push(5, unnamed(&many), 33);
     assert!(pipe.expire_due(41, &situation(), &mut done) && effect(first) == Effect::None);
-    pipe.cut(VecDeque::new());
+    pipe.cut(VecDeque::new(), true);
     pipe.expire(0, &situation(), &mut done);
     pipe.connect();
     assert_eq!(lend_all(&mut pipe), select(5) + &String::from_utf8_lossy(&many));
@@ -229,7 +229,7 @@ fn nothing_that_was_told_is_sent_again_or_waited_for_when_the_connection_is_lost
     pipe.expire_due(11, &situation(), &mut done);
     assert_eq!(effect(due), Effect::Unknown);
     let behind = pipe.push(5, unnamed(b"BEHIND"), 20);
-    assert!(pipe.cut(VecDeque::new()).is_empty(), "none had left whole");
+    assert!(pipe.cut(VecDeque::new(), true).is_empty(), "none had left whole");
     assert_eq!(pipe.oldest_ms(), Some(0), "nobody else is told before");
     pipe.expire(5, &situation(), &mut done);
     assert_eq!(effect(old), Effect::None);
@@ -248,7 +248,7 @@ fn a_transaction_that_was_told_does_not_begin_again_on_the_next_connection() {
     let next = pipe.push(0, unnamed(b"N"), 5);
     pipe.expire(1, &situation(), &mut done);
     assert_eq!(effect(told), Effect::Unknown);
-    pipe.cut(VecDeque::new());
+    pipe.cut(VecDeque::new(), true);
     pipe.connect();
     assert_eq!(lend_all(&mut pipe), "N");
     assert!(!next.is_done());

@@ -203,7 +203,7 @@ impl Pipe {
 
     /// What those wait for that have not left.
     fn unsent_phase(&self) -> Phase {
-        if self.connected { Phase::Sending } else { Phase::Connecting }
+        if self.is_connected() { Phase::Sending } else { Phase::Connecting }
     }
 
     /// The next deadline that a request has of its own, or an earlier time.

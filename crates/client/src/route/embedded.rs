@@ -490,7 +490,7 @@ impl Seat {
 
     /// Opens another session; what the old one has not answered fails.
     fn renew(&mut self, embedded: &Embedded, error: &Error, done: &mut Completions) {
-        let lost = self.pipe.cut(self.intake.cut());
+        let lost = self.pipe.cut(self.intake.cut(), false);
         for mut entry in lost.into_iter().chain(self.pipe.clear()) {
             entry.asker.fail(error, done);
         }

@@ -329,7 +329,7 @@ impl Consumer {
                 }
                 Some(error)
             }
-            (ErrorKind::Server, _) if error.effect() == Effect::None => Some(error),
+            (ErrorKind::Server, _) if error.effect() == Effect::Refused => Some(error),
             _ => {
                 self.next = Next::End;
                 Some(error)

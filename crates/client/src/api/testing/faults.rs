@@ -22,7 +22,7 @@ use crate::request::name::Name;
 /// engine.fault(Fault::delay(Duration::from_millis(20)).on_writes().times(3));
 ///
 /// let refused = client.set("a", 1).wait().unwrap_err();
-/// assert_eq!(refused.effect(), Effect::None); // it was not executed
+/// assert_eq!(refused.effect(), Effect::Refused); // it was not executed
 /// client.set("a", 1).wait()?; // executed, and answered later
 /// # Ok::<(), sleeve::Error>(())
 /// ```

@@ -144,8 +144,9 @@ fn all_succeeded(answers: &[Payload]) -> Result<(), Error> {
     if answers.len() == 1 {
         return Err(first.clone());
     }
-    let nothing_done = succeeded == 0 && errors.iter().all(|error| error.effect() == Effect::None);
-    let effect = if nothing_done { Effect::None } else { Effect::Unknown };
+    let did_nothing = |error: &Error| matches!(error.effect(), Effect::None | Effect::Refused);
+    let nothing_done = succeeded == 0 && errors.iter().all(did_nothing);
+    let effect = if nothing_done { first.effect() } else { Effect::Unknown };
     let message =
         format!("{} ({succeeded} of {} nodes or slots have done their parts)", first.message(), answers.len());
     Err(Error::new(first.kind(), effect, message))
@@ -301,7 +302,7 @@ mod tests {
         assert_eq!((error.effect(), error.code()), (Effect::Unknown, Some("MOVED")));
         assert!(error.message().contains("1 of 2"), "{error}");
         let error = policy(Some(ResponsePolicy::AllSucceeded), &["-OOM command not allowed when used memory\r\n"; 2]);
-        assert_eq!(error.unwrap_err().effect(), Effect::None);
+        assert_eq!(error.unwrap_err().effect(), Effect::Refused);
         assert!(policy(Some(ResponsePolicy::Sum), &[":1\r\n", "+x\r\n"]).is_err());
         assert!(policy(Some(ResponsePolicy::LogicalAnd), &["*1\r\n:1\r\n", "*0\r\n"]).is_err());
     }

@@ -226,7 +226,7 @@ impl World {
         }
         self.up.clear();
         self.server.hang_up();
-        let lost = self.pipe.cut(self.intake.cut());
+        let lost = self.pipe.cut(self.intake.cut(), true);
         let mut done = Completions::default();
         for mut entry in lost {
             entry.asker.fail(&Error::disconnected("it was cut"), &mut done);
