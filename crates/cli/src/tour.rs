@@ -22,7 +22,7 @@ use crate::workload::{Far, WORKLOADS, Workload, client_config, run_all};
 /// The round trip of the documents' LAN.
 const LAN: Duration = Duration::from_micros(300);
 /// The workloads that are worth their time when each round trip takes that long.
-const OVER_LAN: [&str; 2] = ["booksleeve", "pipelining"];
+const OVER_LAN: [&str; 3] = ["booksleeve", "pipelining", "update-token"];
 
 const EXAMPLES: &str = "\
 Examples:

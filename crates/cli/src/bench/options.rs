@@ -145,7 +145,8 @@ pub struct Options {
     /// Only run the comma-separated list of tests (see --list)
     #[arg(short = 't', value_name = "tests", conflicts_with = "command")]
     pub tests: Option<String>,
-    /// Run a document's workload through the client library: booksleeve, pipelining, mass-set, lookup or all
+    /// Run a document's workload through the client library: booksleeve, pipelining, mass-set, update-token, lookup,
+    /// many-callers, fan-out or all
     #[arg(long, value_name = "name", conflicts_with_all = OF_THE_GENERATOR)]
     pub workload: Option<String>,
     /// With --workload, add this round trip, as in 0.3ms or 20ms

@@ -2,11 +2,12 @@
 //!
 //! `tour` runs them on an embedded engine, `bench --workload` against any URL, with a round trip added on demand. Over
 //! a socket each step is also done by a bare socket program ([`raw`]) in turns with the client, so that a ratio comes
-//! from one run. From top to bottom: here → `booksleeve`, `pipelining`, `mass_set`, `lookup` (tables of steps) → `raw`,
-//! `proxy`, `sample`.
+//! from one run. From top to bottom: here → `booksleeve`, `pipelining`, `mass_set`, `update_token`, `lookup`, `many_callers`
+//! (tables of steps) → `raw`, `proxy`, `sample`.
 
 mod booksleeve;
 mod lookup;
+mod many_callers;
 mod mass_set;
 mod pipelining;
 pub mod proxy;
@@ -14,6 +15,7 @@ pub mod raw;
 mod sample;
 mod step;
 pub mod table;
+mod update_token;
 
 use std::process::ExitCode;
 
@@ -31,9 +33,16 @@ use step::Step;
 pub use step::Workload;
 use table::Table;
 
-/// All workloads: the documents', in their order, and reading, which none of them does.
-pub static WORKLOADS: [&Workload; 4] =
-    [&booksleeve::BOOKSLEEVE, &pipelining::PIPELINING, &mass_set::MASS_SET, &lookup::LOOKUP];
+/// All workloads: the documents', and reading, which none of them does.
+pub static WORKLOADS: [&Workload; 7] = [
+    &booksleeve::BOOKSLEEVE,
+    &pipelining::PIPELINING,
+    &mass_set::MASS_SET,
+    &update_token::UPDATE_TOKEN,
+    &lookup::LOOKUP,
+    &many_callers::MANY_CALLERS,
+    &many_callers::FAN_OUT,
+];
 
 /// `bench --workload NAME`: runs one of them, or all; the exit code is 1 when one could not be completed, and 130 when Ctrl-C
 /// ended it.
