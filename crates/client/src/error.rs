@@ -65,7 +65,7 @@ impl fmt::Display for Effect {
 /// The errors with which a server turns a command away at its gates, before it is executed: a code and words that follow
 /// it, without a name that another server has not got. The code alone says too little: a script may give any to an error of
 /// its own after it has written.
-const GATES: [(&str, &str); 15] = [
+const GATES: [(&str, &str); 14] = [
     ("READONLY", "write against a read only"),
     ("LOADING", "is loading the dataset in memory"),
     ("OOM", "command not allowed when used memory"),
@@ -74,10 +74,9 @@ const GATES: [(&str, &str); 15] = [
     ("NOREPLICAS", "Not enough good replicas to write"),
     ("MISCONF", "persist"),
     ("BUSY", "is busy running a script"),
-    ("CLUSTERDOWN", ""),
-    ("MOVED", ""),
-    ("ASK", ""),
-    ("TRYAGAIN", ""),
+    ("CLUSTERDOWN", "cluster is down"),
+    ("CLUSTERDOWN", "Hash slot not served"),
+    ("TRYAGAIN", "during rehashing of slot"),
     ("UNBLOCKED", "instance state changed"),
     ("NOSCRIPT", "No matching script"),
     ("EXECABORT", "Transaction discarded"),
@@ -86,7 +85,15 @@ const GATES: [(&str, &str); 15] = [
 /// Whether a server's error says that the command was turned away. One that names a script came out of the middle of it.
 fn was_turned_away(text: &str) -> bool {
     let (code, rest) = text.split_once(' ').unwrap_or((text, ""));
-    GATES.iter().any(|(gate, words)| *gate == code && rest.contains(words)) && !rest.contains("script: ")
+    let is_gate = GATES.iter().any(|(gate, words)| *gate == code && rest.contains(words));
+    (is_gate || is_redirection(code, rest)) && !rest.contains("script: ")
+}
+
+/// Whether this names a slot and a node, and nothing else.
+fn is_redirection(code: &str, rest: &str) -> bool {
+    let is_place =
+        |(slot, node): (&str, &str)| slot.parse::<u16>().is_ok() && node.contains(':') && !node.contains(' ');
+    matches!(code, "MOVED" | "ASK") && rest.split_once(' ').is_some_and(is_place)
 }
 
 /// Why a command has no result.
@@ -223,6 +230,10 @@ mod tests {
             "LOADING Redis is loading the dataset in memory",
             "OOM command not allowed when used memory > 'maxmemory'.",
             "EXECABORT Transaction discarded because of previous errors.",
+            "TRYAGAIN Multiple keys request during rehashing of slot",
+            "CLUSTERDOWN Hash slot not served",
+            "MOVED 3999 127.0.0.1:6381",
+            "ASK 3999 :6381",
         ] {
             let error = Error::server(text.as_bytes());
             assert_eq!((error.kind(), error.effect()), (ErrorKind::Server, Effect::Refused), "{text}");
@@ -232,6 +243,10 @@ mod tests {
         for text in [
             "ERR value is not an integer or out of range",
             "OOM is what my script calls it",
+            "TRYAGAIN later",
+            "CLUSTERDOWN",
+            "MOVED to another town",
+            "ASK 5 people: all of them",
             "READONLY You can't write against a read only replica. script: 2a, on @user_script:1.",
         ] {
             assert_eq!(Error::server(text.as_bytes()).effect(), Effect::Answered, "{text}");

@@ -211,6 +211,8 @@ impl Intake {
                 }
                 Asker::Read(read) => read.accept(reply, done),
                 asker @ Asker::Routed(_) => asker.accept_routed(reply, done),
+                // Whoever was told that time is up has left all the replies that are still to come in their place.
+                _ if received < entry.replies => Step::More,
                 _ => Step::Done,
             };
             if matches!(step, Step::More) {

@@ -201,7 +201,7 @@ mod tests {
             "-ASK 5 h:1\r\n",
             "-TRYAGAIN Multiple keys request during rehashing of slot\r\n",
             "-CLUSTERDOWN The cluster is down\r\n",
-            "-CLUSTERDOWN\r\n",
+            "-CLUSTERDOWN Hash slot not served\r\n",
             "-LOADING Redis is loading the dataset in memory\r\n",
             "-READONLY You can't write against a read only replica.\r\n",
             "-UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)\r\n",

@@ -186,6 +186,23 @@ fn what_is_told_at_its_own_deadline_moves_nothing_until_it_may_leave_or_is_much(
 }
 
 #[test]
+fn who_was_told_leaves_all_his_replies_in_their_place() {
+    let (mut pipe, mut intake, mut done) = (pipe(), Intake::default(), Completions::default());
+    pipe.connect();
+    // As ASKING and a request that was told that its time is up.
+    pipe.gather(Asker::Nobody, 2, 0, b"TOLD", Time::Issued(0));
+    let next = pipe.push(0, unnamed(b"NEXT"), 0);
+    lend_all(&mut pipe);
+    let replies = b"+OK\r\n:7\r\n:8\r\n";
+    intake.room()[..replies.len()].copy_from_slice(replies);
+    let count = intake.filled(replies.len()).expect("they are replies");
+    assert!(pipe.take(count, &mut intake.pending));
+    assert!(intake.deliver(&mut done).expect("they are in order").is_none());
+    let payload = next.take().ok().expect("it is answered");
+    assert_eq!(payload.frame().expect("a reply"), Frame::Integer(8));
+}
+
+#[test]
 fn what_was_gathered_before_it_came_is_told_by_its_own_time() {
     let (mut pipe, mut done) = (pipe(), Completions::default());
     pipe.connect();

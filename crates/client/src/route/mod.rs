@@ -52,6 +52,20 @@ pub(crate) fn not_in_a_cluster(what: &str) -> Error {
     ))
 }
 
+/// With these a node says that the cluster has changed, or is about to.
+const CHANGING: [&str; 9] = [
+    "MOVED",
+    "ASK",
+    "TRYAGAIN",
+    "CLUSTERDOWN",
+    "LOADING",
+    "READONLY",
+    "MASTERDOWN",
+    "UNBLOCKED",
+    // One of its commands may have been told so.
+    "EXECABORT",
+];
+
 /// A way for requests.
 #[derive(Clone)]
 pub(crate) enum Route {
@@ -109,14 +123,11 @@ impl Route {
     /// was executed. It is looked at anew then.
     pub(crate) fn has_changed(&self, error: &Error) -> bool {
         let Self::Cluster(cluster) = self else { return false };
-        let has_changed = error.effect() == Effect::None
-            && match error.kind() {
-                ErrorKind::Connect => true,
-                ErrorKind::Server => {
-                    !matches!(error.code(), Some("OOM" | "NOSCRIPT" | "NOAUTH" | "NOREPLICAS" | "MISCONF"))
-                }
-                _ => false,
-            };
+        let has_changed = match (error.kind(), error.effect()) {
+            (ErrorKind::Connect, Effect::None) => true,
+            (ErrorKind::Server, Effect::Refused) => error.code().is_some_and(|code| CHANGING.contains(&code)),
+            _ => false,
+        };
         if has_changed {
             cluster.doubt();
         }

@@ -45,7 +45,7 @@ impl Upkeep<'_> {
         let link = self.registry.numbered(node).and_then(|node| node.link());
         let Some(handle) = link.and_then(|link| self.question_on(&link, PING, Name::of(&["PING"]))) else { return };
         slots.iter().for_each(|&slot| map.hold(slot));
-        self.fences.push(Fence { handle, slots });
+        self.fences.push(Fence { handle, slots, is_over: false });
     }
 
     /// Sends a request whose answer this task takes.
@@ -63,7 +63,7 @@ impl Upkeep<'_> {
 
     /// Opens the slots behind whose requests nobody waits any more.
     pub(super) fn lift_fences(&mut self, map: &mut Map) {
-        for fence in self.fences.extract_if(.., |fence| fence.handle.is_done()) {
+        for fence in self.fences.extract_if(.., |fence| fence.is_over) {
             fence.slots.iter().for_each(|&slot| map.release(slot));
             self.is_changed = true;
         }
@@ -163,7 +163,9 @@ impl Upkeep<'_> {
         }
         self.candidates.clear();
         (self.is_asking, self.failed_rounds, self.is_changed) = (false, 0, true);
-        self.registry.retain(|node| map.nodes().any(|known| known.number == node.number));
+        // One that owns nothing yet may be asked for a slot on its way there.
+        let is_asked = |node: &Node| node.link().is_some_and(|link| link.is_open() && !link.is_idle());
+        self.registry.retain(|node| map.nodes().any(|known| known.number == node.number) || is_asked(node));
         // All owners are connected to before anybody needs them.
         map.shards.iter().for_each(|shard| _ = shard.primary.connect(now));
         if map.is_whole() {

@@ -80,6 +80,8 @@ struct Again {
 pub(super) struct Fence {
     pub(super) handle: Handle,
     pub(super) slots: Vec<u16>,
+    /// Whether the answer had come before what has come back was taken: what was ahead of it is among that.
+    pub(super) is_over: bool,
 }
 
 /// The question who owns what.
@@ -169,6 +171,7 @@ impl<'a> Upkeep<'a> {
     fn turn(&mut self, now: Instant, done: &mut Completions) {
         let cluster = self.cluster;
         let mut map = cluster.map.write();
+        self.fences.iter_mut().for_each(|fence| fence.is_over = fence.handle.is_done());
         let mut mail = cluster.mail.lock();
         let (arrived, returned) = (mem::take(&mut mail.arrived), mem::take(&mut mail.returned));
         let is_doubted = mem::take(&mut mail.is_doubted);
@@ -213,7 +216,7 @@ impl<'a> Upkeep<'a> {
         let since = *self.closing_since.get_or_insert(now);
         let is_left = |link: &Arc<Link>| !link.is_open() || link.is_idle();
         let nobody_waits = self.cluster.mail.lock().is_empty() && self.cluster.seats.lock().is_empty();
-        let is_idle = nobody_waits && self.cluster.links().iter().all(is_left);
+        let is_idle = nobody_waits && self.registry.all().filter_map(|node| node.link()).all(|link| is_left(&link));
         is_idle || (now.duration_since(since) > FAREWELL_MAX && !self.has_connected())
     }
 
@@ -235,7 +238,7 @@ impl Upkeep<'_> {
         routed.attempts += 1;
         routed.ask(false);
         // From now on its time is its own: others that were issued later may go ahead of it.
-        if routed.seat.is_some() && !routed.has_deadline {
+        if routed.seat.is_some() && !routed.has_deadline && why.kind() == ErrorKind::Server {
             // It may have waited on the server for as long as it was to.
             routed.at_ms = clock_ms();
         } else if let Some(left_ms) = self.cluster.left_ms(&routed) {
@@ -243,7 +246,8 @@ impl Upkeep<'_> {
         }
         let host = from.as_ref().map_or("", |node| node.address.host.as_str()).to_owned();
         let mut redirect = Redirect::of(&why, &host);
-        if matches!(routed.aim, Aim::Node(_)) && matches!(redirect, Redirect::Moved { .. } | Redirect::Ask { .. }) {
+        let is_elsewhere = matches!(redirect, Redirect::Moved { .. } | Redirect::Ask { .. });
+        if matches!(routed.aim, Aim::Node(_)) && (is_elsewhere || why.code() == Some("READONLY")) {
             return self.give_up(routed, why, done);
         }
         if let Redirect::Moved { slot, to } = &redirect {
@@ -263,8 +267,9 @@ impl Upkeep<'_> {
                 routed.ask(true);
                 return self.send_there(&to, routed, why, now, done);
             }
-            Redirect::Lost => now,
-            Redirect::Later | Redirect::Changing => {
+            // A connection of its own may be refused while the node's common one is well.
+            Redirect::Lost if routed.seat.is_none() => now,
+            Redirect::Lost | Redirect::Later | Redirect::Changing => {
                 let doublings = routed.attempts.saturating_sub(1).min(10);
                 now + AGAIN_MIN.saturating_mul(1 << doublings).min(AGAIN_MAX)
             }
