@@ -269,5 +269,5 @@ impl Link {
 
 /// What a server says to SELECT, said before the command is sent.
 pub(crate) fn no_such_database() -> Error {
-    Error::new(ErrorKind::Server, Effect::Refused, "ERR DB index is out of range")
+    Error::new(ErrorKind::Server, Effect::None, "ERR DB index is out of range")
 }

@@ -84,7 +84,7 @@ impl Cache for Tracking {
             }
             Some(error) => self.refused(Error::new(
                 ErrorKind::Server,
-                Effect::Refused,
+                Effect::None,
                 format!(
                     "the server does not say which keys change ({}), so nothing can be cached: the near cache needs Redis 6 \
                      or later, Valkey or Sleeve, and the right to CLIENT TRACKING; without them read through the client \
