@@ -100,3 +100,13 @@ fn requests_that_are_lost_with_their_connection_are_counted() {
     let metrics = client.metrics().remove(0);
     assert_eq!((metrics.connections, metrics.lost, metrics.unanswered), (2, 1, 1));
 }
+
+#[test]
+fn what_leaves_in_pieces_is_counted_once() {
+    let port = serve(echo);
+    let client = Client::connect_with(config(port)).unwrap();
+    let long = "k".repeat(8 << 20);
+    assert_eq!(client.get::<String>(&long).wait(), Ok(long.clone()));
+    let head = format!("*2\r\n$3\r\nGET\r\n${}\r\n\r\n", long.len());
+    assert_eq!(client.metrics()[0].bytes_sent, (head.len() + long.len()) as u64);
+}

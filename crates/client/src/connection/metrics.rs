@@ -37,7 +37,7 @@ pub struct Metrics {
     pub in_flight: u64,
     /// Bytes of requests that are not answered, those that wait to be sent included.
     pub queued_bytes: u64,
-    /// Bytes of requests that were handed to the system.
+    /// Bytes of requests that the system has taken.
     pub bytes_sent: u64,
     /// Bytes of replies that have come.
     pub bytes_received: u64,

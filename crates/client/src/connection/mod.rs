@@ -207,7 +207,7 @@ impl Link {
             let waiting = shared.pipe.in_flight();
             let Some((bytes, written)) = shared.pipe.lend() else { break };
             let departed = shared.pipe.in_flight() - waiting;
-            shared.ledger.departed(departed, bytes.len() - written, clock_us());
+            shared.ledger.departed(departed, clock_us());
             let rest = bytes.get(written..).unwrap_or_default();
             let length = rest.len();
             let count = match MutexGuard::unlocked(&mut shared, || socket.send(rest)) {
@@ -223,6 +223,7 @@ impl Link {
                 }
             };
             shared.pipe.wrote(bytes, count);
+            shared.ledger.bytes_sent += count as u64;
             if !shared.pipe.is_connected() || shared.is_closing() {
                 self.changed.notify_all();
             }
@@ -257,13 +258,7 @@ impl Link {
 
     /// Wakes whoever waited for what was completed, and reports the errors that nobody waits for. No lock may be held.
     pub(crate) fn finish(&self, done: &mut Completions) {
-        let errors = done.finish();
-        if let Some(hook) = &self.config.error_hook
-            && !errors.is_empty()
-        {
-            let hook = hook.clone();
-            callback::run(move || errors.iter().for_each(|error| hook(error)));
-        }
+        callback::report(done.finish(), self.config.error_hook.as_ref());
     }
 }
 

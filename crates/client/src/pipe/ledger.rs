@@ -43,6 +43,7 @@ pub(crate) struct Ledger {
     /// Since when the socket takes no more, if it does not.
     full_since_us: Option<u64>,
     pub(crate) requests: u64,
+    /// Bytes that the system has taken.
     pub(crate) bytes_sent: u64,
     /// Connections that were made, that were lost, and attempts that failed.
     pub(crate) connections: u64,
@@ -78,9 +79,8 @@ impl Slow {
 const MANY_BYTES: u64 = 1024 * 1024;
 
 impl Ledger {
-    /// So many requests are handed to the system now, in so many bytes.
-    pub(crate) fn departed(&mut self, requests: usize, bytes: usize, now_us: u64) {
-        self.bytes_sent += bytes as u64;
+    /// So many requests are handed to the system now.
+    pub(crate) fn departed(&mut self, requests: usize, now_us: u64) {
         if requests > 0 {
             self.requests += requests as u64;
             let before = self.traffic_by(now_us);
@@ -252,8 +252,8 @@ mod tests {
     #[test]
     fn each_reply_is_counted_from_the_departure_of_its_request() {
         let mut ledger = Ledger::default();
-        ledger.departed(2, 20, SECOND);
-        ledger.departed(3, 30, 2 * SECOND);
+        ledger.departed(2, SECOND);
+        ledger.departed(3, 2 * SECOND);
         arrive(&mut ledger, 5, &[1000], 3 * SECOND);
         arrive(&mut ledger, 5, &[1000; 3], 4 * SECOND);
         let latencies = ledger.latencies().expect("there are some");
@@ -272,15 +272,15 @@ mod tests {
             Some((slow.queued.as_secs(), slow.travelled.as_secs(), slow.cause))
         };
         let mut ledger = Ledger::default();
-        ledger.departed(1, 1, 10 * SECOND);
+        ledger.departed(1, 10 * SECOND);
         assert_eq!(slow(&mut ledger, 5, 10_000, 10), None, "it is quick");
-        ledger.departed(1, 1, 10 * SECOND);
+        ledger.departed(1, 10 * SECOND);
         assert_eq!(slow(&mut ledger, 5, 4_000, 11), Some((6, 1, SlowCause::Queue)));
-        ledger.departed(1, 1, 20 * SECOND);
+        ledger.departed(1, 20 * SECOND);
         assert_eq!(slow(&mut ledger, 5, 20_000, 22), Some((0, 2, SlowCause::Silence)));
-        ledger.departed(1, 1, 30 * SECOND);
+        ledger.departed(1, 30 * SECOND);
         assert_eq!(slow(&mut ledger, 1 << 21, 30_000, 32), Some((0, 2, SlowCause::Bytes { received: 1 << 21 })));
-        ledger.departed(3, 1, 40 * SECOND);
+        ledger.departed(3, 40 * SECOND);
         ledger.full(true, 40 * SECOND);
         ledger.full(false, 43 * SECOND);
         assert_eq!(slow(&mut ledger, 5, 40_000, 44), Some((0, 4, SlowCause::Link)));

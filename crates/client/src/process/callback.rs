@@ -9,12 +9,14 @@ use std::collections::VecDeque;
 use std::io;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use parking_lot::{Condvar, Mutex};
 
 use super::fork::PerProcess;
+use crate::error::Error;
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -42,6 +44,16 @@ static IS_LATE: AtomicBool = AtomicBool::new(false);
 pub(crate) fn run(job: impl FnOnce() + Send + 'static) {
     if !JOBS.get().put(Box::new(job)) {
         IS_LATE.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Has the hook told of errors that nobody waits for, if there is one.
+pub(crate) fn report<H: Fn(&Error) + Send + Sync + ?Sized + 'static>(errors: Vec<Error>, hook: Option<&Arc<H>>) {
+    if let Some(hook) = hook
+        && !errors.is_empty()
+    {
+        let hook = Arc::clone(hook);
+        run(move || errors.iter().for_each(|error| hook(error)));
     }
 }
 

@@ -283,12 +283,7 @@ impl Embedded {
 
     /// Wakes whoever waited for what was completed, and reports the errors that nobody waits for.
     pub(crate) fn finish(&self, done: &mut Completions) {
-        let errors = done.finish();
-        if let Some(hook) = self.config.error_hook.clone()
-            && !errors.is_empty()
-        {
-            callback::run(move || errors.iter().for_each(|error| hook(error)));
-        }
+        callback::report(done.finish(), self.config.error_hook.as_ref());
     }
 
     /// Has a thread ask for late replies until there are none.

@@ -254,13 +254,7 @@ impl Cluster {
 
     /// Wakes whoever waited for what was completed, and reports the errors that nobody waits for. No lock may be held.
     pub(crate) fn finish(&self, done: &mut Completions) {
-        let errors = done.finish();
-        if let Some(hook) = &self.config.error_hook
-            && !errors.is_empty()
-        {
-            let hook = hook.clone();
-            callback::run(move || errors.iter().for_each(|error| hook(error)));
-        }
+        callback::report(done.finish(), self.config.error_hook.as_ref());
     }
 }
 
