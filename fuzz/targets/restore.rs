@@ -1,7 +1,8 @@
 //! Any bytes as the value in a dump: RESTORE takes it or says no, and what it takes is a whole value.
 //!
 //! Version and sum are put behind the bytes, so that every input gets as far as the value. What was taken is read, dumped
-//! and restored once more, which must give an equal value, and then changed at both ends and taken apart.
+//! and restored once more, which must give an equal value, and then changed at both ends and taken apart. A few bytes never
+//! become a value of many: what a compressed string makes of its bytes, and what an element takes besides its own, is the most.
 
 #![no_main]
 
@@ -9,6 +10,12 @@ use libfuzzer_sys::fuzz_target;
 use sleeve_server::{Config, Engine, Local, Opt};
 use sleeve_store::rdb;
 use sleeve_wire::frame::Scanner;
+
+/// Bytes of memory that a byte of a dump may become: a compressed string has 88 times as many as it takes in a dump.
+const GROWTH_MAX: usize = 256;
+
+/// Bytes that a value may take besides, however small it is.
+const SMALL_MAX: usize = 64 << 10;
 
 /// What reads a value, for every type; those of other types answer an error.
 const READS: [&[&[u8]]; 18] = [
@@ -65,6 +72,8 @@ fuzz_target!(|value: &[u8]| {
     if ask(&mut session, &[b"RESTORE", b"a", b"0", &dump_of(value)]) != b"+OK\r\n" {
         return;
     }
+    let used = number(&ask(&mut session, &[b"MEMORY", b"USAGE", b"a", b"SAMPLES", b"0"]));
+    assert!(used <= SMALL_MAX + GROWTH_MAX * value.len(), "{used} bytes of {}", value.len());
     for request in READS {
         ask(&mut session, request);
     }
@@ -110,4 +119,10 @@ fn ask(session: &mut Local, words: &[&[u8]]) -> Vec<u8> {
 fn bulk(reply: &[u8]) -> Option<&[u8]> {
     let head = reply.iter().position(|&byte| byte == b'\n')? + 1;
     (head + 2 <= reply.len() && reply.first() == Some(&b'$')).then(|| &reply[head..reply.len() - 2])
+}
+
+/// A reply that is a number; 0 for a key that is not there.
+fn number(reply: &[u8]) -> usize {
+    let digits = reply.strip_prefix(b":").and_then(|rest| rest.strip_suffix(b"\r\n"));
+    digits.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok()).unwrap_or(0)
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use sleeve_disk::disk::memory::MemoryDisk;
 use sleeve_disk::disk::{Disk, Open, read_small};
+use sleeve_disk::format::annotation::{Block, Salt, write_block, write_salt};
 use sleeve_disk::log::{Folder, Log, Options};
 use sleeve_disk::replay::{self, Step, request};
 
@@ -220,5 +221,27 @@ fn a_log_that_goes_on_behind_empty_files_of_another_server_is_read_again() {
             let mut log = folder.resume(outcome).expect("it goes on");
             append(&mut log, &[&["SET", "k", "v"]], 0);
         }
+    }
+}
+
+/// A line that leads back to itself where lengths are added without looking: whoever looks for blocks would never end.
+#[test]
+fn a_block_whose_length_leads_back_to_its_line_is_none() {
+    let (mut content, salt) = (Vec::new(), Salt(5));
+    write_salt(&mut content, salt);
+    let start = content.len();
+    let block = |length| Block { number: 0, from: 0, covered: 0, length, unsynced: 0 };
+    write_block(&mut content, salt, &block(u64::MAX), std::iter::empty());
+    let length = (content.len() - start) as u64;
+    content.truncate(start);
+    write_block(&mut content, salt, &block(length.wrapping_neg()), std::iter::empty());
+    for is_history in [true, false] {
+        let disk = write();
+        let manifest = read_small(&disk, Path::new(FILES[3]), 1 << 20).expect("it is there");
+        put(&disk, Path::new("logs/x"), &content);
+        let kind = if is_history { "h" } else { "i" };
+        put(&disk, Path::new(FILES[3]), &[manifest, format!("file x seq 3 type {kind}\n").into_bytes()].concat());
+        let keys = read(&disk, true).expect("it is cut off, or never looked at again").keys;
+        assert_eq!(keys.len(), 9, "what stands before it is whole");
     }
 }

@@ -6,6 +6,7 @@ mod base;
 mod damage;
 mod exchange;
 mod interrupted;
+mod left_over;
 mod simulation;
 mod states;
 mod tampering;

@@ -205,13 +205,17 @@ impl Local {
                     let bytes = tracking_delivery::forwarded(&self.session.state, &keys);
                     self.scratch.output.bytes.extend(bytes.unwrap_or_default());
                 }
-                // Replies of this session wait in its own thread, which runs it alone, and it follows no journal.
+                // Replies of this session wait in its own thread, which runs it alone, and it follows no journal
+                // and feeds no replicas.
                 Letter::Adopt(_)
                 | Letter::Returned
                 | Letter::Listen
                 | Letter::Users
                 | Letter::Durable
                 | Letter::FollowJournal(_)
+                | Letter::Stream
+                | Letter::Feed(_)
+                | Letter::SignOfLife(_)
                 | Letter::Synced => {}
             }
         }
@@ -242,6 +246,7 @@ impl Local {
         let now_ms = self.scratch.now.monotonic_ms();
         if now_ms >= self.next_tick_ms {
             self.scratch.engine.sample(self.scratch.now);
+            self.scratch.engine.follow_file_rules(self.scratch.now);
             let next_in_ms = self.expiry.step(self.scratch.at_hand());
             self.next_tick_ms = now_ms + next_in_ms;
         }

@@ -47,6 +47,25 @@ impl Served {
         (runner, other)
     }
 
+    /// A connection of another worker than the one that a script keeps busy.
+    pub(crate) fn open_beside(&self) -> Peer {
+        let mut peers: Vec<Peer> = (0..16).map(|_| self.open()).collect();
+        for peer in &mut peers {
+            peer.send(&["PING"]);
+            peer.0.set_nonblocking(true).expect("a socket");
+        }
+        loop {
+            let answered = peers.iter().position(|peer| peer.0.peek(&mut [0]).is_ok());
+            if let Some(place) = answered {
+                let mut peer = peers.swap_remove(place);
+                peer.0.set_nonblocking(false).expect("a socket");
+                peer.expect("+PONG\r\n");
+                return peer;
+            }
+            std::thread::yield_now();
+        }
+    }
+
     /// Waits until a script has all shards.
     pub(crate) fn until_locked(&self) {
         while self.engine.store.try_lock(0).is_some() {

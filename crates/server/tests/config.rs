@@ -142,20 +142,22 @@ fn load_text(config: &Config, text: &str) -> Result<(), String> {
 #[test]
 fn what_only_tunes_what_is_not_here_is_warned_of_at_the_start() {
     let config = Config::default();
-    let text = "port 7\nsave 900 1\nsave 300 10\nAppendFsync always\nslave-read-only yes\nhz 20\nmasterauth hush\n";
+    let text = "port 7\nsave 900 1\nsave 300 10\nAppendFsync always\nslave-lazy-flush yes\nhz 20\ntls-client-key-file-pass hush\n";
     let warnings = load::load(&config, &arguments::parse(&[b"-".to_vec()]), text.as_bytes()).expect("it starts");
     assert_eq!(
         warnings,
         [
-            "'slave-read-only yes', line 5 of the configuration, has no effect: there are no replicas yet",
-            "'masterauth', line 7 of the configuration, has no effect: there are no replicas yet",
+            "'slave-lazy-flush yes', line 5 of the configuration, has no effect: what a replica had before is freed without \
+             holding up anybody",
+            "'tls-client-key-file-pass', line 7 of the configuration, has no effect: primaries are shown the certificate that \
+             clients are shown",
         ]
     );
     assert_eq!(
         get(&config, &["port", "save", "appendfsync", "hz"]),
         ["port", "7", "save", "900 1 300 10", "appendfsync", "always", "hz", "20"]
     );
-    for promise in ["replicaof 127.0.0.1 6379", "cluster-enabled yes", "daemonize yes"] {
+    for promise in ["cluster-enabled yes", "daemonize yes"] {
         assert!(load_text(&Config::default(), promise).is_err(), "{promise}");
     }
 }
@@ -164,18 +166,16 @@ fn what_only_tunes_what_is_not_here_is_warned_of_at_the_start() {
 fn what_has_nothing_to_tune_is_refused_with_the_reason() {
     let config = Config::default();
     for (name, value, reason) in [
-        ("shutdown-timeout", "5", "there are no replicas yet"),
-        ("Bind-Source-Addr", "127.0.0.1", "there are no replicas yet"),
+        ("shutdown-timeout", "5", "the server does not wait for its replicas yet when it ends"),
+        ("Bind-Source-Addr", "127.0.0.1", "the system chooses the address of connections to other servers"),
         ("ignore-warnings", "ARM64-COW-BUG", "the warnings that it silences are not given"),
         ("bio_cpulist", "0", "there are no threads or processes for that"),
     ] {
         assert_eq!(set(&config, &[(name, value)]), failed(name, reason));
     }
     // A secret that is of no use is not repeated.
-    for name in ["tls-key-file-pass", "masterauth"] {
-        let refused = set(&config, &[(name, "hush")]).expect_err("it is of no use");
-        assert!(refused.contains(" - Pass") && !refused.contains("hush"), "{refused}");
-    }
+    let refused = set(&config, &[("tls-key-file-pass", "hush")]).expect_err("it is of no use");
+    assert!(refused.contains(" - Pass") && !refused.contains("hush"), "{refused}");
     assert!(set(&config, &[("tls-session-cache-timeout", "5"), ("crash-log-enabled", "no")]).is_ok());
     let shown = ["tls-session-cache-timeout", "5", "crash-log-enabled", "no"];
     assert_eq!(get(&config, &["tls-session-cache-timeout", "crash-log-enabled"]), shown);
@@ -268,7 +268,7 @@ fn config_get_keeps_written_names_and_lists_nothing_twice() {
     let config = Config::default();
     assert_eq!(get(&config, &["HZ", "h?", "nosuch", "hz"]), ["HZ", "10"]);
     assert_eq!(get(&config, &["maxmemory-p*", "maxmem*ry"]), ["maxmemory-policy", "noeviction", "maxmemory", "0"]);
-    assert_eq!(get(&config, &["slave*"]), ["slaveof", ""]);
+    assert_eq!(get(&config, &["slaveo*"]), ["slaveof", ""]);
     assert!(get(&config, &["*"]).len() > 100);
 }
 
@@ -326,7 +326,6 @@ fn file_errors_name_line_and_reason() {
         ("replicaof a b", 1, "replicaof a b", "Invalid master port"),
         ("replicaof a 70000", 1, "replicaof a 70000", "Invalid master port"),
         ("replicaof a", 1, "replicaof a", "wrong number of arguments"),
-        ("slaveof a 1", 1, "slaveof a 1", "this server cannot be a replica yet, only 'no one' is supported"),
         ("daemonize yes", 1, "daemonize yes", "'yes' is not supported yet, only 'no' is"),
         ("PORT abc", 1, "PORT abc", "argument couldn't be parsed into an integer"),
         (
@@ -418,13 +417,27 @@ fn rewrite_keeps_the_file_and_changes_the_values() {
 #[test]
 fn rewrite_keeps_what_was_passed_over_and_what_renames() {
     let config = Config::default();
-    let old = "save 900 1\nsave 300 10\nrepl-timeout 60\nmasterauth hush\nRename-Command get \"\"\nreplicaof no one\nappendonly no\n";
+    let old = "save 900 1\nsave 300 10\nshutdown-timeout 60\nbind-source-addr a\nRename-Command get \"\"\nreplicaof no one\nappendonly no\n";
     load_text(&config, old).expect("loaded");
-    assert_eq!(get(&config, &["save", "masterauth"]), ["save", "900 1 300 10", "masterauth", ""]);
+    assert_eq!(get(&config, &["save"]), ["save", "900 1 300 10"]);
     let new = String::from_utf8(rewrite::merge(&config, &[], old.as_bytes())).expect("text");
     let kept = old.replace("replicaof no one\n", "\n").replace("save 900 1\nsave 300 10\n", "save 900 1 300 10\n\n");
     assert!(new.starts_with(&kept), "{new}");
     load_text(&Config::default(), &new).expect("what was written can be read");
+}
+
+#[test]
+fn rewrite_names_the_primary_as_long_as_there_is_one() {
+    let config = Config::default();
+    let old = "slaveof a.example 7\nmasterauth hush\n";
+    load_text(&config, old).expect("loaded");
+    assert_eq!(get(&config, &["replicaof", "masterauth"]), ["replicaof", "a.example 7", "masterauth", "hush"]);
+    let rewritten = |config: &Config| String::from_utf8(rewrite::merge(config, &[], old.as_bytes())).expect("text");
+    assert!(rewritten(&config).starts_with("replicaof a.example 7\nmasterauth \"hush\"\n"), "{}", rewritten(&config));
+    config.assign(Opt::Replicaof, &[b"10.0.0.1", b"6380"]).expect("another");
+    assert!(rewritten(&config).starts_with("replicaof 10.0.0.1 6380\n"), "{}", rewritten(&config));
+    config.assign(Opt::Replicaof, &[b"no", b"one"]).expect("nobody");
+    assert!(!rewritten(&config).contains("replicaof"), "{}", rewritten(&config));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What a journal says, as text.
+//! A journal's bytes as text, a line a request, for tests to compare.
 
 /// The requests that a journal's bytes spell, one line each, with their words as `show` has them.
 pub fn lines_by(mut bytes: &[u8], show: impl Fn(&[u8]) -> String) -> Vec<String> {

@@ -149,6 +149,33 @@ fn what_is_freed_in_the_background_is_counted_by_the_object() {
     assert_eq!(info(&mut local, "lazyfreed_objects"), 0);
 }
 
+#[test]
+fn what_a_command_writes_over_or_removes_is_freed_in_the_background_where_that_is_wanted() {
+    let mut local = engine().connect(|| ());
+    ask(&mut local, "CONFIG SET lazyfree-lazy-server-del yes lazyfree-lazy-expire yes");
+    ask(&mut local, "SADD members a");
+    for write in [
+        "SET long 1",
+        "SUNIONSTORE long members",
+        "SORT members ALPHA STORE long",
+        "SUNIONSTORE long missing",
+        "SORT missing STORE long",
+        "ZRANGESTORE long missing 0 1",
+        "BITOP AND long missing",
+        "PEXPIRE long -1",
+        "GETEX long PXAT 1",
+    ] {
+        let freed = info(&mut local, "lazyfreed_objects");
+        ask(&mut local, "DEL long");
+        assert_eq!(ask(&mut local, "SETRANGE long 2000000 x"), ":2000001\r\n");
+        ask(&mut local, write);
+        while info(&mut local, "lazyfree_pending_objects") > 0 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        assert_eq!(info(&mut local, "lazyfreed_objects"), freed + 1, "{write}");
+    }
+}
+
 /// An engine that is begun from this seed.
 fn engine_of(seed: u64, now: Instant) -> Arc<Engine> {
     let config = Config::default();

@@ -19,10 +19,11 @@ fn asked_to_save(name: &str, script: &[&str]) -> (Served, Peer, PathBuf) {
     let path = folder.to_str().expect("a path of text").as_bytes();
     served.engine.config.assign(Opt::Dir, &[path]).expect("a folder");
     served.engine.config.assign(Opt::EnableDebugCommand, &[b"yes"]).expect("an option");
-    let (mut runner, mut other) = (served.open(), served.open());
-    other.ask(&["DEBUG", "SET-DISABLE-DENY-SCRIPTS", "1"], "+OK\r\n");
+    let mut runner = served.open();
+    runner.ask(&["DEBUG", "SET-DISABLE-DENY-SCRIPTS", "1"], "+OK\r\n");
     runner.send(script);
     served.until_locked();
+    let mut other = served.open_beside();
     other.send(&["SHUTDOWN", "SAVE"]);
     while !served.engine.pause.is_begun() {
         std::thread::yield_now();

@@ -1,9 +1,15 @@
 //! An engine that serves nobody but the program it is in: its log is begun and rewritten as a server's is, also over an
 //! older one.
 
-use std::sync::Arc;
+use std::io::{self, IoSlice};
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use sleeve_disk::disk::memory::MemoryDisk;
+use sleeve_disk::disk::passing::{Between, PassingDisk};
+use sleeve_disk::disk::{Disk, File, Open};
 use sleeve_server::engine::origin::Origin;
 use sleeve_server::{Config, Engine, Local, Opt};
 
@@ -166,4 +172,96 @@ fn an_engine_that_ends_its_snapshots_writes_neither_what_runs_nor_what_was_to_fo
     assert_eq!(ask(&mut local, "BGSAVE"), "-ERR Background saving error: the engine ends\r\n");
     assert_eq!((info(&mut local, "rdb_saves"), info(&mut local, "aof_rewrites")), (0, 1));
     assert_is_there_again(&disk, engine, &options);
+}
+
+#[test]
+fn a_start_removes_a_base_that_a_process_which_died_has_left() {
+    let (disk, options) = (MemoryDisk::new(), [(Opt::Appendonly, "yes")]);
+    let engine = begin(&disk, &options);
+    assert_eq!(ask(&mut engine.connect(|| {}), "SET key value"), "+OK\r\n");
+    engine.end_log();
+    let names = ["temp-rewriteaof-bg-appendonly.aof.12345.aof", "temp-rewriteaof-bg-12345.aof"];
+    let [own, another_servers] = names.map(|name| engine.log_folder().join(name));
+    for path in [&own, &another_servers] {
+        disk.open(path, Open::Create).expect("a file");
+    }
+    let again = begin(&disk, &options);
+    assert!(disk.size(&own).is_err() && disk.size(&another_servers).is_ok());
+    assert_eq!(ask(&mut again.connect(|| {}), "GET key"), "$5\r\nvalue\r\n");
+    again.end_log();
+}
+
+/// A disk that keeps appends to the first increment waiting, and the rewrite in front of its instant until one waits.
+#[derive(Debug, Default)]
+struct Held {
+    /// Whether it does; how many appends wait; whether the base is begun.
+    state: Mutex<(bool, usize, bool)>,
+    changed: Condvar,
+}
+
+impl Held {
+    fn with<R>(&self, change: impl FnOnce(&mut (bool, usize, bool)) -> R) -> R {
+        let result = change(&mut self.state.lock().expect("nobody fails with it"));
+        self.changed.notify_all();
+        result
+    }
+
+    fn wait_while(&self, is_so: impl Fn(&(bool, usize, bool)) -> bool) {
+        let state = self.state.lock().expect("nobody fails with it");
+        drop(self.changed.wait_while(state, |state| is_so(state)));
+    }
+}
+
+impl Between for Held {
+    fn rename(&self, disk: &dyn Disk, from: &Path, to: &Path) -> io::Result<()> {
+        // The manifest that names the next increment.
+        self.wait_while(|(is_holding, waiting, _)| *is_holding && *waiting == 0);
+        disk.rename(from, to)
+    }
+
+    fn append(&self, file: &dyn File, path: &Path, slices: &[IoSlice<'_>]) -> io::Result<()> {
+        let name = path.to_string_lossy();
+        if name.contains("temp-rewriteaof") {
+            self.with(|(_, _, has_base)| *has_base = true);
+        } else if name.contains("temp-appendonly.aof.incr") {
+            // The name under which the first increment was opened.
+            self.with(|(_, waiting, _)| *waiting += 1);
+            self.wait_while(|(is_holding, ..)| *is_holding);
+            self.with(|(_, waiting, _)| *waiting -= 1);
+        }
+        file.append(slices)
+    }
+}
+
+#[test]
+fn the_instant_of_a_rewrite_does_not_wait_for_who_waits_for_the_disk() {
+    let disk = PassingDisk::new(Arc::new(MemoryDisk::new()), Held::default());
+    let config = Config::default();
+    config.assign(Opt::Appendonly, &[b"yes"]).expect("an option of the table");
+    let engine = Engine::begin(config, Origin::of_machine().on(Arc::new(disk.clone())));
+    engine.load().expect("a log begins");
+    let (mut local, mut writer) = (engine.connect(|| {}), engine.connect(|| {}));
+    assert_eq!(ask(&mut local, "SET a 1"), "+OK\r\n");
+    // Of the first base nothing is counted.
+    disk.between().with(|state| *state = (true, 0, false));
+    assert_eq!(ask(&mut local, "BGREWRITEAOF"), "+Background append only file rewriting started\r\n");
+    let has_base = || disk.between().with(|(_, _, has_base)| *has_base);
+    let mut came = false;
+    thread::scope(|scope| {
+        scope.spawn(move || assert_eq!(ask(&mut writer, "SET b 2"), "+OK\r\n"));
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !has_base() && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(2));
+        }
+        if has_base() {
+            assert_eq!(ask(&mut local, "GET a"), "$1\r\n1\r\n");
+        }
+        came = has_base();
+        // Also where it has not come about, or the writer would never end.
+        disk.between().with(|(is_holding, ..)| *is_holding = false);
+    });
+    assert!(came, "the base was not begun while the disk was waited for");
+    wait_until("its end", || is_over(&mut local, 2));
+    assert_eq!(ask(&mut local, "GET b"), "$1\r\n2\r\n");
+    engine.end_log();
 }

@@ -139,3 +139,21 @@ fn a_sync_that_fails_before_the_first_base_is_there_is_not_solved_because_nothin
     logged.engine.end_log();
     assert!(is_there(&logged.folder().expect("nobody has it any more"), "third"));
 }
+
+#[test]
+fn who_waits_for_a_log_that_ends_before_its_base_is_there_hears_that_nothing_is_durable() {
+    let logged = Logged::new(&[(Opt::Workers, "1")]);
+    let mut admin = logged.open();
+    assert_eq!(admin.ask("MSET a 1 b 2"), "+OK\r\n");
+    for words in ["appendonly no", "rdb-key-save-delay 100000000", "appendonly yes"] {
+        assert_eq!(admin.ask(&format!("CONFIG SET {words}")), "+OK\r\n");
+    }
+    while !logged.engine.durability.log.is_open() {
+        thread::yield_now();
+    }
+    assert_eq!(admin.ask("SET key value"), "+OK\r\n");
+    let (tell, told) = mpsc::channel();
+    logged.engine.when_synced(move |is_synced| tell.send(is_synced).expect("somebody listens"));
+    assert_eq!(admin.ask("CONFIG SET appendonly no"), "+OK\r\n");
+    assert_eq!(told.recv_timeout(Duration::from_secs(60)), Ok(false), "no manifest names that increment");
+}

@@ -19,6 +19,10 @@ use super::crc32c;
 /// Bytes that a line has at most, its end included; what is longer Redis takes for two lines.
 pub const LINE_BYTES_MAX: usize = 1023;
 
+/// The largest number that a block or a base may say of itself. No journal and no file gets as far, so that whoever counts on
+/// from there does not overflow.
+pub const NUMBER_MAX: u64 = i64::MAX as u64;
+
 const PREFIX: &[u8] = b"#SLV:";
 
 /// What of the sum of a block's line stands in it as its check.
@@ -215,15 +219,15 @@ fn own(text: &[u8], salt: Option<Salt>) -> Option<Line> {
             Block { number: number()?, from: number()?, covered: number()?, length: number()?, unsynced: number()? };
         let check = hexadecimal_of(words.next()?, 4)?;
         let line = salt.sum(summed.get(..last.checked_sub(4)?)?);
-        let is_sound = block.from.checked_add(block.covered).is_some() && words.next().is_none();
-        let is_whole = is_sound && u64::from(line & CHECK_MASK) == check;
+        let is_sound = block.number.max(block.length).max(block.to()) <= NUMBER_MAX;
+        let is_whole = is_sound && words.next().is_none() && u64::from(line & CHECK_MASK) == check;
         return is_whole.then_some(Line::Block(block, Sums { line, whole: sum as u32 }));
     }
     let line = salt.sum(summed);
     let value = number()?;
     let is_whole = words.next().is_none() && u64::from(line) == sum;
     match kind {
-        b"S" if is_whole => Some(Line::StandsFor(value)),
+        b"S" if is_whole && value <= NUMBER_MAX => Some(Line::StandsFor(value)),
         b"E" if is_whole => Some(Line::End(value)),
         _ => None,
     }
@@ -304,6 +308,27 @@ mod tests {
         }
         assert_eq!(decimal_of(b"18446744073709551615"), Some(u64::MAX));
         assert_eq!(hexadecimal_of(b"ABCDEF01", 8), None);
+    }
+
+    #[test]
+    fn numbers_with_which_nobody_can_count_on_are_damage() {
+        let fine = Block { number: 3, from: 10, covered: 20, length: 2, unsynced: 0 };
+        let parsed = |block: Block| {
+            let line = written(|into| write_block(into, SALT, &block, std::iter::empty()));
+            matches!(parse(&line, Some(SALT)), Line::Block(..))
+        };
+        let max = NUMBER_MAX;
+        assert!(
+            parsed(fine) && parsed(Block { number: max, length: max, covered: max - 10, unsynced: u64::MAX, ..fine })
+        );
+        for number in [max + 1, u64::MAX - 50, u64::MAX] {
+            assert!(!parsed(Block { number, ..fine }), "{number}");
+            assert!(!parsed(Block { length: number, ..fine }), "{number}");
+            assert!(!parsed(Block { from: number, ..fine }), "{number}");
+            assert!(!parsed(Block { covered: number, ..fine }), "{number}");
+            assert_eq!(parse(&written(|into| write_stands_for(into, SALT, number)), Some(SALT)), Line::Damaged);
+        }
+        assert!(!parsed(Block { covered: max - 9, ..fine }), "from and covered together");
     }
 
     #[test]

@@ -19,6 +19,9 @@ const LINE_BYTES_MAX: usize = 1024;
 /// Bytes that a manifest has at most: a log of ten thousand increments is far below it.
 pub const BYTES_MAX: u64 = 16 << 20;
 
+/// The largest number that a file may have. No log gets as far, so that those of the files behind it are numbers too.
+const NUMBER_MAX: i64 = i64::MAX / 2;
+
 /// A file of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -74,7 +77,7 @@ pub struct ManifestError {
     pub line: usize,
     /// What stands there.
     pub text: String,
-    /// What is wrong with it, in Redis's words.
+    /// What is wrong with it, in Redis's words where Redis refuses it too.
     pub reason: &'static str,
 }
 
@@ -90,12 +93,14 @@ impl fmt::Display for ManifestError {
 impl std::error::Error for ManifestError {}
 
 const INVALID: &str = "Invalid AOF manifest file format";
+const TOO_LARGE: &str = "Found a sequence number that no server reaches";
 
 impl Manifest {
     /// Reads a manifest. What was accepted although no server writes it is told in the second value, a sentence each.
     ///
     /// # Errors
-    /// Where Redis 7.0 would end its start.
+    /// Where Redis 7.0 would end its start, and where a number is so large that none can follow it: Redis would write one that
+    /// it refuses at its next start.
     pub fn parse(bytes: &[u8]) -> Result<(Manifest, Vec<String>), ManifestError> {
         if bytes.is_empty() {
             return Err(ManifestError { line: 0, text: String::new(), reason: "Found an empty AOF manifest" });
@@ -248,6 +253,9 @@ fn entry_of(line: &[u8]) -> Result<(Entry, u8), &'static str> {
             name = Some(value.to_vec());
         } else if key.eq_ignore_ascii_case(b"seq") {
             number = leading_number(value);
+            if number > NUMBER_MAX {
+                return Err(TOO_LARGE);
+            }
         } else if key.eq_ignore_ascii_case(b"type") {
             kind = value.first().copied().unwrap_or(0);
         } else if key.eq_ignore_ascii_case(b"length") {
@@ -357,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_redis_refuses_is_refused_in_its_words() {
+    fn what_redis_refuses_is_refused_in_its_words_and_so_is_what_none_can_follow() {
         let long = format!("file {} seq 1 type b\n", "a".repeat(1_024));
         let cases = [
             ("", "Found an empty AOF manifest"),
@@ -378,10 +386,15 @@ mod tests {
             ("file a seq 2 type i\nfile b seq 2 type i\n", "Found a non-monotonic sequence number"),
             ("file a seq -1 type i\n", "Found a non-monotonic sequence number"),
             ("file a seq 1 type x\n", "Unknown AOF file type"),
+            ("file a seq 99999999999999999999 type b\n", TOO_LARGE),
+            ("file a seq 9223372036854775807 type i\n", TOO_LARGE),
+            ("file a seq 4611686018427387904 type h\n", TOO_LARGE),
         ];
         for (text, reason) in cases {
             assert_eq!(parsed(text), Err(reason), "{text}");
         }
+        let mut manifest = parsed(&format!("file a seq {NUMBER_MAX} type b\n")).expect("the largest there is");
+        assert_eq!(manifest.replace_base("a", Format::Rdb).number, NUMBER_MAX + 1);
         let error = Manifest::parse(b"file a seq 1 type b\n  file b seq 1 typ x \n").expect_err("no type");
         assert_eq!(error.to_string(), format!("line 2, 'file b seq 1 typ x': {INVALID}"));
     }

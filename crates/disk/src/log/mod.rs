@@ -25,6 +25,7 @@
 mod base;
 mod folder;
 mod heal;
+mod left_over;
 mod past;
 mod place;
 mod repair;

@@ -1,4 +1,7 @@
 //! Where a log lies and what its files are called, and how a manifest gets there.
+//!
+//! A manifest is written beside its place, synced, renamed, and its folder synced, so that there is always one that is whole. It
+//! keeps no state; whoever writes one holds the job for it. Any thread.
 
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
@@ -6,6 +9,9 @@ use std::path::{Path, PathBuf};
 use crate::disk::{Disk, Open};
 use crate::format::annotation::Salt;
 use crate::format::manifest::Manifest;
+
+/// What the name of an unfinished base ends with.
+const UNFINISHED_BASE_END: &str = ".aof";
 
 /// Where a log lies, and how it is written.
 #[derive(Clone, Debug)]
@@ -40,6 +46,33 @@ impl Options {
     /// The increment of a log that is being switched on, until its base is there.
     pub(super) fn waiting_increment(&self) -> PathBuf {
         self.path(format!("temp-{}.incr", self.name))
+    }
+
+    /// A base that is being written, by whoever has this mark: the number of its process, and perhaps one behind it, with a
+    /// hyphen between. No other log in the same folder has such a name.
+    pub fn unfinished_base(&self, mark: &str) -> PathBuf {
+        self.path(format!("{}{mark}{UNFINISHED_BASE_END}", self.unfinished_base_begin()))
+    }
+
+    /// What the names of unfinished bases begin with.
+    fn unfinished_base_begin(&self) -> String {
+        format!("temp-rewriteaof-bg-{}.", self.name)
+    }
+
+    /// Whether this is the name of a base or a manifest that is being written by whoever has the lock. The increment of a log
+    /// that is being switched on is none of them: what was answered is in it.
+    pub(super) fn is_unfinished(&self, name: &str) -> bool {
+        let is_mark = |mark: &str| {
+            let mut numbers = mark.splitn(2, '-');
+            numbers.all(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+        };
+        let base = name.strip_prefix(&self.unfinished_base_begin());
+        base.and_then(|rest| rest.strip_suffix(UNFINISHED_BASE_END)).is_some_and(is_mark)
+            || self.unfinished_manifest() == self.path(name)
+    }
+
+    fn unfinished_manifest(&self) -> PathBuf {
+        self.path(format!("temp-{}.manifest", self.name))
     }
 
     /// A salt that no other stretch of the log has.
@@ -81,7 +114,7 @@ impl From<Unwritten> for io::Error {
 /// # Errors
 /// What the system says, and whether the manifest on the disk may be this one.
 pub(super) fn write_manifest(disk: &dyn Disk, options: &Options, manifest: &Manifest) -> Result<(), Unwritten> {
-    let temporary = options.path(format!("temp-{}.manifest", options.name));
+    let temporary = options.unfinished_manifest();
     let renamed = disk.open(&temporary, Open::Create).and_then(|file| {
         file.append(&[IoSlice::new(&manifest.to_bytes())])?;
         file.sync()?;

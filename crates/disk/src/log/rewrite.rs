@@ -12,7 +12,7 @@ use crate::disk::{Disk, Open};
 use crate::format::annotation::{self, Salt};
 use crate::format::manifest::{Entry, Format, Manifest};
 
-use super::place::{Options, write_manifest};
+use super::place::{Options, Unwritten, write_manifest};
 use super::writer::{Health, Increment, Job, Log};
 
 /// A new increment that is to be made.
@@ -97,12 +97,15 @@ impl Log {
     ///
     /// # Errors
     /// After a sync or an append that failed: what was written before must be whole. Where the log was healed or rewritten
-    /// meanwhile, or is being rewritten: its manifest has changed. The increment stays, empty.
+    /// meanwhile, or is being rewritten: its manifest has changed. The increment goes with the next history.
     pub fn switch(&mut self, rotated: Rotated) -> io::Result<i64> {
         if let Health::WriteFailed(reason) | Health::SyncFailed(reason) = &self.health {
-            return Err(io::Error::other(format!("the log is not whole: {reason}")));
+            let error = io::Error::other(format!("the log is not whole: {reason}"));
+            self.discard(rotated);
+            return Err(error);
         }
         if rotated.generation != self.generation || self.take_job().is_none() {
+            self.discard(rotated);
             return Err(is_busy());
         }
         let number = rotated.increment.number;
@@ -114,6 +117,12 @@ impl Log {
         self.tail.push(rotated.increment);
         self.tail.retain(|part| part.number == number || part.synced_length < part.length);
         Ok(number)
+    }
+
+    /// Does without an increment that is there: it goes with the next history. Until then the manifest on the disk may name it,
+    /// and it is read as what it is, empty.
+    pub fn discard(&mut self, mut rotated: Rotated) {
+        self.unused.extend(rotated.manifest.increments.pop());
     }
 
     /// The end of a rewrite: `base` stands for the journal up to where the increment `since` begins. Of a log that is being
@@ -163,14 +172,14 @@ impl Log {
         self.bytes_at_rewrite = self.bytes();
     }
 
-    /// Removes what the manifest calls history; none where there is none, and while
-    /// another job is out. Under `aof-disable-auto-gc` nobody asks for it. Due
-    /// after each rewrite and after a start.
-    pub fn history(&self) -> Option<History> {
-        if self.manifest.history.is_empty() || self.is_waiting {
+    /// Removes what the manifest calls history, and what was made and never used; none where there is none, and while another
+    /// job is out. Under `aof-disable-auto-gc` nobody asks for it. Due after each rewrite, good or bad, and after a start.
+    pub fn history(&mut self) -> Option<History> {
+        if self.manifest.history.is_empty() && self.unused.is_empty() || self.is_waiting {
             return None;
         }
         let job = self.take_job()?;
+        self.manifest.history.append(&mut self.unused);
         let (disk, options, manifest) = (self.disk.clone(), self.options.clone(), self.manifest.clone());
         Some(History { disk, options, manifest, _job: job })
     }
@@ -228,15 +237,12 @@ impl Rewrite {
     pub fn run(self) -> io::Result<Rewritten> {
         let disk = self.disk.as_ref();
         let base = self.options.path(self.entry.path());
-        disk.rename(&self.base.file, &base)?;
-        if let Some(path) = &self.waiting {
-            disk.rename(&self.options.waiting_increment(), path)?;
-        }
-        disk.sync_folder(&self.options.folder)?;
-        write_manifest(disk, &self.options, &self.manifest).map_err(|unwritten| {
+        self.put_in_place(&base).map_err(|unwritten| {
             if !unwritten.is_unsure {
-                // A full disk needs the room; what cannot be removed, nothing names.
+                // A full disk needs the room; what cannot be removed, nothing names. An increment without its base counts for
+                // nothing, and the log that was to begin with it is begun again.
                 let _ = disk.remove(&base);
+                self.waiting.iter().for_each(|path| _ = disk.remove(path));
             }
             unwritten.error
         })?;
@@ -245,6 +251,16 @@ impl Rewrite {
         let bytes_before = size(&base) + between.map(|entry| size(&self.options.path(entry.path()))).sum::<u64>();
         let Rewrite { manifest, waiting, since, base, job, .. } = self;
         Ok(Rewritten { manifest, waiting, since, stands_for: base.stands_for, bytes_before, _job: job })
+    }
+
+    fn put_in_place(&self, base: &Path) -> Result<(), Unwritten> {
+        let disk = self.disk.as_ref();
+        let renamed = disk.rename(&self.base.file, base).and_then(|()| {
+            self.waiting.as_ref().map_or(Ok(()), |path| disk.rename(&self.options.waiting_increment(), path))?;
+            disk.sync_folder(&self.options.folder)
+        });
+        renamed.map_err(|error| Unwritten { error, is_unsure: false })?;
+        write_manifest(disk, &self.options, &self.manifest)
     }
 }
 

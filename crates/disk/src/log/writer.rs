@@ -1,4 +1,7 @@
 //! The log that is appended to: one write a block, and what is known of how far it has got.
+//!
+//! What each call promises is written once, for all files of this folder, in `mod.rs`. Whoever has the log's lock may call; no
+//! call waits for anything but a write.
 
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
@@ -6,7 +9,7 @@ use std::sync::Arc;
 
 use crate::disk::{Disk, File, Lock};
 use crate::format::annotation::{self, Block, Salt};
-use crate::format::manifest::Manifest;
+use crate::format::manifest::{Entry, Manifest};
 
 use super::place::Options;
 
@@ -50,12 +53,14 @@ pub(super) struct Selected {
     pub(super) database: u32,
 }
 
-/// The log; see the folder's head for how it is used. It is cheap to lock: no call waits for anything but a write.
+/// The log. Whatever may wait for the disk is taken from it as a job and run elsewhere, so its lock is never held for long.
 #[derive(Debug)]
 pub struct Log {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) options: Options,
     pub(super) manifest: Manifest,
+    /// Increments that were made and never switched to: they are empty, and to be removed.
+    pub(super) unused: Vec<Entry>,
     /// As in the folder that it was begun in.
     pub(super) known_end: Option<u64>,
     /// Increments that are not synced whole, in order; the last is appended to.
@@ -123,6 +128,7 @@ impl Log {
             disk,
             options,
             manifest,
+            unused: Vec::new(),
             known_end,
             tail: vec![increment],
             is_waiting: false,
@@ -197,6 +203,11 @@ impl Log {
     pub fn base_options(&mut self) -> Options {
         let salt = self.options.next_salt().0;
         Options { salt, ..self.options.clone() }
+    }
+
+    /// Where a base of this log is written by whoever has this mark ([`Options::unfinished_base`]).
+    pub fn unfinished_base(&self, mark: &str) -> PathBuf {
+        self.options.unfinished_base(mark)
     }
 
     /// Switches the sums of blocks on or off, from the next block on.

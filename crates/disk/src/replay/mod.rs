@@ -207,7 +207,7 @@ impl Replay {
     }
 
     /// That the snapshot which was handed out ended at byte `end` of its file, and which offset of the journal it stands
-    /// for, if it says so.
+    /// for, if it says so; one that no journal reaches is none.
     ///
     /// # Errors
     /// What is wrong.
@@ -215,7 +215,7 @@ impl Replay {
         let Some(file) = self.rdb.take() else { return Ok(()) };
         self.begin_part(file, end)?;
         if let Some(part) = &mut self.part {
-            part.stands_for = stands_for;
+            part.stands_for = stands_for.filter(|&offset| offset <= annotation::NUMBER_MAX);
             part.has_end = true;
         }
         Ok(())

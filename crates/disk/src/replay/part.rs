@@ -213,7 +213,8 @@ impl Part {
                 self.piece(end, into)?;
                 (self.has_pieces, self.has_strange) = (true, true);
                 let length = self.window.position() - start;
-                self.place = Place { offset: self.place.offset + length, is_exact: false, is_base: false };
+                self.place =
+                    Place { offset: self.place.offset.saturating_add(length), is_exact: false, is_base: false };
                 Ok(true)
             }
             Some(other) => Err(What::NoRequest(format!("it begins with the byte {other:#04x}"))),

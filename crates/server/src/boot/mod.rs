@@ -4,6 +4,7 @@
 //! server process. Both start the same workers.
 
 pub mod check;
+mod following;
 mod loading;
 pub(crate) mod signals;
 pub(crate) mod systemd;
@@ -227,6 +228,7 @@ pub fn serve(words: &[Vec<u8>]) -> Result<(), StartError> {
     _ = oom_score::apply(&engine.config);
     let pid_file = write_pid_file(&engine.config);
     pid_file.iter().for_each(|path| panics::take_along(path.clone()));
+    engine.follow_configured();
     // Who comes before the data is there is told to come again.
     engine.readiness.set(Hindrance::Loading, true);
     let server = start_threads(&engine).inspect_err(|error| {
@@ -256,6 +258,9 @@ pub fn serve(words: &[Vec<u8>]) -> Result<(), StartError> {
     }
     // Behind the lines that say so: who is served finds them in the log.
     engine.end_loading();
+    if let Err(why) = engine.replication.role.start() {
+        log::warning(&format!("The thread that follows the primary cannot start: {why}. REPLICAOF tries it again"));
+    }
     systemd::tell(&engine.config, systemd::READY);
     server.wait();
     systemd::tell(&engine.config, systemd::STOPPING);

@@ -25,7 +25,7 @@ pub fn ignore_hangups() {
     }
 }
 
-/// SIGTERM and SIGINT stop all workers; a second one ends the process at once.
+/// SIGTERM and SIGINT stop all workers; a second one ends the process at once, unless the server has given up the first.
 ///
 /// # Errors
 /// What the system says: no descriptor or no thread.
@@ -33,8 +33,10 @@ pub fn catch(engine: &Arc<Engine>) -> io::Result<()> {
     let mut signals = Signals::new([SIGTERM, SIGINT])?;
     let stopping = Arc::clone(engine);
     engine.start_thread("signals", move || {
-        for (count, signal) in signals.forever().enumerate() {
-            if count > 0 {
+        // How many ends the server had given up when it was last told to end, and began to.
+        let mut ending_since = None;
+        for signal in signals.forever() {
+            if ending_since == Some(stopping.pause.ends_given_up()) {
                 // What is half written is of no use to anybody.
                 _ = std::fs::remove_file(stopping.unfinished_snapshot_path());
                 std::process::exit(1);
@@ -53,6 +55,7 @@ pub fn catch(engine: &Arc<Engine>) -> io::Result<()> {
             };
             let force = bits & shutdown::FORCE != 0;
             if stopping.may_end(force) {
+                ending_since = Some(stopping.pause.ends_given_up());
                 stopping.shut_down(final_snapshot, force, None);
             }
         }

@@ -347,10 +347,11 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Command::LastSave => server::persistence::last_save(cx),
         Command::Save => server::persistence::save(cx),
         Command::Failover => server::replication::failover(request),
-        Command::PSync | Command::Sync => server::replication::sync(),
-        Command::ReplConf => server::replication::repl_conf(cx, request),
+        Command::PSync => server::replication::replica::psync(cx, request),
+        Command::ReplConf => server::replication::replica::repl_conf(cx, request),
         Command::ReplicaOf | Command::SlaveOf => server::replication::replica_of(cx, request),
         Command::Role => server::replication::role(cx),
+        Command::Sync => server::replication::replica::sync(cx),
         Command::Wait => server::replication::wait(cx, request),
         Command::WaitAof => server::replication::wait_aof(cx, request),
         Command::Asking

@@ -103,6 +103,7 @@ pub fn spublish(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 fn publish_to(cx: &mut Cx<'_>, request: Request<'_>, kind: Kind) -> Outcome {
     let receivers = cx.publish(kind, request.arg(1), request.arg(2));
+    cx.send_to_replicas(&request);
     cx.reply().integer(receivers as i64);
     Ok(())
 }

@@ -127,7 +127,7 @@ fn is_refused(row: &Row, words: &[Vec<u8>]) -> bool {
 /// Whether the option's value is not the one that it has without any line.
 fn differs(config: &Config, row: &Row) -> bool {
     match row.kind {
-        Kind::Fixed(_) | Kind::Master => false,
+        Kind::Fixed(_) => false,
         // Where "here" is depends on where the server is started from.
         Kind::Folder => true,
         _ => config.value(row.option) != config.default_of(row),
@@ -139,7 +139,7 @@ fn lines_of(config: &Config, row: &Row) -> Vec<Vec<u8>> {
     let value = config.value(row.option);
     let text = match (row.kind, &value) {
         // Redis does not take a line that names nobody.
-        (Kind::Master, _) => return Vec::new(),
+        (Kind::Master, Value::Text(text)) if text.is_empty() => return Vec::new(),
         (_, Value::Limits(limits)) => return limit_lines(limits, &config.default_of(row)),
         (Kind::Text, Value::Text(text)) if text.is_empty() && row.default.is_empty() => return Vec::new(),
         (Kind::Text | Kind::Folder | Kind::FileName { .. } | Kind::Template, _) => quoted(&show(row.kind, &value)),

@@ -444,7 +444,7 @@ fn words_of(kind: Kind, text: &[u8]) -> Vec<&[u8]> {
 
 /// The value that these words are for an option. A secret that is of no use here is not repeated to whoever reads the error.
 fn parsed(row: &Row, words: &[&[u8]], old: &Value) -> Result<Value, String> {
-    let is_secret = matches!(row.option, Opt::TlsKeyFilePass | Opt::Masterauth);
+    let is_secret = row.option == Opt::TlsKeyFilePass;
     value::parse(row.kind, words, old).map_err(|reason| if is_secret { row.doc.to_owned() } else { reason })
 }
 

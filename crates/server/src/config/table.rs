@@ -78,7 +78,7 @@ pub enum Kind {
     SavePoints,
     /// What SHUTDOWN may be told, in any combination; kept as bits.
     Shutdown,
-    /// Whose replica this server is: nobody's, as it cannot be one yet.
+    /// Whose replica this server is: `HOST PORT`, or nobody's.
     Master,
     /// Only these values, because they are what this server does; the first is what it shows.
     Fixed(&'static [&'static str]),
@@ -434,23 +434,52 @@ options! {
     AofChecksums "aof-checksums" Kind::Flag, "yes", Live,
         "Whether each block of the log is preceded by a comment with its offset, length and sum, so that damage is found.";
 
-    // Accepted so that harnesses can name them; there are no replicas for them to act on.
     ReplDisklessSync "repl-diskless-sync" Kind::Flag, "yes", Live,
-        "Whether a new replica is sent a snapshot without a file; there are no replicas yet.";
+        "Whether new replicas are sent a snapshot as it is made; else it goes into a file first.";
     ReplDisklessSyncDelay "repl-diskless-sync-delay" number(0, INT_MAX), "5", Live,
-        "Seconds to wait for more replicas before such a snapshot begins; there are no replicas yet.";
+        "Seconds to wait for more replicas before such a snapshot begins.";
+    ReplDisklessSyncMaxReplicas "repl-diskless-sync-max-replicas" number(0, INT_MAX), "0", Live,
+        "So many replicas are not made to wait for more; 0 for any number.";
+    ReplBacklogSize "repl-backlog-size" Kind::Memory { min: 1, max: LONG_MAX }, "1mb", Live,
+        "How much of the stream is kept in memory for replicas whose connection was cut.";
+    ReplBacklogTtl "repl-backlog-ttl" number(0, INT_MAX), "3600", Live,
+        "Seconds without replicas after which none of it is kept; 0 keeps it for ever.";
+    ReplPingReplicaPeriod "repl-ping-replica-period" = "repl-ping-slave-period" number(1, INT_MAX), "10", Live,
+        "Seconds between two signs of life in the stream.";
+    ReplTimeout "repl-timeout" number(1, INT_MAX), "60", Live,
+        "Seconds of silence after which the other end of a replica's connection is given up.";
+    MinReplicasToWrite "min-replicas-to-write" = "min-slaves-to-write" number(0, INT_MAX), "0", Live,
+        "Replicas that must follow for writes to be taken; 0 asks for none.";
+    MinReplicasMaxLag "min-replicas-max-lag" = "min-slaves-max-lag" number(0, INT_MAX), "10", Live,
+        "Seconds within which a replica must have been heard of to count for that; 0 asks for none.";
+
+    // A replica.
+    Replicaof "replicaof" = "slaveof" Kind::Master, "", Startup,
+        "The primary whose replica this server is: host and port.";
+    Masterauth "masterauth" Kind::Text, "", Live,
+        "Password for the primary.";
+    Masteruser "masteruser" Kind::Text, "", Live,
+        "User for the primary; empty: the default one.";
+    TlsReplication "tls-replication" Kind::Flag, "no", Live,
+        "Whether the primary is spoken to under TLS.";
+    ReplicaServeStaleData "replica-serve-stale-data" = "slave-serve-stale-data" Kind::Flag, "yes", Live,
+        "Whether a replica without a link answers from the data that it has.";
+    ReplicaReadOnly "replica-read-only" = "slave-read-only" Kind::Flag, "yes", Live,
+        "Whether a replica refuses writes of clients. Those that it takes are in no log and go with the next synchronization.";
+    ReplicaPriority "replica-priority" = "slave-priority" number(0, INT_MAX), "100", Live,
+        "Which replica Sentinel prefers as the next primary: the lowest; 0: never this one.";
+    ReplicaAnnounced "replica-announced" Kind::Flag, "yes", Live,
+        "Whether Sentinel tells clients of this replica.";
+    ReplicaAnnounceIp "replica-announce-ip" = "slave-announce-ip" Kind::Text, "", Live,
+        "The address at which the primary is to find this replica, where it would see another.";
+    ReplicaAnnouncePort "replica-announce-port" = "slave-announce-port" number(0, 65_535), "0", Live,
+        "The port at which it is to find it; 0: that which is listened on.";
+    ReplicaIgnoreMaxmemory "replica-ignore-maxmemory" = "slave-ignore-maxmemory" Kind::Fixed(&["yes"]), "yes", Live,
+        "Whether a replica leaves it to its primary to evict: always.";
+    ReplDisklessLoad "repl-diskless-load" Kind::Fixed(&["disabled"]), "disabled", Live,
+        "Whether a replica loads the primary's data straight from the socket: never, it goes through a file.";
 
     // What is not built yet, at the values that are true meanwhile.
-    ReplDisklessLoad "repl-diskless-load" Kind::Fixed(&["disabled"]), "disabled", Live,
-        "Whether a replica loads a snapshot straight from the socket; this server cannot be a replica yet.";
-    Replicaof "replicaof" = "slaveof" Kind::Master, "", Startup,
-        "The master to copy; this server cannot be a replica yet.";
-    Masterauth "masterauth" Kind::Fixed(&[""]), "", Live,
-        "Password for the master; this server cannot be a replica yet.";
-    Masteruser "masteruser" Kind::Fixed(&[""]), "", Live,
-        "User for the master; this server cannot be a replica yet.";
-    MinReplicasToWrite "min-replicas-to-write" = "min-slaves-to-write" Kind::Fixed(&["0"]), "0", Live,
-        "Replicas that must be connected for writes to be taken; there are no replicas yet.";
     ClusterEnabled "cluster-enabled" NO, "no", Startup,
         "Whether this server is a node of a cluster; it cannot be one yet.";
     EnableModuleCommand "enable-module-command" ACCESS, "no", Startup,

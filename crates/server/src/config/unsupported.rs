@@ -1,9 +1,16 @@
 //! Options of Redis that steer what is not here. A configuration file that was written for Redis starts this server all the
 //! same: what such a line asks for, nobody who talks to the server can miss, so it is passed over, and the log says so. An
-//! option that promises what is not kept (`replicaof`, `cluster-enabled yes`) is not among them. CONFIG SET
+//! option that promises what is not kept (`cluster-enabled yes`) is not among them. CONFIG SET
 //! answers an error with the same reason.
 
-const REPLICAS: &str = "there are no replicas yet";
+const FREEING: &str = "what a replica had before is freed without holding up anybody";
+const REFUSED: &str = "a replica that cannot apply what its primary sends asks for all data";
+const DISK: &str = "a replica goes on with what its primary sends while its disk fails, and replies that show it wait";
+const OUTGOING: &str = "the system chooses the address of connections to other servers";
+const CERTIFICATE: &str = "primaries are shown the certificate that clients are shown";
+const SNAPSHOT_FILES: &str = "snapshots for replicas are files of their own, which are always removed";
+const AT_ONCE: &str = "what a replica is sent leaves at once";
+const AT_THE_END: &str = "the server does not wait for its replicas yet when it ends";
 const CLUSTER: &str = "this server is no node of a cluster";
 const DEFRAGMENTATION: &str = "memory is not defragmented";
 const CRASH: &str = "memory is not tested after a crash; memtest86+ or the machine's own diagnosis does that";
@@ -16,42 +23,17 @@ const TABLES: &str = "tables grow with the commands that fill them";
 
 /// Names, and why they have no effect.
 const ABSENT: &[(&str, &str)] = &[
-    ("rdb-del-sync-files", REPLICAS),
-    ("masterauth", REPLICAS),
-    ("masteruser", REPLICAS),
-    ("replica-serve-stale-data", REPLICAS),
-    ("slave-serve-stale-data", REPLICAS),
-    ("replica-read-only", REPLICAS),
-    ("slave-read-only", REPLICAS),
-    ("replica-priority", REPLICAS),
-    ("slave-priority", REPLICAS),
-    ("replica-lazy-flush", REPLICAS),
-    ("slave-lazy-flush", REPLICAS),
-    ("repl-diskless-sync-max-replicas", REPLICAS),
-    ("repl-diskless-load", REPLICAS),
-    ("repl-disable-tcp-nodelay", REPLICAS),
-    ("propagation-error-behavior", REPLICAS),
-    ("repl-backlog-size", REPLICAS),
-    ("repl-backlog-ttl", REPLICAS),
-    ("repl-ping-replica-period", REPLICAS),
-    ("repl-ping-slave-period", REPLICAS),
-    ("repl-timeout", REPLICAS),
-    ("min-replicas-max-lag", REPLICAS),
-    ("min-slaves-max-lag", REPLICAS),
-    ("replica-announce-ip", REPLICAS),
-    ("slave-announce-ip", REPLICAS),
-    ("replica-announce-port", REPLICAS),
-    ("slave-announce-port", REPLICAS),
-    ("replica-announced", REPLICAS),
-    ("replica-ignore-disk-write-errors", REPLICAS),
-    ("replica-ignore-maxmemory", REPLICAS),
-    ("slave-ignore-maxmemory", REPLICAS),
-    ("shutdown-timeout", REPLICAS),
-    ("bind-source-addr", REPLICAS),
-    ("tls-replication", REPLICAS),
-    ("tls-client-cert-file", REPLICAS),
-    ("tls-client-key-file", REPLICAS),
-    ("tls-client-key-file-pass", REPLICAS),
+    ("rdb-del-sync-files", SNAPSHOT_FILES),
+    ("replica-lazy-flush", FREEING),
+    ("slave-lazy-flush", FREEING),
+    ("repl-disable-tcp-nodelay", AT_ONCE),
+    ("propagation-error-behavior", REFUSED),
+    ("replica-ignore-disk-write-errors", DISK),
+    ("shutdown-timeout", AT_THE_END),
+    ("bind-source-addr", OUTGOING),
+    ("tls-client-cert-file", CERTIFICATE),
+    ("tls-client-key-file", CERTIFICATE),
+    ("tls-client-key-file-pass", CERTIFICATE),
     ("loading-process-events-interval-bytes", LOADING),
     ("tls-cluster", CLUSTER),
     ("cluster-allow-pubsubshard-when-down", CLUSTER),
@@ -96,7 +78,7 @@ const ABSENT: &[(&str, &str)] = &[
 
 /// Whether the value of such an option is not for the log.
 pub fn is_secret(name: &[u8]) -> bool {
-    ["masterauth", "tls-client-key-file-pass"].iter().any(|secret| secret.as_bytes().eq_ignore_ascii_case(name))
+    name.eq_ignore_ascii_case(b"tls-client-key-file-pass")
 }
 
 /// Why a line about this option has no effect, if that is known of it.

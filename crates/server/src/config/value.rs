@@ -224,7 +224,8 @@ fn parse_master(words: &[&[u8]]) -> Result<Value, String> {
         [_, port] if parse_i64(port).is_none_or(|port| !(0..=65_535).contains(&port)) => {
             Err("Invalid master port".into())
         }
-        [_, _] => Err("this server cannot be a replica yet, only 'no one' is supported".into()),
+        [host, _] if host.is_empty() || std::str::from_utf8(host).is_err() => Err("Invalid master host".into()),
+        [host, port] => Ok(Value::Text([host, b" ".as_slice(), port].concat())),
         _ => Err("wrong number of arguments".into()),
     }
 }

@@ -17,9 +17,27 @@ impl Cx<'_> {
     #[inline]
     pub fn set(&mut self, key: Key<'_>, value: &Value<'_>, deadline: Deadline) {
         let (database, moment) = (self.state.database as usize, self.moment());
-        let shard = self.locks.shard(key.hash);
-        let (previous, garbage) = shard.set(database, key, value, deadline, moment);
-        self.engine.lazy_free.now_or_later(garbage, self.engine.config.flag(Opt::LazyfreeLazyServerDel));
+        let replaced = self.locks.shard(key.hash).set(database, key, value, deadline, moment);
+        self.replaced(key, replaced);
+    }
+
+    /// Puts a collection under a key, whatever was there, or removes the key if the collection is empty: the way of the
+    /// commands that store a result. Whether there is a key now.
+    pub fn set_collection<C: Collection>(&mut self, key: Key<'_>, collection: C) -> bool {
+        if collection.is_empty() {
+            self.remove(key, Opt::LazyfreeLazyServerDel);
+            return false;
+        }
+        let (database, moment) = (self.state.database as usize, self.moment());
+        let replaced = self.locks.shard(key.hash).set_collection(database, key, collection, Deadline::Clear, moment);
+        self.replaced(key, replaced);
+        true
+    }
+
+    /// Frees what was under a key that has just been set, and tells of the change.
+    #[inline]
+    fn replaced(&mut self, key: Key<'_>, (previous, garbage): (Previous, Garbage)) {
+        self.free(garbage, Opt::LazyfreeLazyServerDel);
         if previous == Previous::Expired {
             self.tell(Cause::Expired, self.state.database, key);
         }
@@ -29,30 +47,19 @@ impl Cx<'_> {
         }
     }
 
-    /// Puts a collection under a key, whatever was there, or removes the key if the collection is empty: the way of the
-    /// commands that store a result. Whether there is a key now.
-    pub fn set_collection<C: Collection>(&mut self, key: Key<'_>, collection: C) -> bool {
-        if collection.is_empty() {
-            self.remove(key);
-            return false;
-        }
-        let is_new = self.peek(key).is_none();
-        let (database, moment) = (self.state.database as usize, self.moment());
-        let shard = self.locks.shard(key.hash);
-        drop(shard.set_collection(database, key, collection, Deadline::Clear, moment));
-        self.changed(key);
-        if is_new {
-            self.notify(EventClass::New, "new", key);
-        }
-        true
+    /// Removes a key; whether it was there. One whose time has come was not. The option says whether what is large is freed
+    /// elsewhere.
+    pub fn remove(&mut self, key: Key<'_>, is_lazy: Opt) -> bool {
+        self.take_off(Cause::Command, key).map(|garbage| self.free(garbage, is_lazy)).is_some()
     }
 
-    /// Removes a key; whether it was there. One whose time has come was not.
-    pub fn remove(&mut self, key: Key<'_>) -> bool {
-        self.take_off(Cause::Command, key).is_some()
+    /// Frees what a key has left, elsewhere if it is large and the option says so.
+    #[inline]
+    pub fn free(&self, garbage: Garbage, is_lazy: Opt) {
+        self.engine.lazy_free.now_or_later(garbage, self.engine.config.flag(is_lazy));
     }
 
-    /// As [`Cx::remove`], where the removal may be part of something else, and what it leaves is freed elsewhere.
+    /// As [`Cx::remove`], where the removal may be part of something else, and the caller frees what it leaves.
     pub fn take_off(&mut self, cause: Cause<'_>, key: Key<'_>) -> Option<Garbage> {
         let garbage = self.remove_live(key)?;
         self.tell(cause, self.state.database, key);

@@ -6,7 +6,7 @@
 //! in which they happened. The executing thread.
 
 use sleeve_wire::commands::Command;
-use sleeve_wire::reply::Writer;
+use sleeve_wire::reply::{Protocol, Writer};
 
 use super::Cx;
 use super::key_change;
@@ -72,6 +72,19 @@ impl Cx<'_> {
             let mut words = recorder.effect(database, request.len());
             request.args.iter().for_each(|word| words.bulk(word));
         }
+    }
+
+    /// Has replicas run the request too, which changes no data, so that no log has it.
+    pub fn send_to_replicas(&mut self, request: &Request<'_>) {
+        if self.is_unrecorded || !self.locks.recorder.is_streaming() {
+            return;
+        }
+        let mut bytes = Vec::new();
+        let mut words = Writer::new(&mut bytes, Protocol::Resp2);
+        words.array(request.len());
+        words.bulk(request.row.name.as_bytes());
+        request.args.iter().skip(1).for_each(|word| words.bulk(word));
+        self.locks.recorder.for_replicas(&bytes);
     }
 
     /// Whether the effects of the commands that follow are recorded: `redis.set_repl`.

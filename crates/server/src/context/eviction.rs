@@ -30,7 +30,7 @@ pub enum Room {
 }
 
 /// What became of a key that was to be evicted.
-enum Fate {
+enum EvictionOutcome {
     /// It has gone.
     Evicted,
     /// It had gone before, or may not go any more.
@@ -130,9 +130,9 @@ impl Cx<'_> {
             };
             // What was remembered may be gone, or no longer volatile; then the next best is as good.
             match candidate.map(|candidate| self.evict(&candidate, policy)) {
-                Some(Fate::Evicted) => return true,
-                Some(Fate::Forbidden) => return false,
-                Some(Fate::Stayed) | None => {}
+                Some(EvictionOutcome::Evicted) => return true,
+                Some(EvictionOutcome::Forbidden) => return false,
+                Some(EvictionOutcome::Stayed) | None => {}
             }
         }
         false
@@ -176,13 +176,13 @@ impl Cx<'_> {
     }
 
     /// Evicts a key, if it is still there and may go. Its value is freed when the shard's lock has been given back.
-    fn evict(&mut self, candidate: &Candidate, policy: MaxmemoryPolicy) -> Fate {
+    fn evict(&mut self, candidate: &Candidate, policy: MaxmemoryPolicy) -> EvictionOutcome {
         let (engine, database) = (self.engine, candidate.database);
         let key = engine.store.key(&candidate.name);
         self.locks.take_one(key.hash);
         if !key_change::may_vanish(engine, self.now) {
             self.locks.unlock();
-            return Fate::Forbidden;
+            return EvictionOutcome::Forbidden;
         }
         let shard = self.locks.shard(key.hash);
         let is_meant =
@@ -193,7 +193,7 @@ impl Cx<'_> {
         }
         let Some(garbage) = garbage else {
             self.locks.unlock();
-            return Fate::Stayed;
+            return EvictionOutcome::Stayed;
         };
         let began_ns = self.now_ns();
         self.tell(Cause::Evicted, database as u32, key);
@@ -201,7 +201,7 @@ impl Cx<'_> {
         self.locks.unlock();
         engine.lazy_free.now_or_later(garbage, engine.config.flag(Opt::LazyfreeLazyEviction));
         self.report("eviction-del", (self.now_ns() - began_ns) / 1_000);
-        Fate::Evicted
+        EvictionOutcome::Evicted
     }
 }
 

@@ -173,9 +173,11 @@ pub fn removal(engine: &Engine, is_lazy: Opt) -> &'static [u8] {
 
 /// Whether keys and fields may vanish that nobody asked to remove: because their time has come, or to make room.
 ///
-/// Nothing vanishes while a log is applied, for the log says itself what did. Nothing does during a pause either: a failover
-/// relies on that. What is due only looks gone meanwhile. A pause begins with all shards locked; so whoever asks under the
-/// lock of the key's shard, and acts before giving it back, is not overtaken by one.
+/// Nothing vanishes while a log is applied, for the log says itself what did; nor on a replica, whose primary says it. Nothing
+/// does during a pause either: a failover relies on that. What is due only looks gone meanwhile. A pause begins with all
+/// shards locked; so whoever asks under the lock of the key's shard, and acts before giving it back, is not overtaken by one.
 pub fn may_vanish(engine: &Engine, now: Instant) -> bool {
-    !engine.is_replaying.load(Ordering::Relaxed) && engine.pause.held(now.monotonic_ms()).is_none()
+    !engine.is_replaying.load(Ordering::Relaxed)
+        && !engine.replication.role.is_replica()
+        && engine.pause.held(now.monotonic_ms()).is_none()
 }

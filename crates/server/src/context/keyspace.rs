@@ -74,7 +74,7 @@ impl Cx<'_> {
     /// the key ([`Cx::peek`]), so one whose time had come is gone and told of.
     pub fn put(&mut self, database: u32, key: Key<'_>, entry: OwnedEntry) {
         let (previous, garbage) = self.locks.shard(key.hash).put(database as usize, key, entry, self.due_ms);
-        self.engine.lazy_free.now_or_later(garbage, self.engine.config.flag(Opt::LazyfreeLazyServerDel));
+        self.free(garbage, Opt::LazyfreeLazyServerDel);
         self.tell(Cause::Command, database, key);
         if previous != Previous::Live {
             self.notify_in(database, EventClass::New, "new", key);

@@ -28,8 +28,8 @@ const KEPT_KEYS: usize = 4 * 1024;
 pub struct Lookahead {
     requests: Vec<Ready>,
     keys: Vec<KeyAt>,
-    sought: Vec<Sought>,
-    members: Vec<(Sought, MemberPlace)>,
+    lookups: Vec<MemberLookup>,
+    members: Vec<(MemberLookup, MemberPlace)>,
 }
 
 /// Each step reads what the one before has asked for.
@@ -37,7 +37,7 @@ const STEPS: [PrefetchStep; 3] = [PrefetchStep::Segment, PrefetchStep::Bucket, P
 
 /// A member or field that a request is about.
 #[derive(Debug, Clone, Copy)]
-struct Sought {
+struct MemberLookup {
     key: KeyAt,
     /// The request's place in the batch.
     request: usize,
@@ -116,34 +116,34 @@ impl Lookahead {
         (dice, locks): (&Dice, &mut Locks<'_>),
         database: usize,
     ) {
-        self.sought.clear();
+        self.lookups.clear();
         self.members.clear();
         for (request, ready) in (first..).zip(&self.requests) {
             let Found::Command(row) = ready.found else { continue };
             let which = member_of(row, batch.get(request, buffer).len());
-            self.sought.extend(which.map(|which| {
+            self.lookups.extend(which.map(|which| {
                 let key = self.keys[ready.keys.start as usize];
-                Sought { key, request, which }
+                MemberLookup { key, request, which }
             }));
         }
         // The numbers that the dice will give, unless something else draws one in between.
         let ahead = dice.clone();
-        let alike = self.sought.chunk_by(|one, other| is_same_key(&one.key, &other.key));
+        let alike = self.lookups.chunk_by(|one, other| is_same_key(&one.key, &other.key));
         for alike in alike.filter(|alike| alike.len() > 1) {
             let Some(entry) = entry_of(locks, database, batch.get(alike[0].request, buffer), alike[0].key) else {
                 continue;
             };
-            for sought in alike {
-                let place = match sought.which {
-                    Which::Argument(index) => entry.place_of(batch.get(sought.request, buffer).arg(index)),
+            for lookup in alike {
+                let place = match lookup.which {
+                    Which::Argument(index) => entry.place_of(batch.get(lookup.request, buffer).arg(index)),
                     Which::Random => Some(MemberPlace::Random(ahead.number())),
                 };
-                self.members.extend(place.map(|place| (*sought, place)));
+                self.members.extend(place.map(|place| (*lookup, place)));
             }
         }
         for step in STEPS {
             for alike in self.members.chunk_by(|(one, _), (other, _)| is_same_key(&one.key, &other.key)) {
-                let (Sought { key, request, .. }, _) = alike[0];
+                let (MemberLookup { key, request, .. }, _) = alike[0];
                 if let Some(entry) = entry_of(locks, database, batch.get(request, buffer), key) {
                     alike.iter().for_each(|(_, place)| entry.prefetch(*place, step));
                 }

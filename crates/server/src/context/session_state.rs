@@ -17,6 +17,7 @@ use crate::engine::clients::blocking::Waiter;
 use crate::engine::clients::client_info::ClientInfo;
 use crate::engine::clients::tracking::Changer;
 use crate::engine::clients::watch::Flag;
+use crate::engine::replication::Replica;
 use crate::messaging::message::Kind;
 use crate::messaging::pubsub::Own;
 use crate::messaging::subscription::Subscriptions;
@@ -60,6 +61,8 @@ pub struct State {
     pub subscriptions: Option<Box<Subscriptions>>,
     /// Whether and how the keys that the client reads are remembered for it.
     pub tracking: Option<Box<Track>>,
+    /// What it has said of itself as a replica.
+    pub replica: Option<Arc<Replica>>,
     /// What the client waits with; nothing of it runs until that is over.
     pub blocked: Option<Arc<Waiter>>,
     /// The waiter whose request runs, in a state that stands in for that of its session.
@@ -191,6 +194,7 @@ impl State {
             denies_blocking: false,
             subscriptions: None,
             tracking: None,
+            replica: None,
             blocked: None,
             serving: None,
             row: None,
@@ -242,6 +246,12 @@ impl State {
     #[inline]
     pub fn is_monitor(&self) -> bool {
         self.subscriptions.as_ref().is_some_and(|subscriptions| subscriptions.len(Kind::Monitor) != 0)
+    }
+
+    /// Whether the client is a replica.
+    #[inline]
+    pub fn is_replica(&self) -> bool {
+        self.replica.as_ref().is_some_and(|replica| replica.is_registered())
     }
 
     /// Whether the client listens to anything.

@@ -8,6 +8,7 @@ mod batched_send;
 mod epoll;
 mod listen;
 pub mod listeners;
+pub mod outgoing;
 pub mod tls;
 
 pub use epoll::Driver;

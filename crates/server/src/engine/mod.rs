@@ -14,6 +14,7 @@ pub mod origin;
 pub(crate) mod pause;
 pub(crate) mod persistence;
 pub(crate) mod readiness;
+pub(crate) mod replication;
 pub(crate) mod scripts;
 pub(crate) mod values;
 
@@ -52,6 +53,7 @@ use migrate_target::Targets;
 use origin::Origin;
 use pause::Pause;
 use readiness::Readiness;
+use replication::{Id, Replication};
 use scripts::Scripts;
 
 /// Databases, configuration, journal, clients and counters of one running Sleeve.
@@ -100,6 +102,8 @@ pub struct Engine {
     pub targets: Targets,
     /// How far the journal has outlived the process, and the files that it and the data are kept in.
     pub durability: Durability,
+    /// The servers that follow this one.
+    pub replication: Replication,
     /// Where those files lie.
     pub(crate) disk: Arc<dyn Disk>,
     /// CLIENT PAUSE.
@@ -171,7 +175,7 @@ impl Engine {
 
     /// The same, from an origin that the caller names.
     pub fn begin(config: Config, origin: Origin) -> Arc<Self> {
-        let Origin { now, secret, run_id, seed, ticker, disk } = origin;
+        let Origin { now, secret, run_id, replication_id, seed, ticker, disk } = origin;
         let options = Options { databases: config.number(Opt::Databases) as usize, shards: shards_of(&config), secret };
         Arc::new_cyclic(|own: &Weak<Self>| Self {
             store: Store::new(options),
@@ -196,6 +200,7 @@ impl Engine {
             tracking: Tracking::default(),
             targets: Targets::default(),
             durability: Durability::new(now),
+            replication: Replication::new(Id::of_bytes(replication_id)),
             disk,
             pause: Pause::default(),
             readiness: Readiness::default(),
@@ -316,7 +321,7 @@ impl Engine {
         MemoryUse {
             data: data_bytes,
             fixed: self.store.fixed_memory() as u64,
-            journal: self.journal.memory_bytes() as u64,
+            journal: (self.journal.memory_bytes() as u64).saturating_sub(self.journal.lagging_bytes()),
             clients: self.clients.bytes() as u64,
             scripts: running(&scripts.script_bytes) + scripts.size().1 as u64,
             functions: running(&scripts.library_bytes) + libraries.bytes() as u64,

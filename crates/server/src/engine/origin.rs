@@ -21,6 +21,8 @@ pub struct Origin {
     pub(super) secret: [u8; 16],
     /// What the engine's name for this run is made of.
     pub(super) run_id: [u8; 20],
+    /// What its stream to replicas is called at first.
+    pub(super) replication_id: [u8; 20],
     /// The seed of the dice that give every thread its seed.
     pub(super) seed: u64,
     /// What turns measurements into time.
@@ -32,12 +34,13 @@ pub struct Origin {
 impl Origin {
     /// This machine's time, and secrets that nobody can foresee.
     pub fn of_machine() -> Self {
-        let (mut secret, mut run_id, mut seed) = ([0; 16], [0; 20], [0; 8]);
+        let (mut secret, mut run_id, mut replication_id, mut seed) = ([0; 16], [0; 20], [0; 20], [0; 8]);
         dice::secret_bytes(&mut secret);
         dice::secret_bytes(&mut run_id);
+        dice::secret_bytes(&mut replication_id);
         dice::secret_bytes(&mut seed);
         let (seed, ticker, disk) = (u64::from_ne_bytes(seed), Ticker::start(), Arc::new(RealDisk));
-        Self { now: Instant::now(), secret, run_id, seed, ticker, disk }
+        Self { now: Instant::now(), secret, run_id, replication_id, seed, ticker, disk }
     }
 
     /// What this seed stands for, at a time that the caller names; whatever takes time seems to take none. For tests and
@@ -45,7 +48,9 @@ impl Origin {
     pub fn of_seed(seed: u64, now: Instant) -> Self {
         let dice = Dice::new(seed);
         let (secret, run_id) = ([(); 16].map(|()| dice.number() as u8), [(); 20].map(|()| dice.number() as u8));
-        Self { now, secret, run_id, seed: dice.number(), ticker: Ticker::stopped(), disk: Arc::new(RealDisk) }
+        let seed = dice.number();
+        let replication_id = [(); 20].map(|()| dice.number() as u8);
+        Self { now, secret, run_id, replication_id, seed, ticker: Ticker::stopped(), disk: Arc::new(RealDisk) }
     }
 
     /// The same with another disk for the log and snapshots.

@@ -10,6 +10,8 @@ pub struct Pause {
     /// 0 when nothing is held. Else when everybody goes on, times 4; plus [`ALL`], plus [`ENDING`]. One word, so that nobody sees
     /// half of a change.
     word: AtomicU64,
+    /// How often the server was about to end and went on.
+    ends_given_up: AtomicU64,
 }
 
 /// CLIENT PAUSE holds all commands, not only those that may write.
@@ -48,6 +50,17 @@ impl Pause {
         } else {
             self.word.fetch_and(!ENDING, Ordering::Relaxed);
         }
+    }
+
+    /// The server was about to end, and goes on.
+    pub fn give_up_end(&self) {
+        self.ends_given_up.fetch_add(1, Ordering::Relaxed);
+        self.set_ending(false);
+    }
+
+    /// How often the server was about to end and went on.
+    pub fn ends_given_up(&self) -> u64 {
+        self.ends_given_up.load(Ordering::Relaxed)
     }
 
     /// Whether a pause was begun and not ended; its time may be over.

@@ -1,4 +1,4 @@
-//! What keeps an engine from doing all that is asked of it: it loads its data, its disk fails, or its disk is behind.
+//! What keeps an engine from doing all that is asked of it: it loads its data, its disk fails or is behind, or it is a replica.
 //!
 //! The gates ask with one load; the answer is nearly always "nothing". Any thread may ask or change it.
 
@@ -22,6 +22,12 @@ pub enum Hindrance {
     DiskBehind = 8,
     /// A snapshot is being written: whoever is about to write looks how much waits for it.
     SnapshotRuns = 16,
+    /// Fewer replicas can be relied on than `min-replicas-to-write` asks for: commands that write are refused.
+    FewReplicas = 32,
+    /// This is a replica, and `replica-read-only` has commands of clients that write refused.
+    ReadOnly = 64,
+    /// This is a replica without a link, and `replica-serve-stale-data` has commands refused that look at data.
+    Stale = 128,
 }
 
 /// What is in the way.
@@ -42,7 +48,9 @@ impl Readiness {
     /// Whether nothing is in the way of which commands are refused.
     #[inline]
     pub fn refuses_nothing(&self) -> bool {
-        const REFUSING: u8 = Hindrance::Loading as u8 | Hindrance::LogFails as u8 | Hindrance::SnapshotFails as u8;
+        const OF_DISK: u8 = Hindrance::LogFails as u8 | Hindrance::SnapshotFails as u8;
+        const OF_ROLE: u8 = Hindrance::FewReplicas as u8 | Hindrance::ReadOnly as u8 | Hindrance::Stale as u8;
+        const REFUSING: u8 = Hindrance::Loading as u8 | OF_DISK | OF_ROLE;
         self.bits.load(Ordering::Relaxed) & REFUSING == 0
     }
 
@@ -92,11 +100,32 @@ impl Readiness {
         Ok(())
     }
 
-    /// Why a script that may write is refused while the disk fails.
+    /// Why a write is refused while there are too few replicas.
     ///
     /// # Errors
-    /// MISCONF with what fails, the snapshot or the log.
-    pub fn check_disk_for_script(&self) -> Result<(), Error> {
+    /// NOREPLICAS.
+    pub fn check_replicas(&self) -> Result<(), Error> {
+        if self.has(Hindrance::FewReplicas) { Err(Error::NO_REPLICAS) } else { Ok(()) }
+    }
+
+    /// Why a write is refused: the disk fails, there are too few replicas, or this is one.
+    ///
+    /// # Errors
+    /// MISCONF, NOREPLICAS or READONLY.
+    pub fn check_write(&self) -> Result<(), Error> {
+        self.check_disk()?;
+        self.check_replicas()?;
+        if self.has(Hindrance::ReadOnly) { Err(Error::READ_ONLY) } else { Ok(()) }
+    }
+
+    /// Why a script that may write is refused, as [`Readiness::check_write`].
+    ///
+    /// # Errors
+    /// READONLY, NOREPLICAS, or MISCONF with what fails, the snapshot or the log.
+    pub fn check_script_that_writes(&self) -> Result<(), Error> {
+        if self.has(Hindrance::ReadOnly) {
+            return Err(Error::READ_ONLY);
+        }
         const ADVICE: &str = "Writable scripts are blocked. Use 'no-writes' flag for read only scripts.";
         if self.has(Hindrance::SnapshotFails) {
             return Err(Error::new(format!(
@@ -110,7 +139,7 @@ impl Readiness {
                 self.log_failure()
             )));
         }
-        Ok(())
+        self.check_replicas()
     }
 }
 

@@ -1,4 +1,8 @@
 //! The reasons to refuse, queue or hold a command, in the order in which Redis tries them.
+//!
+//! Asked for each request before a lock is taken, so each of them is a look at something that seldom changes; what there is to
+//! say when the look finds something is cold. A pause alone is asked again under the locks (`execute`). A gate changes nothing
+//! but memory, which makes room. On the thread that executes.
 
 use sleeve_wire::commands::{Command, Flags, Row};
 use sleeve_wire::reply::Protocol;
@@ -15,7 +19,7 @@ use crate::request::error::Error;
 
 /// What becomes of a command that nothing forbids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum Verdict {
     /// It runs now, unless a pause holds it: whoever runs it asks once more, with the locks held.
     Run,
     /// It waits for EXEC.
@@ -24,10 +28,10 @@ pub enum Way {
     Hold,
 }
 
-/// Which way a request goes, or why it is refused. The table of reasons; each is a function below, but for the
+/// What becomes of a request, or why it is refused. The table of reasons; each is a function below, but for the
 /// user's permissions, which EXEC and scripts ask for too.
 #[inline]
-pub fn pass(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<Way, Error> {
+pub fn pass(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<Verdict, Error> {
     protected_command(cx, request)?;
     if cx.state.unrestricted_at != cx.engine.acl.epoch() {
         permission::pass(cx, request)?;
@@ -38,11 +42,11 @@ pub fn pass(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<Way, Error> {
     memory(cx, request)?;
     listening(cx, request)?;
     Ok(if cx.state.transaction.is_none() || ends_or_steers_transaction(request.row.id) {
-        Way::Run
+        Verdict::Run
     } else if is_held(cx, request) {
-        Way::Hold
+        Verdict::Hold
     } else {
-        Way::Queue
+        Verdict::Queue
     })
 }
 
@@ -67,7 +71,7 @@ fn guard(cx: &Cx<'_>, row: &Row) -> Result<(), Error> {
     )))
 }
 
-/// While the data is loaded, and while the disk fails, not everything may run.
+/// While the data is loaded, the disk fails or replicas are too few, and on a replica, not everything may run.
 #[inline]
 fn ready(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     if cx.engine.readiness.refuses_nothing() { Ok(()) } else { refuse_unready(cx, request) }
@@ -76,21 +80,28 @@ fn ready(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
 #[cold]
 fn refuse_unready(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     let readiness = &cx.engine.readiness;
-    if readiness.has(Hindrance::Loading) && needs_data(cx, request) {
+    let writes = writes(cx, request);
+    if readiness.has(Hindrance::ReadOnly) && writes {
+        return Err(Error::READ_ONLY);
+    }
+    if readiness.has(Hindrance::Stale) && lacks(cx, request, Flags::STALE) {
+        return Err(Error::NO_PRIMARY);
+    }
+    if readiness.has(Hindrance::Loading) && lacks(cx, request, Flags::LOADING) {
         return Err(Error::LOADING);
     }
     // As in Redis: who asks whether the server is well hears it too.
-    if request.row.id == Command::Ping || writes(cx, request) {
-        return readiness.check_disk();
+    if request.row.id == Command::Ping || writes {
+        readiness.check_disk()?;
     }
-    Ok(())
+    if writes { readiness.check_replicas() } else { Ok(()) }
 }
 
-/// Whether a request may not run while the data is loaded: by itself, or because of what is in EXEC's queue.
-fn needs_data(cx: &Cx<'_>, request: &Request<'_>) -> bool {
-    let needs_it = |row: &Row| !row.flags.contains(Flags::LOADING);
+/// Whether a request may not run because it lacks a flag: by itself, or because of what is in EXEC's queue.
+fn lacks(cx: &Cx<'_>, request: &Request<'_>, flag: Flags) -> bool {
+    let lacks_it = |row: &Row| !row.flags.contains(flag);
     let mut queue = cx.state.transaction.iter().flat_map(|transaction| transaction.queue.iter());
-    needs_it(request.row) || (request.row.id == Command::Exec && queue.any(|(row, _)| needs_it(row)))
+    lacks_it(request.row) || (request.row.id == Command::Exec && queue.any(|(row, _)| lacks_it(row)))
 }
 
 /// Whether a request changes data by itself: a write, or EXEC with one in its queue. Scripts are asked at each of theirs.
@@ -196,8 +207,16 @@ pub fn is_held(cx: &Cx<'_>, request: &Request<'_>) -> bool {
 #[cold]
 fn is_held_now(cx: &Cx<'_>, request: &Request<'_>) -> bool {
     let readiness = &cx.engine.readiness;
-    if readiness.has(Hindrance::Loading) && needs_data(cx, request) {
+    if cx.state.is_replica() {
+        // What it says is about replication alone.
+        return false;
+    }
+    if readiness.has(Hindrance::Loading) && lacks(cx, request, Flags::LOADING) {
         // It has passed the gates before the loading began.
+        return true;
+    }
+    if readiness.has(Hindrance::ReadOnly) && writes(cx, request) {
+        // It has passed them before this was a replica; it comes to them again at once.
         return true;
     }
     let is_behind = readiness.has(Hindrance::DiskBehind)

@@ -93,9 +93,9 @@ fn step(cx: &mut Cx<'_>, found: Found, args: Args<'_>, keys: &[KeyAt]) -> bool {
         Found::Command(row) => {
             let request = Request::new(row, args, keys);
             let is_held = match gates::pass(cx, &request) {
-                Ok(gates::Way::Run) => !run(cx, request),
-                Ok(gates::Way::Hold) => true,
-                Ok(gates::Way::Queue) => {
+                Ok(gates::Verdict::Run) => !run(cx, request),
+                Ok(gates::Verdict::Hold) => true,
+                Ok(gates::Verdict::Queue) => {
                     queue(cx, &request);
                     false
                 }

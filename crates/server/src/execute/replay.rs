@@ -5,10 +5,15 @@
 //! says what has gone; a key whose time is over is there for the effects that follow, though the clock goes on. What stands
 //! between MULTI and EXEC is applied when EXEC comes, in one go, or never.
 //!
+//! A replica's [`Replay`] applies its primary's journal as it comes, while clients are served beside it. What was applied goes
+//! into this server's own journal byte by byte, under the locks under which it was applied: so whoever has all locks finds the
+//! data as it is at the journal's end.
+//!
 //! Whoever loads a log, or follows another server, calls this from one thread at a time.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use sleeve_wire::commands::Command;
 use sleeve_wire::request::{Args, Batch, Limits, Parser};
@@ -24,6 +29,7 @@ use crate::context::{AtHand, Cx};
 use crate::engine::Engine;
 use crate::engine::clients::client_info::NewClient;
 use crate::engine::journal::Spare;
+use crate::engine::readiness::Hindrance;
 use crate::host::clock::{Clock, Instant};
 use crate::host::dice::Dice;
 use crate::messaging::mail::Mailbox;
@@ -35,6 +41,9 @@ use crate::request::{KeyAt, Request};
 /// Requests that are cut before they are applied.
 const REQUESTS_MAX: usize = 512;
 
+/// How long a replica waits before it looks once more whether it may go on.
+const PAUSE: Duration = Duration::from_millis(1);
+
 /// What applies a log to an engine.
 #[derive(Debug)]
 pub struct Replay {
@@ -44,20 +53,26 @@ pub struct Replay {
     batch: Batch,
     lookahead: Lookahead,
     output: Output,
-    /// Nobody asks what a log has done, so it is counted nowhere.
-    counters: Counters,
+    /// Nobody asks what a log has done, so that is shown nowhere; what a primary sends is.
+    counters: Arc<Counters>,
     dice: Dice,
     spare: Spare,
     /// Behind the last whole request.
     offset: u64,
     /// Where the MULTI stands that has not ended, and the requests behind it.
     open: Option<Open>,
+    /// What is applied is a primary's journal, of which this server's is a copy.
+    is_copying: bool,
+    /// The primary has asked how far this server is.
+    is_asked: bool,
 }
 
 #[derive(Debug)]
 struct Open {
     multi_at: u64,
     queued_at: Vec<u64>,
+    /// All from MULTI on, where it is to be copied.
+    bytes: Vec<u8>,
 }
 
 /// A request of a log that cannot be applied.
@@ -90,6 +105,18 @@ impl Replay {
     /// Begins to apply what stands from this offset on. Nothing expires in the engine until this is dropped.
     pub fn begin(engine: &Arc<Engine>, offset: u64) -> Self {
         engine.is_replaying.store(true, Ordering::Relaxed);
+        Self::new(engine, offset, Arc::default(), false)
+    }
+
+    /// Begins to apply what a primary sends from the end of the journal on, which is a copy of the primary's. Nothing expires
+    /// while the engine is a replica. Behind what the journal has already this database is selected.
+    pub fn copy(engine: &Arc<Engine>, database: u32) -> Self {
+        let mut replay = Self::new(engine, engine.journal.end(), engine.stats.open(), true);
+        replay.state.database = database;
+        replay
+    }
+
+    fn new(engine: &Arc<Engine>, offset: u64, counters: Arc<Counters>, is_copying: bool) -> Self {
         let arrival = NewClient { address: "log:0".into(), local_address: "log:0".into(), descriptor: -1 };
         // Nobody lists it.
         let client = engine.clients.enter(arrival, Arc::new(Mailbox::new(|| ())), 0);
@@ -103,11 +130,13 @@ impl Replay {
             batch: Batch::new(),
             lookahead: Lookahead::default(),
             output: Output::default(),
-            counters: Counters::default(),
+            counters,
             dice: engine.dice(),
             spare: Spare::default(),
             offset,
             open: None,
+            is_copying,
+            is_asked: false,
         }
     }
 
@@ -119,6 +148,18 @@ impl Replay {
     /// The offset of the MULTI whose EXEC has not come, if there is one: nothing from there on was applied.
     pub fn open_transaction(&self) -> Option<u64> {
         self.open.as_ref().map(|open| open.multi_at)
+    }
+
+    /// Whether the primary has asked how far this server is since this was called last.
+    pub fn take_asked(&mut self) -> bool {
+        std::mem::take(&mut self.is_asked)
+    }
+
+    /// Forgets what has come and was not applied, because it will come again: what stands behind the end of the journal.
+    pub fn rewind(&mut self) {
+        self.parser = Parser::new();
+        (self.open, self.state.transaction) = (None, None);
+        self.offset = self.engine.journal.end();
     }
 
     /// Applies the requests that are whole in `bytes`, and returns how many bytes they take. The next call is given the
@@ -134,22 +175,22 @@ impl Replay {
             batch.clear();
             let limits = Limits { bulk_len_max: i64::MAX, requests_max: REQUESTS_MAX, ..Limits::default() };
             let parsed = self.parser.parse(rest, &limits, &mut batch);
-            let applied = self.apply_batch(&batch, rest, now);
             let count = batch.len();
+            let whole = parsed.as_ref().copied().unwrap_or_else(|_| {
+                // Where those end that came before the error nobody has said.
+                let limits = Limits { requests_max: count, ..limits };
+                Parser::new().parse(rest, &limits, &mut Batch::new()).unwrap_or(0)
+            });
+            let applied = self.apply_batch(&batch, rest.get(..whole).unwrap_or_default(), now);
             self.batch = batch;
             applied?;
+            self.offset += whole as u64;
             match parsed {
                 Ok(0) if count == 0 => break,
-                Ok(bytes) => {
-                    used += bytes;
-                    self.offset += bytes as u64;
-                }
+                Ok(bytes) => used += bytes,
                 Err(error) => {
-                    // Those before it were applied; where they end nobody has said.
-                    let limits = Limits { requests_max: count, ..limits };
-                    let good = Parser::new().parse(rest, &limits, &mut Batch::new()).unwrap_or(0);
                     let error = String::from_utf8_lossy(&error.message()).into_owned();
-                    return Err(Refused { offset: self.offset + good as u64, command: String::new(), error });
+                    return Err(Refused { offset: self.offset, command: String::new(), error });
                 }
             }
         }
@@ -157,21 +198,27 @@ impl Replay {
     }
 
     fn apply_batch(&mut self, batch: &Batch, bytes: &[u8], now: Instant) -> Result<(), Refused> {
-        let Self { engine, state, lookahead, output, counters, dice, spare, offset, open, .. } = self;
+        let Self { engine, state, lookahead, output, counters, dice, spare, offset, open, is_copying, .. } = self;
         let at_hand = AtHand { engine, counters, dice, now, clock: Clock::Machine, spare };
         let mut pending = Pending::default();
         let mut cx = Cx::new(at_hand, state, output, &mut pending, call);
         cx.recorder().mute();
-        let mut next = 0;
+        let mut applying = Applying { open, is_copying: *is_copying, is_asked: &mut self.is_asked };
+        let (mut next, mut copied) = (0, 0);
         while next < batch.len() {
             let end = lookahead.fill((batch, bytes), next, &mut cx);
             for ((found, keys), index) in lookahead.group().zip(next..end) {
                 let (args, start) = (batch.get(index, bytes), batch.start(index));
+                let ends = if index + 1 < batch.len() { batch.start(index + 1) } else { bytes.len() };
                 let at = *offset + start as u64;
                 let applied = match bytes.get(start) {
-                    Some(b'*') => apply_one(&mut cx, open, (found, args, keys), at),
+                    Some(b'*') => {
+                        let bytes = bytes.get(copied..ends).unwrap_or_default();
+                        applying.request(&mut cx, (found, args, keys), Piece { bytes, at })
+                    }
                     _ => Err(Refused::of(at, args, &Error::fixed("ERR this is no request: one begins with '*'"))),
                 };
+                copied = ends;
                 cx.out.clear();
                 applied?;
             }
@@ -185,51 +232,113 @@ impl Replay {
 
 impl Drop for Replay {
     fn drop(&mut self) {
-        self.engine.is_replaying.store(false, Ordering::Relaxed);
+        if self.is_copying {
+            self.engine.stats.close(&self.counters);
+        } else {
+            self.engine.is_replaying.store(false, Ordering::Relaxed);
+        }
     }
 }
 
-/// Applies or queues a request that stands at this offset.
-fn apply_one(
-    cx: &mut Cx<'_>,
-    open: &mut Option<Open>,
-    (found, args, keys): (Found, Args<'_>, &[KeyAt]),
+/// A request as it came, and where it stands.
+#[derive(Clone, Copy)]
+struct Piece<'b> {
+    bytes: &'b [u8],
     at: u64,
-) -> Result<(), Refused> {
-    let refused = |error: Error| Refused::of(at, args, &error);
-    let row = match found {
-        Found::Command(row) => row,
-        Found::Unknown => return Err(refused(unknown_command(args))),
-        Found::UnknownSubcommand(_) => return Err(refused(unknown_subcommand(args))),
-        Found::Arity(row) => return Err(refused(Error::arity(row.full_name))),
-    };
-    match (row.id, open.as_mut()) {
-        (Command::Multi, None) => {
-            *open = Some(Open { multi_at: at, queued_at: Vec::new() });
-            cx.state.transaction = Some(Transaction::default());
-            Ok(())
-        }
-        (Command::Exec, Some(_)) => {
-            transaction::lock(cx).map_err(refused)?;
-            let queued_at = open.take().map(|open| open.queued_at).unwrap_or_default();
-            execute(cx, &queued_at)
-        }
-        (Command::Multi | Command::Exec, _) => {
-            Err(refused(Error::fixed("ERR MULTI and EXEC do not stand in pairs here")))
-        }
-        (_, Some(open)) => {
-            open.queued_at.push(at);
-            if let Some(transaction) = &mut cx.state.transaction {
-                transaction.queue.push(row, args);
+}
+
+/// What requests of one batch share.
+struct Applying<'r> {
+    open: &'r mut Option<Open>,
+    is_copying: bool,
+    is_asked: &'r mut bool,
+}
+
+impl Applying<'_> {
+    /// Applies or queues a request.
+    fn request(
+        &mut self,
+        cx: &mut Cx<'_>,
+        (found, args, keys): (Found, Args<'_>, &[KeyAt]),
+        piece: Piece<'_>,
+    ) -> Result<(), Refused> {
+        let refused = |error: Error| Refused::of(piece.at, args, &error);
+        let row = match found {
+            Found::Command(row) => row,
+            Found::Unknown => return Err(refused(unknown_command(args))),
+            Found::UnknownSubcommand(_) => return Err(refused(unknown_subcommand(args))),
+            Found::Arity(row) => return Err(refused(Error::arity(row.full_name))),
+        };
+        match (row.id, self.open.as_mut()) {
+            (Command::Multi, None) => {
+                let bytes = if self.is_copying { piece.bytes.to_vec() } else { Vec::new() };
+                *self.open = Some(Open { multi_at: piece.at, queued_at: Vec::new(), bytes });
+                cx.state.transaction = Some(Transaction::default());
+                Ok(())
             }
-            Ok(())
+            (Command::Exec, Some(_)) => {
+                self.patiently(cx, transaction::lock).map_err(refused)?;
+                let Some(mut open) = self.open.take() else { return Ok(()) };
+                open.bytes.extend_from_slice(piece.bytes);
+                execute(cx, &open.queued_at)?;
+                self.end(cx, &open.bytes, false);
+                Ok(())
+            }
+            (Command::Multi | Command::Exec, _) => {
+                Err(refused(Error::fixed("ERR MULTI and EXEC do not stand in pairs here")))
+            }
+            (_, Some(open)) => {
+                open.queued_at.push(piece.at);
+                if self.is_copying {
+                    open.bytes.extend_from_slice(piece.bytes);
+                }
+                if let Some(transaction) = &mut cx.state.transaction {
+                    transaction.queue.push(row, args);
+                }
+                Ok(())
+            }
+            (Command::Ping | Command::ReplConf, None) if self.is_copying => {
+                *self.is_asked |= args.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"getack"));
+                let database = cx.state.database;
+                cx.recorder().foreign(database, piece.bytes, true);
+                Ok(())
+            }
+            (_, None) => {
+                let request = Request::new(row, args, keys);
+                self.patiently(cx, |cx| lock(cx, &request)).and_then(|()| run(cx, request)).map_err(refused)?;
+                self.end(cx, piece.bytes, matches!(row.id, Command::Publish | Command::SPublish));
+                Ok(())
+            }
         }
-        (_, None) => {
-            let request = Request::new(row, args, keys);
-            lock(cx, &request).and_then(|()| run(cx, request)).map_err(refused)?;
-            end(cx);
-            Ok(())
+    }
+
+    /// Takes locks. A primary's journal waits for a script of a client that has them for long, and for data that is being loaded
+    /// again.
+    fn patiently<'c>(
+        &self,
+        cx: &mut Cx<'c>,
+        mut take: impl FnMut(&mut Cx<'c>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        loop {
+            match take(cx) {
+                Err(error) if self.is_copying && error.code() == "BUSY" => {}
+                Ok(()) if self.is_copying && cx.engine.readiness.has(Hindrance::Loading) => cx.unlock(),
+                taken => return taken,
+            }
+            std::thread::sleep(PAUSE);
         }
+    }
+
+    /// Ends what was one step for everybody else.
+    fn end(&self, cx: &mut Cx<'_>, bytes: &[u8], is_for_replicas: bool) {
+        if self.is_copying {
+            let database = cx.state.database;
+            cx.recorder().foreign(database, bytes, is_for_replicas);
+        }
+        if !cx.pending.marked.is_empty() {
+            serve_blocked::marked(cx);
+        }
+        cx.end_command();
     }
 }
 
@@ -242,7 +351,6 @@ fn execute(cx: &mut Cx<'_>, queued_at: &[u64]) -> Result<(), Refused> {
         run(cx, request).map_err(|error| Refused::of(*at, args, &error))?;
     }
     cx.state.executing = None;
-    end(cx);
     Ok(())
 }
 
@@ -251,13 +359,6 @@ fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Result<(), Error> {
     cx.begin_unmeasured();
     let outcome = families::run(cx, request);
     cx.end(&request, None);
+    cx.counters.executed.add(1);
     outcome
-}
-
-/// Ends what was one step for everybody else.
-fn end(cx: &mut Cx<'_>) {
-    if !cx.pending.marked.is_empty() {
-        serve_blocked::marked(cx);
-    }
-    cx.end_command();
 }

@@ -37,7 +37,7 @@ pub struct LazyFree(Arc<Shared>);
 struct Shared {
     queue: Mutex<Queue>,
     /// Something has come, or the engine goes.
-    rung: Condvar,
+    changed: Condvar,
     /// Objects that were given to the thread, and those that it has freed.
     given: AtomicU64,
     freed: AtomicU64,
@@ -72,7 +72,7 @@ impl LazyFree {
     fn with_idle_max(idle_max: Duration, on_panic: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self(Arc::new(Shared {
             queue: Mutex::default(),
-            rung: Condvar::new(),
+            changed: Condvar::new(),
             given: AtomicU64::new(0),
             freed: AtomicU64::new(0),
             forgotten: AtomicU64::new(0),
@@ -109,7 +109,7 @@ impl LazyFree {
         self.0.given.fetch_add(objects as u64, Ordering::Relaxed);
         queue.waiting.push_back(Piece { garbage: Box::new(garbage), objects: objects as u64 });
         drop(queue);
-        self.0.rung.notify_one();
+        self.0.changed.notify_one();
         Ok(())
     }
 
@@ -177,7 +177,7 @@ impl Shared {
             if let Some(piece) = queue.waiting.pop_front() {
                 return Some(piece);
             }
-            let is_late = !queue.is_over && self.rung.wait_for(&mut queue, self.idle_max).timed_out();
+            let is_late = !queue.is_over && self.changed.wait_for(&mut queue, self.idle_max).timed_out();
             if queue.waiting.is_empty() && (is_late || queue.is_over) {
                 queue.thread = None;
                 return None;
@@ -192,7 +192,7 @@ impl Drop for LazyFree {
         queue.is_over = true;
         let (waiting, thread) = (std::mem::take(&mut queue.waiting), queue.thread.take());
         drop(queue);
-        self.0.rung.notify_one();
+        self.0.changed.notify_one();
         drop(waiting);
         if let Some((thread, started_in)) = thread
             && started_in == process::id()

@@ -30,6 +30,7 @@ use super::native::raw_call::{Given, Returned, Seen};
 use crate::config::Opt;
 use crate::context::Cx;
 use crate::context::others::{Nobody, Others};
+use crate::engine::readiness::Hindrance;
 use crate::engine::scripts::flags;
 use crate::engine::scripts::flags::ScriptFlags;
 use crate::engine::scripts::running::Kind;
@@ -198,13 +199,20 @@ fn split(args: Args<'_>, no_number: Error) -> Result<Split<'_>, Error> {
 /// What a script may do: what it says of itself, what the command allows, and whether memory is left.
 fn permits(cx: &mut Cx<'_>, flags: Option<ScriptFlags>, read_only: bool) -> Result<Permits, Error> {
     let is_full = is_memory_full(cx);
-    let Some(flags) = flags else { return Ok(Permits { read_only, denies_growth: is_full }) };
+    let readiness = &cx.engine.readiness;
+    let is_stale = readiness.has(Hindrance::Stale);
+    let Some(flags) = flags else {
+        return if is_stale { Err(Error::NO_PRIMARY) } else { Ok(Permits { read_only, denies_growth: is_full }) };
+    };
     let no_writes = flags.contains(ScriptFlags::NO_WRITES);
     if read_only && !no_writes {
         return Err(Error::fixed("ERR Can not execute a script with write flag using *_ro command."));
     }
-    if !no_writes && !cx.engine.readiness.refuses_nothing() {
-        cx.engine.readiness.check_disk_for_script()?;
+    if !no_writes && !readiness.refuses_nothing() {
+        readiness.check_script_that_writes()?;
+    }
+    if is_stale && !flags.contains(ScriptFlags::ALLOW_STALE) {
+        return Err(Error::NO_PRIMARY);
     }
     let allows_oom = no_writes || flags.contains(ScriptFlags::ALLOW_OOM);
     if is_full && !allows_oom {

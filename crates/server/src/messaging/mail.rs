@@ -69,6 +69,12 @@ pub enum Letter {
     Durable,
     /// The disk has more of the journal, or nobody knows any more how much it has: who follows the journal may be told.
     Synced,
+    /// There is more for the owner's replicas.
+    Stream,
+    /// The client with this id has become a replica.
+    Feed(u64),
+    /// The replica with this id may be shown that its primary lives, if it has not been sent anything of its snapshot by now.
+    SignOfLife(u64),
     /// Close everything and return.
     Stop,
 }
@@ -76,8 +82,8 @@ pub enum Letter {
 impl Letter {
     /// Whether its kind is all that it says.
     fn is_bare(&self) -> bool {
-        use Letter::{Durable, Listen, Resume, Returned, Stop, Synced, Users};
-        matches!(self, Listen | Users | Resume | Returned | Durable | Synced | Stop)
+        use Letter::{Durable, Listen, Resume, Returned, Stop, Stream, Synced, Users};
+        matches!(self, Listen | Users | Resume | Returned | Durable | Synced | Stream | Stop)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What one client listens to.
+//! The channels and patterns that one client is subscribed to.
 //!
 //! The client's own state keeps the names; `pubsub` counts them for the whole engine and `local_subscribers` knows, for
 //! one thread, who listens to what. A change is made here and there at once by the command, and waits here until the

@@ -1,4 +1,4 @@
-//! What is counted, for INFO.
+//! Counters for INFO: commands, keys, bytes, what expired and what was evicted.
 //!
 //! Each thread that executes counts in a block of its own ([`Counters`]): one writer, so counting is a load and a store
 //! without a locked instruction, and no line is shared between workers. Readers add the blocks up. CONFIG RESETSTAT

@@ -41,6 +41,11 @@ impl Error {
     pub const NO_AUTH: Self = Self::fixed("NOAUTH Authentication required.");
     /// A write that may grow while `maxmemory` is reached.
     pub const OUT_OF_MEMORY: Self = Self::fixed("OOM command not allowed when used memory > 'maxmemory'.");
+    /// A write comes to a replica.
+    pub const READ_ONLY: Self = Self::fixed("READONLY You can't write against a read only replica.");
+    /// A replica has no link, and may not answer from what it has.
+    pub const NO_PRIMARY: Self =
+        Self::fixed("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.");
     /// Anything that needs data while it is loaded.
     pub const LOADING: Self = Self::fixed("LOADING Redis is loading the dataset in memory");
     /// A write after a snapshot could not be written.
@@ -50,6 +55,8 @@ impl Error {
          snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB \
          error.",
     );
+    /// A write while fewer replicas follow than `min-replicas-to-write` asks for.
+    pub const NO_REPLICAS: Self = Self::fixed("NOREPLICAS Not enough good replicas to write.");
     /// EXEC after a command that could not be queued.
     pub const EXEC_ABORT: Self = Self::fixed("EXECABORT Transaction discarded because of previous errors.");
 

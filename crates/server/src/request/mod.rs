@@ -1,4 +1,7 @@
 //! A request as a command sees it: its row, its arguments and its keys, already hashed.
+//!
+//! It borrows all of that, from a worker's buffer, a queue or a script, and copies nothing. Beside it stand what a command
+//! answers with: `output`, and `error`. Any thread.
 
 pub mod error;
 pub mod output;

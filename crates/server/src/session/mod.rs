@@ -121,7 +121,8 @@ impl Session {
         };
         claim.finish(&self.engine.blocking);
         let mut reply = Output::default();
-        waiter.on_timeout.write(&mut reply.bytes, waiter.protocol, self.engine.synced_offset());
+        let reached = |offset| self.engine.reached(offset);
+        waiter.on_timeout.write(&mut reply.bytes, waiter.protocol, reached);
         self.unblock(waiter.ticket, &mut reply, scratch, others);
     }
 
@@ -184,6 +185,10 @@ impl Session {
         }
         self.state.unsubscribe_all(&self.engine);
         self.state.stop_tracking(&self.engine);
+        // Its worker may not have heard yet that it has become a replica.
+        if let Some(replica) = self.state.replica.take().filter(|replica| replica.is_registered()) {
+            self.engine.dismiss_replica(&replica);
+        }
         self.engine.clients.leave(self.state.client.id);
     }
 
@@ -267,6 +272,7 @@ impl Session {
             return OutputLimit { hard_bytes: UNAUTHENTICATED_OUTPUT_MAX, ..OutputLimit::default() };
         }
         let class = match self.state.subscriptions {
+            _ if self.state.is_replica() => ClientClass::Replica,
             Some(_) if self.state.is_listening() => ClientClass::Pubsub,
             _ => ClientClass::Normal,
         };

@@ -147,7 +147,9 @@ fn addressee(letter: &Letter) -> Option<u64> {
         | Letter::Push { id, .. }
         | Letter::Invalidate { id, .. }
         | Letter::Redirected { id, .. }
-        | Letter::FollowJournal(id) => Some(*id),
+        | Letter::FollowJournal(id)
+        | Letter::Feed(id)
+        | Letter::SignOfLife(id) => Some(*id),
         _ => None,
     }
 }

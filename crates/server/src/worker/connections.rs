@@ -71,6 +71,9 @@ impl Worker {
         if self.is_sealed(token) {
             self.take_leave(token);
         }
+        if !self.feeds.is_empty() {
+            self.end_feeding(token);
+        }
         if let Some(mut session) = self.sessions[token].take() {
             self.note_large(session.state.client.bytes());
             self.tokens.remove(&session.state.client.id);

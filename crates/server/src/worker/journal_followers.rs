@@ -1,4 +1,6 @@
-//! The connections that follow the journal, and what each was told of it.
+//! The connections of a worker that follow the journal (CLIENT JOURNAL ON), and what each was told of it.
+//!
+//! Pure data: when they are told, and what, is decided in `journal_pushes`. One thread.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -15,8 +15,8 @@ use crate::messaging::mail::Letter;
 use crate::session::Session;
 
 impl Worker {
-    /// Closes clients that have been silent for longer than `timeout`, where that is set. Who waits for a key or listens
-    /// to a channel is meant to be silent.
+    /// Closes clients that have been silent for longer than `timeout`, where that is set. Who waits for a key, listens
+    /// to a channel or is a replica is meant to be silent.
     pub(super) fn close_idle(&mut self, scratch: &Scratch) {
         let timeout_s = self.engine.config.number(Opt::Timeout);
         if timeout_s == 0 {
@@ -25,7 +25,7 @@ impl Worker {
         let oldest_ms = scratch.now.wall_ms() - timeout_s * 1_000;
         self.close_where(|session| {
             let is_silent = session.state.client.active_ms.load(Ordering::Relaxed) < oldest_ms;
-            is_silent && session.waiter().is_none() && !session.state.is_listening()
+            is_silent && session.waiter().is_none() && !session.state.is_listening() && !session.state.is_replica()
         });
     }
 

@@ -69,6 +69,10 @@ impl Worker {
                 self.held.followers.is_listening = false;
                 self.tell_synced();
             }
+            // Its replicas are fed at the end of each wake-up.
+            Letter::Stream => {}
+            Letter::Feed(id) => self.begin_feeding(id),
+            Letter::SignOfLife(id) => self.show_life(id),
             Letter::Stop => self.stopping = true,
         }
         Some(self)

@@ -4,7 +4,7 @@
 //! background work in short slices. It executes where the bytes arrive: no request is ever handed to another thread.
 //!
 //! A session that runs is out of its place, in the hands of the thread that runs it, which lends it the worker meanwhile
-//! ([`Lent`]). Where a script runs for long, the worker goes to a fresh thread, which goes on serving; the thread of the
+//! ([`LentWorker`]). Where a script runs for long, the worker goes to a fresh thread, which goes on serving; the thread of the
 //! script keeps the session and its locks, brings the session back when it is done (`away`), and ends. So whatever may run a
 //! session takes the worker by value, and gives it back unless it has gone.
 //!
@@ -20,6 +20,7 @@ mod journal_followers;
 mod journal_pushes;
 mod limits;
 mod mail_handler;
+mod replica_feeds;
 mod team;
 mod tick;
 mod tls;
@@ -35,6 +36,7 @@ use parking_lot::Mutex;
 use crate::context::others::Others;
 use crate::driver::{Driver, Event, Listener, Sending, Token};
 use crate::engine::Engine;
+use crate::engine::replication::Replica;
 use crate::execute::active_expiry::Expiry;
 use crate::execute::scratch::Scratch;
 use crate::host::clock::Instant;
@@ -86,6 +88,8 @@ pub struct Worker {
     /// Empty outputs, to be used again.
     spare_outputs: Vec<Output>,
     held: HeldReplies,
+    /// Its replicas, with their connections.
+    feeds: Vec<(Token, Arc<Replica>)>,
     /// Sessions that another thread still runs.
     away: Vec<Away>,
     /// Letters for their clients, by id.
@@ -127,6 +131,7 @@ impl Worker {
             send_queue_shown: 0,
             spare_outputs: Vec::new(),
             held: HeldReplies::default(),
+            feeds: Vec::new(),
             away: Vec::new(),
             kept: VecDeque::new(),
             letters: VecDeque::new(),
@@ -217,6 +222,9 @@ impl Worker {
         let timeout_ms = if self.is_mail_left { 0 } else { wakes_ms.saturating_sub(scratch.now.monotonic_ms()) };
         let count = self.driver.wait(timeout_ms)?;
         scratch.now = Instant::now();
+        if !self.feeds.is_empty() {
+            self.look_after_stream();
+        }
         Ok(self.wake_up(count, first_deadline_ms, scratch, buffer))
     }
 
@@ -249,6 +257,9 @@ impl Worker {
         if self.is_mail_left {
             self = self.read_mail(scratch)?;
             self.is_mail_left = self.home.mailbox.has_letters.load(Ordering::Relaxed);
+        }
+        if !self.feeds.is_empty() {
+            self.feed_replicas(scratch);
         }
         Some(self)
     }
@@ -302,12 +313,12 @@ impl Worker {
 
 /// A worker while one of its sessions runs, whose connection this is; or whom the session is to be brought back to, once
 /// another thread has taken the worker over.
-enum Lent {
+enum LentWorker {
     Here(Box<Worker>, Token),
     Gone(Arc<Member>),
 }
 
-impl Others for Lent {
+impl Others for LentWorker {
     #[cold]
     fn hand_over(&mut self) {
         let Self::Here(worker, _) = self else { return };
@@ -346,15 +357,15 @@ impl Worker {
         run: impl FnOnce(&mut Session, &mut Scratch, &mut dyn Others),
     ) -> Option<Box<Self>> {
         let Some(mut session) = self.sessions[token].take() else { return Some(self) };
-        let mut lent = Lent::Here(self, token);
+        let mut lent = LentWorker::Here(self, token);
         run(&mut session, scratch, &mut lent);
         match lent {
-            Lent::Here(mut worker, _) => {
+            LentWorker::Here(mut worker, _) => {
                 worker.sessions[token] = Some(session);
                 worker.close_if_cut(token, scratch);
                 Some(worker)
             }
-            Lent::Gone(home) => {
+            LentWorker::Gone(home) => {
                 home.bring_back(Returned { token, session, output: std::mem::take(&mut scratch.output) });
                 None
             }

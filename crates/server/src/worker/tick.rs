@@ -16,6 +16,7 @@ impl Worker {
         let period_ms = 1_000 / u64::from(engine.config.rounds_a_second(engine.clients.len()));
         engine.sample(now);
         engine.follow_file_rules(now);
+        engine.tend_replicas(now);
         let expiry_in_ms = self.expiry.step(scratch.at_hand());
         self.next_tick_ms = now.monotonic_ms() + expiry_in_ms.min(period_ms);
         if engine.pause.is_begun() {

@@ -7,7 +7,6 @@ use crate::types::hash::MapLimits;
 use crate::types::list::limit::ListLimit;
 use crate::types::set::SetLimits;
 use crate::types::sorted_set::SortedSetLimits;
-use crate::types::stream::block::BlockLimits;
 use crate::value::key_hash::HashKey;
 
 /// What decides how values are kept.
@@ -23,8 +22,6 @@ pub struct Limits {
     pub hash: MapLimits,
     /// Sorted sets.
     pub sorted_set: SortedSetLimits,
-    /// Streams.
-    pub stream: BlockLimits,
     /// The time, milliseconds since the epoch: fields whose time is over are not kept.
     pub now_ms: i64,
 }
@@ -38,7 +35,6 @@ impl Limits {
             set: SetLimits { integers_max: 512, packed_max: 128, packed_value_max: 64 },
             hash: MapLimits { entries_max: 128, value_bytes_max: 64 },
             sorted_set: SortedSetLimits { entries_max: 128, value_max: 64 },
-            stream: BlockLimits { bytes_max: 4096, entries_max: 100 },
             now_ms: i64::MIN,
         }
     }

@@ -156,27 +156,27 @@ impl Large {
 
     /// The number that the database had.
     pub fn db(&self) -> usize {
-        self.0.label().db
+        self.0.metadata().db
     }
 
     /// The key.
     pub fn key(&self) -> &[u8] {
-        &self.0.label().key
+        &self.0.metadata().key
     }
 
     /// When the key expires, in milliseconds since the epoch.
     pub fn deadline(&self) -> Option<i64> {
-        self.0.label().deadline
+        self.0.metadata().deadline
     }
 
     /// The access clock.
     pub fn clock(&self) -> u32 {
-        self.0.label().clock
+        self.0.metadata().clock
     }
 
     /// The type.
     pub fn kind(&self) -> Kind {
-        self.0.label().kind
+        self.0.metadata().kind
     }
 
     /// What was captured of it.

@@ -6,7 +6,11 @@ use super::Size;
 use super::record::{Bytes, Keys, Large, Members, Record};
 use crate::rdb::file::{Access, Head, Writer};
 use crate::types::stream::group::PendingCopy;
+use crate::types::stream::id::StreamId;
 use crate::value::Kind;
+
+/// Bytes that a pending entry becomes at most: its id, twice, when it was delivered, and how often.
+const PENDING_BYTES: usize = 2 * size_of::<StreamId>() + 8 + 9;
 
 /// Fields whose time is over are written too: they were there.
 const NO_TIME: i64 = i64::MIN;
@@ -32,6 +36,12 @@ impl SnapshotWriter {
     /// How many keys were written.
     pub fn keys_len(&self) -> u64 {
         self.keys
+    }
+
+    /// Bytes of memory for what has come and stands in the file behind what is still to come: those that it takes, and those that
+    /// it will be in the file. It is written at once when all is there.
+    pub fn held_len(&self) -> usize {
+        self.pending.capacity() * size_of::<PendingCopy>() + self.pending.len() * PENDING_BYTES
     }
 
     /// Writes a record. `access` says what the file shall tell of an access clock.

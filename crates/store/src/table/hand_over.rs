@@ -107,7 +107,7 @@ impl Table {
         budget: &mut Budget,
     ) -> bool {
         let Some(entry) = self.find(position, key).map(|entry| entry.entry()) else { return false };
-        if open_value.label().kind == Kind::String {
+        if open_value.metadata().kind == Kind::String {
             return hand_over_string(entry, open_value, &mut self.heap, budget);
         }
         let is_it = |object: ObjectRef<'_>| object.open_value().is_some_and(|other| Arc::ptr_eq(other, open_value));

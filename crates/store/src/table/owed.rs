@@ -11,7 +11,7 @@ use super::entry::Entry;
 use crate::memory::heap::Heap;
 use crate::value::collection::{Object, ObjectRef};
 use crate::value::handover::entry_batch::EntryBatch;
-use crate::value::handover::open_value::{Capture, Label, OpenValue, Part};
+use crate::value::handover::open_value::{Capture, KeyMetadata, OpenValue, Part};
 use crate::value::handover::owing::Budget;
 use crate::value::handover::pages::{self, PAGED_FROM_BYTES, Strings};
 use crate::value::handover::queue::SnapshotQueue;
@@ -134,15 +134,15 @@ fn is_paged(entry: Entry) -> bool {
 }
 
 /// Where an entry stands.
-fn label(entry: Entry, db: usize) -> Label {
-    Label { db, key: entry.key().into(), deadline: entry.deadline(), clock: entry.clock(), kind: entry.kind() }
+fn metadata(entry: Entry, db: usize) -> KeyMetadata {
+    KeyMetadata { db, key: entry.key().into(), deadline: entry.deadline(), clock: entry.clock(), kind: entry.kind() }
 }
 
 /// Opens a long string.
 fn open_string(entry: Entry, queue: &Arc<SnapshotQueue>, db: usize, heap: &mut Heap) {
     let Some(buffer) = entry.shared() else { return };
     let open_value =
-        Arc::new(OpenValue::new(label(entry, db), pages::capture(buffer.len()), Arc::clone(queue.backlog())));
+        Arc::new(OpenValue::new(metadata(entry, db), pages::capture(buffer.len()), Arc::clone(queue.backlog())));
     let watch = heap.watch().get_or_insert_with(|| Box::new(Box::new(Strings::default())));
     if let Some(strings) = watch.as_any().downcast_mut::<Strings>() {
         strings.open(&buffer, &open_value);
@@ -175,10 +175,10 @@ fn open(
     heap: &mut Heap,
     budget: &mut Budget,
 ) -> bool {
-    let label = label(entry, db);
+    let metadata = metadata(entry, db);
     let backlog = Arc::clone(queue.backlog());
     if let Some((form, bytes)) = object.packed() {
-        let open_value = OpenValue::new(label, Capture { parts: 1, walks: 1, extra: Some(Box::new(form)) }, backlog);
+        let open_value = OpenValue::new(metadata, Capture { parts: 1, walks: 1, extra: Some(Box::new(form)) }, backlog);
         open_value.hand_part(0, Part { bytes: bytes.into(), unpacked_len: 0 });
         open_value.finish();
         queue.announce(Arc::new(open_value));
@@ -186,7 +186,7 @@ fn open(
         return true;
     }
     let (capture, bytes) = (object.capture(), object.memory());
-    let open_value = Arc::new(OpenValue::new(label, capture, backlog));
+    let open_value = Arc::new(OpenValue::new(metadata, capture, backlog));
     let is_whole = bytes <= WHOLE_BYTES_MAX;
     let begin = |object: &mut Object| {
         object.open(&open_value);

@@ -1,10 +1,10 @@
 //! Files put together by hand, and what comes of them: mostly an error with its reason.
 
-use sleeve_store::Pack;
-use sleeve_store::rdb;
+use sleeve_store::rdb::{self, Input, Loaded, Origin};
+use sleeve_store::{Collection, Pack, StreamId};
 
 use super::loaded;
-use super::values::contents;
+use super::values::{contents, limits, store};
 
 #[test]
 fn what_a_length_claims_is_not_reserved() {
@@ -115,6 +115,55 @@ fn a_stream_of_redis_8_6_is_read_if_it_keeps_no_numbers_of_messages() {
     assert!(error.contains("IDMP"), "{error}");
     let valkey = [b"VALKEY080", &file(b"\0\0\0")[9..]].concat();
     assert!(loaded(&valkey).err().expect("no type of Valkey's").to_string().contains("type 26"));
+}
+
+/// The bytes of a stream whose one block has a long name and entries of one small value each; `flags` says what those of an
+/// entry are, and each says that it has `elements` of them.
+fn stream_of_one_block(name: &str, live: u64, deleted: u64, flags: impl Fn(u64) -> i64, elements: i64) -> Vec<u8> {
+    let mut pack = Pack::new();
+    [live as i64, deleted as i64, 1].into_iter().for_each(|number| pack.push_back(number));
+    pack.push_back(name.as_bytes());
+    pack.push_back(0_i64);
+    for entry in 0..live + deleted {
+        [flags(entry), 0, entry as i64, 7, elements].into_iter().for_each(|number| pack.push_back(number));
+    }
+    let packed = pack.as_packed().to_redis();
+    let length = |length: u64| [b"\x81".as_slice(), &length.to_be_bytes()].concat();
+    let first = [1_u64.to_be_bytes(), 1_u64.to_be_bytes()].concat();
+    let behind = [live, 1, live + deleted, 1, 1, 0, 0, live + deleted, 0].into_iter().flat_map(length);
+    let front = [b"\x15\x01\x10".as_slice(), &first, &length(packed.len() as u64), &packed].concat();
+    front.into_iter().chain(behind).collect()
+}
+
+/// A block whose entries must be put together anew has its names once, as in the file, however many blocks the limits would make
+/// of it.
+#[test]
+fn a_stream_is_no_larger_than_what_it_was_read_from() {
+    const SAME_NAMES: i64 = 2;
+    let name = "n".repeat(20_000);
+    let deletes_every = |nth: u64| move |entry: u64| SAME_NAMES | i64::from(entry % nth == nth - 1);
+    let cases = [
+        ("whole", stream_of_one_block(&name, 1_000, 0, |_| SAME_NAMES, 4), 1_000),
+        ("with deleted ones", stream_of_one_block(&name, 900, 100, deletes_every(10), 4), 900),
+        ("with wrong counts of elements", stream_of_one_block(&name, 1_000, 0, |_| SAME_NAMES, 3), 1_000),
+    ];
+    for (case, bytes, entries) in cases {
+        let store = store();
+        let read = rdb::read(&mut Input::new(&bytes), Origin::Redis, &limits(&store));
+        let Ok(Loaded::Stream(stream)) = read else { panic!("{case} is a stream") };
+        assert!(stream.memory() < 2 * bytes.len(), "{case}: {} bytes of {}", stream.memory(), bytes.len());
+        assert_eq!((stream.len(), stream.blocks_len()), (entries, 1), "{case}");
+        let mut seen = 0;
+        for entry in stream.range(StreamId::MIN, StreamId::MAX) {
+            let fields: Vec<_> = entry.fields().map(|(name, value)| (name.len(), value.integer())).collect();
+            assert_eq!(fields, [(name.len(), Some(7))], "{case}: {}", entry.id);
+            seen += 1;
+        }
+        assert_eq!(seen, entries, "{case}");
+        let backwards = stream.range_back(StreamId::MIN, StreamId::MAX).map(|entry| entry.id);
+        let forwards = stream.range(StreamId::MIN, StreamId::MAX).map(|entry| entry.id);
+        assert!(backwards.collect::<Vec<_>>().into_iter().rev().eq(forwards), "{case}");
+    }
 }
 
 #[test]

@@ -380,3 +380,40 @@ fn a_file_that_is_cut_off_is_an_error_that_says_where() {
         assert!(is_right, "cut at {length}: {error}");
     }
 }
+
+/// A source that counts what is read of it.
+struct Counted<'a> {
+    source: std::io::Chain<&'a [u8], std::io::Take<std::io::Repeat>>,
+    read: u64,
+}
+
+impl std::io::Read for Counted<'_> {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.source.read(into)?;
+        self.read += read as u64;
+        Ok(read)
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "megabytes, one after the other")]
+fn a_string_that_claims_more_than_the_file_has_is_not_read() {
+    use std::io::Read;
+    const REST: u64 = 32 << 20;
+    // A string under the key "k", a string that is compressed, a key, and what an auxiliary field says.
+    let fronts: [&[u8]; 4] = [b"\x00\x01k", b"\x00\x01k\xc3", b"\x00", b"\xfa\x01k"];
+    for front in fronts {
+        for claimed in [REST + 2, 1 << 40, u64::MAX] {
+            let file = [b"REDIS0010".as_slice(), front, b"\x81", &claimed.to_be_bytes(), b"\x01"].concat();
+            let size = file.len() as u64 + REST;
+            let mut source = Counted { source: file.chain(std::io::repeat(0).take(REST)), read: 0 };
+            let store = store();
+            let mut reader = Reader::new(&mut source, limits(&store));
+            reader.expect_size(size);
+            let Err(error) = reader.next_event() else { panic!("{claimed} bytes are not there") };
+            assert!(matches!(error.fault, Fault::Bad(Bad::End)), "{error}");
+            assert!(error.offset <= file.len() as u64, "{error}");
+            assert!(source.read < REST / 8, "{} bytes were read", source.read);
+        }
+    }
+}

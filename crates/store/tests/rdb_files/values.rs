@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use sleeve_store::rdb::Limits;
 use sleeve_store::{
-    Collection, Deadline, Digits, EntryRef, Kind, List, Map, Moment, Options, Pending, Set, SortedSet, Store, Stream,
-    StreamGroup, StreamId, Value, ValueRef,
+    BlockLimits, Collection, Deadline, Digits, EntryRef, Kind, List, Map, Moment, Options, Pending, Set, SortedSet,
+    Store, Stream, StreamGroup, StreamId, Value, ValueRef,
 };
 
 const SECRET: [u8; 16] = [7; 16];
@@ -105,7 +105,7 @@ fn random_stream(random: &mut Random, limits: &Limits) -> Stream {
     for _ in 0..size(random) {
         id = StreamId { ms: id.ms + random.below(3), seq: id.seq + 1 + random.scale(20) };
         let fields: Vec<Vec<u8>> = (0..2 + 2 * random.below(3)).map(|_| random.bytes(30)).collect();
-        stream.append(id, fields.iter().map(Vec::as_slice), limits.stream);
+        stream.append(id, fields.iter().map(Vec::as_slice), BlockLimits { bytes_max: 4096, entries_max: 100 });
     }
     for _ in 0..random.below(3) {
         let deleted = stream.range(StreamId { ms: 5 + random.below(20), seq: 0 }, StreamId::MAX).next();

@@ -111,6 +111,7 @@ HMGet "hmget", Hash, arity -3, since "2.0.0"
 HMSet "hmset", Hash, arity -4, since "2.0.0"
     [WRITE DENYOOM FAST] [HASH]
     keys (1; RW UPDATE)
+    repeats (Repeat::Always)
     deprecated "4.0.0" "`HSET` with multiple field-value pairs"
     summary "Sets fields of a hash."
     complexity "O(N) where N is the number of fields being set."

@@ -33,6 +33,7 @@ PfDebug "pfdebug", HyperLogLog, arity 3, since "2.8.9"
 PfMerge "pfmerge", HyperLogLog, arity -2, since "2.8.9"
     [WRITE DENYOOM] [HYPERLOGLOG]
     keys (1; RW ACCESS INSERT) (2 to -1 step 1; RO ACCESS)
+    repeats (Repeat::Always)
     summary "Makes a HyperLogLog that has counted what each of several ones has."
     complexity "O(N) to merge N HyperLogLogs, but with high constant times."
     grammar "destkey:key sourcekey:key#1...";

@@ -23,6 +23,7 @@
 //!     connection Database                                    (why others cannot share its connection: see `OwnConnection`)
 //!     secrets (Secrets::From(1))                             (which arguments nobody is to see: see `Secrets`)
 //!     merges (MGet, Shape::Keys, EachOrError)                (how calls of it become one: see `Merge`)
+//!     repeats (Repeat::Always)                               (a write that may be executed twice: see `Repeat`)
 //!     tips "..." "..."
 //!     deprecated "since" "what to use instead"
 //!     system true                                            (DOCS calls it a system command)
@@ -77,6 +78,8 @@ mod keys;
 mod lookup;
 mod merge;
 mod policy;
+mod repeat;
+mod replicas;
 mod secrets;
 mod timeout;
 
@@ -87,6 +90,7 @@ pub use keys::{KeyPositions, KeyUses};
 pub use lookup::{find, find_full, find_sub};
 pub use merge::{Merge, Shape, Share};
 pub use policy::{RequestPolicy, ResponsePolicy};
+pub use repeat::Repeat;
 pub use secrets::{SecretWords, Secrets};
 pub use timeout::{Place, Timeout, Unit};
 
@@ -121,6 +125,8 @@ pub struct Row {
     pub secrets: Option<Secrets>,
     /// How calls of it become one, if they can.
     pub merge: Option<Merge>,
+    /// What it has to say to be executed twice in a row, if it may be.
+    pub repeat: Option<Repeat>,
     /// Its family in the documentation.
     pub group: Group,
     /// Whether it is about keys and their values alone, and changes nothing that is known of the client.
@@ -266,6 +272,7 @@ macro_rules! define {
         $(connection $connection:ident)?
         $(secrets ($secrets:expr))?
         $(merges ($into:ident, $shape:expr, $share:ident))?
+        $(repeats ($repeat:expr))?
         $(tips $($tip:literal)+)?
         $(deprecated $gone:literal $instead:literal)?
         $(system $system:literal)?
@@ -298,6 +305,7 @@ macro_rules! define {
                 connection: define!(@option $(OwnConnection::$connection)?),
                 secrets: define!(@option $($secrets)?),
                 merge: define!(@option $(Merge { into: Command::$into, shape: $shape, share: Share::$share })?),
+                repeat: define!(@option $($repeat)?),
                 group: Group::$group,
                 is_of_data: Group::$group.is_of_data(),
                 since: $since,

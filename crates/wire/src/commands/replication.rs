@@ -28,6 +28,7 @@ ReplConf "replconf", Server, arity -1, since "3.0.0"
 
 ReplicaOf "replicaof", Server, arity 3, since "5.0.0"
     [ADMIN NOSCRIPT STALE NO_ASYNC_LOADING] []
+    reach All
     summary "Makes this server the replica of another, or a primary."
     complexity "O(1)"
     grammar "args=<host-port=<host port:integer>|no-one=<NO ONE>>";
@@ -40,6 +41,7 @@ Role "role", Server, arity 1, since "2.8.12"
 
 SlaveOf "slaveof", Server, arity 3, since "1.0.0"
     [ADMIN NOSCRIPT STALE NO_ASYNC_LOADING] []
+    reach All
     deprecated "5.0.0" "`REPLICAOF`"
     summary "Makes this server the replica of another, or a primary."
     complexity "O(1)"

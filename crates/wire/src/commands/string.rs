@@ -107,6 +107,7 @@ MGet "mget", String, arity -2, since "1.0.0"
 MSet "mset", String, arity -3, since "1.0.1"
     [WRITE DENYOOM] [STRING]
     keys (1 to -1 step 2; OW UPDATE)
+    repeats (Repeat::Always)
     tips "request_policy:multi_shard" "response_policy:all_succeeded"
     summary "Sets the strings at several keys, atomically."
     complexity "O(N) where N is the number of keys"
@@ -123,6 +124,7 @@ MSetNx "msetnx", String, arity -3, since "1.0.1"
 PSetEx "psetex", String, arity 4, since "2.6.0"
     [WRITE DENYOOM] [STRING]
     keys (1; OW UPDATE)
+    repeats (Repeat::Always)
     summary "Sets a key's string and its time to live in milliseconds."
     complexity "O(1)"
     grammar "key milliseconds:integer value";
@@ -131,6 +133,7 @@ Set "set", String, arity -3, since "1.0.0"
     [WRITE DENYOOM] [STRING]
     keys (1; RW ACCESS UPDATE VARIABLE_FLAGS; "RW and ACCESS due to the optional `GET` argument")
     merges (MSet, Shape::KeyValue, Same)
+    repeats (Repeat::Only(3, &["EX", "PX", "EXAT", "PXAT", "KEEPTTL"]))
     summary "Sets a key's string, whatever the key held before; options make it conditional, timed or return the \
         old one."
     complexity "O(1)"
@@ -141,6 +144,7 @@ Set "set", String, arity -3, since "1.0.0"
 SetEx "setex", String, arity 4, since "2.0.0"
     [WRITE DENYOOM] [STRING]
     keys (1; OW UPDATE)
+    repeats (Repeat::Always)
     summary "Sets a key's string and its time to live in seconds."
     complexity "O(1)"
     grammar "key seconds:integer value";

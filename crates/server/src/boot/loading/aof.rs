@@ -105,7 +105,8 @@ impl Engine {
                 LogPart::Rdb(source) => {
                     let name = source.name.clone();
                     timer.note(Some(&name));
-                    let end = self.load_rdb(&mut replay, source, Origin::Base);
+                    let size = source.size;
+                    let end = self.load_rdb(&mut replay, source, size, Origin::Base);
                     let end = end.map_err(|error| unusable(Path::new(&name), &error))?;
                     seen += end.bytes;
                     // It is there and waits.

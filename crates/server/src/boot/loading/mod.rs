@@ -1,12 +1,13 @@
 //! Loading the data at the start, from the log or else from the snapshot, while clients that need it are told to come again.
 //!
 //! A snapshot is loaded by several threads (`rdb`). A log is read by one and applied by another, request by request, as its
-//! journal was (`aof`). What is damaged stops the start with the file, the byte and what can be done; nothing is loaded in
-//! part and served.
+//! journal was (`aof`). What is damaged stops the start with the file, the byte and what can be done; nothing is loaded in part
+//! and served. A replica loads what its primary sends (`replacing`).
 
 mod aof;
 mod rdb;
 mod reload;
+mod replacing;
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -33,6 +34,7 @@ impl Engine {
     /// What is wrong, in which file, and what can be done.
     pub fn load(self: &Arc<Self>) -> Result<(), String> {
         self.offer_loading();
+        self.offer_following();
         let begun_ms = clock::monotonic_ms();
         let (loaded, source) = match self.config.flag(Opt::Appendonly) {
             true => (self.load_log().map(|()| true), "append only file"),
@@ -69,7 +71,7 @@ impl Engine {
             }
         };
         self.durability.loading.begin(Instant::now().wall_ms() / 1_000, size);
-        self.load_rdb(&mut Replay::begin(self, 0), source, Origin::Snapshot)
+        self.load_rdb(&mut Replay::begin(self, 0), source, size, Origin::Snapshot)
             .map_err(|error| unusable(&path, &error))?;
         Ok(true)
     }
@@ -78,6 +80,12 @@ impl Engine {
     fn load_log(self: &Arc<Self>) -> Result<(), String> {
         let folder = self.open_log_folder()?;
         folder.told().iter().for_each(|odd| log::warning(odd));
+        match folder.remove_left_over() {
+            Ok(removed) => removed.iter().for_each(|name| {
+                log::notice(&format!("Removed {name}, which a process that died had not finished"));
+            }),
+            Err(error) => log::warning(&cannot("remove what a process that died had not finished", &error)),
+        }
         if folder.is_empty() {
             let has_snapshot = self.load_snapshot()?;
             if has_snapshot {

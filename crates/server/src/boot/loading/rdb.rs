@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use sleeve_disk::BASE_OFFSET_FIELD;
 use sleeve_store::dump_file::{Inserted, Inserter, LoadError};
 use sleeve_store::rdb::file::{Access, Batch, Event, Reader};
+use sleeve_wire::number;
 
 use crate::config::Opt;
 use crate::engine::Engine;
@@ -38,13 +39,15 @@ pub struct End {
     pub bytes: u64,
     /// The journal's offset that it stands for, if it says so.
     pub stands_for: Option<u64>,
+    /// The database that is selected in the primary's journal there, if it says so.
+    pub stream_database: Option<u32>,
 }
 
 /// Threads that take part; the last one of a machine with more would mostly wait for its turn.
 const THREADS: std::ops::RangeInclusive<usize> = 2..=8;
 
 impl Engine {
-    /// Loads a snapshot.
+    /// Loads a snapshot from a file of so many bytes, of which others may follow it.
     ///
     /// # Errors
     /// What is wrong with it, and at which byte. Some of it may be loaded then.
@@ -52,15 +55,18 @@ impl Engine {
         &self,
         replay: &mut Replay,
         source: impl Read + Send,
+        size: u64,
         origin: Origin,
     ) -> Result<End, String> {
         let now = Instant::now();
         let now_ms = if origin == Origin::Base { i64::MIN } else { now.wall_ms() };
         let mut reader = Reader::new(source, self.limits(now_ms));
+        reader.expect_size(size);
         if !self.config.flag(Opt::Rdbchecksum) {
             reader.trust_sum();
         }
-        let file = File { reader, replay, now, told: 0, delayed: 0, is_over: false, stands_for: None, failed: None };
+        let file =
+            File { reader, replay, now, told: 0, delayed: 0, is_over: false, said: Said::default(), failed: None };
         let file = Mutex::new(file);
         let keep = || self.keep(&file, now, now_ms);
         let count = available_parallelism().map_or(1, |count| count.get()).clamp(*THREADS.start(), *THREADS.end());
@@ -69,12 +75,13 @@ impl Engine {
             (1..count).for_each(|_| _ = threads::start_within(scope, "loading", keep));
             keep();
         });
-        let File { reader, stands_for, failed, .. } = file.into_inner();
+        let File { reader, said, failed, .. } = file.into_inner();
         if failed.is_none() {
             let (loaded, expired) = self.durability.loading.keys();
             log::notice(&format!("Done loading RDB, keys loaded: {loaded}, keys expired: {expired}."));
         }
-        failed.map_or(Ok(End { bytes: reader.offset(), stands_for }), |(_, why)| Err(why))
+        let Said { stands_for, stream_database } = said;
+        failed.map_or(Ok(End { bytes: reader.offset(), stands_for, stream_database }), |(_, why)| Err(why))
     }
 
     /// The life of one of the threads.
@@ -94,6 +101,13 @@ impl Engine {
     }
 }
 
+/// What it says of where it stands.
+#[derive(Debug, Clone, Copy, Default)]
+struct Said {
+    stands_for: Option<u64>,
+    stream_database: Option<u32>,
+}
+
 /// The file, for whose turn it is.
 struct File<'a, R> {
     reader: Reader<R>,
@@ -105,7 +119,7 @@ struct File<'a, R> {
     delayed: u64,
     /// Nothing more is read.
     is_over: bool,
-    stands_for: Option<u64>,
+    said: Said,
     /// The byte at which what is wrong begins, and what it is.
     failed: Option<(u64, String)>,
 }
@@ -152,7 +166,10 @@ impl<R: Read> File<'_, R> {
                 }
             }
             Event::Aux { name, value } if name == BASE_OFFSET_FIELD.as_bytes() => {
-                self.stands_for = std::str::from_utf8(&value).ok().and_then(|text| text.parse().ok());
+                self.said.stands_for = number::parse_i64(&value).and_then(|offset| u64::try_from(offset).ok());
+            }
+            Event::Aux { name, value } if name == b"repl-stream-db" => {
+                self.said.stream_database = number::parse_i64(&value).and_then(|database| u32::try_from(database).ok());
             }
             Event::End => self.is_over = true,
             Event::Aux { name, value } => self.tell_about(engine, &name, &value),

@@ -28,9 +28,9 @@ use crate::execute::serve_blocked;
 use crate::host::clock::Instant;
 use crate::host::log;
 
-/// What has stepped aside.
-struct Aside {
-    store: Store,
+/// The data that was there before, which has stepped aside.
+pub(super) struct PreviousData {
+    pub(super) store: Store,
     libraries: Libraries,
 }
 
@@ -64,7 +64,7 @@ impl Engine {
     }
 
     /// From here on nobody sees or changes data, and no snapshot is being written.
-    fn begin_loading(&self) {
+    pub(super) fn begin_loading(&self) {
         loop {
             self.durability.snapshots.wait_until_over();
             let spare = Spare::default();
@@ -82,7 +82,7 @@ impl Engine {
         }
     }
 
-    fn lock_all<'s>(&'s self, spare: &'s Spare) -> Locks<'s> {
+    pub(super) fn lock_all<'s>(&'s self, spare: &'s Spare) -> Locks<'s> {
         let recorder = Recorder::new(&self.journal, &self.offsets, spare);
         let mut locks = Locks::new(&self.store, &self.all_or_each, recorder);
         _ = locks.take_all_unless(|| false);
@@ -97,28 +97,40 @@ impl Engine {
                 return Err(NotLoaded::Unsaved);
             }
         }
-        self.finish_aborted_snapshot();
-        let aside = Aside { store: self.store.sibling(), libraries: self.scripts.libraries() };
-        self.change_places(&aside.store);
-        self.scripts.replace_libraries(Libraries::default());
+        let previous = self.set_aside();
         let loaded = match what {
             Again::Snapshot { is_added, replaces, .. } => {
-                self.load_snapshot_again().and_then(|()| if is_added { self.add(&aside, replaces) } else { Ok(()) })
+                self.load_snapshot_again().and_then(|()| if is_added { self.add(&previous, replaces) } else { Ok(()) })
             }
             Again::Log => self.load_log_again(),
         };
         match loaded {
             Ok(()) => {
-                self.tell_of_all(&aside.store);
+                self.tell_of_all(&previous.store);
                 Ok(())
             }
             Err(why) => {
-                self.change_places(&aside.store);
-                self.scripts.replace_libraries(aside.libraries);
+                self.bring_back(previous);
                 Err(NotLoaded::Bad(why))
             }
         }
         // What has no place any more is freed here, without a lock.
+    }
+
+    /// Has all data step aside, so that there is none.
+    pub(super) fn set_aside(&self) -> PreviousData {
+        self.finish_aborted_snapshot();
+        let previous = PreviousData { store: self.store.sibling(), libraries: self.scripts.libraries() };
+        self.change_places(&previous.store);
+        self.scripts.replace_libraries(Libraries::default());
+        previous
+    }
+
+    /// Brings back what has stepped aside, in place of what there is.
+    pub(super) fn bring_back(&self, previous: PreviousData) {
+        self.change_places(&previous.store);
+        self.scripts.replace_libraries(previous.libraries);
+        // What was loaded is freed here, without a lock.
     }
 
     fn change_places(&self, other: &Store) {
@@ -168,9 +180,9 @@ impl Engine {
     }
 
     /// Adds to what was loaded what has stepped aside.
-    fn add(&self, aside: &Aside, replaces: bool) -> Result<(), String> {
+    fn add(&self, previous: &PreviousData, replaces: bool) -> Result<(), String> {
         let mut libraries = self.scripts.libraries();
-        for library in aside.libraries.iter() {
+        for library in previous.libraries.iter() {
             let is_there = libraries.get(&library.name).is_some();
             if is_there && !replaces {
                 return Err(format!("The library '{}' is there already", library.name));
@@ -183,18 +195,18 @@ impl Engine {
             }
         }
         let shards = 0..self.store.shards();
-        let shared = |shard| self.store.lock(shard).shared_key(&aside.store.lock(shard));
+        let shared = |shard| self.store.lock(shard).shared_key(&previous.store.lock(shard));
         if let Some(shared) = shards.clone().find_map(shared).filter(|_| !replaces) {
             let key = shared.key.escape_ascii();
             return Err(format!("The key \"{key}\" of database {} is there already", shared.database));
         }
-        shards.for_each(|shard| self.store.lock(shard).absorb(&mut aside.store.lock(shard)));
+        shards.for_each(|shard| self.store.lock(shard).absorb(&mut previous.store.lock(shard)));
         self.scripts.replace_libraries(libraries);
         Ok(())
     }
 
     /// Tells those who watch keys, have them in a cache or wait for them that all of them are others now.
-    fn tell_of_all(self: &Arc<Self>, before: &Store) {
+    pub(super) fn tell_of_all(self: &Arc<Self>, before: &Store) {
         let now_ms = Instant::now().wall_ms();
         let databases = 0..self.store.databases() as u32;
         let (mut pending, spare) = (Pending::default(), Spare::default());

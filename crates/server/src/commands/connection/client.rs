@@ -246,7 +246,7 @@ pub fn unblock(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
             cx.counters.errors_replied.add(1);
             cx.counters.commands[waiter.row.id as usize].failed.add(1);
         } else {
-            waiter.on_timeout.write(&mut reply.bytes, waiter.protocol, cx.engine.synced_offset());
+            waiter.on_timeout.write(&mut reply.bytes, waiter.protocol, |offset| cx.engine.reached(offset));
         }
         let letter = Letter::Unblock { id: waiter.client.id, ticket: waiter.ticket, reply };
         cx.post(&waiter.client.mailbox, letter);

@@ -1,7 +1,10 @@
 //! Which clients CLIENT LIST and CLIENT KILL mean.
 
+use std::sync::atomic::Ordering;
+
 use sleeve_wire::number;
 
+use crate::config::ClientClass;
 use crate::engine::clients::client_info::ClientInfo;
 use crate::request::Request;
 use crate::request::error::Error;
@@ -17,9 +20,9 @@ pub struct Filter {
     pub local_address: Option<String>,
     /// In this user.
     pub user: Option<Box<[u8]>>,
-    /// Listens to channels, or does not: there are no other types of clients,
-    pub listening: Option<bool>,
-    /// so that these fit nobody.
+    /// Of this type.
+    pub kind: Option<ClientClass>,
+    /// Of a type that no client is.
     pub none: bool,
     /// Not this one.
     pub except: Option<u64>,
@@ -67,9 +70,10 @@ impl Filter {
 
     fn take_type(&mut self, name: &[u8]) -> Result<(), Error> {
         match name.to_ascii_lowercase().as_slice() {
-            b"normal" => self.listening = Some(false),
-            b"pubsub" => self.listening = Some(true),
-            b"slave" | b"replica" | b"master" => self.none = true,
+            b"normal" => self.kind = Some(ClientClass::Normal),
+            b"pubsub" => self.kind = Some(ClientClass::Pubsub),
+            b"slave" | b"replica" => self.kind = Some(ClientClass::Replica),
+            b"master" => self.none = true,
             _ => return Err(Error::naming("ERR Unknown client type '{}'", &[name])),
         }
         Ok(())
@@ -78,12 +82,23 @@ impl Filter {
     /// Whether a client fits.
     pub fn admits(&self, client: &ClientInfo) -> bool {
         !self.none
-            && self.listening.is_none_or(|listening| listening == client.is_listening())
+            && self.kind.is_none_or(|kind| kind == class_of(client))
             && self.ids.as_ref().is_none_or(|ids| ids.contains(&client.id))
             && self.address.as_ref().is_none_or(|address| *address == client.address)
             && self.local_address.as_ref().is_none_or(|address| *address == client.local_address)
             && self.user.as_ref().is_none_or(|user| *user == client.names.lock().user)
             && self.except != Some(client.id)
+    }
+}
+
+/// The type of a client.
+fn class_of(client: &ClientInfo) -> ClientClass {
+    if client.is_replica.load(Ordering::Relaxed) {
+        ClientClass::Replica
+    } else if client.is_listening() {
+        ClientClass::Pubsub
+    } else {
+        ClientClass::Normal
     }
 }
 

@@ -119,7 +119,8 @@ pub fn restore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         (_, true) => Some(ttl_ms),
         (_, false) => Some(cx.now.wall_ms().saturating_add(ttl_ms)),
     };
-    let was_there = cx.take_off(Cause::Uncounted, key).is_some();
+    let replaced = cx.take_off(Cause::Uncounted, key);
+    let was_there = replaced.map(|garbage| cx.free(garbage, Opt::LazyfreeLazyServerDel)).is_some();
     let is_over = at_ms.is_some_and(|at_ms| at_ms <= now_ms);
     if is_over || !loaded.put(UnderKey(cx, key)) {
         if was_there {

@@ -63,7 +63,7 @@ fn set_deadline(cx: &mut Cx<'_>, key: Key<'_>, deadline_ms: i64, condition: Cond
         return false;
     }
     if deadline_ms <= due_ms {
-        cx.remove(key);
+        cx.remove(key, Opt::LazyfreeLazyExpire);
         cx.notify(EventClass::Generic, "del", key);
         cx.record(&[cx.removal(Opt::LazyfreeLazyExpire), key.name]);
         return true;

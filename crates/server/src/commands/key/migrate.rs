@@ -11,6 +11,7 @@ use std::time::Duration;
 use sleeve_wire::number;
 
 use super::dump;
+use crate::config::Opt;
 use crate::context::Cx;
 use crate::context::notifications::EventClass;
 use crate::engine::migrate_target::{Address, Answer, Broken, Phase, Target};
@@ -158,7 +159,7 @@ fn remove(cx: &mut Cx<'_>, taken: &[Key<'_>]) {
     let mut effect: Vec<&[u8]> = vec![b"DEL"];
     for key in taken {
         // A key that is named twice is gone by now.
-        if cx.remove(*key) {
+        if cx.remove(*key, Opt::LazyfreeLazyServerDel) {
             cx.notify(EventClass::Generic, "del", *key);
             effect.push(key.name);
         }

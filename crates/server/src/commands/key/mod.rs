@@ -53,7 +53,7 @@ pub fn del(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     }
     let mut removed = 0;
     for key in request.keys() {
-        if cx.remove(key) {
+        if cx.take_off(Cause::Command, key).is_some() {
             cx.notify(EventClass::Generic, "del", key);
             removed += 1;
         }

@@ -10,6 +10,7 @@ use sleeve_store::{Digits, List, Map, ValueRef};
 use sleeve_wire::number;
 
 use crate::acl::may_access_all_keys;
+use crate::config::Opt;
 use crate::context::notifications::EventClass;
 use crate::context::{Cx, ELEMENTS_MAX};
 use crate::engine::values;
@@ -253,7 +254,7 @@ fn store(cx: &mut Cx<'_>, key: Key<'_>, rows: &[Row]) {
         }
     }
     if rows.is_empty() {
-        if cx.remove(key) {
+        if cx.remove(key, Opt::LazyfreeLazyServerDel) {
             cx.notify(EventClass::Generic, "del", key);
         }
     } else {

@@ -81,6 +81,7 @@ pub fn reset_stat(cx: &mut Cx<'_>) -> Outcome {
     cx.engine.rates.reset();
     cx.engine.lazy_free.forget();
     cx.engine.acl.log.reset_counts();
+    cx.engine.replication.replicas.syncs.reset();
     cx.reply().ok();
     Ok(())
 }
@@ -116,9 +117,12 @@ fn apply(cx: &Cx<'_>, option: Opt) -> Result<(), String> {
             cx.engine.journal.set_bytes_max(bytes);
         }
         Opt::Appendonly => cx.engine.handle().switch_log(config.flag(option))?,
+        Opt::ReplBacklogSize => cx.engine.journal.set_backlog_bytes(config.memory(option)),
+        Opt::MinReplicasToWrite | Opt::MinReplicasMaxLag => cx.engine.weigh_replicas(cx.now),
         Opt::Appendfsync => cx.engine.apply_sync_policy(),
         Opt::AofChecksums | Opt::AofTimestampEnabled => cx.engine.apply_log_options(),
         Opt::AofDisableAutoGc => cx.engine.remove_history(),
+        Opt::ReplicaReadOnly | Opt::ReplicaServeStaleData => cx.engine.note_role(),
         Opt::Save | Opt::StopWritesOnBgsaveError => cx.engine.apply_save_rules(),
         Opt::Requirepass => cx.engine.acl.set_default_password(&config.text(option)),
         Opt::Loglevel => log::set_level(config.log_level()),

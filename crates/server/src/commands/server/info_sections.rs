@@ -8,12 +8,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use sleeve_wire::commands;
 
+use super::info_replica;
 use super::info_writer::Lines;
 use crate::acl::Reason;
 use crate::config::Opt;
 use crate::context::Cx;
 use crate::engine::Engine;
 use crate::engine::durability::snapshots::Purpose;
+use crate::engine::replication::{Id, ReplicaState, Replication};
 use crate::host::allocator;
 use crate::host::facts;
 use crate::messaging::message::Kind;
@@ -60,7 +62,7 @@ pub fn clients(cx: &mut Cx<'_>, lines: &mut Lines) {
         clients.iter().map(|client| of(client)).max().unwrap_or(0)
     };
     let watching = clients.iter().map(|client| client.watched.load(Ordering::Relaxed)).filter(|watched| *watched != 0);
-    lines.add("connected_clients", clients.len());
+    lines.add("connected_clients", clients.len().saturating_sub(cx.engine.replication.replicas.len()));
     lines.add("cluster_connections", 0);
     lines.add("maxclients", cx.engine.config.number(Opt::Maxclients));
     lines.add("client_recent_max_input_buffer", most(|client| client.input_bytes.load(Ordering::Relaxed)));
@@ -101,13 +103,17 @@ pub fn memory(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("maxmemory_policy", engine.config.choice(Opt::MaxmemoryPolicy));
     lines.add("mem_fragmentation_ratio", format!("{:.2}", resident_bytes as f64 / used_bytes.max(1) as f64));
     lines.add("mem_fragmentation_bytes", resident_bytes as i64 - used_bytes as i64);
-    lines.zeros(&["mem_not_counted_for_evict", "mem_replication_backlog", "mem_clients_slaves"]);
+    let (lagging, backlog) = (engine.journal.lagging_bytes(), engine.journal.backlog().map_or(0, |kept| kept.len));
+    lines.add("mem_not_counted_for_evict", lagging);
+    lines.add("mem_replication_backlog", backlog);
+    lines.zeros(&["mem_clients_slaves"]);
     lines.add("mem_clients_normal", memory_use.clients);
     lines.zeros(&["mem_cluster_links", "mem_aof_buffer"]);
     lines.add("mem_journal", memory_use.journal);
     lines.add("mem_tracking", memory_use.tracking);
     lines.add("mem_allocator", allocator::chosen().map_or("unknown", |allocator| allocator.name));
-    lines.zeros(&["mem_total_replication_buffers", "mem_overhead_db_hashtable_rehashing", "active_defrag_running"]);
+    lines.add("mem_total_replication_buffers", backlog + lagging);
+    lines.zeros(&["mem_overhead_db_hashtable_rehashing", "active_defrag_running"]);
     lines.add("lazyfree_pending_objects", engine.lazy_free.pending());
     lines.add("lazyfreed_objects", engine.lazy_free.done());
 }
@@ -171,7 +177,7 @@ pub fn persistence(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("current_save_keys_processed", done);
     lines.add("current_save_keys_total", all);
     lines.add("rdb_changes_since_last_save", engine.stats.changes().saturating_sub(snapshots.saved_changes));
-    lines.add("rdb_bgsave_in_progress", u8::from(is_running(Purpose::File)));
+    lines.add("rdb_bgsave_in_progress", u8::from(is_running(Purpose::File) || is_running(Purpose::Replicas)));
     lines.add("rdb_last_save_time", snapshots.last_save_s);
     lines.add("rdb_last_bgsave_status", status(snapshots.file_ok));
     lines.add("rdb_last_bgsave_time_sec", took_s(snapshots.file_took_s));
@@ -228,7 +234,10 @@ pub fn stats(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("instantaneous_input_repl_kbps", "0.00");
     lines.add("instantaneous_output_repl_kbps", "0.00");
     lines.add("rejected_connections", totals.connections_rejected);
-    lines.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
+    let syncs = &cx.engine.replication.replicas.syncs;
+    lines.add("sync_full", syncs.full.load(Ordering::Relaxed));
+    lines.add("sync_partial_ok", syncs.partial.load(Ordering::Relaxed));
+    lines.add("sync_partial_err", syncs.refused.load(Ordering::Relaxed));
     lines.add("expired_keys", totals.expired);
     lines.add("expired_stale_perc", format!("{:.2}", cx.engine.rates.stale_percent()));
     lines.add("expired_time_cap_reached_count", totals.expiry_capped);
@@ -267,21 +276,40 @@ pub fn stats(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("acl_access_denied_channel", refused.count(Reason::Channel));
 }
 
-/// A master without replicas. Its replication offset is the journal's.
+/// A master or a replica, and the replicas that it feeds. Its replication offset is the journal's.
 pub fn replication(cx: &mut Cx<'_>, lines: &mut Lines) {
-    lines.add("role", "master");
-    lines.add("connected_slaves", 0);
+    let (engine, now) = (cx.engine, cx.now);
+    let Replication { ids, replicas, role } = &engine.replication;
+    let shown: Vec<_> = replicas.all().into_iter().filter_map(|replica| Some((replica.state()?, replica))).collect();
+    match role.link() {
+        Some(link) => info_replica::fields(engine, &link, now, lines),
+        None => lines.add("role", "master"),
+    }
+    lines.add("connected_slaves", shown.len());
+    if let Some(good) = engine.good_replicas(now) {
+        lines.add("min_slaves_good_slaves", good);
+    }
+    for (number, (state, replica)) in shown.iter().enumerate() {
+        let lag_s = match state {
+            ReplicaState::Online => replica.silent_ms(now.monotonic_ms()) / 1_000,
+            ReplicaState::WaitBgsave | ReplicaState::SendBulk => 0,
+        };
+        let (address, port, offset) = (replica.address(), replica.told.lock().port, replica.acked());
+        let state = state.name();
+        let line = format!("ip={address},port={port},state={state},offset={offset},lag={lag_s}");
+        lines.add(&format!("slave{number}"), line);
+    }
     lines.add("master_failover_state", "no-failover");
-    lines.add("master_replid", &cx.engine.run_id);
-    lines.add("master_replid2", "0".repeat(40));
-    lines.add("master_repl_offset", cx.engine.journal.end());
-    lines.add("second_repl_offset", -1);
-    lines.zeros(&[
-        "repl_backlog_active",
-        "repl_backlog_size",
-        "repl_backlog_first_byte_offset",
-        "repl_backlog_histlen",
-    ]);
+    lines.add("master_replid", ids.id());
+    lines.add("master_replid2", ids.second().map_or("0".repeat(Id::LEN), |(id, _)| id.to_string()));
+    lines.add("master_repl_offset", engine.journal.end());
+    lines.add("second_repl_offset", ids.second().map_or(-1, |(_, end)| end as i64 + 1));
+    let backlog = engine.journal.backlog();
+    lines.add("repl_backlog_active", u8::from(backlog.is_some()));
+    lines.add("repl_backlog_size", engine.config.memory(Opt::ReplBacklogSize));
+    // Redis counts bytes from 1.
+    lines.add("repl_backlog_first_byte_offset", backlog.map_or(0, |backlog| backlog.start + 1));
+    lines.add("repl_backlog_histlen", backlog.map_or(0, |backlog| backlog.len));
 }
 
 /// Time on the processors, in seconds.

@@ -6,6 +6,7 @@ pub mod cluster;
 pub mod config;
 pub mod debug;
 pub mod info;
+mod info_replica;
 pub mod info_sections;
 pub mod info_writer;
 pub mod latency;

@@ -11,6 +11,7 @@ use sleeve_wire::number;
 use sleeve_wire::reply::Writer;
 
 use super::{write, write_within};
+use crate::config::Opt;
 use crate::context::Cx;
 use crate::context::notifications::EventClass;
 use crate::request::error::{Error, Outcome};
@@ -132,7 +133,7 @@ fn store(cx: &mut Cx<'_>, key: Key<'_>, mut result: Set, event: &'static str) {
     if count > 0 {
         cx.set_collection(key, result);
         cx.notify(EventClass::Set, event, key);
-    } else if cx.remove(key) {
+    } else if cx.remove(key, Opt::LazyfreeLazyServerDel) {
         cx.notify(EventClass::Generic, "del", key);
     }
     cx.reply().integer(count as i64);

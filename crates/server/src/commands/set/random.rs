@@ -124,7 +124,7 @@ fn copy(member: ValueRef<'_>, into: &mut Vec<u8>) {
 
 fn pop_all(cx: &mut Cx<'_>, key: Key<'_>) -> Outcome {
     reply_members(cx, key)?;
-    cx.remove(key);
+    cx.remove(key, Opt::LazyfreeLazyServerDel);
     cx.record(&[cx.removal(Opt::LazyfreeLazyServerDel), key.name]);
     cx.notify(EventClass::Set, "spop", key);
     cx.notify(EventClass::Generic, "del", key);

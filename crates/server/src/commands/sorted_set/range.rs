@@ -10,6 +10,7 @@ use sleeve_wire::number;
 
 use super::{read, reply_head, reply_removed, reply_within};
 use crate::commands::set;
+use crate::config::Opt;
 use crate::context::notifications::EventClass;
 use crate::context::{Cx, ELEMENTS_MAX};
 use crate::request::error::{Error, Outcome};
@@ -238,7 +239,7 @@ pub fn store(cx: &mut Cx<'_>, key: Key<'_>, mut result: SortedSet, event: &'stat
     if count > 0 {
         cx.set_collection(key, result);
         cx.notify(EventClass::Zset, event, key);
-    } else if cx.remove(key) {
+    } else if cx.remove(key, Opt::LazyfreeLazyServerDel) {
         cx.notify(EventClass::Generic, "del", key);
     }
     cx.reply().integer(count as i64);

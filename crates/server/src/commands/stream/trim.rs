@@ -135,6 +135,8 @@ impl Options {
             };
         };
         trim.removed_max = match (limit, trim.in_blocks) {
+            // Others leave LIMIT behind what they put into the place of `~`.
+            (_, false) if cx.state.is_replaying => None,
             (Some(_), false) => return Err(LIMIT_WITHOUT_TILDE),
             (Some(0), true) | (None, false) => None,
             (limit, true) => limit.or(Some(match cx.engine.config.number(Opt::StreamNodeMaxEntries) {

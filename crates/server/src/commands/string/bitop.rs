@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use sleeve_store::{Deadline, Digits, Value};
 
+use crate::config::Opt;
 use crate::context::Cx;
 use crate::context::notifications::EventClass;
 use crate::request::Request;
@@ -32,7 +33,7 @@ pub fn bitop(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let result = fold(cx, request, operation)?;
     let (destination, len) = (request.key(0), result.len());
     match len {
-        0 if cx.remove(destination) => cx.notify(EventClass::Generic, "del", destination),
+        0 if cx.remove(destination, Opt::LazyfreeLazyServerDel) => cx.notify(EventClass::Generic, "del", destination),
         0 => {}
         1..=COPIED_BYTES_MAX => cx.set(destination, &Value::Raw(&result), Deadline::Clear),
         _ => cx.set(destination, &Value::Shared(Arc::new(result)), Deadline::Clear),

@@ -162,7 +162,7 @@ pub fn getset(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 pub fn getdel(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let key = request.key(0);
     if cx.reply_value(key)? {
-        cx.remove(key);
+        cx.remove(key, Opt::LazyfreeLazyUserDel);
         cx.notify(EventClass::Generic, "del", key);
         cx.record(&[b"DEL", key.name]);
     } else {
@@ -185,7 +185,7 @@ pub fn getex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     };
     match at_ms {
         Some(at_ms) if at_ms <= cx.due_ms => {
-            cx.remove(key);
+            cx.remove(key, Opt::LazyfreeLazyExpire);
             cx.notify(EventClass::Generic, "del", key);
             cx.record(&[cx.removal(Opt::LazyfreeLazyExpire), key.name]);
         }

@@ -5,6 +5,7 @@
 //! reply. [`Tls`] keeps what new connections begin with, which CONFIG SET replaces while it runs: connections that stand go
 //! on with what they began with. A channel belongs to one thread, [`Tls`] to any.
 
+mod outgoing;
 mod sessions;
 mod settings;
 
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use rustls::{ServerConfig, ServerConnection};
 
+pub use outgoing::load as load_for_primaries;
 pub use settings::load;
 
 /// What new connections begin with, if the options name a certificate.

@@ -47,7 +47,9 @@ pub fn load(config: &Config) -> Result<Arc<ServerConfig>, String> {
     Ok(Arc::new(made))
 }
 
-fn own_certificate(config: &Config) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), String> {
+pub(super) fn own_certificate(
+    config: &Config,
+) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), String> {
     let file = path(config, Opt::TlsCertFile).ok_or("No tls-cert-file configured!")?;
     let key_file = path(config, Opt::TlsKeyFile).ok_or("No tls-key-file configured!")?;
     let chain = certificates(&file)?;
@@ -87,7 +89,7 @@ fn verifier(config: &Config, provider: &Arc<CryptoProvider>) -> Result<Option<Ar
     builder.build().map(Some).map_err(|error| format!("Failed to configure CA certificate(s): {error}"))
 }
 
-fn trusted(config: &Config) -> Result<RootCertStore, String> {
+pub(super) fn trusted(config: &Config) -> Result<RootCertStore, String> {
     let (file, folder) = (path(config, Opt::TlsCaCertFile), path(config, Opt::TlsCaCertDir));
     let mut files: Vec<PathBuf> = file.into_iter().collect();
     if let Some(folder) = folder {
@@ -123,7 +125,7 @@ fn path(config: &Config, option: Opt) -> Option<PathBuf> {
 }
 
 /// `tls-protocols`: the versions that are spoken; empty is all.
-fn versions(config: &Config) -> Result<Vec<&'static SupportedProtocolVersion>, String> {
+pub(super) fn versions(config: &Config) -> Result<Vec<&'static SupportedProtocolVersion>, String> {
     let text = config.text(Opt::TlsProtocols);
     let text = String::from_utf8_lossy(&text);
     let mut versions: Vec<&'static SupportedProtocolVersion> = Vec::new();
@@ -138,7 +140,7 @@ fn versions(config: &Config) -> Result<Vec<&'static SupportedProtocolVersion>, S
 }
 
 /// `tls-ciphersuites` (TLS 1.3) and `tls-ciphers` (TLS 1.2), in the names of RFC 8446 and of OpenSSL; empty is all.
-fn restrict_suites(config: &Config, provider: &mut CryptoProvider) -> Result<(), String> {
+pub(super) fn restrict_suites(config: &Config, provider: &mut CryptoProvider) -> Result<(), String> {
     let mut wanted = Vec::new();
     for (option, is_new) in [(Opt::TlsCiphersuites, true), (Opt::TlsCiphers, false)] {
         let text = config.text(option);

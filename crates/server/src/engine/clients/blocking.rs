@@ -1,4 +1,4 @@
-//! Who waits for which key.
+//! Blocked clients: the keys that each waits for, and in which order they are served.
 //!
 //! A blocking command that finds nothing leaves a [`Waiter`] here: under each of its keys with a *narrowed request*, which
 //! is the command for that key alone (`BLPOP a b 0` waits on `b` with `BLPOP b 0`). Whoever changes a key marks it; when
@@ -58,28 +58,40 @@ pub enum OnTimeout {
     Null,
     /// The null that is no array.
     NullArray,
-    /// Nobody: the count of those that were waited for.
-    Zero,
-    /// How many disks have what the client has done, here and elsewhere: the journal up to this offset.
+    /// How many replicas have applied what the client has done: the journal up to this offset.
+    Replicas(u64),
+    /// How many disks have it, here and elsewhere.
     Disks(u64),
 }
 
+/// Who has the journal up to an offset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reached {
+    /// So many replicas have applied it.
+    pub applied: usize,
+    /// So many replicas have it on their disks.
+    pub synced: usize,
+    /// This server has it on its own disk.
+    pub own_disk: bool,
+}
+
 impl OnTimeout {
-    /// Appends the answer, where this disk has the journal up to `synced`.
-    pub fn write(self, out: &mut Vec<u8>, protocol: Protocol, synced: Option<u64>) {
-        self.put(&mut Writer::new(out, protocol), synced);
+    /// Appends the answer, where `reached` says who has the journal up to an offset.
+    pub fn write(self, out: &mut Vec<u8>, protocol: Protocol, reached: impl FnOnce(u64) -> Reached) {
+        self.put(&mut Writer::new(out, protocol), reached);
     }
 
     /// As [`OnTimeout::write`], into a reply that is being written.
-    pub fn put(self, reply: &mut Writer<'_>, synced: Option<u64>) {
+    pub fn put(self, reply: &mut Writer<'_>, reached: impl FnOnce(u64) -> Reached) {
         match self {
             Self::Null => reply.null(),
             Self::NullArray => reply.null_array(),
-            Self::Zero => reply.integer(0),
+            Self::Replicas(offset) => reply.integer(reached(offset).applied as i64),
             Self::Disks(offset) => {
+                let reached = reached(offset);
                 reply.array(2);
-                reply.integer(i64::from(synced.is_some_and(|synced| synced >= offset)));
-                reply.integer(0);
+                reply.integer(i64::from(reached.own_disk));
+                reply.integer(reached.synced as i64);
             }
         }
     }
@@ -116,14 +128,14 @@ pub struct Waiter {
     /// What it is answered then.
     pub on_timeout: OnTimeout,
     /// Where it waits, and for what.
-    aims: Vec<Aim>,
+    keys: Vec<WaitedKey>,
     bytes: usize,
     is_done: Mutex<bool>,
 }
 
 /// One of a waiter's keys.
 #[derive(Debug)]
-struct Aim {
+struct WaitedKey {
     key: DatabaseKey,
     hash: Hash,
     kind: Kind,
@@ -132,7 +144,7 @@ struct Aim {
 }
 
 /// What a key that is waited for costs here beside its name: an entry of a table that is not full, and a queue.
-const AIM_BYTES: usize = 400;
+const WAITED_KEY_BYTES: usize = 400;
 
 /// The right to end one waiter's waiting, alone. Dropped without [`Claim::finish`], the waiting goes on.
 #[derive(Debug)]
@@ -150,8 +162,8 @@ impl Waiter {
     }
 
     /// The request to be run for one of its keys.
-    pub fn request(&self, aim: usize) -> &OwnedArgs {
-        &self.aims[aim].request
+    pub fn request(&self, index: usize) -> &OwnedArgs {
+        &self.keys[index].request
     }
 
     /// What it takes, in bytes; its keys stand here once more.
@@ -160,15 +172,15 @@ impl Waiter {
     }
 
     /// Whether what is under one of its keys now is worth running the request for.
-    pub fn wants(&self, aim: usize, kind: Option<Kind>) -> bool {
-        let aim = &self.aims[aim];
-        aim.even_gone || kind == Some(aim.kind)
+    pub fn wants(&self, index: usize, kind: Option<Kind>) -> bool {
+        let key = &self.keys[index];
+        key.even_gone || kind == Some(key.kind)
     }
 }
 
-impl Aim {
+impl WaitedKey {
     fn bytes(&self) -> usize {
-        size_of::<Self>() + AIM_BYTES + 2 * self.key.name.len() + self.request.heap_len()
+        size_of::<Self>() + WAITED_KEY_BYTES + 2 * self.key.name.len() + self.request.heap_len()
     }
 }
 
@@ -203,7 +215,7 @@ struct Waiters {
     clients: HashMap<u64, Arc<Waiter>>,
 }
 
-/// Who waits for one key, by ticket, each with the number of its aim.
+/// Who waits for one key, by ticket, each with the number of the key among the waiter's own.
 #[derive(Debug, Default)]
 struct Queue {
     waiters: BTreeMap<u64, (Arc<Waiter>, usize)>,
@@ -246,15 +258,15 @@ impl Blocking {
     /// Enters a client that waits. The shards of all its keys are locked.
     pub fn enter(&self, arrival: NewWaiter<'_>, block: Block<'_>) -> Arc<Waiter> {
         let database = arrival.database;
-        let aim = |wait: Wait<'_>| Aim {
+        let waited = |wait: Wait<'_>| WaitedKey {
             key: DatabaseKey { database, name: wait.key.name.into() },
             hash: wait.key.hash,
             kind: wait.kind,
             even_gone: wait.even_gone,
             request: wait.request,
         };
-        let aims: Vec<Aim> = block.waits.into_iter().map(aim).collect();
-        let bytes = size_of::<Waiter>() + aims.iter().map(Aim::bytes).sum::<usize>();
+        let keys: Vec<WaitedKey> = block.waits.into_iter().map(waited).collect();
+        let bytes = size_of::<Waiter>() + keys.iter().map(WaitedKey::bytes).sum::<usize>();
         let mut waiters = self.waiters.lock();
         waiters.last_ticket += 1;
         let waiter = Arc::new(Waiter {
@@ -267,20 +279,20 @@ impl Blocking {
             no_touch: arrival.no_touch,
             deadline_ms: arrival.deadline_ms,
             on_timeout: block.on_timeout,
-            aims,
+            keys,
             bytes,
             is_done: Mutex::new(false),
         });
         waiter.client.blocked.store(true, Ordering::Relaxed);
         waiters.clients.insert(waiter.client.id, Arc::clone(&waiter));
-        for (index, aim) in waiter.aims.iter().enumerate() {
-            let queue = waiters.queues.entry(aim.key.clone()).or_default();
+        for (index, waited) in waiter.keys.iter().enumerate() {
+            let queue = waiters.queues.entry(waited.key.clone()).or_default();
             // A key that is named twice is waited for once, with its first request.
             if let std::collections::btree_map::Entry::Vacant(vacant) = queue.waiters.entry(waiter.ticket) {
                 vacant.insert((Arc::clone(&waiter), index));
-                queue.even_gone += usize::from(aim.even_gone);
+                queue.even_gone += usize::from(waited.even_gone);
                 self.waits.fetch_add(1, Ordering::Relaxed);
-                self.cell(aim.hash).fetch_add(1, Ordering::Relaxed);
+                self.cell(waited.hash).fetch_add(1, Ordering::Relaxed);
             }
         }
         drop(waiters);
@@ -290,17 +302,17 @@ impl Blocking {
     fn strike_out(&self, waiter: &Waiter) {
         let mut waiters = self.waiters.lock();
         waiters.clients.remove(&waiter.client.id);
-        for aim in &waiter.aims {
-            let Some(queue) = waiters.queues.get_mut(&aim.key) else { continue };
+        for waited in &waiter.keys {
+            let Some(queue) = waiters.queues.get_mut(&waited.key) else { continue };
             if queue.waiters.remove(&waiter.ticket).is_none() {
                 continue;
             }
-            queue.even_gone -= usize::from(aim.even_gone);
+            queue.even_gone -= usize::from(waited.even_gone);
             if queue.waiters.is_empty() {
-                waiters.queues.remove(&aim.key);
+                waiters.queues.remove(&waited.key);
             }
             self.waits.fetch_sub(1, Ordering::Relaxed);
-            self.cell(aim.hash).fetch_sub(1, Ordering::Relaxed);
+            self.cell(waited.hash).fetch_sub(1, Ordering::Relaxed);
         }
     }
 
@@ -358,7 +370,7 @@ impl Blocking {
     }
 
     /// The first who waits for a key, of those that came after `ticket`, and that what is there now is of use to; with
-    /// the number of its aim.
+    /// the number of the key among the waiter's own.
     pub fn next(&self, key: &DatabaseKey, ticket: u64, kind: Option<Kind>) -> Option<(Arc<Waiter>, usize)> {
         let waiters = self.waiters.lock();
         let queue = waiters.queues.get(key)?;
@@ -366,12 +378,17 @@ impl Blocking {
             return None;
         }
         let mut later = queue.waiters.range((Bound::Excluded(ticket), Bound::Unbounded)).map(|(_, entry)| entry);
-        later.find(|(waiter, aim)| waiter.wants(*aim, kind)).cloned()
+        later.find(|(waiter, index)| waiter.wants(*index, kind)).cloned()
     }
 
     /// What the client with this id waits with, if it does.
     pub fn of_client(&self, id: u64) -> Option<Arc<Waiter>> {
         self.waiters.lock().clients.get(&id).cloned()
+    }
+
+    /// What all clients wait with.
+    pub fn all(&self) -> Vec<Arc<Waiter>> {
+        self.waiters.lock().clients.values().cloned().collect()
     }
 
     /// How many clients wait, for how many keys, and how many of the keys are wanted even when they have gone.

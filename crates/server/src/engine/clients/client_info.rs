@@ -60,6 +60,8 @@ pub struct ClientInfo {
     pub redirect: AtomicI64,
     /// The client that is told instead has gone.
     pub broken: AtomicBool,
+    /// It is a replica of this server.
+    pub is_replica: AtomicBool,
     /// It is shown the commands of all others.
     pub monitors: AtomicBool,
     /// It tracks in broadcasting mode.
@@ -168,6 +170,7 @@ impl ClientInfo {
         let client = self;
         let set = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
         let marks = [
+            ('S', set(&client.is_replica)),
             ('O', set(&client.monitors)),
             ('P', client.is_listening()),
             ('x', client.queued.load(Ordering::Relaxed) >= 0),
@@ -214,6 +217,7 @@ impl Clients {
             listened: Default::default(),
             redirect: AtomicI64::new(-1),
             broken: AtomicBool::new(false),
+            is_replica: AtomicBool::new(false),
             monitors: AtomicBool::new(false),
             broadcast: AtomicBool::new(false),
             input_bytes: AtomicUsize::new(0),

@@ -19,9 +19,9 @@ pub type Flag = Arc<AtomicBool>;
 
 type DatabaseKey = (u32, Box<[u8]>);
 
-/// A flag on a key.
+/// Who watches a key, as the flag that is raised for him.
 #[derive(Debug)]
-struct Hung {
+struct Watcher {
     flag: Flag,
     /// The key's time is over, and was when the flag was hung.
     expired: bool,
@@ -53,14 +53,14 @@ impl Presence {
 #[derive(Debug, Default)]
 pub struct Watches {
     watched: AtomicUsize,
-    flags: Mutex<HashMap<DatabaseKey, Vec<Hung>>>,
+    flags: Mutex<HashMap<DatabaseKey, Vec<Watcher>>>,
 }
 
 impl Watches {
     /// Hangs a flag on a key. `expired` says that the key is there although its time is over.
     pub fn add(&self, database: u32, key: &[u8], flag: &Flag, expired: bool) {
         let mut flags = self.flags.lock();
-        flags.entry((database, key.into())).or_default().push(Hung { flag: Arc::clone(flag), expired });
+        flags.entry((database, key.into())).or_default().push(Watcher { flag: Arc::clone(flag), expired });
         self.watched.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -68,11 +68,11 @@ impl Watches {
     pub fn remove(&self, database: u32, key: &[u8], flag: &Flag) {
         let mut flags = self.flags.lock();
         let place = (database, Box::from(key));
-        if let Some(hung) = flags.get_mut(&place)
-            && let Some(index) = hung.iter().position(|other| Arc::ptr_eq(&other.flag, flag))
+        if let Some(watchers) = flags.get_mut(&place)
+            && let Some(index) = watchers.iter().position(|other| Arc::ptr_eq(&other.flag, flag))
         {
-            hung.swap_remove(index);
-            if hung.is_empty() {
+            watchers.swap_remove(index);
+            if watchers.is_empty() {
                 flags.remove(&place);
             }
             self.watched.fetch_sub(1, Ordering::Relaxed);
@@ -94,30 +94,30 @@ impl Watches {
     #[inline]
     pub fn raise(&self, database: u32, key: &[u8]) {
         if !self.is_empty() {
-            self.raise_hung(database, key);
+            self.raise_flags(database, key);
         }
     }
 
     #[cold]
-    fn raise_hung(&self, database: u32, key: &[u8]) {
+    fn raise_flags(&self, database: u32, key: &[u8]) {
         let flags = self.flags.lock();
-        flags.get(&(database, Box::from(key))).into_iter().flatten().for_each(Hung::raise);
+        flags.get(&(database, Box::from(key))).into_iter().flatten().for_each(Watcher::raise);
     }
 
     /// Raises the flags on one key that is removed because its time has come, except where it had come before WATCH.
     #[inline]
     pub fn raise_expired(&self, database: u32, key: &[u8]) {
         if !self.is_empty() {
-            self.raise_expired_hung(database, key);
+            self.raise_flags_of_expired(database, key);
         }
     }
 
     #[cold]
-    fn raise_expired_hung(&self, database: u32, key: &[u8]) {
+    fn raise_flags_of_expired(&self, database: u32, key: &[u8]) {
         let mut flags = self.flags.lock();
-        for hung in flags.get_mut(&(database, Box::from(key))).into_iter().flatten() {
-            if !std::mem::take(&mut hung.expired) {
-                hung.raise();
+        for watcher in flags.get_mut(&(database, Box::from(key))).into_iter().flatten() {
+            if !std::mem::take(&mut watcher.expired) {
+                watcher.raise();
             }
         }
     }
@@ -125,8 +125,8 @@ impl Watches {
     /// Whether a key's time was over when this flag was hung on it, and the key has not been removed since.
     pub fn was_expired(&self, database: u32, key: &[u8], flag: &Flag) -> bool {
         let flags = self.flags.lock();
-        let mut hung = flags.get(&(database, Box::from(key))).into_iter().flatten();
-        hung.any(|hung| hung.expired && Arc::ptr_eq(&hung.flag, flag))
+        let mut watchers = flags.get(&(database, Box::from(key))).into_iter().flatten();
+        watchers.any(|watcher| watcher.expired && Arc::ptr_eq(&watcher.flag, flag))
     }
 
     /// Raises the flags on the watched keys of a database whose content is about to be replaced (FLUSHDB, SWAPDB): on
@@ -136,16 +136,16 @@ impl Watches {
             return;
         }
         let mut flags = self.flags.lock();
-        for ((_, key), hung) in flags.iter_mut().filter(|((place, _), _)| *place == database) {
+        for ((_, key), watchers) in flags.iter_mut().filter(|((place, _), _)| *place == database) {
             let (present, next) = look(key);
             if (present, next) != (Presence::Missing, Presence::Missing) {
-                hung.iter_mut().for_each(|hung| hung.replace(present, next));
+                watchers.iter_mut().for_each(|watcher| watcher.replace(present, next));
             }
         }
     }
 }
 
-impl Hung {
+impl Watcher {
     /// Raises the flag, unless the client cannot tell the difference: what is over stays over, or is gone.
     fn replace(&mut self, present: Presence, next: Presence) {
         match (self.expired, present, next) {

@@ -4,18 +4,20 @@
 //! be written once more ([`sleeve_disk::log::Log::healing`]).
 
 use std::io;
+use std::io::IoSlice;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use sleeve_disk::log::{Healed, Healing, Health, Log, RewriteLimit, Rotated};
+use sleeve_disk::log::{Healed, Healing, Health, Log, RewriteLimit};
 
 use crate::config::{Config, Opt};
 use crate::engine::durability::closing::Closing;
+use crate::engine::durability::increment_switch::IncrementSwitch;
 use crate::engine::durability::sync_waiters::SyncWaiters;
-use crate::engine::journal::{Journal, Reader};
+use crate::engine::journal::{Journal, Reader, write_select};
 use crate::host::log;
 
 /// When the log is synced: the words of `appendfsync`.
@@ -47,6 +49,8 @@ pub struct LogFile {
     is_open: AtomicBool,
     shown: Shown,
     is_syncing: AtomicBool,
+    /// Where the log that was opened last goes into its next increment.
+    switch: Mutex<Option<Arc<IncrementSwitch>>>,
     /// Held by whoever syncs; see [`LogFile::sync_turn`].
     sync_turn: Mutex<()>,
     /// Somebody wanted to write while somebody else did.
@@ -124,9 +128,10 @@ pub struct OpenLog {
     /// Where it is synced.
     keeper: Reader,
     /// Where in the journal the next increment begins.
-    switch: Option<(u64, Rotated)>,
-    /// The increment that was switched to, or why it was not.
-    switched: Option<io::Result<i64>>,
+    switch: Arc<IncrementSwitch>,
+    /// What an increment begins with that takes up amid another server's journal: a SELECT of this database, which is no part of
+    /// the journal.
+    first_database: Option<u32>,
 }
 
 /// What INFO says of the log.
@@ -181,9 +186,15 @@ impl LogFile {
     pub fn set_open(&self, open: OpenLog) -> u64 {
         let opening = self.next_opening();
         self.lacks_base.store(open.log.is_waiting(), Ordering::Release);
+        *self.switch.lock() = Some(Arc::clone(&open.switch));
         *self.lock() = Some(open);
         self.is_open.store(true, Ordering::Release);
         opening
+    }
+
+    /// Where the open log goes into its next increment; none if there is no log. Waits for nobody who waits for the disk.
+    pub fn switch(&self) -> Option<Arc<IncrementSwitch>> {
+        self.switch.lock().clone().filter(|_| self.is_open())
     }
 
     /// Takes the open log out, if it is one to be taken; its threads end.
@@ -309,8 +320,10 @@ impl LogFile {
                 Some(_) => {}
             }
         }
-        asked.wants_more = false;
-        asked.opening == opening
+        // What is asked of another opening is not for this thread.
+        let is_over = asked.opening != opening;
+        asked.wants_more &= is_over;
+        !is_over
     }
 
     /// Waits for so long; false when this opening of the log is over.
@@ -343,7 +356,14 @@ impl LogFile {
 impl OpenLog {
     /// The journal goes into this log from now on: nothing of it has been appended to it.
     pub fn new(log: Log, journal: &Arc<Journal>) -> Self {
-        Self { log, writer: journal.subscribe(), keeper: journal.subscribe(), switch: None, switched: None }
+        let first_database = journal.copied_database();
+        let (writer, keeper) = (journal.subscribe(), journal.subscribe());
+        Self { log, writer, keeper, switch: Arc::default(), first_database }
+    }
+
+    /// The log alone: the journal is not kept for it any longer.
+    pub fn into_log(self) -> Log {
+        self.log
     }
 
     /// The journal's offset up to which the file has everything.
@@ -357,30 +377,30 @@ impl OpenLog {
     /// What the system says; what is not in the file is written with the next call.
     pub fn write(&mut self, now_s: i64) -> io::Result<()> {
         loop {
-            let room = self.switch.as_ref().map_or(u64::MAX, |(at, _)| at - self.writer.offset());
-            if room == 0 {
-                self.switched = self.switch.take().map(|(_, rotated)| self.log.switch(rotated));
-                continue;
+            let mut slices = self.writer.take(usize::MAX);
+            match self.switch.room(self.writer.offset()) {
+                Some(0) => {
+                    self.first_database = self.switch.make(&mut self.log);
+                    continue;
+                }
+                Some(room) if slices.len() > room => {
+                    slices = self.writer.take(usize::try_from(room).unwrap_or(usize::MAX));
+                }
+                None | Some(_) => {}
             }
-            let slices = self.writer.take(usize::try_from(room).unwrap_or(usize::MAX));
             if slices.is_empty() {
                 return Ok(());
             }
-            self.log.append(slices.offset() + slices.len(), &slices.io_slices(), now_s)?;
+            let mut select = Vec::new();
+            let mut words = slices.io_slices();
+            if let Some(database) = self.first_database {
+                write_select(&mut select, database);
+                words.insert(0, IoSlice::new(&select));
+            }
+            self.log.append(slices.offset() + slices.len(), &words, now_s)?;
+            self.first_database = None;
             self.writer.advance(slices.len());
         }
-    }
-
-    /// Has the journal from this offset on go into another increment. Called with all shards locked: that is where the
-    /// journal ends.
-    pub fn switch_at(&mut self, offset: u64, rotated: Rotated) {
-        self.switch = Some((offset, rotated));
-        self.switched = None;
-    }
-
-    /// What has become of the last switch; none while it is still to come.
-    pub fn take_switched(&mut self) -> Option<io::Result<i64>> {
-        self.switched.take()
     }
 
     /// Lets go of what is synced.
@@ -439,5 +459,20 @@ impl OpenLog {
             healing.append(slices.offset() + slices.len(), &slices.io_slices())?;
         }
         healing.run()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_of_a_log_is_not_for_the_thread_of_the_one_before() {
+        let file = LogFile::default();
+        let (before, now) = (file.next_opening(), file.next_opening());
+        file.ask();
+        assert!(!file.wait_to_be_asked(before, Some(Duration::ZERO)));
+        assert!(file.asked.lock().wants_more);
+        assert!(file.wait_to_be_asked(now, Some(Duration::ZERO)) && !file.asked.lock().wants_more);
     }
 }

@@ -2,6 +2,7 @@
 //! further, the open log, the snapshots, the loading. What is done about them is in `engine/persistence`.
 
 pub mod closing;
+pub mod increment_switch;
 pub mod loading;
 pub mod log_file;
 pub mod snapshots;

@@ -20,6 +20,8 @@ pub enum Purpose {
     File,
     /// A new base of the log.
     Base,
+    /// Replicas that wait for all data.
+    Replicas,
 }
 
 /// Why a snapshot is not begun.
@@ -88,7 +90,7 @@ pub struct Progress {
     pub keys_done: AtomicU64,
     /// Bytes that were handed over and not taken.
     pub waiting: Arc<Waiting>,
-    /// Bytes that were taken and encoded, and are not written.
+    /// Bytes that were taken, and are encoded or held until they can be, and are not written.
     pub encoded_bytes: AtomicUsize,
     /// The most that ever waited for the disk, of both.
     pub waiting_bytes_max: AtomicU64,
@@ -265,11 +267,12 @@ impl Snapshots {
         self.state.lock().status.clone()
     }
 
-    /// Begins one, unless one is being written; `when_done` is taken and done when it is over.
+    /// Begins one, unless one is being written; `when_done` is taken and done when it is over. Whether one was scheduled: this
+    /// is it.
     ///
     /// # Errors
     /// Why not.
-    pub fn begin(&self, purpose: Purpose, now: Instant, when_done: &mut Option<WhenDone>) -> Result<(), Refusal> {
+    pub fn begin(&self, purpose: Purpose, now: Instant, when_done: &mut Option<WhenDone>) -> Result<bool, Refusal> {
         let mut state = self.state.lock();
         if let Some((running, _)) = state.status.running {
             return Err(Refusal::Running(running));
@@ -280,21 +283,22 @@ impl Snapshots {
         state.status.running = Some((purpose, now));
         state.is_awaited = when_done.is_some();
         state.when_done.extend(when_done.take());
-        match purpose {
+        let was_scheduled = match purpose {
             Purpose::File => {
                 state.status.last_try_ms = now.monotonic_ms();
-                state.status.file_scheduled = false;
+                std::mem::take(&mut state.status.file_scheduled)
             }
             Purpose::Base => {
-                state.status.base_scheduled = false;
                 state.status.rewrites += 1;
+                std::mem::take(&mut state.status.base_scheduled)
             }
-        }
+            Purpose::Replicas => false,
+        };
         let Progress { keys_total, keys_done, waiting_bytes_max, longest_hold_ns, .. } = &self.progress;
         for counter in [keys_total, keys_done, waiting_bytes_max, longest_hold_ns] {
             counter.store(0, Ordering::Relaxed);
         }
-        Ok(())
+        Ok(was_scheduled)
     }
 
     /// Has one follow the running one.
@@ -312,6 +316,8 @@ impl Snapshots {
         match purpose {
             Purpose::File => status.file_scheduled = is_scheduled,
             Purpose::Base => status.base_scheduled = is_scheduled,
+            // They are looked after at each tick.
+            Purpose::Replicas => {}
         }
     }
 
@@ -336,11 +342,13 @@ impl Snapshots {
         let took_s = now.monotonic_ms().saturating_sub(began.monotonic_ms()) / 1_000;
         let is_given_up = self.is_aborted.swap(false, Ordering::Relaxed);
         let is_told = is_good || !(is_given_up || state.is_awaited);
-        state.next_ms = if is_good || is_given_up { 0 } else { now.monotonic_ms() + TRY_AGAIN_MS };
+        state.next_ms =
+            if is_good || is_given_up || purpose == Purpose::Replicas { 0 } else { now.monotonic_ms() + TRY_AGAIN_MS };
         let status = &mut state.status;
         match purpose {
             // That nobody wants it any more says nothing about the disk, and whoever waits for it hears it.
             _ if !is_told => {}
+            Purpose::Replicas => {}
             Purpose::File => {
                 (status.file_ok, status.file_took_s) = (is_good, Some(took_s));
                 if is_good {

@@ -3,6 +3,9 @@
 //! Only the last chunk grows. Whoever wants to read it has it sealed, from when on nobody changes it and any number may
 //! share it: nothing is copied for a reader. A chunk goes when all have read it; who still holds a reference keeps its
 //! bytes alive. Not for several threads: the journal's lock guards it.
+//!
+//! Some bytes are for replicas alone. They stand among the others, and where they stand is kept beside them: who reads for a
+//! log is given what is left, who reads for a replica everything.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -20,6 +23,9 @@ pub struct Chunk {
     start: u64,
     bytes: Vec<u8>,
 }
+
+/// Some bytes of a chunk.
+pub type Part = (Arc<Chunk>, Range<usize>);
 
 impl Chunk {
     fn end(&self) -> u64 {
@@ -40,6 +46,8 @@ pub struct Chunks {
     last: Vec<u8>,
     /// The offset one past the newest byte.
     end: u64,
+    /// Where bytes stand that are for replicas alone, in order, none touching the next.
+    for_replicas: VecDeque<Range<u64>>,
     /// Room of the sealed ones.
     sealed_bytes: usize,
     /// What the last sealed chunk held, which is what the next one is expected to hold.
@@ -55,6 +63,11 @@ impl Chunks {
     /// Bytes of memory that are held.
     pub fn memory_bytes(&self) -> usize {
         self.sealed_bytes + self.last.capacity()
+    }
+
+    /// The offset of the oldest byte that is held.
+    pub fn start(&self) -> u64 {
+        self.sealed.front().map_or(self.end - self.last.len() as u64, |chunk| chunk.start)
     }
 
     /// Goes on at an offset. Nothing is held.
@@ -89,6 +102,14 @@ impl Chunks {
         }
     }
 
+    /// Says that the bytes from an offset on, which are there, are for replicas alone. It lies behind all that this was said of.
+    pub fn mark_for_replicas(&mut self, range: Range<u64>) {
+        match self.for_replicas.back_mut() {
+            Some(last) if last.end == range.start => last.end = range.end,
+            _ => self.for_replicas.push_back(range),
+        }
+    }
+
     /// Has the bytes so far change no more.
     fn seal(&mut self) {
         if self.last.is_empty() {
@@ -103,23 +124,64 @@ impl Chunks {
         self.sealed.push_back(Arc::new(Chunk { start: self.end - bytes.len() as u64, bytes }));
     }
 
-    /// The chunks from an offset on, up to `bytes_max` bytes in at most `parts_max` parts; at least one byte if there is one.
-    pub fn from(&mut self, offset: u64, bytes_max: usize, parts_max: usize) -> Vec<(Arc<Chunk>, Range<usize>)> {
+    /// What is for a log from an offset on, which takes up to `bytes_max` bytes in at most `chunks_max` chunks; at least one byte
+    /// if there is one. With the offset behind it.
+    pub fn from(&mut self, offset: u64, bytes_max: usize, chunks_max: usize) -> (Vec<Part>, u64) {
         if self.sealed.back().is_none_or(|chunk| offset.saturating_add(bytes_max as u64) > chunk.end()) {
             self.seal();
         }
         let first = self.sealed.partition_point(|chunk| chunk.end() <= offset);
         let (mut parts, mut at, mut left) = (Vec::new(), offset, bytes_max.max(1));
-        for chunk in self.sealed.range(first..).take(parts_max) {
+        for chunk in self.sealed.range(first..).take(chunks_max) {
             let start = (at - chunk.start) as usize;
             let len = left.min(chunk.bytes.len() - start);
-            parts.push((Arc::clone(chunk), start..start + len));
+            self.add_part(&mut parts, chunk, start..start + len);
             (at, left) = (at + len as u64, left - len);
             if left == 0 {
                 break;
             }
         }
-        parts
+        (parts, at)
+    }
+
+    /// Adds the bytes of a part that are not for replicas alone: where some are, a copy of the others.
+    fn add_part(&self, parts: &mut Vec<Part>, chunk: &Arc<Chunk>, range: Range<usize>) {
+        let (start, end) = (chunk.start + range.start as u64, chunk.start + range.end as u64);
+        let first = self.for_replicas.partition_point(|marked| marked.end <= start);
+        if self.for_replicas.get(first).is_none_or(|marked| marked.start >= end) {
+            return parts.push((Arc::clone(chunk), range));
+        }
+        let (mut bytes, mut at) = (Vec::new(), start);
+        let mut keep = |from: u64, to: u64| {
+            let (from, to) = ((from - chunk.start) as usize, (to - chunk.start) as usize);
+            bytes.extend_from_slice(chunk.part(&(from..to)));
+        };
+        for marked in self.for_replicas.range(first..).take_while(|marked| marked.start < end) {
+            keep(at, marked.start.max(at));
+            at = marked.end.min(end);
+        }
+        keep(at, end);
+        if !bytes.is_empty() {
+            let range = 0..bytes.len();
+            parts.push((Arc::new(Chunk { start, bytes }), range));
+        }
+    }
+
+    /// Appends up to `bytes_max` bytes from an offset on, whomever they are for. Nothing is sealed.
+    pub fn copy(&self, offset: u64, bytes_max: usize, into: &mut Vec<u8>) {
+        let first = self.sealed.partition_point(|chunk| chunk.end() <= offset);
+        let (mut at, mut left) = (offset, bytes_max);
+        let last_start = self.end - self.last.len() as u64;
+        let sealed = self.sealed.range(first..).map(|chunk| (chunk.start, chunk.bytes.as_slice()));
+        for (start, bytes) in sealed.chain([(last_start, self.last.as_slice())]) {
+            let bytes = bytes.get((at - start) as usize..).unwrap_or_default();
+            let bytes = &bytes[..left.min(bytes.len())];
+            into.extend_from_slice(bytes);
+            (at, left) = (at + bytes.len() as u64, left - bytes.len());
+            if left == 0 {
+                break;
+            }
+        }
     }
 
     /// Lets go of what lies before an offset; `freed` gets what may have to be freed, which takes time.
@@ -128,6 +190,7 @@ impl Chunks {
             self.sealed_bytes -= chunk.bytes.capacity();
             freed.push(chunk);
         }
+        while self.for_replicas.pop_front_if(|marked| marked.end <= offset).is_some() {}
         if self.sealed.is_empty() && offset == self.end {
             self.last = Vec::new();
         }
@@ -139,7 +202,10 @@ mod tests {
     use super::*;
 
     fn bytes(chunks: &mut Chunks, offset: u64, bytes_max: usize) -> Vec<u8> {
-        chunks.from(offset, bytes_max, 100).iter().flat_map(|(chunk, range)| chunk.part(range).to_vec()).collect()
+        let (parts, end) = chunks.from(offset, bytes_max, 100);
+        let bytes: Vec<u8> = parts.iter().flat_map(|(chunk, range)| chunk.part(range).to_vec()).collect();
+        assert_eq!(end, offset + bytes.len() as u64);
+        bytes
     }
 
     #[test]
@@ -174,6 +240,39 @@ mod tests {
         assert_eq!(bytes(&mut chunks, 1_000 + 100_000, usize::MAX), &all[100_000..]);
         chunks.free_before(chunks.end(), &mut freed);
         assert_eq!(chunks.memory_bytes(), 0);
+    }
+
+    #[test]
+    fn what_is_for_replicas_alone_is_copied_and_no_log_sees_it() {
+        let mut chunks = Chunks::default();
+        chunks.set_end(10);
+        let (mut all, mut logged) = (Vec::new(), Vec::new());
+        for number in 0..20_000_u32 {
+            let word = format!("{number} ");
+            let start = chunks.end();
+            chunks.push(word.as_bytes());
+            all.extend_from_slice(word.as_bytes());
+            if number % 7 < 3 {
+                chunks.mark_for_replicas(start..chunks.end());
+            } else {
+                logged.extend_from_slice(word.as_bytes());
+            }
+        }
+        for at in [0, 1, 65_000, all.len() - 3, all.len()] {
+            let mut copied = Vec::new();
+            chunks.copy(10 + at as u64, 70_000, &mut copied);
+            assert_eq!(copied, &all[at..(at + 70_000).min(all.len())]);
+        }
+        let (mut seen, mut at) = (Vec::new(), 10);
+        while at < chunks.end() {
+            let (parts, end) = chunks.from(at, 1_234, 100);
+            parts.iter().for_each(|(chunk, range)| seen.extend_from_slice(chunk.part(range)));
+            assert!(end > at && end <= at + 1_234);
+            at = end;
+        }
+        assert_eq!(seen, logged);
+        chunks.free_before(chunks.end(), &mut Vec::new());
+        assert!(chunks.for_replicas.is_empty());
     }
 
     #[test]

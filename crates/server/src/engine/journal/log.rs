@@ -1,4 +1,7 @@
 //! The journal itself: who reads it, how far it goes, and how far it is safe. Any thread.
+//!
+//! For replicas it is a stream: from the first of them on a stretch of it is kept behind its end, so that a replica whose
+//! connection was cut can go on, and each follows at its own place. Nobody who writes waits for a replica.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -8,11 +11,14 @@ use parking_lot::{Condvar, Mutex};
 
 use super::chunks::{Chunk, Chunks};
 use super::stage::{Stage, write_select};
+use crate::messaging::mail::{Letter, Mailbox};
 
 /// The log of effects; one an engine.
 #[derive(Debug)]
 pub struct Journal {
     readers: AtomicUsize,
+    /// Somebody reads, and the effects of this server's own clients belong into it.
+    wants_effects: AtomicBool,
     bytes_max: AtomicUsize,
     /// The slowest reader has more before it than `bytes_max`.
     is_full: AtomicBool,
@@ -24,6 +30,10 @@ pub struct Journal {
     synced: AtomicU64,
     kept: Mutex<Kept>,
     grown: Condvar,
+    /// Whether it is kept for replicas.
+    is_streamed: AtomicBool,
+    /// Whether an owner of replicas waits for a letter.
+    is_awaited: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -34,6 +44,12 @@ struct Kept {
     next_reader: u64,
     /// The database that is selected at the end; none makes the next effect begin with a SELECT.
     database: Option<u32>,
+    /// It is a copy of another server's, at that one's offsets.
+    is_copy: bool,
+    /// What is kept for replicas, once there has been one.
+    backlog: Option<Backlog>,
+    /// Owners of replicas that have been sent all there was, each of which is told once when there is more.
+    owners: Vec<Arc<Mailbox>>,
 }
 
 /// Where a reader stands.
@@ -41,6 +57,25 @@ struct Kept {
 struct ReaderOffset {
     reader: u64,
     offset: u64,
+    /// A replica: nobody waits for it.
+    is_follower: bool,
+}
+
+/// The stretch of the journal that is kept for replicas to come back to.
+#[derive(Debug, Clone, Copy)]
+struct Backlog {
+    /// Its first offset at the beginning; nothing is known of what was before.
+    begins: u64,
+    bytes_max: u64,
+}
+
+/// How much of the journal is kept for replicas.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BacklogSize {
+    /// The offset of the first byte.
+    pub start: u64,
+    /// How many bytes.
+    pub len: u64,
 }
 
 impl Kept {
@@ -48,9 +83,33 @@ impl Kept {
         self.readers.iter_mut().find(|known| known.reader == reader)
     }
 
-    /// The offset before which everybody has read everything.
+    /// Has the next effect begin with a SELECT. Nothing is put into a copy.
+    fn begin_with_select(&mut self) {
+        if !self.is_copy {
+            self.database = None;
+        }
+    }
+
+    /// The offset before which everybody has read everything that whoever writes waits for.
+    fn oldest_awaited(&self) -> u64 {
+        let awaited = self.readers.iter().filter(|known| !known.is_follower);
+        awaited.map(|known| known.offset).min().unwrap_or(self.chunks.end())
+    }
+
+    /// The offset before which nobody needs anything.
     fn oldest(&self) -> u64 {
-        self.readers.iter().map(|known| known.offset).min().unwrap_or(self.chunks.end())
+        let oldest = self.readers.iter().map(|known| known.offset).min().unwrap_or(self.chunks.end());
+        oldest.min(self.backlog_start().unwrap_or(u64::MAX))
+    }
+
+    /// The first offset that replicas may come back to.
+    fn backlog_start(&self) -> Option<u64> {
+        let Backlog { begins, bytes_max } = self.backlog?;
+        Some(begins.max(self.chunks.end().saturating_sub(bytes_max)))
+    }
+
+    fn count(&self) -> usize {
+        self.readers.len() + usize::from(self.backlog.is_some())
     }
 }
 
@@ -59,6 +118,7 @@ impl Journal {
     pub fn new(bytes_max: usize) -> Self {
         Self {
             readers: AtomicUsize::new(0),
+            wants_effects: AtomicBool::new(false),
             bytes_max: AtomicUsize::new(bytes_max),
             is_full: AtomicBool::new(false),
             end: AtomicU64::new(0),
@@ -67,6 +127,8 @@ impl Journal {
             synced: AtomicU64::new(0),
             kept: Mutex::default(),
             grown: Condvar::new(),
+            is_streamed: AtomicBool::new(false),
+            is_awaited: AtomicBool::new(false),
         }
     }
 
@@ -85,17 +147,57 @@ impl Journal {
     }
 
     /// Has the journal go on at an offset, unless it is further already. Nobody reads yet, and whoever calls this while clients
-    /// are served holds the locks of all shards.
+    /// are served holds the locks of all shards. A copy of another server's has that one's offsets.
     pub fn skip_to(&self, offset: u64) {
-        if self.end() < offset {
+        if self.end() < offset && self.copied_database().is_none() {
             self.set_end(offset);
         }
     }
 
-    /// Whether anybody reads: if not, an effect need not even be put into words.
+    /// Whether anybody reads.
     #[inline]
     pub fn is_read(&self) -> bool {
         self.readers.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether effects of this server's own clients need to be put into words: somebody reads, and it is no copy.
+    #[inline]
+    pub fn wants_effects(&self) -> bool {
+        self.wants_effects.load(Ordering::Relaxed)
+    }
+
+    /// Has the journal be a copy of another server's from now on, to which only what that one has sent is appended; or this
+    /// server's own again. All shards are locked, or nobody is served yet.
+    pub fn set_copy(&self, is_copy: bool) {
+        let mut kept = self.kept.lock();
+        // Who writes his own next selects a database first.
+        (kept.is_copy, kept.database) = (is_copy, None);
+        self.note_readers(&kept);
+    }
+
+    /// Has the journal go on as a copy of another server's from this offset on, where this database is selected. Nothing of what
+    /// was before is kept. All shards are locked, and no log is open.
+    pub fn begin_copy(&self, offset: u64, database: u32) {
+        let mut kept = self.kept.lock();
+        (kept.is_copy, kept.database) = (true, Some(database));
+        kept.chunks = Chunks::default();
+        kept.chunks.set_end(offset);
+        // Whoever has read the old one for a replica is told so when it looks.
+        kept.readers.clear();
+        if let Some(backlog) = &mut kept.backlog {
+            backlog.begins = offset;
+        }
+        for position in [&self.end, &self.written, &self.synced] {
+            position.store(offset, Ordering::Release);
+        }
+        self.note_readers(&kept);
+    }
+
+    /// The database that is selected at the end of a copy of another server's journal; none where the journal is this server's
+    /// own, in which whoever begins to read gets a SELECT first.
+    pub fn copied_database(&self) -> Option<u32> {
+        let kept = self.kept.lock();
+        kept.is_copy.then_some(kept.database.unwrap_or(0))
     }
 
     /// Whether the slowest reader has more than `journal-max-bytes` before it. Nothing is refused here or forgotten; who
@@ -147,7 +249,7 @@ impl Journal {
     /// will stand. Whoever calls this for the sake of an instant holds the locks of all shards.
     pub fn forget_database(&self) -> u64 {
         let mut kept = self.kept.lock();
-        kept.database = None;
+        kept.begin_with_select();
         kept.chunks.end()
     }
 
@@ -155,33 +257,152 @@ impl Journal {
     /// every shard that they changed, and calls [`Journal::ring`] when it has given them back.
     pub fn append(&self, stage: &mut Stage) -> u64 {
         let Some(pieces) = stage.take() else { return self.end() };
+        let mut freed = Vec::new();
         let mut kept = self.kept.lock();
-        if kept.readers.is_empty() {
+        // Of a copy each byte counts, read or not.
+        if pieces.is_foreign != kept.is_copy || (kept.count() == 0 && !kept.is_copy) {
             pieces.bytes.clear();
+            pieces.for_replicas.clear();
             return kept.chunks.end();
         }
-        if kept.database != Some(pieces.first_database) {
-            let mut select = Vec::new();
-            write_select(&mut select, pieces.first_database);
-            kept.chunks.push(&select);
+        if let Some((first, last)) = pieces.databases {
+            if !kept.is_copy && kept.database != Some(first) {
+                let mut select = Vec::new();
+                write_select(&mut select, first);
+                kept.chunks.push(&select);
+            }
+            kept.database = Some(last);
         }
-        kept.database = Some(pieces.last_database);
+        let start = kept.chunks.end();
+        if kept.count() == 0 {
+            kept.chunks.set_end(start + pieces.bytes.len() as u64);
+            pieces.bytes.clear();
+            pieces.for_replicas.clear();
+        }
         kept.chunks.push_all(pieces.bytes);
-        let end = kept.chunks.end();
+        for range in pieces.for_replicas.drain(..) {
+            kept.chunks.mark_for_replicas(start + range.start as u64..start + range.end as u64);
+        }
         self.pieces.fetch_add(pieces.count, Ordering::Relaxed);
-        self.end.store(end, Ordering::Release);
-        self.note_fullness(&kept);
+        self.grow(&mut kept, &mut freed)
+    }
+
+    /// Appends a request for replicas alone, if there may be any; the offset behind it.
+    pub fn append_for_replicas(&self, request: &[u8]) -> u64 {
+        let mut freed = Vec::new();
+        let mut kept = self.kept.lock();
+        if kept.backlog.is_none() || kept.is_copy {
+            return kept.chunks.end();
+        }
+        let start = kept.chunks.end();
+        kept.chunks.push(request);
+        let end = kept.chunks.end();
+        kept.chunks.mark_for_replicas(start..end);
+        self.grow(&mut kept, &mut freed);
+        drop(kept);
+        self.ring();
         end
     }
 
-    /// Wakes readers that wait for something new. Costs one load while none does.
+    /// Tells how far the journal goes now; that. What is freed is dropped by the caller, without the lock.
+    fn grow(&self, kept: &mut Kept, freed: &mut Vec<Arc<Chunk>>) -> u64 {
+        let end = kept.chunks.end();
+        self.end.store(end, Ordering::Release);
+        if kept.backlog.is_some() {
+            let oldest = kept.oldest();
+            kept.chunks.free_before(oldest, freed);
+        }
+        self.note_fullness(kept);
+        end
+    }
+
+    /// Keeps so many bytes of the journal for replicas from now on. Whoever calls this for the sake of an instant holds the
+    /// locks of all shards. Where they are kept already their number changes.
+    pub fn keep_backlog(&self, bytes_max: u64) {
+        let mut freed = Vec::new();
+        let mut kept = self.kept.lock();
+        let begins = kept.backlog.map_or(kept.chunks.end(), |backlog| backlog.begins);
+        kept.backlog = Some(Backlog { begins, bytes_max });
+        self.note_readers(&kept);
+        self.free(&mut kept, &mut freed);
+    }
+
+    /// Changes how much is kept for replicas, if anything is.
+    pub fn set_backlog_bytes(&self, bytes_max: u64) {
+        if self.is_streamed() {
+            self.keep_backlog(bytes_max);
+        }
+    }
+
+    /// Keeps nothing for replicas any more: whoever comes back begins anew.
+    pub fn drop_backlog(&self) {
+        let mut freed = Vec::new();
+        let mut kept = self.kept.lock();
+        kept.backlog = None;
+        self.note_readers(&kept);
+        self.free(&mut kept, &mut freed);
+    }
+
+    /// What is kept for replicas; none where nothing is.
+    pub fn backlog(&self) -> Option<BacklogSize> {
+        let kept = self.kept.lock();
+        let start = kept.backlog_start()?;
+        Some(BacklogSize { start, len: kept.chunks.end() - start })
+    }
+
+    /// Bytes that are kept for slow replicas alone, beyond what is kept for any.
+    pub fn lagging_bytes(&self) -> u64 {
+        let kept = self.kept.lock();
+        let needed = kept.oldest_awaited().min(kept.backlog_start().unwrap_or(u64::MAX));
+        needed - kept.oldest()
+    }
+
+    /// Whether the journal is kept for replicas: only then it is told what no log needs.
+    #[inline]
+    pub fn is_streamed(&self) -> bool {
+        self.is_streamed.load(Ordering::Relaxed)
+    }
+
+    /// Has `owner` get a letter when the journal goes beyond an offset. True where it does already: there will be none then.
+    pub fn tell_when_grown(&self, offset: u64, owner: &Arc<Mailbox>) -> bool {
+        let mut kept = self.kept.lock();
+        if kept.chunks.end() > offset {
+            return true;
+        }
+        if !kept.owners.iter().any(|known| Arc::ptr_eq(known, owner)) {
+            kept.owners.push(Arc::clone(owner));
+        }
+        self.is_awaited.store(true, Ordering::Relaxed);
+        false
+    }
+
+    /// Takes it back: the owner looks by itself.
+    pub fn forget_owner(&self, owner: &Arc<Mailbox>) {
+        let mut kept = self.kept.lock();
+        kept.owners.retain(|known| !Arc::ptr_eq(known, owner));
+        self.is_awaited.store(!kept.owners.is_empty(), Ordering::Relaxed);
+    }
+
+    #[cold]
+    fn tell_owners(&self) {
+        let mut kept = self.kept.lock();
+        let owners = std::mem::take(&mut kept.owners);
+        self.is_awaited.store(false, Ordering::Relaxed);
+        drop(kept);
+        owners.iter().for_each(|owner| owner.post(Letter::Stream));
+    }
+
+    /// Wakes readers that wait for something new. Costs two loads while none does.
     #[inline]
     pub fn ring(&self) {
         self.grown.notify_all();
+        if self.is_awaited.load(Ordering::Relaxed) {
+            self.tell_owners();
+        }
     }
 
     fn note_fullness(&self, kept: &Kept) {
-        let unread_bytes = kept.chunks.end() - kept.oldest();
+        let unread_bytes = kept.chunks.end() - kept.oldest_awaited();
         self.is_full.store(unread_bytes > self.bytes_max.load(Ordering::Relaxed) as u64, Ordering::Relaxed);
     }
 
@@ -190,10 +411,30 @@ impl Journal {
         let mut kept = self.kept.lock();
         let (reader, offset) = (kept.next_reader, kept.chunks.end());
         kept.next_reader += 1;
-        kept.readers.push(ReaderOffset { reader, offset });
-        kept.database = None;
-        self.readers.store(kept.readers.len(), Ordering::Relaxed);
+        kept.readers.push(ReaderOffset { reader, offset, is_follower: false });
+        kept.begin_with_select();
+        self.note_readers(&kept);
         (reader, offset)
+    }
+
+    /// Enters a replica that goes on at an offset; its number, if what comes there is kept.
+    pub(super) fn enter_follower(&self, offset: u64) -> Option<u64> {
+        let mut kept = self.kept.lock();
+        let reader = kept.next_reader;
+        // Where another replica has kept more than the backlog, this one may have it too.
+        if offset < kept.backlog?.begins.max(kept.chunks.start()) || offset > kept.chunks.end() {
+            return None;
+        }
+        kept.next_reader += 1;
+        kept.readers.push(ReaderOffset { reader, offset, is_follower: true });
+        self.note_readers(&kept);
+        Some(reader)
+    }
+
+    fn note_readers(&self, kept: &Kept) {
+        self.readers.store(kept.count(), Ordering::Relaxed);
+        self.wants_effects.store(kept.count() != 0 && !kept.is_copy, Ordering::Relaxed);
+        self.is_streamed.store(kept.backlog.is_some(), Ordering::Relaxed);
     }
 
     /// Strikes out a reader.
@@ -201,7 +442,7 @@ impl Journal {
         let mut freed = Vec::new();
         let mut kept = self.kept.lock();
         kept.readers.retain(|known| known.reader != reader);
-        self.readers.store(kept.readers.len(), Ordering::Relaxed);
+        self.note_readers(&kept);
         self.free(&mut kept, &mut freed);
     }
 
@@ -225,6 +466,15 @@ impl Journal {
     /// Runs `look` on the chunks, with the lock held.
     pub(super) fn look<R>(&self, look: impl FnOnce(&mut Chunks) -> R) -> R {
         look(&mut self.kept.lock().chunks)
+    }
+
+    /// Appends what comes from an offset on to what a reader has, if it is one still: another journal may have taken the place of
+    /// the one that it has read.
+    pub(super) fn copy_for(&self, reader: u64, offset: u64, bytes_max: usize, into: &mut Vec<u8>) {
+        let mut kept = self.kept.lock();
+        if kept.reader_mut(reader).is_some() {
+            kept.chunks.copy(offset, bytes_max, into);
+        }
     }
 
     /// Waits until there is something behind an offset, or until the time is over; whether there is.

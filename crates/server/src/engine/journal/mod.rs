@@ -6,7 +6,8 @@
 //! The effects of one command, transaction or script are one piece. They are gathered in a [`Stage`], which a thread's
 //! [`Recorder`] keeps beside its locks: nobody gives a shard back without appending what was recorded under it, so two
 //! effects on one key stand in the order in which they happened. The [`Journal`] keeps pieces in `chunks`, which its
-//! [`Reader`]s share and which go when all have read them. Nobody reading costs one relaxed load a write.
+//! [`Reader`]s share and which go when all have read them. Nobody reading costs one relaxed load a write. Replicas are sent
+//! the journal as it is ([`Follower`]); what stands in it for them alone, such as messages, is in no log.
 
 mod chunks;
 mod log;
@@ -15,8 +16,8 @@ mod reader;
 mod recorder;
 mod stage;
 
-pub use log::Journal;
+pub use log::{BacklogSize, Journal};
 pub use offsets::ShardOffsets;
-pub use reader::{Reader, Slices};
+pub use reader::{Follower, Reader, Slices};
 pub use recorder::{Recorder, Spare};
-pub use stage::Stage;
+pub use stage::{Stage, write_select};

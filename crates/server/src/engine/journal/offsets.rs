@@ -25,6 +25,11 @@ impl ShardOffsets {
         self.0[shard].0.store(offset, Ordering::Relaxed);
     }
 
+    /// Forgets them: the journal goes on at an offset that has nothing to do with those before. All shards are locked.
+    pub fn forget(&self) {
+        self.0.iter().for_each(|offset| offset.0.store(0, Ordering::Relaxed));
+    }
+
     /// The offset behind the newest piece about this shard. The caller holds its lock.
     pub fn get(&self, shard: usize) -> u64 {
         self.0[shard].0.load(Ordering::Relaxed)

@@ -2,14 +2,15 @@
 //!
 //! A [`Reader`] is one place in it. While one lives, effects are put into words and kept until it has gone past them; it
 //! never misses any, however slow it is ([`Journal::is_full`] says when whoever writes should wait for it). What it takes
-//! are references to the journal's own chunks. One thread at a time.
+//! are references to the journal's own chunks, without what is for replicas alone. One thread at a time.
+//!
+//! A [`Follower`] reads for a replica: all bytes, and nobody waits for it.
 
 use std::io::IoSlice;
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::chunks::Chunk;
+use super::chunks::Part;
 use super::log::Journal;
 
 /// Most parts that are taken at once; a system call takes 1,024.
@@ -27,7 +28,16 @@ pub struct Reader {
 #[derive(Debug)]
 pub struct Slices {
     offset: u64,
-    parts: Vec<(Arc<Chunk>, Range<usize>)>,
+    end: u64,
+    parts: Vec<Part>,
+}
+
+/// One replica's place in the journal.
+#[derive(Debug)]
+pub struct Follower {
+    journal: Arc<Journal>,
+    number: u64,
+    offset: u64,
 }
 
 impl Journal {
@@ -38,6 +48,39 @@ impl Journal {
     pub fn subscribe(self: &Arc<Self>) -> Reader {
         let (number, offset) = self.enter();
         Reader { journal: Arc::clone(self), number, offset }
+    }
+
+    /// Reads for a replica from an offset on; none where the bytes behind it are not kept, or there is no such offset yet.
+    pub fn follow(self: &Arc<Self>, offset: u64) -> Option<Follower> {
+        let number = self.enter_follower(offset)?;
+        Some(Follower { journal: Arc::clone(self), number, offset })
+    }
+}
+
+impl Follower {
+    /// The offset of the next byte.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Appends what comes next, up to so many bytes and not beyond an offset of the journal; how many bytes that is. They are
+    /// not kept for this replica any longer.
+    pub fn read(&mut self, end: u64, bytes_max: usize, into: &mut Vec<u8>) -> usize {
+        let bytes_max = bytes_max.min(usize::try_from(end.saturating_sub(self.offset)).unwrap_or(usize::MAX));
+        let before = into.len();
+        self.journal.copy_for(self.number, self.offset, bytes_max, into);
+        let count = into.len() - before;
+        if count != 0 {
+            self.offset += count as u64;
+            self.journal.advance(self.number, self.offset);
+        }
+        count
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.journal.leave(self.number);
     }
 }
 
@@ -56,7 +99,8 @@ impl Reader {
     /// As [`Reader::take`], what comes from an offset on that lies ahead.
     pub fn take_from(&self, offset: u64, bytes_max: usize) -> Slices {
         let offset = offset.max(self.offset);
-        Slices { offset, parts: self.journal.look(|chunks| chunks.from(offset, bytes_max, PARTS_MAX)) }
+        let (parts, end) = self.journal.look(|chunks| chunks.from(offset, bytes_max, PARTS_MAX));
+        Slices { offset, end, parts }
     }
 
     /// Goes past so many bytes, which nobody holds for this reader any longer.
@@ -99,14 +143,14 @@ impl Slices {
         self.offset
     }
 
-    /// Bytes of all.
+    /// Bytes of the journal that these stand for; they are fewer where some are for replicas alone.
     pub fn len(&self) -> u64 {
-        self.parts.iter().map(|(_, range)| range.len() as u64).sum()
+        self.end - self.offset
     }
 
-    /// Whether there is nothing.
+    /// Whether nothing has come.
     pub fn is_empty(&self) -> bool {
-        self.parts.is_empty()
+        self.end == self.offset
     }
 
     /// The bytes, part by part.

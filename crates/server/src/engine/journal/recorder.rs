@@ -63,7 +63,7 @@ impl<'s> Recorder<'s> {
     /// Whether effects are wanted at all. Who begins to read while a transaction runs sees none of it, never the second half.
     #[inline]
     pub fn is_recording(&self) -> bool {
-        self.transaction.unwrap_or_else(|| self.journal.is_read())
+        self.transaction.unwrap_or_else(|| self.journal.wants_effects())
     }
 
     /// Adds an effect on `database` of so many words, which the caller writes as bulk strings. Effects are wanted.
@@ -80,6 +80,29 @@ impl<'s> Recorder<'s> {
         self.stage.verbatim(database, request);
     }
 
+    /// Whether what is for replicas alone is wanted.
+    #[inline]
+    pub fn is_streaming(&self) -> bool {
+        self.journal.is_streamed() && self.is_recording()
+    }
+
+    /// Adds a request for replicas alone, in the journal's form. It is wanted.
+    pub fn for_replicas(&mut self, request: &[u8]) {
+        self.make_room();
+        self.stage.for_replicas(request);
+    }
+
+    /// Adds a part of another server's journal, which has been applied under the locks that are held. Nothing else is recorded:
+    /// [`Recorder::mute`] was called before. What no log needs is for replicas alone.
+    pub fn foreign(&mut self, database: u32, bytes: &[u8], is_for_replicas: bool) {
+        self.make_room();
+        self.stage.foreign(database, bytes, is_for_replicas);
+        self.pieces += 1;
+        if self.stage.len() >= STAGED_BYTES {
+            self.appended_offset = self.journal.append(&mut self.stage);
+        }
+    }
+
     #[inline]
     fn make_room(&mut self) {
         if self.stage.capacity() == 0 {
@@ -90,7 +113,7 @@ impl<'s> Recorder<'s> {
     /// Begins a transaction or a script: what is recorded until its end is one piece.
     pub fn begin_transaction(&mut self) {
         self.end_piece();
-        self.transaction = Some(!self.is_mute && self.journal.is_read());
+        self.transaction = Some(!self.is_mute && self.journal.wants_effects());
     }
 
     /// Ends the transaction. The locks of all that it changed are still held.

@@ -3,12 +3,17 @@
 //! Effects are gathered in the open piece until it is sealed: a single effect stands alone, several stand between MULTI and
 //! EXEC. Where the database changes, a SELECT stands in front of the effect, and of the MULTI. Which database a reader
 //! believes to be in when the first piece comes only the journal knows, which puts a SELECT in front of that if need be.
-//! One thread.
+//! Effects that are for replicas alone are about no database; where they stand is kept. One thread.
+
+use std::ops::Range;
 
 use sleeve_wire::reply::{Protocol, Writer};
 
 const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
 const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
+
+/// Stands for the database that the bytes begin with: a piece began with an effect that is about none.
+const FIRST_DATABASE: u32 = u32::MAX;
 
 /// Whole pieces, and the one that is open.
 #[derive(Debug, Default)]
@@ -24,6 +29,12 @@ pub struct Stage {
     databases: Option<(u32, u32)>,
     /// The database of the open piece's first effect.
     open_database: u32,
+    /// Where effects stand that are for replicas alone, in order.
+    for_replicas: Vec<Range<usize>>,
+    /// How many of the open piece's effects they are.
+    effects_for_replicas: usize,
+    /// What is in it is a part of another server's journal.
+    is_foreign: bool,
 }
 
 /// What a stage has been emptied of.
@@ -33,10 +44,13 @@ pub struct Pieces<'s> {
     pub bytes: &'s mut Vec<u8>,
     /// How many pieces they are.
     pub count: u64,
-    /// The database that the first effect is about; the bytes do not say it.
-    pub first_database: u32,
-    /// The database that is selected behind the last effect.
-    pub last_database: u32,
+    /// The database that the first effect is about, which the bytes do not say, and the one that is selected behind the last;
+    /// none where they are about no database.
+    pub databases: Option<(u32, u32)>,
+    /// What of the bytes is for replicas alone, in order.
+    pub for_replicas: &'s mut Vec<Range<usize>>,
+    /// They are a part of another server's journal, which selects databases by itself.
+    pub is_foreign: bool,
 }
 
 impl Stage {
@@ -84,13 +98,52 @@ impl Stage {
         self.bytes.extend_from_slice(request);
     }
 
+    /// Adds a request for replicas alone, in the journal's form.
+    #[cold]
+    pub fn for_replicas(&mut self, request: &[u8]) {
+        self.effects += 1;
+        if self.effects == 1 {
+            self.open_database = self.databases.map_or(FIRST_DATABASE, |(_, last)| last);
+        } else {
+            self.frame();
+        }
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(request);
+        self.effects_for_replicas += 1;
+        self.for_replicas.push(start..self.bytes.len());
+    }
+
+    /// Adds a part of another server's journal as it came, behind which `database` is selected: a whole request, or all of a
+    /// transaction. Nothing else goes into the stage before that is taken out.
+    pub fn foreign(&mut self, database: u32, bytes: &[u8], is_for_replicas: bool) {
+        debug_assert!(self.effects == 0 && (self.is_foreign || self.bytes.is_empty()), "one server's effects alone");
+        self.is_foreign = true;
+        self.pieces += 1;
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        self.open_at = self.bytes.len();
+        self.databases = Some((database, database));
+        if is_for_replicas {
+            self.for_replicas.push(start..self.open_at);
+        }
+    }
+
+    /// Puts MULTI in front of the open piece if its second effect comes.
+    fn frame(&mut self) {
+        if self.effects == 2 {
+            self.bytes.splice(self.open_at..self.open_at, MULTI.iter().copied());
+            let moved = self.for_replicas.iter_mut().filter(|range| range.start >= self.open_at);
+            moved.for_each(|range| *range = range.start + MULTI.len()..range.end + MULTI.len());
+        }
+    }
+
     #[inline]
     fn begin(&mut self, database: u32) {
         self.effects += 1;
         if self.effects == 1 {
             self.open_database = database;
-        } else if self.effects == 2 {
-            self.bytes.splice(self.open_at..self.open_at, MULTI.iter().copied());
+        } else {
+            self.frame();
         }
         if self.databases.is_none_or(|(_, last)| last != database) {
             self.select(database);
@@ -115,6 +168,12 @@ impl Stage {
         if self.effects > 1 {
             self.bytes.extend_from_slice(EXEC);
         }
+        if self.effects_for_replicas != 0 && self.effects_for_replicas == self.effects {
+            // Nor does a log have the frame.
+            self.for_replicas.truncate(self.for_replicas.len() - self.effects);
+            self.for_replicas.push(self.open_at..self.bytes.len());
+        }
+        self.effects_for_replicas = 0;
         self.pieces += u64::from(self.effects != 0);
         self.effects = 0;
         self.open_at = self.bytes.len();
@@ -123,11 +182,13 @@ impl Stage {
     /// Drops the open piece: what did not come to its end, because the thread fails or the server ends.
     pub fn drop_open(&mut self) {
         self.bytes.truncate(self.open_at);
+        let kept = self.for_replicas.len() - std::mem::take(&mut self.effects_for_replicas);
+        self.for_replicas.truncate(kept);
         if std::mem::take(&mut self.effects) != 0
-            && let Some((_, last)) = &mut self.databases
+            && let Some((first, last)) = &mut self.databases
         {
             // A SELECT in front of the piece stays; those inside are gone.
-            *last = self.open_database;
+            *last = if self.open_database == FIRST_DATABASE { *first } else { self.open_database };
         }
     }
 
@@ -135,9 +196,13 @@ impl Stage {
     pub fn take(&mut self) -> Option<Pieces<'_>> {
         debug_assert!(self.effects == 0, "every piece is whole");
         self.open_at = 0;
-        let (first_database, last_database) = self.databases.take()?;
-        let count = std::mem::take(&mut self.pieces);
-        Some(Pieces { bytes: &mut self.bytes, count, first_database, last_database })
+        if self.bytes.is_empty() {
+            self.databases = None;
+            return None;
+        }
+        let (databases, count) = (self.databases.take(), std::mem::take(&mut self.pieces));
+        let is_foreign = std::mem::take(&mut self.is_foreign);
+        Some(Pieces { bytes: &mut self.bytes, count, databases, for_replicas: &mut self.for_replicas, is_foreign })
     }
 
     /// Gives its room away.
@@ -167,7 +232,7 @@ mod tests {
         let pieces = stage.take().expect("something is in it");
         let text = String::from_utf8(std::mem::take(pieces.bytes)).expect("text");
         let lines = text.split("\r\n").filter(|line| !line.is_empty() && !line.starts_with(['*', '$']));
-        (lines.map(str::to_owned).collect(), pieces.first_database)
+        (lines.map(str::to_owned).collect(), pieces.databases.expect("they are about databases").0)
     }
 
     #[test]
@@ -213,6 +278,47 @@ mod tests {
         stage.drop_open();
         stage.seal();
         assert_eq!(words(&mut stage).0, ["a"]);
+    }
+
+    /// What of a stage is for replicas alone, and what is for logs too.
+    fn parts(stage: &mut Stage) -> [String; 2] {
+        let pieces = stage.take().expect("something is in it");
+        let mut for_logs = pieces.bytes.clone();
+        let mut for_replicas = Vec::new();
+        pieces.for_replicas.iter().for_each(|range| for_replicas.extend_from_slice(&pieces.bytes[range.clone()]));
+        pieces.for_replicas.drain(..).rev().for_each(|range| _ = for_logs.drain(range));
+        pieces.bytes.clear();
+        [for_replicas, for_logs].map(|bytes| {
+            let text = String::from_utf8(bytes).expect("text");
+            let lines = text.split("\r\n").filter(|line| !line.is_empty() && !line.starts_with(['*', '$']));
+            lines.collect::<Vec<_>>().join(" ")
+        })
+    }
+
+    #[test]
+    fn what_is_for_replicas_alone_keeps_its_place_and_a_log_is_left_whole_pieces() {
+        let (mut stage, message) = (Stage::default(), b"*1\r\n$1\r\np\r\n".as_slice());
+        stage.for_replicas(message);
+        stage.seal();
+        add(&mut stage, 3, "a");
+        stage.for_replicas(message);
+        stage.seal();
+        stage.for_replicas(message);
+        stage.for_replicas(message);
+        stage.seal();
+        stage.for_replicas(message);
+        add(&mut stage, 4, "b");
+        stage.seal();
+        stage.for_replicas(message);
+        stage.drop_open();
+        add(&mut stage, 4, "c");
+        stage.seal();
+        assert_eq!(parts(&mut stage), ["p p MULTI p p EXEC p", "MULTI a EXEC MULTI SELECT 4 b EXEC c"]);
+        stage.for_replicas(message);
+        stage.seal();
+        let pieces = stage.take().expect("a piece");
+        assert_eq!((pieces.databases, pieces.count), (None, 1));
+        assert_eq!(pieces.for_replicas.first(), Some(&(0..message.len())));
     }
 
     #[test]

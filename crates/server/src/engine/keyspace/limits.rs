@@ -67,7 +67,6 @@ impl Engine {
             set: self.set_limits(),
             hash: self.hash_limits(),
             sorted_set: self.sorted_set_limits(),
-            stream: self.stream_limits(),
             now_ms,
         }
     }

@@ -14,7 +14,8 @@ pub struct MemoryUse {
     pub data: u64,
     /// What an empty engine takes.
     pub fixed: u64,
-    /// The journal, which is kept for those who read it.
+    /// The journal, which is kept for those who read it; what slow replicas alone need does not count, as in Redis, or what is
+    /// evicted for it would make them slower.
     pub journal: u64,
     /// Clients: requests and replies on their way, and what is known of them.
     pub clients: u64,

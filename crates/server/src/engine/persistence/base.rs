@@ -30,6 +30,9 @@ impl Engine {
         self.write_base_of_log(starting).inspect_err(|_| {
             if is_first {
                 self.begin_log_again();
+            } else {
+                // Its increment, if nothing has come to it.
+                self.remove_history();
             }
         })
     }
@@ -40,9 +43,9 @@ impl Engine {
         let failed = |doing: &str, error: io::Error| format!("cannot {doing}: {}", reason(&error));
         let gone = || "the log was closed meanwhile".to_owned();
         // `dir` may be another by now.
-        let own_folder = |log: &Log| log.folder().to_owned();
-        let folder = starting.as_ref().map(own_folder).or_else(|| file.with(|open| own_folder(&open.log)));
-        let temporary = folder.ok_or_else(gone)?.join(format!("temp-rewriteaof-bg-{}.aof", self.mark()));
+        let unfinished = |log: &Log| log.unfinished_base(&self.mark());
+        let temporary = starting.as_ref().map(unfinished).or_else(|| file.with(|open| unfinished(&open.log)));
+        let temporary = temporary.ok_or_else(gone)?;
         let is_first = starting.is_some();
         let mut rotated = None;
         if !is_first {
@@ -53,14 +56,20 @@ impl Engine {
         let begun = self.begin_snapshot(past_end, |offset| match (starting.take(), rotated.take()) {
             (Some(mut log), _) => {
                 log.begin_at(offset);
-                self.open_log(log).map_err(|error| failed("start the log's threads", error))
+                self.open_log_at_instant(log).map_err(|error| failed("start the log's threads", error))
             }
-            (None, Some(rotated)) => file.with(|open| open.switch_at(offset, rotated)).ok_or_else(gone),
+            (None, Some(rotated)) => {
+                let database = self.journal.copied_database();
+                file.switch().map(|switch| switch.order(offset, rotated, database)).ok_or_else(gone)
+            }
             (None, None) => Ok(()),
         });
         if let Some(log) = starting {
             // The instant has not come: it begins with the next base.
             self.keep_starting(log);
+        }
+        if let Some(rotated) = rotated {
+            file.with(|open| open.log.discard(rotated));
         }
         let begun = begun?;
         if is_first && !self.config.flag(Opt::Appendonly) {
@@ -99,7 +108,7 @@ impl Engine {
         self.durability.log.end.wait_until_closed();
         // The folder is there, and nobody else's.
         let past_end = self.open_log_folder()?.past_end().map_err(|error| unreadable(&error))?;
-        let temporary = self.log_folder().join(format!("temp-rewriteaof-bg-{}.aof", self.mark()));
+        let temporary = self.log_options().unfinished_base(&self.mark());
         let begun = self.begin_snapshot(past_end, |_| Ok(()))?;
         let (changes, stands_for) = (begun.changes, begun.offset);
         let (form, format) = match self.config.flag(Opt::AofUseRdbPreamble) {
@@ -125,7 +134,7 @@ impl Engine {
             if !self.durability.fails() {
                 self.write_log();
             }
-            match self.durability.log.with(|open| open.take_switched()) {
+            match self.durability.log.switch().map(|switch| switch.take_outcome()) {
                 None => return Err("the log was closed meanwhile".into()),
                 Some(Some(switched)) => return switched.map_err(|error| reason(&error)),
                 Some(None) if self.durability.snapshots.is_aborted() => return Err(ABORTED.into()),

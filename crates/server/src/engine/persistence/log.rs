@@ -18,25 +18,33 @@ use crate::host::clock::Instant;
 use crate::host::log;
 
 impl Engine {
-    /// Has a log that has been read, and whose end the journal goes on from, be written from now on. All shards are locked, or
-    /// nobody is served yet.
+    /// Has a log that has been read, and whose end the journal goes on from, be written from now on. Nobody is served yet.
     ///
     /// # Errors
     /// What the system says: its threads cannot start.
     pub fn open_log(&self, log: Log) -> io::Result<()> {
+        self.open_log_at_instant(log).inspect_err(|_| _ = self.drop_log_if(|_| true))
+    }
+
+    /// The same while all shards are locked. Who waits for the log must not be told anything under these locks, so where its
+    /// threads cannot start it stays open, for the caller to let go of.
+    ///
+    /// # Errors
+    /// What the system says: its threads cannot start.
+    pub(super) fn open_log_at_instant(&self, log: Log) -> io::Result<()> {
         let opening = self.durability.log.set_open(OpenLog::new(log, &self.journal));
         self.durability.pass(self.journal.end());
-        threads::start(&self.handle(), opening).inspect_err(|_| _ = self.drop_log_if(|_| true))
+        threads::start(&self.handle(), opening)
     }
 
     /// Lets go of the log as it is, if it is one to be let go of.
     pub(super) fn drop_log_if(&self, is_wanted: impl FnOnce(&Log) -> bool) -> Option<Log> {
-        let dropped = self.durability.log.take_open_if(is_wanted)?;
+        let log = self.durability.log.take_open_if(is_wanted)?.into_log();
         self.forget_log();
-        Some(dropped.log)
+        Some(log)
     }
 
-    /// What follows from there being no log any more.
+    /// What follows from there being no log any more, whose readers of the journal are gone too.
     fn forget_log(&self) {
         self.durability.set_fails(false);
         self.readiness.set(Hindrance::LogFails, false);
@@ -52,11 +60,13 @@ impl Engine {
     /// What the system says; the log ends all the same.
     pub fn close_log(&self) -> io::Result<()> {
         let turn = self.durability.log.sync_turn();
+        // Without its base nobody would find what is in it.
+        let lacks_base = self.durability.log.lacks_base();
         let Some(mut open) = self.durability.log.take_open_if(|_| true) else { return Ok(()) };
         if self.failure().is_some() {
             // Where a thread has panicked it may have left this half changed: what was answered is in the file, and that is all.
             let synced = open.log.sync_job().map_or(Ok(()), |job| job.run());
-            drop(turn);
+            drop((turn, open));
             self.forget_log();
             return synced;
         }
@@ -65,8 +75,8 @@ impl Engine {
         let closed = closed.and_then(|()| {
             self.journal.set_written(open.written_offset());
             self.journal.set_synced(open.written_offset());
-            self.call_synced(Some(open.written_offset()));
-            open.log.close()
+            self.call_synced((!lacks_base).then_some(open.written_offset()));
+            open.into_log().close()
         });
         self.forget_log();
         closed
@@ -155,6 +165,16 @@ impl Engine {
             self.post_resume();
         }
         is_news
+    }
+
+    /// Says whether the journal is as long as it may be, for whoever says it once and not again.
+    pub(super) fn note_disk_behind(&self) {
+        let is_full = self.journal.is_full();
+        self.set_disk_behind(is_full);
+        if is_full && !self.journal.is_full() {
+            // The log was closed meanwhile, and whoever did that may have said so before this.
+            self.set_disk_behind(false);
+        }
     }
 
     pub(super) fn note_log_works(&self) {

@@ -12,6 +12,7 @@
 //! | `switch` | Switching the log on and off. |
 //! | `save` | The thread that writes a snapshot, to a file or as a new base of the log. |
 //! | `base` | The same as a base of the log: its increments around it. |
+//! | `for_replicas` | The same for replicas: into their sockets, or into a file that they are sent. |
 //! | `snapshot_output` | How a snapshot is put into bytes. |
 //! | `requests` | A base of the log in words of requests. |
 //! | `rules` | What is begun by itself: `save`, and rewrites of a log that has grown. |
@@ -20,6 +21,7 @@
 //! [`Engine::passes`]: crate::engine::Engine::passes
 
 mod base;
+mod for_replicas;
 mod log;
 mod passing;
 mod requests;

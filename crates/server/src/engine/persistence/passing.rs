@@ -87,8 +87,9 @@ impl Engine {
         let Some(synced) = synced else { return self.refuse_sync_waiters() };
         for (offset, waiter) in self.durability.log.sync_waiters.take_clients(synced) {
             let disks = OnTimeout::Disks(offset);
-            self.answer(&waiter, |reply| disks.put(reply, Some(synced)));
+            self.answer(&waiter, |reply| disks.put(reply, |offset| self.reached(offset)));
         }
+        self.answer_acknowledged();
     }
 
     /// Tells the clients of WAITAOF that the log they wait for is switched off.

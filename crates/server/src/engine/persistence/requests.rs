@@ -43,6 +43,11 @@ impl Requests {
         self.writer.pending_len()
     }
 
+    /// Bytes of memory for what waits until more has come.
+    pub fn held_len(&self) -> usize {
+        self.large.as_ref().map_or(0, |large| large.held_len())
+    }
+
     /// Gives out what was written since the last time.
     pub fn drain<R>(&mut self, take: impl FnOnce(&[u8]) -> R) -> R {
         self.writer.drain(take)

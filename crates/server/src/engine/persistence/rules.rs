@@ -17,10 +17,11 @@ use crate::host::log;
 const TRY_AGAIN_MS: u64 = 5_000;
 
 impl Engine {
-    /// Begins what a server is to do by itself. Whoever ticks calls it, with no shard locked.
+    /// Begins what was scheduled and is due, and, in a server, what the rules of `save` ask for. Whoever ticks calls it, with no
+    /// shard locked.
     pub fn follow_file_rules(&self, now: Instant) {
         let snapshots = &self.durability.snapshots;
-        if !snapshots.are_ruled() || self.readiness.has(Hindrance::Loading) {
+        if self.readiness.has(Hindrance::Loading) {
             return;
         }
         let status = snapshots.status();
@@ -30,7 +31,7 @@ impl Engine {
         // What is scheduled is begun by the thread behind whose snapshot it is, if that could start.
         let scheduled = snapshots.due(now).filter(|(_, in_ms)| *in_ms == 0).map(|(purpose, _)| purpose);
         if let Some(purpose) = scheduled.or_else(|| self.save_rule(&status, now)) {
-            // Where its thread cannot start it is tried again with the next tick.
+            // Where its thread cannot start it is tried again as soon as it is due again.
             _ = self.handle().start_snapshot(purpose, now, &mut None);
         }
     }
@@ -49,7 +50,7 @@ impl Engine {
 
     /// Whether a rule of `save` asks for a snapshot.
     fn save_rule(&self, status: &SnapshotStatus, now: Instant) -> Option<Purpose> {
-        if !self.config.is_set(Opt::Save) {
+        if !self.durability.snapshots.are_ruled() || !self.config.is_set(Opt::Save) {
             return None;
         }
         let changes = self.stats.changes().saturating_sub(status.saved_changes);

@@ -53,11 +53,16 @@ impl Drop for Running<'_> {
     }
 }
 
+/// What takes the bytes of a snapshot.
+pub(super) type Write<'a> = dyn FnMut(&[u8]) -> Result<(), String> + 'a;
+
 /// A snapshot that has begun.
 pub(super) struct Begun {
     snapshot: Snapshot,
     /// Where in the journal it stands.
     pub(super) offset: u64,
+    /// The database that is selected there, where the journal is a copy of another server's and does not say it behind that.
+    selected: Option<u32>,
     /// The changes that it has.
     pub(super) changes: u64,
     /// The libraries of functions, in their code.
@@ -75,7 +80,7 @@ impl Engine {
         now: Instant,
         when_done: &mut Option<WhenDone>,
     ) -> Result<(), Refusal> {
-        self.register_snapshot(purpose, now, when_done)?;
+        let was_scheduled = self.register_snapshot(purpose, now, when_done)?;
         let engine = Arc::clone(self);
         let started = self.start_thread("snapshot", move || {
             engine.write_snapshot(purpose);
@@ -84,6 +89,9 @@ impl Engine {
         });
         if let Err(error) = started {
             self.end_snapshot(None);
+            if was_scheduled {
+                self.durability.snapshots.schedule(purpose);
+            }
             return Err(Refusal::NoThread(error));
         }
         Ok(())
@@ -94,8 +102,8 @@ impl Engine {
         purpose: Purpose,
         now: Instant,
         when_done: &mut Option<WhenDone>,
-    ) -> Result<(), Refusal> {
-        self.durability.snapshots.begin(purpose, now, when_done)?;
+    ) -> Result<bool, Refusal> {
+        let was_scheduled = self.durability.snapshots.begin(purpose, now, when_done)?;
         let process = std::process::id();
         match purpose {
             // Whoever waits for one hears what comes of it.
@@ -104,8 +112,9 @@ impl Engine {
             Purpose::Base => {
                 log::notice(&format!("Background append only file rewriting started by a thread of pid {process}"));
             }
+            Purpose::Replicas => {}
         }
-        Ok(())
+        Ok(was_scheduled)
     }
 
     /// Writes what was to follow the snapshot that has just ended in this thread, until nothing is left, or somebody else does.
@@ -138,7 +147,7 @@ impl Engine {
                 let mut again: Option<WhenDone> = Some(Box::new(move |_| engine.save_anew(done)));
                 let is_over = match purpose {
                     Purpose::File => !self.durability.snapshots.abort(purpose, &mut again),
-                    Purpose::Base => !self.durability.snapshots.follow(&mut again),
+                    Purpose::Base | Purpose::Replicas => !self.durability.snapshots.follow(&mut again),
                 };
                 if is_over && let Some(again) = again {
                     again(false);
@@ -178,6 +187,7 @@ impl Engine {
         let written = match purpose {
             Purpose::File => self.write_file(),
             Purpose::Base => self.write_base(),
+            Purpose::Replicas => self.write_for_replicas(),
         };
         let took_s = (clock::monotonic_ms() - begun_ms) as f64 / 1_000.0;
         match (&written, purpose) {
@@ -190,8 +200,10 @@ impl Engine {
             (Ok(_), Purpose::Base) => log::notice("Background AOF rewrite finished successfully"),
             (Err(why), Purpose::File) => log::warning(&format!("Background saving error: {why}")),
             (Err(why), Purpose::Base) => log::warning(&format!("Background AOF rewrite terminated: {why}")),
+            (Ok(_), Purpose::Replicas) => log::notice("Background RDB transfer terminated with success"),
+            (Err(why), Purpose::Replicas) => log::warning(&format!("Background RDB transfer error: {why}")),
         }
-        self.set_disk_behind(self.journal.is_full());
+        self.note_disk_behind();
         let is_good = written.is_ok();
         // One that is given up because there is to be no log says nothing about the disk.
         if purpose == Purpose::Base && (is_good || !self.durability.snapshots.is_aborted()) {
@@ -231,6 +243,11 @@ impl Engine {
         self.snapshot_path().with_file_name(format!("temp-{}.rdb", self.mark()))
     }
 
+    /// What a snapshot is called that a primary sends, until it is loaded.
+    pub fn arriving_snapshot_path(&self) -> PathBuf {
+        self.snapshot_path().with_file_name(format!("temp-sync-{}.rdb", self.mark()))
+    }
+
     /// What tells the files that this engine is writing from those of any other: the number of its process, as in Redis, and,
     /// where the process has begun engines before, its own.
     pub(super) fn mark(&self) -> String {
@@ -258,6 +275,9 @@ impl Engine {
         at_instant: impl FnOnce(u64) -> Result<(), String>,
     ) -> Result<Begun, String> {
         self.finish_aborted_snapshot();
+        if self.journal.end() < not_before {
+            self.restart_stream();
+        }
         let spare = Spare::default();
         let recorder = Recorder::new(&self.journal, &self.offsets, &spare);
         let mut locks = Locks::new(&self.store, &self.all_or_each, recorder);
@@ -270,6 +290,7 @@ impl Engine {
         snapshot.measure_by(clock::ticks);
         self.journal.skip_to(not_before);
         let offset = self.journal.forget_database();
+        let selected = self.journal.copied_database();
         let functions = self.scripts.libraries().iter().map(|library| library.code.clone()).collect();
         at_instant(offset)?;
         let changes = self.stats.changes();
@@ -277,7 +298,7 @@ impl Engine {
         self.durability.snapshots.progress.keys_total.store(keys, Ordering::Relaxed);
         drop(locks);
         self.note_hold(clock::ticks().wrapping_sub(held_since));
-        Ok(Begun { snapshot, offset, changes, functions })
+        Ok(Begun { snapshot, offset, selected, changes, functions })
     }
 
     /// Brings a snapshot to its end that was given up.
@@ -292,10 +313,7 @@ impl Engine {
 
     /// Writes a snapshot to a new file, and syncs it.
     pub(super) fn write_to(&self, path: &Path, begun: Begun, form: SnapshotForm) -> Result<(), String> {
-        self.readiness.set(Hindrance::SnapshotRuns, true);
         let written = self.try_write_to(path, begun, form);
-        self.readiness.set(Hindrance::SnapshotRuns, false);
-        self.durability.snapshots.progress.encoded_bytes.store(0, Ordering::Relaxed);
         if written.is_err() {
             _ = self.disk.remove(path);
         }
@@ -303,30 +321,59 @@ impl Engine {
     }
 
     fn try_write_to(&self, path: &Path, begun: Begun, form: SnapshotForm) -> Result<(), String> {
-        let failed = |error: &io::Error| format!("cannot write {}: {}", path.display(), reason(error));
-        let Begun { mut snapshot, offset, functions, .. } = begun;
+        let failed = |error: io::Error| format!("cannot write {}: {}", path.display(), reason(&error));
         let syncs_often = match form {
-            SnapshotForm::File => Opt::RdbSaveIncrementalFsync,
+            SnapshotForm::File | SnapshotForm::Replicas(_) => Opt::RdbSaveIncrementalFsync,
             SnapshotForm::Base | SnapshotForm::Requests(_) => Opt::AofRewriteIncrementalFsync,
         };
-        let mut out = Out::create(&*self.disk, path, self.config.flag(syncs_often)).map_err(|error| failed(&error))?;
-        let mut output = self.begin_output(form, &snapshot, offset, Instant::now());
+        let mut out = Out::create(&*self.disk, path, self.config.flag(syncs_often)).map_err(failed)?;
+        self.give_out(begun, form, &mut |bytes| out.write(bytes).map_err(failed))?;
+        out.finish().map_err(failed)
+    }
+
+    /// Walks through a snapshot to its end, and gives out its bytes in this form, many at a time.
+    pub(super) fn give_out(&self, begun: Begun, form: SnapshotForm, write: &mut Write<'_>) -> Result<(), String> {
+        self.readiness.set(Hindrance::SnapshotRuns, true);
+        let given = self.try_give_out(begun, form, write);
+        self.readiness.set(Hindrance::SnapshotRuns, false);
+        self.durability.snapshots.progress.encoded_bytes.store(0, Ordering::Relaxed);
+        given
+    }
+
+    fn try_give_out(&self, begun: Begun, form: SnapshotForm, write: &mut Write<'_>) -> Result<(), String> {
+        let Begun { mut snapshot, offset, selected, functions, .. } = begun;
+        let mut output = self.begin_output(form, &snapshot, (offset, selected), Instant::now())?;
         functions.iter().for_each(|code| output.function(code));
         let progress = &self.durability.snapshots.progress;
         loop {
             if self.durability.snapshots.is_aborted() {
                 return Err(ABORTED.into());
             }
+            self.note_encoded(output.pending_len() + output.held_len());
             // Also what has come while the disk was waited for.
-            self.bound_snapshot_memory(output.pending_len());
-            let step = snapshot.step(&self.store, STEP, &mut |record| output.write(record));
+            self.hold_writers_behind_disk();
+            let mut written = Ok(());
+            let step = snapshot.step(&self.store, STEP, &mut |record| {
+                // Much may have been handed over since the last step: no more of it is encoded than is soon written.
+                if output.pending_len() >= WRITE_BYTES {
+                    let drained = output.drain(&mut *write);
+                    if written.is_ok() {
+                        written = drained;
+                    }
+                    self.note_encoded(output.pending_len() + output.held_len());
+                    self.hold_writers_behind_disk();
+                }
+                output.write(record);
+                self.note_encoded(output.pending_len() + output.held_len());
+            });
             let step = step.map_err(|torn| torn.to_string())?;
+            written?;
             let keys_before = progress.keys_done.swap(output.keys_len(), Ordering::Relaxed);
             self.delay_save(output.keys_len() - keys_before);
             self.note_hold(snapshot.longest_hold());
-            self.bound_snapshot_memory(output.pending_len());
+            self.hold_writers_behind_disk();
             if output.pending_len() >= WRITE_BYTES || step == Step::Done {
-                output.drain(|bytes| out.write(bytes)).map_err(|error| failed(&error))?;
+                output.drain(&mut *write)?;
             }
             match step {
                 // What is given up at the last moment is given up too.
@@ -337,7 +384,7 @@ impl Engine {
                 Step::Waiting => std::thread::sleep(WAITING_PAUSE),
             }
         }
-        output.end(|bytes| out.write(bytes))?.and_then(|()| out.finish()).map_err(|error| failed(&error))
+        output.end(write)?
     }
 
     /// A shard was held for a snapshot for so many ticks.
@@ -377,19 +424,24 @@ impl Engine {
             self.readiness.set(Hindrance::DiskBehind, true);
             if !self.readiness.has(Hindrance::SnapshotRuns) {
                 // That thread has ended meanwhile and looks no more.
-                self.set_disk_behind(self.journal.is_full());
+                self.note_disk_behind();
             }
         }
         is_behind
     }
 
-    /// Holds clients that write while more waits for the snapshot's disk than may; so many bytes are encoded and not written.
-    fn bound_snapshot_memory(&self, encoded_bytes: usize) {
+    /// So many bytes are encoded, or held until they can be, and not written: that many fewer may be handed over. Said before
+    /// what was encoded ceases to wait, or writers would fill its place meanwhile.
+    fn note_encoded(&self, bytes: usize) {
         let progress = &self.durability.snapshots.progress;
-        let bytes_max = self.config.memory(Opt::SnapshotMaxMemory);
-        progress.encoded_bytes.store(encoded_bytes, Ordering::Relaxed);
-        progress.waiting.bound((bytes_max as usize).saturating_sub(encoded_bytes));
-        let is_behind = progress.note_waits() >= bytes_max;
+        progress.encoded_bytes.store(bytes, Ordering::Relaxed);
+        progress.waiting.bound((self.config.memory(Opt::SnapshotMaxMemory) as usize).saturating_sub(bytes));
+    }
+
+    /// Holds clients that write while more waits for the snapshot's disk than may.
+    pub(super) fn hold_writers_behind_disk(&self) {
+        let progress = &self.durability.snapshots.progress;
+        let is_behind = progress.note_waits() >= self.config.memory(Opt::SnapshotMaxMemory);
         if is_behind != self.readiness.has(Hindrance::DiskBehind) {
             self.set_disk_behind(is_behind || self.journal.is_full());
         }
@@ -431,7 +483,11 @@ impl Out {
     }
 }
 
-fn put_in_place(disk: &dyn Disk, beside: &Path, path: &Path) -> io::Result<()> {
+/// Gives a file its name, durably.
+///
+/// # Errors
+/// What the system says.
+pub fn put_in_place(disk: &dyn Disk, beside: &Path, path: &Path) -> io::Result<()> {
     disk.rename(beside, path)?;
     disk.sync_folder(path.parent().unwrap_or(Path::new("")))
 }

@@ -101,7 +101,7 @@ impl Engine {
         log::warning("Error trying to save the DB, can't exit.");
         log::warning(GOES_ON);
         self.scripts.running.set_spares_writers(false);
-        self.pause.set_ending(false);
+        self.pause.give_up_end();
         self.post_resume();
         if let Some((waiter, error)) = client {
             self.answer(&waiter, |reply| reply.error(error.text()));

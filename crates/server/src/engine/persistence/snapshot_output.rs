@@ -13,6 +13,7 @@ use super::requests::Requests;
 use crate::config::Opt;
 use crate::engine::Engine;
 use crate::engine::keyspace::key_clock;
+use crate::engine::replication::ReplicaForm;
 use crate::host::clock::Instant;
 
 /// What a snapshot is written as.
@@ -23,34 +24,44 @@ pub enum SnapshotForm {
     Base,
     /// The base of a log that is written like this, as requests.
     Requests(Options),
+    /// What replicas are sent that can load this.
+    Replicas(ReplicaForm),
 }
+
+/// From this version on a Valkey knows of fields with deadlines.
+const VALKEY_WITH_TIMED_FIELDS: u32 = 9;
 
 /// What a snapshot gives out, as bytes that wait for the disk.
 pub enum SnapshotOutput {
     /// In the format of snapshots.
     Rdb(Box<Writer>, SnapshotWriter, Box<dyn Fn(u32) -> Access + Send>),
+    /// The same without keys.
+    Functions(Box<Writer>),
     /// In requests.
     Requests(Box<Requests>),
 }
 
 impl Engine {
-    /// Begins to write a snapshot that stands for the journal up to an offset.
+    /// Begins to write a snapshot that stands for the journal up to an offset, at which this database is selected; none where the
+    /// journal goes on with a SELECT.
     pub(super) fn begin_output(
         &self,
         form: SnapshotForm,
         snapshot: &Snapshot,
-        offset: u64,
+        (offset, selected): (u64, Option<u32>),
         now: Instant,
-    ) -> SnapshotOutput {
+    ) -> Result<SnapshotOutput, String> {
         let now_s = now.wall_ms() / 1_000;
-        let is_log_base = match form {
-            SnapshotForm::File => false,
-            SnapshotForm::Base => true,
+        let is_for_replicas = matches!(form, SnapshotForm::Replicas(_));
+        let is_log_base = matches!(form, SnapshotForm::Base);
+        let (version, functions_only) = match form {
+            SnapshotForm::File | SnapshotForm::Base => (self.snapshot_version(snapshot), false),
+            SnapshotForm::Replicas(form) => (version_for(form, snapshot)?, form.functions_only),
             SnapshotForm::Requests(options) => {
-                return SnapshotOutput::Requests(Box::new(Requests::begin(&options, offset, now_s)));
+                return Ok(SnapshotOutput::Requests(Box::new(Requests::begin(&options, offset, now_s))));
             }
         };
-        let mut writer = Writer::new(self.snapshot_format(snapshot));
+        let mut writer = Writer::new(self.snapshot_format(version));
         writer.about(&About {
             server_version: crate::REDIS_VERSION,
             written_s: now_s,
@@ -60,16 +71,27 @@ impl Engine {
         if is_log_base {
             writer.aux(BASE_OFFSET_FIELD, offset.to_string().as_bytes());
         }
-        SnapshotOutput::Rdb(Box::new(writer), SnapshotWriter::new(snapshot.sizes()), self.access_shown(now))
+        if let Some(database) = selected.filter(|_| is_for_replicas) {
+            writer.aux("repl-stream-db", database.to_string().as_bytes());
+        }
+        if functions_only {
+            return Ok(SnapshotOutput::Functions(Box::new(writer)));
+        }
+        let snapshot_writer = SnapshotWriter::new(snapshot.sizes());
+        Ok(SnapshotOutput::Rdb(Box::new(writer), snapshot_writer, self.access_shown(now)))
     }
 
-    /// How a snapshot is written, as the options say.
-    fn snapshot_format(&self, snapshot: &Snapshot) -> Format {
-        let version = match (snapshot.has_timed_fields(), self.config.number(Opt::RdbFormat)) {
+    /// The version of the format that the options ask for.
+    fn snapshot_version(&self, snapshot: &Snapshot) -> Version {
+        match (snapshot.has_timed_fields(), self.config.number(Opt::RdbFormat)) {
             (false, _) => Version::Ten,
             (true, 0) => Version::Twelve,
             (true, _) => Version::Valkey80,
-        };
+        }
+    }
+
+    /// How a snapshot of this version is written, as the options say.
+    fn snapshot_format(&self, version: Version) -> Format {
         let (is_compressing, is_summing) = (self.config.flag(Opt::Rdbcompression), self.config.flag(Opt::Rdbchecksum));
         Format { version, is_compressing, is_summing }
     }
@@ -87,11 +109,24 @@ impl Engine {
     }
 }
 
+/// The version of the format that replicas can load.
+fn version_for(form: ReplicaForm, snapshot: &Snapshot) -> Result<Version, String> {
+    match form.valkey {
+        _ if !snapshot.has_timed_fields() => Ok(Version::Ten),
+        None => Ok(Version::Twelve),
+        Some(version) if version >= VALKEY_WITH_TIMED_FIELDS => Ok(Version::Valkey80),
+        Some(version) => Err(format!(
+            "fields of hashes have deadlines, which a replica that is Valkey {version} cannot load; it needs Valkey \
+             {VALKEY_WITH_TIMED_FIELDS}"
+        )),
+    }
+}
+
 impl SnapshotOutput {
     /// Writes a library of functions.
     pub fn function(&mut self, code: &[u8]) {
         match self {
-            Self::Rdb(writer, ..) => writer.function(code),
+            Self::Rdb(writer, ..) | Self::Functions(writer) => writer.function(code),
             Self::Requests(requests) => requests.function(code),
         }
     }
@@ -100,6 +135,7 @@ impl SnapshotOutput {
     pub fn write(&mut self, record: Record<'_>) {
         match self {
             Self::Rdb(writer, snapshot_writer, access) => snapshot_writer.write(writer, record, &*access),
+            Self::Functions(_) => {}
             Self::Requests(requests) => requests.write(record),
         }
     }
@@ -108,6 +144,7 @@ impl SnapshotOutput {
     pub fn keys_len(&self) -> u64 {
         match self {
             Self::Rdb(_, snapshot_writer, _) => snapshot_writer.keys_len(),
+            Self::Functions(_) => 0,
             Self::Requests(requests) => requests.keys_len(),
         }
     }
@@ -115,15 +152,25 @@ impl SnapshotOutput {
     /// Bytes that wait to be taken out.
     pub fn pending_len(&self) -> usize {
         match self {
-            Self::Rdb(writer, ..) => writer.pending_len(),
+            Self::Rdb(writer, ..) | Self::Functions(writer) => writer.pending_len(),
             Self::Requests(requests) => requests.pending_len(),
+        }
+    }
+
+    /// Bytes of memory for what has come and cannot be taken out before more has: what is pending in a stream stands behind all
+    /// its entries.
+    pub fn held_len(&self) -> usize {
+        match self {
+            Self::Rdb(_, snapshot_writer, _) => snapshot_writer.held_len(),
+            Self::Functions(_) => 0,
+            Self::Requests(requests) => requests.held_len(),
         }
     }
 
     /// Gives out what was written since the last time.
     pub fn drain<R>(&mut self, take: impl FnOnce(&[u8]) -> R) -> R {
         match self {
-            Self::Rdb(writer, ..) => writer.drain(take),
+            Self::Rdb(writer, ..) | Self::Functions(writer) => writer.drain(take),
             Self::Requests(requests) => requests.drain(take),
         }
     }
@@ -134,7 +181,7 @@ impl SnapshotOutput {
     /// The format has no word for something that was written.
     pub fn end<R>(self, take: impl FnOnce(&[u8]) -> R) -> Result<R, String> {
         match self {
-            Self::Rdb(mut writer, ..) => {
+            Self::Rdb(mut writer, ..) | Self::Functions(mut writer) => {
                 writer.end().map_err(|outdated| outdated.to_string())?;
                 Ok(writer.drain(take))
             }

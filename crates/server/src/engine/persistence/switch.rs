@@ -262,3 +262,32 @@ impl Engine {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use sleeve_disk::disk::memory::MemoryDisk;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::engine::origin::Origin;
+    use crate::host::threads::refusal;
+
+    #[test]
+    fn a_log_for_which_there_was_no_thread_begins_when_there_is_one() {
+        let engine = Engine::begin(Config::default(), Origin::of_machine().on(Arc::new(MemoryDisk::new())));
+        engine.load().expect("there is nothing");
+        engine.config.assign(Opt::Appendonly, &[b"yes"]).expect("an option of the table");
+        refusal::after(0, || engine.switch_log(true)).expect("the folder is there");
+        assert!(!engine.durability.log.is_open());
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        while !engine.durability.log.is_open() {
+            assert!(std::time::Instant::now() < deadline, "it does not begin");
+            // As whoever ticks.
+            engine.follow_file_rules(Instant::now());
+            std::thread::yield_now();
+        }
+        engine.durability.snapshots.wait_until_over();
+        assert!(!engine.durability.log.lacks_base());
+        engine.end_log();
+    }
+}

@@ -2,7 +2,7 @@
 //!
 //! `log` writes what the workers do not write themselves, and under `appendfsync always` syncs behind each write: whoever asks
 //! meanwhile is served by the next round, all together, with those that the last round has let go if they come back soon
-//! ([`Round`]). `log-sync` syncs once a second under `everysec`, without any lock, so
+//! ([`GroupCommit`]). `log-sync` syncs once a second under `everysec`, without any lock, so
 //! that nobody waits for the disk, and looks whether the log's files are there as they were written.
 
 use std::sync::Arc;
@@ -18,6 +18,10 @@ pub(super) const TRY_AGAIN: Duration = Duration::from_millis(1_000);
 
 /// How often the log is synced under `everysec`.
 const SYNC_EVERY: Duration = Duration::from_millis(1_000);
+
+/// For how long at the most a sync waits for those who have been answered by the last: a disk that has been slow once may not
+/// be slow now.
+const COMMIT_WAIT_MAX: Duration = Duration::from_millis(20);
 
 /// Starts the threads of a log that has just been opened for this time; they end when it is closed.
 ///
@@ -38,21 +42,25 @@ pub fn start(engine: &Arc<Engine>, opening: u64) -> std::io::Result<()> {
 
 fn write_when_asked(engine: &Engine, opening: u64) {
     let (durability, journal) = (&engine.durability, &engine.journal);
-    let mut round = Round::default();
+    let mut commit = GroupCommit::default();
     let wait = || match durability.fails() {
         // However often it is asked.
         true => durability.log.wait_for_close(opening, TRY_AGAIN),
         false => durability.log.wait_to_be_asked(opening, None),
     };
     while wait() {
-        let until = Instant::now() + round.wait_max;
-        while !round.is_whole(journal.pieces()) && Instant::now() < until {
-            durability.log.wait_to_be_asked(opening, Some(until.saturating_duration_since(Instant::now())));
+        let until = Instant::now() + commit.wait_max;
+        while !commit.is_whole(journal.pieces()) && Instant::now() < until {
+            let left = until.saturating_duration_since(Instant::now());
+            if !durability.log.wait_to_be_asked(opening, Some(left)) {
+                return;
+            }
         }
         let (covered, begun) = (journal.pieces(), Instant::now());
         engine.write_log();
         let is_always = Policy::of(&engine.config) == Policy::Always;
-        round = if is_always { round.next(covered, journal.pieces(), begun.elapsed()) } else { Round::default() };
+        commit =
+            if is_always { commit.next(covered, journal.pieces(), begun.elapsed()) } else { GroupCommit::default() };
     }
 }
 
@@ -60,10 +68,10 @@ fn write_when_asked(engine: &Engine, opening: u64) {
 ///
 /// Clients that have been answered together send their next requests at nearly the same time. If a sync begins with the first
 /// of them, the others wait for the one after it, and the clients part into groups of which each waits for the others' syncs.
-/// So it waits until as many pieces have come as the last sync covered, for the time of one sync at the most. A lone client
-/// that waits for each reply waits for nobody else.
+/// So it waits until as many pieces have come as the last sync covered, for the time of one sync at the most, and never for
+/// long. A lone client that waits for each reply waits for nobody else.
 #[derive(Debug, Default, Clone, Copy)]
-struct Round {
+struct GroupCommit {
     /// How far the last sync went.
     covered: u64,
     /// Where this one is whole.
@@ -72,10 +80,10 @@ struct Round {
     wait_max: Duration,
 }
 
-impl Round {
-    /// The round after a sync that went up to `covered`, ended when `appended` pieces were there, and took this long.
+impl GroupCommit {
+    /// What is to be covered after a sync that went up to `covered`, ended when `appended` pieces were there, and took this long.
     fn next(self, covered: u64, appended: u64, took: Duration) -> Self {
-        Self { covered, whole_at: appended + (covered - self.covered), wait_max: took }
+        Self { covered, whole_at: appended + (covered - self.covered), wait_max: took.min(COMMIT_WAIT_MAX) }
     }
 
     fn is_whole(&self, appended: u64) -> bool {
@@ -107,14 +115,15 @@ mod tests {
 
     #[test]
     fn a_round_is_whole_when_those_of_the_last_have_come_back_beside_those_who_came_meanwhile() {
-        let begun = Round::default();
+        let begun = GroupCommit::default();
         assert!(begun.is_whole(0), "nobody is known yet");
         let took = Duration::from_millis(1);
         let lone = begun.next(1, 1, took).next(2, 2, took);
         assert!(lone.is_whole(3) && !lone.is_whole(2) && lone.wait_max == took);
         // 30 pieces came while 20 were synced, whose clients are about to write again.
-        let round = begun.next(20, 50, took);
-        assert!(!round.is_whole(69) && round.is_whole(70));
+        let commit = begun.next(20, 50, took);
+        assert!(!commit.is_whole(69) && commit.is_whole(70));
         assert!(begun.next(0, 50, took).is_whole(50), "nothing was synced, as where the disk fails");
+        assert_eq!(begun.next(1, 1, Duration::from_secs(10)).wait_max, COMMIT_WAIT_MAX, "the disk may have hung");
     }
 }

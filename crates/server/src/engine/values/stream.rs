@@ -37,12 +37,15 @@ impl ValueType for StreamType {
 
     fn begin(&self, large: &Large) -> Box<dyn LargeRequests> {
         let is_held = large.parts_len() > large.blocks_len();
-        Box::new(LargeStream { is_held, entries: Vec::new(), pending: Vec::new() })
+        Box::new(LargeStream { is_held, entries: Vec::new(), entries_bytes: 0, pending: Vec::new() })
     }
 }
 
 /// A pending entry: the number of its group, its id, and what is known of it.
 type Claimed = (u32, StreamId, Pending);
+
+/// About what the request takes that makes an entry pending.
+const CLAIM_BYTES: usize = 200;
 
 /// Writes a stream that is there whole.
 fn whole_stream(writer: &mut RequestWriter, key: &[u8], stream: &Stream) {
@@ -65,6 +68,8 @@ struct LargeStream {
     is_held: bool,
     /// The requests that add the entries, each with its id.
     entries: Vec<(StreamId, Vec<u8>)>,
+    /// The bytes of these requests.
+    entries_bytes: usize,
     /// What is pending, in no order.
     pending: Vec<PendingCopy>,
 }
@@ -75,6 +80,9 @@ impl LargeRequests for LargeStream {
             if self.is_held {
                 let mut request = Vec::new();
                 add(&mut request, large.key(), entry);
+                // Many wait, and none grows any more.
+                request.shrink_to_fit();
+                self.entries_bytes += request.len();
                 self.entries.push((entry.id, request));
             } else {
                 add(&mut writer.block, large.key(), entry);
@@ -85,6 +93,12 @@ impl LargeRequests for LargeStream {
 
     fn pending(&mut self, pending: &Pendings<'_>) {
         self.pending.extend(pending.iter());
+    }
+
+    fn held_len(&self) -> usize {
+        let entries = self.entries.capacity() * size_of::<(StreamId, Vec<u8>)>() + 2 * self.entries_bytes;
+        let pending = self.pending.capacity() * size_of::<PendingCopy>();
+        entries + pending + self.pending.len() * (size_of::<Claimed>() + size_of::<StreamId>() + CLAIM_BYTES)
     }
 
     fn close(self: Box<Self>, writer: &mut RequestWriter, large: &Large) {

@@ -52,6 +52,12 @@ pub trait LargeRequests: Send {
     /// Pending entries of a stream's groups.
     fn pending(&mut self, _pending: &Pendings<'_>) {}
 
+    /// Bytes of memory for what has come and is written behind what is still to come: those that it takes, and those that the
+    /// requests will take.
+    fn held_len(&self) -> usize {
+        0
+    }
+
     /// All parts have come.
     fn close(self: Box<Self>, _writer: &mut RequestWriter, _large: &Large) {}
 }

@@ -15,6 +15,7 @@ use crate::context::Cx;
 use crate::context::lookahead;
 use crate::context::lookahead::Found;
 use crate::context::permission;
+use crate::engine::readiness::Hindrance;
 use crate::request::error::Error;
 use crate::request::renamed_commands::RenamedCommands;
 use crate::request::{KeyAt, Request, hash_keys};
@@ -125,7 +126,10 @@ impl Invocation<'_, '_> {
             return Err(Error::fixed("ERR This Redis command is not allowed from script"));
         }
         if row.flags.contains(Flags::WRITE) && !self.cx.engine.readiness.refuses_nothing() {
-            self.cx.engine.readiness.check_disk()?;
+            self.cx.engine.readiness.check_write()?;
+        }
+        if self.cx.engine.readiness.has(Hindrance::Stale) && !row.flags.contains(Flags::STALE) {
+            return Err(Error::fixed("ERR Can not execute the command on a stale replica"));
         }
         // What may write something down (PFCOUNT its result, PUBLISH its message) counts as a write here.
         let writes = row.flags.intersects(Flags::WRITE.or(Flags::MAY_REPLICATE));

@@ -24,6 +24,8 @@ pub(super) struct Feed<R> {
     sum: u64,
     summed: usize,
     is_summing: bool,
+    /// How many bytes the file has, where that is known.
+    size: Option<u64>,
     /// Why the source could not be read.
     failed: Option<io::Error>,
 }
@@ -31,7 +33,13 @@ pub(super) struct Feed<R> {
 impl<R: Read> Feed<R> {
     pub fn new(source: R) -> Self {
         let window = vec![0; WINDOW];
-        Self { source, window, at: 0, end: 0, before: 0, sum: 0, summed: 0, is_summing: true, failed: None }
+        let (sum, is_summing, size, failed) = (0, true, None, None);
+        Self { source, window, at: 0, end: 0, before: 0, sum, summed: 0, is_summing, size, failed }
+    }
+
+    /// Takes it that the file has so many bytes.
+    pub fn expect_size(&mut self, bytes: u64) {
+        self.size = Some(bytes);
     }
 
     /// Sums nothing.
@@ -151,6 +159,10 @@ impl<R: Read> Source for Feed<R> {
         if count <= FEW_MAX as u64 {
             out.extend_from_slice(self.few(count as usize)?);
             return Ok(());
+        }
+        // A length that is damaged must not bring all the rest of a large file into memory.
+        if self.size.is_some_and(|size| count > size.saturating_sub(self.offset())) {
+            return Err(Bad::End);
         }
         let here = (self.end - self.at).min(usize::try_from(count).unwrap_or(usize::MAX));
         out.extend_from_slice(self.few(here)?);

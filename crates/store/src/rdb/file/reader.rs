@@ -90,6 +90,12 @@ impl<R: Read> Reader<R> {
         self.feed.stop_summing();
     }
 
+    /// Takes it that the file has so many bytes: a string that claims to be longer than what is left of them is damaged, and
+    /// nothing of it is read. Called before anything is read.
+    pub fn expect_size(&mut self, bytes: u64) {
+        self.feed.expect_size(bytes);
+    }
+
     /// How many bytes have been read.
     pub fn offset(&self) -> u64 {
         self.feed.offset()

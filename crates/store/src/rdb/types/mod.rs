@@ -98,7 +98,7 @@ macro_rules! types {
 
             /// A large value that a snapshot has opened, in the parts that were announced.
             pub(crate) fn open(self, open_value: &OpenValue) {
-                match open_value.label().kind { $(Kind::$name => <$value>::open(self, open_value),)+ }
+                match open_value.metadata().kind { $(Kind::$name => <$value>::open(self, open_value),)+ }
             }
         }
 
@@ -116,7 +116,7 @@ macro_rules! types {
 
             /// What stands behind the parts. What was pending of a stream came in no order.
             pub(crate) fn close(&mut self, open_value: &OpenValue, pending: Vec<PendingCopy>) {
-                match open_value.label().kind { $(Kind::$name => <$value>::close(self, open_value, pending),)+ }
+                match open_value.metadata().kind { $(Kind::$name => <$value>::close(self, open_value, pending),)+ }
             }
         }
     };

@@ -11,15 +11,13 @@ use super::super::rdb_type::{Destination, Origin, RdbType};
 use super::super::record::{Record, collection_of};
 use super::super::scan::{Input, Source};
 use crate::packed::listpack::Packed;
-use crate::packed::pack::Pack;
 use crate::table::entry::handle::EntryRef;
-use crate::types::stream::block::{BlockLimits, id_at};
+use crate::types::stream::block::id_at;
 use crate::types::stream::group::{Consumer, Pending, PendingCopy, StreamGroup};
 use crate::types::stream::hand_over::StreamRest;
 use crate::types::stream::id::StreamId;
 use crate::types::stream::{Stream, StreamCounters};
 use crate::value::handover::open_value::OpenValue;
-use crate::value::{Digits, ValueRef};
 
 const STREAM: u8 = 15;
 const STREAM_2: u8 = 19;
@@ -34,8 +32,8 @@ impl RdbType for Stream {
         matches!(number, STREAM | STREAM_2 | STREAM_3) || number == STREAM_4 && origin == Origin::Redis
     }
 
-    fn read(input: &mut impl Source, number: u8, _: Origin, limits: &Limits) -> Result<Self, Bad> {
-        read_stream(input, number, limits.stream)
+    fn read(input: &mut impl Source, number: u8, _: Origin, _: &Limits) -> Result<Self, Bad> {
+        read_stream(input, number)
     }
 
     fn pass(input: &mut Input<'_>, number: u8, _: Origin) -> Result<(), Bad> {
@@ -209,13 +207,13 @@ fn read_raw_id(input: &mut impl Source) -> Result<StreamId, Bad> {
 }
 
 /// Reads a stream of this type.
-fn read_stream(input: &mut impl Source, number: u8, limits: BlockLimits) -> Result<Stream, Bad> {
+fn read_stream(input: &mut impl Source, number: u8) -> Result<Stream, Bad> {
     let (mut stream, mut name) = (Stream::default(), Vec::new());
     for _ in 0..input.length()? {
         input.string_into(&mut name)?;
         let first = read_raw_id(&mut Input::new(&name))?;
         if let Err(block) = stream.adopt(first, packed(input)?) {
-            read_block(&mut stream, first, &block, limits)?;
+            stream.adopt_live(first, block.as_packed()).ok_or(Bad::Stream)?;
         }
     }
     let length = input.length()?;
@@ -251,50 +249,6 @@ fn no_producers(input: &mut impl Source) -> Result<(), Bad> {
         return Err(Bad::Producers);
     }
     input.length().and_then(|_| input.length()).map(|_| ())
-}
-
-/// Reads the entries of a block: a master entry with counts and names, then for each entry flags, id less the block's, and
-/// values or names and values. Deleted ones are left out.
-fn read_block(stream: &mut Stream, first: StreamId, block: &Pack, limits: BlockLimits) -> Result<(), Bad> {
-    const DELETED: i64 = 1;
-    const SAME_NAMES: i64 = 2;
-    let elements: Vec<ValueRef<'_>> = block.as_packed().iter().collect();
-    let mut at = 0;
-    let mut next = || {
-        at += 1;
-        elements.get(at - 1).copied().ok_or(Bad::Stream)
-    };
-    let number = |value: ValueRef<'_>| value.integer().ok_or(Bad::Stream);
-    let count = |value: ValueRef<'_>| number(value).and_then(|number| usize::try_from(number).map_err(|_| Bad::Stream));
-    let entries = count(next()?)?.checked_add(count(next()?)?).ok_or(Bad::Stream)?;
-    let names = count(next()?)?;
-    let names: Vec<ValueRef<'_>> = (0..names).map(|_| next()).collect::<Result<_, _>>()?;
-    next()?;
-    for _ in 0..entries {
-        let (flags, ms, seq) = (number(next()?)?, number(next()?)?, number(next()?)?);
-        let id = StreamId { ms: first.ms.wrapping_add(ms as u64), seq: first.seq.wrapping_add(seq as u64) };
-        let mut fields = Vec::new();
-        let mut push = |value: ValueRef<'_>| fields.push(value.bytes(&mut Digits::default()).to_vec());
-        if flags & SAME_NAMES != 0 {
-            for name in &names {
-                push(*name);
-                push(next()?);
-            }
-        } else {
-            for _ in 0..count(next()?)? {
-                push(next()?);
-                push(next()?);
-            }
-        }
-        next()?;
-        if flags & DELETED == 0 {
-            if id <= stream.last_id() || fields.is_empty() {
-                return Err(Bad::Stream);
-            }
-            stream.append(id, fields.iter().map(Vec::as_slice), limits);
-        }
-    }
-    Ok(())
 }
 
 fn read_group(input: &mut impl Source, number: u8, stream: &Stream) -> Result<StreamGroup, Bad> {

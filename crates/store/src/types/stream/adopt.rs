@@ -1,10 +1,12 @@
 //! Blocks of a stream that are taken over from a file as they stand there.
 //!
 //! The bytes of a block have been checked as elements; here it is checked that they are entries, in order, each with what it
-//! needs to be walked over from either end, and none deleted. Any other block is given back, to be read entry by entry.
+//! needs to be walked over from either end, and none deleted. Of any other block the live entries are put together anew. That
+//! makes one block again, whatever the limits: each block has the names of its fields, so that a small file whose blocks have
+//! long names and many entries would become gigabytes were they divided.
 
 use super::Stream;
-use super::block::{Block, ENTRY_HEAD, SAME_NAMES};
+use super::block::{Block, DELETED, ENTRY_HEAD, SAME_NAMES};
 use super::id::StreamId;
 use crate::packed::listpack::{Elements, Packed};
 use crate::packed::pack::Pack;
@@ -27,6 +29,21 @@ impl Stream {
         let Some(contents) = contents(pack.as_packed(), first).filter(|_| is_behind) else {
             return Err(pack);
         };
+        self.add_block(first, pack, &contents);
+        Ok(())
+    }
+
+    /// Adds the live entries of a block that stands under the id `first`, as one block; none if they are no entries behind all
+    /// others.
+    pub(crate) fn adopt_live(&mut self, first: StreamId, packed: Packed<'_>) -> Option<()> {
+        let (pack, contents) = live(packed, first, self.last_id)?;
+        if contents.entries > 0 {
+            self.add_block(contents.first_id, pack, &contents);
+        }
+        Some(())
+    }
+
+    fn add_block(&mut self, first: StreamId, pack: Pack, contents: &Contents) {
         let block = Block::from_pack(pack);
         self.blocks_bytes += block.memory_bytes();
         self.first_id = if self.len == 0 { contents.first_id } else { self.first_id };
@@ -34,7 +51,6 @@ impl Stream {
         self.len += contents.entries;
         self.entries_added = self.entries_added.saturating_add(contents.entries);
         self.blocks.insert(first, block);
-        Ok(())
     }
 }
 
@@ -43,6 +59,12 @@ fn integer(elements: &mut Elements<'_>) -> Option<i64> {
         ValueRef::Integer(number) => Some(number),
         ValueRef::Bytes(_) => None,
     }
+}
+
+/// Copies so many elements.
+fn copy(elements: &mut Elements<'_>, count: i64, into: &mut Pack) -> Option<()> {
+    // What is claimed and not there ends at the first that is missing.
+    (0..usize::try_from(count).ok()?).try_for_each(|_| elements.next().map(|element| into.push_back(element)))
 }
 
 /// Passes over so many elements.
@@ -83,4 +105,47 @@ fn contents(packed: Packed<'_>, first: StreamId) -> Option<Contents> {
     }
     let (first_id, last_id) = ids.filter(|_| elements.next().is_none())?;
     Some(Contents { entries: entries as u64, first_id, last_id })
+}
+
+/// The live entries of a block under the id `first`, as a block under that of the first of them; none if they are not entries
+/// behind `last_id`, in order. What the block says of itself apart from that is not looked at.
+fn live(packed: Packed<'_>, first: StreamId, mut last_id: StreamId) -> Option<(Pack, Contents)> {
+    let mut elements = packed.iter();
+    let [live, deleted, names] = [integer(&mut elements)?, integer(&mut elements)?, integer(&mut elements)?];
+    let entries = u64::try_from(live).ok()?.checked_add(u64::try_from(deleted).ok()?)?;
+    let mut pack = Pack::new();
+    [0, 0, names].into_iter().for_each(|number| pack.push_back(number));
+    copy(&mut elements, names, &mut pack)?;
+    elements.next()?;
+    pack.push_back(0_i64);
+    let (mut first_id, mut count) = (None, 0_i64);
+    for _ in 0..entries {
+        let (flags, ms, seq) = (integer(&mut elements)?, integer(&mut elements)?, integer(&mut elements)?);
+        let id = StreamId { ms: first.ms.wrapping_add(ms as u64), seq: first.seq.wrapping_add(seq as u64) };
+        let is_same = flags & SAME_NAMES != 0;
+        let fields = if is_same { names } else { integer(&mut elements)? };
+        let (values, head) = if is_same { (fields, ENTRY_HEAD) } else { (fields.checked_mul(2)?, ENTRY_HEAD + 1) };
+        if flags & DELETED != 0 {
+            pass(&mut elements, values)?;
+            elements.next()?;
+            continue;
+        }
+        if id <= last_id || fields < 1 {
+            return None;
+        }
+        let begin = *first_id.get_or_insert(id);
+        pack.push_back(flags & SAME_NAMES);
+        pack.push_back(id.ms.wrapping_sub(begin.ms) as i64);
+        pack.push_back(id.seq.wrapping_sub(begin.seq) as i64);
+        if !is_same {
+            pack.push_back(fields);
+        }
+        copy(&mut elements, values, &mut pack)?;
+        elements.next()?;
+        pack.push_back(head.checked_add(values)?);
+        (last_id, count) = (id, count + 1);
+    }
+    let at = pack.as_packed().iter().offset();
+    pack.replace_at(at, count);
+    Some((pack, Contents { entries: count as u64, first_id: first_id.unwrap_or_default(), last_id }))
 }

@@ -21,7 +21,7 @@ use crate::packed::pack::Pack;
 use crate::value::ValueRef;
 use crate::value::handover::open_value::{OpenValue, Part};
 
-const DELETED: i64 = 1;
+pub(super) const DELETED: i64 = 1;
 pub(super) const SAME_NAMES: i64 = 2;
 
 /// Entries of a stream in one pack, with what their ids and fields have in common said once.

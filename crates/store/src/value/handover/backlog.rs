@@ -31,17 +31,19 @@ impl Waiting {
         self.count.bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether `bytes_max` has been reached since it was set.
+    /// Whether the bound has been reached since it was set; so it may also be that less waits by now.
     #[inline]
     pub fn is_too_much(&self) -> bool {
         self.is_too_much.0.load(Ordering::Relaxed)
     }
 
-    /// From so many bytes on it is too much; until more is handed over it is not.
+    /// From so many bytes on it is too much.
     pub fn bound(&self, bytes_max: usize) {
         self.count.bytes_max.store(bytes_max, Ordering::Relaxed);
-        if self.is_too_much() {
-            self.is_too_much.0.store(false, Ordering::Relaxed);
+        let is_too_much = self.bytes() >= bytes_max;
+        // What is handed over meanwhile is seen with what is handed over next.
+        if is_too_much != self.is_too_much() {
+            self.is_too_much.0.store(is_too_much, Ordering::Relaxed);
         }
     }
 
@@ -109,8 +111,7 @@ mod tests {
         assert!(!waiting.is_too_much());
         waiting.add(49);
         assert_eq!((waiting.is_too_much(), waiting.bytes()), (false, 99));
-        waiting.bound(0);
-        waiting.add(1);
-        assert!(waiting.is_too_much());
+        waiting.bound(99);
+        assert!(waiting.is_too_much(), "as much waits as may from now on");
     }
 }

@@ -37,9 +37,9 @@ pub struct Part {
     pub unpacked_len: usize,
 }
 
-/// Where a value stands, or stood.
+/// What is known of a key beside its value, at the instant of the snapshot.
 #[derive(Debug)]
-pub struct Label {
+pub struct KeyMetadata {
     /// The database.
     pub db: usize,
     /// The key.
@@ -55,7 +55,7 @@ pub struct Label {
 /// A large value of a snapshot.
 #[derive(Debug)]
 pub struct OpenValue {
-    label: Label,
+    metadata: KeyMetadata,
     capture: Capture,
     backlog: Arc<Backlog>,
     state: Mutex<State>,
@@ -111,13 +111,13 @@ impl Delivery {
 
 impl OpenValue {
     /// Opens a value.
-    pub fn new(label: Label, capture: Capture, backlog: Arc<Backlog>) -> Self {
+    pub fn new(metadata: KeyMetadata, capture: Capture, backlog: Arc<Backlog>) -> Self {
         // The key stands here twice; what watches the value takes about as much as this does.
-        let own_bytes = 2 * (size_of::<Self>() + label.key.len());
+        let own_bytes = 2 * (size_of::<Self>() + metadata.key.len());
         backlog.add(own_bytes);
         let state = State {
             own_bytes,
-            key_now: label.key.clone(),
+            key_now: metadata.key.clone(),
             batches: Vec::new(),
             parts: BTreeMap::new(),
             loose: (Vec::new(), 0),
@@ -125,12 +125,12 @@ impl OpenValue {
             ended: Vec::new(),
             walks: capture.walks,
         };
-        Self { label, capture, backlog, state: Mutex::new(state) }
+        Self { metadata, capture, backlog, state: Mutex::new(state) }
     }
 
     /// Where the value stood.
-    pub fn label(&self) -> &Label {
-        &self.label
+    pub fn metadata(&self) -> &KeyMetadata {
+        &self.metadata
     }
 
     /// How many parts it had.

@@ -1,0 +1,152 @@
+//! A replica's connection to its primary, and what may end it: the other side, too long a silence, another task.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sleeve_wire::reply::{Protocol, Writer};
+
+use crate::config::Opt;
+use crate::driver::outgoing::Outgoing;
+use crate::driver::tls;
+use crate::engine::Engine;
+use crate::engine::replication::link::Broken;
+use crate::engine::replication::role::{LinkState, Task, Transfer};
+use crate::host::clock;
+
+/// What is read at once.
+const READ_BYTES: usize = 256 << 10;
+/// For how long bytes are waited for before something else is looked at.
+const WAIT: Duration = Duration::from_millis(100);
+
+/// Why a task has ended.
+pub(super) enum End {
+    /// It does not stand any more.
+    Replaced,
+    /// There is nothing more to be had from this connection.
+    Broken(Broken),
+}
+
+impl From<Broken> for End {
+    fn from(broken: Broken) -> Self {
+        Self::Broken(broken)
+    }
+}
+
+/// A connection to a primary.
+pub(super) struct Connection<'t> {
+    engine: Arc<Engine>,
+    task: &'t Task,
+    outgoing: Outgoing,
+    buffer: Vec<u8>,
+    /// When something came last.
+    heard: Instant,
+}
+
+impl<'t> Connection<'t> {
+    /// Connects.
+    ///
+    /// # Errors
+    /// Nobody answers there, or the task has been replaced.
+    pub(super) fn open(engine: &Arc<Engine>, task: &'t Task) -> Result<Self, End> {
+        let role = &engine.replication.role;
+        if !role.set_state(task, LinkState::Connecting, clock::monotonic_ms()) {
+            return Err(End::Replaced);
+        }
+        let failed = |error: std::io::Error| Broken::passing(format!("cannot connect: {error}"));
+        let seal = match engine.config.flag(Opt::TlsReplication) {
+            true => Some(tls::load_for_primaries(&engine.config).map_err(Broken::passing)?),
+            false => None,
+        };
+        let primary = &task.primary;
+        let outgoing = Outgoing::connect(&primary.host, primary.port, timeout(engine), seal).map_err(failed)?;
+        // Whoever replaces the task ends what waits here.
+        let socket = outgoing.socket().try_clone().map_err(failed)?;
+        if !role.keep_socket(task, Some(socket)) {
+            return Err(End::Replaced);
+        }
+        role.note_ahead(0);
+        Ok(Self { engine: Arc::clone(engine), task, outgoing, buffer: vec![0; READ_BYTES], heard: Instant::now() })
+    }
+
+    /// Says how far the link is.
+    ///
+    /// # Errors
+    /// The task has been replaced.
+    pub(super) fn set_state(&self, state: LinkState) -> Result<(), End> {
+        let role = &self.engine.replication.role;
+        if role.set_state(self.task, state, clock::monotonic_ms()) { Ok(()) } else { Err(End::Replaced) }
+    }
+
+    /// Says how much of a dump has come.
+    pub(super) fn set_transfer(&self, transfer: Transfer) {
+        self.engine.replication.role.set_transfer(self.task, transfer);
+    }
+
+    /// Appends what has come by now, which may be nothing.
+    ///
+    /// # Errors
+    /// The connection has ended, is silent for too long, or the task has been replaced.
+    pub(super) fn read(&mut self, into: &mut Vec<u8>) -> Result<(), End> {
+        let role = &self.engine.replication.role;
+        if !role.is_current(self.task) {
+            return Err(End::Replaced);
+        }
+        let read = self.outgoing.read(&mut self.buffer, WAIT);
+        let count = read.map_err(|error| Broken::passing(error.to_string()))?;
+        if count != 0 {
+            self.heard = Instant::now();
+            role.note_heard(clock::monotonic_ms());
+            into.extend_from_slice(self.buffer.get(..count).unwrap_or_default());
+        } else if self.heard.elapsed() > timeout(&self.engine) {
+            let seconds = timeout(&self.engine).as_secs();
+            return Err(Broken::passing(format!("nothing has come from it for {seconds} s (repl-timeout)")).into());
+        }
+        Ok(())
+    }
+
+    /// Sends these bytes.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub(super) fn send(&mut self, bytes: &[u8]) -> Result<(), End> {
+        self.outgoing.send(bytes).map_err(|error| Broken::passing(error.to_string()).into())
+    }
+
+    /// Says that this server is still there, in a way that means nothing else: where it is busy for long.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub(super) fn send_sign_of_life(&mut self) -> Result<(), End> {
+        // That is not waiting for the primary.
+        self.heard = Instant::now();
+        self.send(b"\n")
+    }
+
+    /// Says how far this server is, and how far its own log.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub(super) fn send_ack(&mut self) -> Result<(), End> {
+        let mut ack = Vec::new();
+        let mut writer = Writer::new(&mut ack, Protocol::Resp2);
+        let synced = self.engine.known_synced_offset();
+        writer.array(3 + if synced.is_some() { 2 } else { 0 });
+        writer.bulks(&[b"REPLCONF", b"ACK"]);
+        writer.bulk_integer(self.engine.journal.end() as i64);
+        if let Some(synced) = synced {
+            writer.bulk(b"FACK");
+            writer.bulk_integer(synced as i64);
+        }
+        self.send(&ack)
+    }
+
+    /// Ends it.
+    pub(super) fn close(self) {
+        self.engine.replication.role.keep_socket(self.task, None);
+    }
+}
+
+/// `repl-timeout`
+fn timeout(engine: &Engine) -> Duration {
+    Duration::from_secs(engine.config.number(Opt::ReplTimeout) as u64)
+}

@@ -1,0 +1,223 @@
+//! Following a primary: the thread of a replica.
+//!
+//! It connects, introduces this server (`engine/replication/link`), takes all data where it must (`full_sync`), and applies the
+//! primary's journal as it comes (`execute/replay`), once a second and whenever it is asked saying how far it is. Where the
+//! connection ends it makes another and goes on where it was. Whatever is wrong is told in the log and tried again, at once or
+//! after a pause, which grows as long as it is the primary's words that are wrong. It ends when nobody is to be followed any
+//! more.
+
+mod connection;
+mod full_sync;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant as Moment};
+
+use crate::config::Opt;
+use crate::engine::Engine;
+use crate::engine::replication::link::{Broken, Event, Introduction, Link};
+use crate::engine::replication::role::{LinkState, Task};
+use crate::execute::replay::Replay;
+use crate::host::clock;
+use crate::host::clock::Instant;
+use crate::host::log;
+use connection::{Connection, End};
+use full_sync::Arriving;
+
+/// The version of Valkey whose dumps can be loaded: a Valkey asks for it, and others do not know the question.
+const LOADS_LIKE: &str = "9.0.0";
+/// How often a replica says how far it is.
+const ACK_EVERY: Duration = Duration::from_secs(1);
+/// The pause before a primary that cannot be reached, or cannot serve now, is tried again.
+const PAUSE: Duration = Duration::from_secs(1);
+/// The longest pause before one is tried again that says what none says.
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+
+impl Engine {
+    /// Has this engine follow a primary when it is told to.
+    pub(super) fn offer_following(self: &Arc<Self>) {
+        let own = Arc::downgrade(self);
+        self.replication.role.set_starter(move || {
+            let Some(engine) = own.upgrade() else { return Ok(()) };
+            let following = Arc::clone(&engine);
+            let started = engine.start_thread("replica", move || {
+                follow(&following);
+                Ok(())
+            });
+            started.map(|_| ()).map_err(|error| error.to_string())
+        });
+    }
+}
+
+/// The life of the thread.
+fn follow(engine: &Arc<Engine>) {
+    let role = &engine.replication.role;
+    let mut follower = Follower { engine: Arc::clone(engine), copying: None, leads: 0 };
+    let mut pause = Duration::ZERO;
+    while let Some(task) = role.task() {
+        let primary = &task.primary;
+        log::notice(&format!("Connecting to MASTER {primary}"));
+        match follower.serve(&task) {
+            End::Replaced => pause = Duration::ZERO,
+            End::Broken(broken) => {
+                let was_connected = role.is_connected();
+                role.set_state(&task, LinkState::Connect, clock::monotonic_ms());
+                engine.note_role();
+                pause = match broken.is_passing {
+                    // What was there a moment ago is tried again at once.
+                    true if was_connected => Duration::ZERO,
+                    true => PAUSE,
+                    false => (pause * 2).clamp(PAUSE, PAUSE_MAX),
+                };
+                let again = if pause.is_zero() { "now".to_owned() } else { format!("in {} s", pause.as_secs()) };
+                log::warning(&format!(
+                    "The link to MASTER {primary} has ended: {}. It is tried again {again}",
+                    broken.reason
+                ));
+                role.wait(&task, pause);
+            }
+        }
+    }
+}
+
+/// What a replica's thread has at hand.
+struct Follower {
+    engine: Arc<Engine>,
+    /// What applies the primary's journal, where all that was before is there: the journal's end is where it goes on.
+    copying: Option<Replay>,
+    /// See [`Task::leads`].
+    leads: u64,
+}
+
+impl Follower {
+    /// Follows a primary until that ends.
+    fn serve(&mut self, task: &Task) -> End {
+        let engine = Arc::clone(&self.engine);
+        if std::mem::replace(&mut self.leads, task.leads) != task.leads {
+            self.copying = None;
+        }
+        if self.copying.is_none() && task.may_continue {
+            // Whoever goes on with a journal that was this server's own selects a database first.
+            self.copying = Some(Replay::copy(&engine, 0));
+        }
+        let mut connection = match Connection::open(&engine, task) {
+            Ok(connection) => connection,
+            Err(end) => return end,
+        };
+        let ended = self.greet(&mut connection).and_then(|stream| self.stream(&mut connection, stream));
+        connection.close();
+        match ended {
+            Ok(()) => End::Replaced,
+            Err(_) if !engine.replication.role.is_current(task) => End::Replaced,
+            Err(end) => end,
+        }
+    }
+
+    /// Says who this server is, and takes all that is said before the stream begins; what has come of that already.
+    fn greet(&mut self, connection: &mut Connection<'_>) -> Result<Vec<u8>, End> {
+        connection.set_state(LinkState::Handshake)?;
+        let mut out = Vec::new();
+        let mut link = Link::begin(self.introduction(), &mut out);
+        let mut arriving = None;
+        let mut bytes = Vec::new();
+        while !link.is_streaming() {
+            connection.send(&out)?;
+            out.clear();
+            connection.read(&mut bytes)?;
+            let mut used = 0;
+            loop {
+                let (taken, event) = link.receive(bytes.get(used..).unwrap_or_default(), &mut out)?;
+                used += taken;
+                match event {
+                    Some(event) => self.heed(event, &mut arriving, connection)?,
+                    None if taken == 0 => break,
+                    None => {}
+                }
+            }
+            bytes.drain(..used);
+        }
+        Ok(bytes)
+    }
+
+    /// Who this server is, and what it has.
+    fn introduction(&self) -> Introduction {
+        let engine = &self.engine;
+        let config = &engine.config;
+        let text = |option: Opt| Some(config.text(option).to_vec()).filter(|text| !text.is_empty());
+        let announced = config.number(Opt::ReplicaAnnouncePort) as u32;
+        let own_port = match config.flag(Opt::TlsReplication) {
+            true => config.number(Opt::TlsPort) as u32,
+            false => engine.port(),
+        };
+        Introduction {
+            credentials: text(Opt::Masterauth).map(|password| (text(Opt::Masteruser), password)),
+            port: if announced == 0 { own_port } else { announced },
+            address: text(Opt::ReplicaAnnounceIp),
+            version: LOADS_LIKE,
+            has: self.copying.is_some().then(|| (engine.replication.ids.id(), engine.journal.end())),
+        }
+    }
+
+    fn heed(
+        &mut self,
+        event: Event<'_>,
+        arriving: &mut Option<Arriving>,
+        connection: &mut Connection<'_>,
+    ) -> Result<(), End> {
+        let engine = Arc::clone(&self.engine);
+        match (event, arriving.as_mut()) {
+            (Event::Note(text), _) => log::notice(&text),
+            (Event::Continues(id), _) => {
+                log::notice("MASTER accepted a Partial Resynchronization.");
+                let ids = &engine.replication.ids;
+                if let Some(id) = id.filter(|id| *id != ids.id()) {
+                    log::notice(&format!("Master replication ID changed to {id}"));
+                    ids.shift(id, engine.journal.end());
+                    engine.disconnect_replicas();
+                }
+                self.copying.iter_mut().for_each(Replay::rewind);
+            }
+            (Event::Anew { id, offset }, _) => {
+                log::notice(&format!("Full resync from MASTER: {id}:{offset}"));
+                connection.set_state(LinkState::Sync)?;
+                *arriving = Some(Arriving::begin(&engine, id, offset)?);
+            }
+            (Event::DumpBegins(size), Some(arriving)) => arriving.expect(size, connection),
+            (Event::Part(part), Some(arriving)) => arriving.take(part, connection)?,
+            (Event::DumpEnds, Some(_)) => {
+                if let Some(arrived) = arriving.take() {
+                    // What it has is about to be replaced.
+                    self.copying = None;
+                    self.copying = Some(arrived.load(&engine, connection)?);
+                }
+            }
+            (Event::DumpBegins(_) | Event::Part(_) | Event::DumpEnds, None) => {}
+        }
+        Ok(())
+    }
+
+    /// Applies the primary's journal until the connection ends.
+    fn stream(&mut self, connection: &mut Connection<'_>, mut bytes: Vec<u8>) -> Result<(), End> {
+        let engine = Arc::clone(&self.engine);
+        connection.set_state(LinkState::Connected)?;
+        engine.note_role();
+        let mut acked = None;
+        while let Some(copying) = &mut self.copying {
+            let used = match copying.apply(&bytes, Instant::now()) {
+                Ok(used) => used,
+                Err(refused) => {
+                    // What is behind it is of no use, and what was before may be the reason.
+                    self.copying = None;
+                    return Err(Broken::foreign(format!("{refused}. All data will be asked for")).into());
+                }
+            };
+            bytes.drain(..used);
+            engine.replication.role.note_ahead(bytes.len() as u64);
+            if copying.take_asked() || acked.is_none_or(|acked: Moment| acked.elapsed() >= ACK_EVERY) {
+                connection.send_ack()?;
+                acked = Some(Moment::now());
+            }
+            connection.read(&mut bytes)?;
+        }
+        Err(Broken::foreign("the stream goes on where nothing was").into())
+    }
+}

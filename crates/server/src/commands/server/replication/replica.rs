@@ -1,0 +1,160 @@
+//! REPLCONF, PSYNC and SYNC: what a replica says to its primary.
+//!
+//! Until PSYNC or SYNC it is a client like any other, of which is remembered what it says of itself. From then on it is sent no
+//! replies but the stream, by the worker that owns its connection (`worker/replica_feeds`), and what it says is how far it is.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use sleeve_wire::number;
+
+use crate::context::Cx;
+use crate::context::session_state::Replies;
+use crate::engine::replication::{Beginning, Id, Replica, Told};
+use crate::host::log;
+use crate::messaging::mail::Letter;
+use crate::request::Request;
+use crate::request::error::{Error, Outcome};
+
+/// Characters that an address has at most.
+const ADDRESS_LEN_MAX: usize = 255;
+
+/// REPLCONF \[option value ...\]
+pub fn repl_conf(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    if request.len().is_multiple_of(2) {
+        return Err(Error::SYNTAX);
+    }
+    let replica = replica_of(cx);
+    let mut told = replica.told.lock().clone();
+    for at in (1..request.len()).step_by(2) {
+        let (option, value) = (request.arg(at), request.arg(at + 1));
+        match option.to_ascii_lowercase().as_slice() {
+            b"ack" => {
+                acknowledge(cx, &replica, request);
+                return Ok(());
+            }
+            // A primary asks its replicas so, and does that in its stream.
+            b"getack" => return Ok(()),
+            _ => tell(&mut told, option, value)?,
+        }
+    }
+    *replica.told.lock() = told;
+    cx.reply().ok();
+    Ok(())
+}
+
+/// What is known of the client as a replica; from now on, if nothing was.
+fn replica_of(cx: &mut Cx<'_>) -> Arc<Replica> {
+    let client = &cx.state.client;
+    Arc::clone(cx.state.replica.get_or_insert_with(|| Arc::new(Replica::new(client))))
+}
+
+/// Takes in what a replica says of itself.
+fn tell(told: &mut Told, option: &[u8], value: &[u8]) -> Outcome {
+    let is_yes = || match number::parse_i64(value) {
+        Some(0) => Ok(false),
+        Some(1) => Ok(true),
+        Some(_) => Err(Error::fixed("ERR value is out of range, value must between 0 and 1")),
+        None => Err(Error::NOT_INTEGER),
+    };
+    match option.to_ascii_lowercase().as_slice() {
+        b"listening-port" => {
+            let port = number::parse_i64(value).ok_or(Error::NOT_INTEGER)?;
+            told.port = u16::try_from(port).map_err(|_| Error::fixed("ERR value is out of range"))?;
+        }
+        b"ip-address" if value.len() > ADDRESS_LEN_MAX => {
+            let len = value.len();
+            return Err(Error::new(format!(
+                "ERR REPLCONF ip-address provided by replica instance is too long: {len} bytes"
+            )));
+        }
+        b"ip-address" => {
+            let is_plain = !value.is_empty() && value.iter().all(u8::is_ascii_graphic);
+            told.address = is_plain.then(|| String::from_utf8_lossy(value).into_owned());
+        }
+        b"capa" if value.eq_ignore_ascii_case(b"eof") => told.finds_end = true,
+        b"capa" if value.eq_ignore_ascii_case(b"psync2") => told.knows_ids = true,
+        // What it can do besides makes no difference here.
+        b"capa" => {}
+        b"version" => told.valkey = version_of(value),
+        b"rdb-only" => told.snapshot_only = is_yes()?,
+        b"rdb-filter-only" => {
+            let mut words = value.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
+            told.functions_only = false;
+            words.try_for_each(|word| {
+                if !word.eq_ignore_ascii_case(b"functions") {
+                    return Err(Error::naming("ERR Unsupported rdb-filter-only option: {}", &[word]));
+                }
+                told.functions_only = true;
+                Ok(())
+            })?;
+        }
+        _ => return Err(Error::naming("ERR Unrecognized REPLCONF option: {}", &[option])),
+    }
+    Ok(())
+}
+
+/// A version of Valkey, which alone says it: 9.1.2 as 0x090102.
+fn version_of(text: &[u8]) -> Option<u32> {
+    let mut parts =
+        text.split(|byte| *byte == b'.').map(|part| number::parse_i64(part).and_then(|n| u8::try_from(n).ok()));
+    let [major, minor, patch] = [(); 3].map(|()| parts.next().flatten());
+    Some(u32::from(major?) << 16 | u32::from(minor?) << 8 | u32::from(patch.unwrap_or(0)))
+}
+
+/// REPLCONF ACK offset \[FACK offset\]: no reply, whatever it says. Of who is no replica it is not heard.
+fn acknowledge(cx: &Cx<'_>, replica: &Arc<Replica>, request: Request<'_>) {
+    let offset = |at: usize| request.args.get(at).and_then(number::parse_i64).and_then(|n| u64::try_from(n).ok());
+    let Some(applied) = offset(2).filter(|_| replica.is_registered()) else { return };
+    let says_synced = request.args.get(3).is_some_and(|word| word.eq_ignore_ascii_case(b"fack"));
+    let synced = if says_synced { offset(4) } else { None };
+    cx.engine.acknowledge_for(replica, applied, synced, cx.now);
+}
+
+/// PSYNC id offset
+pub fn psync(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let next = number::parse_i64(request.arg(2)).ok_or(Error::NOT_INTEGER)?;
+    // A replica names the byte that it wants next, and counts from 1.
+    let offset = next.checked_sub(1).and_then(|offset| u64::try_from(offset).ok());
+    let wanted = Id::parse(request.arg(1)).zip(offset);
+    begin(cx, wanted, false)
+}
+
+/// SYNC
+pub fn sync(cx: &mut Cx<'_>) -> Outcome {
+    begin(cx, None, true)
+}
+
+fn begin(cx: &mut Cx<'_>, wanted: Option<(Id, u64)>, is_silent: bool) -> Outcome {
+    let client = Arc::clone(&cx.state.client);
+    if client.descriptor < 0 {
+        return Err(Error::fixed("ERR a replica needs a connection, which a program that embeds the engine has not"));
+    }
+    let role = &cx.engine.replication.role;
+    if role.is_replica() && !role.is_connected() {
+        return Err(Error::fixed("NOMASTERLINK Can't SYNC while not connected with my master"));
+    }
+    let replica = replica_of(cx);
+    if replica.is_registered() {
+        // It is being fed already, and is sent no replies.
+        return Ok(());
+    }
+    replica.is_silent.store(is_silent, Ordering::Relaxed);
+    let told = replica.told.lock().clone();
+    let address = told.address.as_deref().unwrap_or(&client.address).to_owned();
+    log::notice(&format!("Replica {address} (port {}) asks for synchronization", told.port));
+    match cx.engine.admit_replica(&replica, wanted, cx.now) {
+        Beginning::Continues(id) => {
+            log::notice("Partial resynchronization request accepted.");
+            let text = if told.knows_ids { format!("CONTINUE {id}") } else { "CONTINUE".to_owned() };
+            cx.reply().simple(&text);
+        }
+        Beginning::Anew => log::notice("Full resync requested by replica"),
+    }
+    cx.state.is_news = true;
+    // That was the last reply; the rest is the stream.
+    cx.is_message = true;
+    cx.state.replies = Replies::Off;
+    cx.post(&client.mailbox, Letter::Feed(client.id));
+    Ok(())
+}

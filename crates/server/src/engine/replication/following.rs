@@ -1,0 +1,81 @@
+//! What follows from being a replica, and from becoming a primary.
+//!
+//! The role changes with all shards locked, and with it what the journal is: a copy of the primary's, or this server's own. What
+//! is refused because of the role stands among the engine's hindrances, at which the gates look anyway. Any thread.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::role::Address;
+use crate::config::Opt;
+use crate::engine::Engine;
+use crate::engine::readiness::Hindrance;
+use crate::host::clock::Instant;
+use crate::messaging::mail::Letter;
+use crate::request::error::Error;
+
+/// Why a client is not waited with any longer.
+const UNBLOCKED: Error =
+    Error::fixed("UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)");
+
+impl Engine {
+    /// Brings up to date what is refused because of the role, of the link and of the options.
+    pub fn note_role(&self) {
+        let role = &self.replication.role;
+        let is_replica = role.is_replica();
+        let is_read_only = is_replica && self.config.flag(Opt::ReplicaReadOnly);
+        let is_stale = is_replica && !role.is_connected() && !self.config.flag(Opt::ReplicaServeStaleData);
+        self.readiness.set(Hindrance::ReadOnly, is_read_only);
+        self.readiness.set(Hindrance::Stale, is_stale);
+    }
+
+    /// Follows this primary from now on; false where that is so already. All shards are locked, or nobody is served yet. Who
+    /// calls sees to it that there is a thread for the link.
+    pub fn follow_primary(&self, primary: Address) -> bool {
+        // Each change was counted only where the journal is kept for replicas: then another server can go on where it ends.
+        let may_continue = self.journal.is_streamed();
+        let was_replica = self.replication.role.is_replica();
+        if !self.replication.role.follow(primary, may_continue) {
+            return false;
+        }
+        self.journal.set_copy(true);
+        self.note_role();
+        self.disconnect_replicas();
+        if !was_replica {
+            // What they wait for is not theirs to take any more.
+            self.blocking.all().iter().for_each(|waiter| self.refuse(waiter, &UNBLOCKED));
+        }
+        true
+    }
+
+    /// Follows nobody from now on; false where that is so already. All shards are locked.
+    pub fn lead(&self, now: Instant) -> bool {
+        if !self.replication.role.lead() {
+            return false;
+        }
+        self.replication.ids.shift(self.new_replication_id(), self.journal.end());
+        self.journal.set_copy(false);
+        // Those who had the same primary are given time to come.
+        self.replication.replicas.seen_ms.store(now.monotonic_ms(), Ordering::Relaxed);
+        self.note_role();
+        self.disconnect_replicas();
+        true
+    }
+
+    /// Has all replicas come back, because the stream is another or has another name.
+    pub fn disconnect_replicas(&self) {
+        for replica in self.replication.replicas.all() {
+            replica.client.mailbox.post(Letter::Close(replica.client.id));
+        }
+    }
+
+    /// Follows the primary that the options name, before anybody is served.
+    pub fn follow_configured(self: &Arc<Self>) {
+        let text = String::from_utf8_lossy(&self.config.text(Opt::Replicaof)).into_owned();
+        if let Some((host, port)) = text.split_once(' ')
+            && let Ok(port) = port.parse()
+        {
+            self.follow_primary(Address { host: host.to_owned(), port });
+        }
+    }
+}

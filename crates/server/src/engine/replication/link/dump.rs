@@ -1,0 +1,102 @@
+//! The dump in front of the stream: so many bytes, or as many as come before a mark that the primary has drawn by chance.
+//!
+//! Nothing of it is kept but what came last, which may be the beginning of the mark.
+
+use sleeve_wire::number;
+
+use super::broken::Broken;
+
+/// Bytes of a mark.
+const MARK_BYTES: usize = 40;
+
+/// How large a dump is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Size {
+    /// So many bytes.
+    Bytes(u64),
+    /// It is being made while it is sent; a mark ends it.
+    Unknown,
+}
+
+/// A dump that is coming.
+#[derive(Debug)]
+pub enum Dump {
+    /// So many bytes are still to come.
+    Counted(u64),
+    /// Whatever comes before the mark.
+    Marked {
+        /// The mark.
+        mark: [u8; MARK_BYTES],
+        /// What came last: what was given out, and behind it what may be a part of the mark.
+        held: Vec<u8>,
+        /// Bytes of it that were given out.
+        given: usize,
+        /// The mark has come.
+        is_over: bool,
+    },
+}
+
+impl Dump {
+    /// What the line in front of a dump says of it.
+    ///
+    /// # Errors
+    /// It says nothing of the kind.
+    pub fn begin(line: &[u8]) -> Result<Self, Broken> {
+        let shown = || line.escape_ascii().to_string();
+        if line.starts_with(b"-") {
+            return Err(Broken::passing(format!("it has given the synchronization up: {}", shown())));
+        }
+        if let Some(mark) = line.strip_prefix(b"$EOF:") {
+            let mark = mark.try_into().map_err(|_| {
+                Broken::foreign(format!(
+                    "the mark that is to end its dump does not have {MARK_BYTES} bytes: '{}'",
+                    shown()
+                ))
+            })?;
+            return Ok(Self::Marked { mark, held: Vec::new(), given: 0, is_over: false });
+        }
+        let bytes = line.strip_prefix(b"$").and_then(number::parse_i64).and_then(|bytes| u64::try_from(bytes).ok());
+        let bytes = bytes.ok_or_else(|| Broken::foreign(format!("no dump begins with '{}'", shown())))?;
+        Ok(Self::Counted(bytes))
+    }
+
+    /// How large it is.
+    pub fn size(&self) -> Size {
+        match self {
+            Self::Counted(bytes) => Size::Bytes(*bytes),
+            Self::Marked { .. } => Size::Unknown,
+        }
+    }
+
+    /// Whether all of it has come.
+    pub fn is_whole(&self) -> bool {
+        match self {
+            Self::Counted(left) => *left == 0,
+            Self::Marked { is_over, .. } => *is_over,
+        }
+    }
+
+    /// Takes what has come, up to the dump's end: how many bytes that is, and the dump's own among them and before.
+    pub fn receive<'b>(&'b mut self, bytes: &'b [u8]) -> (usize, &'b [u8]) {
+        match self {
+            Self::Counted(left) => {
+                let taken = bytes.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
+                *left -= taken as u64;
+                (taken, bytes.get(..taken).unwrap_or_default())
+            }
+            Self::Marked { mark, held, given, is_over } => {
+                held.drain(..*given);
+                held.extend_from_slice(bytes);
+                let mut used = bytes.len();
+                // What looks like the beginning of the mark may go on with the next bytes.
+                *given = held.len().saturating_sub(MARK_BYTES - 1);
+                if let Some(at) = memchr::memmem::find(held, mark) {
+                    *is_over = true;
+                    used -= held.len() - (at + MARK_BYTES);
+                    *given = at;
+                }
+                (used, held.get(..*given).unwrap_or_default())
+            }
+        }
+    }
+}

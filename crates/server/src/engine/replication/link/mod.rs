@@ -1,0 +1,258 @@
+//! A replica's end of the wire, from the first word to the first byte of the stream.
+//!
+//! A [`Link`] takes bytes and gives bytes; it touches no socket and no file. It says who this server is ([`Introduction`]),
+//! asks for the stream from where it has it, or for everything, and makes [`Event`]s of what the primary answers. The dump of
+//! the data is passed on in parts as it comes. When [`Link::is_streaming`] says so all that follows is the stream, of which the
+//! link knows nothing.
+//!
+//! What it holds of foreign bytes is a line of [`LINE_BYTES_MAX`] at the most, or the end of a dump. Whatever is not what a
+//! primary says ends it with a reason ([`Broken`]). One thread.
+
+mod broken;
+mod dump;
+
+use std::collections::VecDeque;
+
+use sleeve_wire::number;
+use sleeve_wire::number::Digits;
+use sleeve_wire::reply::{Protocol, Writer};
+
+use super::ids::Id;
+pub use broken::Broken;
+use dump::Dump;
+pub use dump::Size;
+
+/// The longest line that a primary may say.
+const LINE_BYTES_MAX: usize = 1_024;
+
+/// Who this server is, and what it has.
+#[derive(Debug, Clone, Default)]
+pub struct Introduction {
+    /// A password, and the user whose it is if that is not the default one; none where the primary asks for nothing.
+    pub credentials: Option<(Option<Vec<u8>>, Vec<u8>)>,
+    /// The port at which others find this server.
+    pub port: u32,
+    /// The address at which they do, where the primary would see another.
+    pub address: Option<Vec<u8>>,
+    /// The version of Valkey whose dumps it can load.
+    pub version: &'static str,
+    /// The stream that it has and up to which offset, if it has one.
+    pub has: Option<(Id, u64)>,
+}
+
+/// What has come of the bytes so far.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event<'b> {
+    /// The primary does not know something that it need not know: its words.
+    Note(String),
+    /// The stream goes on where it was left; under another id, if one is named.
+    Continues(Option<Id>),
+    /// All data comes, and behind it the stream with this id from this offset on.
+    Anew {
+        /// What the stream is called.
+        id: Id,
+        /// Up to where the dump has it.
+        offset: u64,
+    },
+    /// The dump begins.
+    DumpBegins(Size),
+    /// A part of the dump.
+    Part(&'b [u8]),
+    /// The dump is whole; behind it comes the stream.
+    DumpEnds,
+}
+
+/// What a line of the primary answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Question {
+    Ping,
+    Auth,
+    /// A word about this server that the primary need not understand.
+    Conf(&'static str),
+    Psync,
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// Questions are asked, and lines answer them.
+    Asking,
+    /// The line in front of the dump is to come.
+    BeforeDump,
+    Dump(Dump),
+    Streaming,
+}
+
+/// The state of one connection to a primary.
+#[derive(Debug)]
+pub struct Link {
+    introduction: Introduction,
+    asked: VecDeque<Question>,
+    phase: Phase,
+    line: Vec<u8>,
+}
+
+impl Link {
+    /// Begins to talk: `out` gets the first words.
+    pub fn begin(introduction: Introduction, out: &mut Vec<u8>) -> Self {
+        request(out, &[b"PING"]);
+        let asked = VecDeque::from([Question::Ping]);
+        Self { introduction, asked, phase: Phase::Asking, line: Vec::new() }
+    }
+
+    /// Whether all that comes from here on is the stream.
+    pub fn is_streaming(&self) -> bool {
+        matches!(self.phase, Phase::Streaming)
+    }
+
+    /// Takes what has come, as far as it is not the stream, up to the first event: how many bytes that is, and the event. It
+    /// is called with what is left, and where that is nothing once more, until nothing is taken and nothing comes of it. `out`
+    /// gets what is to be said.
+    ///
+    /// # Errors
+    /// Why the connection is of no use any more.
+    pub fn receive<'b>(&'b mut self, bytes: &'b [u8], out: &mut Vec<u8>) -> Result<(usize, Option<Event<'b>>), Broken> {
+        if let Phase::Dump(dump) = &self.phase
+            && dump.is_whole()
+        {
+            self.phase = Phase::Streaming;
+            return Ok((0, Some(Event::DumpEnds)));
+        }
+        match self.phase {
+            Phase::Streaming => Ok((0, None)),
+            Phase::Dump(ref mut dump) => {
+                let (used, part) = dump.receive(bytes);
+                Ok((used, (!part.is_empty()).then_some(Event::Part(part))))
+            }
+            Phase::Asking | Phase::BeforeDump => {
+                let end = memchr::memchr(b'\n', bytes);
+                let used = end.map_or(bytes.len(), |end| end + 1);
+                self.line.extend_from_slice(bytes.get(..used).unwrap_or_default());
+                if self.line.len() > LINE_BYTES_MAX {
+                    return Err(Broken::foreign("it has sent a line that does not end"));
+                }
+                if end.is_none() {
+                    return Ok((used, None));
+                }
+                let line = std::mem::take(&mut self.line);
+                let line = line.trim_ascii_end();
+                // An empty line says that the primary is still there.
+                let event = if line.is_empty() { None } else { self.heed(line, out)? };
+                Ok((used, event))
+            }
+        }
+    }
+
+    fn heed(&mut self, line: &[u8], out: &mut Vec<u8>) -> Result<Option<Event<'static>>, Broken> {
+        if matches!(self.phase, Phase::BeforeDump) {
+            let dump = Dump::begin(line)?;
+            let size = dump.size();
+            self.phase = Phase::Dump(dump);
+            return Ok(Some(Event::DumpBegins(size)));
+        }
+        let mut note = None;
+        match self.asked.pop_front() {
+            Some(Question::Ping) => {
+                check_pong(line)?;
+                self.introduce(out);
+            }
+            Some(Question::Auth) if line.starts_with(b"+") => {}
+            Some(Question::Auth) => return Err(Broken::foreign(format!("Unable to AUTH to MASTER: {}", shown(line)))),
+            Some(Question::Conf(_)) if line.starts_with(b"+") => {}
+            Some(Question::Conf(what)) if line.starts_with(b"-") => {
+                note = Some(Event::Note(format!("MASTER does not know REPLCONF {what}: {}", shown(line))));
+            }
+            Some(Question::Conf(_)) | None => return Err(unexpected(line)),
+            Some(Question::Psync) => return self.heed_psync(line).map(Some),
+        }
+        if self.asked.is_empty() {
+            self.ask_for_stream(out);
+        }
+        Ok(note)
+    }
+
+    /// Says who this server is, all at once.
+    fn introduce(&mut self, out: &mut Vec<u8>) {
+        let Introduction { credentials, port, address, version, .. } = &self.introduction;
+        if let Some((user, password)) = credentials {
+            match user {
+                Some(user) => request(out, &[b"AUTH", user, password]),
+                None => request(out, &[b"AUTH", password]),
+            }
+            self.asked.push_back(Question::Auth);
+        }
+        let mut say = |what: &'static str, words: &[&[u8]]| {
+            request(out, &[&[b"REPLCONF".as_slice()], words].concat());
+            self.asked.push_back(Question::Conf(what));
+        };
+        say("listening-port", &[b"listening-port", Digits::new(i64::from(*port)).as_bytes()]);
+        if let Some(address) = address {
+            say("ip-address", &[b"ip-address", address]);
+        }
+        say("capa", &[b"capa", b"eof", b"capa", b"psync2"]);
+        say("version", &[b"version", version.as_bytes()]);
+    }
+
+    fn ask_for_stream(&mut self, out: &mut Vec<u8>) {
+        match self.introduction.has {
+            // Offsets on the wire name the next byte, and the first one is 1.
+            Some((id, offset)) => {
+                request(out, &[b"PSYNC", id.as_str().as_bytes(), offset.saturating_add(1).to_string().as_bytes()]);
+            }
+            None => request(out, &[b"PSYNC", b"?", b"-1"]),
+        }
+        self.asked.push_back(Question::Psync);
+    }
+
+    fn heed_psync(&mut self, line: &[u8]) -> Result<Event<'static>, Broken> {
+        let words: Vec<&[u8]> = line.split(|&byte| byte == b' ').filter(|word| !word.is_empty()).collect();
+        match words.as_slice() {
+            [b"+FULLRESYNC", id, offset] => {
+                let id = Id::parse(id).ok_or_else(|| unexpected(line))?;
+                let offset = number::parse_i64(offset).and_then(|offset| u64::try_from(offset).ok());
+                self.phase = Phase::BeforeDump;
+                Ok(Event::Anew { id, offset: offset.ok_or_else(|| unexpected(line))? })
+            }
+            [b"+CONTINUE", id @ ..] if self.introduction.has.is_some() && id.len() <= 1 => {
+                let id = id.first().map(|id| Id::parse(id).ok_or_else(|| unexpected(line))).transpose()?;
+                self.phase = Phase::Streaming;
+                Ok(Event::Continues(id))
+            }
+            [b"-NOMASTERLINK" | b"-LOADING", ..] => {
+                Err(Broken::passing(format!("it cannot serve replicas now: {}", shown(line))))
+            }
+            _ if line.starts_with(b"-") => Err(Broken::foreign(format!("it does not serve replicas: {}", shown(line)))),
+            _ => Err(unexpected(line)),
+        }
+    }
+}
+
+/// Whether somebody is there who may be asked further: a primary that wants to know first who is speaking is one, too.
+fn check_pong(line: &[u8]) -> Result<(), Broken> {
+    let is_good = line.starts_with(b"+")
+        || [b"-NOAUTH".as_slice(), b"-NOPERM", b"-ERR operation not permitted"]
+            .iter()
+            .any(|good| line.starts_with(good));
+    match line.starts_with(b"-") {
+        _ if is_good => Ok(()),
+        true => Err(Broken::passing(format!("it answers PING with an error: {}", shown(line)))),
+        false => Err(unexpected(line)),
+    }
+}
+
+fn unexpected(line: &[u8]) -> Broken {
+    Broken::foreign(format!("it gives no answer of a primary: '{}'", shown(line)))
+}
+
+/// A line for the log, which nothing in it can break.
+fn shown(line: &[u8]) -> String {
+    line.escape_ascii().to_string()
+}
+
+fn request(out: &mut Vec<u8>, words: &[&[u8]]) {
+    let mut writer = Writer::new(out, Protocol::Resp2);
+    writer.array(words.len());
+    writer.bulks(words);
+}
+
+#[cfg(test)]
+mod tests;

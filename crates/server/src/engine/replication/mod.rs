@@ -1,0 +1,50 @@
+//! More than one machine: one data set that a primary changes and any number of replicas follow.
+//!
+//! There is one stream. What replicas are sent is the journal, byte by byte, and its offset is the replication offset. A replica
+//! keeps its primary's bytes at its primary's offsets, so that whoever knows the stream's id and how far it has come can go on
+//! with another server that has the same.
+//!
+//! | file | what is in it |
+//! | --- | --- |
+//! | `following` | What follows from being a replica, and from becoming a primary. |
+//! | `ids` | What the stream is called, and what it was called before. |
+//! | `link` | A replica's end of the wire, up to where the stream begins: bytes in, bytes out. |
+//! | `replicas` | The replicas that this server feeds, and how far each has come. |
+//! | `role` | Whether this server is a primary or a replica, of whom, and how its link is. |
+//! | `transfer` | A snapshot on its way to them. |
+//! | `waiting` | Clients that wait for them. |
+//! | `primary` | What a server does for its replicas. |
+
+mod following;
+mod ids;
+pub mod link;
+mod primary;
+mod replicas;
+pub mod role;
+mod transfer;
+mod waiting;
+
+pub use ids::{Id, Ids};
+pub use primary::Beginning;
+pub use replicas::{Next, Replica, ReplicaState, Replicas, Told};
+pub use role::Role;
+pub use transfer::{ReplicaForm, Transfer};
+pub use waiting::Wanted;
+
+/// What one engine knows of replication. Any thread.
+#[derive(Debug)]
+pub struct Replication {
+    /// What its stream is called.
+    pub ids: Ids,
+    /// Who follows it.
+    pub replicas: Replicas,
+    /// Whom it follows.
+    pub role: Role,
+}
+
+impl Replication {
+    /// A primary without replicas, whose stream has this id.
+    pub fn new(id: Id) -> Self {
+        Self { ids: Ids::new(id), replicas: Replicas::default(), role: Role::default() }
+    }
+}

@@ -1,0 +1,259 @@
+//! What a server does for its replicas: lets them in, begins snapshots for them, shows that it is alive, and says who can be
+//! relied on.
+//!
+//! The journal is kept for replicas from the first of them on, and until none has been there for `repl-backlog-ttl` seconds:
+//! before and behind that nobody pays for them, and the stream gets a new id, because what is changed meanwhile is in no
+//! stream. Any thread, with no shard locked.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::ids::Id;
+use super::replicas::Replica;
+use super::waiting::Wanted;
+use crate::config::Opt;
+use crate::engine::Engine;
+use crate::engine::clients::blocking::{Reached, Waiter};
+use crate::engine::durability::snapshots::{Purpose, Refusal};
+use crate::engine::readiness::Hindrance;
+use crate::host::clock::Instant;
+use crate::host::log;
+use crate::messaging::mail::Letter;
+
+/// Asks a replica how far it is.
+const GETACK: &[u8] = b"*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n";
+/// Shows replicas that the stream is alive.
+const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
+
+/// How often those that wait for a snapshot are shown that they are not forgotten, in milliseconds; as in Redis.
+const SIGN_MS: u64 = 1_000;
+
+/// How a replica begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beginning {
+    /// It goes on from where it was, with the stream of this id.
+    Continues(Id),
+    /// It is given all data.
+    Anew,
+}
+
+impl Engine {
+    /// Lets a replica in, which asks to go on from an offset of the stream with an id, or for everything.
+    pub fn admit_replica(&self, replica: &Arc<Replica>, wanted: Option<(Id, u64)>, now: Instant) -> Beginning {
+        let (ids, replicas) = (&self.replication.ids, &self.replication.replicas);
+        let now_ms = now.monotonic_ms();
+        let known = wanted.filter(|(id, offset)| ids.has(*id, *offset));
+        let follower = known.and_then(|(_, offset)| self.journal.follow(offset));
+        let beginning = match follower {
+            Some(follower) => {
+                replicas.syncs.partial.fetch_add(1, Ordering::Relaxed);
+                replica.go_online(follower, now_ms);
+                Beginning::Continues(ids.id())
+            }
+            None => {
+                if wanted.is_some() {
+                    replicas.syncs.refused.fetch_add(1, Ordering::Relaxed);
+                }
+                replicas.syncs.full.fetch_add(1, Ordering::Relaxed);
+                replica.wait_for_snapshot(now_ms);
+                Beginning::Anew
+            }
+        };
+        if replicas.is_empty() {
+            replicas.ping_due_ms.store(now_ms + self.ping_every_ms(), Ordering::Relaxed);
+        }
+        replicas.enter(replica);
+        self.weigh_replicas(now);
+        if beginning == Beginning::Anew {
+            self.begin_due_sync(now);
+        }
+        beginning
+    }
+
+    /// A replica's connection has ended.
+    pub fn dismiss_replica(&self, replica: &Replica) {
+        self.replication.replicas.leave(replica);
+    }
+
+    /// A replica has said how far it is.
+    pub fn acknowledge_for(&self, replica: &Replica, applied: u64, synced: Option<u64>, now: Instant) {
+        if replica.acknowledge(applied, synced, now.monotonic_ms()) {
+            log::notice(&format!("Synchronization with replica {} succeeded", replica.client.address));
+        }
+        self.weigh_replicas(now);
+        self.answer_acknowledged();
+    }
+
+    /// Does what is due for replicas. Whoever ticks calls it; while there are none and nothing is kept for any it costs a few
+    /// loads.
+    pub fn tend_replicas(&self, now: Instant) {
+        let (replicas, now_ms) = (&self.replication.replicas, now.monotonic_ms());
+        if self.config.number(Opt::MinReplicasToWrite) != 0 {
+            self.weigh_replicas(now);
+        }
+        if replicas.is_empty() {
+            if self.journal.is_streamed() && !self.replication.role.is_replica() {
+                self.forget_old_backlog(now_ms);
+            }
+            return;
+        }
+        let is_due = |due_ms: &std::sync::atomic::AtomicU64, every_ms: u64| {
+            let due = due_ms.load(Ordering::Relaxed);
+            // One of the workers does it.
+            now_ms >= due
+                && due_ms.compare_exchange(due, now_ms + every_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        };
+        if is_due(&replicas.ping_due_ms, self.ping_every_ms()) {
+            self.journal.append_for_replicas(PING);
+        }
+        if is_due(&replicas.sign_due_ms, SIGN_MS) {
+            for replica in replicas.all().iter().filter(|replica| replica.needs_signs()) {
+                let client = &replica.client;
+                client.mailbox.post(Letter::SignOfLife(client.id));
+            }
+            self.close_silent_replicas(now_ms);
+        }
+        replicas.seen_ms.store(now_ms, Ordering::Relaxed);
+        self.begin_due_sync(now);
+    }
+
+    /// How often the stream is shown to be alive.
+    fn ping_every_ms(&self) -> u64 {
+        self.config.number(Opt::ReplPingReplicaPeriod) as u64 * 1_000
+    }
+
+    /// Closes replicas of which nothing was heard for longer than `repl-timeout`, or that took nothing of their snapshot for so
+    /// long.
+    fn close_silent_replicas(&self, now_ms: u64) {
+        let timeout_ms = self.config.number(Opt::ReplTimeout) as u64 * 1_000;
+        for replica in self.replication.replicas.all() {
+            let says_nothing = replica.is_silent.load(Ordering::Relaxed);
+            let is_silent = replica.is_online() && !says_nothing && replica.silent_ms(now_ms) > timeout_ms;
+            let is_stalled = replica.stalled_ms(now_ms) > timeout_ms;
+            if is_silent || is_stalled {
+                let (client, what) = (&replica.client, if is_stalled { "full sync" } else { "streaming sync" });
+                log::warning(&format!("Disconnecting timedout replica ({what}): {}", client.address));
+                client.mailbox.post(Letter::Close(client.id));
+            }
+        }
+    }
+
+    /// Keeps nothing for replicas any more where none has been there for long.
+    fn forget_old_backlog(&self, now_ms: u64) {
+        let replicas = &self.replication.replicas;
+        let ttl_ms = self.config.number(Opt::ReplBacklogTtl) as u64 * 1_000;
+        if ttl_ms != 0 && now_ms.saturating_sub(replicas.seen_ms.load(Ordering::Relaxed)) > ttl_ms {
+            log::notice("Replication backlog freed after no replica was connected for repl-backlog-ttl seconds.");
+            self.replication.ids.renew(self.new_replication_id());
+            self.journal.drop_backlog();
+        }
+    }
+
+    /// An id that no stream has had.
+    pub fn new_replication_id(&self) -> Id {
+        let dice = self.dice();
+        Id::of_bytes([(); Id::LEN / 2].map(|()| dice.number() as u8))
+    }
+
+    /// Begins the stream anew, because the journal has to go on at another offset: all replicas are given all data.
+    pub fn restart_stream(&self) {
+        if !self.journal.is_streamed() {
+            return;
+        }
+        log::notice("The stream to replicas begins anew, at the offset of a log that was there before.");
+        self.replication.ids.renew(self.new_replication_id());
+        for replica in self.replication.replicas.all() {
+            replica.end();
+            replica.client.mailbox.post(Letter::Close(replica.client.id));
+        }
+        self.journal.drop_backlog();
+    }
+
+    /// Has replicas that have just come share the file that is being written for others.
+    fn share_file(&self) {
+        let replicas = &self.replication.replicas;
+        let Some(file) = replicas.file_being_written() else { return };
+        let may_share =
+            |replica: &&Arc<Replica>| replica.waits_since_ms().is_some() && replica.told.lock().form() == file.form;
+        for replica in replicas.all().iter().filter(may_share) {
+            let client = &replica.client;
+            let Some(follower) = self.journal.follow(file.offset) else { return };
+            file.enter(client.id, &client.mailbox);
+            if replica.load(&file, Some(follower)) {
+                log::notice(&format!("Replica {} shares the snapshot that is being written", client.address));
+                client.mailbox.post(Letter::Stream);
+            } else {
+                file.leave(client.id);
+            }
+        }
+    }
+
+    /// Begins a snapshot for the replicas that wait for one, if they have waited for long enough or are enough.
+    fn begin_due_sync(&self, now: Instant) {
+        let now_ms = now.monotonic_ms();
+        self.share_file();
+        let waits: Vec<u64> =
+            self.replication.replicas.all().iter().filter_map(|replica| replica.waits_since_ms()).collect();
+        let Some(since_ms) = waits.iter().min() else { return };
+        let delay_ms = match self.config.flag(Opt::ReplDisklessSync) {
+            true => self.config.number(Opt::ReplDisklessSyncDelay) as u64 * 1_000,
+            false => 0,
+        };
+        let enough = self.config.number(Opt::ReplDisklessSyncMaxReplicas) as usize;
+        let are_enough = enough != 0 && waits.len() >= enough;
+        if !are_enough && now_ms.saturating_sub(*since_ms) < delay_ms {
+            return;
+        }
+        match self.handle().start_snapshot(Purpose::Replicas, now, &mut None) {
+            // Whoever ticks next tries again.
+            Ok(()) | Err(Refusal::Running(_) | Refusal::Closed) => {}
+            Err(refusal) => log::warning(&format!("No snapshot for replicas can begin: {refusal}")),
+        }
+    }
+
+    /// Says whether there are as many replicas to rely on as `min-replicas-to-write` asks for.
+    pub fn weigh_replicas(&self, now: Instant) {
+        let least = self.config.number(Opt::MinReplicasToWrite) as usize;
+        let lacks = least != 0 && self.good_replicas(now).is_some_and(|good| good < least);
+        self.readiness.set(Hindrance::FewReplicas, lacks);
+    }
+
+    /// How many replicas can be relied on; none where the options do not ask.
+    pub fn good_replicas(&self, now: Instant) -> Option<usize> {
+        let lag_s = self.config.number(Opt::MinReplicasMaxLag) as u64;
+        let asks = self.config.number(Opt::MinReplicasToWrite) != 0 && lag_s != 0;
+        // As in Redis whole seconds are compared.
+        asks.then(|| self.replication.replicas.good(lag_s * 1_000 + 999, now.monotonic_ms()))
+    }
+
+    /// Who has the journal up to an offset.
+    pub fn reached(&self, offset: u64) -> Reached {
+        let replicas = &self.replication.replicas;
+        Reached {
+            applied: replicas.acked(offset),
+            synced: replicas.synced(offset),
+            own_disk: self.synced_offset().is_some_and(|synced| synced >= offset),
+        }
+    }
+
+    /// Answers a client when what it waits for has come about, and asks the replicas how far they are.
+    pub fn answer_when_acknowledged(&self, waiter: &Arc<Waiter>, wanted: Wanted) {
+        let waiters = &self.replication.replicas.waiters;
+        waiters.enter(wanted, waiter);
+        if waiters.must_ask(wanted.offset) {
+            waiters.note_asked(self.journal.append_for_replicas(GETACK));
+        }
+        self.answer_acknowledged();
+    }
+
+    /// Answers the clients whose waiting for replicas is over. Costs one load while nobody waits.
+    pub fn answer_acknowledged(&self) {
+        let waiters = &self.replication.replicas.waiters;
+        if waiters.is_empty() {
+            return;
+        }
+        for (reached, waiter) in waiters.take_met(|offset| self.reached(offset)) {
+            self.answer(&waiter, |reply| waiter.on_timeout.put(reply, |_| reached));
+        }
+    }
+}

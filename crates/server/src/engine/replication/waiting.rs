@@ -1,0 +1,76 @@
+//! Clients that wait for replicas: WAIT, and WAITAOF for disks elsewhere.
+//!
+//! Whoever enters looks afterwards whether what it waits for has come about; whoever hears of a replica says so first and looks
+//! at the list then. Any thread.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::engine::clients::blocking::{Reached, Waiter};
+
+/// What a client waits for, all of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted {
+    /// The offset of the journal that it is about.
+    pub offset: u64,
+    /// So many replicas have applied it.
+    pub applied: usize,
+    /// So many replicas have it on their disks.
+    pub synced: usize,
+    /// This server has it on its own disk.
+    pub own_disk: bool,
+}
+
+impl Wanted {
+    /// Whether it has come about.
+    pub fn is_met(&self, reached: &Reached) -> bool {
+        reached.applied >= self.applied && reached.synced >= self.synced && (reached.own_disk || !self.own_disk)
+    }
+}
+
+/// Who waits, and what replicas were asked.
+#[derive(Debug, Default)]
+pub struct AckWaiters {
+    rows: Mutex<Vec<(Wanted, Arc<Waiter>)>>,
+    count: AtomicUsize,
+    /// The offset at which all replicas were last asked how far they are.
+    asked: AtomicU64,
+}
+
+impl AckWaiters {
+    /// Enters a client that waits.
+    pub fn enter(&self, wanted: Wanted, waiter: &Arc<Waiter>) {
+        let mut rows = self.rows.lock();
+        rows.push((wanted, Arc::clone(waiter)));
+        self.count.store(rows.len(), Ordering::Relaxed);
+    }
+
+    /// Whether nobody waits. Costs one load.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Relaxed) == 0
+    }
+
+    /// Takes out those whose waiting is over, and forgets those for whom it has ended otherwise. `reached` says how far an
+    /// offset has got.
+    pub fn take_met(&self, reached: impl Fn(u64) -> Reached) -> Vec<(Reached, Arc<Waiter>)> {
+        let mut rows = self.rows.lock();
+        rows.retain(|(_, waiter)| waiter.claim().is_some());
+        let met = rows.extract_if(.., |(wanted, _)| wanted.is_met(&reached(wanted.offset)));
+        let met: Vec<_> = met.map(|(wanted, waiter)| (reached(wanted.offset), waiter)).collect();
+        self.count.store(rows.len(), Ordering::Relaxed);
+        met
+    }
+
+    /// Whether replicas have still to be asked about an offset.
+    pub fn must_ask(&self, offset: u64) -> bool {
+        self.asked.load(Ordering::Relaxed) < offset
+    }
+
+    /// They were asked at this offset.
+    pub fn note_asked(&self, offset: u64) {
+        self.asked.store(offset, Ordering::Relaxed);
+    }
+}

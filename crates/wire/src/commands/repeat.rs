@@ -1,0 +1,87 @@
+//! Which writes may be executed twice in a row, for a client that does not know whether the first time came about.
+//!
+//! The rule: executed twice, with nobody else writing its keys in between, it leaves what it leaves when executed once, and
+//! answers the same both times. So it overwrites, and neither counts, appends, moves, looks at what is there, nor tells what it
+//! has found. DEL is out because its second answer is another, EXPIRE because a key that has expired meanwhile makes it one.
+//! Where somebody else has written in between, the second time undoes that: no write is safe there, so none goes again by
+//! itself unless its user has said so. Constants and pure functions only; any thread.
+
+use super::Row;
+use crate::arguments::Args;
+
+/// What a write has to say to be executed twice in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repeat {
+    /// Whatever it likes.
+    Always,
+    /// Behind so many words, its name included, no other words than these, and numbers.
+    Only(usize, &'static [&'static str]),
+}
+
+impl Row {
+    /// Whether this request may be executed twice in a row: it writes, and the second time changes nothing and answers the same.
+    pub fn may_repeat(&self, args: Args<'_>) -> bool {
+        let is_number = |word: &[u8]| !word.is_empty() && word.iter().all(u8::is_ascii_digit);
+        match self.repeat {
+            None => false,
+            Some(Repeat::Always) => true,
+            Some(Repeat::Only(behind, words)) => {
+                let mut rest = (behind..args.len()).filter_map(|index| args.get(index));
+                rest.all(|word| is_number(word) || words.iter().any(|own| own.as_bytes().eq_ignore_ascii_case(word)))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{all, find};
+    use crate::arguments::OwnedArgs;
+
+    fn may_repeat(line: &str) -> bool {
+        let words: Vec<&str> = line.split(' ').collect();
+        let row = find(words[0].as_bytes()).expect("it is in the table");
+        row.may_repeat(OwnedArgs::collect(words.iter().map(|word| word.as_bytes())).args())
+    }
+
+    #[test]
+    fn what_overwrites_may_be_repeated_and_nothing_else() {
+        for line in [
+            "set k v",
+            "SET k NX",
+            "set k v ex 10",
+            "SET k v PXAT 1700000000000",
+            "set k v KeepTTL",
+            "setex k 10 v",
+            "psetex k 10 v",
+            "mset a 1 b 2",
+            "hmset h f v",
+            "pfmerge a b c",
+        ] {
+            assert!(may_repeat(line), "{line}");
+        }
+        for line in [
+            "set k v nx",
+            "set k v XX EX 10",
+            "set k v get",
+            "set k v ex 10 get",
+            "set k v ifeq 1",
+            "set k v ex -1",
+            "get k",
+            "incr k",
+            "append k v",
+            "del k",
+            "expire k 10",
+            "getset k v",
+            "msetnx a 1",
+            "lpush k v",
+            "hset h f v",
+            "flushall",
+            "eval x 0",
+        ] {
+            assert!(!may_repeat(line), "{line}");
+        }
+        let names: Vec<&str> = all().iter().filter(|row| row.repeat.is_some()).map(|row| row.full_name).collect();
+        assert_eq!(names.join(" "), "mset psetex set setex hmset pfmerge");
+    }
+}
